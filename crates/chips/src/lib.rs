@@ -1,0 +1,1 @@
+//! Facts about TPUs: generations, slices, hosts, memory, rates, prices.

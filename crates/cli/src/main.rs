@@ -1,0 +1,2 @@
+//! The `tpu` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The PJRT C ABI as declarations, sizes and offsets held by tests.

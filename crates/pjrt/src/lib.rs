@@ -1,0 +1,1 @@
+//! Safe client of any PJRT plugin: find, load, compile, transfer, execute, topology.

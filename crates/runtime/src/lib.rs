@@ -1,0 +1,1 @@
+//! Compile for a slice in a child process, and the compile cache.

@@ -1,0 +1,1 @@
+//! Host values: element types, shapes, literals and their comparison.

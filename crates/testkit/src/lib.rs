@@ -1,0 +1,1 @@
+//! Tests only: golden files, corpora, fakes, generators, tidy.
