@@ -1,0 +1,26 @@
+//! `check.expect_almost_eq`: expects two tensors to be almost equal.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "check.expect_almost_eq",
+    operands: Arity::exactly(2),
+    results: Arity::exactly(0),
+    regions: Arity::exactly(0),
+    attrs: &[AttrDef { name: "tolerance", kind: AttrKind::Any, presence: Presence::Optional }],
+    text: Text::Pieces(&[
+        Piece::Operand(0),
+        Piece::Word(","),
+        Piece::Operand(1),
+        Piece::IfAttr(
+            "tolerance",
+            &[Piece::Word(","), Piece::Word("tolerance"), Piece::Word("="), Piece::Attr("tolerance")],
+        ),
+        Piece::AttrDict,
+        Piece::Word(":"),
+        Piece::FirstOperandType,
+    ]),
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

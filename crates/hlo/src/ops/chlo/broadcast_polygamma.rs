@@ -1,0 +1,22 @@
+//! `chlo.broadcast_polygamma`: polygamma function with implicit broadcasting.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "chlo.broadcast_polygamma",
+    operands: Arity::exactly(2),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[AttrDef { name: "broadcast_dimensions", kind: AttrKind::I64s, presence: Presence::Optional }],
+    text: Text::Pieces(&[
+        Piece::Operand(0),
+        Piece::Word(","),
+        Piece::Operand(1),
+        Piece::AttrDict,
+        Piece::Word(":"),
+        Piece::FunctionType,
+    ]),
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

@@ -1,0 +1,15 @@
+//! `chlo.broadcast_select`: select with implicit broadcasting.
+
+use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "chlo.broadcast_select",
+    operands: Arity::exactly(3),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[],
+    text: Text::Pieces(&[Piece::OperandsFrom(0), Piece::AttrDict, Piece::Word(":"), Piece::FunctionType]),
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

@@ -1,0 +1,24 @@
+//! `stablehlo.dynamic_iota`: iota of a shape known at run time.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "stablehlo.dynamic_iota",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[AttrDef { name: "iota_dimension", kind: AttrKind::I64, presence: Presence::Required }],
+    text: Text::Pieces(&[
+        Piece::Operand(0),
+        Piece::Word(","),
+        Piece::Word("dim"),
+        Piece::Word("="),
+        Piece::Attr("iota_dimension"),
+        Piece::AttrDict,
+        Piece::Word(":"),
+        Piece::FunctionType,
+    ]),
+    vhlo: &[VhloForm { name: "dynamic_iota_v1", attrs: &["iota_dimension"] }],
+    infer: None,
+    check: no_constraints,
+};

@@ -1,0 +1,18 @@
+//! `stablehlo.exponential_minus_one`: exponential minus one.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "stablehlo.exponential_minus_one",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[AttrDef { name: "result_accuracy", kind: AttrKind::ResultAccuracy, presence: Presence::Optional }],
+    text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
+    vhlo: &[
+        VhloForm { name: "exponential_minus_one_v1", attrs: &[] },
+        VhloForm { name: "exponential_minus_one_v2", attrs: &["result_accuracy"] },
+    ],
+    infer: None,
+    check: no_constraints,
+};

@@ -1,0 +1,4 @@
+//! Function calls and returns.
+
+pub(super) mod call;
+pub(super) mod return_;

@@ -1,0 +1,15 @@
+//! `stablehlo.optimization_barrier`: keeps the compiler from moving ops across.
+
+use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "stablehlo.optimization_barrier",
+    operands: Arity::at_least(0),
+    results: Arity::at_least(0),
+    regions: Arity::exactly(0),
+    attrs: &[],
+    text: Text::Pieces(&[Piece::AttrDict, Piece::OperandsFrom(0), Piece::Word(":"), Piece::PairwiseTypes]),
+    vhlo: &[VhloForm { name: "optimization_barrier_v1", attrs: &[] }],
+    infer: None,
+    check: no_constraints,
+};

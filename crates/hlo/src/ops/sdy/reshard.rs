@@ -1,0 +1,21 @@
+//! `sdy.reshard`: changes a tensor's sharding.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "sdy.reshard",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[AttrDef { name: "sharding", kind: AttrKind::SdySharding, presence: Presence::Required }],
+    text: Text::Pieces(&[
+        Piece::Operand(0),
+        Piece::Attr("sharding"),
+        Piece::AttrDict,
+        Piece::Word(":"),
+        Piece::ResultTypes,
+    ]),
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

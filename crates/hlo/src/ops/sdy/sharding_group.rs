@@ -1,0 +1,15 @@
+//! `sdy.sharding_group`: shards a group of tensors alike.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "sdy.sharding_group",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(0),
+    regions: Arity::exactly(0),
+    attrs: &[AttrDef { name: "group_id", kind: AttrKind::I64, presence: Presence::Required }],
+    text: Text::Generic,
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

@@ -1,0 +1,15 @@
+//! `stablehlo.sqrt`: square root.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "stablehlo.sqrt",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[AttrDef { name: "result_accuracy", kind: AttrKind::ResultAccuracy, presence: Presence::Optional }],
+    text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
+    vhlo: &[VhloForm { name: "sqrt_v1", attrs: &[] }, VhloForm { name: "sqrt_v2", attrs: &["result_accuracy"] }],
+    infer: None,
+    check: no_constraints,
+};

@@ -1,0 +1,15 @@
+//! `stablehlo.tuple`: makes a tuple.
+
+use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "stablehlo.tuple",
+    operands: Arity::at_least(0),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[],
+    text: Text::Pieces(&[Piece::OperandsFrom(0), Piece::AttrDict, Piece::Word(":"), Piece::TupleType]),
+    vhlo: &[VhloForm { name: "tuple_v1", attrs: &[] }],
+    infer: None,
+    check: no_constraints,
+};

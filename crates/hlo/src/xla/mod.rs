@@ -1,0 +1,1 @@
+//! Reader of what the XLA compiler returns: optimized HLO modules and buffer assignments.
