@@ -1,0 +1,1 @@
+//! Builder: writes ops into a function with inferred result types.

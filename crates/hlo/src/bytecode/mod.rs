@@ -1,0 +1,1 @@
+//! MLIR bytecode: reader of portable artifacts (VHLO) and of what is mixed into them.

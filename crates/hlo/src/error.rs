@@ -1,0 +1,99 @@
+//! Errors of the crate: what is wrong with the input, where, and why.
+
+use std::fmt;
+
+/// A place in a text, both numbers from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Line.
+    pub line: u32,
+    /// Column, in characters.
+    pub column: u32,
+}
+
+/// What can go wrong. Every variant is the input's fault: the crate does no I/O and talks to no device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// Text that is not the language.
+    Syntax {
+        /// Where.
+        at: Position,
+        /// What was expected or is wrong.
+        message: String,
+        /// The line and a caret under the column.
+        excerpt: String,
+    },
+    /// Bytes that are not a readable portable artifact.
+    Bytecode {
+        /// Byte offset into the file.
+        offset: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A program that breaks the specification.
+    Verify(Vec<Finding>),
+    /// Compiled HLO that cannot be decoded.
+    Hlo {
+        /// What is wrong.
+        message: String,
+    },
+    /// A limit that protects against hostile input.
+    Limit {
+        /// Which limit, and its value.
+        message: String,
+    },
+}
+
+/// One thing the verifier found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Function it is in.
+    pub func: String,
+    /// Name of the op.
+    pub op: String,
+    /// Clause of the specification, as in `dot_general C7`; empty for structural rules.
+    pub clause: String,
+    /// What is wrong.
+    pub message: String,
+    /// Source position the op carries, as `file:line:column`.
+    pub source: Option<String>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}: {}: {}", self.func, self.op, self.message)?;
+        if !self.clause.is_empty() {
+            write!(f, " [{}]", self.clause)?;
+        }
+        if let Some(source) = &self.source {
+            write!(f, " at {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Syntax { at, message, excerpt } => {
+                write!(f, "line {}, column {}: {message}\n{excerpt}", at.line, at.column)
+            }
+            Error::Bytecode { offset, message } => write!(f, "bytecode, offset {offset}: {message}"),
+            Error::Verify(findings) => {
+                write!(f, "the program breaks {} rule(s) of the specification", findings.len())?;
+                for finding in findings.iter().take(20) {
+                    write!(f, "\n  {finding}")?;
+                }
+                if findings.len() > 20 {
+                    write!(f, "\n  … and {} more", findings.len() - 20)?;
+                }
+                Ok(())
+            }
+            Error::Hlo { message } => write!(f, "compiled HLO: {message}"),
+            Error::Limit { message } => write!(f, "limit reached: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

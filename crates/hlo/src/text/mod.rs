@@ -1,0 +1,1 @@
+//! The text form: reader and canonical printer.

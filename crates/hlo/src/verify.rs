@@ -1,0 +1,1 @@
+//! Verification: a module against the specification.
