@@ -1,0 +1,7 @@
+//! The whole table against the lists it was made from.
+
+mod figures;
+mod hostile;
+mod names;
+mod overrides;
+mod slices;

@@ -1,0 +1,10 @@
+//! Names of the pieces a compilation leaves behind.
+
+/// The serialized executable, as the plugin loads it.
+pub const EXECUTABLE: &str = "executable";
+/// Optimized HLO: `HloModuleProtoWithConfig`.
+pub const HLO: &str = "hlo";
+/// The same, compressed, from the quick mode.
+pub const HLO_ZSTD: &str = "hlo.zst";
+/// `BufferAssignmentProto`, compressed, from the quick mode.
+pub const BUFFERS_ZSTD: &str = "buffers.zst";
