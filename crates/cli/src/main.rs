@@ -1,2 +1,47 @@
-//! The `tpu` command.
-fn main() {}
+//! The `tpu` command: arguments in, one of the commands run, exit code out.
+
+mod args;
+mod commands;
+mod failure;
+mod human;
+mod output;
+mod plugins;
+mod progress;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::{Answer, Failure};
+
+fn main() -> ExitCode {
+    // A reader that closes the pipe early (`tpu chips | head`) ends the command quietly instead of with a panic.
+    stop::die_quietly_on_closed_pipe();
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<Answer, Failure> {
+    let output = output::Output::new(cli.json);
+    match cli.command {
+        Command::Setup(args) => commands::setup::run(&args, &output),
+        Command::Info(args) => commands::info::run(&args, &output),
+        Command::Chips(args) => commands::chips::run(&args, &output),
+        Command::Doctor(args) => commands::doctor::run(&args, &output),
+        Command::Compile(args) => commands::compile::run(&args, &output),
+        Command::Hlo(args) => commands::hlo::run(&args, &output),
+        Command::Cache(args) => commands::cache::run(&args, &output),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
+        Command::Worker => commands::worker::run(),
+    }
+}

@@ -1,1 +1,18 @@
-//! Operate: doctor, setup.
+//! Operate: look at a machine and say what is wrong with it, and put plugins in place.
+//!
+//! - [`doctor::examine`] runs an ordered list of checks and gives a [`doctor::Report`], each line with its remedy.
+//! - [`setup::Plan`] gets a PJRT plugin through the user's own pip or uv into the managed folder, pinned and
+//!   hash-checked.
+//! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
+//!
+//! Nothing here is process-wide: the file-system root and the environment come in through a [`System`] value.
+
+pub mod doctor;
+mod error;
+mod glibc;
+pub mod managed;
+pub mod setup;
+mod system;
+
+pub use error::{Error, Family};
+pub use system::System;

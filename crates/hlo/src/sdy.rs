@@ -65,4 +65,10 @@ pub enum SdyAttr {
     ShardingPerValue(Vec<TensorSharding>),
     /// `#sdy<manual_axes{…}>`.
     ManualAxes(Vec<String>),
+    /// `#sdy<list_of_axis_ref_lists[…]>`: axes for each dimension.
+    AxisLists(Vec<Vec<AxisRef>>),
+    /// `#sdy<axis_ref_list{…}>`: axes.
+    AxisList(Vec<AxisRef>),
+    /// `#sdy<all_to_all_param_list[…]>`: axes moved from one dimension to another.
+    AllToAll(Vec<(Vec<AxisRef>, i64, i64)>),
 }

@@ -1,1 +1,51 @@
 //! Safe client of any PJRT plugin: find, load, compile, transfer, execute, topology.
+//!
+//! A [`Plugin`] is a loaded library. It gives [`Topology`] descriptions and compiles for them without a device, and it
+//! makes a [`Client`] where devices are present. Everything is a value: there is no registry and no default device, and
+//! two plugins can be used side by side.
+//!
+//! What a plugin can do is asked at run time. A call the plugin does not have is [`Error::Unsupported`], an extension it
+//! does not have is `None`.
+//!
+//! Every handle keeps what it depends on alive: a [`Buffer`] keeps its [`Client`], a client its plugin. Libraries are
+//! never unloaded, because plugins start threads that do not end.
+
+mod api;
+mod attribute;
+mod buffer;
+mod client;
+mod compile_options;
+mod device;
+pub mod discover;
+mod element_type;
+mod error;
+mod event;
+mod executable;
+pub mod extension;
+mod key_value;
+mod libtpu;
+mod loaded;
+mod memory;
+mod plugin;
+mod program;
+mod topology;
+mod transfer;
+
+pub use attribute::Value;
+pub use buffer::{Buffer, HostRead};
+pub use client::{Client, ClientOptions, HostSource, Placement, SharedBytes};
+pub use compile_options::{CompileOptions, DeviceAssignment, Effort, OptionOverride};
+pub use device::{Device, DeviceDescription, DeviceMemoryStats};
+pub use element_type::ElementType;
+pub use error::{Code, Error, Family, Payload};
+pub use event::Event;
+pub use executable::{CompiledMemoryStats, Executable};
+pub use key_value::{KeyValueError, KeyValueStore};
+pub use libtpu::libtpu_environment;
+pub use loaded::{Argument, ExecuteOptions, Launch, LoadedExecutable, LogicalDevice};
+pub use memory::Memory;
+pub use pjrt_sys::slot;
+pub use plugin::{ApiVersion, ExtensionId, Plugin};
+pub use program::{Format, Program};
+pub use topology::Topology;
+pub use transfer::{BufferSpec, Piece, TransferManager};

@@ -1,1 +1,48 @@
-//! MLIR bytecode: reader of portable artifacts (VHLO) and of what is mixed into them.
+//! MLIR bytecode: reader of portable artifacts (VHLO), of plain StableHLO, and of what is mixed into them.
+
+mod assembly;
+mod builtin;
+mod constant;
+mod container;
+mod cursor;
+mod legalize;
+mod program;
+mod sdy;
+mod stablehlo;
+mod tables;
+mod vhlo;
+
+use crate::error::Error;
+use crate::module::Module;
+
+/// What a file says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// Text the writing tool left, as in `StableHLO_v1.9.0` or `MLIR23.0.0`.
+    pub producer: String,
+    /// Version of the container.
+    pub bytecode_version: u64,
+    /// StableHLO version of a portable artifact, from its producer.
+    pub stablehlo_version: Option<(u32, u32, u32)>,
+}
+
+/// Whether the bytes begin like MLIR bytecode.
+pub fn is_bytecode(bytes: &[u8]) -> bool {
+    container::has_magic(bytes)
+}
+
+/// What the file says about itself, without reading the program.
+pub fn artifact(bytes: &[u8]) -> Result<Artifact, Error> {
+    let (bytecode_version, producer, _) = container::header(bytes)?;
+    Ok(Artifact { producer: producer.to_owned(), bytecode_version, stablehlo_version: stablehlo_version(producer) })
+}
+
+/// Reads a program.
+pub fn read(bytes: &[u8]) -> Result<Module, Error> {
+    program::read(&container::Container::open(bytes)?)
+}
+
+fn stablehlo_version(producer: &str) -> Option<(u32, u32, u32)> {
+    let mut numbers = producer.strip_prefix("StableHLO_v")?.splitn(3, '.').map(|n| n.parse::<u32>().ok());
+    Some((numbers.next()??, numbers.next()??, numbers.next()??))
+}

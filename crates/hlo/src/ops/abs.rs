@@ -1,6 +1,8 @@
 //! `stablehlo.abs`: absolute value.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.abs",
@@ -10,6 +12,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
     vhlo: &[VhloForm { name: "abs_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("abs C2", elementwise::infer_real_part)),
+    check: |op| elementwise::unary(op, Elements::SIGNED_FLOAT_COMPLEX_QUANTIZED, "abs I1"),
 };

@@ -1,6 +1,8 @@
 //! `stablehlo.after_all`: joins tokens into one.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::rules::{Checked, require, spelling};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.after_all",
@@ -10,6 +12,13 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::OperandsFrom(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
     vhlo: &[VhloForm { name: "after_all_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("after_all O1", |_| Ok(vec![Type::Token]))),
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    for (n, ty) in op.operands.iter().enumerate() {
+        require!(*ty == Type::Token, "after_all I1", "operand {n} must be a token, is {}", spelling::ty(ty));
+    }
+    Ok(())
+}

@@ -1,6 +1,10 @@
 //! `stablehlo.all_gather`: concatenates every group member's operand.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, collectives, dimensions, elements, require, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.all_gather",
@@ -25,5 +29,42 @@ pub(crate) const DEF: OpDef = OpDef {
         },
     ],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+const GROUPS: GroupClauses =
+    GroupClauses { input: "all_gather I3", unique: "all_gather C2", range: "all_gather C4", channel: "all_gather C5" };
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operands_from(op, 0, Elements::TENSOR, "all_gather I1")?;
+    let groups = collectives::replica_groups(op, GroupSizes::Equal, &GROUPS)?;
+    let dim = op.int("all_gather_dim")?;
+    require!(
+        op.operands.len() == op.results.len(),
+        "all_gather C6",
+        "{} operands, {} results",
+        op.operands.len(),
+        op.results.len()
+    );
+    for n in 0..op.operands.len() {
+        let (operand, result) = (op.tensor(n)?, op.result_tensor(n)?);
+        let dim = dimensions::index("all_gather C1", "all_gather_dim", dim, operand.rank())?;
+        shapes::same_element("all_gather C6", ("operand", operand), ("result", result))?;
+        let (have, got) = (operand.dims[dim], result.dims.get(dim).copied().unwrap_or(DYNAMIC));
+        require!(have != 0, "all_gather C6", "dim {dim} of operand {n} is 0");
+        let mut want = operand.dims.clone();
+        want[dim] = match groups.size {
+            Some(size) if have != DYNAMIC => have
+                .checked_mul(size)
+                .ok_or_else(|| Violation::new("all_gather C6", format!("{have} times {size} overflows")))?,
+            _ => DYNAMIC,
+        };
+        require!(
+            have == DYNAMIC || got == DYNAMIC || got % have == 0,
+            "all_gather C6",
+            "dim {dim} of result {n} is {got}, not a multiple of {have}"
+        );
+        shapes::same_dims("all_gather C6", ("gathered operand", &want), ("result", &result.dims))?;
+    }
+    Ok(())
+}

@@ -1,6 +1,8 @@
 //! `stablehlo.and`: logical or bitwise conjunction.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.and",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "and_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("and C1", |op| elementwise::infer(op, "and C1"))),
+    check: |op| elementwise::binary(op, Elements::BOOL_INTEGER, ["and I1", "and I2"]),
 };

@@ -1,6 +1,8 @@
 //! `stablehlo.async_done`: waits for a background collective.
 
-use crate::ops::def::{Arity, OpDef, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, OpView, Text, VhloForm, Violation, no_constraints};
+use crate::ops::rules::{Inferred, spelling};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.async_done",
@@ -10,6 +12,15 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "async_done_v1", attrs: &[] }],
-    infer: None,
+    infer: Some(Infer::by("async_done C1", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    match op.operands {
+        [Type::Future(types)] => Ok(types.to_vec()),
+        other => {
+            Err(Violation::new("async_done I1", format!("the operand must be a future, is {}", spelling::types(other))))
+        }
+    }
+}

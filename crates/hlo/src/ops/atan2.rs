@@ -1,6 +1,8 @@
 //! `stablehlo.atan2`: angle of the point (rhs, lhs).
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.atan2",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "atan2_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("atan2 C1", |op| elementwise::infer(op, "atan2 C1"))),
+    check: |op| elementwise::binary(op, Elements::FLOAT_COMPLEX_QUANTIZED, ["atan2 I1", "atan2 I2"]),
 };

@@ -1,6 +1,7 @@
 //! `stablehlo.batch_norm_grad`: gradients of batch normalization.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Presence, Text, VhloForm};
+use crate::ops::rules::normalization::BatchNorm;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.batch_norm_grad",
@@ -13,6 +14,22 @@ pub(crate) const DEF: OpDef = OpDef {
     ],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "batch_norm_grad_v1", attrs: &["epsilon", "feature_index"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("batch_norm_grad C3", |op| RULE.infer(op))),
+    check: |op| RULE.check(op),
+};
+
+const RULE: BatchNorm = BatchNorm {
+    whole: &[0, 4],
+    per_feature: &[(1, "batch_norm_grad C5"), (2, "batch_norm_grad C4"), (3, "batch_norm_grad C4")],
+    inputs: &[
+        "batch_norm_grad I1",
+        "batch_norm_grad I2",
+        "batch_norm_grad I3",
+        "batch_norm_grad I4",
+        "batch_norm_grad I5",
+    ],
+    feature_index: "batch_norm_grad C1",
+    element: "batch_norm_grad C2",
+    shape: "batch_norm_grad C3",
+    per_feature_results: 2,
 };

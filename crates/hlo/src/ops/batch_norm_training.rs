@@ -1,6 +1,7 @@
 //! `stablehlo.batch_norm_training`: batch normalization with batch statistics.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Presence, Text, VhloForm};
+use crate::ops::rules::normalization::BatchNorm;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.batch_norm_training",
@@ -13,6 +14,16 @@ pub(crate) const DEF: OpDef = OpDef {
     ],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "batch_norm_training_v1", attrs: &["epsilon", "feature_index"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("batch_norm_training C7", |op| RULE.infer(op))),
+    check: |op| RULE.check(op),
+};
+
+const RULE: BatchNorm = BatchNorm {
+    whole: &[0],
+    per_feature: &[(1, "batch_norm_training C3"), (2, "batch_norm_training C4")],
+    inputs: &["batch_norm_training I1", "batch_norm_training I2", "batch_norm_training I3"],
+    feature_index: "batch_norm_training C1",
+    element: "batch_norm_training C2",
+    shape: "batch_norm_training C7",
+    per_feature_results: 2,
 };

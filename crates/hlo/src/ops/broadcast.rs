@@ -1,6 +1,10 @@
 //! `stablehlo.broadcast`: adds leading dimensions (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{
+    Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, no_constraints,
+};
+use crate::ops::rules::{Inferred, require, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.broadcast",
@@ -19,6 +23,17 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "broadcast_v1", attrs: &["broadcast_sizes"] }],
-    infer: None,
+    infer: Some(Infer::by("broadcast", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let operand = op.tensor(0)?;
+    let sizes = op.i64s("broadcast_sizes")?;
+    for &size in sizes {
+        require!(size >= 0, "broadcast", "broadcast_sizes holds {size}");
+    }
+    let dims = [sizes, &operand.dims].concat();
+    let limits = [vec![DYNAMIC; sizes.len()], shapes::bounds(operand)].concat();
+    Ok(vec![shapes::bounded(dims, limits, operand.element.clone()).into()])
+}

@@ -1,6 +1,9 @@
 //! `stablehlo.broadcast_in_dim`: duplicates data into a larger shape.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, broadcast, clauses, elements, require, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.broadcast_in_dim",
@@ -20,5 +23,30 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[VhloForm { name: "broadcast_in_dim_v1", attrs: &["broadcast_dimensions"] }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+const CLAUSES: [&str; 7] = clauses!("broadcast_in_dim": 0 1 2 3 4 5 6);
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::ANY, "broadcast_in_dim I1")?;
+    let (operand, result) = (op.tensor(0)?, op.result_tensor(0)?);
+    for (dim, &size) in result.dims.iter().enumerate() {
+        require!(
+            size != DYNAMIC || shapes::bound(result, dim) != DYNAMIC,
+            "broadcast_in_dim O1",
+            "result dim {dim} is neither known nor bounded"
+        );
+    }
+    let to = op.i64s("broadcast_dimensions")?;
+    broadcast::in_dim(&CLAUSES, operand, result, to)?;
+    for (from, &to) in to.iter().enumerate() {
+        let (size, got) = (operand.dims[from], result.dims[to as usize]);
+        require!(
+            size == DYNAMIC || size == 1 || size == got,
+            "broadcast_in_dim C5",
+            "operand dim {from} is {size}, result dim {to} is not"
+        );
+    }
+    Ok(())
+}

@@ -1,6 +1,9 @@
 //! `stablehlo.case`: runs one of several branches.
 
-use crate::ops::def::{Arity, OpDef, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, Infer, OpDef, Text, VhloForm};
+use crate::ops::rules::control_flow;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.case",
@@ -10,6 +13,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "case_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("case C4", |op| control_flow::branches(op, ["case C2", "case C3"]))),
+    check: |op| control_flow::selector(op, DType::I32, "case I1"),
 };

@@ -1,7 +1,9 @@
 //! `stablehlo.cholesky`: Cholesky factor of a batch of matrices.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Inferred, elements, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.cholesky",
@@ -17,6 +19,14 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "cholesky_v1", attrs: &["lower"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("cholesky C1", infer)),
+    check: |op| elements::operand(op, 0, Elements::FLOAT_COMPLEX_QUANTIZED, "cholesky I1"),
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let [.., rows, columns] = op.tensor(0)?.dims[..] else {
+        return Err(Violation::new("cholesky C2", format!("a has rank {}, at least 2 expected", op.tensor(0)?.rank())));
+    };
+    require!(shapes::dims_agree(rows, columns), "cholesky C3", "a is {rows} by {columns}, a square expected");
+    Ok(op.operands.to_vec())
+}

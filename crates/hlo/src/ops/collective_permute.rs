@@ -1,6 +1,9 @@
 //! `stablehlo.collective_permute`: sends operands along given pairs.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::rules::collectives::PairClauses;
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, collectives, elements};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.collective_permute",
@@ -13,6 +16,18 @@ pub(crate) const DEF: OpDef = OpDef {
     ],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "collective_permute_v1", attrs: &["channel_id", "source_target_pairs"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("collective_permute C5", |op| Ok(op.operands.to_vec()))),
+    check,
 };
+
+const PAIRS: PairClauses = PairClauses {
+    shape: "collective_permute C1",
+    sources: "collective_permute C2",
+    targets: "collective_permute C3",
+    range: "collective_permute C4",
+};
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "collective_permute I1")?;
+    collectives::source_target_pairs(op, &PAIRS)
+}

@@ -1,7 +1,8 @@
 //! `stablehlo.composite`: calls a decomposition under a name of its own.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::{Checked, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.composite",
@@ -31,5 +32,27 @@ pub(crate) const DEF: OpDef = OpDef {
         VhloForm { name: "composite_v2", attrs: &["composite_attributes", "decomposition", "name", "version"] },
     ],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let name = op.attr("name")?.as_str().unwrap_or_default();
+    require!(is_namespaced(name), "composite C1", "\"{name}\" is not a namespaced op name such as \"space.op\"");
+    let (Some(module), Attr::Symbol(decomposition)) = (op.module, op.attr("decomposition")?) else { return Ok(()) };
+    let Some(func) = module.func(decomposition) else {
+        return Err(Violation::new("composite C2", format!("there is no function @{decomposition}")));
+    };
+    shapes::same_types("composite C3", ("operand", op.operands.iter()), ("decomposition input", func.inputs.iter()))?;
+    shapes::same_types("composite C4", ("result", op.results.iter()), ("decomposition output", func.outputs.iter()))
+}
+
+fn is_namespaced(name: &str) -> bool {
+    let mut parts = name.split('.');
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let head = parts.next().unwrap_or_default();
+    let tail: Vec<&str> = parts.collect();
+    head.starts_with(|c: char| c.is_ascii_alphabetic())
+        && head.chars().all(word)
+        && !tail.is_empty()
+        && tail.iter().all(|part| !part.is_empty() && part.chars().all(|c| word(c) || c == '$'))
+}

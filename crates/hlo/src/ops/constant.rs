@@ -1,6 +1,10 @@
 //! `stablehlo.constant`: a constant tensor.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::attr::Attr;
+use crate::ops::def::{
+    Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation, no_constraints,
+};
+use crate::ops::rules::Inferred;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.constant",
@@ -10,6 +14,13 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[AttrDef { name: "value", kind: AttrKind::Dense, presence: Presence::Required }],
     text: Text::Constant,
     vhlo: &[VhloForm { name: "constant_v1", attrs: &["value"] }],
-    infer: None,
+    infer: Some(Infer::by("constant C1", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    match op.attr("value")? {
+        Attr::Dense(dense) => Ok(vec![dense.ty.clone().into()]),
+        _ => Err(Violation::new("constant C1", "value must be a dense constant")),
+    }
+}

@@ -1,6 +1,8 @@
 //! `stablehlo.convert`: element type conversion.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, elements, elementwise};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.convert",
@@ -11,5 +13,11 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
     vhlo: &[VhloForm { name: "convert_v1", attrs: &[] }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::PLAIN, "convert I1")?;
+    elements::result(op, 0, Elements::PLAIN, "convert I1")?;
+    elementwise::same_shape(op, "convert C1")
+}

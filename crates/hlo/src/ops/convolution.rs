@@ -1,7 +1,9 @@
 //! `stablehlo.convolution`: windowed dot products.
 
 use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, clauses, convolution, elements};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.convolution",
@@ -63,5 +65,14 @@ pub(crate) const DEF: OpDef = OpDef {
         ],
     }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+const CLAUSES: convolution::Clauses = clauses!("convolution": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34);
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "convolution I1")?;
+    elements::operand(op, 1, Elements::ANY, "convolution I2")?;
+    let inferred = convolution::infer(op, &CLAUSES, None)?;
+    convolution::check(op, &CLAUSES, &inferred)
+}

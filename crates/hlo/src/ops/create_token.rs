@@ -1,6 +1,7 @@
 //! `stablehlo.create_token`: makes a token.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.create_token",
@@ -10,6 +11,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
     vhlo: &[VhloForm { name: "create_token_v1", attrs: &[] }],
-    infer: None,
+    infer: Some(Infer::by("create_token O1", |_| Ok(vec![Type::Token]))),
     check: no_constraints,
 };

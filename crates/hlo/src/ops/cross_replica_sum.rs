@@ -1,6 +1,8 @@
 //! `stablehlo.cross-replica-sum`: sum over replicas (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Presence, Text, VhloForm};
+use crate::ops::rules::elements;
+use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.cross-replica-sum",
@@ -9,7 +11,7 @@ pub(crate) const DEF: OpDef = OpDef {
     regions: Arity::exactly(0),
     attrs: &[AttrDef { name: "replica_groups", kind: AttrKind::DenseI64, presence: Presence::Required }],
     text: Text::Generic,
-    vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    vhlo: &[VhloForm { name: "cross-replica-sum_v1", attrs: &["replica_groups"] }],
+    infer: Some(Infer::by("cross-replica-sum", |op| Ok(op.operands.to_vec()))),
+    check: |op| elements::operand(op, 0, Elements::TENSOR, "cross-replica-sum"),
 };

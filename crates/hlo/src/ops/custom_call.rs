@@ -1,7 +1,10 @@
 //! `stablehlo.custom_call`: calls what an implementation provides.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::dims::OutputOperandAlias;
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::{Checked, require, shapes, spelling};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.custom_call",
@@ -66,5 +69,102 @@ pub(crate) const DEF: OpDef = OpDef {
         },
     ],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let layouts = ["operand_layouts", "result_layouts"].map(|name| op.attrs.get(name));
+    require!(
+        layouts[0].is_some() == layouts[1].is_some(),
+        "custom_call layouts",
+        "either both operand_layouts and result_layouts are given or none"
+    );
+    if let [Some(operands), Some(results)] = layouts {
+        fits("operand", operands, op.operands)?;
+        match op.results {
+            [Type::Tuple(types)] => fits("result", results, types)?,
+            types => fits("result", results, types)?,
+        }
+    }
+    if let Some(Attr::Array(aliases)) = op.attrs.get("output_operand_aliases") {
+        for alias in aliases.iter() {
+            if let Attr::OutputAlias(alias) = alias {
+                aliased(op, alias)?;
+            }
+        }
+    }
+    if let Some(Attr::Array(called)) = op.attrs.get("called_computations")
+        && let Some(module) = op.module
+    {
+        for name in called.iter() {
+            if let Attr::Symbol(name) = name {
+                require!(module.func(name).is_some(), "custom_call I6", "there is no function @{name}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One minor-to-major order for each value, a permutation of a tensor's dimensions and empty for other types.
+fn fits(name: &str, layouts: &Attr, types: &[Type]) -> Checked {
+    let Attr::Array(layouts) = layouts else { return Ok(()) };
+    require!(
+        layouts.len() == types.len(),
+        "custom_call layouts",
+        "{} {name} layouts for {} {name}s",
+        layouts.len(),
+        types.len()
+    );
+    for (n, (layout, ty)) in layouts.iter().zip(types).enumerate() {
+        let Attr::Dense(dense) = layout else { continue };
+        let Some(mut order) = dense.to_i64s(4096) else { continue };
+        order.sort_unstable();
+        let rank = ty.as_tensor().map_or(0, |tensor| tensor.rank());
+        require!(
+            order.iter().copied().eq(0..rank as i64),
+            "custom_call layouts",
+            "layout of {name} {n} is no permutation of {rank} dimensions"
+        );
+    }
+    Ok(())
+}
+
+fn aliased(op: &OpView<'_>, alias: &OutputOperandAlias) -> Checked {
+    let clause = "custom_call I7";
+    let input = usize::try_from(alias.operand_index).ok().and_then(|n| op.operands.get(n));
+    let Some(input) = input else {
+        return Err(Violation::new(clause, format!("operand {} does not exist", alias.operand_index)));
+    };
+    let Some(input) = part(input, &alias.operand_tuple_indices) else {
+        return Err(Violation::new(clause, format!("operand has no part {:?}", alias.operand_tuple_indices)));
+    };
+    let path = &alias.output_tuple_indices;
+    let output = match (op.results, &path[..]) {
+        ([only], _) => part(only, path),
+        (all, [first, rest @ ..]) => {
+            usize::try_from(*first).ok().and_then(|n| all.get(n)).and_then(|ty| part(ty, rest))
+        }
+        _ => None,
+    };
+    let Some(output) = output else {
+        return Err(Violation::new(clause, format!("the output has no part {path:?}")));
+    };
+    require!(
+        shapes::types_agree(input, output),
+        clause,
+        "operand part is {}, output part is {}",
+        spelling::ty(input),
+        spelling::ty(output)
+    );
+    Ok(())
+}
+
+fn part<'a>(mut ty: &'a Type, path: &[i64]) -> Option<&'a Type> {
+    for &n in path {
+        ty = match ty {
+            Type::Tuple(types) => types.get(usize::try_from(n).ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(ty)
+}

@@ -1,7 +1,7 @@
 //! What an op's file states: operands, attributes, text form, bytecode form, inference and constraints.
 
 use crate::attr::{Attr, Attrs, KeywordSet};
-use crate::module::{Func, Module, Region, RegionData};
+use crate::module::{Func, Module, Region, RegionData, Value};
 use crate::ty::{TensorType, Type};
 
 /// How many of something an op takes.
@@ -95,6 +95,14 @@ pub enum AttrKind {
     SdyShardings,
     /// `#sdy<manual_axes{…}>`.
     SdyManualAxes,
+    /// `[{"x"}, {}]`: axes for each dimension.
+    SdyAxisLists,
+    /// `{"x", "y"}`: axes.
+    SdyAxisList,
+    /// `[{"x"}: 0->1]`: moves of axes between dimensions.
+    SdyAllToAll,
+    /// `N : i32` whose values are these words, from 0.
+    Named(&'static [&'static str]),
 }
 
 /// Whether an attribute must be there.
@@ -200,8 +208,8 @@ pub enum Text {
     Return,
     /// `sdy.manual_computation`.
     ManualComputation,
-    /// `check.*_const`: operand, dense constant.
-    CheckConst,
+    /// `sdy.named_computation`.
+    NamedComputation,
 }
 
 /// How an op is stored in a portable artifact.
@@ -234,6 +242,8 @@ impl Violation {
 pub struct OpView<'a> {
     /// Operand types.
     pub operands: &'a [Type],
+    /// Operands, in `func`.
+    pub values: &'a [Value],
     /// Attributes.
     pub attrs: &'a Attrs,
     /// Regions of the op, in `func`.
@@ -282,7 +292,20 @@ impl<'a> OpView<'a> {
 }
 
 /// How result types follow from the rest.
-pub type Infer = fn(&OpView<'_>) -> Result<Vec<Type>, Violation>;
+#[derive(Clone, Copy, Debug)]
+pub struct Infer {
+    /// The clause that results break when they differ from the inferred types.
+    pub clause: &'static str,
+    /// The result types, or the constraint that operands, attributes or regions break.
+    pub types: fn(&OpView<'_>) -> Result<Vec<Type>, Violation>,
+}
+
+impl Infer {
+    /// Inference by a function, on behalf of a clause.
+    pub(crate) const fn by(clause: &'static str, types: fn(&OpView<'_>) -> Result<Vec<Type>, Violation>) -> Infer {
+        Infer { clause, types }
+    }
+}
 
 /// The definition of an op.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! `stablehlo.dot`: matrix product (deprecated).
 
 use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::{Checked, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dot",
@@ -22,7 +23,18 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::Word(":"),
         Piece::FunctionType,
     ]),
-    vhlo: &[VhloForm { name: "dot_v1", attrs: &[] }],
+    vhlo: &[VhloForm { name: "dot_v1", attrs: &["precision_config"] }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let (lhs, rhs, result) = (op.tensor(0)?, op.tensor(1)?, op.result_tensor(0)?);
+    for (name, ty) in [("lhs", lhs), ("rhs", rhs)] {
+        require!((1..=2).contains(&ty.rank()), "dot", "{name} is {}, rank 1 or 2 expected", spelling::tensor(ty));
+    }
+    let (a, b) = (lhs.dims[lhs.rank() - 1], rhs.dims[0]);
+    require!(shapes::dims_agree(a, b), "dot", "lhs dim {} is {a}, rhs dim 0 is {b}", lhs.rank() - 1);
+    let dims = [&lhs.dims[..lhs.rank() - 1], &rhs.dims[1..]].concat();
+    shapes::same_dims("dot", ("the product", &dims), ("result", &result.dims))
+}

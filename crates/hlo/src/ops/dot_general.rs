@@ -1,7 +1,9 @@
 //! `stablehlo.dot_general`: batched tensor contraction.
 
-use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::attr::{Attr, Keyword, KeywordSet};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, clauses, contraction, elements, quantization, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dot_general",
@@ -58,5 +60,49 @@ pub(crate) const DEF: OpDef = OpDef {
         },
     ],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+const CLAUSES: [&str; 11] = clauses!("dot_general": 0 1 2 3 4 5 6 7 8 9 10);
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "dot_general I1")?;
+    elements::operand(op, 1, Elements::ANY, "dot_general I2")?;
+    let (lhs, rhs, result) = (op.tensor(0)?, op.tensor(1)?, op.result_tensor(0)?);
+    let Attr::Dot(dims) = op.attr("dot_dimension_numbers")? else {
+        return Err(Violation::new("", "attribute `dot_dimension_numbers` must be #stablehlo.dot"));
+    };
+    let inferred = contraction::infer(&CLAUSES, lhs, rhs, dims)?;
+    shapes::same_shape("dot_general C12", ("the contraction", &inferred), ("result", result))?;
+    let precision = match op.attrs.get("precision_config") {
+        Some(Attr::Array(words)) => &words[..],
+        _ => &[],
+    };
+    require!(precision.len() <= 2, "dot_general C11", "precision_config has {} elements", precision.len());
+    if let Some(Attr::DotAlgorithm(algorithm)) = op.attrs.get("algorithm") {
+        let is_default = precision.iter().all(|word| *word == Attr::Keyword(Keyword::PrecisionDefault));
+        require!(is_default, "dot_general C21", "an algorithm goes with DEFAULT precision only");
+        for (clause, name, count) in [
+            ("dot_general C22", "lhs_component_count", algorithm.lhs_component_count),
+            ("dot_general C23", "rhs_component_count", algorithm.rhs_component_count),
+            ("dot_general C24", "num_primitive_operations", algorithm.num_primitive_operations),
+        ] {
+            require!(count > 0, clause, "{name} is {count}");
+        }
+    }
+    if let Some(q) = quantization::of(rhs) {
+        require!(
+            q.zero_points.iter().all(|&z| z == 0),
+            "dot_general C15",
+            "zero points of rhs must be 0, are {:?}",
+            q.zero_points
+        );
+        require!(
+            q.axis.is_none_or(|axis| !dims.rhs_contracting.contains(&axis)),
+            "dot_general C16",
+            "rhs is quantized along a contracting dimension"
+        );
+    }
+    let clauses = ["dot_general C14", "dot_general C17", "dot_general C18", "dot_general C19", "dot_general C20"];
+    quantization::product(clauses, lhs, rhs, result)
+}

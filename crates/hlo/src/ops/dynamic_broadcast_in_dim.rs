@@ -1,7 +1,10 @@
 //! `stablehlo.dynamic_broadcast_in_dim`: broadcast to a shape known at run time.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, broadcast, clauses, dimensions, elements, require, reshaping, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_broadcast_in_dim",
@@ -38,5 +41,43 @@ pub(crate) const DEF: OpDef = OpDef {
         attrs: &["broadcast_dimensions", "known_expanding_dimensions", "known_nonexpanding_dimensions"],
     }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+const CLAUSES: [&str; 7] = clauses!("dynamic_broadcast_in_dim": 0 1 2 3 4 5 6);
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::ANY, "dynamic_broadcast_in_dim I1")?;
+    elements::vector(op, 1, Elements::INDICES, "dynamic_broadcast_in_dim I2")?;
+    let (operand, shape, result) = (op.tensor(0)?, op.tensor(1)?, op.result_tensor(0)?);
+    let to = op.i64s("broadcast_dimensions")?;
+    broadcast::in_dim(&CLAUSES, operand, result, to)?;
+    require!(
+        shapes::dims_agree(shape.dims[0], result.rank() as i64),
+        "dynamic_broadcast_in_dim C7",
+        "output_dimensions has {} elements, the result has rank {}",
+        shape.dims[0],
+        result.rank()
+    );
+    let constant = op.constant(1);
+    reshaping::shape_operand("dynamic_broadcast_in_dim C7", constant.as_deref(), result)?;
+    if let Some(sizes) = constant {
+        for (from, &to) in to.iter().enumerate() {
+            let (have, want) = (operand.dims[from], sizes.get(to as usize).copied().unwrap_or(DYNAMIC));
+            require!(
+                have == 1 || shapes::dims_agree(have, want),
+                "dynamic_broadcast_in_dim C5",
+                "operand dim {from} is {have}, output_dimensions[{to}] is {want}"
+            );
+        }
+    }
+    let expanding = op.i64s_or("known_expanding_dimensions", 0, 0)?;
+    let kept = op.i64s_or("known_nonexpanding_dimensions", 0, 0)?;
+    dimensions::unique(
+        "dynamic_broadcast_in_dim C8",
+        "known expanding and nonexpanding dimensions",
+        expanding.iter().chain(&kept).copied(),
+    )?;
+    dimensions::in_range("dynamic_broadcast_in_dim C9", "known_expanding_dimensions", &expanding, operand.rank())?;
+    dimensions::in_range("dynamic_broadcast_in_dim C10", "known_nonexpanding_dimensions", &kept, operand.rank())
+}

@@ -1,7 +1,10 @@
 //! `stablehlo.dynamic_conv`: convolution with padding known at run time.
 
 use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, clauses, convolution, elements, require, spelling};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_conv",
@@ -69,5 +72,27 @@ pub(crate) const DEF: OpDef = OpDef {
         },
     ],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+const CLAUSES: convolution::Clauses = clauses!("dynamic_conv": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34);
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "dynamic_conv I1")?;
+    elements::operand(op, 1, Elements::ANY, "dynamic_conv I2")?;
+    elements::operand(op, 2, Elements::INDICES, "dynamic_conv I3")?;
+    let (lhs, padding) = (op.tensor(0)?, op.tensor(2)?);
+    let spatial = lhs.rank().saturating_sub(2);
+    require!(
+        padding.dims == [spatial as i64, 2],
+        "dynamic_conv C4",
+        "padding is {}, tensor<{spatial}x2> expected",
+        spelling::tensor(padding)
+    );
+    let pairs = match op.constant(2) {
+        Some(values) => values.as_chunks().0.iter().map(|&[low, high]| (low, high)).collect(),
+        None => vec![(DYNAMIC, DYNAMIC); spatial],
+    };
+    let inferred = convolution::infer(op, &CLAUSES, Some(pairs))?;
+    convolution::check(op, &CLAUSES, &inferred)
+}

@@ -1,7 +1,10 @@
 //! `stablehlo.dynamic_gather`: gather with slice sizes known at run time.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, Inferred, elements, indexing, require, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_gather",
@@ -37,6 +40,56 @@ pub(crate) const DEF: OpDef = OpDef {
             ],
         },
     ],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("dynamic_gather C13", infer)),
+    check,
 };
+
+/// By the numbers of `gather`, whose rules on batching dimensions hold here too.
+const CLAUSES: [&str; 24] = [
+    "dynamic_gather C0",
+    "dynamic_gather C1",
+    "dynamic_gather C2",
+    "dynamic_gather C3",
+    "dynamic_gather C4",
+    "dynamic_gather C5",
+    "dynamic_gather C6",
+    "dynamic_gather C6",
+    "dynamic_gather C7",
+    "dynamic_gather C8",
+    "gather C10",
+    "gather C11",
+    "gather C12",
+    "gather C13",
+    "gather C14",
+    "gather C15",
+    "gather C16",
+    "gather C17",
+    "dynamic_gather C9",
+    "dynamic_gather C10",
+    "dynamic_gather C11",
+    "dynamic_gather C12",
+    "dynamic_gather C13",
+    "dynamic_gather C14",
+];
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let Attr::Gather(dims) = op.attr("dimension_numbers")? else {
+        return Err(Violation::new("", "attribute `dimension_numbers` must be #stablehlo.gather"));
+    };
+    elements::vector(op, 2, Elements::INDICES, "dynamic_gather I3")?;
+    let (operand, slice) = (op.tensor(0)?, op.tensor(2)?);
+    require!(
+        shapes::dims_agree(slice.dims[0], operand.rank() as i64),
+        "dynamic_gather C11",
+        "slice_sizes has {} elements, the operand has rank {}",
+        slice.dims[0],
+        operand.rank()
+    );
+    let sizes = op.constant(2).unwrap_or(vec![DYNAMIC; operand.rank()]);
+    Ok(vec![indexing::gather(&CLAUSES, operand, op.tensor(1)?, dims, &sizes)?.into()])
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "dynamic_gather I1")?;
+    elements::operand(op, 1, Elements::INTEGER, "dynamic_gather I2")
+}

@@ -1,6 +1,9 @@
 //! `stablehlo.dynamic_slice`: slice at start indices known at run time.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, Inferred, dimensions, elements, require, shapes};
+use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_slice",
@@ -20,6 +23,34 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "dynamic_slice_v1", attrs: &["slice_sizes"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("dynamic_slice C5", infer)),
+    check,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let operand = op.tensor(0)?;
+    let sizes = op.i64s("slice_sizes")?;
+    dimensions::count("dynamic_slice C2", "start_indices", op.operands.len() - 1, operand.rank())?;
+    dimensions::count("dynamic_slice C2", "slice_sizes", sizes.len(), operand.rank())?;
+    for (d, (&size, &have)) in sizes.iter().zip(&operand.dims).enumerate() {
+        require!(
+            size >= 0 && (have == DYNAMIC || size <= have),
+            "dynamic_slice C4",
+            "slice_sizes[{d}] is {size}, operand dim {d} is {have}"
+        );
+    }
+    Ok(vec![TensorType::new(sizes, operand.element.clone()).into()])
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "dynamic_slice I1")?;
+    for n in 1..op.operands.len() {
+        elements::scalar(op, n, Elements::INTEGER, "dynamic_slice I2")?;
+        shapes::same_element(
+            "dynamic_slice C3",
+            ("index 0", op.tensor(1)?),
+            (&format!("index {}", n - 1), op.tensor(n)?),
+        )?;
+    }
+    Ok(())
+}

@@ -1,6 +1,8 @@
 //! `stablehlo.exponential`: exponential.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.exponential",
@@ -13,6 +15,6 @@ pub(crate) const DEF: OpDef = OpDef {
         VhloForm { name: "exponential_v1", attrs: &[] },
         VhloForm { name: "exponential_v2", attrs: &["result_accuracy"] },
     ],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("exponential C1", |op| elementwise::infer(op, "exponential C1"))),
+    check: |op| elementwise::unary(op, Elements::FLOAT_COMPLEX_QUANTIZED, "exponential I1"),
 };

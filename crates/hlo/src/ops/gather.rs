@@ -1,7 +1,9 @@
 //! `stablehlo.gather`: collects slices at given indices.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, Inferred, clauses, elements, indexing, require};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.gather",
@@ -40,6 +42,24 @@ pub(crate) const DEF: OpDef = OpDef {
             ],
         },
     ],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("gather C22", infer)),
+    check,
 };
+
+const CLAUSES: [&str; 24] = clauses!("gather": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23);
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let Attr::Gather(dims) = op.attr("dimension_numbers")? else {
+        return Err(Violation::new("", "attribute `dimension_numbers` must be #stablehlo.gather"));
+    };
+    let sizes = op.i64s("slice_sizes")?;
+    for (d, &size) in sizes.iter().enumerate() {
+        require!(size >= 0, "gather C21", "slice_sizes[{d}] is {size}");
+    }
+    Ok(vec![indexing::gather(&CLAUSES, op.tensor(0)?, op.tensor(1)?, dims, sizes)?.into()])
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "gather I1")?;
+    elements::operand(op, 1, Elements::INTEGER, "gather I2")
+}

@@ -1,6 +1,11 @@
 //! `stablehlo.get_dimension_size`: size of a dimension at run time.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, dimensions, elements};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.get_dimension_size",
@@ -19,6 +24,11 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "get_dimension_size_v1", attrs: &["dimension"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("get_dimension_size O1", |_| Ok(vec![Type::scalar(DType::I32)]))),
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::ANY, "get_dimension_size I1")?;
+    dimensions::index("get_dimension_size C1", "dimension", op.int("dimension")?, op.tensor(0)?.rank()).map(drop)
+}

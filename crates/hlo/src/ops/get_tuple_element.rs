@@ -1,6 +1,10 @@
 //! `stablehlo.get_tuple_element`: one element of a tuple.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{
+    Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation, no_constraints,
+};
+use crate::ops::rules::{Inferred, dimensions, spelling};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.get_tuple_element",
@@ -18,6 +22,15 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "get_tuple_element_v1", attrs: &["index"] }],
-    infer: None,
+    infer: Some(Infer::by("get_tuple_element C2", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let [Type::Tuple(types)] = op.operands else {
+        let message = format!("the operand must be a tuple, is {}", spelling::types(op.operands));
+        return Err(Violation::new("get_tuple_element I1", message));
+    };
+    let index = dimensions::index("get_tuple_element C1", "index", op.int("index")?, types.len())?;
+    Ok(vec![types[index].clone()])
+}

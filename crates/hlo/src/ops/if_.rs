@@ -1,6 +1,9 @@
 //! `stablehlo.if`: runs one of two branches.
 
-use crate::ops::def::{Arity, OpDef, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, Infer, OpDef, Text, VhloForm};
+use crate::ops::rules::control_flow;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.if",
@@ -10,6 +13,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "if_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("if C3", |op| control_flow::branches(op, ["if C1", "if C2"]))),
+    check: |op| control_flow::selector(op, DType::Bool, "if I1"),
 };

@@ -1,6 +1,8 @@
 //! `stablehlo.iota`: counts along a dimension.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, dimensions, elements, require, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.iota",
@@ -18,5 +20,12 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[VhloForm { name: "iota_v1", attrs: &["iota_dimension"] }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::result(op, 0, Elements::NUMBER, "iota O1")?;
+    let result = op.result_tensor(0)?;
+    require!(result.is_static(), "iota O1", "the result {} is not static", spelling::tensor(result));
+    dimensions::index("iota C1", "iota_dimension", op.int("iota_dimension")?, result.rank()).map(drop)
+}

@@ -1,6 +1,10 @@
 //! `stablehlo.is_finite`: whether values are finite.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.is_finite",
@@ -10,6 +14,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::OperandsFrom(0), Piece::AttrDict, Piece::Word(":"), Piece::FunctionType]),
     vhlo: &[VhloForm { name: "is_finite_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("is_finite C1", |op| elementwise::infer_element(op, DType::Bool))),
+    check: |op| elementwise::unary(op, Elements::FLOAT_QUANTIZED, "is_finite I1"),
 };

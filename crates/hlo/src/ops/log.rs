@@ -1,6 +1,8 @@
 //! `stablehlo.log`: natural logarithm.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.log",
@@ -10,6 +12,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[AttrDef { name: "result_accuracy", kind: AttrKind::ResultAccuracy, presence: Presence::Optional }],
     text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
     vhlo: &[VhloForm { name: "log_v1", attrs: &[] }, VhloForm { name: "log_v2", attrs: &["result_accuracy"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("log C1", |op| elementwise::infer(op, "log C1"))),
+    check: |op| elementwise::unary(op, Elements::FLOAT_COMPLEX_QUANTIZED, "log I1"),
 };

@@ -1,6 +1,8 @@
 //! `stablehlo.log_plus_one`: logarithm of one plus the value.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.log_plus_one",
@@ -13,6 +15,6 @@ pub(crate) const DEF: OpDef = OpDef {
         VhloForm { name: "log_plus_one_v1", attrs: &[] },
         VhloForm { name: "log_plus_one_v2", attrs: &["result_accuracy"] },
     ],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("log_plus_one C1", |op| elementwise::infer(op, "log_plus_one C1"))),
+    check: |op| elementwise::unary(op, Elements::FLOAT_COMPLEX_QUANTIZED, "log_plus_one I1"),
 };

@@ -1,6 +1,8 @@
 //! `stablehlo.minimum`: element-wise minimum.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.minimum",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "minimum_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("minimum C1", |op| elementwise::infer(op, "minimum C1"))),
+    check: |op| elementwise::binary(op, Elements::TENSOR, ["minimum I1", "minimum I2"]),
 };

@@ -100,6 +100,7 @@ mod rng_bit_generator;
 mod round_nearest_afz;
 mod round_nearest_even;
 mod rsqrt;
+mod rules;
 mod scatter;
 mod sdy;
 mod select;

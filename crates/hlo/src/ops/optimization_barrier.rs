@@ -1,6 +1,6 @@
 //! `stablehlo.optimization_barrier`: keeps the compiler from moving ops across.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.optimization_barrier",
@@ -10,6 +10,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::AttrDict, Piece::OperandsFrom(0), Piece::Word(":"), Piece::PairwiseTypes]),
     vhlo: &[VhloForm { name: "optimization_barrier_v1", attrs: &[] }],
-    infer: None,
+    infer: Some(Infer::by("optimization_barrier C1", |op| Ok(op.operands.to_vec()))),
     check: no_constraints,
 };

@@ -1,7 +1,10 @@
 //! `stablehlo.outfeed`: writes to the outfeed.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, elements, require, spelling};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.outfeed",
@@ -11,6 +14,12 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[AttrDef { name: "outfeed_config", kind: AttrKind::Str, presence: Presence::Default(|| Attr::string("")) }],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "outfeed_v1", attrs: &["outfeed_config"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("outfeed O1", |_| Ok(vec![Type::Token]))),
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let Some((token, inputs)) = op.operands.split_last() else { return Ok(()) };
+    require!(*token == Type::Token, "outfeed I2", "the last operand must be a token, is {}", spelling::ty(token));
+    (0..inputs.len()).try_for_each(|n| elements::operand(op, n, Elements::ANY, "outfeed I1"))
+}

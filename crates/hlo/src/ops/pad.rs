@@ -1,6 +1,9 @@
 //! `stablehlo.pad`: adds edge and interior padding.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, Inferred, dimensions, elements, padding, require, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.pad",
@@ -33,6 +36,36 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "pad_v1", attrs: &["edge_padding_high", "edge_padding_low", "interior_padding"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("pad C4", infer)),
+    check,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let (operand, value) = (op.tensor(0)?, op.tensor(1)?);
+    shapes::same_element("pad C1", ("operand", operand), ("padding_value", value))?;
+    let (low, high) = (op.i64s("edge_padding_low")?, op.i64s("edge_padding_high")?);
+    let interior = op.i64s("interior_padding")?;
+    for (name, list) in [("edge_padding_low", low), ("edge_padding_high", high), ("interior_padding", interior)] {
+        dimensions::count("pad C2", name, list.len(), operand.rank())?;
+    }
+    let padded = |d: usize, size: i64| -> Result<i64, Violation> {
+        require!(interior[d] >= 0, "pad C3", "interior_padding[{d}] is {}", interior[d]);
+        match padding::padded(size, low[d], high[d], interior[d]) {
+            Some(size) if size >= 0 || size == DYNAMIC => Ok(size),
+            Some(got) => Err(Violation::new("pad C4", format!("dim {d} is {size}, padded {got}"))),
+            None => Err(Violation::new("pad C4", format!("dim {d} overflows 64 bits"))),
+        }
+    };
+    let mut dims = Vec::with_capacity(operand.rank());
+    let mut limits = Vec::with_capacity(operand.rank());
+    for d in 0..operand.rank() {
+        dims.push(padded(d, operand.dims[d])?);
+        limits.push(padded(d, shapes::bound(operand, d))?);
+    }
+    Ok(vec![shapes::bounded(dims, limits, operand.element.clone()).into()])
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "pad I1")?;
+    elements::scalar(op, 1, Elements::TENSOR, "pad I2")
+}

@@ -1,6 +1,9 @@
 //! `stablehlo.partition_id`: partition of the running process.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.partition_id",
@@ -10,6 +13,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
     vhlo: &[VhloForm { name: "partition_id_v1", attrs: &[] }],
-    infer: None,
+    infer: Some(Infer::by("partition_id O1", |_| Ok(vec![Type::scalar(DType::U32)]))),
     check: no_constraints,
 };

@@ -1,6 +1,8 @@
 //! `stablehlo.power`: element-wise power.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.power",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "power_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("power C1", |op| elementwise::infer(op, "power C1"))),
+    check: |op| elementwise::binary(op, Elements::NUMBER, ["power I1", "power I2"]),
 };

@@ -1,6 +1,8 @@
 //! `stablehlo.reduce_precision`: rounds to a smaller float format and back.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, elements, elementwise, require};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce_precision",
@@ -22,6 +24,14 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "reduce_precision_v1", attrs: &["exponent_bits", "mantissa_bits"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("reduce_precision C1", |op| elementwise::infer(op, "reduce_precision C1"))),
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::FLOAT_QUANTIZED, "reduce_precision I1")?;
+    let (exponent, mantissa) = (op.int("exponent_bits")?, op.int("mantissa_bits")?);
+    require!(exponent >= 1, "reduce_precision C2", "exponent_bits is {exponent}");
+    require!(mantissa >= 0, "reduce_precision C3", "mantissa_bits is {mantissa}");
+    Ok(())
+}

@@ -1,6 +1,8 @@
 //! `stablehlo.remainder`: remainder of truncating division.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.remainder",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "remainder_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("remainder C1", |op| elementwise::infer(op, "remainder C1"))),
+    check: |op| elementwise::binary(op, Elements::NUMBER, ["remainder I1", "remainder I2"]),
 };

@@ -1,6 +1,9 @@
 //! `stablehlo.replica_id`: replica of the running process.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.replica_id",
@@ -10,6 +13,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
     vhlo: &[VhloForm { name: "replica_id_v1", attrs: &[] }],
-    infer: None,
+    infer: Some(Infer::by("replica_id O1", |_| Ok(vec![Type::scalar(DType::U32)]))),
     check: no_constraints,
 };

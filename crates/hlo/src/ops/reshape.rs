@@ -1,6 +1,9 @@
 //! `stablehlo.reshape`: same elements in another shape.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, elements, quantization, require, reshaping, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reshape",
@@ -11,5 +14,20 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::Pieces(&[Piece::OperandsFrom(0), Piece::AttrDict, Piece::Word(":"), Piece::FunctionType]),
     vhlo: &[VhloForm { name: "reshape_v1", attrs: &[] }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::ANY, "reshape I1")?;
+    let (operand, result) = (op.tensor(0)?, op.result_tensor(0)?);
+    for (dim, &size) in result.dims.iter().enumerate() {
+        require!(
+            size != DYNAMIC || shapes::bound(result, dim) != DYNAMIC,
+            "reshape O1",
+            "result dim {dim} is neither known nor bounded"
+        );
+    }
+    quantization::moved("reshape C1", operand, result)?;
+    reshaping::same_size("reshape C2", operand, result)?;
+    quantization::reshaped("reshape C3", operand, result)
+}

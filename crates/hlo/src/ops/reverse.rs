@@ -1,6 +1,8 @@
 //! `stablehlo.reverse`: reverses dimensions.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, dimensions, elements};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reverse",
@@ -19,6 +21,13 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "reverse_v1", attrs: &["dimensions"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("reverse C1", |op| Ok(op.operands.to_vec()))),
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "reverse I1")?;
+    let dimensions = op.i64s("dimensions")?;
+    dimensions::unique("reverse C2", "dimensions", dimensions.iter().copied())?;
+    dimensions::in_range("reverse C3", "dimensions", dimensions, op.tensor(0)?.rank())
+}

@@ -1,7 +1,10 @@
 //! `stablehlo.rng`: random numbers of a distribution.
 
-use crate::attr::KeywordSet;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::attr::{Keyword, KeywordSet};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, Inferred, elements, shapes};
+use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.rng",
@@ -28,6 +31,31 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "rng_v1", attrs: &["rng_distribution"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("rng C3", infer)),
+    check,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let (a, b) = (op.tensor(0)?, op.tensor(1)?);
+    shapes::same_element("rng C1", ("a", a), ("b", b))?;
+    elements::vector(op, 2, Elements::INDICES, "rng I3")?;
+    let dims = match (op.constant(2), op.tensor(2)?.dims[0]) {
+        (Some(sizes), _) => sizes,
+        // An unknown number of dimensions, or more than any tensor has, determines nothing.
+        (None, rank) => match usize::try_from(rank) {
+            Ok(rank) if rank <= 1 << 10 => vec![DYNAMIC; rank],
+            _ => return Ok(op.results.to_vec()),
+        },
+    };
+    Ok(vec![TensorType::new(dims, a.element.clone()).into()])
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    let accepted = Elements::BOOL_INTEGER.or(Elements::FLOAT);
+    elements::scalar(op, 0, accepted, "rng I1")?;
+    elements::scalar(op, 1, accepted, "rng I2")?;
+    if op.keyword("rng_distribution")? == Keyword::Normal {
+        elements::operand(op, 0, Elements::FLOAT, "rng C2")?;
+    }
+    Ok(())
+}

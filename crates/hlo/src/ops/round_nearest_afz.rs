@@ -1,6 +1,8 @@
 //! `stablehlo.round_nearest_afz`: rounds to nearest, ties away from zero.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.round_nearest_afz",
@@ -10,6 +12,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
     vhlo: &[VhloForm { name: "round_nearest_afz_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("round_nearest_afz C1", |op| elementwise::infer(op, "round_nearest_afz C1"))),
+    check: |op| elementwise::unary(op, Elements::FLOAT_QUANTIZED, "round_nearest_afz I1"),
 };

@@ -1,6 +1,12 @@
 //! `stablehlo.select_and_scatter`: scatters values to the selected element of each window.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::window::{Window, WindowForm};
+use crate::ops::rules::{Checked, Inferred, dimensions, elements, elementwise, reduction, require, shapes, spelling};
+use crate::ty::{TensorType, Type};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.select_and_scatter",
@@ -14,6 +20,68 @@ pub(crate) const DEF: OpDef = OpDef {
     ],
     text: Text::Generic,
     vhlo: &[VhloForm { name: "select_and_scatter_v1", attrs: &["padding", "window_dimensions", "window_strides"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("select_and_scatter C11", infer)),
+    check,
 };
+
+const FORM: WindowForm = WindowForm {
+    base_dilations: None,
+    window_dilations: None,
+    sizes_positive: Some("select_and_scatter C5"),
+    strides: ["select_and_scatter C6", "select_and_scatter C7"],
+    base: [""; 2],
+    dilations: [""; 2],
+    padding: "select_and_scatter C8",
+    result: "select_and_scatter C2",
+};
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let element = reduction::accumulators(op, 1, 1, "select_and_scatter C10")?.remove(0);
+    elementwise::infer_element(op, element)
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    let (operand, source, init) = (op.tensor(0)?, op.tensor(1)?, op.tensor(2)?);
+    elements::operands_from(op, 0, Elements::TENSOR, "select_and_scatter I1")?;
+    elements::rank(op, 2, 0, "select_and_scatter I3")?;
+    let scalar = TensorType::new(Vec::new(), operand.element.clone());
+    let outputs = op.region_outputs(0)?;
+    let args = op.region_inputs(0)?;
+    require!(
+        args.len() == 2 && outputs.len() == 1,
+        "select_and_scatter C9",
+        "select takes {} values and returns {}, 2 and 1 expected",
+        args.len(),
+        outputs.len()
+    );
+    for (n, arg) in args.iter().enumerate() {
+        require!(
+            arg.as_tensor()
+                .is_some_and(|arg| arg.rank() == 0 && reduction::is_promotable(&scalar.element, &arg.element)),
+            "select_and_scatter C9",
+            "select's argument {n} is {}, {} expected",
+            spelling::ty(arg),
+            spelling::tensor(&scalar)
+        );
+    }
+    require!(
+        *outputs[0] == Type::scalar(DType::Bool),
+        "select_and_scatter C9",
+        "select returns {}, tensor<i1> expected",
+        spelling::ty(outputs[0])
+    );
+    let update = TensorType::new(Vec::new(), source.element.clone());
+    reduction::body(op, 1, &[&update], &[init], &[], "select_and_scatter C10")?;
+    let sizes = op.i64s_or("window_dimensions", operand.rank(), 1)?;
+    dimensions::count("select_and_scatter C4", "window_dimensions", sizes.len(), operand.rank())?;
+    let positions = Window::read(op, &sizes, &FORM)?.positions(&operand.dims)?;
+    shapes::same_dims("select_and_scatter C2", ("the windows", &positions), ("source", &source.dims))?;
+    require!(
+        reduction::is_promotable(&source.element, &operand.element),
+        "select_and_scatter C1",
+        "elements of the operand are {}, of source {}",
+        spelling::element(&operand.element),
+        spelling::element(&source.element)
+    );
+    Ok(())
+}

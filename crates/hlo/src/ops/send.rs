@@ -1,7 +1,11 @@
 //! `stablehlo.send`: sends to a channel.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::rules::collectives::PairClauses;
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, collectives, elements, require, spelling};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.send",
@@ -18,6 +22,21 @@ pub(crate) const DEF: OpDef = OpDef {
         VhloForm { name: "send_v1", attrs: &["channel_id", "channel_type", "is_host_transfer"] },
         VhloForm { name: "send_v2", attrs: &["channel_id", "channel_type", "is_host_transfer", "source_target_pairs"] },
     ],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("send O1", |_| Ok(vec![Type::Token]))),
+    check,
 };
+
+const PAIRS: PairClauses = PairClauses { shape: "send C1", sources: "send C2", targets: "send C3", range: "send C4" };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let Some((token, inputs)) = op.operands.split_last() else { return Ok(()) };
+    require!(*token == Type::Token, "send I2", "the last operand must be a token, is {}", spelling::ty(token));
+    for n in 0..inputs.len() {
+        elements::operand(op, n, Elements::ANY, "send I1")?;
+    }
+    if let Attr::Channel(channel) = op.attr("channel_handle")? {
+        let want = if op.is_set("is_host_transfer") { 2 } else { 1 };
+        require!(channel.kind == want, "send C5", "the channel's type is {}, {want} expected", channel.kind);
+    }
+    collectives::source_target_pairs(op, &PAIRS)
+}

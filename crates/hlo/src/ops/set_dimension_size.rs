@@ -1,6 +1,9 @@
 //! `stablehlo.set_dimension_size`: sets the run-time size of a dimension.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, Inferred, dimensions, elements, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.set_dimension_size",
@@ -21,6 +24,28 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "set_dimension_size_v1", attrs: &["dimension"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("set_dimension_size", infer)),
+    check,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let operand = op.tensor(0)?;
+    let dim = dimensions::index("set_dimension_size", "dimension", op.int("dimension")?, operand.rank())?;
+    let (mut dims, mut limits) = (operand.dims.clone(), shapes::bounds(operand));
+    if dims[dim] != DYNAMIC {
+        limits[dim] = dims[dim];
+    }
+    dims[dim] = DYNAMIC;
+    // A size that is known to fill the bound leaves nothing dynamic.
+    if let Some([size]) = op.constant(1).as_deref()
+        && *size == limits[dim]
+    {
+        (dims[dim], limits[dim]) = (*size, DYNAMIC);
+    }
+    Ok(vec![shapes::bounded(dims, limits, operand.element.clone()).into()])
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    elements::operand(op, 0, Elements::TENSOR, "set_dimension_size")?;
+    elements::scalar(op, 1, Elements::SIGNED, "set_dimension_size")
+}

@@ -1,6 +1,8 @@
 //! `stablehlo.shift_left`: shift left.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.shift_left",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "shift_left_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("shift_left C1", |op| elementwise::infer(op, "shift_left C1"))),
+    check: |op| elementwise::binary(op, Elements::INTEGER, ["shift_left I1", "shift_left I2"]),
 };

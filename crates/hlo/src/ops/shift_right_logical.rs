@@ -1,6 +1,8 @@
 //! `stablehlo.shift_right_logical`: shift right filling zeros.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.shift_right_logical",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::SameType,
     ]),
     vhlo: &[VhloForm { name: "shift_right_logical_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("shift_right_logical C1", |op| elementwise::infer(op, "shift_right_logical C1"))),
+    check: |op| elementwise::binary(op, Elements::INTEGER, ["shift_right_logical I1", "shift_right_logical I2"]),
 };

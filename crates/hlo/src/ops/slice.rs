@@ -1,6 +1,9 @@
 //! `stablehlo.slice`: extracts a static slice.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Inferred, dimensions, elements, require, shapes};
+use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.slice",
@@ -20,6 +23,29 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[VhloForm { name: "slice_v1", attrs: &["limit_indices", "start_indices", "strides"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("slice C5", infer)),
+    check: |op| elements::operand(op, 0, Elements::TENSOR, "slice I1"),
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let operand = op.tensor(0)?;
+    let (start, limit, strides) = (op.i64s("start_indices")?, op.i64s("limit_indices")?, op.i64s("strides")?);
+    for (name, list) in [("start_indices", start), ("limit_indices", limit), ("strides", strides)] {
+        dimensions::count("slice C2", name, list.len(), operand.rank())?;
+    }
+    let mut dims = Vec::with_capacity(operand.rank());
+    for d in 0..operand.rank() {
+        let size = if operand.dims[d] == DYNAMIC { shapes::bound(operand, d) } else { operand.dims[d] };
+        require!(
+            0 <= start[d] && start[d] <= limit[d] && (size == DYNAMIC || limit[d] <= size),
+            "slice C3",
+            "dim {d} is {size}, its slice is {} to {}",
+            start[d],
+            limit[d]
+        );
+        require!(strides[d] > 0, "slice C4", "strides[{d}] is {}", strides[d]);
+        let length = limit[d] - start[d];
+        dims.push(length / strides[d] + i64::from(length % strides[d] != 0));
+    }
+    Ok(vec![TensorType::new(dims, operand.element.clone()).into()])
+}

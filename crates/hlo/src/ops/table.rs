@@ -232,10 +232,21 @@ op_table! {
     InterpreterPrint, interpreter::print, "interpreter.print";
     InterpreterProbe, interpreter::probe, "interpreter.probe";
     InterpreterRunParallel, interpreter::run_parallel, "interpreter.run_parallel";
+    SdyAllGather, sdy::all_gather, "sdy.all_gather";
+    SdyAllReduce, sdy::all_reduce, "sdy.all_reduce";
+    SdyAllSlice, sdy::all_slice, "sdy.all_slice";
+    SdyAllToAll, sdy::all_to_all, "sdy.all_to_all";
+    SdyCollectivePermute, sdy::collective_permute, "sdy.collective_permute";
+    SdyConstant, sdy::constant, "sdy.constant";
+    SdyDataFlowEdge, sdy::data_flow_edge, "sdy.data_flow_edge";
     SdyManualComputation, sdy::manual_computation, "sdy.manual_computation";
+    SdyNamedComputation, sdy::named_computation, "sdy.named_computation";
     SdyPropagationBarrier, sdy::propagation_barrier, "sdy.propagation_barrier";
+    SdyReduceScatter, sdy::reduce_scatter, "sdy.reduce_scatter";
+    SdyReplicatedToUnreduced, sdy::replicated_to_unreduced, "sdy.replicated_to_unreduced";
     SdyReshard, sdy::reshard, "sdy.reshard";
     SdyReturn, sdy::return_, "sdy.return";
+    SdyShardedToUnreduced, sdy::sharded_to_unreduced, "sdy.sharded_to_unreduced";
     SdyShardingConstraint, sdy::sharding_constraint, "sdy.sharding_constraint";
     SdyShardingGroup, sdy::sharding_group, "sdy.sharding_group";
 }

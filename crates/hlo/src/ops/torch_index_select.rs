@@ -1,6 +1,8 @@
 //! `stablehlo.torch_index_select`: selects indices along a dimension (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, dimensions, elements, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.torch_index_select",
@@ -14,5 +16,20 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::Generic,
     vhlo: &[VhloForm { name: "torch_index_select_v1", attrs: &["batch_dims", "dim"] }],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let (operand, index, result) = (op.tensor(0)?, op.tensor(1)?, op.result_tensor(0)?);
+    elements::operand(op, 1, Elements::INTEGER, "torch_index_select")?;
+    shapes::same_element("torch_index_select", ("operand", operand), ("result", result))?;
+    let dim = dimensions::index("torch_index_select", "dim", op.int("dim")?, operand.rank())?;
+    let batch = op.int("batch_dims")?;
+    require!(
+        usize::try_from(batch).is_ok_and(|b| b <= index.rank() && b <= dim),
+        "torch_index_select",
+        "batch_dims is {batch}, dim is {dim}, the index has rank {}",
+        index.rank()
+    );
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! `stablehlo.tuple`: makes a tuple.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.tuple",
@@ -10,6 +11,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::OperandsFrom(0), Piece::AttrDict, Piece::Word(":"), Piece::TupleType]),
     vhlo: &[VhloForm { name: "tuple_v1", attrs: &[] }],
-    infer: None,
+    infer: Some(Infer::by("tuple C1", |op| Ok(vec![Type::Tuple(op.operands.into())]))),
     check: no_constraints,
 };

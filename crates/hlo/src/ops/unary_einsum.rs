@@ -1,6 +1,8 @@
 //! `stablehlo.unary_einsum`: Einstein summation of one operand (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm};
+use crate::ops::rules::elements;
+use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.unary_einsum",
@@ -20,5 +22,5 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[VhloForm { name: "unary_einsum_v1", attrs: &["einsum_config"] }],
     infer: None,
-    check: no_constraints,
+    check: |op| elements::operands_from(op, 0, Elements::TENSOR, "unary_einsum"),
 };

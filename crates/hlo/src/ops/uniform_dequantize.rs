@@ -1,6 +1,7 @@
 //! `stablehlo.uniform_dequantize`: quantized to real.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm, Violation, no_constraints};
+use crate::ops::rules::{Inferred, elementwise, quantization, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.uniform_dequantize",
@@ -10,6 +11,17 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::SameType]),
     vhlo: &[VhloForm { name: "uniform_dequantize_v1", attrs: &[] }],
-    infer: None,
+    infer: Some(Infer::by("uniform_dequantize C2", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let operand = op.tensor(0)?;
+    match quantization::of(operand) {
+        Some(q) => elementwise::infer_element(op, q.expressed),
+        None => Err(Violation::new(
+            "uniform_dequantize I1",
+            format!("the operand must be quantized, is {}", spelling::tensor(operand)),
+        )),
+    }
+}

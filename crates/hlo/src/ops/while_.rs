@@ -1,6 +1,10 @@
 //! `stablehlo.while`: repeats a body while a condition holds.
 
-use crate::ops::def::{Arity, OpDef, Text, VhloForm, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, Infer, OpDef, OpView, Text, VhloForm};
+use crate::ops::rules::{Checked, require, shapes, spelling};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.while",
@@ -10,6 +14,21 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::While,
     vhlo: &[VhloForm { name: "while_v1", attrs: &[] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("while C3", |op| Ok(op.operands.to_vec()))),
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let operands = || ("operand", op.operands.iter());
+    shapes::same_types("while C1", operands(), ("cond argument", op.region_inputs(0)?.into_iter()))?;
+    shapes::same_types("while C2", operands(), ("body argument", op.region_inputs(1)?.into_iter()))?;
+    shapes::same_types("while C2", operands(), ("body result", op.region_outputs(1)?.into_iter()))?;
+    let decision = op.region_outputs(0)?;
+    require!(
+        decision.len() == 1 && *decision[0] == Type::scalar(DType::Bool),
+        "while C1",
+        "cond must return tensor<i1>, returns {}",
+        spelling::types(decision)
+    );
+    Ok(())
+}

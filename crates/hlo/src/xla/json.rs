@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn reads_a_backend_config() {
-        let json = Json::parse(br#" {"w": {"estimated_cycles":"9635","n":-3e2},"l":[true,null],"s":"a\n\u00e9"} "#).unwrap();
+        let json =
+            Json::parse(br#" {"w": {"estimated_cycles":"9635","n":-3e2},"l":[true,null],"s":"a\n\u00e9"} "#).unwrap();
         assert_eq!(json.get("w").and_then(|w| w.get("estimated_cycles")).and_then(Json::as_i64), Some(9635));
         assert_eq!(json.get("l").and_then(Json::as_array), Some(&[Json::Bool(true), Json::Null][..]));
         assert_eq!(json.get("s").and_then(Json::as_str), Some("a\né"));

@@ -4,21 +4,40 @@
 //! refused if recursive, so that what follows cannot loop or panic.
 
 mod attributes;
+mod buffers;
+mod collectives;
+mod cost;
 mod error;
+mod executions;
+mod flops;
 mod json;
+mod literal;
 mod module;
 mod opcode;
 mod proto;
 mod read;
 mod replica_groups;
 mod shape;
+mod sharding;
+#[cfg(test)]
+mod tests;
+mod text;
+mod traffic;
+mod trip_count;
 mod zstd;
 
 pub use attributes::{
     Attributes, ConvolutionDimensionNumbers, DotDimensionNumbers, GatherDimensionNumbers, OperandAliasing,
     PaddingDimension, ScatterDimensionNumbers, SliceDimension, WindowDimension,
 };
+pub use buffers::{
+    Allocation, AllocationKind, Assigned, BufferAssignment, BufferId, HeapEvent, HeapEventKind, HeapTrace,
+    LogicalBuffer, MemorySummary,
+};
+pub use collectives::{Collective, CollectiveKind, CollectiveTotal, Overlap};
+pub use cost::{ComputationCost, Cost, KernelCost};
 pub use error::Error;
+pub use executions::Executions;
 pub use json::Json;
 pub use module::{
     Alias, CollectiveAlgorithm, Computation, ComputationId, Instruction, InstructionId, Metadata, Module,
@@ -27,4 +46,6 @@ pub use module::{
 pub use opcode::Opcode;
 pub use replica_groups::{AxisSpan, MeshGroups, ReplicaGroups};
 pub use shape::{COMBINE_DIMENSION, ElementType, Layout, MemorySpace, Shape, UNBOUNDED};
+pub use traffic::{SpaceBytes, Traffic, Users};
+pub use trip_count::TripCount;
 pub use zstd::Limits;

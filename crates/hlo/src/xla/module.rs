@@ -60,7 +60,8 @@ pub struct Instruction {
     pub(crate) control_predecessors: Box<[InstructionId]>,
     pub(crate) called: Box<[ComputationId]>,
     pub(crate) metadata: Option<Box<Metadata>>,
-    pub(crate) backend_config: Box<[u8]>,
+    /// Shared: many instructions may name one payload.
+    pub(crate) backend_config: std::sync::Arc<[u8]>,
     pub(crate) attributes: Option<Box<Attributes>>,
 }
 
@@ -313,7 +314,8 @@ impl Instruction {
         let config = self.backend_config_json()?;
         let cycles = |section: &str| config.get(section)?.get("estimated_cycles")?.as_i64();
         let cycles = cycles("window_config").or_else(|| cycles("bundle_analysis_data"))?;
-        u64::try_from(cycles).ok()
+        // The compiler writes the largest integer where it has no estimate.
+        u64::try_from(cycles).ok().filter(|&n| n < i64::MAX as u64)
     }
 
     /// How the compiler decided to run a collective.

@@ -9,6 +9,7 @@ use super::zstd::{Limits, decompress, is_zstd};
 use super::{Error, proto};
 use prost::Message as _;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 impl Module {
     /// Reads a `HloModuleProtoWithConfig`, the form in which a plugin returns an optimized program.
@@ -80,8 +81,9 @@ fn read_module(proto: proto::Module, config: Option<proto::ModuleConfig>) -> Res
         .get(&proto.entry_computation_id)
         .ok_or_else(|| Error::malformed("module", format!("no entry computation {}", proto.entry_computation_id)))?;
 
+    let payloads: Vec<Arc<[u8]>> = proto.payloads.into_iter().map(Arc::from).collect();
     let mut reader = Reader {
-        payloads: &proto.payloads,
+        payloads: &payloads,
         computation_ids: &computation_ids,
         instructions: Vec::new(),
         by_name: HashMap::new(),
@@ -96,7 +98,9 @@ fn read_module(proto: proto::Module, config: Option<proto::ModuleConfig>) -> Res
     let Reader { instructions, by_name, by_proto_id, .. } = reader;
     for (i, instruction) in instructions.iter().enumerate() {
         for callee in &instruction.called {
-            computations[callee.0 as usize].callers.push(InstructionId(i as u32));
+            let computation = &mut computations[callee.0 as usize];
+            computation.callers.push(InstructionId(i as u32));
+            computation.is_fusion |= instruction.opcode == Opcode::Fusion;
         }
     }
     let count = |n: i64| u64::try_from(n).unwrap_or(0).max(1);
@@ -141,7 +145,7 @@ fn read_module(proto: proto::Module, config: Option<proto::ModuleConfig>) -> Res
 }
 
 struct Reader<'a> {
-    payloads: &'a [Vec<u8>],
+    payloads: &'a [Arc<[u8]>],
     computation_ids: &'a HashMap<i64, ComputationId>,
     instructions: Vec<Instruction>,
     by_name: HashMap<Box<str>, InstructionId>,
@@ -209,7 +213,10 @@ impl Reader<'_> {
         }
         let resolve = |ids: &[i64]| {
             let find = |id: &i64| {
-                locals.get(&local(*id)).copied().ok_or_else(|| Error::malformed(&at, format!("no operand {id} before it")))
+                locals
+                    .get(&local(*id))
+                    .copied()
+                    .ok_or_else(|| Error::malformed(&at, format!("no operand {id} before it")))
             };
             ids.iter().map(find).collect::<Result<Box<[_]>, _>>()
         };
@@ -240,13 +247,13 @@ impl Reader<'_> {
         Ok(instruction)
     }
 
-    fn backend_config(&self, proto: &mut proto::Instruction) -> Result<Box<[u8]>, Error> {
+    fn backend_config(&self, proto: &mut proto::Instruction) -> Result<Arc<[u8]>, Error> {
         match proto.backend_config_payload.take().and_then(|p| p.source) {
             Some(proto::PayloadSource::Value(bytes)) => Ok(bytes.into()),
             Some(proto::PayloadSource::Id(id)) => {
                 let payload = usize::try_from(id).ok().and_then(|i| self.payloads.get(i));
                 let payload = payload.ok_or_else(|| Error::malformed(&proto.name, format!("no payload {id}")))?;
-                Ok(payload.as_slice().into())
+                Ok(payload.clone())
             }
             None => Ok(std::mem::take(&mut proto.backend_config).into()),
         }
@@ -256,7 +263,9 @@ impl Reader<'_> {
 /// Only what later code relies on; the compiler's own verifier checked the rest.
 fn check_arity(instruction: &Instruction) -> Result<(), Error> {
     let expected = match instruction.opcode {
-        Opcode::While => (instruction.operands.len() == 1 && instruction.called.len() == 2, "one operand, two computations"),
+        Opcode::While => {
+            (instruction.operands.len() == 1 && instruction.called.len() == 2, "one operand, two computations")
+        }
         Opcode::GetTupleElement => (instruction.operands.len() == 1, "one operand"),
         Opcode::Fusion => (instruction.called.len() == 1, "one computation"),
         Opcode::Dot | Opcode::Convolution => (instruction.operands.len() >= 2, "two operands"),
@@ -274,7 +283,10 @@ fn read_schedule(
     locals: &HashMap<u32, InstructionId>,
 ) -> Result<Vec<InstructionId>, Error> {
     let find = |id: &i64| {
-        locals.get(&local(*id)).copied().ok_or_else(|| Error::malformed(at, format!("scheduled instruction {id} missing")))
+        locals
+            .get(&local(*id))
+            .copied()
+            .ok_or_else(|| Error::malformed(at, format!("scheduled instruction {id} missing")))
     };
     let order = sequence.instruction_ids.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let mut seen = HashSet::with_capacity(order.len());

@@ -88,6 +88,8 @@ impl MemorySpace {
     pub const HBM: MemorySpace = MemorySpace(0);
     /// Vector memory of the core.
     pub const VMEM: MemorySpace = MemorySpace(1);
+    /// Common memory of TPU v4.
+    pub const CMEM: MemorySpace = MemorySpace(3);
     /// Pinned host memory.
     pub const HOST: MemorySpace = MemorySpace(5);
 }

@@ -52,7 +52,7 @@ impl FromStr for Key {
 }
 
 /// The program's part of a key: its digest, and enough of its shape to say what changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramParts {
     /// Module name.
     pub name: String,

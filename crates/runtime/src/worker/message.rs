@@ -33,6 +33,10 @@ pub(crate) struct Compile {
     /// Device ids, `[replica][partition]`; `None` lets the compiler take the natural order.
     pub(crate) device_ids: Option<Vec<i64>>,
     pub(crate) shardy: bool,
+    /// For each argument, whether the compiler may choose its sharding.
+    pub(crate) free_arguments: Vec<bool>,
+    /// For each result, likewise.
+    pub(crate) free_results: Vec<bool>,
     pub(crate) optimization_level: Option<u8>,
     pub(crate) memory_fitting_level: Option<u8>,
     pub(crate) flags: BTreeMap<String, String>,

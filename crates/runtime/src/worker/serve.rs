@@ -193,6 +193,8 @@ fn options(request: &Compile) -> Result<CompileOptions, Failure> {
         num_replicas: request.replicas,
         num_partitions: request.partitions,
         use_shardy_partitioner: request.shardy,
+        allow_sharding_propagation_to_parameters: request.free_arguments.clone(),
+        allow_sharding_propagation_to_outputs: request.free_results.clone(),
         device_assignment,
         optimization_level: effort(request.optimization_level),
         memory_fitting_level: effort(request.memory_fitting_level),

@@ -1,6 +1,7 @@
 //! `check.expect_almost_eq`: expects two tensors to be almost equal.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text};
+use crate::ops::rules::shapes;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_almost_eq",
@@ -22,5 +23,7 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check: |op| {
+        shapes::same_types("check.expect_almost_eq", ("lhs", op.operands[..1].iter()), ("rhs", op.operands[1..].iter()))
+    },
 };

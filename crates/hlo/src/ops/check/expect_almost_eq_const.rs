@@ -1,6 +1,8 @@
 //! `check.expect_almost_eq_const`: expects a tensor to almost equal a constant.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::attr::Attr;
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, Violation};
+use crate::ops::rules::{Checked, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_almost_eq_const",
@@ -23,5 +25,20 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let Attr::Dense(value) = op.attr("value")? else {
+        return Err(Violation::new("check.expect_almost_eq_const", "value must be a dense constant"));
+    };
+    let operand = op.tensor(0)?;
+    require!(
+        shapes::tensors_agree(operand, &value.ty),
+        "check.expect_almost_eq_const",
+        "the operand is {}, the expected value {}",
+        spelling::tensor(operand),
+        spelling::tensor(&value.ty)
+    );
+    Ok(())
+}

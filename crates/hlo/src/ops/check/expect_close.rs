@@ -1,6 +1,7 @@
 //! `check.expect_close`: expects two tensors to be within a distance in ULPs.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text};
+use crate::ops::rules::shapes;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_close",
@@ -14,5 +15,7 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::Generic,
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check: |op| {
+        shapes::same_types("check.expect_close", ("lhs", op.operands[..1].iter()), ("rhs", op.operands[1..].iter()))
+    },
 };

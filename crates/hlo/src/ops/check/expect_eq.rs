@@ -1,6 +1,7 @@
 //! `check.expect_eq`: expects two tensors to be equal.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+use crate::ops::def::{Arity, OpDef, Piece, Text};
+use crate::ops::rules::shapes;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_eq",
@@ -18,5 +19,7 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check: |op| {
+        shapes::same_types("check.expect_eq", ("lhs", op.operands[..1].iter()), ("rhs", op.operands[1..].iter()))
+    },
 };

@@ -1,6 +1,8 @@
 //! `chlo.asin`: arc sine.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.asin",
@@ -10,6 +12,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::ArrowTypes]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.asin", |op| elementwise::infer(op, "chlo.asin"))),
+    check: |op| elementwise::unary(op, Elements::FLOAT_COMPLEX, "chlo.asin"),
 };

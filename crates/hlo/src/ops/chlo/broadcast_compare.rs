@@ -1,7 +1,11 @@
 //! `chlo.broadcast_compare`: comparison with implicit broadcasting.
 
+use tensor::DType;
+
 use crate::attr::{Attr, Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Inferred, broadcast, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_compare",
@@ -30,6 +34,11 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.broadcast_compare", infer)),
+    check: |op| broadcast::check(op, Elements::ANY),
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    shapes::same_element("chlo.broadcast_compare", ("lhs", op.tensor(0)?), ("rhs", op.tensor(1)?))?;
+    broadcast::infer(op, Some(DType::Bool.into()))
+}

@@ -1,6 +1,7 @@
 //! `chlo.broadcast_complex`: makes complex numbers from parts with implicit broadcasting.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, no_constraints};
+use crate::ops::rules::{Inferred, broadcast, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_complex",
@@ -17,6 +18,12 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[],
-    infer: None,
+    infer: Some(Infer::by("chlo.broadcast_complex", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let element = broadcast::complex_of("chlo.broadcast_complex", op.tensor(0)?)?;
+    shapes::same_element("chlo.broadcast_complex", ("lhs", op.tensor(0)?), ("rhs", op.tensor(1)?))?;
+    broadcast::infer(op, Some(element.into()))
+}

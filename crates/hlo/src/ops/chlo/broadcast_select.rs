@@ -1,6 +1,7 @@
 //! `chlo.broadcast_select`: select with implicit broadcasting.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, no_constraints};
+use crate::ops::rules::broadcast;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_select",
@@ -10,6 +11,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::OperandsFrom(0), Piece::AttrDict, Piece::Word(":"), Piece::FunctionType]),
     vhlo: &[],
-    infer: None,
+    infer: Some(Infer::by("chlo.broadcast_select", broadcast::infer_select)),
     check: no_constraints,
 };

@@ -1,6 +1,8 @@
 //! `chlo.broadcast_xor`: exclusive or with implicit broadcasting.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::rules::broadcast;
+use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_xor",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.broadcast_xor", |op| broadcast::infer(op, None))),
+    check: |op| broadcast::check(op, Elements::BOOL_INTEGER),
 };

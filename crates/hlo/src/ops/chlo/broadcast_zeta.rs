@@ -1,6 +1,8 @@
 //! `chlo.broadcast_zeta`: Hurwitz zeta function with implicit broadcasting.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::rules::broadcast;
+use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_zeta",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::FunctionType,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.broadcast_zeta", |op| broadcast::infer(op, None))),
+    check: |op| broadcast::check(op, Elements::FLOAT),
 };

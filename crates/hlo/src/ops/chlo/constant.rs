@@ -1,6 +1,8 @@
 //! `chlo.constant`: a constant tensor.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::attr::Attr;
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, Violation, no_constraints};
+use crate::ops::rules::Inferred;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.constant",
@@ -10,6 +12,13 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[AttrDef { name: "value", kind: AttrKind::Dense, presence: Presence::Required }],
     text: Text::Constant,
     vhlo: &[],
-    infer: None,
+    infer: Some(Infer::by("chlo.constant", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    match op.attr("value")? {
+        Attr::Dense(dense) => Ok(vec![dense.ty.clone().into()]),
+        _ => Err(Violation::new("chlo.constant", "value must be a dense constant")),
+    }
+}

@@ -1,6 +1,11 @@
 //! `chlo.constant_like`: a constant shaped like its operand.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use tensor::DType;
+
+use crate::attr::Attr;
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, no_constraints};
+use crate::ops::rules::{Inferred, elementwise};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.constant_like",
@@ -10,6 +15,20 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[AttrDef { name: "value", kind: AttrKind::Any, presence: Presence::Required }],
     text: Text::Generic,
     vhlo: &[],
-    infer: None,
+    infer: Some(Infer::by("chlo.constant_like", infer)),
     check: no_constraints,
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let element = match op.attr("value")? {
+        Attr::Int(_, element) | Attr::Float(_, element) => element.clone(),
+        Attr::Bool(_) => DType::Bool.into(),
+        Attr::Dense(dense) => dense.ty.element.clone(),
+        // A value of another dialect: its type is what the result says.
+        _ => match op.results {
+            [Type::Tensor(result)] => result.element.clone(),
+            _ => op.tensor(0)?.element.clone(),
+        },
+    };
+    elementwise::infer_element(op, element)
+}

@@ -1,6 +1,10 @@
 //! `chlo.is_pos_inf`: whether values are positive infinity.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+use tensor::DType;
+
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.is_pos_inf",
@@ -10,6 +14,6 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[],
     text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::ArrowTypes]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.is_pos_inf", |op| elementwise::infer_element(op, DType::Bool))),
+    check: |op| elementwise::unary(op, Elements::FLOAT, "chlo.is_pos_inf"),
 };

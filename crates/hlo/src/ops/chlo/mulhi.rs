@@ -1,6 +1,8 @@
 //! `chlo.mulhi`: upper half of an integer product.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.mulhi",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::ArrowTypes,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.mulhi", |op| elementwise::infer(op, "chlo.mulhi"))),
+    check: |op| elementwise::binary(op, Elements::INTEGER, ["chlo.mulhi"; 2]),
 };

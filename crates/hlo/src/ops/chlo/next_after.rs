@@ -1,6 +1,8 @@
 //! `chlo.next_after`: next representable number towards another.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.next_after",
@@ -17,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::ArrowTypes,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.next_after", |op| elementwise::infer(op, "chlo.next_after"))),
+    check: |op| elementwise::binary(op, Elements::FLOAT, ["chlo.next_after"; 2]),
 };

@@ -1,7 +1,9 @@
 //! `chlo.scan`: carries a state along a dimension.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, Violation};
+use crate::ops::rules::{Checked, dimensions, require, shapes, spelling};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.scan",
@@ -19,5 +21,67 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::Generic,
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let clause = "chlo.scan";
+    let operands = op.tensors()?;
+    let inputs = match op.attrs.get("operandSegmentSizes") {
+        Some(Attr::DenseArray(_, sizes)) => sizes.first().and_then(|&n| usize::try_from(n).ok()).unwrap_or(0),
+        _ => operands.len() / 2,
+    };
+    require!(inputs <= operands.len(), clause, "{inputs} inputs of {} operands", operands.len());
+    let carries = operands.len() - inputs;
+    let outputs = op.region_outputs(0)?;
+    let args = op.region_inputs(0)?;
+    require!(args.len() == operands.len(), clause, "the body takes {} values, {} expected", args.len(), operands.len());
+    require!(
+        outputs.len() >= carries && outputs.len() == op.results.len(),
+        clause,
+        "the body returns {} values for {carries} carries and {} results",
+        outputs.len(),
+        op.results.len()
+    );
+    require!(inputs > 0 || outputs.len() > carries, clause, "there are neither inputs nor outputs");
+    let dimension = op.int("dimension")?;
+    let mut length = op.attrs.get("scan_dim_size").and_then(Attr::as_int).unwrap_or(DYNAMIC);
+    for (n, ty) in operands.iter().enumerate() {
+        let mut want = (*ty).clone();
+        if n < inputs {
+            let dim = dimensions::index(clause, "dimension", dimension, ty.rank())?;
+            let size = want.dims.remove(dim);
+            require!(shapes::dims_agree(size, length), clause, "operand {n} has length {size}, {length} expected");
+            if size != DYNAMIC {
+                length = size;
+            }
+            want.encoding = None;
+        }
+        require!(
+            args[n].as_tensor().is_some_and(|arg| shapes::tensors_agree(&want, arg)),
+            clause,
+            "the body's argument {n} is {}, {} expected",
+            spelling::ty(args[n]),
+            spelling::tensor(&want)
+        );
+    }
+    for (n, (output, result)) in outputs.iter().zip(op.results).enumerate() {
+        let Some(output) = output.as_tensor() else {
+            return Err(Violation::new(clause, format!("the body returns {}", spelling::ty(output))));
+        };
+        let mut want = output.clone();
+        if n < outputs.len() - carries {
+            let dim = dimensions::index(clause, "dimension", dimension, output.rank() + 1)?;
+            want.dims.insert(dim, length);
+            want.encoding = None;
+        }
+        require!(
+            result.as_tensor().is_some_and(|result| shapes::tensors_agree(&want, result)),
+            clause,
+            "result {n} is {}, {} expected",
+            spelling::ty(result),
+            spelling::tensor(&want)
+        );
+    }
+    Ok(())
+}

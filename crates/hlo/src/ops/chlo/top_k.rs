@@ -1,7 +1,12 @@
 //! `chlo.top_k`: largest elements and their indices.
 
+use tensor::DType;
+
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, Violation};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Inferred, elements, require, shapes};
+use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.top_k",
@@ -29,6 +34,25 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::ArrowTypes,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("chlo.top_k", infer)),
+    check: |op| elements::operand(op, 0, Elements::ANY, "chlo.top_k"),
 };
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    let operand = op.tensor(0)?;
+    let k = op.int("k")?;
+    let Some(last) = operand.rank().checked_sub(1) else {
+        return Err(Violation::new("chlo.top_k", "the operand is a scalar"));
+    };
+    require!(
+        k >= 0 && (operand.dims[last] == DYNAMIC || operand.dims[last] >= k),
+        "chlo.top_k",
+        "k is {k}, the last dimension is {}",
+        operand.dims[last]
+    );
+    let (mut dims, mut limits) = (operand.dims.clone(), shapes::bounds(operand));
+    (dims[last], limits[last]) = (k, DYNAMIC);
+    let values = shapes::bounded(dims, limits, operand.element.clone());
+    let indices = shapes::with_element(&values, DType::I32.into());
+    Ok(vec![values.into(), indices.into()])
+}

@@ -1,6 +1,9 @@
 //! `func.call`: calls a function.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, VhloForm, no_constraints};
+use crate::attr::Attr;
+use crate::module::Func;
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::rules::{Checked, Inferred, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "func.call",
@@ -10,6 +13,27 @@ pub(crate) const DEF: OpDef = OpDef {
     attrs: &[AttrDef { name: "callee", kind: AttrKind::Symbol, presence: Presence::Required }],
     text: Text::Call,
     vhlo: &[VhloForm { name: "call_v1", attrs: &["callee"] }],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("func.call", infer)),
+    check,
 };
+
+fn callee<'a>(op: &OpView<'a>) -> Result<Option<&'a Func>, Violation> {
+    let (Some(module), Attr::Symbol(name)) = (op.module, op.attr("callee")?) else { return Ok(None) };
+    match module.func(name) {
+        Some(func) => Ok(Some(func)),
+        None => Err(Violation::new("func.call", format!("there is no function @{name}"))),
+    }
+}
+
+fn infer(op: &OpView<'_>) -> Inferred {
+    match callee(op)? {
+        Some(func) => Ok(func.outputs.clone()),
+        None if !op.results.is_empty() => Ok(op.results.to_vec()),
+        None => Err(Violation::new("func.call", "the callee's types are known only in a module")),
+    }
+}
+
+fn check(op: &OpView<'_>) -> Checked {
+    let Some(func) = callee(op)? else { return Ok(()) };
+    shapes::same_types("func.call", ("operand", op.operands.iter()), ("callee input", func.inputs.iter()))
+}

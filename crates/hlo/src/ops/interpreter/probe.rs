@@ -1,6 +1,6 @@
 //! `interpreter.probe`: stores a tensor for inspection.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.probe",
@@ -19,6 +19,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::ResultTypes,
     ]),
     vhlo: &[],
-    infer: None,
+    infer: Some(Infer::by("interpreter.probe", |op| Ok(op.operands.to_vec()))),
     check: no_constraints,
 };

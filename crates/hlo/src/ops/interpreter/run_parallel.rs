@@ -1,6 +1,8 @@
 //! `interpreter.run_parallel`: runs functions as processes of a grid.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::attr::Attr;
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, Violation};
+use crate::ops::rules::{Checked, require};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.run_parallel",
@@ -14,5 +16,36 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::Generic,
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let clause = "interpreter.run_parallel";
+    let (Some(module), Attr::Array(replicas)) = (op.module, op.attr("programs")?) else { return Ok(()) };
+    require!(!replicas.is_empty(), clause, "programs is empty");
+    let (mut inputs, mut outputs, mut width) = (0, 0, None);
+    for replica in replicas.iter() {
+        let Attr::Array(names) = replica else {
+            return Err(Violation::new(clause, "programs must be an array of arrays of symbols"));
+        };
+        require!(!names.is_empty(), clause, "programs has an empty row");
+        require!(
+            width.replace(names.len()).is_none_or(|w| w == names.len()),
+            clause,
+            "rows of programs differ in length"
+        );
+        for name in names.iter() {
+            let Some(func) = (match name {
+                Attr::Symbol(name) => module.func(name),
+                _ => None,
+            }) else {
+                return Err(Violation::new(clause, format!("{name:?} is not a function")));
+            };
+            inputs += func.inputs.len();
+            outputs += func.outputs.len();
+        }
+    }
+    require!(inputs == op.operands.len(), clause, "{} operands, the programs take {inputs}", op.operands.len());
+    require!(outputs == op.results.len(), clause, "{} results, the programs return {outputs}", op.results.len());
+    Ok(())
+}

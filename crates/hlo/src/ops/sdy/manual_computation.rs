@@ -1,6 +1,7 @@
 //! `sdy.manual_computation`: runs a body on explicit shards.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text};
+use crate::ops::rules::sharding;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.manual_computation",
@@ -15,5 +16,5 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::ManualComputation,
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check: sharding::manual_computation,
 };

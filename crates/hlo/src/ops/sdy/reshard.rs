@@ -1,6 +1,7 @@
 //! `sdy.reshard`: changes a tensor's sharding.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::rules::sharding;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.reshard",
@@ -16,6 +17,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::ResultTypes,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("sdy.reshard", |op| Ok(op.operands.to_vec()))),
+    check: sharding::constraint,
 };

@@ -1,6 +1,7 @@
 //! `sdy.sharding_constraint`: shards a tensor in a given way.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::rules::sharding;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.sharding_constraint",
@@ -16,6 +17,6 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::ResultTypes,
     ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("sdy.sharding_constraint", |op| Ok(op.operands.to_vec()))),
+    check: sharding::constraint,
 };

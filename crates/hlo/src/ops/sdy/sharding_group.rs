@@ -1,6 +1,6 @@
 //! `sdy.sharding_group`: shards a group of tensors alike.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.sharding_group",
@@ -8,7 +8,7 @@ pub(crate) const DEF: OpDef = OpDef {
     results: Arity::exactly(0),
     regions: Arity::exactly(0),
     attrs: &[AttrDef { name: "group_id", kind: AttrKind::I64, presence: Presence::Required }],
-    text: Text::Generic,
+    text: Text::Pieces(&[Piece::Operand(0), Piece::Word("group_id="), Piece::Attr("group_id"), Piece::AttrDict, Piece::Word(":"), Piece::FirstOperandType]),
     vhlo: &[],
     infer: None,
     check: no_constraints,

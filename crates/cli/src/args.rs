@@ -1,0 +1,260 @@
+//! The command line: commands, options and their help texts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Run the real TPU compiler without a TPU, from one binary.
+#[derive(Debug, Parser)]
+#[command(name = "tpu", version, about, max_term_width = 120, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 the answer is no (does not fit, not found, a check failed), 2 error.")]
+pub(crate) struct Cli {
+    /// Print one JSON record on standard output instead of tables.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Get the TPU compiler (libtpu) with your own pip or uv into a folder of ours.
+    Setup(SetupArgs),
+    /// Show plugins and devices found, or why there are none.
+    Info(InfoArgs),
+    /// Show TPU generations, or everything about one generation or slice.
+    Chips(ChipsArgs),
+    /// Check this machine: plugin, environment, devices, ports, disk, memory.
+    Doctor(DoctorArgs),
+    /// Compile a StableHLO program for a slice with the real TPU compiler.
+    Compile(Box<CompileArgs>),
+    /// Read a StableHLO program: verify, count, print, convert.
+    Hlo(HloArgs),
+    /// Look at and move the compile cache.
+    Cache(CacheArgs),
+    /// Print a shell completion script.
+    Completions(CompletionsArgs),
+    /// Write man pages.
+    Man(ManArgs),
+    /// The compiler's own process.
+    #[command(name = "compile-worker", hide = true)]
+    Worker,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetupArgs {
+    /// Package to get.
+    #[arg(default_value = "libtpu")]
+    pub(crate) package: String,
+    /// Package version; the default is the version this release was tested with.
+    #[arg(long)]
+    pub(crate) version: Option<String>,
+    /// SHA-256 of the wheel, for versions this release does not know.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) sha256: Option<String>,
+    /// Take the plugin from a wheel file instead of downloading one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Say what would be downloaded, and stop.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub(crate) plugin: PluginArgs,
+    /// Only list what is found; load no plugin.
+    #[arg(long)]
+    pub(crate) no_load: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChipsArgs {
+    /// A generation (v5e) or any slice name (v5litepod-16, v5e:4x4, v4-8, 2xv5e-256).
+    pub(crate) name: Option<String>,
+    /// Replace a figure, as in v7_memory_gb=128. May be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// List every slice of the generation.
+    #[arg(long)]
+    pub(crate) slices: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) plugin: PluginArgs,
+    /// Ask nothing of the network.
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+/// Which plugin to use.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct PluginArgs {
+    /// The plugin's library; default: environment, the current Python environment, then `tpu setup`'s folder.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plugin: Option<PathBuf>,
+}
+
+/// Effort levels of the compiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub(crate) enum EffortArg {
+    O0,
+    O1,
+    O2,
+    O3,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PartitionerArg {
+    /// Shardy if the program has sdy annotations, GSPMD otherwise.
+    Auto,
+    Shardy,
+    Gspmd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Emit {
+    /// The optimized program, as HLO text.
+    Hlo,
+    /// The program that was compiled, as canonical StableHLO text.
+    Stablehlo,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// StableHLO program, text or bytecode; `-` reads standard input.
+    pub(crate) file: PathBuf,
+    /// Slice to compile for: v5e-16, v5litepod-16, v5e:4x4, v4-8, v5p-128, v6e-256, tpu7x-8, 2xv5e-256.
+    #[arg(long, short)]
+    pub(crate) slice: String,
+    /// Stop after the compiler's first phase: memory, collectives and schedule in seconds, but no executable.
+    #[arg(long, short)]
+    pub(crate) quick: bool,
+    /// Devices the program is partitioned over; default: what the program says.
+    #[arg(long)]
+    pub(crate) partitions: Option<u32>,
+    /// Data-parallel copies of the program; default: what the program says.
+    #[arg(long)]
+    pub(crate) replicas: Option<u32>,
+    /// Device ids, replica by replica, as in 0,1,3,2.
+    #[arg(long, value_delimiter = ',', value_name = "IDS", allow_negative_numbers = true)]
+    pub(crate) devices: Option<Vec<i64>>,
+    /// Who reads sharding annotations.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) partitioner: PartitionerArg,
+    /// Effort spent on run time.
+    #[arg(long, value_enum, ignore_case = true)]
+    pub(crate) optimization_level: Option<EffortArg>,
+    /// Effort spent on fitting into memory.
+    #[arg(long, value_enum, ignore_case = true)]
+    pub(crate) memory_fitting_level: Option<EffortArg>,
+    /// Compiler flag, as in xla_tpu_scoped_vmem_limit_kib=65536. May be given several times.
+    #[arg(long = "flag", value_name = "NAME=VALUE")]
+    pub(crate) flags: Vec<String>,
+    /// Write the executable to a file.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print a program on standard output; the table then goes to standard error.
+    #[arg(long, value_enum)]
+    pub(crate) emit: Option<Emit>,
+    /// Seconds the compiler may take.
+    #[arg(long, default_value_t = 300.0, value_name = "SECONDS")]
+    pub(crate) compilation_timeout_seconds: f64,
+    /// Host memory the compiler may take, in GiB.
+    #[arg(long, value_name = "GIB")]
+    pub(crate) memory_limit: Option<f64>,
+    /// Show what the compiler prints.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Neither read nor write the compile cache.
+    #[arg(long, conflicts_with = "refresh")]
+    pub(crate) no_cache: bool,
+    /// Compile again even if the cache has the answer.
+    #[arg(long)]
+    pub(crate) refresh: bool,
+    #[command(flatten)]
+    pub(crate) plugin: PluginArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheFolderArgs,
+}
+
+/// Where the cache is.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CacheFolderArgs {
+    /// Cache folder; default $TPUBRIDGE_CACHE, else the user's cache folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Bound of the cache folder, in GiB.
+    #[arg(long, default_value_t = 20.0, value_name = "GIB")]
+    pub(crate) cache_max_gib: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HloArgs {
+    /// StableHLO program, text or bytecode; `-` reads standard input.
+    pub(crate) file: PathBuf,
+    /// Print the canonical text.
+    #[arg(long, short)]
+    pub(crate) print: bool,
+    /// Print ops in the generic form, with --print.
+    #[arg(long, requires = "print")]
+    pub(crate) generic: bool,
+    /// Print locations, with --print.
+    #[arg(long, requires = "print")]
+    pub(crate) locations: bool,
+    /// Convert to a file: text, or bytecode if its name ends in .bc.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Do not verify, only parse.
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CacheArgs {
+    #[command(flatten)]
+    pub(crate) folder: CacheFolderArgs,
+    #[command(subcommand)]
+    pub(crate) command: CacheCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CacheCommand {
+    /// Entries, most recently used first.
+    List,
+    /// Hits, misses, hit rate, evictions, bytes, seconds saved.
+    Stats,
+    /// Remove every entry.
+    Clear,
+    /// Write entries to a bundle.
+    Export {
+        /// The bundle to write.
+        bundle: PathBuf,
+        /// Only entries whose key starts with one of these.
+        #[arg(long = "key", value_name = "PREFIX")]
+        keys: Vec<String>,
+    },
+    /// Add the entries of a bundle.
+    Import {
+        /// The bundle to read.
+        bundle: PathBuf,
+    },
+    /// Print the cache folder.
+    Folder,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// Shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Folder to write the pages to; default: print the main page.
+    pub(crate) folder: Option<PathBuf>,
+}

@@ -1,0 +1,12 @@
+//! One file per command.
+
+pub(crate) mod cache;
+pub(crate) mod chips;
+pub(crate) mod compile;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod hlo;
+pub(crate) mod info;
+pub(crate) mod man;
+pub(crate) mod setup;
+pub(crate) mod worker;

@@ -1,0 +1,50 @@
+//! Finding the plugin a command works with, and starting the process that loads it.
+
+use std::path::{Path, PathBuf};
+
+use pjrt::discover::{Discovery, Search, plugins};
+use runtime::worker::Launch;
+
+use crate::failure::Failure;
+
+/// Everything that looks like a plugin, best first.
+pub(crate) fn search(explicit: Option<&Path>) -> Search {
+    plugins(&Discovery { explicit: explicit.map(Path::to_path_buf), ..Discovery::from_environment() })
+}
+
+/// The TPU compiler's library.
+pub(crate) fn tpu(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
+    let search = search(explicit);
+    if let Some(explicit) = explicit {
+        return match search.rejected.iter().find(|r| r.path == explicit) {
+            Some(rejected) => Err(Failure::new(format!("{} is not a plugin: {}", explicit.display(), rejected.why))
+                .hint("--plugin takes the path of a PJRT plugin's shared library, such as libtpu.so")),
+            None => Ok(explicit.to_path_buf()),
+        };
+    }
+    search.named("libtpu").map(|found| found.path.clone()).ok_or_else(|| {
+        Failure::new("the TPU compiler (libtpu) is not installed")
+            .hint("`tpu setup` gets it; `tpu info` shows where it was looked for")
+    })
+}
+
+/// Starts this program again as the compiler's process.
+pub(crate) fn launch() -> Result<Launch, Failure> {
+    Launch::this_program(["compile-worker"]).map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))
+}
+
+/// Environment a plugin's process needs to load on a machine without its devices.
+///
+/// On a machine with TPUs only the chatter is silenced: there libtpu must ask the metadata server and hold its lock.
+pub(crate) fn environment(plugin: &str) -> Vec<(String, String)> {
+    if plugin != "libtpu" {
+        return Vec::new();
+    }
+    let has_tpu = ["/dev/accel0", "/dev/vfio/0"].iter().any(|node| Path::new(node).exists());
+    let quiet_only = ["TPU_LOG_DIR", "TPU_MIN_LOG_LEVEL", "TPU_STDERR_LOG_LEVEL"];
+    pjrt::libtpu_environment()
+        .into_iter()
+        .filter(|(name, _)| !has_tpu || quiet_only.contains(name))
+        .map(|(name, value)| (name.to_string(), value))
+        .collect()
+}

@@ -1,0 +1,22 @@
+//! Signals: Ctrl-C asks the running command to stop and clean up; a second one ends it at once.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A flag that Ctrl-C or SIGTERM sets.
+pub(crate) fn on_signal() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Registered first, so that it sees the flag as the previous signal left it: the second signal ends the process.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
+        let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
+    }
+    stop
+}
+
+/// Restores the default action of SIGPIPE, which Rust programs start without.
+pub(crate) fn die_quietly_on_closed_pipe() {
+    // SAFETY: called first in `main`, before any thread exists; SIG_DFL is always a valid disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}

@@ -1,0 +1,105 @@
+//! Doctor: an ordered list of checks of a machine, each answered with what was found and what to do about it.
+//!
+//! A check never fails as a function: whatever it finds, including files with odd contents, becomes a line of the
+//! [`Report`]. Loading a plugin can hang or end the process, so the doctor does not do it: the caller passes a probe,
+//! which should load the library in a child process. [`probe_file`] is one that only reads the file.
+
+mod compute_metadata;
+mod device_nodes;
+mod elf;
+mod environment;
+mod lock_holder;
+mod multi_host;
+mod pci;
+mod plugin;
+mod ports;
+mod process;
+mod report;
+mod resources;
+mod software;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+pub use plugin::{FoundPlugin, PluginProbe, ProbeDepth, known_plugins, probe_file};
+pub use report::{Check, Report, Status};
+
+use crate::System;
+use crate::managed::Home;
+
+/// Whether checks may use the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// No connection is made.
+    Offline,
+    /// The metadata server of Google Compute is asked, for at most 300 ms each to connect and to answer.
+    Online {
+        /// Its address.
+        metadata_server: SocketAddr,
+    },
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self::Online { metadata_server: SocketAddr::from((Ipv4Addr::new(169, 254, 169, 254), 80)) }
+    }
+}
+
+/// What to examine, and how.
+pub struct DoctorOptions<'a> {
+    /// The machine.
+    pub system: System,
+    /// Plugins that were found, in the order they would be used; the first is probed.
+    pub plugins: Vec<FoundPlugin>,
+    /// Looks into a plugin.
+    pub probe: &'a dyn Fn(&Path) -> Result<PluginProbe, String>,
+    /// Whether to use the network.
+    pub network: Network,
+    /// The managed folder; `None` for the one the environment names.
+    pub home: Option<Home>,
+    /// Folder of the compile cache.
+    pub cache_dir: Option<PathBuf>,
+}
+
+impl DoctorOptions<'_> {
+    /// A machine, with the plugins [`known_plugins`] finds and a probe that loads nothing.
+    pub fn new(system: System) -> Self {
+        Self {
+            plugins: known_plugins(&system),
+            system,
+            probe: &probe_file,
+            network: Network::default(),
+            home: None,
+            cache_dir: None,
+        }
+    }
+}
+
+/// What several checks look at.
+struct Context<'a> {
+    options: &'a DoctorOptions<'a>,
+    system: &'a System,
+    tpus: Vec<pci::Tpu>,
+}
+
+type Examination = fn(&Context<'_>) -> Vec<Check>;
+
+/// From what every command needs to what only some machines have, so that the first failure is the one to repair first.
+const EXAMINATIONS: [Examination; 10] = [
+    plugin::examine,
+    software::examine,
+    environment::examine,
+    multi_host::examine,
+    lock_holder::examine,
+    pci::examine,
+    device_nodes::examine,
+    compute_metadata::examine,
+    ports::examine,
+    resources::examine,
+];
+
+/// Runs all checks.
+pub fn examine(options: &DoctorOptions<'_>) -> Report {
+    let context = Context { options, system: &options.system, tpus: pci::tpus(&options.system) };
+    Report::new(EXAMINATIONS.iter().flat_map(|examination| examination(&context)).collect())
+}

@@ -1,0 +1,18 @@
+//! `sdy.all_gather`: gathers a tensor along axes of each dimension.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "sdy.all_gather",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[
+        AttrDef { name: "gathering_axes", kind: AttrKind::SdyAxisLists, presence: Presence::Required },
+        AttrDef { name: "out_sharding", kind: AttrKind::SdySharding, presence: Presence::Required },
+    ],
+    text: Text::Pieces(&[Piece::Attr("gathering_axes"), Piece::Operand(0), Piece::Word("out_sharding="), Piece::Attr("out_sharding"), Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

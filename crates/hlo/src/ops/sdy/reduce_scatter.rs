@@ -1,0 +1,19 @@
+//! `sdy.reduce_scatter`: reduces a tensor along axes and scatters the result.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "sdy.reduce_scatter",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[
+        AttrDef { name: "reduction_op", kind: AttrKind::Named(&["sum", "max", "min"]), presence: Presence::Optional },
+        AttrDef { name: "reduce_scatter_axes", kind: AttrKind::SdyAxisLists, presence: Presence::Required },
+        AttrDef { name: "out_sharding", kind: AttrKind::SdySharding, presence: Presence::Required },
+    ],
+    text: Text::Pieces(&[Piece::IfAttr("reduction_op", &[Piece::Attr("reduction_op")]), Piece::Attr("reduce_scatter_axes"), Piece::Operand(0), Piece::Word("out_sharding="), Piece::Attr("out_sharding"), Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

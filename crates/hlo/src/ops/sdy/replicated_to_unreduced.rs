@@ -1,0 +1,18 @@
+//! `sdy.replicated_to_unreduced`: turns axes a tensor is replicated along into axes it is partial along.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "sdy.replicated_to_unreduced",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[
+        AttrDef { name: "axes", kind: AttrKind::SdyAxisList, presence: Presence::Required },
+        AttrDef { name: "out_sharding", kind: AttrKind::SdySharding, presence: Presence::Required },
+    ],
+    text: Text::Pieces(&[Piece::Attr("axes"), Piece::Operand(0), Piece::Word("out_sharding="), Piece::Attr("out_sharding"), Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
+    vhlo: &[],
+    infer: None,
+    check: no_constraints,
+};

@@ -1,0 +1,229 @@
+//! Bytes an instruction reads and writes per memory, counting slices of large operands by what they touch.
+
+use super::module::{InstructionId, Module};
+use super::opcode::Opcode;
+use super::shape::{MemorySpace, Shape};
+
+/// Bytes by memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SpaceBytes {
+    /// Device main memory.
+    pub hbm: f64,
+    /// Vector memory.
+    pub vmem: f64,
+    /// Common memory of TPU v4.
+    pub cmem: f64,
+    /// Pinned host memory.
+    pub host: f64,
+    /// Scalar memory, flags and others.
+    pub other: f64,
+}
+
+impl SpaceBytes {
+    fn add(&mut self, space: MemorySpace, bytes: u64) {
+        let bytes = bytes as f64;
+        match space {
+            MemorySpace::HBM => self.hbm += bytes,
+            MemorySpace::VMEM => self.vmem += bytes,
+            MemorySpace::CMEM => self.cmem += bytes,
+            MemorySpace::HOST => self.host += bytes,
+            _ => self.other += bytes,
+        }
+    }
+
+    pub(crate) fn add_times(&mut self, other: SpaceBytes, times: f64) {
+        self.hbm += other.hbm * times;
+        self.vmem += other.vmem * times;
+        self.cmem += other.cmem * times;
+        self.host += other.host * times;
+        self.other += other.other * times;
+    }
+}
+
+/// Bytes moved by one execution of an instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Traffic {
+    /// Bytes read.
+    pub read: SpaceBytes,
+    /// Bytes written.
+    pub written: SpaceBytes,
+}
+
+/// Users of every instruction, computed once for [`Users::traffic`].
+#[derive(Clone, Debug)]
+pub struct Users {
+    users: Vec<Vec<InstructionId>>,
+}
+
+const MAX_DEPTH: u32 = 16;
+const FUEL: u32 = 10_000;
+
+impl Module {
+    /// Who uses which instruction.
+    pub fn users(&self) -> Users {
+        let mut users = vec![Vec::new(); self.instructions.len()];
+        for (id, instruction) in self.instructions() {
+            for operand in &instruction.operands {
+                if users[operand.0 as usize].last() != Some(&id) {
+                    users[operand.0 as usize].push(id);
+                }
+            }
+        }
+        Users { users }
+    }
+}
+
+impl Users {
+    /// The instructions that have `id` as an operand, each once.
+    pub fn of(&self, id: InstructionId) -> &[InstructionId] {
+        self.users.get(id.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Bytes one execution reads and writes. Nothing for instructions that only name values or run others (`tuple`,
+    /// `bitcast`, `while`, ...): what they call is counted where it runs.
+    pub fn traffic(&self, module: &Module, id: InstructionId) -> Traffic {
+        let instruction = module.instruction(id);
+        let mut traffic = Traffic::default();
+        let mut fuel = FUEL;
+        let shape_of = |i: usize| instruction.operands.get(i).map(|&o| module.instruction(o).shape());
+        match instruction.opcode {
+            Opcode::Parameter
+            | Opcode::Constant
+            | Opcode::Tuple
+            | Opcode::GetTupleElement
+            | Opcode::Bitcast
+            | Opcode::While
+            | Opcode::Call
+            | Opcode::Conditional
+            | Opcode::AsyncStart
+            | Opcode::AsyncUpdate
+            | Opcode::AsyncDone
+            | Opcode::AllGatherDone
+            | Opcode::AllReduceDone
+            | Opcode::CollectivePermuteDone
+            | Opcode::CopyDone
+            | Opcode::SendDone
+            | Opcode::RecvDone
+            | Opcode::AfterAll
+            | Opcode::AddDependency
+            | Opcode::OptimizationBarrier
+            | Opcode::PartitionId
+            | Opcode::ReplicaId => {}
+            Opcode::CustomCall if instruction.is_free_custom_call() => {}
+            Opcode::CopyStart => {
+                // The result is (destination, source, context).
+                if let Some(source) = shape_of(0) {
+                    read_all(&mut traffic.read, source);
+                }
+                if let Some(destination) = instruction.shape.tuple_shapes().first() {
+                    read_all(&mut traffic.written, destination);
+                }
+            }
+            Opcode::DynamicSlice | Opcode::Slice | Opcode::Gather => {
+                let space = shape_of(0).map_or(MemorySpace::HBM, |s| s.memory_space());
+                traffic.read.add(space, instruction.shape.padded_byte_size());
+                (1..instruction.operands.len()).filter_map(shape_of).for_each(|s| read_all(&mut traffic.read, s));
+                read_all(&mut traffic.written, &instruction.shape);
+            }
+            Opcode::DynamicUpdateSlice => {
+                let update = shape_of(1).map_or(0, Shape::padded_byte_size);
+                (1..instruction.operands.len()).filter_map(shape_of).for_each(|s| read_all(&mut traffic.read, s));
+                traffic.written.add(instruction.shape.memory_space(), update);
+            }
+            Opcode::Fusion => {
+                let fused = module.computation(instruction.called[0]);
+                for (&operand, &parameter) in instruction.operands.iter().zip(&fused.parameters) {
+                    let shape = module.instruction(operand).shape();
+                    if shape.is_tuple() {
+                        read_all(&mut traffic.read, shape);
+                    } else {
+                        let touched = self.touched(module, parameter, 0, &mut fuel);
+                        traffic.read.add(shape.memory_space(), touched.min(shape.padded_byte_size()));
+                    }
+                }
+                self.fusion_writes(module, id, &mut traffic.written);
+            }
+            _ => {
+                (0..instruction.operands.len()).filter_map(shape_of).for_each(|s| read_all(&mut traffic.read, s));
+                read_all(&mut traffic.written, &instruction.shape);
+            }
+        }
+        traffic
+    }
+
+    /// Bytes of `value` that its users inside a fusion look at.
+    fn touched(&self, module: &Module, value: InstructionId, depth: u32, fuel: &mut u32) -> u64 {
+        let whole = module.instruction(value).shape.padded_byte_size();
+        if depth > MAX_DEPTH {
+            return whole;
+        }
+        let mut sum: u64 =
+            if module.computation(module.instruction(value).computation).root == value { whole } else { 0 };
+        for &user in self.of(value) {
+            if *fuel == 0 || sum >= whole {
+                return whole;
+            }
+            *fuel -= 1;
+            let instruction = module.instruction(user);
+            let is_first_operand_only = instruction.operands.first() == Some(&value)
+                && !instruction.operands.iter().skip(1).any(|&o| o == value);
+            let bytes = match instruction.opcode {
+                Opcode::DynamicSlice | Opcode::Slice | Opcode::Gather if is_first_operand_only => {
+                    instruction.shape.padded_byte_size()
+                }
+                Opcode::DynamicUpdateSlice if is_first_operand_only => 0,
+                Opcode::Bitcast => self.touched(module, user, depth + 1, fuel),
+                Opcode::Fusion => {
+                    let fused = module.computation(instruction.called[0]);
+                    let inner = instruction.operands.iter().zip(&fused.parameters).filter(|(o, _)| **o == value);
+                    inner.fold(0u64, |n, (_, &p)| n.saturating_add(self.touched(module, p, depth + 1, fuel)))
+                }
+                _ => whole,
+            };
+            sum = sum.saturating_add(bytes);
+        }
+        sum.min(whole)
+    }
+
+    fn fusion_writes(&self, module: &Module, id: InstructionId, written: &mut SpaceBytes) {
+        let instruction = module.instruction(id);
+        let root = module.computation(instruction.called[0]).root;
+        if !instruction.shape.is_tuple() {
+            let bytes = produced(module, root).min(instruction.shape.padded_byte_size());
+            return written.add(instruction.shape.memory_space(), bytes);
+        }
+        let parts = &module.instruction(root).operands;
+        for (i, part) in instruction.shape.tuple_shapes().iter().enumerate() {
+            match parts.get(i) {
+                Some(&part_root) if module.instruction(root).opcode == Opcode::Tuple && !part.is_tuple() => {
+                    written.add(part.memory_space(), produced(module, part_root).min(part.padded_byte_size()));
+                }
+                _ => read_all(written, part),
+            }
+        }
+    }
+}
+
+/// Bytes a fusion root really writes: only the update where it updates a buffer in place, nothing where it passes a
+/// parameter on.
+fn produced(module: &Module, mut at: InstructionId) -> u64 {
+    for _ in 0..MAX_DEPTH {
+        let instruction = module.instruction(at);
+        at = match (&instruction.opcode, &*instruction.operands) {
+            (Opcode::DynamicUpdateSlice, [_, update, ..]) => {
+                return module.instruction(*update).shape.padded_byte_size();
+            }
+            (Opcode::Parameter, _) => return 0,
+            (Opcode::Bitcast, [operand]) => *operand,
+            (Opcode::Fusion, _) => module.computation(instruction.called[0]).root,
+            _ => break,
+        };
+    }
+    module.instruction(at).shape.padded_byte_size()
+}
+
+fn read_all(bytes: &mut SpaceBytes, shape: &Shape) {
+    for leaf in shape.leaves() {
+        bytes.add(leaf.memory_space(), leaf.padded_byte_size());
+    }
+}

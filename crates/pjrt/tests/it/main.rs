@@ -1,0 +1,8 @@
+//! The client against fakes, against libtpu and against XLA's CPU plugin.
+
+mod block_on;
+mod libtpu;
+mod plugins;
+mod programs;
+mod together;
+mod xla_cpu;

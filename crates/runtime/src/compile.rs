@@ -1,0 +1,358 @@
+//! Compile a program for a slice with the real compiler: from the cache, or in a child process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use chips::Slice;
+use pjrt::Effort;
+
+use crate::cache::{Cache, Entry, Key, KeyParts, Lock, LockAttempt, Lookup, now_unix};
+use crate::devices::{self, Assignment};
+use crate::error::Error;
+use crate::plugin_file::PluginFile;
+use crate::program::{Partitioner, Program};
+use crate::refusal;
+use crate::report::{Mode, REPORT_VERSION, Report};
+use crate::worker::{self, Answer, Launch, Limits, Request};
+
+/// Memory that is a plugin's own before it compiles anything, on top of the caller's limit for the backstop.
+const BACKSTOP_SLACK_BYTES: u64 = 4 << 30;
+
+/// Whether results are kept and reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheUse {
+    /// Look up first, keep afterwards.
+    #[default]
+    ReadWrite,
+    /// Compile anew and keep the result.
+    Refresh,
+    /// Neither look up nor keep.
+    Off,
+}
+
+/// What to compile, for what, and how.
+#[derive(Clone, Debug)]
+pub struct CompileRequest {
+    /// The slice.
+    pub slice: Slice,
+    /// How much of the compiler runs.
+    pub mode: Mode,
+    /// Data-parallel copies; `None` takes what the program says, else 1.
+    pub replicas: Option<u32>,
+    /// Devices for each copy; `None` takes what the program says, else 1.
+    pub partitions: Option<u32>,
+    /// Device ids in `[replica][partition]` order; `None` takes the natural order.
+    pub device_ids: Option<Vec<i64>>,
+    /// Who reads sharding annotations.
+    pub partitioner: Partitioner,
+    /// Effort spent on run time.
+    pub optimization_level: Option<Effort>,
+    /// Effort spent on fitting into memory.
+    pub memory_fitting_level: Option<Effort>,
+    /// Compiler flags.
+    pub flags: BTreeMap<String, String>,
+    /// Whether results are kept and reused.
+    pub cache: CacheUse,
+}
+
+impl CompileRequest {
+    /// A full compilation with every choice left to the program and the compiler.
+    pub fn new(slice: Slice) -> CompileRequest {
+        CompileRequest {
+            slice,
+            mode: Mode::Full,
+            replicas: None,
+            partitions: None,
+            device_ids: None,
+            partitioner: Partitioner::Auto,
+            optimization_level: None,
+            memory_fitting_level: None,
+            flags: BTreeMap::new(),
+            cache: CacheUse::default(),
+        }
+    }
+}
+
+/// A compilation's result and how it came about.
+#[derive(Clone, Debug)]
+pub struct Compilation {
+    /// The result.
+    pub entry: Arc<Entry>,
+    /// Its content address.
+    pub key: Key,
+    /// Whether it was found in the cache.
+    pub from_cache: bool,
+    /// Things that went wrong without harm: an unreadable cache entry, a cache that cannot be written.
+    pub warnings: Vec<String>,
+    /// On a miss: the nearest cached entry and what differs from it.
+    pub miss: Option<(Key, Vec<String>)>,
+    /// Wall-clock time of the whole call.
+    pub wall: Duration,
+}
+
+/// The real compiler of a plugin, behind a cache. Shared by reference: several compilations may run side by side.
+#[derive(Debug)]
+pub struct Compiler {
+    /// The plugin.
+    pub plugin: PluginFile,
+    /// The cache.
+    pub cache: Cache,
+    /// How its process is started.
+    pub launch: Launch,
+    /// Limits on that process.
+    pub limits: Limits,
+}
+
+impl Compiler {
+    /// Compiles StableHLO text or bytecode.
+    ///
+    /// `stop` ends the compilation from another thread or a signal handler. `progress` hears what is being done.
+    pub fn compile(
+        &self,
+        program: &[u8],
+        request: &CompileRequest,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Compilation, Error> {
+        let started = Instant::now();
+        let mut warnings = Vec::new();
+        let finish = |entry: Arc<Entry>, key, from_cache, warnings, miss| {
+            Ok(Compilation { entry, key, from_cache, warnings, miss, wall: started.elapsed() })
+        };
+        // The same bytes with the same wishes: the program need not even be read.
+        let alias = KeyParts::alias(program, &self.parts(crate::cache::ProgramParts::default(), request, None));
+        if request.cache == CacheUse::ReadWrite
+            && let Some(key) = self.cache.alias(&alias)
+            && let Lookup::Hit(entry) = self.cache.get(&key)
+        {
+            return finish(entry, key, true, warnings, None);
+        }
+
+        progress("reading the program");
+        let program = Program::read(program.to_vec())?;
+        let assignment = self.assign(&program, request)?;
+        let unsupported = hlo::unsupported_by_tpu(
+            program.verified(),
+            u64::from(assignment.partitions),
+            u64::from(assignment.replicas),
+        );
+        if !unsupported.is_empty() {
+            return Err(Error::Unsupported(unsupported));
+        }
+        let parts = self.parts(program.parts(), request, Some((&program, &assignment)));
+        let key = parts.key();
+
+        let mut miss = None;
+        let mut _right_to_compile: Option<Lock> = None;
+        if request.cache == CacheUse::ReadWrite {
+            match self.cache.get(&key) {
+                Lookup::Hit(entry) => {
+                    self.cache.set_alias(&alias, &key);
+                    return finish(entry, key, true, warnings, None);
+                }
+                Lookup::Miss(warning) => warnings.extend(warning),
+            }
+            miss = self.cache.explain_miss(&parts);
+            match self.wait_for_turn(&key, stop, progress)? {
+                Turn::Mine(lock) => _right_to_compile = lock,
+                Turn::Done(entry) => return finish(entry, key, true, warnings, None),
+            }
+        }
+
+        let entry = Arc::new(self.run(&program, request, &assignment, parts, stop, progress)?);
+        if request.cache != CacheUse::Off {
+            warnings.extend(self.cache.put(Arc::clone(&entry)));
+            self.cache.set_alias(&alias, &key);
+        }
+        finish(entry, key, false, warnings, miss)
+    }
+
+    fn assign(&self, program: &Program, request: &CompileRequest) -> Result<Assignment, Error> {
+        let replicas = request.replicas.or(program.replicas()).unwrap_or(1);
+        let partitions = request.partitions.or(program.partitions()).unwrap_or(1);
+        devices::assign(&request.slice, replicas, partitions, request.device_ids.as_deref())
+    }
+
+    /// What the result depends on. Without a program, the wishes as they were given.
+    fn parts(
+        &self,
+        program: crate::cache::ProgramParts,
+        request: &CompileRequest,
+        resolved: Option<(&Program, &Assignment)>,
+    ) -> KeyParts {
+        let topology = request.slice.topology_request();
+        let bounds = |b: [i64; 3]| format!("{}x{}x{}", b[0], b[1], b[2]);
+        let mut target = format!(
+            "{} wrap={} hosts={} config={}",
+            topology.name,
+            bounds(topology.wrap),
+            bounds(topology.chips_per_host_bounds),
+            topology.chip_config_name
+        );
+        if topology.num_slices > 1 {
+            target.push_str(&format!(" slices={}", topology.num_slices));
+        }
+        let mut options = BTreeMap::new();
+        let mut set = |name: &str, value: String| drop(options.insert(name.to_string(), value));
+        set("mode", format!("{:?}", request.mode).to_lowercase());
+        let ids = match resolved {
+            Some((program, assignment)) => {
+                set("replicas", assignment.replicas.to_string());
+                set("partitions", assignment.partitions.to_string());
+                set("partitioner", partitioner_name(program, request.partitioner).to_string());
+                assignment.device_ids.as_ref()
+            }
+            None => {
+                set("replicas", format!("{:?}", request.replicas));
+                set("partitions", format!("{:?}", request.partitions));
+                set("partitioner", format!("{:?}", request.partitioner));
+                request.device_ids.as_ref()
+            }
+        };
+        if let Some(ids) = ids {
+            set("devices", Key::digest(ids.iter().map(|id| id.to_le_bytes()).collect::<Vec<_>>().iter().map(|b| b.as_slice())).to_string());
+        }
+        if let Some(effort) = request.optimization_level {
+            set("optimization_level", format!("{effort:?}"));
+        }
+        if let Some(effort) = request.memory_fitting_level {
+            set("memory_fitting_level", format!("{effort:?}"));
+        }
+        KeyParts { program, target, plugin: self.plugin.parts.clone(), options, flags: request.flags.clone() }
+    }
+
+    /// Waits while another process compiles the same key, and takes its result.
+    fn wait_for_turn(&self, key: &Key, stop: &AtomicBool, progress: &mut dyn FnMut(&str)) -> Result<Turn, Error> {
+        let started = Instant::now();
+        let mut said = false;
+        loop {
+            match self.cache.try_lock(key) {
+                None => return Ok(Turn::Mine(None)),
+                Some(LockAttempt::Held(lock)) => {
+                    return Ok(match self.cache.recheck(key) {
+                        Some(entry) => Turn::Done(entry),
+                        None => Turn::Mine(Some(lock)),
+                    });
+                }
+                Some(LockAttempt::Busy) => {}
+            }
+            if !said {
+                progress("waiting for another process that compiles the same program");
+                said = true;
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            if started.elapsed() > self.limits.time {
+                return Err(Error::Timeout(self.limits.time));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn run(
+        &self,
+        program: &Program,
+        request: &CompileRequest,
+        assignment: &Assignment,
+        parts: KeyParts,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Entry, Error> {
+        let topology = request.slice.topology_request();
+        let (free_arguments, free_results) = program.unsharded();
+        let level = |effort: Option<Effort>| effort.map(|e| e as u8);
+        let message = Request::Compile(worker::Compile {
+            plugin: self.plugin.path.clone(),
+            mode: request.mode,
+            topology_name: topology.name.clone(),
+            chip_config_name: topology.chip_config_name.to_string(),
+            chips_per_host_bounds: topology.chips_per_host_bounds,
+            wrap: topology.wrap,
+            num_slices: topology.num_slices,
+            replicas: assignment.replicas,
+            partitions: assignment.partitions,
+            device_ids: assignment.device_ids.clone(),
+            shardy: partitioner_name(program, request.partitioner) == "shardy",
+            free_arguments,
+            free_results,
+            optimization_level: level(request.optimization_level),
+            memory_fitting_level: level(request.memory_fitting_level),
+            flags: request.flags.clone(),
+            data_limit_bytes: self.limits.memory_bytes.map(|bytes| bytes + BACKSTOP_SLACK_BYTES),
+        });
+        let mut launch = self.launch.clone();
+        for (name, value) in pjrt::libtpu_environment() {
+            launch.env.entry(name.to_string()).or_insert(value);
+        }
+        let output = worker::run(&launch, &self.limits, &message, Some(program.bytes()), stop, progress)?;
+        let compiled = match output.answer {
+            Answer::Compiled(compiled) => compiled,
+            Answer::Failed(failure) => return Err(refusal::classify(failure)),
+            Answer::Probed(_) => return Err(Error::Protocol("a probe's answer to a compilation".into())),
+        };
+        progress("reading the result");
+        let mut report = Report {
+            version: REPORT_VERSION,
+            module: parts.program.name.clone(),
+            slice: request.slice.to_string(),
+            topology: parts.target.clone(),
+            devices: compiled.devices,
+            replicas: u64::from(assignment.replicas),
+            partitions: u64::from(assignment.partitions),
+            mode: request.mode,
+            plugin: self.plugin.parts.to_string(),
+            ..Report::default()
+        };
+        crate::measure::fill(&mut report, &compiled, &output.blobs);
+        Ok(Entry {
+            parts,
+            compile_seconds: report.compile_seconds,
+            report,
+            created_unix: now_unix(),
+            blobs: output.blobs,
+        })
+    }
+}
+
+enum Turn {
+    Mine(Option<Lock>),
+    Done(Arc<Entry>),
+}
+
+fn partitioner_name(program: &Program, wish: Partitioner) -> &'static str {
+    match wish {
+        Partitioner::Shardy => "shardy",
+        Partitioner::Gspmd => "gspmd",
+        Partitioner::Auto if program.uses_shardy() => "shardy",
+        Partitioner::Auto => "gspmd",
+    }
+}
+
+/// Asks a plugin what it is, in a process of its own.
+pub fn probe(
+    plugin: &std::path::Path,
+    devices: Devices,
+    launch: &Launch,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<worker::PluginProbe, Error> {
+    let request = Request::Probe { plugin: plugin.to_path_buf(), devices: devices == Devices::Ask };
+    let output = worker::run(launch, limits, &request, None, stop, &mut |_| {})?;
+    match output.answer {
+        Answer::Probed(probe) => Ok(probe),
+        Answer::Failed(failure) => Err(refusal::classify(failure)),
+        Answer::Compiled(_) => Err(Error::Protocol("a compilation's answer to a probe".into())),
+    }
+}
+
+/// Whether a probe asks the plugin for its devices, which may take hold of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// Ask.
+    Ask,
+    /// Leave them alone.
+    Leave,
+}
