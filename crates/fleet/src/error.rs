@@ -29,7 +29,7 @@ pub enum Error {
         /// The machine, such as `aarch64`.
         machine: String,
     },
-    /// Neither `$TPUBRIDGE_HOME`, `$XDG_DATA_HOME` nor `$HOME` is set to an absolute path.
+    /// Neither `$TPUBRIDGE_HOME`, `$XDG_DATA_HOME` nor `$HOME` is set.
     NoHome,
     /// The file is not a wheel, or not of the package and version asked for.
     Wheel {
@@ -131,7 +131,7 @@ impl Error {
             Self::BadVersion { .. } => "give a version as the package index shows it, such as 0.0.51".into(),
             Self::BadHash { .. } => "give 64 hexadecimal digits".into(),
             Self::Unsupported { .. } => "run on an x86_64 Linux machine".into(),
-            Self::NoHome => "set TPUBRIDGE_HOME to an absolute path".into(),
+            Self::NoHome => "set TPUBRIDGE_HOME to a folder".into(),
             Self::Wheel { .. } => "download the wheel again".into(),
             Self::HashMismatch { .. } => {
                 "do not use this file; download it again, or give its hash if you trust where it came from".into()

@@ -1,7 +1,8 @@
 //! The managed folder: where it lies, how it is laid out, which plugins are in it.
 //!
-//! Layout: `<home>/plugins/<name>/<version>/<file>.so` with a `plugin.json` beside the library. Names that begin with a
-//! dot are not plugins: they are locks and unfinished downloads.
+//! Layout: `<home>/plugins/<name>/<version>/<file>.so` with a `plugin.json` beside the library. `pjrt::discover` finds
+//! the libraries there and has the rule for the folder's place. Names that begin with a dot are locks and unfinished
+//! downloads; those hold libraries only two folders down, where discovery does not look.
 
 use std::cmp::Ordering;
 use std::io::Read;
@@ -56,11 +57,8 @@ pub struct Home(PathBuf);
 impl Home {
     /// `$TPUBRIDGE_HOME`, else `$XDG_DATA_HOME/tpubridge`, else `~/.local/share/tpubridge`.
     pub fn of(system: &System) -> Result<Self, Error> {
-        let absolute = |name| system.var(name).map(PathBuf::from).filter(|p| p.is_absolute());
-        absolute("TPUBRIDGE_HOME")
-            .or_else(|| Some(absolute("XDG_DATA_HOME")?.join("tpubridge")))
-            .or_else(|| Some(absolute("HOME")?.join(".local/share/tpubridge")))
-            .map(|path| Self(system.path(path)))
+        pjrt::discover::managed_folder(&system.discovery())
+            .and_then(|plugins| Some(Self(plugins.parent()?.to_owned())))
             .ok_or(Error::NoHome)
     }
 
@@ -154,7 +152,7 @@ mod tests {
         };
         check(&[("TPUBRIDGE_HOME", "/t"), ("XDG_DATA_HOME", "/x"), ("HOME", "/h")], Some("/t"));
         check(&[("XDG_DATA_HOME", "/x"), ("HOME", "/h")], Some("/x/tpubridge"));
-        check(&[("XDG_DATA_HOME", "relative"), ("HOME", "/h")], Some("/h/.local/share/tpubridge"));
+        check(&[("XDG_DATA_HOME", ""), ("HOME", "/h")], Some("/h/.local/share/tpubridge"));
         check(&[], None);
     }
 

@@ -5,9 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pjrt::discover::Discovery;
 
 /// Longest text read from `/proc`, `/sys` or a configuration file.
 const TEXT_LIMIT_BYTES: u64 = 4 << 20;
+
+/// How long the machine's Python may take to say where its packages are.
+const PYTHON_LIMIT: Duration = Duration::from_secs(5);
 
 /// A machine to look at: the real one, or a folder made to look like one.
 #[derive(Clone, Debug)]
@@ -78,6 +84,17 @@ impl System {
             .filter(|dir| dir.is_absolute())
             .map(|dir| self.path(dir).join(name))
             .find(|file| file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
+    }
+
+    /// Where to look for plugins on this machine. Python is only asked on the real one.
+    pub fn discovery(&self) -> Discovery {
+        let real = self.root == Path::new("/");
+        let variables = self.env.iter().filter_map(|(name, value)| {
+            let placed = if Path::new(value).is_absolute() { self.path(value).into_os_string() } else { value.clone() };
+            // One path is placed under the root; a list of paths, such as `PATH`, is of no use to a search there.
+            Some((name.to_str()?.to_owned(), if real { value.clone() } else { placed }))
+        });
+        Discovery { explicit: None, variables: variables.collect(), python_timeout: real.then_some(PYTHON_LIMIT) }
     }
 
     /// A small text file of the machine; bytes that are not UTF-8 are replaced.

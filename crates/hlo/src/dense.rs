@@ -35,16 +35,40 @@ pub fn element_bytes(ty: &TensorType) -> Option<usize> {
     }
 }
 
+/// Gives the unused high bits of elements narrower than a byte one form: the sign for signed integers, zero otherwise.
+fn fill_unused_bits(ty: &TensorType, bytes: &mut [u8]) {
+    use crate::ty::ElementType;
+    let dtype = match &ty.element {
+        ElementType::Plain(dtype) => *dtype,
+        ElementType::Quantized(quantized) => quantized.storage,
+        ElementType::Index | ElementType::Tf32 => return,
+    };
+    if dtype.bits() >= 8 {
+        return;
+    }
+    let unused = 8 - dtype.bits();
+    for byte in bytes {
+        *byte = if dtype.is_bool() {
+            u8::from(*byte != 0)
+        } else if dtype.is_signed_integer() {
+            (((*byte << unused) as i8) >> unused) as u8
+        } else {
+            (*byte << unused) >> unused
+        };
+    }
+}
+
 impl Dense {
     /// A constant from all its elements; equal elements become a splat so that equal constants compare equal.
     ///
     /// Returns `None` if the number of bytes does not match the type.
-    pub fn from_elements(ty: TensorType, bytes: Vec<u8>) -> Option<Dense> {
+    pub fn from_elements(ty: TensorType, mut bytes: Vec<u8>) -> Option<Dense> {
         let width = element_bytes(&ty)?;
         let count = usize::try_from(ty.num_elements()?).ok()?;
         if count.checked_mul(width)? != bytes.len() {
             return None;
         }
+        fill_unused_bits(&ty, &mut bytes);
         let data = match bytes.chunks_exact(width).next() {
             Some(first) if bytes[width..] == bytes[..bytes.len() - width] => DenseData::Splat(first.into()),
             _ => DenseData::Elements(bytes.into()),
@@ -60,6 +84,8 @@ impl Dense {
         if ty.num_elements() == Some(0) {
             return Some(Dense { ty, data: DenseData::Elements(Arc::from([])) });
         }
+        let mut element = element.to_vec();
+        fill_unused_bits(&ty, &mut element);
         Some(Dense { ty, data: DenseData::Splat(element.into()) })
     }
 

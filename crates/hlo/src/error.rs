@@ -31,6 +31,11 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// A program with something that a portable artifact cannot hold.
+    Unwritable {
+        /// What it is.
+        message: String,
+    },
     /// A program that breaks the specification.
     Verify(Vec<Finding>),
     /// Compiled HLO that cannot be decoded.
@@ -80,6 +85,7 @@ impl fmt::Display for Error {
                 write!(f, "line {}, column {}: {message}\n{excerpt}", at.line, at.column)
             }
             Error::Bytecode { offset, message } => write!(f, "bytecode, offset {offset}: {message}"),
+            Error::Unwritable { message } => write!(f, "cannot be written as a portable artifact: {message}"),
             Error::Verify(findings) => {
                 write!(f, "the program breaks {} rule(s) of the specification", findings.len())?;
                 for finding in findings.iter().take(20) {

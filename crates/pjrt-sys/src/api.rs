@@ -63,6 +63,24 @@ macro_rules! api_table {
 impl PJRT_Api {
     /// Bytes of the table these declarations know.
     pub const STRUCT_SIZE: usize = size_of::<PJRT_Api>();
+
+    /// A table for a plugin to fill: size and version set, every function null.
+    #[allow(unsafe_code)]
+    pub const fn new() -> Self {
+        // SAFETY: integers, pointers and nullable functions may all be zero.
+        let mut api: Self = unsafe { std::mem::MaybeUninit::zeroed().assume_init() };
+        api.struct_size = Self::STRUCT_SIZE;
+        api.pjrt_api_version = PJRT_Api_Version::new();
+        api.pjrt_api_version.major_version = PJRT_API_MAJOR;
+        api.pjrt_api_version.minor_version = PJRT_API_MINOR;
+        api
+    }
+}
+
+impl Default for PJRT_Api {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 api_table! {

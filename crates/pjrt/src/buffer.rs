@@ -80,6 +80,17 @@ impl Buffer {
         }
     }
 
+    /// Dimensions as they are now, where some are dynamic; otherwise as [`dims`](Self::dims).
+    pub fn unpadded_dims(&self) -> Result<Vec<i64>, Error> {
+        let mut args = PJRT_Buffer_UnpaddedDimensions_Args::new();
+        args.buffer = self.raw();
+        // SAFETY: the buffer is alive, and the list lives as long.
+        unsafe {
+            self.api().call(slot::PJRT_Buffer_UnpaddedDimensions, &mut args)?;
+            Ok(list(args.unpadded_dims, args.num_dims))
+        }
+    }
+
     /// Bytes the array takes on the device, padding included.
     pub fn on_device_bytes(&self) -> Result<usize, Error> {
         let mut args = PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
@@ -148,8 +159,31 @@ impl Buffer {
         args.event = std::ptr::null_mut();
         // SAFETY: the buffer is alive; `memory` has the size the first call reported and is kept until the event.
         unsafe { self.api().call(slot::PJRT_Buffer_ToHostBuffer, &mut args)? };
-        let call = slot::PJRT_Buffer_ToHostBuffer.name();
-        match Event::owned(&self.client, args.event) {
+        self.read_into(memory, args.event, slot::PJRT_Buffer_ToHostBuffer.name())
+    }
+
+    /// Reads bytes as they lie on the device, padding and tiles included.
+    pub fn raw_to_host(&self, offset: usize, size: usize) -> Result<HostRead, Error> {
+        let on_device = self.on_device_bytes()?;
+        let end = offset.checked_add(size).filter(|end| *end <= on_device);
+        let (Some(_), Ok(raw_offset), Ok(raw_size)) = (end, i64::try_from(offset), i64::try_from(size)) else {
+            return Err(Error::input(format!(
+                "{size} bytes at offset {offset} are not within a buffer of {on_device} bytes"
+            )));
+        };
+        let memory = HostMemory::new(size);
+        let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
+        args.buffer = self.raw();
+        args.dst = memory.data.cast();
+        args.offset = raw_offset;
+        args.transfer_size = raw_size;
+        // SAFETY: the buffer is alive; `memory` has the stated size and is kept until the event.
+        unsafe { self.api().call(slot::PJRT_Buffer_CopyRawToHost, &mut args)? };
+        self.read_into(memory, args.event, slot::PJRT_Buffer_CopyRawToHost.name())
+    }
+
+    fn read_into(&self, memory: HostMemory, event: *mut PJRT_Event, call: &'static str) -> Result<HostRead, Error> {
+        match Event::owned(&self.client, event) {
             Some(event) => Ok(HostRead { event, memory: Some(memory) }),
             None => {
                 // Without an event nobody knows when the plugin is done with the memory.

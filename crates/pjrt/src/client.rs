@@ -214,6 +214,16 @@ impl Client {
         Device::new(&self.handle, args.device, slot::PJRT_Client_LookupDevice.name())
     }
 
+    /// The device with a number on this host.
+    pub fn device_by_local_hardware_id(&self, local_hardware_id: i32) -> Result<Device, Error> {
+        let mut args = PJRT_Client_LookupAddressableDevice_Args::new();
+        args.client = self.raw();
+        args.local_hardware_id = local_hardware_id;
+        // SAFETY: the client is alive.
+        unsafe { self.api().call(slot::PJRT_Client_LookupAddressableDevice, &mut args)? };
+        Device::new(&self.handle, args.addressable_device, slot::PJRT_Client_LookupAddressableDevice.name())
+    }
+
     /// The memories this process can use.
     pub fn memories(&self) -> Result<Vec<Memory>, Error> {
         let mut args = PJRT_Client_AddressableMemories_Args::new();
@@ -359,6 +369,33 @@ impl Client {
         let buffer = Buffer::owned(&self.handle, args.buffer, call)?;
         let done = done.ok_or(Error::Answer { call, what: "the event is null" })?;
         Ok((buffer, done))
+    }
+
+    /// Makes a buffer whose contents nobody has set, to be written by programs it is donated to.
+    pub fn uninitialized_buffer(
+        &self,
+        element_type: ElementType,
+        dims: &[i64],
+        placement: Placement<'_>,
+    ) -> Result<Buffer, Error> {
+        let mut args = PJRT_Client_CreateUninitializedBuffer_Args::new();
+        args.client = self.raw();
+        args.shape_dims = dims.as_ptr();
+        args.shape_num_dims = dims.len();
+        args.shape_element_type = element_type.number();
+        match placement {
+            Placement::Device(device) => {
+                self.own(&device.client)?;
+                args.device = device.raw();
+            }
+            Placement::Memory(memory) => {
+                self.own(&memory.client)?;
+                args.memory = memory.raw();
+            }
+        }
+        // SAFETY: client and place are alive and belong together; the dimensions are borrowed for the call.
+        unsafe { self.api().call(slot::PJRT_Client_CreateUninitializedBuffer, &mut args)? };
+        Buffer::owned(&self.handle, args.buffer, slot::PJRT_Client_CreateUninitializedBuffer.name())
     }
 
     /// Makes buffers in a memory that are filled piece by piece.

@@ -226,7 +226,11 @@ impl CompileOptions {
     }
 
     /// Reads a serialized `CompileOptionsProto`. Fields this type does not have are dropped.
-    pub fn from_bytes(call: &'static str, bytes: &[u8]) -> Result<Self, Error> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        Self::decode("CompileOptions::from_bytes", bytes)
+    }
+
+    pub(crate) fn decode(call: &'static str, bytes: &[u8]) -> Result<Self, Error> {
         let proto = wire::CompileOptionsProto::decode(bytes).map_err(|source| Error::Decode { call, source })?;
         let build = proto.executable_build_options.unwrap_or_default();
         let overrides = proto.env_option_overrides.into_iter().filter_map(|(name, value)| {
@@ -385,13 +389,13 @@ mod tests {
             device_memory_bytes: 1 << 34,
             fdo_profile: vec![3],
         };
-        assert_eq!(CompileOptions::from_bytes("test", &options.to_bytes()).unwrap(), options);
+        assert_eq!(CompileOptions::from_bytes(&options.to_bytes()).unwrap(), options);
     }
 
     #[test]
     fn spmd_follows_the_partitions() {
         let options = CompileOptions { num_partitions: 4, ..Default::default() };
-        let read = CompileOptions::from_bytes("test", &options.to_bytes()).unwrap();
+        let read = CompileOptions::from_bytes(&options.to_bytes()).unwrap();
         assert_eq!(read.use_spmd_partitioning, Some(true));
     }
 

@@ -66,9 +66,9 @@ pub enum Error {
         /// Which rule.
         what: &'static str,
     },
-    /// Bytes the plugin answered are not the message they should be.
+    /// Bytes are not the message they should be.
     Decode {
-        /// C name of the function.
+        /// C name of the function that answered them.
         call: &'static str,
         /// Where decoding stopped.
         source: prost::DecodeError,
@@ -222,7 +222,7 @@ impl fmt::Display for Error {
             Self::Unsupported { call, plugin } => write!(f, "the plugin (PJRT API {plugin}) has no {call}"),
             Self::Pjrt { call, code, message, .. } => write!(f, "{call}: {code}: {message}"),
             Self::Answer { call, what } => write!(f, "{call}: the plugin broke the PJRT contract: {what}"),
-            Self::Decode { call, .. } => write!(f, "{call}: the plugin answered a malformed message"),
+            Self::Decode { call, .. } => write!(f, "{call}: malformed message"),
         }
     }
 }

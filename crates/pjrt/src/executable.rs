@@ -241,7 +241,7 @@ impl Executable {
             // SAFETY: called once, after the bytes were copied.
             unsafe { delete(args.serialized_compile_options) };
         }
-        CompileOptions::from_bytes(slot::PJRT_Executable_GetCompileOptions.name(), &serialized)
+        CompileOptions::decode(slot::PJRT_Executable_GetCompileOptions.name(), &serialized)
     }
 
     /// Bytes that are equal for equal programs compiled with equal options by the same compiler.

@@ -4,8 +4,8 @@
 use std::ffi::CString;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::*;
 
@@ -88,6 +88,8 @@ struct Handle {
     raw: NonNull<PJRT_LoadedExecutable>,
     /// Set by `delete`, after which the interface allows nothing but to free the program. Not every plugin keeps count.
     deleted: AtomicBool,
+    /// What every launch needs to know, asked once: addressable devices and outputs per device.
+    counts: OnceLock<(usize, usize)>,
 }
 
 // SAFETY: the interface lets every function on a loaded program be called from any thread.
@@ -118,7 +120,14 @@ impl LoadedExecutable {
         call: &'static str,
     ) -> Result<Self, Error> {
         let raw = NonNull::new(raw).ok_or(Error::Answer { call, what: "the executable is null" })?;
-        Ok(Self { handle: Arc::new(Handle { client: client.clone(), raw, deleted: AtomicBool::new(false) }) })
+        Ok(Self {
+            handle: Arc::new(Handle {
+                client: client.clone(),
+                raw,
+                deleted: AtomicBool::new(false),
+                counts: OnceLock::new(),
+            }),
+        })
     }
 
     /// The C object, as long as it may be used.
@@ -157,6 +166,15 @@ impl LoadedExecutable {
             self.client().api.call(slot::PJRT_LoadedExecutable_AddressableDevices, &mut args)?;
             Ok(list(args.addressable_devices, args.num_addressable_devices))
         }
+    }
+
+    /// Number of addressable devices, and of outputs per device.
+    fn counts(&self) -> Result<(usize, usize), Error> {
+        if let Some(counts) = self.handle.counts.get() {
+            return Ok(*counts);
+        }
+        let counts = (self.raw_devices()?.len(), self.executable()?.num_outputs()?);
+        Ok(*self.handle.counts.get_or_init(|| counts))
     }
 
     /// Replica and partition of each addressable device.
@@ -222,7 +240,7 @@ impl LoadedExecutable {
     /// An argument is donated on every device or on none. Errors of the program itself arrive with the events.
     pub fn execute(&self, arguments: &[Vec<Argument<'_>>], options: &ExecuteOptions) -> Result<Launch, Error> {
         let num_args = self.check_arguments(arguments, options)?;
-        let num_outputs = self.executable()?.num_outputs()?;
+        let (_, num_outputs) = self.counts()?;
         let num_devices = arguments.len();
         let kept: Vec<i64> =
             (0..num_args).filter(|i| matches!(arguments[0][*i], Argument::Keep(_))).map(|i| i as i64).collect();
@@ -276,7 +294,7 @@ impl LoadedExecutable {
                 same_client(self.client(), &device.client)?;
                 1
             }
-            None => self.raw_devices()?.len(),
+            None => self.counts()?.0,
         };
         if arguments.len() != expected || arguments.is_empty() {
             return Err(Error::input(format!(

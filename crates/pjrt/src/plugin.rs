@@ -14,7 +14,9 @@ use crate::client::{Client, ClientOptions};
 use crate::compile_options::CompileOptions;
 use crate::error::Error;
 use crate::executable::Executable;
-use crate::extension::{Layouts, Megascale, MemoryDescriptions, PhaseCompile, Shardings, TpuExecutable, TpuTopology};
+use crate::extension::{
+    Layouts, Megascale, MemoryDescriptions, PhaseCompile, Profiler, Shardings, TpuExecutable, TpuTopology,
+};
 use crate::program::Program;
 use crate::topology::Topology;
 
@@ -77,9 +79,12 @@ impl Plugin {
     /// Opening runs the library's own code: load only files you would execute. What a plugin reads from the environment
     /// must be set before; for libtpu see [`libtpu_environment`](crate::libtpu_environment).
     pub fn load(path: &Path) -> Result<Self, Error> {
+        // The loader looks a bare name up in system folders; a file of that name in the current folder is what is meant.
+        let bare = path.parent().is_some_and(|parent| parent.as_os_str().is_empty());
+        let file = if bare && path.exists() { Path::new(".").join(path) } else { path.to_path_buf() };
         // SAFETY: initializers of the library run here. That they are sound is the contract of a plugin file, and the
         // documentation above says so to the caller.
-        let library = unsafe { libloading::Library::new(path) };
+        let library = unsafe { libloading::Library::new(&file) };
         let library = library.map_err(|source| Error::Open { path: path.into(), source })?;
         // SAFETY: `GetPjrtApi` has this type in every plugin.
         let symbol = unsafe { library.get::<GetPjrtApi>(b"GetPjrtApi\0") };
@@ -233,6 +238,11 @@ impl Plugin {
     /// The phase compile extension, if the plugin has it.
     pub fn phase_compile(&self) -> Option<PhaseCompile> {
         PhaseCompile::find(&self.api)
+    }
+
+    /// The plugin's profiler, if it has one.
+    pub fn profiler(&self) -> Option<Profiler> {
+        Profiler::find(&self.api)
     }
 
     /// The layouts extension, if the plugin has it.

@@ -97,7 +97,7 @@ fn buffers(report: &mut Report, module: &Module, assignment: &BufferAssignment) 
         .map(|(_, assigned)| {
             let instruction = assignment.defining_instruction(module, assigned.buffer);
             Buffer {
-                instruction: assignment.buffer(assigned.buffer).instruction_name.clone(),
+                instruction: assignment.describe(module, assigned.buffer),
                 shape: instruction.map_or_else(String::new, |id| module.instruction(id).shape().to_string()),
                 bytes: assigned.size_bytes,
                 source: instruction

@@ -29,7 +29,11 @@ def main() -> int:
     for file in files:
         error = _parse_error(file, context)
         failures += error is not None
-        print(json.dumps({"file": str(file.relative_to(folder)), "ok": error is None} | ({"error": error} if error else {})))
+        print(
+            json.dumps(
+                {"file": str(file.relative_to(folder)), "ok": error is None} | ({"error": error} if error else {})
+            )
+        )
     print(f"{len(files)} files, {failures} failed", file=sys.stderr)
     return 1 if failures else 0
 

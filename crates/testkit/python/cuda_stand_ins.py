@@ -69,7 +69,9 @@ def _write_stand_in(target: pathlib.Path, versions: dict[str, set[str]], plain: 
     with tempfile.TemporaryDirectory() as work:
         source, script = pathlib.Path(work, "stand_in.c"), pathlib.Path(work, "versions")
         source.write_text("".join(f"void {symbol}(void) {{ __builtin_trap(); }}\n" for symbol in symbols))
-        script.write_text("".join(f"{v} {{ global: {' '.join(f'{s};' for s in sorted(g))} }};\n" for v, g in versions.items()))
+        script.write_text(
+            "".join(f"{v} {{ global: {' '.join(f'{s};' for s in sorted(g))} }};\n" for v, g in versions.items())
+        )
         flags = [f"-Wl,--version-script={script}"] if versions else []
         command = ["cc", "-shared", "-fPIC", "-o", str(target), f"-Wl,-soname,{target.name}", *flags, str(source)]
         subprocess.run(command, check=True)

@@ -38,9 +38,20 @@ from corpus import linear_algebra, models, random_numbers, reductions, shapes, s
 from corpus.program import Forms, Program, export_forms  # noqa: E402
 
 FAMILIES = (
-    elementwise, reductions, convolutions, contractions, indexing, shapes, control_flow,
-    linear_algebra, random_numbers, constants, sharded, interop, models,
-)  # fmt: skip
+    elementwise,
+    reductions,
+    convolutions,
+    contractions,
+    indexing,
+    shapes,
+    control_flow,
+    linear_algebra,
+    random_numbers,
+    constants,
+    sharded,
+    interop,
+    models,
+)
 
 # Programs this JAX cannot export: name -> reason. Anything else that fails is an error.
 KNOWN_EXCLUSIONS: dict[str, str] = {}

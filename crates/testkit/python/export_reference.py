@@ -57,14 +57,20 @@ def matmul(place: Place):
 def ffn(place: Place):
     """Two matrix products with the hidden axis sharded."""
     arguments = [
-        place((16384, 4096), BF16, "data", None), place((4096, 16384), BF16, None, "model"), place((16384, 4096), BF16, "model", None),
-    ]  # fmt: skip
+        place((16384, 4096), BF16, "data", None),
+        place((4096, 16384), BF16, None, "model"),
+        place((16384, 4096), BF16, "model", None),
+    ]
     return (lambda x, up, down: jnp.tanh(x @ up) @ down), arguments, ()
 
 
 def donation(place: Place):
     """An update in place of one large and one small buffer."""
-    return (lambda state, count, x: (state * 0.9 + x, count + 1)), [place((1024, 1024)), place((), jnp.int32), place((1024, 1024))], (0, 1)
+    return (
+        (lambda state, count, x: (state * 0.9 + x, count + 1)),
+        [place((1024, 1024)), place((), jnp.int32), place((1024, 1024))],
+        (0, 1),
+    )
 
 
 def mlp_adam(place: Place):
@@ -131,13 +137,25 @@ def cases() -> list[Case]:
     one_chip = {"chips_per_host_bounds": [1, 1, 1]}
     torus = {"wrap": [True, True, False]}
     listed = [
-        Case("matmul_v2", "v2:2x2", matmul), Case("matmul_v3", "v3:2x2", matmul), Case("matmul_v4", "v4:2x2x1", matmul, megacore),
-        Case("matmul_v5e", "v5e:2x2", matmul), Case("matmul_v5p", "v5p:2x2x1", matmul), Case("matmul_v6e", "v6e:2x2", matmul),
-        Case("matmul_tpu7x", "tpu7x:2x2x1", matmul), Case("donation_v5e_one_chip", "v5e:1x1", donation, one_chip),
-        Case("mlp_adam_v5e", "v5e:2x2", mlp_adam), Case("transformer_v6e", "v6e:2x2", transformer, mesh={"data": 2, "model": 2}),
-    ]  # fmt: skip
-    for name, topology, options, data, model in (("4", "v5e:2x2", {}, 2, 2), ("16", "v5e:4x4", {}, 4, 4), ("256", "v5e:16x16", torus, 16, 16)):
-        case = functools.partial(Case, topology=topology, build=ffn, options=options, mesh={"data": data, "model": model})
+        Case("matmul_v2", "v2:2x2", matmul),
+        Case("matmul_v3", "v3:2x2", matmul),
+        Case("matmul_v4", "v4:2x2x1", matmul, megacore),
+        Case("matmul_v5e", "v5e:2x2", matmul),
+        Case("matmul_v5p", "v5p:2x2x1", matmul),
+        Case("matmul_v6e", "v6e:2x2", matmul),
+        Case("matmul_tpu7x", "tpu7x:2x2x1", matmul),
+        Case("donation_v5e_one_chip", "v5e:1x1", donation, one_chip),
+        Case("mlp_adam_v5e", "v5e:2x2", mlp_adam),
+        Case("transformer_v6e", "v6e:2x2", transformer, mesh={"data": 2, "model": 2}),
+    ]
+    for name, topology, options, data, model in (
+        ("4", "v5e:2x2", {}, 2, 2),
+        ("16", "v5e:4x4", {}, 4, 4),
+        ("256", "v5e:16x16", torus, 16, 16),
+    ):
+        case = functools.partial(
+            Case, topology=topology, build=ffn, options=options, mesh={"data": data, "model": model}
+        )
         listed += [case(f"ffn_{name}_shardy", shardy=True), case(f"ffn_{name}_gspmd", shardy=False)]
         listed.append(case(f"ffn_{name}_gspmd_fixed_result", shardy=False, result_axes=("data", None)))
     return listed
@@ -158,13 +176,20 @@ def compile_case(case: Case, outdir: pathlib.Path) -> dict[str, Any]:
     (outdir / f"{case.name}.mlir.bc").write_bytes(_portable_artifact(module))
     partitions = int(np.prod(list(case.mesh.values()), dtype=int)) if case.mesh else 1
     return {
-        "name": case.name, "file": f"{case.name}.mlir", "bytecode": f"{case.name}.mlir.bc", "topology": case.topology,
-        "options": case.options, "num_partitions": partitions, "device_ids": [d.id for d in devices[:partitions]],
+        "name": case.name,
+        "file": f"{case.name}.mlir",
+        "bytecode": f"{case.name}.mlir.bc",
+        "topology": case.topology,
+        "options": case.options,
+        "num_partitions": partitions,
+        "device_ids": [d.id for d in devices[:partitions]],
         # JAX lets the partitioner choose the sharding of results the program leaves open, never of arguments.
         "propagate_to_parameters": [False] * len(jax.tree.leaves(arguments)),
         "propagate_to_outputs": [case.result_axes is None] * len(jax.tree.leaves(lowered.out_info)),
-        "shardy": case.shardy, "memory": memory_figures(compiled.memory_analysis()), "compile_seconds": round(seconds, 3),
-    }  # fmt: skip
+        "shardy": case.shardy,
+        "memory": memory_figures(compiled.memory_analysis()),
+        "compile_seconds": round(seconds, 3),
+    }
 
 
 def _placement(case: Case, devices: list[Any]) -> Place:
@@ -172,7 +197,9 @@ def _placement(case: Case, devices: list[Any]) -> Place:
         single = SingleDeviceSharding(devices[0])
         return lambda shape, dtype=jnp.float32, *axes: jax.ShapeDtypeStruct(shape, dtype, sharding=single)
     mesh = _mesh(case, devices)
-    return lambda shape, dtype=jnp.float32, *axes: jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, P(*axes)))
+    return lambda shape, dtype=jnp.float32, *axes: jax.ShapeDtypeStruct(
+        shape, dtype, sharding=NamedSharding(mesh, P(*axes))
+    )
 
 
 def _result_sharding(case: Case, devices: list[Any]) -> dict[str, Any]:

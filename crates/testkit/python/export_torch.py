@@ -26,9 +26,14 @@ class ConvNet(nn.Module):
     def __init__(self):
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(8, 16, 3, stride=2, groups=4), nn.SiLU(), nn.AdaptiveAvgPool2d(1),
-        )  # fmt: skip
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 16, 3, stride=2, groups=4),
+            nn.SiLU(),
+            nn.AdaptiveAvgPool2d(1),
+        )
         self.classify = nn.Linear(16, 10)
 
     def forward(self, images):
@@ -122,7 +127,7 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         "torch_embedding": (Embedded(), (torch.zeros(2, 7, dtype=torch.int64),)),
         "torch_attention": (Attention(), (torch.ones(2, 6, 32),)),
         "torch_integers": (Integers(), (torch.ones(4, 10), torch.zeros(4, 6, dtype=torch.int64))),
-    }  # fmt: skip
+    }
 
 
 def main() -> int:
@@ -144,7 +149,14 @@ def _export(name: str, model: nn.Module, inputs: tuple[torch.Tensor, ...], outdi
     files = {"text": f"{name}.mlir", "bytecode": f"{name}.mlir.bc", "lowered": f"{name}.lowered.mlir"}
     (outdir / files["lowered"]).write_text(graph.get_stablehlo_text())
     (outdir / files["bytecode"]).write_bytes(graph.get_stablehlo_bytecode())
-    return {"name": name, "files": files, "platform": "tpu", "num_partitions": 1, "shardy": False, "features": ["torch"]}
+    return {
+        "name": name,
+        "files": files,
+        "platform": "tpu",
+        "num_partitions": 1,
+        "shardy": False,
+        "features": ["torch"],
+    }
 
 
 def _reference_case(entry: dict) -> dict:

@@ -82,7 +82,10 @@ def compile_file(case: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         device_list = xla_client.DeviceList(tuple(devices))
         executable = devices[0].client.compile(module, device_list, _compile_options(case, devices))
         seconds = time.monotonic() - started
-    return case | {"memory": memory_figures(executable.get_compiled_memory_stats()), "compile_seconds": round(seconds, 3)}
+    return case | {
+        "memory": memory_figures(executable.get_compiled_memory_stats()),
+        "compile_seconds": round(seconds, 3),
+    }
 
 
 def _read_module(content: bytes, context: ir.Context) -> ir.Module:

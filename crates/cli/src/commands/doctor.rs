@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fleet::System;
-use fleet::doctor::{DoctorOptions, FoundPlugin, Network, PluginProbe, ProbeDepth, Report, Status, examine};
+use fleet::doctor::{DoctorOptions, Network, PluginProbe, ProbeDepth, Report, Status, examine};
 use runtime::worker::Limits;
 use runtime::{Devices, probe};
 
@@ -18,8 +18,7 @@ use crate::{plugins, stop};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Answer, Failure> {
-    let search = plugins::search(args.plugin.plugin.as_deref());
-    let found = |f: &pjrt::discover::Found| FoundPlugin { path: f.path.clone(), origin: f.origin.to_string() };
+    let mut search = plugins::search(args.plugin.plugin.as_deref());
     let stop = stop::on_signal();
     let launch = plugins::launch()?;
     let load = |path: &Path| -> Result<PluginProbe, String> {
@@ -36,10 +35,9 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Answer, Failure>
             note: probed.attributes.get("stablehlo_current_version").map(|v| format!("StableHLO {v}")),
         })
     };
-    let mut options = DoctorOptions::new(System::host());
     // The TPU compiler first: it is what most commands need.
-    options.plugins = search.found.iter().filter(|f| f.name == "libtpu").map(found).collect();
-    options.plugins.extend(search.found.iter().filter(|f| f.name != "libtpu").map(found));
+    search.found.sort_by_key(|found| found.name != "libtpu");
+    let mut options = DoctorOptions { plugins: search, ..DoctorOptions::new(System::host()) };
     options.probe = &load;
     options.cache_dir = runtime::cache::default_folder(|name| std::env::var(name).ok());
     if args.offline {

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &HloArgs, output: &Output) -> Result<Answer, Failure> {
     if args.print {
         let options = PrintOptions {
             form: if args.generic { Form::Generic } else { Form::Pretty },
-            locations: if args.locations { Locations::Show } else { Locations::Hide },
+            locations: if args.locations { Locations::Aliases } else { Locations::Omit },
         };
         output.text(&text::print_with(&module, options))?;
         return Ok(Answer::Yes);
@@ -66,7 +66,10 @@ fn record(bytes: &[u8], module: &Module, verified: bool) -> Record {
         version: 1,
         name: module.name.as_deref().map(str::to_string),
         format: if artifact.is_some() { "bytecode" } else { "text" },
-        stablehlo_version: artifact.as_ref().and_then(|a| a.stablehlo_version.clone()).map(|v| v.to_string()),
+        stablehlo_version: artifact
+            .as_ref()
+            .and_then(|a| a.stablehlo_version)
+            .map(|(major, minor, patch)| format!("{major}.{minor}.{patch}")),
         producer: artifact.map(|a| a.producer),
         verified,
         functions: module.funcs.len(),

@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 use super::{Check, Context, Network};
 
 const NAME: &str = "Google Compute";
-const CONNECT_LIMIT: Duration = Duration::from_millis(300);
-const ANSWER_LIMIT: Duration = Duration::from_millis(300);
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// What the server said.
@@ -25,11 +23,11 @@ enum Answer {
 }
 
 pub(super) fn examine(context: &Context<'_>) -> Vec<Check> {
-    let Network::Online { metadata_server } = context.options.network else {
+    let Network::Online { metadata_server, limit } = context.options.network else {
         return vec![Check::skipped(NAME, "metadata server not asked: offline")];
     };
     let skip_query = "TPU_SKIP_MDS_QUERY";
-    vec![match ask(metadata_server) {
+    vec![match ask(metadata_server, limit) {
         Answer::Accelerator(accelerator) => Check::ok(NAME, format!("TPU VM, accelerator type {accelerator}")),
         Answer::NoAccelerator => Check::ok(NAME, "reachable; this is not a TPU VM"),
         Answer::Foreign => Check::warn(
@@ -52,21 +50,21 @@ pub(super) fn examine(context: &Context<'_>) -> Vec<Check> {
     }]
 }
 
-fn ask(server: SocketAddr) -> Answer {
-    match exchange(server) {
+fn ask(server: SocketAddr, limit: Duration) -> Answer {
+    match exchange(server, limit) {
         Ok(bytes) => read_answer(&bytes),
         Err(e) => Answer::Silent(e.kind().to_string()),
     }
 }
 
-fn exchange(server: SocketAddr) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&server, CONNECT_LIMIT)?;
-    stream.set_write_timeout(Some(ANSWER_LIMIT))?;
+fn exchange(server: SocketAddr, limit: Duration) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&server, limit)?;
+    stream.set_write_timeout(Some(limit))?;
     stream.write_all(
         b"GET /computeMetadata/v1/instance/attributes/accelerator-type HTTP/1.1\r\n\
           Host: metadata.google.internal\r\nMetadata-Flavor: Google\r\nConnection: close\r\n\r\n",
     )?;
-    let deadline = Instant::now() + ANSWER_LIMIT;
+    let deadline = Instant::now() + limit;
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
     while answer.len() < MAX_ANSWER_BYTES && !is_whole(&answer) {
@@ -83,37 +81,47 @@ fn exchange(server: SocketAddr) -> std::io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Status, headers and body as far as they have come.
-fn parts(answer: &[u8]) -> Option<(u16, Vec<(String, String)>, &[u8])> {
-    let end = answer.windows(4).position(|w| w == b"\r\n\r\n")?;
-    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next()?.split(' ');
-    let status = words.next().filter(|v| v.starts_with("HTTP/1.")).and_then(|_| words.next()?.parse().ok())?;
-    let headers = lines
-        .filter_map(|line| line.split_once(':'))
-        .map(|(k, v)| (k.trim().to_ascii_lowercase(), v.trim().to_owned()))
-        .collect();
-    Some((status, headers, &answer[end + 4..]))
+/// An answer as far as it has come: its headers are whole, its body may not be.
+struct Parts<'a> {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: &'a [u8],
 }
 
-fn header<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
-    headers.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str())
+impl<'a> Parts<'a> {
+    fn read(answer: &'a [u8]) -> Option<Self> {
+        let end = answer.windows(4).position(|w| w == b"\r\n\r\n")?;
+        let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+        let mut lines = head.split("\r\n");
+        let mut words = lines.next()?.split(' ');
+        let status = words.next().filter(|v| v.starts_with("HTTP/1.")).and_then(|_| words.next()?.parse().ok())?;
+        let headers = lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(k, v)| (k.trim().to_ascii_lowercase(), v.trim().to_owned()))
+            .collect();
+        Some(Self { status, headers, body: &answer[end + 4..] })
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str())
+    }
 }
 
 fn is_whole(answer: &[u8]) -> bool {
-    parts(answer).is_some_and(|(_, headers, body)| {
-        header(&headers, "content-length").and_then(|n| n.parse().ok()).is_some_and(|n: usize| body.len() >= n)
+    Parts::read(answer).is_some_and(|parts| {
+        let length = parts.header("content-length").and_then(|n| n.parse::<usize>().ok());
+        length.is_some_and(|length| parts.body.len() >= length)
     })
 }
 
 fn read_answer(answer: &[u8]) -> Answer {
-    let Some((status, headers, body)) = parts(answer) else { return Answer::Foreign };
-    if header(&headers, "metadata-flavor") != Some("Google") {
+    let Some(parts) = Parts::read(answer) else { return Answer::Foreign };
+    if parts.header("metadata-flavor") != Some("Google") {
         return Answer::Foreign;
     }
-    let text: String = String::from_utf8_lossy(body).trim().chars().filter(|c| !c.is_control()).take(100).collect();
-    if status == 200 && !text.is_empty() { Answer::Accelerator(text) } else { Answer::NoAccelerator }
+    let body = String::from_utf8_lossy(parts.body);
+    let text: String = body.trim().chars().take(100).collect();
+    if parts.status == 200 && !text.is_empty() { Answer::Accelerator(text) } else { Answer::NoAccelerator }
 }
 
 #[cfg(test)]

@@ -32,9 +32,9 @@ pub(super) fn examine(context: &Context<'_>) -> Vec<Check> {
     checks
 }
 
-/// A value as it can be printed: one line, not too long.
+/// A value as it can be printed: not too long.
 pub(super) fn shown(value: &str) -> String {
-    let mut text: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN_CHARS).collect();
+    let mut text: String = value.chars().take(SHOWN_CHARS).collect();
     if value.chars().count() > SHOWN_CHARS {
         text.push('…');
     }

@@ -20,8 +20,11 @@ mod software;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-pub use plugin::{FoundPlugin, PluginProbe, ProbeDepth, known_plugins, probe_file};
+use pjrt::discover::Search;
+
+pub use plugin::{PluginProbe, ProbeDepth, probe_file};
 pub use report::{Check, Report, Status};
 
 use crate::System;
@@ -32,16 +35,19 @@ use crate::managed::Home;
 pub enum Network {
     /// No connection is made.
     Offline,
-    /// The metadata server of Google Compute is asked, for at most 300 ms each to connect and to answer.
+    /// The metadata server of Google Compute is asked.
     Online {
         /// Its address.
         metadata_server: SocketAddr,
+        /// How long it may take to connect, and then to answer.
+        limit: Duration,
     },
 }
 
 impl Default for Network {
     fn default() -> Self {
-        Self::Online { metadata_server: SocketAddr::from((Ipv4Addr::new(169, 254, 169, 254), 80)) }
+        let metadata_server = SocketAddr::from((Ipv4Addr::new(169, 254, 169, 254), 80));
+        Self::Online { metadata_server, limit: Duration::from_millis(300) }
     }
 }
 
@@ -50,7 +56,7 @@ pub struct DoctorOptions<'a> {
     /// The machine.
     pub system: System,
     /// Plugins that were found, in the order they would be used; the first is probed.
-    pub plugins: Vec<FoundPlugin>,
+    pub plugins: Search,
     /// Looks into a plugin.
     pub probe: &'a dyn Fn(&Path) -> Result<PluginProbe, String>,
     /// Whether to use the network.
@@ -62,10 +68,10 @@ pub struct DoctorOptions<'a> {
 }
 
 impl DoctorOptions<'_> {
-    /// A machine, with the plugins [`known_plugins`] finds and a probe that loads nothing.
+    /// A machine, with the plugins discovery finds on it and a probe that loads nothing.
     pub fn new(system: System) -> Self {
         Self {
-            plugins: known_plugins(&system),
+            plugins: pjrt::discover::plugins(&system.discovery()),
             system,
             probe: &probe_file,
             network: Network::default(),

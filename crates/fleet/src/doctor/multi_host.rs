@@ -24,7 +24,11 @@ fn accelerator(context: &Context<'_>) -> Option<Check> {
     let slice = match Slice::parse(text.trim()) {
         Ok(slice) => slice,
         Err(e) => {
-            return Some(Check::fail(name, format!("{:?}: {e}", shown(&text)), format!("`unset {name}` or correct it")));
+            return Some(Check::fail(
+                name,
+                format!("{:?}: {e}", shown(&text)),
+                format!("`unset {name}` or correct it"),
+            ));
         }
     };
     if let Some(tpu) = context.tpus.iter().find(|t| t.generation != slice.generation()) {

@@ -1,24 +1,16 @@
 //! Checks of the PJRT plugin: found, loadable, which interface version, which package version.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use pjrt::discover::{Found, Origin, Rejected};
 
 use super::elf::{self, Export};
 use super::{Check, Context};
-use crate::System;
-use crate::managed::{Home, compare_versions, read_record};
+use crate::managed::{compare_versions, read_record};
 
 /// Interface versions that were tried, oldest and newest.
 const TRIED_MINOR: (i32, i32) = (81, 116);
 const SETUP: &str = "run `tpu setup`, or set TPU_LIBRARY_PATH to a libtpu.so";
-
-/// A plugin somebody found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundPlugin {
-    /// The library.
-    pub path: PathBuf,
-    /// Where it was found, for people: `TPU_LIBRARY_PATH`, `managed folder`.
-    pub origin: String,
-}
 
 /// How far a probe went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +34,6 @@ pub struct PluginProbe {
     pub note: Option<String>,
 }
 
-/// The plugin `$TPU_LIBRARY_PATH` names and those in the managed folder.
-pub fn known_plugins(system: &System) -> Vec<FoundPlugin> {
-    let named = system.var("TPU_LIBRARY_PATH").map(PathBuf::from).filter(|p| system.path(p).is_file());
-    let named = named.map(|path| FoundPlugin { path: system.path(path), origin: "TPU_LIBRARY_PATH".into() });
-    let managed = Home::of(system).map(|home| home.plugins()).unwrap_or_default();
-    let managed = managed.into_iter().map(|p| FoundPlugin { path: p.path, origin: "managed folder".into() });
-    named.into_iter().chain(managed).collect()
-}
-
 /// A probe that reads the file: kind of library, size, and whether it exports `GetPjrtApi`.
 pub fn probe_file(path: &Path) -> Result<PluginProbe, String> {
     let library = elf::read(path, "GetPjrtApi")?;
@@ -64,20 +47,28 @@ pub fn probe_file(path: &Path) -> Result<PluginProbe, String> {
 }
 
 pub(super) fn examine(context: &Context<'_>) -> Vec<Check> {
-    let Some((first, others)) = context.options.plugins.split_first() else {
-        return vec![Check::fail("plugin", "no PJRT plugin found", SETUP)];
+    let search = &context.options.plugins;
+    let Some((first, others)) = search.found.split_first() else {
+        return vec![Check::fail("plugin", nothing_found(&search.rejected), SETUP)];
     };
     let also = match others.len() {
         0 => String::new(),
         count => format!("; {count} more found, not used"),
     };
     let mut checks =
-        vec![Check::ok("plugin", format!("{} ({}){also}", first.path.display(), first.origin)), version(&first.path)];
+        vec![Check::ok("plugin", format!("{} ({}){also}", first.path.display(), first.origin)), version(first)];
     match (context.options.probe)(&first.path) {
         Ok(probe) => checks.extend(loaded(&probe)),
         Err(reason) => checks.push(Check::fail("plugin loads", reason, SETUP)),
     }
     checks
+}
+
+/// What was looked at in vain, as far as somebody pointed at it: the usual folders being empty is no news.
+fn nothing_found(rejected: &[Rejected]) -> String {
+    let pointed_at = rejected.iter().filter(|r| matches!(r.origin, Origin::Explicit | Origin::Variable(_)));
+    let reasons = pointed_at.map(|r| format!("; {} ({}): {}", r.path.display(), r.origin, r.why));
+    std::iter::once("no PJRT plugin found".to_owned()).chain(reasons).collect()
 }
 
 fn loaded(probe: &PluginProbe) -> [Check; 2] {
@@ -109,9 +100,10 @@ fn loaded(probe: &PluginProbe) -> [Check; 2] {
     [Check::ok("plugin loads", format!("{how} ({size}{note})")), api]
 }
 
-fn version(path: &Path) -> Check {
+fn version(found: &Found) -> Check {
     let name = "plugin version";
-    match package_version(path) {
+    let known = found.version.clone().map(|version| (found.name.clone(), version));
+    match known.or_else(|| package_version(&found.path)) {
         Some((package, version)) => Check::ok(name, format!("{package} {version}")),
         None => Check::skipped(name, "the library is not part of an installed package"),
     }

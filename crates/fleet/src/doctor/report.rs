@@ -57,7 +57,13 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(checks: Vec<Check>) -> Self {
+    /// Text from files and variables may hold anything; in a report each field is one line a terminal can show.
+    pub(super) fn new(mut checks: Vec<Check>) -> Self {
+        for check in &mut checks {
+            for text in std::iter::once(&mut check.detail).chain(&mut check.remedy) {
+                *text = text.replace(char::is_control, " ");
+            }
+        }
         Self { version: 1, checks }
     }
 

@@ -24,7 +24,7 @@ pub(super) enum CopyError {
     Cancelled,
 }
 
-/// Copies all of `from`, hashing it, and reports the bytes so far after each piece.
+/// Copies all of `from`, hashing it, and reports the bytes so far about once a mebibyte and at the end.
 pub(super) fn copy(
     from: &mut dyn Read,
     to: &mut dyn Write,
@@ -34,6 +34,7 @@ pub(super) fn copy(
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut hasher = Sha256::new();
     let mut bytes = 0;
+    let mut reported = 0;
     loop {
         if cancel.load(Ordering::Relaxed) {
             return Err(CopyError::Cancelled);
@@ -47,8 +48,12 @@ pub(super) fn copy(
         hasher.update(&buffer[..read]);
         to.write_all(&buffer[..read]).map_err(CopyError::Write)?;
         bytes += read as u64;
-        on_bytes(bytes);
+        if bytes - reported >= CHUNK_BYTES as u64 {
+            on_bytes(bytes);
+            reported = bytes;
+        }
     }
+    on_bytes(bytes);
     Ok(Copied { bytes, sha256: hex(&hasher.finalize()) })
 }
 

@@ -92,9 +92,14 @@ impl Plan {
     /// Does what the plan says. When it fails or `cancel` is raised, the destination is as before.
     pub fn run(&self, cancel: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Installed, Error> {
         let mut watch = Watch { cancel, progress };
+        // Before anything is written: what is there may be used from a folder that cannot be written to.
+        if let Some(record) = self.present(&mut watch)? {
+            return Ok(self.installed(record, Outcome::AlreadyInstalled));
+        }
         let dir = self.home.plugin_dir(self.package.name);
         fs::create_dir_all(&dir).map_err(Error::io("create", &dir))?;
         let lock = take_lock(&dir.join(LOCK_FILE), &mut watch)?;
+        // Again with the lock held: another setup may have finished meanwhile.
         if let Some(record) = self.present(&mut watch)? {
             return Ok(self.installed(record, Outcome::AlreadyInstalled));
         }
@@ -203,7 +208,8 @@ impl Plan {
         (watch.progress)(Progress::Started { command: installer.command_line(&arguments) });
         let expected_bytes = self.download_bytes;
         installer.run(&self.system, &arguments, work, watch.cancel, &mut || {
-            let bytes = tree_bytes(work, TREE_DEPTH);
+            // Installers copy or unpack what they downloaded before they end.
+            let bytes = tree_bytes(work, TREE_DEPTH).min(expected_bytes.unwrap_or(u64::MAX));
             (watch.progress)(Progress::Downloading { bytes, expected_bytes });
         })?;
         match installer.kind {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tensor::{DType, decode_float};
 
-use super::{assembly, constant};
 use super::cursor::Cursor;
 use super::tables::Tables;
+use super::{assembly, constant};
 use crate::attr::{Attr, AttrName, Attrs, ByteString};
 use crate::dense::{Dense, DenseData};
 use crate::error::Error;
@@ -197,7 +197,7 @@ pub(super) fn ty(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Typ
         7 => Type::Opaque("f80".into()),
         8 => Type::Opaque("f128".into()),
         9 => complex(tables, cursor)?,
-        10 | 11 => return Err(cursor.error("the encoding of memory reference types is not supported")),
+        10 => buffer(tables, cursor)?,
         12 => Type::None,
         13 => {
             let dims = tables.integers(cursor)?;
@@ -210,12 +210,38 @@ pub(super) fn ty(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Typ
         }
         15 => Type::Tuple(tables.types(cursor)?.into()),
         18 => unranked(tables, cursor)?,
+        21 => Type::Element(ElementType::Tf32),
+        22 => plain(DType::F8E5M2),
+        23 => plain(DType::F8E4M3),
+        24 => plain(DType::F8E4M3FN),
+        25 => plain(DType::F8E5M2FNUZ),
+        26 => plain(DType::F8E4M3FNUZ),
+        27 => plain(DType::F8E4M3B11FNUZ),
+        28 => plain(DType::F8E3M4),
+        29 => plain(DType::F4E2M1FN),
+        30 => plain(DType::F6E2M3FN),
+        31 => plain(DType::F6E3M2FN),
+        32 => plain(DType::F8E8M0FNU),
         code => return Err(cursor.error(format!("builtin type code {code} is not known or not supported"))),
     })
 }
 
 pub(super) fn tensor(dims: Vec<i64>, element: ElementType, encoding: Option<Attr>) -> Type {
     Type::Tensor(Arc::new(TensorType { dims, element, encoding }))
+}
+
+/// A memory reference; its layout must be the plain one.
+fn buffer(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Type, Error> {
+    let dims = tables.integers(cursor)?;
+    let element = tables.element(cursor)?;
+    let layout = cursor.varint()?;
+    let layout = tables.stored_text(layout).and_then(|text| text.strip_prefix("affine_map<")?.strip_suffix('>'));
+    match layout.and_then(|map| map.split_once(" -> ")) {
+        Some((from, to)) if from == to => {
+            Ok(Type::Buffer(Arc::new(TensorType { dims, element, encoding: None })))
+        }
+        _ => Err(cursor.error("memory references with a layout are not supported")),
+    }
 }
 
 pub(super) fn complex(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Type, Error> {

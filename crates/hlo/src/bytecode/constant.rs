@@ -45,7 +45,13 @@ pub(super) fn stored_bytes(dense: &Dense) -> Option<Vec<u8>> {
         (DenseData::Splat(element), Some(DType::Bool)) => {
             let is_true = element.first().is_some_and(|&b| b != 0);
             // Eight or fewer elements could be read as packed; all ones is the only pattern that means the same both ways.
-            vec![if !is_true { 0 } else if count == 1 { 1 } else { 0xff }]
+            vec![if !is_true {
+                0
+            } else if count == 1 {
+                1
+            } else {
+                0xff
+            }]
         }
         (DenseData::Elements(bytes), Some(DType::Bool)) => {
             let mut packed = vec![0u8; bytes.len().div_ceil(8)];

@@ -3,7 +3,7 @@
 use super::cursor::Cursor;
 use crate::error::Error;
 
-const MAGIC: [u8; 4] = *b"ML\xefR";
+pub(super) const MAGIC: [u8; 4] = *b"ML\xefR";
 
 /// Newest version of the container this reader knows.
 pub(super) const NEWEST_VERSION: u64 = 6;
@@ -16,14 +16,14 @@ const OP_COUNT: u64 = 4;
 pub(super) const PROPERTIES: u64 = 5;
 
 /// What a section holds.
-mod section {
-    pub(super) const STRINGS: u8 = 0;
-    pub(super) const DIALECTS: u8 = 1;
-    pub(super) const ATTRS_TYPES: u8 = 2;
-    pub(super) const OFFSETS: u8 = 3;
-    pub(super) const IR: u8 = 4;
-    pub(super) const DIALECT_VERSIONS: u8 = 7;
-    pub(super) const PROPERTIES: u8 = 8;
+pub(super) mod section {
+    pub(in crate::bytecode) const STRINGS: u8 = 0;
+    pub(in crate::bytecode) const DIALECTS: u8 = 1;
+    pub(in crate::bytecode) const ATTRS_TYPES: u8 = 2;
+    pub(in crate::bytecode) const OFFSETS: u8 = 3;
+    pub(in crate::bytecode) const IR: u8 = 4;
+    pub(in crate::bytecode) const DIALECT_VERSIONS: u8 = 7;
+    pub(in crate::bytecode) const PROPERTIES: u8 = 8;
     pub(super) const COUNT: usize = 9;
 }
 
@@ -77,7 +77,9 @@ pub(super) fn header<'a>(bytes: &'a [u8]) -> Result<(u64, &'a str, Cursor<'a>), 
     cursor.bytes(MAGIC.len())?;
     let version = cursor.varint()?;
     if version > NEWEST_VERSION {
-        return Err(cursor.error(format!("bytecode version {version} is newer than {NEWEST_VERSION}, the newest known")));
+        return Err(
+            cursor.error(format!("bytecode version {version} is newer than {NEWEST_VERSION}, the newest known"))
+        );
     }
     let producer = cursor.zero_terminated()?;
     Ok((version, producer, cursor))
@@ -188,8 +190,7 @@ fn read_dialects<'a>(mut cursor: Cursor<'a>, version: u64, strings: &[&'a [u8]])
     while !cursor.is_empty() {
         let (dialect, entries) = grouping(&mut cursor, &dialects)?;
         for _ in 0..cursor.bound(entries)? {
-            let (name, registered) =
-                if version >= PROPERTIES { cursor.flagged()? } else { (cursor.varint()?, true) };
+            let (name, registered) = if version >= PROPERTIES { cursor.flagged()? } else { (cursor.varint()?, true) };
             ops.push(OpEntry { dialect, name: text_at(&cursor, strings, name)?, registered });
         }
     }

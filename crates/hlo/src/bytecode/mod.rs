@@ -1,4 +1,4 @@
-//! MLIR bytecode: reader of portable artifacts (VHLO), of plain StableHLO, and of what is mixed into them.
+//! MLIR bytecode: portable artifacts (VHLO) read and written; plain StableHLO and what is mixed into it read.
 
 mod assembly;
 mod builtin;
@@ -11,6 +11,7 @@ mod sdy;
 mod stablehlo;
 mod tables;
 mod vhlo;
+mod write;
 
 use crate::error::Error;
 use crate::module::Module;
@@ -40,6 +41,12 @@ pub fn artifact(bytes: &[u8]) -> Result<Artifact, Error> {
 /// Reads a program.
 pub fn read(bytes: &[u8]) -> Result<Module, Error> {
     program::read(&container::Container::open(bytes)?)
+}
+
+/// Writes a portable artifact that `deserialize_portable_artifact` of StableHLO reads: bytecode version 6, StableHLO 1.10.0
+/// or the first version that has every op the program uses.
+pub fn write(module: &Module) -> Result<Vec<u8>, Error> {
+    write::write(module)
 }
 
 fn stablehlo_version(producer: &str) -> Option<(u32, u32, u32)> {

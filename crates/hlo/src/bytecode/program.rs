@@ -13,7 +13,7 @@ use crate::sdy::SdyAttr;
 use crate::ty::Type;
 
 /// How deep regions may nest.
-const MAX_REGION_DEPTH: u32 = 100;
+pub(super) const MAX_REGION_DEPTH: u32 = 100;
 
 /// Version from which regions that see nothing around them are in a section of their own.
 const LAZY_REGIONS: u64 = 2;
@@ -23,15 +23,15 @@ const USE_LIST_ORDERS: u64 = 3;
 const OPTIONAL_ARGUMENT_LOCATION: u64 = 4;
 
 /// Bits that say which parts of an op follow.
-mod part {
-    pub(super) const ATTRS: u8 = 0x01;
-    pub(super) const RESULTS: u8 = 0x02;
-    pub(super) const OPERANDS: u8 = 0x04;
-    pub(super) const SUCCESSORS: u8 = 0x08;
-    pub(super) const REGIONS: u8 = 0x10;
-    pub(super) const USE_LIST_ORDERS: u8 = 0x20;
-    pub(super) const PROPERTIES: u8 = 0x40;
-    pub(super) const ALL: u8 = 0x7f;
+pub(super) mod part {
+    pub(in crate::bytecode) const ATTRS: u8 = 0x01;
+    pub(in crate::bytecode) const RESULTS: u8 = 0x02;
+    pub(in crate::bytecode) const OPERANDS: u8 = 0x04;
+    pub(in crate::bytecode) const SUCCESSORS: u8 = 0x08;
+    pub(in crate::bytecode) const REGIONS: u8 = 0x10;
+    pub(in crate::bytecode) const USE_LIST_ORDERS: u8 = 0x20;
+    pub(in crate::bytecode) const PROPERTIES: u8 = 0x40;
+    pub(in crate::bytecode) const ALL: u8 = 0x7f;
 }
 
 /// An op up to its regions.
@@ -392,7 +392,12 @@ impl<'a> Reader<'a> {
     }
 
     /// What the op is in our language, with its attributes.
-    fn named(&mut self, cursor: &Cursor<'_>, header: &mut Header<'a>, inside: Inside) -> Result<(OpName, Attrs), Error> {
+    fn named(
+        &mut self,
+        cursor: &Cursor<'_>,
+        header: &mut Header<'a>,
+        inside: Inside,
+    ) -> Result<(OpName, Attrs), Error> {
         let full_name = format!("{}.{}", header.op.dialect, header.op.name);
         if header.op.dialect == "vhlo" {
             let (kind, form) = OpKind::from_vhlo(header.op.name).ok_or_else(|| {
@@ -429,6 +434,9 @@ impl<'a> Reader<'a> {
             stored.extend(["arg_attrs", "no_inline", "res_attrs"].map(|name| (name, Need::Optional)));
         }
         stored.sort_by_key(|(name, _)| *name);
+        if let Some(properties) = header.properties {
+            drop_late_attrs(&mut stored, count_integers(properties)?);
+        }
         self.own_attrs(header, &stored)?;
         let mut attrs = std::mem::take(&mut header.attrs);
         def.drop_defaults(&mut attrs);
@@ -441,6 +449,28 @@ impl<'a> Reader<'a> {
 enum Need {
     Required,
     Optional,
+}
+
+/// Attributes that ops got after tools had begun to write plain StableHLO bytecode, which states no version.
+const LATE_ATTRS: &[&str] =
+    &["algorithm", "has_dynamic_root", "is_stable", "no_inline", "result_accuracy", "result_tilings", "source_target_pairs"];
+
+/// Leaves out late attributes while more attributes are expected than stored.
+fn drop_late_attrs(stored: &mut Vec<(&'static str, Need)>, num_stored: usize) {
+    for name in LATE_ATTRS {
+        if stored.len() > num_stored {
+            stored.retain(|entry| *entry != (*name, Need::Optional));
+        }
+    }
+}
+
+fn count_integers(mut cursor: Cursor<'_>) -> Result<usize, Error> {
+    let mut count = 0;
+    while !cursor.is_empty() {
+        cursor.varint()?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// What surrounds an op.

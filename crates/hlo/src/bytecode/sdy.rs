@@ -20,6 +20,10 @@ pub(super) mod code {
     pub(in crate::bytecode) const DIM_MAPPING: u64 = 8;
     pub(in crate::bytecode) const TENSOR_MAPPING: u64 = 9;
     pub(in crate::bytecode) const OP_SHARDING_RULE: u64 = 10;
+    pub(in crate::bytecode) const AXIS_LIST: u64 = 11;
+    pub(in crate::bytecode) const AXIS_LISTS: u64 = 12;
+    pub(in crate::bytecode) const ALL_TO_ALL_PARAM: u64 = 13;
+    pub(in crate::bytecode) const ALL_TO_ALL_PARAMS: u64 = 14;
     /// A sharding with partial sums.
     pub(in crate::bytecode) const SHARDING_UNREDUCED: u64 = 15;
     pub(in crate::bytecode) const SHARDING_PER_VALUE_UNREDUCED: u64 = 16;
@@ -51,6 +55,26 @@ pub(super) fn attr(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<A
                 _ => Err(cursor.error("a list of shardings holds something else")),
             });
             SdyAttr::ShardingPerValue(parts.collect::<Result<_, _>>()?)
+        }
+        code::AXIS_LIST => SdyAttr::AxisList(axes(tables, cursor)?),
+        code::AXIS_LISTS => {
+            let count = cursor.count()?;
+            let mut lists = Vec::with_capacity(count);
+            for _ in 0..count {
+                let index = cursor.varint()?;
+                lists.push(axes(tables, &mut tables.encoded(cursor, index, "sdy", code::AXIS_LIST)?)?);
+            }
+            SdyAttr::AxisLists(lists)
+        }
+        code::ALL_TO_ALL_PARAMS => {
+            let count = cursor.count()?;
+            let mut params = Vec::with_capacity(count);
+            for _ in 0..count {
+                let index = cursor.varint()?;
+                let mut param = tables.encoded(cursor, index, "sdy", code::ALL_TO_ALL_PARAM)?;
+                params.push((axes(tables, &mut param)?, param.signed()?, param.signed()?));
+            }
+            SdyAttr::AllToAll(params)
         }
         code::OP_SHARDING_RULE => return op_sharding_rule(tables, cursor),
         code::SHARDING_REDUCTION => return Err(cursor.error("partial results other than sums are not supported")),
@@ -138,7 +162,8 @@ fn op_sharding_rule(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<
         Ok(tensors.join(", "))
     };
     let (operands, results) = (mappings()?, mappings()?);
-    let sizes: Vec<String> = sizes.iter().enumerate().map(|(i, size)| format!("{}={size}", factor_name(i as i64))).collect();
+    let sizes: Vec<String> =
+        sizes.iter().enumerate().map(|(i, size)| format!("{}={size}", factor_name(i as i64))).collect();
     let mut text = format!("#sdy.op_sharding_rule<({operands})->({results}) {{{}}}", sizes.join(", "));
     for group in ["reduction", "need_replication", "permutation", "blocked_propagation"] {
         let factors = tables.integers(cursor)?;

@@ -146,8 +146,8 @@ pub(super) fn ty(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Typ
 /// Decodes a type of `quant`.
 pub(super) fn quantized(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Type, Error> {
     match cursor.varint()? {
-        3 => vhlo::quantized(tables, cursor),
-        4 => vhlo::quantized_along_axis(tables, cursor),
+        4 => vhlo::quantized(tables, cursor),
+        5 => vhlo::quantized_along_axis(tables, cursor),
         code => Err(cursor.error(format!("quantized type code {code} is not supported"))),
     }
 }

@@ -124,7 +124,8 @@ impl<'a> Tables<'a> {
         if !entry.custom {
             let text = cursor.zero_terminated()?;
             self.weigh(text.len() / 8)?;
-            return assembly::parse_attr(text).map_err(|error| cursor.error(format!("the attribute `{text}`: {error}")));
+            return assembly::parse_attr(text)
+                .map_err(|error| cursor.error(format!("the attribute `{text}`: {error}")));
         }
         match entry.dialect {
             "builtin" => builtin::attr(self, &mut cursor),
@@ -156,11 +157,19 @@ impl<'a> Tables<'a> {
     pub(super) fn encoded(&self, at: &Cursor<'_>, index: u64, dialect: &str, code: u64) -> Result<Cursor<'a>, Error> {
         let entry = usize::try_from(index).ok().and_then(|i| self.container.attrs.get(i));
         let entry = entry.filter(|entry| entry.custom && entry.dialect == dialect);
-        let mut cursor = entry.ok_or_else(|| at.error(format!("attribute {index} is not of dialect `{dialect}`")))?.data;
+        let mut cursor =
+            entry.ok_or_else(|| at.error(format!("attribute {index} is not of dialect `{dialect}`")))?.data;
         match cursor.varint()? {
             found if found == code => Ok(cursor),
             found => Err(at.error(format!("attribute {index} has code {found} where {code} is expected"))),
         }
+    }
+
+    /// The text of an attribute that is stored as text.
+    pub(super) fn stored_text(&self, index: u64) -> Option<&'a str> {
+        let entry = usize::try_from(index).ok().and_then(|i| self.container.attrs.get(i))?;
+        let mut data = entry.data;
+        if entry.custom { None } else { data.zero_terminated().ok() }
     }
 
     /// An attribute named by the next integer.

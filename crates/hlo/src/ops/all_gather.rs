@@ -37,7 +37,7 @@ const GROUPS: GroupClauses =
 
 fn check(op: &OpView<'_>) -> Checked {
     elements::operands_from(op, 0, Elements::TENSOR, "all_gather I1")?;
-    let groups = collectives::replica_groups(op, GroupSizes::Equal, &GROUPS)?;
+    let processes = collectives::replica_groups(op, GroupSizes::Equal, &GROUPS)?.processes(op);
     let dim = op.int("all_gather_dim")?;
     require!(
         op.operands.len() == op.results.len(),
@@ -53,7 +53,7 @@ fn check(op: &OpView<'_>) -> Checked {
         let (have, got) = (operand.dims[dim], result.dims.get(dim).copied().unwrap_or(DYNAMIC));
         require!(have != 0, "all_gather C6", "dim {dim} of operand {n} is 0");
         let mut want = operand.dims.clone();
-        want[dim] = match groups.size {
+        want[dim] = match processes {
             Some(size) if have != DYNAMIC => have
                 .checked_mul(size)
                 .ok_or_else(|| Violation::new("all_gather C6", format!("{have} times {size} overflows")))?,

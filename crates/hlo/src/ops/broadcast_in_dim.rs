@@ -31,13 +31,7 @@ const CLAUSES: [&str; 7] = clauses!("broadcast_in_dim": 0 1 2 3 4 5 6);
 fn check(op: &OpView<'_>) -> Checked {
     elements::operand(op, 0, Elements::ANY, "broadcast_in_dim I1")?;
     let (operand, result) = (op.tensor(0)?, op.result_tensor(0)?);
-    for (dim, &size) in result.dims.iter().enumerate() {
-        require!(
-            size != DYNAMIC || shapes::bound(result, dim) != DYNAMIC,
-            "broadcast_in_dim O1",
-            "result dim {dim} is neither known nor bounded"
-        );
-    }
+    shapes::static_or_one_bounded("broadcast_in_dim O1", result)?;
     let to = op.i64s("broadcast_dimensions")?;
     broadcast::in_dim(&CLAUSES, operand, result, to)?;
     for (from, &to) in to.iter().enumerate() {

@@ -38,8 +38,8 @@ pub(crate) const DEF: OpDef = OpDef {
 fn check(op: &OpView<'_>) -> Checked {
     let name = op.attr("name")?.as_str().unwrap_or_default();
     require!(is_namespaced(name), "composite C1", "\"{name}\" is not a namespaced op name such as \"space.op\"");
-    let (Some(module), Attr::Symbol(decomposition)) = (op.module, op.attr("decomposition")?) else { return Ok(()) };
-    let Some(func) = module.func(decomposition) else {
+    let (Some(symbols), Attr::Symbol(decomposition)) = (op.symbols, op.attr("decomposition")?) else { return Ok(()) };
+    let Some(func) = symbols.func(decomposition) else {
         return Err(Violation::new("composite C2", format!("there is no function @{decomposition}")));
     };
     shapes::same_types("composite C3", ("operand", op.operands.iter()), ("decomposition input", func.inputs.iter()))?;

@@ -4,7 +4,8 @@ use crate::attr::Attr;
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation, no_constraints,
 };
-use crate::ops::rules::Inferred;
+use crate::ops::rules::{Inferred, quantization};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.constant",
@@ -20,7 +21,16 @@ pub(crate) const DEF: OpDef = OpDef {
 
 fn infer(op: &OpView<'_>) -> Inferred {
     match op.attr("value")? {
-        Attr::Dense(dense) => Ok(vec![dense.ty.clone().into()]),
+        Attr::Dense(dense) => match op.results {
+            // The elements of a quantized constant may be written in its storage type.
+            [Type::Tensor(result)]
+                if quantization::of(result).is_some_and(|q| dense.ty.element == q.storage.into())
+                    && result.dims == dense.ty.dims =>
+            {
+                Ok(op.results.to_vec())
+            }
+            _ => Ok(vec![dense.ty.clone().into()]),
+        },
         _ => Err(Violation::new("constant C1", "value must be a dense constant")),
     }
 }

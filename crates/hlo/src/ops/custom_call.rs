@@ -72,6 +72,9 @@ pub(crate) const DEF: OpDef = OpDef {
     check,
 };
 
+/// The API version whose configuration is a dictionary.
+const TYPED_FFI: i64 = 4;
+
 fn check(op: &OpView<'_>) -> Checked {
     let layouts = ["operand_layouts", "result_layouts"].map(|name| op.attrs.get(name));
     require!(
@@ -86,6 +89,20 @@ fn check(op: &OpView<'_>) -> Checked {
             types => fits("result", results, types)?,
         }
     }
+    let version = op.attrs.get("api_version").and_then(Attr::as_int).unwrap_or(1);
+    let wants_dict = version == TYPED_FFI;
+    match op.attrs.get("backend_config") {
+        Some(Attr::Str(text)) if wants_dict && !text.as_bytes().is_empty() => {
+            return Err(Violation::new("custom_call I4", "API version 4 takes a dictionary as backend_config"));
+        }
+        Some(Attr::Dict(_)) if !wants_dict => {
+            return Err(Violation::new(
+                "custom_call I4",
+                format!("API version {version} takes a string as backend_config"),
+            ));
+        }
+        _ => {}
+    }
     if let Some(Attr::Array(aliases)) = op.attrs.get("output_operand_aliases") {
         for alias in aliases.iter() {
             if let Attr::OutputAlias(alias) = alias {
@@ -94,11 +111,11 @@ fn check(op: &OpView<'_>) -> Checked {
         }
     }
     if let Some(Attr::Array(called)) = op.attrs.get("called_computations")
-        && let Some(module) = op.module
+        && let Some(symbols) = op.symbols
     {
         for name in called.iter() {
             if let Attr::Symbol(name) = name {
-                require!(module.func(name).is_some(), "custom_call I6", "there is no function @{name}");
+                require!(symbols.func(name).is_some(), "custom_call I6", "there is no function @{name}");
             }
         }
     }

@@ -1,7 +1,12 @@
 //! What an op's file states: operands, attributes, text form, bytecode form, inference and constraints.
 
+use std::collections::HashMap;
+
+use tensor::DType;
+
 use crate::attr::{Attr, Attrs, KeywordSet};
 use crate::module::{Func, Module, Region, RegionData, Value};
+use crate::sdy::MeshAttr;
 use crate::ty::{TensorType, Type};
 
 /// How many of something an op takes.
@@ -45,6 +50,8 @@ pub enum AttrKind {
     I32,
     /// A real number, `f32`.
     F32,
+    /// A number of this type, which short forms do not spell.
+    Number(DType),
     /// A string.
     Str,
     /// `@name`.
@@ -185,7 +192,7 @@ pub enum Piece {
     ComplexType,
     /// `tuple`'s type: the result's alone when it determines the operands'.
     TupleType,
-    /// Pairwise equal operand and result types, written once; a function type otherwise.
+    /// `: ` and pairwise equal operand and result types, written once; `()` when there are none.
     PairwiseTypes,
 }
 
@@ -237,6 +244,33 @@ impl Violation {
     }
 }
 
+/// Functions and meshes of a module by name. Where a name is taken twice, it stands for the first.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols<'a> {
+    funcs: HashMap<&'a str, &'a Func>,
+    meshes: HashMap<&'a str, &'a MeshAttr>,
+}
+
+impl<'a> Symbols<'a> {
+    /// The symbols of a module.
+    pub fn of(module: &'a Module) -> Self {
+        Symbols {
+            funcs: module.funcs.iter().rev().map(|func| (&*func.name, func)).collect(),
+            meshes: module.meshes.iter().rev().map(|mesh| (&*mesh.name, &mesh.mesh)).collect(),
+        }
+    }
+
+    /// The function of that name.
+    pub fn func(&self, name: &str) -> Option<&'a Func> {
+        self.funcs.get(name).copied()
+    }
+
+    /// The mesh of that name.
+    pub fn mesh(&self, name: &str) -> Option<&'a MeshAttr> {
+        self.meshes.get(name).copied()
+    }
+}
+
 /// What inference and constraints may look at: an op that may not be in a function yet.
 #[derive(Clone, Copy)]
 pub struct OpView<'a> {
@@ -252,8 +286,8 @@ pub struct OpView<'a> {
     pub results: &'a [Type],
     /// The function that owns the regions.
     pub func: &'a Func,
-    /// The module, for symbols; `None` while a function is being built.
-    pub module: Option<&'a Module>,
+    /// What symbols name; `None` while a function is being built.
+    pub symbols: Option<&'a Symbols<'a>>,
 }
 
 impl<'a> OpView<'a> {

@@ -1,9 +1,13 @@
 //! `stablehlo.dot_general`: batched tensor contraction.
 
+use tensor::DType;
+
 use crate::attr::{Attr, Keyword, KeywordSet};
+use crate::dims::DotAlgorithm;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, clauses, contraction, elements, quantization, require, shapes};
+use crate::ty::ElementType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dot_general",
@@ -89,6 +93,7 @@ fn check(op: &OpView<'_>) -> Checked {
         ] {
             require!(count > 0, clause, "{name} is {count}");
         }
+        require!(is_known(algorithm), "dot_general I8", "no hardware is known for {algorithm:?}");
     }
     if let Some(q) = quantization::of(rhs) {
         require!(
@@ -105,4 +110,30 @@ fn check(op: &OpView<'_>) -> Checked {
     }
     let clauses = ["dot_general C14", "dot_general C17", "dot_general C18", "dot_general C19", "dot_general C20"];
     quantization::product(clauses, lhs, rhs, result)
+}
+
+/// Whether the algorithm is one that the reference implementation accepts.
+fn is_known(algorithm: &DotAlgorithm) -> bool {
+    let types = (&algorithm.lhs_precision_type, &algorithm.rhs_precision_type, &algorithm.accumulation_type);
+    let (lhs, rhs, sum) = (types.0.plain(), types.1.plain(), types.2.plain());
+    let is_f8 = |dtype: Option<DType>| dtype.is_some_and(|d| d.is_float() && d.bits() == 8 && d != DType::F8E8M0FNU);
+    if algorithm.lhs_component_count != 1 || algorithm.rhs_component_count != 1 {
+        return false;
+    }
+    if is_f8(lhs) && is_f8(rhs) && sum == Some(DType::F32) {
+        return algorithm.num_primitive_operations == 1;
+    }
+    if algorithm.allow_imprecise_accumulation || types.0 != types.1 {
+        return false;
+    }
+    let counts: &[i64] = match (types.0, sum) {
+        (ElementType::Tf32, Some(DType::F32)) => &[1, 3],
+        (ElementType::Plain(DType::F16), Some(DType::F16 | DType::F32)) => &[1],
+        (ElementType::Plain(DType::BF16), Some(DType::BF16)) => &[1],
+        (ElementType::Plain(DType::BF16), Some(DType::F32)) => &[1, 3, 6, 9],
+        (ElementType::Plain(DType::F32), Some(DType::F32)) => &[1],
+        (ElementType::Plain(DType::F64), Some(DType::F64)) => &[1],
+        _ => &[],
+    };
+    counts.contains(&algorithm.num_primitive_operations)
 }

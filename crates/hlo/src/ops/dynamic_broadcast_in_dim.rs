@@ -48,7 +48,7 @@ const CLAUSES: [&str; 7] = clauses!("dynamic_broadcast_in_dim": 0 1 2 3 4 5 6);
 
 fn check(op: &OpView<'_>) -> Checked {
     elements::operand(op, 0, Elements::ANY, "dynamic_broadcast_in_dim I1")?;
-    elements::vector(op, 1, Elements::INDICES, "dynamic_broadcast_in_dim I2")?;
+    elements::sizes(op, 1, "dynamic_broadcast_in_dim I2")?;
     let (operand, shape, result) = (op.tensor(0)?, op.tensor(1)?, op.result_tensor(0)?);
     let to = op.i64s("broadcast_dimensions")?;
     broadcast::in_dim(&CLAUSES, operand, result, to)?;

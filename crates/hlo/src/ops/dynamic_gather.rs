@@ -76,7 +76,7 @@ fn infer(op: &OpView<'_>) -> Inferred {
     let Attr::Gather(dims) = op.attr("dimension_numbers")? else {
         return Err(Violation::new("", "attribute `dimension_numbers` must be #stablehlo.gather"));
     };
-    elements::vector(op, 2, Elements::INDICES, "dynamic_gather I3")?;
+    elements::sizes(op, 2, "dynamic_gather I3")?;
     let (operand, slice) = (op.tensor(0)?, op.tensor(2)?);
     require!(
         shapes::dims_agree(slice.dims[0], operand.rank() as i64),

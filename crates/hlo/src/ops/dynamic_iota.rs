@@ -26,7 +26,7 @@ pub(crate) const DEF: OpDef = OpDef {
 };
 
 fn check(op: &OpView<'_>) -> Checked {
-    elements::vector(op, 0, Elements::INDICES, "dynamic_iota I1")?;
+    elements::sizes(op, 0, "dynamic_iota I1")?;
     let (shape, result) = (op.tensor(0)?, op.result_tensor(0)?);
     elements::result(op, 0, Elements::NUMBER, "dynamic_iota O1")?;
     dimensions::index("dynamic_iota C1", "iota_dimension", op.int("iota_dimension")?, result.rank())?;

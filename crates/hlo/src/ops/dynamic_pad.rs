@@ -20,7 +20,7 @@ fn check(op: &OpView<'_>) -> Checked {
     elements::operand(op, 0, Elements::TENSOR, "dynamic_pad I1")?;
     elements::scalar(op, 1, Elements::TENSOR, "dynamic_pad I2")?;
     for (n, clause) in [(2, "dynamic_pad I3"), (3, "dynamic_pad I4"), (4, "dynamic_pad I5")] {
-        elements::vector(op, n, Elements::INDICES, clause)?;
+        elements::sizes(op, n, clause)?;
     }
     let (operand, result) = (op.tensor(0)?, op.result_tensor(0)?);
     shapes::identical_element("dynamic_pad C1", ("operand", operand), ("padding_value", op.tensor(1)?))?;

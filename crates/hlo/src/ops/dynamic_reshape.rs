@@ -19,7 +19,7 @@ pub(crate) const DEF: OpDef = OpDef {
 
 fn check(op: &OpView<'_>) -> Checked {
     elements::operand(op, 0, Elements::ANY, "dynamic_reshape I1")?;
-    elements::vector(op, 1, Elements::INDICES, "dynamic_reshape I2")?;
+    elements::sizes(op, 1, "dynamic_reshape I2")?;
     let (operand, shape, result) = (op.tensor(0)?, op.tensor(1)?, op.result_tensor(0)?);
     quantization::moved("dynamic_reshape C1", operand, result)?;
     reshaping::same_size("dynamic_reshape C2", operand, result)?;

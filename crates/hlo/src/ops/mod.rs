@@ -100,7 +100,7 @@ mod rng_bit_generator;
 mod round_nearest_afz;
 mod round_nearest_even;
 mod rsqrt;
-mod rules;
+pub(crate) mod rules;
 mod scatter;
 mod sdy;
 mod select;
@@ -128,5 +128,5 @@ mod uniform_quantize;
 mod while_;
 mod xor;
 
-pub use def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+pub use def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Symbols, Text, VhloForm, Violation};
 pub use table::OpKind;

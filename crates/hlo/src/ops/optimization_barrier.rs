@@ -1,6 +1,9 @@
 //! `stablehlo.optimization_barrier`: keeps the compiler from moving ops across.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::rules::elements::Elements;
+use crate::ops::rules::{Checked, elements};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.optimization_barrier",
@@ -8,8 +11,17 @@ pub(crate) const DEF: OpDef = OpDef {
     results: Arity::at_least(0),
     regions: Arity::exactly(0),
     attrs: &[],
-    text: Text::Pieces(&[Piece::AttrDict, Piece::OperandsFrom(0), Piece::Word(":"), Piece::PairwiseTypes]),
+    text: Text::Pieces(&[Piece::AttrDict, Piece::OperandsFrom(0), Piece::PairwiseTypes]),
     vhlo: &[VhloForm { name: "optimization_barrier_v1", attrs: &[] }],
     infer: Some(Infer::by("optimization_barrier C1", |op| Ok(op.operands.to_vec()))),
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    for (n, ty) in op.operands.iter().enumerate() {
+        if *ty != Type::Token {
+            elements::operand(op, n, Elements::TENSOR, "optimization_barrier I1")?;
+        }
+    }
+    Ok(())
+}

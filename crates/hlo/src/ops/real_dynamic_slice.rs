@@ -27,7 +27,7 @@ fn check(op: &OpView<'_>) -> Checked {
         result.rank()
     );
     for n in 1..4 {
-        elements::vector(op, n, Elements::INDICES, "real_dynamic_slice")?;
+        elements::sizes(op, n, "real_dynamic_slice")?;
         let size = op.tensor(n)?.dims[0];
         require!(
             shapes::dims_agree(size, operand.rank() as i64),

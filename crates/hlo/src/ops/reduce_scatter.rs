@@ -35,7 +35,7 @@ const GROUPS: GroupClauses = GroupClauses {
 
 fn check(op: &OpView<'_>) -> Checked {
     elements::operand(op, 0, Elements::TENSOR, "reduce_scatter I1")?;
-    let groups = collectives::replica_groups(op, GroupSizes::Equal, &GROUPS)?;
+    let processes = collectives::replica_groups(op, GroupSizes::Equal, &GROUPS)?.processes(op);
     let (operand, result) = (op.tensor(0)?, op.result_tensor(0)?);
     collectives::computation(op, &[operand], "reduce_scatter C7")?;
     let dim =
@@ -44,7 +44,7 @@ fn check(op: &OpView<'_>) -> Checked {
     let got = result.dims.get(dim).copied().unwrap_or(DYNAMIC);
     require!(have != 0 && got != 0, "reduce_scatter C8", "dim {dim} is {have} in the operand, {got} in the result");
     let mut want = operand.dims.clone();
-    want[dim] = match groups.size {
+    want[dim] = match processes {
         Some(size) if size > 0 && have != DYNAMIC => {
             require!(have % size == 0, "reduce_scatter C1", "dim {dim} is {have}, groups have {size} processes");
             have / size

@@ -3,7 +3,6 @@
 use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, quantization, require, reshaping, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reshape",
@@ -20,13 +19,7 @@ pub(crate) const DEF: OpDef = OpDef {
 fn check(op: &OpView<'_>) -> Checked {
     elements::operand(op, 0, Elements::ANY, "reshape I1")?;
     let (operand, result) = (op.tensor(0)?, op.result_tensor(0)?);
-    for (dim, &size) in result.dims.iter().enumerate() {
-        require!(
-            size != DYNAMIC || shapes::bound(result, dim) != DYNAMIC,
-            "reshape O1",
-            "result dim {dim} is neither known nor bounded"
-        );
-    }
+    shapes::static_or_one_bounded("reshape O1", result)?;
     quantization::moved("reshape C1", operand, result)?;
     reshaping::same_size("reshape C2", operand, result)?;
     quantization::reshaped("reshape C3", operand, result)

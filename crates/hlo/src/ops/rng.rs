@@ -38,7 +38,7 @@ pub(crate) const DEF: OpDef = OpDef {
 fn infer(op: &OpView<'_>) -> Inferred {
     let (a, b) = (op.tensor(0)?, op.tensor(1)?);
     shapes::same_element("rng C1", ("a", a), ("b", b))?;
-    elements::vector(op, 2, Elements::INDICES, "rng I3")?;
+    elements::sizes(op, 2, "rng I3")?;
     let dims = match (op.constant(2), op.tensor(2)?.dims[0]) {
         (Some(sizes), _) => sizes,
         // An unknown number of dimensions, or more than any tensor has, determines nothing.

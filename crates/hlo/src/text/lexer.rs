@@ -13,9 +13,9 @@ pub(super) const MAX_DEPTH: u32 = 256;
 /// Why reading stopped, by byte offset; turned into [`Error`] with line, column and excerpt at the door.
 #[derive(Debug)]
 pub(super) struct Failure {
-    pub at: usize,
-    pub message: String,
-    pub is_limit: bool,
+    pub(super) at: usize,
+    pub(super) message: String,
+    pub(super) is_limit: bool,
 }
 
 /// Result of one reading step. Boxed, so that the many small steps return a word or two.
@@ -23,25 +23,25 @@ pub(super) type Read<T> = Result<T, Box<Failure>>;
 
 /// Reads one text.
 pub(super) struct Reader<'a> {
-    pub src: &'a [u8],
-    pub pos: usize,
+    pub(super) src: &'a [u8],
+    pub(super) pos: usize,
     /// Current nesting.
-    pub depth: u32,
+    pub(super) depth: u32,
     /// Deepest nesting since the current alias began, aliases expanded.
-    pub peak: u32,
+    pub(super) peak: u32,
     /// Attributes and types read since the current alias began, aliases expanded.
-    pub nodes: u64,
-    pub aliases: HashMap<&'a [u8], Alias>,
+    pub(super) nodes: u64,
+    pub(super) aliases: HashMap<&'a [u8], Alias>,
     /// Tensor types by their text: programs repeat a few types many times.
-    pub types: HashMap<&'a [u8], Type>,
+    pub(super) types: HashMap<&'a [u8], Type>,
     /// File and name strings of locations, shared.
-    pub strings: HashMap<&'a [u8], Arc<str>>,
+    pub(super) strings: HashMap<&'a [u8], Arc<str>>,
     /// Hex text of `dense_resource` blobs: start and end offsets.
-    pub resources: HashMap<&'a [u8], (usize, usize)>,
+    pub(super) resources: HashMap<&'a [u8], (usize, usize)>,
     /// Where each type of the last type list began.
-    pub type_starts: Vec<usize>,
+    pub(super) type_starts: Vec<usize>,
     /// Names of the module's functions and meshes.
-    pub symbols: HashSet<Arc<str>>,
+    pub(super) symbols: HashSet<Arc<str>>,
 }
 
 pub(super) fn is_word_start(byte: u8) -> bool {
@@ -61,7 +61,7 @@ pub(super) fn text(bytes: &[u8]) -> &str {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(src: &'a [u8]) -> Self {
+    pub(super) fn new(src: &'a [u8]) -> Self {
         Reader {
             src,
             pos: 0,
@@ -78,21 +78,21 @@ impl<'a> Reader<'a> {
     }
 
     /// Fails here.
-    pub fn fail<T>(&self, message: impl Into<String>) -> Read<T> {
+    pub(super) fn fail<T>(&self, message: impl Into<String>) -> Read<T> {
         self.fail_at(self.pos, message)
     }
 
-    pub fn fail_at<T>(&self, at: usize, message: impl Into<String>) -> Read<T> {
+    pub(super) fn fail_at<T>(&self, at: usize, message: impl Into<String>) -> Read<T> {
         Err(Box::new(Failure { at, message: message.into(), is_limit: false }))
     }
 
-    pub fn limit<T>(&self, message: impl Into<String>) -> Read<T> {
+    pub(super) fn limit<T>(&self, message: impl Into<String>) -> Read<T> {
         Err(Box::new(Failure { at: self.pos, message: message.into(), is_limit: true }))
     }
 
     /// Fails with what was expected and what stands here instead.
     #[cold]
-    pub fn expected<T>(&mut self, what: &str) -> Read<T> {
+    pub(super) fn expected<T>(&mut self, what: &str) -> Read<T> {
         self.skip();
         let rest = &self.src[self.pos..];
         let found = match rest.first() {
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     }
 
     /// One level deeper; the caller decrements `depth` on the way out of a success.
-    pub fn enter(&mut self) -> Read<()> {
+    pub(super) fn enter(&mut self) -> Read<()> {
         self.depth += 1;
         self.peak = self.peak.max(self.depth);
         self.nodes += 1;
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
 
     /// Moves over blanks and comments.
     #[inline]
-    pub fn skip(&mut self) {
+    pub(super) fn skip(&mut self) {
         loop {
             match self.src.get(self.pos) {
                 Some(b' ' | b'\n' | b'\t' | b'\r') => self.pos += 1,
@@ -135,44 +135,44 @@ impl<'a> Reader<'a> {
 
     /// The next significant byte, 0 at the end.
     #[inline]
-    pub fn peek(&mut self) -> u8 {
+    pub(super) fn peek(&mut self) -> u8 {
         self.skip();
         self.src.get(self.pos).copied().unwrap_or(0)
     }
 
     /// The byte right here, 0 at the end.
     #[inline]
-    pub fn here(&self) -> u8 {
+    pub(super) fn here(&self) -> u8 {
         self.src.get(self.pos).copied().unwrap_or(0)
     }
 
     #[inline]
-    pub fn eat(&mut self, byte: u8) -> bool {
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == byte && self.pos < self.src.len();
         self.pos += usize::from(found);
         found
     }
 
     #[inline]
-    pub fn expect(&mut self, byte: u8) -> Read<()> {
+    pub(super) fn expect(&mut self, byte: u8) -> Read<()> {
         if self.eat(byte) { Ok(()) } else { self.expected(&format!("`{}`", char::from(byte))) }
     }
 
     /// Takes punctuation of any length.
-    pub fn eat_mark(&mut self, mark: &str) -> bool {
+    pub(super) fn eat_mark(&mut self, mark: &str) -> bool {
         self.skip();
         let found = self.src[self.pos..].starts_with(mark.as_bytes());
         self.pos += if found { mark.len() } else { 0 };
         found
     }
 
-    pub fn expect_mark(&mut self, mark: &str) -> Read<()> {
+    pub(super) fn expect_mark(&mut self, mark: &str) -> Read<()> {
         if self.eat_mark(mark) { Ok(()) } else { self.expected(&format!("`{mark}`")) }
     }
 
     /// The word ahead, without taking it; empty if there is none.
     #[inline]
-    pub fn peek_word(&mut self) -> &'a str {
+    pub(super) fn peek_word(&mut self) -> &'a str {
         if !is_word_start(self.peek()) {
             return "";
         }
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         text(&rest[..end])
     }
 
-    pub fn word(&mut self, what: &str) -> Read<&'a str> {
+    pub(super) fn word(&mut self, what: &str) -> Read<&'a str> {
         let word = self.peek_word();
         if word.is_empty() {
             return self.expected(what);
@@ -190,19 +190,19 @@ impl<'a> Reader<'a> {
         Ok(word)
     }
 
-    pub fn eat_word(&mut self, word: &str) -> bool {
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.peek_word() == word;
         self.pos += if found { word.len() } else { 0 };
         found
     }
 
-    pub fn expect_word(&mut self, word: &str) -> Read<()> {
+    pub(super) fn expect_word(&mut self, word: &str) -> Read<()> {
         if self.eat_word(word) { Ok(()) } else { self.expected(&format!("`{word}`")) }
     }
 
     /// The identifier after a sigil (`%`, `#`, `!`, `^`), which may hold dashes or be all digits.
     #[inline]
-    pub fn suffix(&mut self, what: &str) -> Read<&'a [u8]> {
+    pub(super) fn suffix(&mut self, what: &str) -> Read<&'a [u8]> {
         let rest = &self.src[self.pos..];
         let end = if rest.first().is_some_and(u8::is_ascii_digit) {
             rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len())
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Comma-separated items between brackets.
-    pub fn list(&mut self, open: u8, close: u8, mut item: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
+    pub(super) fn list(&mut self, open: u8, close: u8, mut item: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
         self.expect(open)?;
         if self.eat(close) {
             return Ok(());
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A decimal or hexadecimal integer that fits in 64 bits (either signedness), as `i128`.
-    pub fn wide_integer(&mut self) -> Read<i128> {
+    pub(super) fn wide_integer(&mut self) -> Read<i128> {
         self.skip();
         let start = self.pos;
         let negative = self.here() == b'-';
@@ -265,14 +265,14 @@ impl<'a> Reader<'a> {
         Ok(if negative { -value } else { value })
     }
 
-    pub fn integer(&mut self) -> Read<i64> {
+    pub(super) fn integer(&mut self) -> Read<i64> {
         let start = self.pos;
         let value = self.wide_integer()?;
         i64::try_from(value).or_else(|_| self.fail_at(start, "the integer does not fit in a signed 64-bit integer"))
     }
 
     /// `[1, 2, 3]`.
-    pub fn integers(&mut self) -> Read<Vec<i64>> {
+    pub(super) fn integers(&mut self) -> Read<Vec<i64>> {
         let mut values = Vec::new();
         self.list(b'[', b']', |r| {
             values.push(r.integer()?);
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a number with a decimal point starts here.
-    pub fn at_float(&mut self) -> bool {
+    pub(super) fn at_float(&mut self) -> bool {
         self.skip();
         let rest = &self.src[self.pos..];
         let rest = rest.strip_prefix(b"-").unwrap_or(rest);
@@ -291,7 +291,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number with a decimal point.
-    pub fn float(&mut self) -> Read<f64> {
+    pub(super) fn float(&mut self) -> Read<f64> {
         if !self.at_float() {
             return self.expected("a floating-point number");
         }
@@ -302,7 +302,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The raw inside of a string literal; escapes are not resolved.
-    pub fn raw_string(&mut self) -> Read<&'a [u8]> {
+    pub(super) fn raw_string(&mut self) -> Read<&'a [u8]> {
         if self.peek() != b'"' {
             return self.expected("a string");
         }
@@ -321,21 +321,21 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes of a string literal.
-    pub fn string(&mut self) -> Read<Vec<u8>> {
+    pub(super) fn string(&mut self) -> Read<Vec<u8>> {
         let start = self.pos;
         let raw = self.raw_string()?;
         unescape(raw).map_or_else(|| self.fail_at(start, "unknown escape in a string"), Ok)
     }
 
     /// A string literal that must be text.
-    pub fn utf8_string(&mut self) -> Read<String> {
+    pub(super) fn utf8_string(&mut self) -> Read<String> {
         let start = self.pos;
         let bytes = self.string()?;
         String::from_utf8(bytes).or_else(|_| self.fail_at(start, "the string is not UTF-8"))
     }
 
     /// A string shared with its earlier occurrences; invalid UTF-8 is replaced.
-    pub fn shared_string(&mut self) -> Read<Arc<str>> {
+    pub(super) fn shared_string(&mut self) -> Read<Arc<str>> {
         let start = self.pos;
         let raw = self.raw_string()?;
         if let Some(known) = self.strings.get(raw) {
@@ -348,7 +348,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `@name` or `@"any text"`.
-    pub fn symbol(&mut self) -> Read<Arc<str>> {
+    pub(super) fn symbol(&mut self) -> Read<Arc<str>> {
         if !self.eat(b'@') {
             return self.expected("a symbol such as `@main`");
         }
@@ -362,7 +362,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Moves past the bracket that closes the one here, over strings and nested brackets.
-    pub fn skip_balanced(&mut self) -> Read<()> {
+    pub(super) fn skip_balanced(&mut self) -> Read<()> {
         let start = self.pos;
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -392,7 +392,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The text from `start` to here, as text.
-    pub fn text_since(&self, start: usize) -> Read<Arc<str>> {
+    pub(super) fn text_since(&self, start: usize) -> Read<Arc<str>> {
         match std::str::from_utf8(&self.src[start..self.pos]) {
             Ok(text) => Ok(text.into()),
             Err(_) => self.fail_at(start, "this text is not UTF-8"),
@@ -400,7 +400,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The error to hand out for a failure.
-    pub fn into_error(self, failure: Failure) -> Error {
+    pub(super) fn into_error(self, failure: Failure) -> Error {
         let at = failure.at.min(self.src.len());
         let (line, column) = position(self.src, at);
         if failure.is_limit {

@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
     /// Finds every alias definition, so that a use may come first, and reads them in order of writing.
     ///
     /// A definition is a line that starts with `#name =` or `!name =`; no other line can, since strings do not span lines.
-    pub fn find_aliases(&mut self) -> Read<()> {
+    pub(super) fn find_aliases(&mut self) -> Read<()> {
         let mut found = Vec::new();
         let mut line = 0;
         while line < self.src.len() {
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes a definition at the top of the file: [`Reader::find_aliases`] has read it.
-    pub fn skip_definition(&mut self) -> Read<()> {
+    pub(super) fn skip_definition(&mut self) -> Read<()> {
         self.skip();
         let start = self.pos;
         let Some((name, _)) = self.definition_ahead() else {
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The attribute an alias names; `name` includes the `#`.
-    pub fn attr_alias(&mut self, name: &'a [u8], used_at: usize) -> Read<Attr> {
+    pub(super) fn attr_alias(&mut self, name: &'a [u8], used_at: usize) -> Read<Attr> {
         match self.resolve(name, used_at)? {
             State::Attr(attr) => Ok(attr),
             _ => self.fail_at(used_at, format!("`{}` does not name an attribute", text(name))),
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The type an alias names; `name` includes the `!`.
-    pub fn type_alias(&mut self, name: &'a [u8], used_at: usize) -> Read<Type> {
+    pub(super) fn type_alias(&mut self, name: &'a [u8], used_at: usize) -> Read<Type> {
         match self.resolve(name, used_at)? {
             State::Type(ty) => Ok(ty),
             _ => self.fail_at(used_at, format!("`{}` does not name a type", text(name))),

@@ -12,7 +12,7 @@ use crate::ty::{ElementType, Real, Type};
 
 impl<'a> Reader<'a> {
     /// Any attribute.
-    pub fn attr(&mut self) -> Read<Attr> {
+    pub(super) fn attr(&mut self) -> Read<Attr> {
         self.enter()?;
         let attr = self.attr_inside()?;
         self.depth -= 1;
@@ -141,7 +141,11 @@ impl<'a> Reader<'a> {
                 let decoded = tensor::decode_float(dtype, bits).unwrap_or(f64::NAN);
                 // A NaN keeps its pattern when the double's own pattern can carry it.
                 let exact = tensor::encode_float(dtype, decoded) == Some(bits);
-                if exact { Ok(Attr::Float(Real::new(decoded), element)) } else { Ok(Attr::Opaque(self.foreign_text(start)?)) }
+                if exact {
+                    Ok(Attr::Float(Real::new(decoded), element))
+                } else {
+                    Ok(Attr::Opaque(self.foreign_text(start)?))
+                }
             }
             ElementType::Plain(DType::Bool) if value == 0 || value == 1 || value == -1 => Ok(Attr::Bool(value != 0)),
             ElementType::Plain(dtype) if dtype.is_integer() => match fit_integer(dtype, value) {
@@ -201,11 +205,12 @@ impl<'a> Reader<'a> {
             return Ok(bits as i64);
         }
         let value = self.wide_integer()?;
-        fit_integer(dtype, value).map_or_else(|| self.fail_at(start, format!("the integer does not fit in {dtype}")), Ok)
+        fit_integer(dtype, value)
+            .map_or_else(|| self.fail_at(start, format!("the integer does not fit in {dtype}")), Ok)
     }
 
     /// `{name = value, other}`; merged into `attrs`. `def` gives names that need no allocation.
-    pub fn attr_dict(&mut self, attrs: &mut Attrs, def: Option<&'static OpDef>) -> Read<()> {
+    pub(super) fn attr_dict(&mut self, attrs: &mut Attrs, def: Option<&'static OpDef>) -> Read<()> {
         self.list(b'{', b'}', |r| {
             let (name, start) = r.attr_name(def)?;
             let value = if r.eat(b'=') { r.attr()? } else { Attr::Unit };
@@ -218,7 +223,7 @@ impl<'a> Reader<'a> {
     }
 
     /// As [`Reader::attr_dict`], if one starts here.
-    pub fn optional_attr_dict(&mut self, attrs: &mut Attrs, def: Option<&'static OpDef>) -> Read<()> {
+    pub(super) fn optional_attr_dict(&mut self, attrs: &mut Attrs, def: Option<&'static OpDef>) -> Read<()> {
         if self.peek() == b'{' { self.attr_dict(attrs, def) } else { Ok(()) }
     }
 
@@ -238,7 +243,7 @@ impl<'a> Reader<'a> {
 
     /// The text from `start` to here with the aliases in it replaced by what they stand for, so that it can be read
     /// anywhere.
-    pub fn foreign_text(&mut self, start: usize) -> Read<Arc<str>> {
+    pub(super) fn foreign_text(&mut self, start: usize) -> Read<Arc<str>> {
         let whole = self.text_since(start)?;
         let end = self.pos;
         if self.aliases.is_empty() {

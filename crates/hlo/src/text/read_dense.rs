@@ -12,7 +12,7 @@ use crate::ty::{ElementType, TensorType, Type};
 
 impl<'a> Reader<'a> {
     /// `dense<…> : tensor<…>`. The literal comes before its type, so its end is found first and it is read second.
-    pub fn dense_attr(&mut self) -> Read<Attr> {
+    pub(super) fn dense_attr(&mut self) -> Read<Attr> {
         let start = self.pos;
         self.expect_word("dense")?;
         self.expect(b'<')?;
@@ -59,8 +59,7 @@ impl<'a> Reader<'a> {
             self.element(&tensor, &mut element)?;
             Dense::splat((*tensor).clone(), &element)
         };
-        self.skip();
-        if self.pos != literal_end {
+        if self.peek() != b'>' || self.pos < literal_end {
             return self.expected("the end of the constant");
         }
         self.pos = end;
@@ -108,27 +107,21 @@ impl<'a> Reader<'a> {
         let Some(bytes) = raw.strip_prefix(b"0x").and_then(decode_hex) else {
             return self.fail_at(at, "expected hexadecimal digits after `0x`, two for each byte");
         };
-        let is_bool = tensor.element == ElementType::Plain(DType::Bool);
-        // MLIR packs booleans eight to a byte.
-        let whole = if is_bool { count.div_ceil(8) } else { count.checked_mul(width).unwrap_or(usize::MAX) };
-        if is_bool && bytes.len() == whole {
-            let bits = (0..count).map(|i| (bytes[i / 8] >> (i % 8)) & 1).collect();
-            return Ok(Dense::from_elements(tensor.clone(), bits));
-        }
-        if is_bool && bytes.len() == 1 {
-            return Ok(Dense::splat(tensor.clone(), &[u8::from(bytes[0] != 0)]));
-        }
+        let whole = count.checked_mul(width).unwrap_or(usize::MAX);
         if bytes.len() == whole {
             return Ok(Dense::from_elements(tensor.clone(), bytes));
         }
         if bytes.len() == width {
             return Ok(Dense::splat(tensor.clone(), &bytes));
         }
+        if let Some(bits) = unpack_bits(tensor, count, &bytes) {
+            return Ok(Dense::from_elements(tensor.clone(), bits));
+        }
         self.fail_at(at, format!("the type wants {whole} bytes, the blob holds {}", bytes.len()))
     }
 
     /// `dense_resource<name> : tensor<…>`, whose data is at the end of the file.
-    pub fn dense_resource(&mut self) -> Read<Attr> {
+    pub(super) fn dense_resource(&mut self) -> Read<Attr> {
         let start = self.pos;
         self.expect_word("dense_resource")?;
         self.expect(b'<')?;
@@ -147,15 +140,9 @@ impl<'a> Reader<'a> {
             return self.fail_at(from, "a resource is `0x`, its alignment in four bytes, and its data");
         };
         let data = &bytes[4..];
-        let packed = tensor.element == ElementType::Plain(DType::Bool);
-        let count = tensor.num_elements().and_then(|n| usize::try_from(n).ok());
-        let dense = match count {
-            Some(count) if packed && data.len() == count.div_ceil(8) && data.len() != count => {
-                let bits = (0..count).map(|i| (data[i / 8] >> (i % 8)) & 1).collect();
-                Dense::from_elements((*tensor).clone(), bits)
-            }
-            _ => Dense::from_elements((*tensor).clone(), data.to_vec()),
-        };
+        let count = tensor.num_elements().and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+        let bits = if data.len() == count { None } else { unpack_bits(&tensor, count, data) };
+        let dense = Dense::from_elements((*tensor).clone(), bits.unwrap_or_else(|| data.to_vec()));
         match dense {
             Some(dense) => Ok(Attr::Dense(Arc::new(dense))),
             None => self.fail_at(name_at, format!("the resource holds {} bytes, not what the type wants", data.len())),
@@ -195,7 +182,12 @@ impl<'a> Reader<'a> {
         Ok(out)
     }
 
-    fn walk_list(&mut self, end: usize, tensor: &TensorType, mut element: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
+    fn walk_list(
+        &mut self,
+        end: usize,
+        tensor: &TensorType,
+        mut element: impl FnMut(&mut Self) -> Read<()>,
+    ) -> Read<()> {
         let rank = tensor.rank();
         let mut counts: Vec<i64> = vec![0; rank + 1];
         let mut level = 0;
@@ -393,6 +385,12 @@ pub(super) fn scan_float(bytes: &[u8]) -> (Option<f64>, usize) {
     (value, at)
 }
 
+/// Booleans that older versions of MLIR packed eight to a byte.
+fn unpack_bits(tensor: &TensorType, count: usize, bytes: &[u8]) -> Option<Vec<u8>> {
+    let is_packed = tensor.element == ElementType::Plain(DType::Bool) && bytes.len() == count.div_ceil(8);
+    is_packed.then(|| (0..count).map(|i| (bytes[i / 8] >> (i % 8)) & 1).collect())
+}
+
 /// Bytes from pairs of hexadecimal digits.
 fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
     const BAD: u8 = 0xf0;
@@ -433,8 +431,18 @@ mod tests {
     #[test]
     fn numbers_read_as_the_standard_library_reads_them() {
         for text in [
-            "1.0", "0.1", "-2.5e-3", "1.000000e+00", "3.40282347E+38", "1.17549435e-38", "4.9406564584124654e-324",
-            "123456789012345678.0", "0.000000000000000000000000001", "9007199254740993.0", "1.5e300", "-0.0",
+            "1.0",
+            "0.1",
+            "-2.5e-3",
+            "1.000000e+00",
+            "3.40282347E+38",
+            "1.17549435e-38",
+            "4.9406564584124654e-324",
+            "123456789012345678.0",
+            "0.000000000000000000000000001",
+            "9007199254740993.0",
+            "1.5e300",
+            "-0.0",
         ] {
             let (value, length) = scan_float(text.as_bytes());
             assert_eq!(value.map(f64::to_bits), text.parse::<f64>().ok().map(f64::to_bits), "{text}");

@@ -12,7 +12,7 @@ use crate::ty::{DYNAMIC, Real};
 
 impl<'a> Reader<'a> {
     /// An attribute that starts with `#`: of a dialect, or an alias.
-    pub fn hash_attr(&mut self) -> Read<Attr> {
+    pub(super) fn hash_attr(&mut self) -> Read<Attr> {
         self.skip();
         let start = self.pos;
         self.pos += 1;
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
     }
 
     /// One word of an enumeration.
-    pub fn keyword(&mut self, set: KeywordSet) -> Read<Keyword> {
+    pub(super) fn keyword(&mut self, set: KeywordSet) -> Read<Keyword> {
         self.skip();
         let at = self.pos;
         let word = self.word("a word")?;
@@ -111,8 +111,11 @@ impl<'a> Reader<'a> {
                 Attr::Channel(ChannelHandle { handle, kind })
             }
             "output_operand_alias" => {
-                let mut alias =
-                    OutputOperandAlias { output_tuple_indices: vec![], operand_index: 0, operand_tuple_indices: vec![] };
+                let mut alias = OutputOperandAlias {
+                    output_tuple_indices: vec![],
+                    operand_index: 0,
+                    operand_tuple_indices: vec![],
+                };
                 self.fields(|r, name| {
                     match name {
                         "output_tuple_indices" => alias.output_tuple_indices = r.integers()?,
@@ -242,7 +245,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
-    pub fn conv_dims(&mut self) -> Read<ConvDims> {
+    pub(super) fn conv_dims(&mut self) -> Read<ConvDims> {
         let (input_batch, input_feature, input_spatial) = self.conv_side(b'b', b'f')?;
         self.expect_mark("x")?;
         let (kernel_input_feature, kernel_output_feature, kernel_spatial) = self.conv_side(b'i', b'o')?;
@@ -320,7 +323,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<lhs_precision_type = tf32, …>`.
-    pub fn dot_algorithm(&mut self) -> Read<DotAlgorithm> {
+    pub(super) fn dot_algorithm(&mut self) -> Read<DotAlgorithm> {
         let plain = crate::ty::ElementType::Plain(tensor::DType::F32);
         let mut algorithm = DotAlgorithm {
             lhs_precision_type: plain.clone(),
@@ -347,7 +350,7 @@ impl<'a> Reader<'a> {
         Ok(algorithm)
     }
 
-    pub fn boolean(&mut self) -> Read<bool> {
+    pub(super) fn boolean(&mut self) -> Read<bool> {
         match self.peek_word() {
             word @ ("true" | "false") => {
                 self.pos += word.len();
@@ -422,7 +425,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `(pre_size)size`.
-    pub fn sub_axis(&mut self) -> Read<(i64, i64)> {
+    pub(super) fn sub_axis(&mut self) -> Read<(i64, i64)> {
         self.expect(b'(')?;
         let before = self.integer()?;
         self.expect(b')')?;

@@ -10,7 +10,7 @@ use crate::ty::Type;
 
 impl<'a> Reader<'a> {
     /// What follows `func.func`.
-    pub fn func(&mut self) -> Read<Func> {
+    pub(super) fn func(&mut self) -> Read<Func> {
         let visibility = match self.peek_word() {
             "public" => Visibility::Public,
             "private" => Visibility::Private,
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What follows `"func.func"`: `() <{…}> ({…}) {…} : () -> ()`.
-    pub fn generic_func(&mut self) -> Read<Func> {
+    pub(super) fn generic_func(&mut self) -> Read<Func> {
         let at = self.pos;
         self.expect(b'(')?;
         self.expect(b')')?;

@@ -8,12 +8,12 @@ use crate::text::lexer::{Read, Reader};
 
 impl<'a> Reader<'a> {
     /// `loc(…)`, if it starts here.
-    pub fn optional_location(&mut self) -> Read<Option<Loc>> {
+    pub(super) fn optional_location(&mut self) -> Read<Option<Loc>> {
         if self.peek() == b'l' && self.peek_word() == "loc" { Ok(Some(self.location()?)) } else { Ok(None) }
     }
 
     /// `loc(…)`.
-    pub fn location(&mut self) -> Read<Loc> {
+    pub(super) fn location(&mut self) -> Read<Loc> {
         self.expect_word("loc")?;
         self.expect(b'(')?;
         let loc = self.location_inside()?;

@@ -7,7 +7,7 @@ use crate::text::lexer::{Read, Reader};
 
 impl<'a> Reader<'a> {
     /// A whole file.
-    pub fn module(&mut self) -> Read<Module> {
+    pub(super) fn module(&mut self) -> Read<Module> {
         self.find_resources();
         self.find_aliases()?;
         let mut module = Module::default();

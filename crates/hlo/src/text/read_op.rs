@@ -12,7 +12,7 @@ use crate::ty::Type;
 
 /// A function being read: what it holds so far and what its names mean here.
 pub(super) struct Body<'a> {
-    pub func: Func,
+    pub(super) func: Func,
     /// First value and number of values of each visible name.
     names: HashMap<&'a [u8], (Value, u32)>,
     /// Names in order of definition, to forget those of a region at its end.
@@ -20,31 +20,31 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    pub fn new(func: Func) -> Self {
+    pub(super) fn new(func: Func) -> Self {
         Body { func, names: HashMap::new(), order: Vec::new() }
     }
 }
 
 /// An argument of a region: its name with the offset of the name, its type and location.
 pub(super) struct Argument<'a> {
-    pub name: &'a [u8],
-    pub at: usize,
-    pub ty: Type,
-    pub loc: Loc,
+    pub(super) name: &'a [u8],
+    pub(super) at: usize,
+    pub(super) ty: Type,
+    pub(super) loc: Loc,
 }
 
 /// What an op's form says, before it becomes an op.
 pub(super) struct Parts {
-    pub operands: Vec<Value>,
-    pub results: Vec<Type>,
-    pub attrs: Attrs,
-    pub regions: Vec<Region>,
+    pub(super) operands: Vec<Value>,
+    pub(super) results: Vec<Type>,
+    pub(super) attrs: Attrs,
+    pub(super) regions: Vec<Region>,
     /// Set when the form has taken the trailing location itself.
-    pub loc: Option<Loc>,
+    pub(super) loc: Option<Loc>,
 }
 
 impl Parts {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Parts { operands: Vec::new(), results: Vec::new(), attrs: Attrs::new(), regions: Vec::new(), loc: None }
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn is_isolated(kind: OpKind) -> bool {
 
 impl<'a> Reader<'a> {
     /// One op of a region, with the names of its results.
-    pub fn op(&mut self, body: &mut Body<'a>, region: Region) -> Read<()> {
+    pub(super) fn op(&mut self, body: &mut Body<'a>, region: Region) -> Read<()> {
         let mut names: Vec<(&'a [u8], usize, u32)> = Vec::new();
         if self.peek() == b'%' {
             loop {
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `%name`, without its sigil, and its offset.
-    pub fn value_name(&mut self) -> Read<(&'a [u8], usize)> {
+    pub(super) fn value_name(&mut self) -> Read<(&'a [u8], usize)> {
         if self.peek() != b'%' {
             return self.expected("a value such as `%0`");
         }
@@ -115,7 +115,14 @@ impl<'a> Reader<'a> {
         Ok((self.suffix("a name after `%`")?, at))
     }
 
-    pub fn define(&mut self, body: &mut Body<'a>, name: &'a [u8], at: usize, value: Value, count: u32) -> Read<()> {
+    pub(super) fn define(
+        &mut self,
+        body: &mut Body<'a>,
+        name: &'a [u8],
+        at: usize,
+        value: Value,
+        count: u32,
+    ) -> Read<()> {
         if body.names.insert(name, (value, count)).is_some() {
             return self.fail_at(at, format!("`%{}` is defined twice", text(name)));
         }
@@ -125,7 +132,7 @@ impl<'a> Reader<'a> {
 
     /// A use of a value: `%name` or `%name#1`.
     #[inline]
-    pub fn operand(&mut self, body: &Body<'a>) -> Read<Value> {
+    pub(super) fn operand(&mut self, body: &Body<'a>) -> Read<Value> {
         let (name, at) = self.value_name()?;
         let Some(&(first, count)) = body.names.get(name) else {
             return self.fail_at(at, format!("`%{}` is used before it is defined", text(name)));
@@ -142,7 +149,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `%a, %b`, none or more.
-    pub fn operands(&mut self, body: &Body<'a>) -> Read<Vec<Value>> {
+    pub(super) fn operands(&mut self, body: &Body<'a>) -> Read<Vec<Value>> {
         let mut values = Vec::new();
         if self.peek() == b'%' {
             loop {
@@ -156,7 +163,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Operands must have the types written for them, in the order of the last type list.
-    pub fn check_types(&self, body: &Body<'a>, operands: &[Value], types: &[Type], at: usize) -> Read<()> {
+    pub(super) fn check_types(&self, body: &Body<'a>, operands: &[Value], types: &[Type], at: usize) -> Read<()> {
         if operands.len() != types.len() {
             let (have, want) = (operands.len(), types.len());
             return self.fail_at(at, format!("{have} operands, but {want} operand types"));
@@ -190,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<{…}> ({…}) {…} : (…) -> …`.
-    pub fn generic_tail(&mut self, body: &mut Body<'a>, kind: Option<OpKind>, parts: &mut Parts) -> Read<()> {
+    pub(super) fn generic_tail(&mut self, body: &mut Body<'a>, kind: Option<OpKind>, parts: &mut Parts) -> Read<()> {
         let def: Option<&'static OpDef> = kind.map(OpKind::def);
         if self.eat(b'<') {
             self.attr_dict(&mut parts.attrs, def)?;
@@ -246,7 +253,12 @@ impl<'a> Reader<'a> {
     }
 
     /// `{ ops }`, with the arguments given by the op's form or by a block label.
-    pub fn region(&mut self, body: &mut Body<'a>, args: Option<&[Argument<'a>]>, isolated: bool) -> Read<Region> {
+    pub(super) fn region(
+        &mut self,
+        body: &mut Body<'a>,
+        args: Option<&[Argument<'a>]>,
+        isolated: bool,
+    ) -> Read<Region> {
         self.enter()?;
         let region = body.func.add_region();
         let outer = isolated.then(|| (std::mem::take(&mut body.names), std::mem::take(&mut body.order)));
@@ -296,7 +308,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `%name: type loc(…)`.
-    pub fn argument(&mut self) -> Read<Argument<'a>> {
+    pub(super) fn argument(&mut self) -> Read<Argument<'a>> {
         let (name, at) = self.value_name()?;
         self.expect(b':')?;
         let ty = self.ty()?;

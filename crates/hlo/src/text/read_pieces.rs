@@ -9,11 +9,12 @@ use crate::dense::Dense;
 use crate::ops::{AttrKind, OpDef, Piece};
 use crate::sdy::SdyAttr;
 use crate::text::lexer::{Read, Reader, is_word_start};
+use crate::text::read_attr::{fit_integer, float_attr};
 use crate::text::read_op::{Body, Parts};
 use crate::ty::{ElementType, TensorType, Type};
 
 impl<'a> Reader<'a> {
-    pub fn pieces(&mut self, body: &mut Body<'a>, def: &'static OpDef, pieces: &'static [Piece]) -> Read<Parts> {
+    pub(super) fn pieces(&mut self, body: &mut Body<'a>, def: &'static OpDef, pieces: &'static [Piece]) -> Read<Parts> {
         let mut parts = Parts::new();
         for piece in pieces {
             self.piece(body, def, piece, &mut parts)?;
@@ -21,7 +22,13 @@ impl<'a> Reader<'a> {
         Ok(parts)
     }
 
-    fn piece(&mut self, body: &mut Body<'a>, def: &'static OpDef, piece: &'static Piece, parts: &mut Parts) -> Read<()> {
+    fn piece(
+        &mut self,
+        body: &mut Body<'a>,
+        def: &'static OpDef,
+        piece: &'static Piece,
+        parts: &mut Parts,
+    ) -> Read<()> {
         match *piece {
             Piece::Operand(_) => {
                 let value = self.operand(body)?;
@@ -151,7 +158,9 @@ impl<'a> Reader<'a> {
                     return self.types_piece(body, Piece::FunctionType, parts);
                 }
                 let ty = self.ty()?;
-                let Some(real) = real_type(&ty) else { return self.fail_at(at, "expected a tensor of complex numbers") };
+                let Some(real) = real_type(&ty) else {
+                    return self.fail_at(at, "expected a tensor of complex numbers");
+                };
                 self.check_all(body, parts, &real, at)?;
                 parts.results = vec![ty];
             }
@@ -164,8 +173,10 @@ impl<'a> Reader<'a> {
             }
             Piece::PairwiseTypes => {
                 if parts.operands.is_empty() {
-                    return Ok(());
+                    self.expect(b'(')?;
+                    return self.expect(b')');
                 }
+                self.expect(b':')?;
                 let types = self.type_list()?;
                 self.check_types(body, &parts.operands, &types, at)?;
                 parts.results = types;
@@ -255,6 +266,9 @@ impl<'a> Reader<'a> {
                 })?;
                 Attr::Sdy(Arc::new(SdyAttr::AllToAll(params)))
             }
+            AttrKind::Number(dtype) => self.number(dtype)?,
+            AttrKind::Str => Attr::string(self.string()?),
+            AttrKind::Bool => Attr::Bool(self.boolean()?),
             _ => self.attr()?,
         })
     }
@@ -278,6 +292,20 @@ impl<'a> Reader<'a> {
             return self.fail_at(at, "the integer does not fit in i32");
         }
         Ok(Attr::Int(value, dtype.into()))
+    }
+
+    /// A number whose type is not written.
+    fn number(&mut self, dtype: DType) -> Read<Attr> {
+        self.skip();
+        let at = self.pos;
+        if dtype.is_float() && self.at_float() {
+            return Ok(float_attr(self.float()?, dtype.into()));
+        }
+        let value = self.wide_integer()?;
+        match fit_integer(dtype, value).filter(|_| dtype.is_integer()) {
+            Some(value) => Ok(Attr::Int(value, dtype.into())),
+            None => self.fail_at(at, format!("expected a number of type {dtype}")),
+        }
     }
 
     fn slice_ranges(&mut self, parts: &mut Parts) -> Read<()> {
@@ -344,7 +372,10 @@ impl<'a> Reader<'a> {
                 "rhs_dilate" => ("rhs_dilation", Attr::i64s(self.integers()?)),
                 "reverse" => ("window_reversal", self.booleans()?),
                 "pad" => ("padding", self.window_padding()?),
-                _ => return self.fail_at(at, format!("`{word}` is not one of stride, pad, lhs_dilate, rhs_dilate, reverse")),
+                _ => {
+                    return self
+                        .fail_at(at, format!("`{word}` is not one of stride, pad, lhs_dilate, rhs_dilate, reverse"));
+                }
             };
             if parts.attrs.set(name, value).is_some() {
                 return self.fail_at(at, format!("`{word}` is given twice"));

@@ -9,7 +9,7 @@ use crate::text::lexer::{Read, Reader};
 
 impl<'a> Reader<'a> {
     /// The attribute after `#sdy.` and its name; `None` if it is one we carry as text.
-    pub fn sdy_attr(&mut self, mnemonic: &str) -> Read<Option<Attr>> {
+    pub(super) fn sdy_attr(&mut self, mnemonic: &str) -> Read<Option<Attr>> {
         let attr = match mnemonic {
             "mesh" => SdyAttr::Mesh(self.sdy_mesh()?),
             "sharding" => match self.sharding()? {
@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<manual_axes{"x"}>` after `#sdy`.
-    pub fn bracketed_sdy(&mut self) -> Read<Option<Attr>> {
+    pub(super) fn bracketed_sdy(&mut self) -> Read<Option<Attr>> {
         self.expect(b'<')?;
         if !self.eat_word("manual_axes") {
             return Ok(None);
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `{"x", "y"}`.
-    pub fn manual_axes(&mut self) -> Read<Attr> {
+    pub(super) fn manual_axes(&mut self) -> Read<Attr> {
         let mut axes = Vec::new();
         self.list(b'{', b'}', |r| {
             axes.push(r.utf8_string()?);
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<["x"=2, "y"=4], device_ids=[…]>`.
-    pub fn sdy_mesh(&mut self) -> Read<MeshAttr> {
+    pub(super) fn sdy_mesh(&mut self) -> Read<MeshAttr> {
         let mut mesh = MeshAttr { axes: Vec::new(), device_ids: Vec::new() };
         self.expect(b'<')?;
         self.list(b'[', b']', |r| {
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<@mesh, [{"x"}, {?}], replicated={"y"}>`; `None` if it says something we carry as text.
-    pub fn sharding(&mut self) -> Read<Option<TensorSharding>> {
+    pub(super) fn sharding(&mut self) -> Read<Option<TensorSharding>> {
         self.expect(b'<')?;
         let mesh = if self.eat_word("mesh") {
             MeshRef::Inline(self.sdy_mesh()?)
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `[<@mesh, […]>, …]`.
-    pub fn shardings(&mut self) -> Read<Option<Vec<TensorSharding>>> {
+    pub(super) fn shardings(&mut self) -> Read<Option<Vec<TensorSharding>>> {
         let mut shardings = Vec::new();
         let mut foreign = false;
         let start = self.pos;
@@ -143,14 +143,14 @@ impl<'a> Reader<'a> {
     }
 
     /// `"x"` or `"x":(2)4`.
-    pub fn axis(&mut self) -> Read<AxisRef> {
+    pub(super) fn axis(&mut self) -> Read<AxisRef> {
         let name = self.utf8_string()?;
         let sub_axis = if self.eat(b':') { Some(self.sub_axis()?) } else { None };
         Ok(AxisRef { name, sub_axis })
     }
 
     /// `{"x", "y":(1)2}`.
-    pub fn axis_list(&mut self) -> Read<Vec<AxisRef>> {
+    pub(super) fn axis_list(&mut self) -> Read<Vec<AxisRef>> {
         let mut axes = Vec::new();
         self.list(b'{', b'}', |r| {
             axes.push(r.axis()?);

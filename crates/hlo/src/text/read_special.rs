@@ -18,7 +18,7 @@ pub(super) fn may_be_applied(kind: OpKind) -> bool {
 
 impl<'a> Reader<'a> {
     /// `{attrs} dense<…> : type`, or the generic form when the result's type is not the value's.
-    pub fn constant(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+    pub(super) fn constant(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
         let mut parts = Parts::new();
         if self.eat(b'(') {
             self.expect(b')')?;
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `(%a init: %b), … applies op across dimensions = […] : type`, or with a `reducer` region.
-    pub fn reduce(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+    pub(super) fn reduce(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
         let mut parts = Parts::new();
         let mut inits = Vec::new();
         while self.peek() == b'(' {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `(%i = %a, …) : types attributes {…} cond {…} do {…}`.
-    pub fn while_loop(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+    pub(super) fn while_loop(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
         let mut parts = Parts::new();
         let mut names = Vec::new();
         self.list(b'(', b')', |r| {
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `@f(%a) {…} : (…) -> …`.
-    pub fn call(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+    pub(super) fn call(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
         let mut parts = Parts::new();
         let callee = self.symbol()?;
         parts.attrs.set("callee", Attr::Symbol(callee));
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `{…} %a, %b : types`.
-    pub fn return_op(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+    pub(super) fn return_op(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
         let mut parts = Parts::new();
         self.optional_attr_dict(&mut parts.attrs, Some(kind.def()))?;
         parts.operands = self.operands(body)?;
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `(%a) in_shardings=[…] out_shardings=[…] manual_axes={…} (%b: t) {…} {…} : (…) -> …`.
-    pub fn manual_computation(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+    pub(super) fn manual_computation(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
         let mut parts = Parts::new();
         parts.operands = self.operands_in_parens(body)?;
         self.expect_word("in_shardings")?;
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<"name">(%a) in_shardings=[…] out_shardings=[…] (%b: t) {…} {…} : (…) -> …`.
-    pub fn named_computation(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+    pub(super) fn named_computation(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
         let mut parts = Parts::new();
         self.expect(b'<')?;
         let name = self.string()?;

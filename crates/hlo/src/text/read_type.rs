@@ -15,7 +15,7 @@ enum Shaped {
 
 impl<'a> Reader<'a> {
     /// Any type, function types included.
-    pub fn ty(&mut self) -> Read<Type> {
+    pub(super) fn ty(&mut self) -> Read<Type> {
         match self.peek() {
             b't' | b'm' => {
                 if let Some(known) = self.known_tensor_type() {
@@ -162,7 +162,9 @@ impl<'a> Reader<'a> {
                     // `0x` inside a shape is a zero dimension and the separator, never a hexadecimal number.
                     while let b @ b'0'..=b'9' = self.here() {
                         let next = value.checked_mul(10).and_then(|v| v.checked_add(i64::from(b - b'0')));
-                        let Some(next) = next else { return self.fail_at(start, "the dimension does not fit in 64 bits") };
+                        let Some(next) = next else {
+                            return self.fail_at(start, "the dimension does not fit in 64 bits");
+                        };
                         value = next;
                         self.pos += 1;
                     }
@@ -272,7 +274,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `(a, b) -> c` or `(a) -> (b, c)`.
-    pub fn function_type(&mut self) -> Read<FunctionType> {
+    pub(super) fn function_type(&mut self) -> Read<FunctionType> {
         self.enter()?;
         self.type_starts.clear();
         let inputs = self.types_in_parens()?;
@@ -285,7 +287,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A type, or types in parentheses.
-    pub fn result_types(&mut self) -> Read<Vec<Type>> {
+    pub(super) fn result_types(&mut self) -> Read<Vec<Type>> {
         if self.peek() != b'(' {
             return Ok(vec![self.ty()?]);
         }
@@ -299,7 +301,7 @@ impl<'a> Reader<'a> {
         Ok(types)
     }
 
-    pub fn types_in_parens(&mut self) -> Read<Vec<Type>> {
+    pub(super) fn types_in_parens(&mut self) -> Read<Vec<Type>> {
         let mut types = Vec::new();
         self.list(b'(', b')', |r| {
             r.skip();
@@ -312,7 +314,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `a, b, c`, at least one.
-    pub fn type_list(&mut self) -> Read<Vec<Type>> {
+    pub(super) fn type_list(&mut self) -> Read<Vec<Type>> {
         let mut types = Vec::new();
         let mut starts = Vec::new();
         loop {
@@ -327,14 +329,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a word begins a type that can stand where an attribute is expected.
-    pub fn starts_type(word: &str) -> bool {
+    pub(super) fn starts_type(word: &str) -> bool {
         matches!(word, "tensor" | "memref" | "tuple" | "none" | "vector" | "index" | "complex" | "tf32")
             || DType::from_name(word).is_some()
             || is_foreign_number(word)
     }
 
     /// An element type that must be one of ours.
-    pub fn known_element_type(&mut self) -> Read<ElementType> {
+    pub(super) fn known_element_type(&mut self) -> Read<ElementType> {
         self.skip();
         let at = self.pos;
         self.element_type()?.map_or_else(|| self.fail_at(at, "expected an element type"), Ok)
@@ -344,7 +346,8 @@ impl<'a> Reader<'a> {
 /// Number types of MLIR that StableHLO has no element type for.
 fn is_foreign_number(word: &str) -> bool {
     let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
-    ["i", "si", "ui"].iter().any(|prefix| word.strip_prefix(prefix).is_some_and(digits)) || matches!(word, "f80" | "f128")
+    ["i", "si", "ui"].iter().any(|prefix| word.strip_prefix(prefix).is_some_and(digits))
+        || matches!(word, "f80" | "f128")
 }
 
 /// Range of a storage type when none is written.
@@ -364,4 +367,3 @@ pub(super) fn type_name(ty: &Type) -> String {
     super::print_type::write_type(&mut out, ty);
     out
 }
-

@@ -1,5 +1,6 @@
 //! Collectives of a program: what is exchanged, among whom, how often, and how many bytes leave each device.
 
+use super::attributes::Attributes;
 use super::executions::Executions;
 use super::json::Json;
 use super::module::{ComputationId, Instruction, InstructionId, Module};
@@ -52,6 +53,18 @@ pub enum Overlap {
     Asynchronous,
 }
 
+/// What the bytes travel over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Link {
+    /// Links between the chips of one slice.
+    Interconnect,
+    /// The data-center network between slices.
+    DataCenter,
+    /// To and from the host.
+    Host,
+}
+
 /// One collective instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
@@ -61,8 +74,8 @@ pub struct Collective {
     pub instruction: InstructionId,
     /// Whether other work can run meanwhile.
     pub overlap: Overlap,
-    /// The other side is the host.
-    pub is_host_transfer: bool,
+    /// What the bytes travel over.
+    pub link: Link,
     /// Devices in a group; for a permute, the number of devices that send.
     pub group_size: u64,
     /// Number of groups.
@@ -176,7 +189,7 @@ impl Module {
             kind,
             instruction: id,
             overlap,
-            is_host_transfer: attributes.is_host_transfer,
+            link: link(attributes),
             group_size,
             group_count,
             payload_bytes,
@@ -261,6 +274,18 @@ impl Place {
             None if self.has_async_done => FusedPart::Continuation,
             None => FusedPart::Whole,
         }
+    }
+}
+
+/// Exchange between slices is handed to the host's runtime, which is named in an attribute.
+fn link(attributes: &Attributes) -> Link {
+    let is_between_slices = |(name, value): &(String, String)| {
+        name == "_xla_host_transfer_handler_name" && value == "xla_megascale_runtime"
+    };
+    match attributes.is_host_transfer {
+        true if attributes.frontend_attributes.iter().any(is_between_slices) => Link::DataCenter,
+        true => Link::Host,
+        false => Link::Interconnect,
     }
 }
 

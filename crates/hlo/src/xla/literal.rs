@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 /// XLA's text prints larger arrays as `{...}`.
 const MAX_PRINTED: u64 = 10;
 
-fn decode(instruction: &Instruction) -> Option<proto::IntegerLiteral> {
+fn decode(instruction: &Instruction) -> Option<proto::Literal> {
     if instruction.opcode != Opcode::Constant || instruction.shape.element_count() > MAX_PRINTED {
         return None;
     }
-    proto::IntegerLiteral::decode(&instruction.attributes().literal[..]).ok()
+    proto::Literal::decode(&instruction.attributes().literal[..]).ok()
 }
 
 /// The value of a scalar integer or predicate constant.

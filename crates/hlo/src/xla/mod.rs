@@ -34,7 +34,7 @@ pub use buffers::{
     Allocation, AllocationKind, Assigned, BufferAssignment, BufferId, HeapEvent, HeapEventKind, HeapTrace,
     LogicalBuffer, MemorySummary,
 };
-pub use collectives::{Collective, CollectiveKind, CollectiveTotal, Overlap};
+pub use collectives::{Collective, CollectiveKind, CollectiveTotal, Link, Overlap};
 pub use cost::{ComputationCost, Cost, KernelCost};
 pub use error::Error;
 pub use executions::Executions;

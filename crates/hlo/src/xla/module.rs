@@ -19,7 +19,7 @@ pub struct ComputationId(pub u32);
 ///
 /// Every id inside is valid, operands belong to the computation of their user, and no computation calls itself even
 /// through others.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Module {
     pub(crate) name: String,
     pub(crate) computations: Vec<Computation>,

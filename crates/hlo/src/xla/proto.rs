@@ -201,11 +201,9 @@ pub(crate) struct SplitConfig {
     pub(crate) split_indices: Vec<i64>,
 }
 
-/// Only integers and predicates are decoded; loop bounds need no more.
+/// The element types that scalars in loop bounds and printed constants have.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct IntegerLiteral {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) shape: Option<Shape>,
+pub(crate) struct Literal {
     #[prost(bool, repeated, tag = "2")]
     pub(crate) preds: Vec<bool>,
     #[prost(bytes = "vec", tag = "3")]
@@ -222,8 +220,6 @@ pub(crate) struct IntegerLiteral {
     pub(crate) f32s: Vec<f32>,
     #[prost(double, repeated, tag = "9")]
     pub(crate) f64s: Vec<f64>,
-    #[prost(bytes = "vec", tag = "11")]
-    pub(crate) f16s: Vec<u8>,
     #[prost(bytes = "vec", tag = "13")]
     pub(crate) bf16s: Vec<u8>,
     #[prost(bytes = "vec", tag = "15")]
@@ -510,8 +506,6 @@ pub(crate) struct Instruction {
 pub(crate) struct BufferAssignment {
     #[prost(message, repeated, tag = "1")]
     pub(crate) logical_buffers: Vec<LogicalBuffer>,
-    #[prost(message, repeated, tag = "2")]
-    pub(crate) buffer_aliases: Vec<BufferAlias>,
     #[prost(message, repeated, tag = "3")]
     pub(crate) buffer_allocations: Vec<BufferAllocation>,
     #[prost(message, repeated, tag = "4")]
@@ -540,14 +534,6 @@ pub(crate) struct Location {
     pub(crate) shape_index: Vec<i64>,
     #[prost(int64, tag = "4")]
     pub(crate) instruction_id: i64,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct BufferAlias {
-    #[prost(int64, tag = "1")]
-    pub(crate) source_buffer_id: i64,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) location: Option<Location>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -181,7 +181,7 @@ mod made_by_hand {
     }
 
     fn constant(id: i64, value: i32) -> proto::Instruction {
-        let literal = proto::IntegerLiteral { s32s: vec![value], ..Default::default() }.encode_to_vec();
+        let literal = proto::Literal { s32s: vec![value], ..Default::default() }.encode_to_vec();
         proto::Instruction { literal, ..op(id, "constant", &[]) }
     }
 
@@ -308,6 +308,24 @@ mod made_by_hand {
         };
         let module = Module::from_hlo_module(&proto.encode_to_vec()).unwrap();
         assert_eq!(module.instruction(InstructionId(0)).estimated_cycles(), Some(12));
+    }
+
+    #[test]
+    fn exchange_between_slices() {
+        let send = |handler: &str| {
+            let map = [("_xla_host_transfer_handler_name".to_owned(), handler.to_owned())].into();
+            let send = proto::Instruction {
+                is_host_transfer: true,
+                frontend_attributes: Some(proto::FrontendAttributes { map }),
+                ..op(2, "send", &[1])
+            };
+            let bytes = module(vec![computation(1, vec![op(1, "parameter", &[]), send])], 1);
+            let module = Module::from_hlo_module(&bytes).unwrap();
+            let collectives = module.collectives(&module.executions());
+            (collectives[0].link, collectives[0].sent_bytes)
+        };
+        assert_eq!(send("xla_megascale_runtime"), (Link::DataCenter, 4));
+        assert_eq!(send("other"), (Link::Host, 4));
     }
 
     #[test]

@@ -325,3 +325,18 @@ fn ffi_structs() {
         PJRT_FFI_Extension 48 48,
     });
 }
+
+#[test]
+fn profiler_structs() {
+    use pjrt_sys::extensions::profiler::*;
+    check(rows! {
+        PLUGIN_Profiler_Error_Destroy_Args 24 24,
+        PLUGIN_Profiler_Error_Message_Args 40 40,
+        PLUGIN_Profiler_Error_GetCode_Args 32 28,
+        PLUGIN_Profiler_Create_Args 32 32,
+        PLUGIN_Profiler_Session_Args 16 16,
+        PLUGIN_Profiler_CollectData_Args 32 32,
+        PLUGIN_Profiler_Api 80 80,
+        PJRT_Profiler_Extension 40 40,
+    });
+}

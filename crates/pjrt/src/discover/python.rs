@@ -101,6 +101,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_interpreter_says_where_its_packages_are() {
+        if Command::new(INTERPRETER).arg("--version").output().is_err() {
+            eprintln!("SKIPPED: there is no {INTERPRETER}");
+            return;
+        }
+        let folders = ask(INTERPRETER, Duration::from_secs(60)).unwrap();
+        assert!(folders.iter().all(|folder| folder.ends_with("site-packages") || folder.ends_with("dist-packages")));
+    }
+
+    #[test]
     fn an_interpreter_that_is_missing_or_fails_is_said() {
         assert!(ask("no-such-interpreter", Duration::from_secs(1)).unwrap_err().contains("cannot run"));
         assert!(ask("false", Duration::from_secs(60)).unwrap_err().contains("ended with"));

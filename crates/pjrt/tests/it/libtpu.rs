@@ -213,3 +213,40 @@ fn loading_twice_gives_a_working_plugin() {
     let again = pjrt::Plugin::load(plugin.path().unwrap()).unwrap();
     assert_eq!(again.topology("v6e:2x2", NO_OPTIONS).unwrap().device_count().unwrap(), 4);
 }
+
+#[test]
+fn profiles_without_a_device() {
+    let Some(plugin) = libtpu() else { return };
+    let mut session = plugin.profiler().unwrap().session(&[]).unwrap();
+    session.start().unwrap();
+    session.stop().unwrap();
+    assert!(!session.collect().unwrap().is_empty());
+}
+
+#[test]
+fn threads_compile_for_every_generation_at_once() {
+    let Some(plugin) = libtpu() else { return };
+    let slices = ["v2:2x2", "v3:2x2", "v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1"];
+    std::thread::scope(|scope| {
+        for slice in slices {
+            scope.spawn(move || {
+                let topology = plugin.topology(slice, NO_OPTIONS).unwrap();
+                let program = Program::mlir(ADD);
+                let executable = plugin.compile(&topology, &program, &CompileOptions::default(), None).unwrap();
+                assert_eq!(executable.memory_stats().unwrap().argument_bytes, 8192, "{slice}");
+            });
+        }
+    });
+}
+
+#[test]
+fn too_much_memory_is_resource_exhausted() {
+    let Some(plugin) = libtpu() else { return };
+    let topology = plugin.topology("v5e:2x2", NO_OPTIONS).unwrap();
+    let module = ADD.replace("8x128", "8192x8192");
+    let overrides = BTreeMap::from([("xla_tpu_max_hbm_size_mib".to_string(), OptionOverride::Int(64))]);
+    let options = CompileOptions { overrides, ..Default::default() };
+    let error = plugin.compile(&topology, &Program::mlir(module), &options, None).unwrap_err();
+    assert_eq!(error.code(), Some(Code::ResourceExhausted), "{error}");
+    assert!(error.to_string().contains("E1000"), "{error}");
+}

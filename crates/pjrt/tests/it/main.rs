@@ -1,7 +1,10 @@
 //! The client against fakes, against libtpu and against XLA's CPU plugin.
 
 mod block_on;
+mod fake;
 mod libtpu;
+mod negotiation;
+mod pending;
 mod plugins;
 mod programs;
 mod together;

@@ -40,3 +40,16 @@ module @sharded attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1
   }
 }
 "#;
+
+/// The sum of a vector that is split over four devices.
+pub(crate) const SHARDED_SUM: &str = r#"
+module @sharded_sum attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%a: tensor<8xf32> {mhlo.sharding = "{devices=[4]<=[4]}"})
+      -> (tensor<f32> {mhlo.sharding = "{replicated}"}) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0]
+       : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}
+"#;

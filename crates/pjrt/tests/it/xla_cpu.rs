@@ -9,7 +9,7 @@ use pjrt::{
 
 use crate::block_on::block_on;
 use crate::plugins::xla_cpu;
-use crate::programs::{ADD, DONATING, MATMUL};
+use crate::programs::{ADD, DONATING, MATMUL, SHARDED_SUM};
 
 const DEVICES: i64 = 4;
 
@@ -182,6 +182,26 @@ fn replicas_run_on_several_devices() {
 }
 
 #[test]
+fn partitions_work_on_one_program() {
+    let Some((_, client)) = client() else { return };
+    let options = CompileOptions {
+        num_partitions: DEVICES as u32,
+        device_assignment: Some(client.default_device_assignment(1, DEVICES as usize).unwrap()),
+        ..Default::default()
+    };
+    let program = client.compile(&Program::mlir(SHARDED_SUM), &options).unwrap();
+    let devices = program.addressable_devices().unwrap();
+    let buffers: Vec<Buffer> =
+        devices.iter().enumerate().map(|(i, device)| upload(client, device, &[i as f32; 2], &[2])).collect();
+    let arguments: Vec<Vec<Argument<'_>>> = buffers.iter().map(|buffer| vec![buffer.into()]).collect();
+    let launch = program.execute(&arguments, &ExecuteOptions::default()).unwrap();
+    launch.wait().unwrap();
+    for outputs in &launch.outputs {
+        assert_eq!(to_f32s(&outputs[0].to_host().unwrap().wait().unwrap()), [12.0]);
+    }
+}
+
+#[test]
 fn programs_are_stored_and_loaded() {
     let Some((plugin, client)) = client() else { return };
     let device = &client.addressable_devices().unwrap()[0];
@@ -196,15 +216,13 @@ fn programs_are_stored_and_loaded() {
     assert_eq!(run(&loaded), [3.0; 1024]);
     assert!(client.deserialize(&serialized[..serialized.len() / 2], None).is_err());
 
-    // A program compiled against the topology, without the client, is loaded by the client.
+    // This plugin neither compiles without a client nor loads what was compiled without one, and says so.
     let topology = client.topology().unwrap();
-    match plugin.compile(&topology, &Program::mlir(ADD), &CompileOptions::default(), None) {
-        Ok(executable) => match client.load(&executable) {
-            Ok(loaded) => assert_eq!(run(&loaded), [3.0; 1024]),
-            Err(error) => panic!("DBG1 {error:?}"),
-        },
-        Err(error) => panic!("DBG2 {error:?}"),
-    }
+    let error = plugin.compile(&topology, &Program::mlir(ADD), &CompileOptions::default(), None).unwrap_err();
+    assert_eq!(error.code(), Some(Code::NotFound), "{error}");
+    assert!(!plugin.has(slot::PJRT_Client_Load));
+    let error = client.load(&program.executable().unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { call: "PJRT_Client_Load", .. }), "{error:?}");
 
     program.delete().unwrap();
     assert!(program.is_deleted());
@@ -297,13 +315,7 @@ fn buffers_are_filled_in_pieces() {
     let Some((_, client)) = client() else { return };
     let memory = client.addressable_devices().unwrap()[0].default_memory().unwrap();
     let spec = BufferSpec { element_type: ElementType::F32, dims: vec![4] };
-    let manager = match client.transfer_to(&memory, &[spec.clone(), spec]) {
-        Ok(manager) => manager,
-        Err(error) => {
-            assert_eq!(error.code(), Some(Code::Unimplemented), "{error}");
-            return;
-        }
-    };
+    let manager = client.transfer_to(&memory, &[spec.clone(), spec]).unwrap();
     assert_eq!(manager.buffer_count(), 2);
     assert_eq!(manager.buffer_bytes(0).unwrap(), 16);
     let data: SharedBytes = Arc::new(f32s(&[1.0, 2.0, 3.0, 4.0]));
@@ -318,6 +330,42 @@ fn buffers_are_filled_in_pieces() {
     manager.fail(1, Code::DataLoss, "the reader stopped").unwrap();
     let error = failing.ready_event().unwrap().wait().unwrap_err();
     assert!(error.to_string().contains("the reader stopped"), "{error}");
+}
+
+#[test]
+fn what_is_known_about_programs_and_buffers() {
+    let Some((plugin, client)) = client() else { return };
+    let device = &client.addressable_devices().unwrap()[0];
+    let program = client.compile(&Program::mlir(ADD), &CompileOptions::default()).unwrap();
+    let executable = program.executable().unwrap();
+    let stats = executable.memory_stats().unwrap();
+    assert_eq!((stats.argument_bytes, stats.output_bytes), (8192, 4096));
+    // This plugin knows fewer figures than our struct has room for.
+    assert_eq!((stats.peak_memory_bytes, stats.total_allocation_bytes), (Some(12288), None));
+    let cost = executable.cost_analysis().unwrap();
+    assert!(cost.contains(&("flops".into(), pjrt::Value::Float(1024.0))), "{cost:?}");
+    assert_eq!(program.fingerprint().unwrap(), executable.fingerprint().unwrap());
+    assert_eq!(executable.optimized_program().unwrap().format, pjrt::Format::HloWithConfig);
+    assert_eq!(program.device_assignment().unwrap().device_ids(), [0]);
+    let missing = executable.compile_options().unwrap_err();
+    assert!(matches!(missing, Error::Unsupported { call: "PJRT_Executable_GetCompileOptions", .. }));
+
+    let buffer = upload(client, device, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
+    assert_eq!(plugin.layouts().unwrap().buffer(&buffer).unwrap(), "{1,0}");
+    // Its layouts extension is shorter than ours, too.
+    let missing = plugin.layouts().unwrap().parameters(&executable).unwrap_err();
+    assert!(matches!(missing, Error::Unsupported { .. }), "{missing:?}");
+    assert_eq!(to_f32s(&buffer.raw_to_host(4, 8).unwrap().wait().unwrap()), [2.0, 3.0]);
+    assert!(buffer.raw_to_host(20, 8).is_err());
+    assert!(buffer.raw_to_host(usize::MAX, 2).is_err());
+    assert_eq!(buffer.unpadded_dims().unwrap(), [2, 3]);
+    assert_eq!(buffer.on_device_bytes().unwrap(), 24);
+    assert!(buffer.is_on_cpu().unwrap());
+    let unset = client.uninitialized_buffer(ElementType::F32, &[4], Placement::Device(device)).unwrap();
+    assert_eq!(unset.dims().unwrap(), [4]);
+    let local = device.local_hardware_id().unwrap().unwrap();
+    assert_eq!(client.device_by_local_hardware_id(local).unwrap(), *device);
+    assert!(plugin.profiler().is_none());
 }
 
 #[test]

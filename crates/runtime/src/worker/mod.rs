@@ -13,4 +13,4 @@ pub use serve::serve;
 pub use watch::{Chatter, Launch, Limits};
 
 pub(crate) use message::{Answer, Compile, Compiled, Failure, Request};
-pub(crate) use watch::{Output, run};
+pub(crate) use watch::run;

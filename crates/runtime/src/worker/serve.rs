@@ -16,6 +16,9 @@ use crate::report::Mode;
 /// The first phase of the TPU compiler: everything before code is generated.
 const QUICK_PHASE: &str = "phase1_hlo_opts";
 
+/// Programs with more arguments take them as one tuple.
+const MAX_PLAIN_ARGUMENTS: usize = 2000;
+
 type Out = BufWriter<std::fs::File>;
 
 /// Serves one request from standard input and answers on standard output. For the process that [`super::Launch`] starts.
@@ -196,6 +199,8 @@ fn options(request: &Compile) -> Result<CompileOptions, Failure> {
         allow_sharding_propagation_to_parameters: request.free_arguments.clone(),
         allow_sharding_propagation_to_outputs: request.free_results.clone(),
         device_assignment,
+        // What JAX does, so that figures agree: many arguments are passed as one tuple.
+        parameter_is_tupled_arguments: request.free_arguments.len() > MAX_PLAIN_ARGUMENTS,
         optimization_level: effort(request.optimization_level),
         memory_fitting_level: effort(request.memory_fitting_level),
         overrides: request.flags.iter().map(|(name, text)| (name.clone(), value(text))).collect(),

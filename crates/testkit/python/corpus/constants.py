@@ -7,10 +7,31 @@ import numpy as np
 from corpus.program import Program
 
 LISTED_TYPES = [
-    "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float8_e4m3fnuz",
-    "float8_e5m2fnuz", "float8_e3m4", "float8_e4m3", "int32", "int16", "int8", "int4", "uint32", "uint16", "uint8",
-    "uint4", "complex64", "bool", "int2", "uint2", "float4_e2m1fn", "float8_e8m0fnu",
-]  # fmt: skip
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e3m4",
+    "float8_e4m3",
+    "int32",
+    "int16",
+    "int8",
+    "int4",
+    "uint32",
+    "uint16",
+    "uint8",
+    "uint4",
+    "complex64",
+    "bool",
+    "int2",
+    "uint2",
+    "float4_e2m1fn",
+    "float8_e8m0fnu",
+]
 
 
 def programs() -> list[Program]:
@@ -27,7 +48,9 @@ def _listed() -> list[Program]:
     listed = []
     for dtype in LISTED_TYPES:
         source = np.abs(values) if dtype.startswith(("u", "bool", "float8_e8m0")) else values
-        listed.append(_constant(f"list_{dtype}", source.astype(jnp.dtype(dtype)), generic=dtype in ("int4", "complex64", "bool")))
+        listed.append(
+            _constant(f"list_{dtype}", source.astype(jnp.dtype(dtype)), generic=dtype in ("int4", "complex64", "bool"))
+        )
         listed.append(_constant(f"splat_{dtype}", np.ones((3, 5)).astype(jnp.dtype(dtype))))
     return listed
 

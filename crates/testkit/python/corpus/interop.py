@@ -27,8 +27,16 @@ def _custom_calls() -> list[Program]:
     pair = jax.ffi.ffi_call("example_pair", (result, jax.ShapeDtypeStruct((), jnp.int32)), has_side_effect=True)
     aliased = jax.ffi.ffi_call("example_aliased", result, input_output_aliases={0: 0})
     layouts = jax.ffi.ffi_call("example_layouts", result, input_layouts=[(0, 1)], output_layouts=(1, 0))
-    legacy = jax.ffi.ffi_call("example_legacy", result, custom_call_api_version=1, legacy_backend_config="opaque \x01 \"bytes\"")
-    attributes = {"scale": np.float32(0.5), "name": "text", "axes": np.array([1, 2], np.int64), "flag": True, "count": 3}
+    legacy = jax.ffi.ffi_call(
+        "example_legacy", result, custom_call_api_version=1, legacy_backend_config='opaque \x01 "bytes"'
+    )
+    attributes = {
+        "scale": np.float32(0.5),
+        "name": "text",
+        "axes": np.array([1, 2], np.int64),
+        "flag": True,
+        "count": 3,
+    }
     return [
         Program("custom_call_plain", plain, [x], ["custom_call"], generic=True),
         Program("custom_call_attributes", lambda v: plain(v, **attributes), [x], ["custom_call"], generic=True),
@@ -36,8 +44,13 @@ def _custom_calls() -> list[Program]:
         Program("custom_call_aliased", aliased, [x], ["custom_call"], generic=True),
         Program("custom_call_layouts", layouts, [x], ["custom_call"]),
         Program("custom_call_legacy", legacy, [x], ["custom_call"], generic=True),
-        Program("custom_call_vmap", jax.vmap(jax.ffi.ffi_call("rowwise", jax.ShapeDtypeStruct((8,), jnp.float32), vmap_method="broadcast_all")), [x], ["custom_call"]),
-    ]  # fmt: skip
+        Program(
+            "custom_call_vmap",
+            jax.vmap(jax.ffi.ffi_call("rowwise", jax.ShapeDtypeStruct((8,), jnp.float32), vmap_method="broadcast_all")),
+            [x],
+            ["custom_call"],
+        ),
+    ]
 
 
 def _callbacks() -> list[Program]:
@@ -47,7 +60,14 @@ def _callbacks() -> list[Program]:
     return [
         Program("callback_pure", lambda v: jax.pure_callback(np.sin, shape, v), [x], ["callback"], **host),
         Program("callback_io", lambda v: io_callback(np.sin, shape, v), [x], ["callback"], **host),
-        Program("callback_io_ordered", lambda v: io_callback(np.sin, shape, v, ordered=True), [x], ["callback", "token"], generic=True, **host),
+        Program(
+            "callback_io_ordered",
+            lambda v: io_callback(np.sin, shape, v, ordered=True),
+            [x],
+            ["callback", "token"],
+            generic=True,
+            **host,
+        ),
         Program("callback_print", _print_twice, [x], ["callback", "token"], **host),
         Program("callback_in_scan", _scan_with_callback, [x], ["callback", "token", "scan"], **host),
     ]
@@ -73,7 +93,12 @@ def _composites() -> list[Program]:
         Program("composite", lambda v: _scaled_tanh(v, scale=2.0), [x], ["composite"], generic=True),
         Program("composite_two_results", _moments, [x], ["composite"]),
         Program("composite_nested", _outer_composite, [x], ["composite"]),
-        Program("composite_attributes", functools.partial(_decorated, dims=np.array([1, 2]), label="a \"b\""), [x], ["composite"]),
+        Program(
+            "composite_attributes",
+            functools.partial(_decorated, dims=np.array([1, 2]), label='a "b"'),
+            [x],
+            ["composite"],
+        ),
     ]
 
 
@@ -107,20 +132,47 @@ def _memories() -> list[Program]:
     rows = Format(Layout((0, 1)), on_device)
     return [
         Program("offload_result", lambda v: v * 2, [x], ["memory_space"], jit={"out_shardings": pinned}),
-        Program("offload_argument", lambda v: jax.device_put(v, on_device) + 1, [spec((8, 128), sharding=pinned)], ["memory_space"]),
-        Program("offload_middle", lambda v: jax.device_put(jax.device_put(v + 1, pinned), on_device) * 2, [x], ["memory_space"], generic=True),
+        Program(
+            "offload_argument",
+            lambda v: jax.device_put(v, on_device) + 1,
+            [spec((8, 128), sharding=pinned)],
+            ["memory_space"],
+        ),
+        Program(
+            "offload_middle",
+            lambda v: jax.device_put(jax.device_put(v + 1, pinned), on_device) * 2,
+            [x],
+            ["memory_space"],
+            generic=True,
+        ),
         Program("offload_activations", jax.grad(_offloaded_loss), [spec((128, 128))], ["memory_space", "remat"]),
-        Program("layout_modes", lambda v: v.T, [x], ["layout"], jit={"in_shardings": column_major, "out_shardings": rows}),
-        Program("layout_auto", lambda v: v.T, [x], ["layout"], jit={"in_shardings": Format(Layout.AUTO), "out_shardings": Format(Layout.AUTO)}),
-        Program("layout_constraint", lambda v: jax.experimental.layout.with_layout_constraint(v * 2, Layout((1, 0))) + 1, [x], ["layout", "custom_call"]),
+        Program(
+            "layout_modes", lambda v: v.T, [x], ["layout"], jit={"in_shardings": column_major, "out_shardings": rows}
+        ),
+        Program(
+            "layout_auto",
+            lambda v: v.T,
+            [x],
+            ["layout"],
+            jit={"in_shardings": Format(Layout.AUTO), "out_shardings": Format(Layout.AUTO)},
+        ),
+        Program(
+            "layout_constraint",
+            lambda v: jax.experimental.layout.with_layout_constraint(v * 2, Layout((1, 0))) + 1,
+            [x],
+            ["layout", "custom_call"],
+        ),
         Program("compute_on_host", _host_compute, [x], ["compute_on"]),
         Program("xla_metadata", _tagged, [x], ["frontend_attributes"], generic=True),
-    ]  # fmt: skip
+    ]
 
 
 def _offloaded_loss(v):
     policy = jax.checkpoint_policies.save_and_offload_only_these_names(
-        names_which_can_be_saved=[], names_which_can_be_offloaded=["hidden"], offload_src="device", offload_dst="pinned_host"
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["hidden"],
+        offload_src="device",
+        offload_dst="pinned_host",
     )
 
     @functools.partial(jax.checkpoint, policy=policy)
@@ -153,10 +205,21 @@ def _kernels() -> list[Program]:
     x = spec((256, 256))
     return [
         Program("pallas_add_one", _pallas_add_one, [x], ["pallas", "custom_call"]),
-        Program("pallas_matmul", _pallas_matmul, [spec((256, 512), jnp.bfloat16), spec((512, 256), jnp.bfloat16)], ["pallas", "custom_call"], generic=True),
-        Program("pallas_in_scan", lambda v: lax.scan(lambda c, _: (_pallas_add_one(c), None), v, None, length=3)[0], [x], ["pallas", "scan"]),
+        Program(
+            "pallas_matmul",
+            _pallas_matmul,
+            [spec((256, 512), jnp.bfloat16), spec((512, 256), jnp.bfloat16)],
+            ["pallas", "custom_call"],
+            generic=True,
+        ),
+        Program(
+            "pallas_in_scan",
+            lambda v: lax.scan(lambda c, _: (_pallas_add_one(c), None), v, None, length=3)[0],
+            [x],
+            ["pallas", "scan"],
+        ),
         Program("flash_attention", _flash_attention, [spec((1, 2, 256, 128))] * 3, ["pallas", "custom_call"]),
-    ]  # fmt: skip
+    ]
 
 
 def _pallas_add_one(v):
@@ -164,7 +227,9 @@ def _pallas_add_one(v):
         target[...] = source[...] + 1.0
 
     block = pl.BlockSpec((128, 128), lambda i, j: (i, j))
-    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(v.shape, v.dtype), grid=(2, 2), in_specs=[block], out_specs=block)(v)
+    return pl.pallas_call(
+        kernel, out_shape=jax.ShapeDtypeStruct(v.shape, v.dtype), grid=(2, 2), in_specs=[block], out_specs=block
+    )(v)
 
 
 def _pallas_matmul(a, b):
@@ -181,7 +246,10 @@ def _pallas_matmul(a, b):
         kernel,
         out_shape=jax.ShapeDtypeStruct((a.shape[0], b.shape[1]), a.dtype),
         grid=(a.shape[0] // size, b.shape[1] // size, a.shape[1] // size),
-        in_specs=[pl.BlockSpec((size, size), lambda i, j, k: (i, k)), pl.BlockSpec((size, size), lambda i, j, k: (k, j))],
+        in_specs=[
+            pl.BlockSpec((size, size), lambda i, j, k: (i, k)),
+            pl.BlockSpec((size, size), lambda i, j, k: (k, j)),
+        ],
         out_specs=pl.BlockSpec((size, size), lambda i, j, k: (i, j)),
         scratch_shapes=[pltpu.VMEM((size, size), jnp.float32)],
     )(a, b)
@@ -199,6 +267,12 @@ def _exports() -> list[Program]:
     return [
         Program("export_mlp", lambda v, w: jnp.tanh(v @ w), [x, spec((8, 3))], ["export"], locations=True, **route),
         Program("export_two_platforms", lambda v: lax.cumsum(v, axis=1), [x], ["export"], platform="cpu+tpu", **route),
-        Program("export_static_while", lambda v: lax.fori_loop(0, 3, lambda i, c: c + i, v), [x], ["export", "while"], **route),
+        Program(
+            "export_static_while",
+            lambda v: lax.fori_loop(0, 3, lambda i, c: c + i, v),
+            [x],
+            ["export", "while"],
+            **route,
+        ),
         Program("export_donated", lambda v: v + 1, [x], ["export", "donation"], jit={"donate_argnums": (0,)}, **route),
     ]

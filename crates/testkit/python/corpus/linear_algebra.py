@@ -50,24 +50,38 @@ def programs() -> list[Program]:
         for name, (function, shapes) in table.items():
             generic = name in ("cholesky", "triangular_solve", "qr")
             arguments = [spec(s) for s in shapes]
-            listed.append(Program(f"{name}_{platform}", function, arguments, ["linalg"], platform=platform, generic=generic))
+            listed.append(
+                Program(f"{name}_{platform}", function, arguments, ["linalg"], platform=platform, generic=generic)
+            )
     return listed + _variants()
 
 
 def _variants() -> list[Program]:
     a, b = spec((5, 5)), spec((5, 2))
-    gradients = {"cholesky": jnp.linalg.cholesky, "solve": lambda m: jnp.linalg.solve(m, jnp.ones(5)), "slogdet": lambda m: jnp.linalg.slogdet(m)[1]}
+    gradients = {
+        "cholesky": jnp.linalg.cholesky,
+        "solve": lambda m: jnp.linalg.solve(m, jnp.ones(5)),
+        "slogdet": lambda m: jnp.linalg.slogdet(m)[1],
+    }
     listed = [
-        Program(f"{n}_gradient", jax.grad(lambda m, f=f: jnp.sum(f(m))), [a], ["linalg", "grad"]) for n, f in gradients.items()
+        Program(f"{n}_gradient", jax.grad(lambda m, f=f: jnp.sum(f(m))), [a], ["linalg", "grad"])
+        for n, f in gradients.items()
     ]
     for name, options in {"upper": {}, "transposed": {"trans": 1}, "unit": {"unit_diagonal": True}}.items():
         solve = lambda m, r, o=options: linalg.solve_triangular(m, r, **o)  # noqa: E731
         listed.append(Program(f"triangular_solve_{name}", solve, [a, b], ["linalg"]))
     right = lambda m, r: lax.linalg.triangular_solve(m, r, left_side=False, conjugate_a=True, transpose_a=True)  # noqa: E731
     listed += [
-        Program("triangular_solve_right", right, [spec((5, 5), jnp.complex64), spec((2, 5), jnp.complex64)], ["linalg", "complex"]),
+        Program(
+            "triangular_solve_right",
+            right,
+            [spec((5, 5), jnp.complex64), spec((2, 5), jnp.complex64)],
+            ["linalg", "complex"],
+        ),
         Program("cholesky_f64", jnp.linalg.cholesky, [spec((5, 5), jnp.float64)], ["linalg", "float64"], x64=True),
         Program("cholesky_complex_cpu", jnp.linalg.cholesky, [spec((5, 5), jnp.complex64)], ["linalg"], platform="cpu"),
-        Program("eigh_gradient", jax.grad(lambda m: jnp.linalg.eigh(m)[0].sum()), [a], ["linalg", "grad"], platform="cpu"),
+        Program(
+            "eigh_gradient", jax.grad(lambda m: jnp.linalg.eigh(m)[0].sum()), [a], ["linalg", "grad"], platform="cpu"
+        ),
     ]
     return listed

@@ -14,8 +14,14 @@ BF16 = jnp.bfloat16
 def programs() -> list[Program]:
     """All model programs."""
     return [
-        _mlp_adam(), *_transformers(), *_attention(), *_recurrent(), *_convolutional(), *_experts(), *_sequence_models(),
-    ]  # fmt: skip
+        _mlp_adam(),
+        *_transformers(),
+        *_attention(),
+        *_recurrent(),
+        *_convolutional(),
+        *_experts(),
+        *_sequence_models(),
+    ]
 
 
 def _adam(params, grads, moments, step):
@@ -41,7 +47,15 @@ def _mlp_adam() -> Program:
         return *_adam(p, grads, (m, v), step), value
 
     arguments = [params, params, params, spec(()), spec((8, 16)), spec((8,), jnp.int32)]
-    return Program("model_mlp_adam", train, arguments, ["model", "grad", "donation"], jit={"donate_argnums": (0, 1, 2)}, generic=True, locations=True)
+    return Program(
+        "model_mlp_adam",
+        train,
+        arguments,
+        ["model", "grad", "donation"],
+        jit={"donate_argnums": (0, 1, 2)},
+        generic=True,
+        locations=True,
+    )
 
 
 def _norm(x, gain):
@@ -68,10 +82,14 @@ def _transformer_params(layers, width, heads, hidden, vocabulary):
     return {
         "embed": spec((vocabulary, width)),
         "layers": {
-            "ln1": spec((layers, width)), "ln2": spec((layers, width)), "qkv": spec((layers, width, 3, heads, width // heads)),
-            "out": spec((layers, heads, width // heads, width)), "up": spec((layers, width, hidden)), "down": spec((layers, hidden, width)),
+            "ln1": spec((layers, width)),
+            "ln2": spec((layers, width)),
+            "qkv": spec((layers, width, 3, heads, width // heads)),
+            "out": spec((layers, heads, width // heads, width)),
+            "up": spec((layers, width, hidden)),
+            "down": spec((layers, hidden, width)),
         },
-    }  # fmt: skip
+    }
 
 
 def _language_loss(params, tokens, remat):
@@ -91,15 +109,51 @@ def _transformers() -> list[Program]:
         return *_adam(p, grads, (m, v), step), value
 
     return [
-        Program("model_transformer_train", train, [params, params, params, spec(()), tokens], ["model", "scan", "remat", "grad"], jit={"donate_argnums": (0, 1, 2)}, locations=True),
-        Program("model_transformer_loss", functools.partial(_language_loss, remat=False), [params, tokens], ["model", "scan"], generic=True),
-        Program("model_transformer_export", functools.partial(_language_loss, remat=False), [params, tokens], ["model", "export"], route="export"),
-        Program("model_transformer_cpu", train, [params, params, params, spec(()), tokens], ["model", "grad"], platform="cpu"),
-        Program("model_decode_step", _decode_step, [spec((2, 32, 4, 8), BF16), spec((2, 32, 4, 8), BF16), spec((2, 4, 8), BF16), spec((), jnp.int32)], ["model", "donation"], jit={"donate_argnums": (0, 1)}),
-        Program("model_vit_block", _vision_block, [spec((2, 16, 16, 3)), spec((4, 4, 3, 32)), jax.tree.map(lambda s: spec(s.shape[1:]), params["layers"])], ["model", "convolution"]),
+        Program(
+            "model_transformer_train",
+            train,
+            [params, params, params, spec(()), tokens],
+            ["model", "scan", "remat", "grad"],
+            jit={"donate_argnums": (0, 1, 2)},
+            locations=True,
+        ),
+        Program(
+            "model_transformer_loss",
+            functools.partial(_language_loss, remat=False),
+            [params, tokens],
+            ["model", "scan"],
+            generic=True,
+        ),
+        Program(
+            "model_transformer_export",
+            functools.partial(_language_loss, remat=False),
+            [params, tokens],
+            ["model", "export"],
+            route="export",
+        ),
+        Program(
+            "model_transformer_cpu",
+            train,
+            [params, params, params, spec(()), tokens],
+            ["model", "grad"],
+            platform="cpu",
+        ),
+        Program(
+            "model_decode_step",
+            _decode_step,
+            [spec((2, 32, 4, 8), BF16), spec((2, 32, 4, 8), BF16), spec((2, 4, 8), BF16), spec((), jnp.int32)],
+            ["model", "donation"],
+            jit={"donate_argnums": (0, 1)},
+        ),
+        Program(
+            "model_vit_block",
+            _vision_block,
+            [spec((2, 16, 16, 3)), spec((4, 4, 3, 32)), jax.tree.map(lambda s: spec(s.shape[1:]), params["layers"])],
+            ["model", "convolution"],
+        ),
         Program("model_t5_bias", _relative_bias, [spec((8, 4)), spec((4, 16, 16))], ["model", "gather"]),
         Program("model_sampling", _sample_token, [spec((2, 101)), spec((2,), jnp.uint32)], ["model", "random", "sort"]),
-    ]  # fmt: skip
+    ]
 
 
 def _decode_step(keys, values, query, position):
@@ -111,7 +165,9 @@ def _decode_step(keys, values, query, position):
 
 
 def _vision_block(images, patch_kernel, params):
-    patches = lax.conv_general_dilated(images, patch_kernel, (4, 4), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    patches = lax.conv_general_dilated(
+        images, patch_kernel, (4, 4), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
     tokens = patches.reshape(patches.shape[0], -1, patches.shape[-1])
     return jnp.mean(_layer(tokens, params), axis=1)
 
@@ -134,11 +190,21 @@ def _attention() -> list[Program]:
     grouped = lambda a, b, c: jax.nn.dot_product_attention(a, b, c, is_causal=True)  # noqa: E731
     return [
         Program("model_attention", _causal_attention, [q, q, q], ["model"]),
-        Program("model_attention_gradient", jax.grad(lambda a, b, c: _causal_attention(a, b, c).astype(jnp.float32).sum(), argnums=(0, 1, 2)), [q, q, q], ["model", "grad"]),
+        Program(
+            "model_attention_gradient",
+            jax.grad(lambda a, b, c: _causal_attention(a, b, c).astype(jnp.float32).sum(), argnums=(0, 1, 2)),
+            [q, q, q],
+            ["model", "grad"],
+        ),
         Program("model_attention_grouped", grouped, [q, kv, kv], ["model"]),
         Program("model_rotary", _rotary, [q], ["model"]),
-        Program("model_chunked_attention", _chunked_attention, [spec((16, 8)), spec((16, 8)), spec((16, 8))], ["model", "scan"]),
-    ]  # fmt: skip
+        Program(
+            "model_chunked_attention",
+            _chunked_attention,
+            [spec((16, 8)), spec((16, 8)), spec((16, 8))],
+            ["model", "scan"],
+        ),
+    ]
 
 
 def _rotary(x):
@@ -168,7 +234,13 @@ def _recurrent() -> list[Program]:
     x, w, u = spec((5, 2, 8)), spec((8, 64)), spec((16, 64))
     return [
         Program("model_lstm", _lstm, [x, w, u], ["model", "scan"]),
-        Program("model_lstm_gradient", jax.grad(lambda a, b, c: _lstm(a, b, c).sum(), argnums=(1, 2)), [x, w, u], ["model", "scan", "grad"], locations=True),
+        Program(
+            "model_lstm_gradient",
+            jax.grad(lambda a, b, c: _lstm(a, b, c).sum(), argnums=(1, 2)),
+            [x, w, u],
+            ["model", "scan", "grad"],
+            locations=True,
+        ),
         Program("model_gru", _gru, [x, spec((8, 48)), spec((16, 48))], ["model", "scan"]),
     ]
 
@@ -225,9 +297,14 @@ def _experts() -> list[Program]:
     x, router, up, down = spec((16, 8)), spec((8, 4)), spec((4, 8, 32)), spec((4, 32, 8))
     return [
         Program("model_moe_ragged", _ragged_experts, [x, router, up, down], ["model", "ragged_dot", "sort"]),
-        Program("model_moe_ragged_gradient", jax.grad(lambda *a: _ragged_experts(*a).sum(), argnums=(2, 3)), [x, router, up, down], ["model", "ragged_dot", "grad"]),
+        Program(
+            "model_moe_ragged_gradient",
+            jax.grad(lambda *a: _ragged_experts(*a).sum(), argnums=(2, 3)),
+            [x, router, up, down],
+            ["model", "ragged_dot", "grad"],
+        ),
         Program("model_moe_dense", _dense_experts, [x, router, up, down], ["model", "top_k"]),
-    ]  # fmt: skip
+    ]
 
 
 def _ragged_experts(x, router, up, down):
@@ -247,9 +324,16 @@ def _dense_experts(x, router, up, down):
 
 def _sequence_models() -> list[Program]:
     return [
-        Program("model_state_space", _state_space, [spec((2, 16, 8)), spec((8, 4)), spec((8, 4))], ["model", "cumulative"]),
+        Program(
+            "model_state_space", _state_space, [spec((2, 16, 8)), spec((8, 4)), spec((8, 4))], ["model", "cumulative"]
+        ),
         Program("model_ctc_like", _alignment, [spec((10, 6))], ["model", "scan"]),
-        Program("model_vae", _autoencoder, [spec((4, 16)), spec((16, 8)), spec((4, 16)), spec((2,), jnp.uint32)], ["model", "random"]),
+        Program(
+            "model_vae",
+            _autoencoder,
+            [spec((4, 16)), spec((16, 8)), spec((4, 16)), spec((2,), jnp.uint32)],
+            ["model", "random"],
+        ),
     ]
 
 

@@ -33,7 +33,13 @@ def programs() -> list[Program]:
 def _distributions() -> list[Program]:
     raw = spec((2,), jnp.uint32)
     return [
-        Program(f"random_{n}", lambda bits, f=f: _raw(f(jax.random.wrap_key_data(bits))), [raw], ["random"], locations=n == "normal")
+        Program(
+            f"random_{n}",
+            lambda bits, f=f: _raw(f(jax.random.wrap_key_data(bits))),
+            [raw],
+            ["random"],
+            locations=n == "normal",
+        )
         for n, f in DISTRIBUTIONS.items()
     ]
 
@@ -51,9 +57,12 @@ def _generators() -> list[Program]:
     }
     listed = [
         Program(
-            f"rng_bits_{n}", lambda s, a=a: lax.rng_bit_generator(s, (4, 3), algorithm=a), [state],
-            ["rng_bit_generator"], generic=n == "philox",
-        )  # fmt: skip
+            f"rng_bits_{n}",
+            lambda s, a=a: lax.rng_bit_generator(s, (4, 3), algorithm=a),
+            [state],
+            ["rng_bit_generator"],
+            generic=n == "philox",
+        )
         for n, a in algorithms.items()
     ]
     listed += [
@@ -65,7 +74,9 @@ def _generators() -> list[Program]:
         Program("rng_uniform_int", lambda a, b: lax.rng_uniform(a, b, (4,)), [spec((), jnp.int32)] * 2, ["rng"]),
         _implementation("rbg"),
         _implementation("unsafe_rbg"),
-        Program("random_typed_key", lambda s: jax.random.normal(jax.random.key(s), (3,)), [spec((), jnp.int32)], ["random"]),
+        Program(
+            "random_typed_key", lambda s: jax.random.normal(jax.random.key(s), (3,)), [spec((), jnp.int32)], ["random"]
+        ),
     ]
     return listed
 

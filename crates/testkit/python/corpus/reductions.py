@@ -7,15 +7,29 @@ from jax import lax
 from corpus.program import Program, spec
 
 NUMPY_REDUCTIONS = {
-    "sum": jnp.sum, "prod": jnp.prod, "max": jnp.max, "min": jnp.min, "mean": jnp.mean, "var": jnp.var, "std": jnp.std,
-    "argmax": jnp.argmax, "argmin": jnp.argmin, "median": jnp.median, "ptp": jnp.ptp, "nanmean": jnp.nanmean,
-    "count_nonzero": jnp.count_nonzero, "logsumexp": jax.scipy.special.logsumexp,
-}  # fmt: skip
+    "sum": jnp.sum,
+    "prod": jnp.prod,
+    "max": jnp.max,
+    "min": jnp.min,
+    "mean": jnp.mean,
+    "var": jnp.var,
+    "std": jnp.std,
+    "argmax": jnp.argmax,
+    "argmin": jnp.argmin,
+    "median": jnp.median,
+    "ptp": jnp.ptp,
+    "nanmean": jnp.nanmean,
+    "count_nonzero": jnp.count_nonzero,
+    "logsumexp": jax.scipy.special.logsumexp,
+}
 
 CUMULATIVE = {
-    "cumsum": lax.cumsum, "cumprod": lax.cumprod, "cummax": lax.cummax, "cummin": lax.cummin,
+    "cumsum": lax.cumsum,
+    "cumprod": lax.cumprod,
+    "cummax": lax.cummax,
+    "cummin": lax.cummin,
     "cumlogsumexp": lax.cumlogsumexp,
-}  # fmt: skip
+}
 
 
 def programs() -> list[Program]:
@@ -33,14 +47,30 @@ def _reduce() -> list[Program]:
         Program("reduce_sum_all", jnp.sum, [x], ["reduce"]),
         Program("reduce_sum_keepdims", lambda v: jnp.sum(v, axis=(0, 2), keepdims=True), [x], ["reduce"]),
         Program("reduce_sum_bf16", jnp.sum, [spec((64,), jnp.bfloat16)], ["reduce", "bfloat16"]),
-        Program("reduce_sum_int8_wide", lambda v: jnp.sum(v, dtype=jnp.int32), [spec((64,), jnp.int8)], ["reduce", "int8"]),
+        Program(
+            "reduce_sum_int8_wide", lambda v: jnp.sum(v, dtype=jnp.int32), [spec((64,), jnp.int8)], ["reduce", "int8"]
+        ),
         Program("reduce_all_any", lambda m: (jnp.all(m, 0), jnp.any(m, 1)), [spec((4, 4), bool)], ["reduce", "bool"]),
         Program("reduce_bitwise", _bitwise_reductions, [spec((4, 8), jnp.uint32)], ["reduce"]),
-        Program("reduce_variadic", _sum_and_max, [spec((4, 8)), spec((4, 8))], ["reduce", "variadic"], generic=True, locations=True),
+        Program(
+            "reduce_variadic",
+            _sum_and_max,
+            [spec((4, 8)), spec((4, 8))],
+            ["reduce", "variadic"],
+            generic=True,
+            locations=True,
+        ),
         Program("reduce_custom_body", _saturating_sum, [spec((4, 8))], ["reduce", "region"], generic=True),
-        Program("reduce_complex", lambda v: (jnp.sum(v), jnp.prod(v)), [spec((8,), jnp.complex64)], ["reduce", "complex"]),
+        Program(
+            "reduce_complex", lambda v: (jnp.sum(v), jnp.prod(v)), [spec((8,), jnp.complex64)], ["reduce", "complex"]
+        ),
         Program("reduce_sum_gradient", jax.grad(lambda v: jnp.sum(jnp.max(v, axis=0))), [spec((4, 4))], ["grad"]),
-        Program("reduce_weighted_average", lambda v, w: jnp.average(v, axis=0, weights=w), [spec((4, 4)), spec((4, 4))], ["reduce"]),
+        Program(
+            "reduce_weighted_average",
+            lambda v, w: jnp.average(v, axis=0, weights=w),
+            [spec((4, 4)), spec((4, 4))],
+            ["reduce"],
+        ),
         Program("percentile", lambda v: jnp.percentile(v, 30.0, axis=0), [spec((9, 3))], ["reduce", "sort"]),
         Program("histogram", lambda v: jnp.histogram(v, bins=8)[0], [spec((32,))], ["reduce", "scatter"]),
         Program("bincount", lambda v: jnp.bincount(v, length=10), [spec((32,), jnp.int32)], ["scatter"]),
@@ -83,18 +113,37 @@ def _windows() -> list[Program]:
             )
         )
     listed += [
-        Program("window_max", lambda v: lax.reduce_window(v, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), [x], ["reduce_window"]),
-        Program("window_min", lambda v: lax.reduce_window(v, jnp.inf, lax.min, (1, 2, 2, 1), (1, 1, 1, 1), "SAME"), [x], ["reduce_window"]),
+        Program(
+            "window_max",
+            lambda v: lax.reduce_window(v, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+            [x],
+            ["reduce_window"],
+        ),
+        Program(
+            "window_min",
+            lambda v: lax.reduce_window(v, jnp.inf, lax.min, (1, 2, 2, 1), (1, 1, 1, 1), "SAME"),
+            [x],
+            ["reduce_window"],
+        ),
         Program("window_dilated", _dilated_window, [x], ["reduce_window", "dilation"], generic=True),
         Program("window_explicit_padding", _padded_window, [x], ["reduce_window", "padding"]),
-        Program("window_variadic", _variadic_window, [spec((8,)), spec((8,), jnp.int32)], ["reduce_window", "variadic"]),
-        Program("window_int", lambda v: lax.reduce_window(v, 1, lax.mul, (3,), (1,), "SAME"), [spec((8,), jnp.int32)], ["reduce_window"]),
-    ]  # fmt: skip
+        Program(
+            "window_variadic", _variadic_window, [spec((8,)), spec((8,), jnp.int32)], ["reduce_window", "variadic"]
+        ),
+        Program(
+            "window_int",
+            lambda v: lax.reduce_window(v, 1, lax.mul, (3,), (1,), "SAME"),
+            [spec((8,), jnp.int32)],
+            ["reduce_window"],
+        ),
+    ]
     return listed
 
 
 def _dilated_window(v):
-    return lax.reduce_window(v, 0.0, lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "VALID", base_dilation=(1, 2, 2, 1), window_dilation=(1, 3, 2, 1))
+    return lax.reduce_window(
+        v, 0.0, lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "VALID", base_dilation=(1, 2, 2, 1), window_dilation=(1, 3, 2, 1)
+    )
 
 
 def _padded_window(v):
@@ -133,13 +182,27 @@ def _pooling() -> list[Program]:
     x = spec((2, 8, 8, 3))
     return [
         Program("max_pool", _max_pool, [x], ["reduce_window", "pool"]),
-        Program("max_pool_gradient", jax.grad(lambda v: _max_pool(v).sum()), [x], ["select_and_scatter", "grad"], generic=True, locations=True),
-        Program("max_pool_same_gradient", jax.grad(lambda v: _max_pool_same(v).sum()), [x], ["select_and_scatter", "grad"]),
+        Program(
+            "max_pool_gradient",
+            jax.grad(lambda v: _max_pool(v).sum()),
+            [x],
+            ["select_and_scatter", "grad"],
+            generic=True,
+            locations=True,
+        ),
+        Program(
+            "max_pool_same_gradient", jax.grad(lambda v: _max_pool_same(v).sum()), [x], ["select_and_scatter", "grad"]
+        ),
         Program("avg_pool_gradient", jax.grad(lambda v: _average_pool(v).sum()), [x], ["pad", "grad"]),
         Program("max_pool_tangent", _max_pool_jvp, [x, x], ["select_and_gather", "grad"]),
-        Program("max_pool_1d", lambda v: lax.reduce_window(v, -jnp.inf, lax.max, (1, 4, 1), (1, 4, 1), "SAME"), [spec((2, 17, 3))], ["pool"]),
+        Program(
+            "max_pool_1d",
+            lambda v: lax.reduce_window(v, -jnp.inf, lax.max, (1, 4, 1), (1, 4, 1), "SAME"),
+            [spec((2, 17, 3))],
+            ["pool"],
+        ),
         Program("min_pool_gradient", jax.grad(lambda v: _min_pool(v).sum()), [x], ["select_and_scatter", "grad"]),
-    ]  # fmt: skip
+    ]
 
 
 def _max_pool(v):

@@ -19,21 +19,35 @@ def _static() -> list[Program]:
         Program("reshape_to_scalar", lambda v: v.reshape(()), [spec((1, 1))], ["reshape"]),
         Program("transpose", lambda v: lax.transpose(v, (2, 0, 1)), [x], ["transpose"], generic=True),
         Program("broadcast", lambda v: lax.broadcast(v, (5,)), [x], ["broadcast"]),
-        Program("broadcast_in_dim", lambda v: lax.broadcast_in_dim(v, (4, 2, 3), (1, 2)), [spec((2, 3))], ["broadcast"], generic=True),
+        Program(
+            "broadcast_in_dim",
+            lambda v: lax.broadcast_in_dim(v, (4, 2, 3), (1, 2)),
+            [spec((2, 3))],
+            ["broadcast"],
+            generic=True,
+        ),
         Program("broadcast_expand", lambda v: jnp.broadcast_to(v, (3, 7, 4)), [spec((1, 4))], ["broadcast"]),
         Program("reverse", lambda v: lax.rev(v, (0, 2)), [x], ["reverse"]),
         Program("squeeze", lambda v: lax.squeeze(v, (0, 2)), [spec((1, 3, 1, 4))], ["reshape"]),
         Program("slice", lambda v: lax.slice(v, (0, 1, 0), (2, 3, 4), (1, 1, 2)), [x], ["slice"], generic=True),
-        Program("iota", lambda: (lax.iota(jnp.int32, 8), lax.broadcasted_iota(jnp.bfloat16, (3, 4), 1)), [], ["iota"], generic=True),
+        Program(
+            "iota",
+            lambda: (lax.iota(jnp.int32, 8), lax.broadcasted_iota(jnp.bfloat16, (3, 4), 1)),
+            [],
+            ["iota"],
+            generic=True,
+        ),
         Program("iota_complex", lambda: jnp.arange(4, dtype=jnp.complex64), [], ["iota"]),
-        Program("eye_tri", lambda: (jnp.eye(4), jnp.tril(jnp.ones((3, 3))), jnp.triu(jnp.ones((3, 3)), 1)), [], ["iota"]),
+        Program(
+            "eye_tri", lambda: (jnp.eye(4), jnp.tril(jnp.ones((3, 3))), jnp.triu(jnp.ones((3, 3)), 1)), [], ["iota"]
+        ),
         Program("linspace", lambda a: jnp.linspace(a, 1.0, 9), [spec(())], ["iota"]),
         Program("meshgrid", lambda a, b: jnp.meshgrid(a, b), [spec((3,)), spec((4,))], ["broadcast"]),
         Program("moveaxis", lambda v: jnp.moveaxis(v, 0, -1), [x], ["transpose"]),
         Program("rot90", jnp.rot90, [spec((3, 4))], ["reverse"]),
         Program("flip_int4", lambda v: jnp.flip(v), [spec((8,), jnp.int4)], ["reverse", "int4"]),
         Program("expand_dims", lambda v: jnp.expand_dims(v, (0, 3)), [x], ["broadcast"]),
-    ]  # fmt: skip
+    ]
 
 
 def _padding() -> list[Program]:
@@ -43,26 +57,49 @@ def _padding() -> list[Program]:
         Program("pad_negative", lambda v: lax.pad(v, 0.0, [(-1, 0, 0), (0, -2, 0)]), [x], ["pad"]),
         Program("pad_interior", lambda v: lax.pad(v, 1.5, [(0, 0, 2), (1, 1, 1)]), [x], ["pad"]),
         Program("pad_interior_negative", lambda v: lax.pad(v, 0.0, [(-1, -1, 1), (2, -3, 2)]), [x], ["pad"]),
-        Program("pad_int", lambda v, p: lax.pad(v, p, [(1, 1, 0)]), [spec((5,), jnp.int8), spec((), jnp.int8)], ["pad"]),
+        Program(
+            "pad_int", lambda v, p: lax.pad(v, p, [(1, 1, 0)]), [spec((5,), jnp.int8), spec((), jnp.int8)], ["pad"]
+        ),
         Program("pad_reflect", lambda v: jnp.pad(v, 2, mode="reflect"), [x], ["pad", "concatenate"]),
         Program("pad_wrap", lambda v: jnp.pad(v, ((1, 2), (2, 1)), mode="wrap"), [x], ["pad", "concatenate"]),
         Program("pad_linear_ramp", lambda v: jnp.pad(v, 2, mode="linear_ramp"), [x], ["pad"]),
-        Program("pad_gradient", jax.grad(lambda v: jnp.sum(lax.pad(v, 0.0, [(1, 2, 1), (0, -1, 0)]) ** 2)), [x], ["pad", "grad"]),
+        Program(
+            "pad_gradient",
+            jax.grad(lambda v: jnp.sum(lax.pad(v, 0.0, [(1, 2, 1), (0, -1, 0)]) ** 2)),
+            [x],
+            ["pad", "grad"],
+        ),
     ]
 
 
 def _joining() -> list[Program]:
     x = spec((2, 3))
     return [
-        Program("concatenate", lambda a, b, c: lax.concatenate([a, b, c], 0), [x, spec((1, 3)), x], ["concatenate"], generic=True),
+        Program(
+            "concatenate",
+            lambda a, b, c: lax.concatenate([a, b, c], 0),
+            [x, spec((1, 3)), x],
+            ["concatenate"],
+            generic=True,
+        ),
         Program("concatenate_one", lambda a: lax.concatenate([a], 1), [x], ["concatenate"]),
-        Program("concatenate_empty", lambda a, b: jnp.concatenate([a, b], 1), [x, spec((2, 0))], ["concatenate", "zero_size"]),
+        Program(
+            "concatenate_empty",
+            lambda a, b: jnp.concatenate([a, b], 1),
+            [x, spec((2, 0))],
+            ["concatenate", "zero_size"],
+        ),
         Program("stack", lambda a, b: jnp.stack([a, b], axis=1), [x, x], ["concatenate"]),
         Program("split", lambda v: jnp.split(v, [2, 5], axis=1), [spec((3, 8))], ["slice"]),
         Program("split_equal", lambda v: lax.split(v, (2, 2, 4), axis=1), [spec((3, 8))], ["slice"]),
         Program("tile", lambda v: jnp.tile(v, (2, 3)), [x], ["broadcast"]),
         Program("repeat", lambda v: jnp.repeat(v, 3, axis=0), [x], ["broadcast"]),
-        Program("repeat_dynamic", lambda v, n: jnp.repeat(v, n, axis=0, total_repeat_length=7), [x, spec((2,), jnp.int32)], ["gather"]),
+        Program(
+            "repeat_dynamic",
+            lambda v, n: jnp.repeat(v, n, axis=0, total_repeat_length=7),
+            [x, spec((2,), jnp.int32)],
+            ["gather"],
+        ),
         Program("roll", lambda v: jnp.roll(v, 1, axis=1), [x], ["concatenate"]),
         Program("concatenate_many", lambda *a: jnp.concatenate(a), [spec((1,))] * 40, ["concatenate"]),
         Program("block", lambda a: jnp.block([[a, a], [a, a]]), [x], ["concatenate"]),
@@ -82,7 +119,9 @@ def _transforms() -> list[Program]:
         Program("fftshift", jnp.fft.fftshift, [x], ["concatenate"]),
         Program("dct", lambda v: jax.scipy.fft.dct(v), [x], ["fft"]),
         Program("image_resize", lambda v: jax.image.resize(v, (8, 8, 3), "bilinear"), [spec((4, 4, 3))], ["resize"]),
-        Program("image_resize_nearest", lambda v: jax.image.resize(v, (8, 8, 3), "nearest"), [spec((4, 4, 3))], ["resize"]),
+        Program(
+            "image_resize_nearest", lambda v: jax.image.resize(v, (8, 8, 3), "nearest"), [spec((4, 4, 3))], ["resize"]
+        ),
         Program("map_coordinates", _sample, [spec((8, 8)), spec((2, 5))], ["gather"]),
     ]
 
@@ -97,7 +136,15 @@ def _symbolic(text: str, dtype=jnp.float32):
 
 def _polymorphic() -> list[Program]:
     def case(name, function, arguments, platform="tpu", **options):
-        return Program(f"poly_{name}", function, arguments, ["dynamic_shape", "export"], platform=platform, route="export", **options)
+        return Program(
+            f"poly_{name}",
+            function,
+            arguments,
+            ["dynamic_shape", "export"],
+            platform=platform,
+            route="export",
+            **options,
+        )
 
     b = _symbolic("b, 4")
     scope = export.SymbolicScope()
@@ -134,6 +181,8 @@ def _artifact_versions() -> list[Program]:
 
     arguments = [spec((4, 8)), spec((8, 3))]
     return [
-        Program(f"artifact_{v.replace('.', '_')}", run, arguments, ["artifact_version"], artifact_version=v, locations=True)
+        Program(
+            f"artifact_{v.replace('.', '_')}", run, arguments, ["artifact_version"], artifact_version=v, locations=True
+        )
         for v in ("0.9.0", "0.14.0", "1.0.0", "1.8.0", "1.13.0")
     ]

@@ -1,5 +1,7 @@
 //! `check.expect_almost_eq`: expects two tensors to be almost equal.
 
+use tensor::DType;
+
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text};
 use crate::ops::rules::shapes;
 
@@ -8,7 +10,7 @@ pub(crate) const DEF: OpDef = OpDef {
     operands: Arity::exactly(2),
     results: Arity::exactly(0),
     regions: Arity::exactly(0),
-    attrs: &[AttrDef { name: "tolerance", kind: AttrKind::Any, presence: Presence::Optional }],
+    attrs: &[AttrDef { name: "tolerance", kind: AttrKind::Number(DType::F64), presence: Presence::Optional }],
     text: Text::Pieces(&[
         Piece::Operand(0),
         Piece::Word(","),

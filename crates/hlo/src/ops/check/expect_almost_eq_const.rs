@@ -1,6 +1,8 @@
 //! `check.expect_almost_eq_const`: expects a tensor to almost equal a constant.
 
 use crate::attr::Attr;
+use tensor::DType;
+
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, Violation};
 use crate::ops::rules::{Checked, require, shapes, spelling};
 
@@ -11,7 +13,7 @@ pub(crate) const DEF: OpDef = OpDef {
     regions: Arity::exactly(0),
     attrs: &[
         AttrDef { name: "value", kind: AttrKind::Dense, presence: Presence::Required },
-        AttrDef { name: "tolerance", kind: AttrKind::Any, presence: Presence::Optional },
+        AttrDef { name: "tolerance", kind: AttrKind::Number(DType::F64), presence: Presence::Optional },
     ],
     text: Text::Pieces(&[
         Piece::Operand(0),

@@ -18,8 +18,8 @@ pub(crate) const DEF: OpDef = OpDef {
 };
 
 fn callee<'a>(op: &OpView<'a>) -> Result<Option<&'a Func>, Violation> {
-    let (Some(module), Attr::Symbol(name)) = (op.module, op.attr("callee")?) else { return Ok(None) };
-    match module.func(name) {
+    let (Some(symbols), Attr::Symbol(name)) = (op.symbols, op.attr("callee")?) else { return Ok(None) };
+    match symbols.func(name) {
         Some(func) => Ok(Some(func)),
         None => Err(Violation::new("func.call", format!("there is no function @{name}"))),
     }

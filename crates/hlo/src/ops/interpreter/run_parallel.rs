@@ -3,6 +3,7 @@
 use crate::attr::Attr;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, Violation};
 use crate::ops::rules::{Checked, require};
+use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.run_parallel",
@@ -21,7 +22,21 @@ pub(crate) const DEF: OpDef = OpDef {
 
 fn check(op: &OpView<'_>) -> Checked {
     let clause = "interpreter.run_parallel";
-    let (Some(module), Attr::Array(replicas)) = (op.module, op.attr("programs")?) else { return Ok(()) };
+    if let (Some(symbols), Some(Attr::Array(feeds))) = (op.symbols, op.attrs.get("infeed")) {
+        require!(!feeds.is_empty(), clause, "infeed is empty");
+        for name in feeds.iter() {
+            let func = match name {
+                Attr::Symbol(name) => symbols.func(name),
+                _ => None,
+            };
+            require!(
+                func.is_some_and(|func| matches!(func.outputs[..], [Type::Tensor(_)])),
+                clause,
+                "infeed {name:?} is not a function that returns one tensor"
+            );
+        }
+    }
+    let (Some(symbols), Attr::Array(replicas)) = (op.symbols, op.attr("programs")?) else { return Ok(()) };
     require!(!replicas.is_empty(), clause, "programs is empty");
     let (mut inputs, mut outputs, mut width) = (0, 0, None);
     for replica in replicas.iter() {
@@ -36,7 +51,7 @@ fn check(op: &OpView<'_>) -> Checked {
         );
         for name in names.iter() {
             let Some(func) = (match name {
-                Attr::Symbol(name) => module.func(name),
+                Attr::Symbol(name) => symbols.func(name),
                 _ => None,
             }) else {
                 return Err(Violation::new(clause, format!("{name:?} is not a function")));

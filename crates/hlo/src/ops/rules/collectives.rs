@@ -67,6 +67,15 @@ pub(crate) fn replica_groups(op: &OpView<'_>, sizes: GroupSizes, c: &GroupClause
     Ok(Groups { size: (!is_ragged && !ids.is_empty()).then_some(shape[1]) })
 }
 
+impl Groups {
+    /// Processes that exchange data in `all_gather` and `reduce_scatter`. With a channel but without global ids each
+    /// replica of a group stands for all its partitions, whose number is not known here (`None`).
+    pub(crate) fn processes(&self, op: &OpView<'_>) -> Option<i64> {
+        let is_known = op.is_set("use_global_device_ids") || channel(op) <= 0;
+        self.size.filter(|_| is_known)
+    }
+}
+
 /// The channel id, 0 when there is none.
 pub(crate) fn channel(op: &OpView<'_>) -> i64 {
     match op.attrs.get("channel_handle") {
@@ -80,12 +89,12 @@ fn mesh_group_size(
     groups: &ReplicaGroupMeshAxes,
     clause: &'static str,
 ) -> Result<Option<i64>, Violation> {
-    let axes: &[(String, i64)] = match (&groups.mesh, op.module) {
+    let axes: &[(String, i64)] = match (&groups.mesh, op.symbols) {
         (Attr::Mesh(mesh), _) => &mesh.axes,
-        (Attr::Symbol(name), Some(module)) => match module.mesh(name) {
+        (Attr::Symbol(name), Some(symbols)) => match symbols.mesh(name) {
             Some(mesh) => &mesh.axes,
             // Other dialects name meshes by symbols of their own.
-            None if module.func(name).is_some() => return Ok(None),
+            None if symbols.func(name).is_some() => return Ok(None),
             None => return Err(Violation::new(clause, format!("mesh @{name} is not in the module"))),
         },
         _ => return Ok(None),

@@ -6,7 +6,7 @@ use crate::ops::def::{OpView, Violation};
 use crate::ty::{DYNAMIC, TensorType};
 
 use super::window::{Window, WindowForm};
-use super::{Checked, dimensions, quantization, require, shapes};
+use super::{Checked, dimensions, elements, quantization, require, shapes};
 
 /// Clauses C1 to C34, by number.
 pub(crate) type Clauses = [&'static str; 35];
@@ -105,6 +105,9 @@ pub(crate) fn check(op: &OpView<'_>, c: &Clauses, inferred: &TensorType) -> Chec
     let dims = conv_dims(op)?;
     require!(result.rank() == lhs.rank(), c[26], "lhs has rank {}, the result has rank {}", lhs.rank(), result.rank());
     shapes::same_shape(c[25], ("the window's result", inferred), ("result", result))?;
+    if !elements::is_quantized(lhs) && !elements::is_quantized(rhs) {
+        shapes::same_element(c[27], ("lhs", lhs), ("rhs", rhs))?;
+    }
     quantization::product([c[28], c[31], c[32], c[33], c[34]], lhs, rhs, result)?;
     for (clause, name, ty, dim) in
         [(c[29], "rhs", rhs, dims.kernel_output_feature), (c[30], "result", result, dims.output_feature)]

@@ -114,6 +114,13 @@ pub(crate) fn vector(op: &OpView<'_>, n: usize, accepted: Elements, clause: &'st
     operand(op, n, accepted, clause)
 }
 
+/// Operand `n` is a 1-dimensional tensor of integers of known length: a shape or a list of sizes.
+pub(crate) fn sizes(op: &OpView<'_>, n: usize, clause: &'static str) -> Checked {
+    vector(op, n, Elements::INDICES, clause)?;
+    super::require!(op.tensor(n)?.is_static(), clause, "operand {n} must have a known number of elements");
+    Ok(())
+}
+
 /// Operand `n` has that rank.
 pub(crate) fn rank(op: &OpView<'_>, n: usize, rank: usize, clause: &'static str) -> Checked {
     let ty = operand_tensor(op, n, clause)?;

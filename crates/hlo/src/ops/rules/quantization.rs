@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tensor::DType;
+
 use crate::ops::def::Violation;
 use crate::ty::{DYNAMIC, ElementType, Quantized, TensorType};
 
@@ -144,6 +146,16 @@ pub(crate) fn broadcast(
     Ok(())
 }
 
+/// Least positive and greatest finite value of an expressed type.
+fn range(expressed: DType) -> (f64, f64) {
+    match expressed {
+        DType::F16 => (2f64.powi(-24), 65504.0),
+        DType::BF16 => (2f64.powi(-133), f64::from(f32::from_bits(0x7f7f_0000))),
+        DType::F32 => (2f64.powi(-149), f64::from(f32::MAX)),
+        _ => (f64::from_bits(1), f64::MAX),
+    }
+}
+
 /// A quantized element type is well formed (spec: "Quantized tensor types").
 pub(crate) fn well_formed(ty: &TensorType) -> Checked {
     let Some(q) = of(ty) else { return Ok(()) };
@@ -159,7 +171,10 @@ pub(crate) fn well_formed(ty: &TensorType) -> Checked {
         q.zero_points.len()
     );
     for scale in &q.scales {
-        require!(scale.get() > 0.0 && scale.get().is_finite(), clause, "scale {} is not positive", scale.get());
+        let scale = scale.get();
+        require!(scale > 0.0 && scale.is_finite(), clause, "scale {scale} is not positive");
+        let (least, most) = range(q.expressed);
+        require!((least..=most).contains(&scale), clause, "scale {scale} does not fit {}", q.expressed);
     }
     for &zero in &q.zero_points {
         require!(

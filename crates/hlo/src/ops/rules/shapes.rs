@@ -6,6 +6,17 @@ use crate::ty::{DYNAMIC, ElementType, TensorType, Type};
 
 use super::{Checked, require, spelling};
 
+/// Every dimension of a result is known, but for one that may be bounded.
+pub(crate) fn static_or_one_bounded(clause: &'static str, result: &TensorType) -> Checked {
+    let mut dynamic = (0..result.rank()).filter(|&dim| result.dims[dim] == DYNAMIC);
+    let Some(first) = dynamic.next() else { return Ok(()) };
+    require!(bound(result, first) != DYNAMIC, clause, "result dim {first} is neither known nor bounded");
+    match dynamic.next() {
+        None => Ok(()),
+        Some(second) => Err(Violation::new(clause, format!("result dims {first} and {second} are both dynamic"))),
+    }
+}
+
 /// Whether two sizes can be the same.
 pub(crate) fn dims_agree(a: i64, b: i64) -> bool {
     a == DYNAMIC || b == DYNAMIC || a == b

@@ -2,12 +2,14 @@
 
 use crate::attr::Attr;
 use crate::dims::AxisRef;
-use crate::module::Module;
-use crate::ops::def::{OpView, Violation};
+use crate::ops::def::{OpView, Symbols, Violation};
 use crate::sdy::{MeshAttr, MeshRef, SdyAttr, TensorSharding};
 use crate::ty::{DYNAMIC, TensorType, Type};
 
 use super::{Checked, collectives, require, spelling};
+
+/// Axes of one mesh or sharding. Real meshes have a handful; the limit keeps pairwise comparison cheap.
+const MAX_AXES: usize = 256;
 
 const MESH: &str = "sdy mesh";
 const SHARDING: &str = "sdy sharding";
@@ -15,6 +17,7 @@ const MANUAL: &str = "sdy manual_computation";
 
 /// A mesh has positive sizes, distinct axis names and a device order that names each device once.
 pub(crate) fn mesh(mesh: &MeshAttr) -> Checked {
+    require!(mesh.axes.len() <= MAX_AXES, MESH, "{} axes, at most {MAX_AXES} expected", mesh.axes.len());
     for (n, (name, size)) in mesh.axes.iter().enumerate() {
         require!(*size > 0, MESH, "axis \"{name}\" has size {size}");
         require!(!mesh.axes[..n].iter().any(|(other, _)| other == name), MESH, "axis \"{name}\" appears twice");
@@ -44,11 +47,14 @@ pub(crate) fn mesh(mesh: &MeshAttr) -> Checked {
     Ok(())
 }
 
-fn resolve<'a>(module: Option<&'a Module>, mesh: &'a MeshRef) -> Result<Option<&'a MeshAttr>, Violation> {
-    match (mesh, module) {
-        (MeshRef::Inline(mesh), _) => Ok(Some(mesh)),
+fn resolve<'a>(symbols: Option<&'a Symbols<'a>>, mesh: &'a MeshRef) -> Result<Option<&'a MeshAttr>, Violation> {
+    match (mesh, symbols) {
+        (MeshRef::Inline(inline), _) => {
+            self::mesh(inline)?;
+            Ok(Some(inline))
+        }
         (MeshRef::Symbol(_), None) => Ok(None),
-        (MeshRef::Symbol(name), Some(module)) => match module.mesh(name) {
+        (MeshRef::Symbol(name), Some(symbols)) => match symbols.mesh(name) {
             Some(mesh) => Ok(Some(mesh)),
             None => Err(Violation::new(SHARDING, format!("mesh @{name} is not in the module"))),
         },
@@ -56,9 +62,9 @@ fn resolve<'a>(module: Option<&'a Module>, mesh: &'a MeshRef) -> Result<Option<&
 }
 
 /// A value's sharding: one entry for each dimension, axes of the mesh, none used twice. Divisibility is not required.
-pub(crate) fn value(module: Option<&Module>, sharding: &TensorSharding, ty: &Type) -> Checked {
+pub(crate) fn value(symbols: Option<&Symbols<'_>>, sharding: &TensorSharding, ty: &Type) -> Checked {
     let rank = ty.as_tensor().map_or(0, TensorType::rank);
-    let mesh = resolve(module, &sharding.mesh)?;
+    let mesh = resolve(symbols, &sharding.mesh)?;
     if mesh.is_some_and(|mesh| mesh.axes.is_empty() && !mesh.device_ids.is_empty()) {
         require!(
             sharding.dims.is_empty() && sharding.replicated.is_empty(),
@@ -90,6 +96,7 @@ pub(crate) fn value(module: Option<&Module>, sharding: &TensorSharding, ty: &Typ
         }
         require!(!used.iter().any(|other| overlap(other, axis)), SHARDING, "axis \"{}\" is used twice", axis.name);
         used.push(axis);
+        require!(used.len() <= MAX_AXES, SHARDING, "more than {MAX_AXES} axes");
     }
     Ok(())
 }
@@ -107,30 +114,30 @@ fn overlap(a: &AxisRef, b: &AxisRef) -> bool {
 }
 
 /// The sharding attribute of an op's results, a function's argument or result.
-pub(crate) fn annotation(module: Option<&Module>, attr: &Attr, types: &[Type]) -> Checked {
+pub(crate) fn annotation(symbols: Option<&Symbols<'_>>, attr: &Attr, types: &[Type]) -> Checked {
     match attr {
         Attr::Sdy(sdy) => match &**sdy {
-            SdyAttr::Sharding(sharding) => types.first().map_or(Ok(()), |ty| value(module, sharding, ty)),
-            SdyAttr::ShardingPerValue(shardings) => per_value(module, "results", shardings, types),
+            SdyAttr::Sharding(sharding) => types.first().map_or(Ok(()), |ty| value(symbols, sharding, ty)),
+            SdyAttr::ShardingPerValue(shardings) => per_value(symbols, "results", shardings, types),
             _ => Err(Violation::new(SHARDING, "attribute `sdy.sharding` must be a sharding")),
         },
         _ => Ok(()),
     }
 }
 
-fn per_value(module: Option<&Module>, name: &str, shardings: &[TensorSharding], types: &[Type]) -> Checked {
+fn per_value(symbols: Option<&Symbols<'_>>, name: &str, shardings: &[TensorSharding], types: &[Type]) -> Checked {
     require!(shardings.len() == types.len(), SHARDING, "{} shardings for {} {name}", shardings.len(), types.len());
-    shardings.iter().zip(types).try_for_each(|(sharding, ty)| value(module, sharding, ty))
+    shardings.iter().zip(types).try_for_each(|(sharding, ty)| value(symbols, sharding, ty))
 }
 
-/// The attribute `sharding` of a one-operand op.
-pub(crate) fn constraint(op: &OpView<'_>) -> Checked {
-    match op.attr("sharding")? {
-        Attr::Sdy(sdy) => match &**sdy {
-            SdyAttr::Sharding(sharding) => op.operands.first().map_or(Ok(()), |ty| value(op.module, sharding, ty)),
-            _ => Err(Violation::new(SHARDING, "attribute `sharding` must be #sdy.sharding")),
+/// The sharding that a one-operand op gives its result.
+pub(crate) fn constraint(op: &OpView<'_>, name: &'static str) -> Checked {
+    match (op.attr(name)?, op.operands) {
+        (Attr::Sdy(sdy), [ty]) => match &**sdy {
+            SdyAttr::Sharding(sharding) => value(op.symbols, sharding, ty),
+            _ => Err(Violation::new(SHARDING, format!("attribute `{name}` must be #sdy.sharding"))),
         },
-        _ => Err(Violation::new(SHARDING, "attribute `sharding` must be #sdy.sharding")),
+        _ => Err(Violation::new(SHARDING, format!("attribute `{name}` must be #sdy.sharding"))),
     }
 }
 
@@ -159,10 +166,10 @@ pub(crate) fn manual_computation(op: &OpView<'_>) -> Checked {
         [("operands", "in_shardings", op.operands, inputs), ("results", "out_shardings", op.results, outputs)]
     {
         let shardings = shardings(op, attr)?;
-        per_value(op.module, name, shardings, whole)?;
+        per_value(op.symbols, name, shardings, whole)?;
         require!(whole.len() == local.len(), MANUAL, "{} {name}, {} in the body", whole.len(), local.len());
         for (n, ((whole, local), sharding)) in whole.iter().zip(local).zip(shardings).enumerate() {
-            let Some(mesh) = resolve(op.module, &sharding.mesh)? else { continue };
+            let Some(mesh) = resolve(op.symbols, &sharding.mesh)? else { continue };
             let (Some(whole), Some(local)) = (whole.as_tensor(), local.as_tensor()) else { continue };
             let want = shard(mesh, sharding, manual, whole)?;
             require!(

@@ -1,17 +1,23 @@
 //! `sdy.collective_permute`: permutes the devices that hold the parts of a tensor.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::rules::sharding;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.collective_permute",
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),
-    attrs: &[
-        AttrDef { name: "out_sharding", kind: AttrKind::SdySharding, presence: Presence::Required },
-    ],
-    text: Text::Pieces(&[Piece::Operand(0), Piece::Word("out_sharding="), Piece::Attr("out_sharding"), Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
+    attrs: &[AttrDef { name: "out_sharding", kind: AttrKind::SdySharding, presence: Presence::Required }],
+    text: Text::Pieces(&[
+        Piece::Operand(0),
+        Piece::Word("out_sharding="),
+        Piece::Attr("out_sharding"),
+        Piece::AttrDict,
+        Piece::Word(":"),
+        Piece::ResultTypes,
+    ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("sdy.collective_permute", |op| Ok(op.operands.to_vec()))),
+    check: |op| sharding::constraint(op, "out_sharding"),
 };

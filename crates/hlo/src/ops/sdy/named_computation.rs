@@ -1,6 +1,7 @@
 //! `sdy.named_computation`: a region with a name and shardings of its own.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text};
+use crate::ops::rules::{Checked, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.named_computation",
@@ -15,5 +16,12 @@ pub(crate) const DEF: OpDef = OpDef {
     text: Text::NamedComputation,
     vhlo: &[],
     infer: None,
-    check: no_constraints,
+    check,
 };
+
+fn check(op: &OpView<'_>) -> Checked {
+    let clause = "sdy.named_computation";
+    let (inputs, outputs) = (op.region_inputs(0)?, op.region_outputs(0)?);
+    shapes::same_types(clause, ("operand", op.operands.iter()), ("body argument", inputs.into_iter()))?;
+    shapes::same_types(clause, ("result", op.results.iter()), ("body result", outputs.into_iter()))
+}

@@ -1,6 +1,7 @@
 //! `sdy.reduce_scatter`: reduces a tensor along axes and scatters the result.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::rules::sharding;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.reduce_scatter",
@@ -12,8 +13,17 @@ pub(crate) const DEF: OpDef = OpDef {
         AttrDef { name: "reduce_scatter_axes", kind: AttrKind::SdyAxisLists, presence: Presence::Required },
         AttrDef { name: "out_sharding", kind: AttrKind::SdySharding, presence: Presence::Required },
     ],
-    text: Text::Pieces(&[Piece::IfAttr("reduction_op", &[Piece::Attr("reduction_op")]), Piece::Attr("reduce_scatter_axes"), Piece::Operand(0), Piece::Word("out_sharding="), Piece::Attr("out_sharding"), Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
+    text: Text::Pieces(&[
+        Piece::IfAttr("reduction_op", &[Piece::Attr("reduction_op")]),
+        Piece::Attr("reduce_scatter_axes"),
+        Piece::Operand(0),
+        Piece::Word("out_sharding="),
+        Piece::Attr("out_sharding"),
+        Piece::AttrDict,
+        Piece::Word(":"),
+        Piece::ResultTypes,
+    ]),
     vhlo: &[],
-    infer: None,
-    check: no_constraints,
+    infer: Some(Infer::by("sdy.reduce_scatter", |op| Ok(op.operands.to_vec()))),
+    check: |op| sharding::constraint(op, "out_sharding"),
 };

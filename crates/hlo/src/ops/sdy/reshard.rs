@@ -18,5 +18,5 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[],
     infer: Some(Infer::by("sdy.reshard", |op| Ok(op.operands.to_vec()))),
-    check: sharding::constraint,
+    check: |op| sharding::constraint(op, "sharding"),
 };

@@ -18,5 +18,5 @@ pub(crate) const DEF: OpDef = OpDef {
     ]),
     vhlo: &[],
     infer: Some(Infer::by("sdy.sharding_constraint", |op| Ok(op.operands.to_vec()))),
-    check: sharding::constraint,
+    check: |op| sharding::constraint(op, "sharding"),
 };

@@ -1,0 +1,6 @@
+//! Tests of the crate from outside: setup with fake installers and wheels, doctor on fake machines.
+
+mod doctor;
+mod fake;
+mod plugins;
+mod setup;

@@ -1,0 +1,137 @@
+//! Printing of source locations, inline or as aliases at the top of the text.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crate::loc::{Loc, Location};
+use crate::module::Module;
+use crate::text::print_attr::write_string;
+
+/// Numbers of the locations of a module, in an order where each comes after those it refers to.
+pub(super) struct LocationTable<'m> {
+    numbers: HashMap<*const Location, usize>,
+    order: Vec<&'m Location>,
+}
+
+impl<'m> LocationTable<'m> {
+    pub(super) fn of(module: &'m Module) -> Self {
+        let mut table = LocationTable { numbers: HashMap::new(), order: Vec::new() };
+        table.add(&module.loc);
+        module.meshes.iter().for_each(|mesh| table.add(&mesh.loc));
+        for func in &module.funcs {
+            table.add(&func.loc);
+            func.values.iter().for_each(|value| table.add(&value.loc));
+            func.ops.iter().for_each(|op| table.add(&op.loc));
+        }
+        table
+    }
+
+    fn add(&mut self, loc: &'m Loc) {
+        let Some(loc) = loc else { return };
+        let mut pending: Vec<(&'m Arc<Location>, bool)> = vec![(loc, false)];
+        while let Some((loc, children_done)) = pending.pop() {
+            if self.numbers.contains_key(&Arc::as_ptr(loc)) {
+                continue;
+            }
+            if children_done {
+                self.order.push(loc);
+                self.numbers.insert(Arc::as_ptr(loc), self.order.len());
+                continue;
+            }
+            pending.push((loc, true));
+            match &**loc {
+                Location::File { .. } => {}
+                Location::Name(_, child) => pending.extend(child.iter().map(|c| (c, false))),
+                Location::CallSite { callee, caller } => {
+                    pending.extend(caller.iter().chain(callee).map(|c| (c, false)));
+                }
+                Location::Fused(parts, _) => pending.extend(parts.iter().rev().flatten().map(|c| (c, false))),
+            }
+        }
+    }
+
+    /// Appends the definitions.
+    pub(super) fn write_definitions(&self, out: &mut String) {
+        for (i, location) in self.order.iter().enumerate() {
+            let _ = write!(out, "#loc{} = loc(", i + 1);
+            write_body(out, location, &mut |out, child| self.write_name(out, child));
+            out.push_str(")\n");
+        }
+    }
+
+    /// Appends ` loc(#loc1)`.
+    pub(super) fn write_use(&self, out: &mut String, loc: &Loc) {
+        out.push_str(" loc(");
+        self.write_name(out, loc);
+        out.push(')');
+    }
+
+    fn write_name(&self, out: &mut String, loc: &Loc) {
+        match loc.as_ref().and_then(|loc| self.numbers.get(&Arc::as_ptr(loc))) {
+            Some(number) => {
+                let _ = write!(out, "#loc{number}");
+            }
+            None => out.push_str("unknown"),
+        }
+    }
+}
+
+/// Appends `loc(…)` in full.
+pub(super) fn write_inline_location(out: &mut String, loc: &Loc) {
+    out.push_str("loc(");
+    write_nested(out, loc);
+    out.push(')');
+}
+
+fn write_nested(out: &mut String, loc: &Loc) {
+    match loc {
+        None => out.push_str("unknown"),
+        Some(location) => write_body(out, location, &mut write_nested),
+    }
+}
+
+fn write_body(out: &mut String, location: &Location, child: &mut dyn FnMut(&mut String, &Loc)) {
+    match location {
+        Location::File { file, line, column, end } => {
+            write_string(out, file.as_bytes());
+            let _ = write!(out, ":{line}:{column}");
+            match end {
+                Some((end_line, end_column)) if end_line == line => {
+                    let _ = write!(out, " to :{end_column}");
+                }
+                Some((end_line, end_column)) => {
+                    let _ = write!(out, " to {end_line}:{end_column}");
+                }
+                None => {}
+            }
+        }
+        Location::Name(name, inner) => {
+            write_string(out, name.as_bytes());
+            if inner.is_some() {
+                out.push('(');
+                child(out, inner);
+                out.push(')');
+            }
+        }
+        Location::CallSite { callee, caller } => {
+            out.push_str("callsite(");
+            child(out, callee);
+            out.push_str(" at ");
+            child(out, caller);
+            out.push(')');
+        }
+        Location::Fused(parts, metadata) => {
+            out.push_str("fused");
+            if let Some(metadata) = metadata {
+                let _ = write!(out, "<{metadata}>");
+            }
+            out.push('[');
+            for (i, part) in parts.iter().enumerate() {
+                out.push_str(if i > 0 { ", " } else { "" });
+                child(out, part);
+            }
+            out.push(']');
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Verification: a module against the specification.

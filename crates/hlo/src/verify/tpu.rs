@@ -1,0 +1,124 @@
+//! Legal programs that the TPU compiler refuses or dies on.
+
+use crate::attr::{Attr, Attrs};
+use crate::error::Finding;
+use crate::module::{Func, Op};
+use crate::ops::{OpKind, Violation};
+use crate::ty::{DYNAMIC, TensorType, Type};
+
+use super::{Report, Verified, types};
+
+/// How many copies of a program run together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processes {
+    /// Replicas: copies on different data.
+    pub replicas: u32,
+    /// Partitions: parts of one copy.
+    pub partitions: u32,
+}
+
+/// What in a verified program would make the TPU compiler abort or fail, when compiled for that many processes.
+pub fn unsupported_by_tpu(module: &Verified, processes: Processes) -> Vec<Finding> {
+    let mut report = Report::default();
+    let all = i64::from(processes.replicas).saturating_mul(i64::from(processes.partitions));
+    for mesh in &module.meshes {
+        if let Some(id) = mesh.mesh.device_ids.iter().find(|&&id| id < 0 || id >= all) {
+            let message = format!("device id {id} of @{} is not one of {all} devices", mesh.name);
+            report.add("", "sdy.mesh", &mesh.loc, Violation::new("", message));
+        }
+    }
+    for func in &module.funcs {
+        signature(func, &mut report);
+        for id in func.walk() {
+            let op = func.op(id);
+            for value in op.results() {
+                report.check(&func.name, op.name.as_str(), &op.loc, compilable(func.ty(value)));
+            }
+            report.check(&func.name, op.name.as_str(), &op.loc, partners(op, processes));
+        }
+    }
+    report.findings
+}
+
+fn signature(func: &Func, report: &mut Report) {
+    let sides = [("argument", &func.inputs, &func.input_attrs), ("result", &func.outputs, &func.output_attrs)];
+    for (name, all, attrs) in sides {
+        for (n, ty) in all.iter().enumerate() {
+            let layout = attrs.get(n).map_or(Ok(()), |attrs| layout_mode(attrs, ty));
+            for checked in [compilable(ty), layout] {
+                if let Err(violation) = checked {
+                    let message = format!("{name} {n}: {}", violation.message);
+                    report.func(func, Violation { message, ..violation });
+                }
+            }
+        }
+    }
+}
+
+/// Every dimension is known or bounded, and the product of dimensions fits even where one is zero.
+fn compilable(ty: &Type) -> Result<(), Violation> {
+    let mut pending = vec![ty];
+    while let Some(ty) = pending.pop() {
+        match ty {
+            Type::Tensor(ty) => {
+                for (dim, &size) in ty.dims.iter().enumerate() {
+                    let bound = ty.bounds().and_then(|bounds| bounds.get(dim).copied()).unwrap_or(DYNAMIC);
+                    if size == DYNAMIC && bound == DYNAMIC {
+                        return Err(Violation::new("", format!("dim {dim} is dynamic and has no bound")));
+                    }
+                }
+                if types::largest_bytes(ty, 1).is_none() {
+                    return Err(Violation::new("", "the product of the dimensions overflows 64 bits"));
+                }
+            }
+            Type::Tuple(types) | Type::Future(types) => pending.extend(types.iter()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Process ids of collectives exist.
+fn partners(op: &Op, processes: Processes) -> Result<(), Violation> {
+    let (replicas, partitions) = (i64::from(processes.replicas), i64::from(processes.partitions));
+    let has_channel = matches!(op.attr("channel_handle"), Some(Attr::Channel(channel)) if channel.handle > 0);
+    let is_global = matches!(op.attr("use_global_device_ids"), Some(Attr::Unit | Attr::Bool(true)));
+    let across_either = if has_channel { partitions } else { replicas };
+    let (name, count) = match op.kind() {
+        Some(OpKind::CollectivePermute | OpKind::Send | OpKind::Recv) => ("source_target_pairs", across_either),
+        Some(OpKind::AllToAll | OpKind::CollectiveBroadcast) => ("replica_groups", across_either),
+        Some(OpKind::AllGather | OpKind::AllReduce | OpKind::ReduceScatter | OpKind::CollectiveReduce) => {
+            ("replica_groups", if is_global { replicas.saturating_mul(partitions) } else { replicas })
+        }
+        _ => return Ok(()),
+    };
+    let Some(Attr::Dense(dense)) = op.attr(name) else { return Ok(()) };
+    let ids = dense.to_i64s(1 << 22).unwrap_or_default();
+    match ids.iter().find(|&&id| id >= count || id < -1) {
+        Some(id) => Err(Violation::new("", format!("{name} holds {id}, there are {count} processes"))),
+        None => Ok(()),
+    }
+}
+
+/// A layout that is neither a word nor a permutation of the dimensions crashes the compiler.
+fn layout_mode(attrs: &Attrs, ty: &Type) -> Result<(), Violation> {
+    let Some(mode) = attrs.get("mhlo.layout_mode").and_then(Attr::as_str) else { return Ok(()) };
+    if matches!(mode, "default" | "auto") {
+        return Ok(());
+    }
+    let rank = ty.as_tensor().map_or(0, TensorType::rank);
+    let inner = mode.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let order = inner.map(|inner| inner.split(':').next().unwrap_or_default());
+    let dims: Option<Vec<usize>> = order.and_then(|order| match order.trim() {
+        "" => Some(Vec::new()),
+        order => order.split(',').map(|dim| dim.trim().parse().ok()).collect(),
+    });
+    let is_permutation = dims.is_some_and(|mut dims| {
+        dims.sort_unstable();
+        dims.into_iter().eq(0..rank)
+    });
+    if is_permutation {
+        return Ok(());
+    }
+    Err(Violation::new("", format!("mhlo.layout_mode \"{mode}\" is no permutation of {rank} dimensions")))
+}

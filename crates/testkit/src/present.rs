@@ -1,0 +1,71 @@
+//! Things a test needs that not every machine has: found, or reported as skipped, and never passed silently.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Something `./test` provides through the environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// The TPU compiler's library.
+    Libtpu,
+    /// The library of XLA's CPU plugin.
+    XlaCpu,
+    /// A Python interpreter with JAX.
+    Python,
+    /// Programs exported from JAX.
+    Corpus,
+    /// Programs exported from PyTorch.
+    TorchCorpus,
+    /// Programs with the figures JAX reports for them.
+    Reference,
+    /// StableHLO's own self-checking programs.
+    Conformance,
+}
+
+impl Needed {
+    fn variable(self) -> &'static str {
+        match self {
+            Needed::Libtpu => "TPUBRIDGE_LIBTPU",
+            Needed::XlaCpu => "TPUBRIDGE_XLA_CPU",
+            Needed::Python => "TPUBRIDGE_PYTHON",
+            Needed::Corpus => "TPUBRIDGE_CORPUS",
+            Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
+            Needed::Reference => "TPUBRIDGE_REFERENCE",
+            Needed::Conformance => "TPUBRIDGE_CONFORMANCE",
+        }
+    }
+}
+
+/// The path of something needed, or `None` after reporting the skip.
+///
+/// Where nothing may be skipped (`CI` or `TPUBRIDGE_REQUIRE_ALL` is set), its absence fails the test. The conformance
+/// programs are the exception: they are not part of this repository.
+#[track_caller]
+pub fn require(test: &str, needed: Needed) -> Option<PathBuf> {
+    let variable = needed.variable();
+    match std::env::var_os(variable).map(PathBuf::from) {
+        Some(path) if path.exists() => Some(path),
+        Some(path) => panic!("{variable} names {}, which does not exist", path.display()),
+        None => {
+            let strict = ["CI", "TPUBRIDGE_REQUIRE_ALL"].iter().any(|name| std::env::var_os(name).is_some());
+            assert!(!strict || needed == Needed::Conformance, "{variable} is not set and nothing may be skipped here");
+            skip(test, &format!("{variable} is not set; ./test sets it"));
+            None
+        }
+    }
+}
+
+/// Reports a skip on standard error and in the file `$TPUBRIDGE_SKIP_LOG` names.
+pub fn skip(test: &str, reason: &str) {
+    eprintln!("SKIPPED: {test}: {reason}");
+    if let Some(log) = std::env::var_os("TPUBRIDGE_SKIP_LOG")
+        && let Ok(mut file) = std::fs::File::options().create(true).append(true).open(log)
+    {
+        let _ = writeln!(file, "SKIPPED: {test}: {reason}");
+    }
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
+}

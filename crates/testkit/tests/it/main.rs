@@ -1,0 +1,3 @@
+//! The architecture as a test.
+
+mod tidy;

@@ -1,0 +1,180 @@
+//! Rules of the house: layers, purposes, sizes, names, unsafe code, and documents that name what exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use testkit::repository;
+
+/// Crates by layer, lowest first; a crate may depend on lower layers only.
+const LAYERS: &[&[&str]] = &[
+    &["chips", "tensor", "pjrt-sys"],
+    &["hlo", "pjrt"],
+    &["cpu", "trace"],
+    &["nn", "runtime", "weights"],
+    &["plan", "fleet"],
+    &["cli"],
+];
+
+/// Files that may hold unsafe code, each for a reason of its own.
+const UNSAFE_ALLOWED: &[&str] =
+    &["crates/pjrt-sys/", "crates/pjrt/", "crates/fleet/src/glibc.rs", "crates/cli/src/stop.rs"];
+
+const MAX_LINES: usize = 800;
+const MAX_LIB_LINES: usize = 100;
+const VAGUE_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc", "base"];
+
+fn files(extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![repository()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !name.starts_with('.') && !["target", "corpus", "artifacts", "node_modules"].contains(&name.as_str()) {
+                    pending.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+fn relative(path: &Path) -> String {
+    path.strip_prefix(repository()).unwrap().to_string_lossy().into_owned()
+}
+
+fn report(rule: &str, offenders: &[String]) {
+    assert!(offenders.is_empty(), "{rule}:\n  {}", offenders.join("\n  "));
+}
+
+#[test]
+fn crates_depend_on_lower_layers_only() {
+    let layer_of: BTreeMap<&str, usize> =
+        LAYERS.iter().enumerate().flat_map(|(layer, crates)| crates.iter().map(move |name| (*name, layer))).collect();
+    let mut offenders = Vec::new();
+    for entry in fs::read_dir(repository().join("crates")).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).unwrap();
+        if name == "testkit" {
+            continue;
+        }
+        let Some(layer) = layer_of.get(name.as_str()) else {
+            offenders.push(format!("{name} has no layer"));
+            continue;
+        };
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or("");
+        let dependencies = dependencies.split("\n[").next().unwrap_or("");
+        for line in dependencies.lines() {
+            let dependency = line.split(['.', '=', ' ']).next().unwrap_or("");
+            match layer_of.get(dependency) {
+                Some(below) if below >= layer => offenders.push(format!("{name} depends on {dependency}")),
+                _ if dependency == "testkit" => offenders.push(format!("{name} depends on testkit outside tests")),
+                _ => {}
+            }
+        }
+    }
+    report("layers", &offenders);
+}
+
+#[test]
+fn every_file_opens_with_its_purpose() {
+    let offenders: Vec<String> = files("rs")
+        .iter()
+        .filter(|path| !fs::read_to_string(path).unwrap().starts_with("//! "))
+        .map(|p| relative(p))
+        .collect();
+    report("files without a purpose sentence", &offenders);
+}
+
+#[test]
+fn files_stay_small() {
+    let mut offenders = Vec::new();
+    for path in files("rs") {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        let limit = if path.ends_with("src/lib.rs") { MAX_LIB_LINES } else { MAX_LINES };
+        if lines > limit {
+            offenders.push(format!("{}: {lines} lines, limit {limit}", relative(&path)));
+        }
+    }
+    report("long files", &offenders);
+}
+
+#[test]
+fn names_explain() {
+    let offenders: Vec<String> = files("rs")
+        .iter()
+        .filter(|path| path.file_stem().is_some_and(|stem| VAGUE_NAMES.contains(&stem.to_string_lossy().as_ref())))
+        .map(|p| relative(p))
+        .collect();
+    report("vague names", &offenders);
+}
+
+#[test]
+fn unsafe_code_has_an_address() {
+    let mut offenders = Vec::new();
+    for path in files("rs") {
+        let relative = relative(&path);
+        let allowed = UNSAFE_ALLOWED.iter().any(|prefix| relative.starts_with(prefix));
+        if fs::read_to_string(&path).unwrap().contains("allow(unsafe_code)") && !allowed && !relative.contains("/tests/")
+        {
+            offenders.push(relative);
+        }
+    }
+    report("unsafe code outside its places", &offenders);
+}
+
+#[test]
+fn every_op_file_is_in_the_table() {
+    let ops = repository().join("crates/hlo/src/ops");
+    let table = fs::read_to_string(ops.join("table.rs")).unwrap();
+    let mut offenders = Vec::new();
+    for path in files("rs").iter().filter(|p| p.starts_with(&ops) && !p.starts_with(ops.join("rules"))) {
+        let text = fs::read_to_string(path).unwrap();
+        let Some(name) = text.split("pub(crate) const DEF: OpDef").nth(1).and_then(|rest| rest.split("name: \"").nth(1))
+        else {
+            continue;
+        };
+        let name = name.split('"').next().unwrap_or("");
+        if !table.contains(&format!("\"{name}\";")) {
+            offenders.push(format!("{}: {name}", relative(path)));
+        }
+    }
+    report("ops missing from the table", &offenders);
+}
+
+#[test]
+fn documents_name_what_exists() {
+    let roots: BTreeSet<String> = fs::read_dir(repository())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with(".git") && name != "target")
+        .collect();
+    let mut offenders = Vec::new();
+    for path in files("md") {
+        let text = fs::read_to_string(&path).unwrap();
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let named = quoted.trim_start_matches("./");
+            let first = named.split('/').next().unwrap_or("");
+            let is_path = named.contains('/') && roots.contains(first) && !named.contains([' ', '<', '*', '{', '$']);
+            if is_path && !repository().join(named).exists() {
+                offenders.push(format!("{}: {quoted}", relative(&path)));
+            }
+        }
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = target.split('#').next().unwrap_or("");
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            if !path.parent().unwrap().join(target).exists() {
+                offenders.push(format!("{}: link to {target}", relative(&path)));
+            }
+        }
+    }
+    report("documents that name missing files", &offenders);
+}
