@@ -93,7 +93,8 @@ pub(crate) struct DoctorArgs {
 /// Which plugin to use.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PluginArgs {
-    /// The plugin's library; default: environment, the current Python environment, then `tpu setup`'s folder.
+    /// The plugin's library; default: environment, the active virtual environment,
+    /// `tpu setup`'s folder, then the packages of `python3`.
     #[arg(long, value_name = "FILE")]
     pub(crate) plugin: Option<PathBuf>,
 }

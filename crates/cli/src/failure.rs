@@ -130,13 +130,16 @@ fn runtime_hint(error: &runtime::Error) -> Option<String> {
 
 /// The lines of a crash log that tell why: the failed check, else the last lines.
 fn last_words(log: &str) -> String {
-    let lines: Vec<&str> = log.lines().filter(|l| !l.trim().is_empty()).collect();
-    let telling: Vec<&str> = lines
-        .iter()
-        .copied()
-        .filter(|l| l.contains("Check fail") || l.contains("] F") || l.starts_with('F') || l.contains("ERROR:"))
-        .take(3)
-        .collect();
-    let chosen = if telling.is_empty() { lines[lines.len().saturating_sub(5)..].to_vec() } else { telling };
+    let lines: Vec<&str> = log.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+    let mut chosen: Vec<&str> = Vec::new();
+    for line in lines.iter().copied() {
+        let telling = line.contains("Check failed") || line.contains("ERROR:") || line.contains("LLVM ERROR");
+        if telling && !chosen.contains(&line) && chosen.len() < 3 {
+            chosen.push(line);
+        }
+    }
+    if chosen.is_empty() {
+        chosen = lines[lines.len().saturating_sub(5)..].to_vec();
+    }
     chosen.iter().map(|l| format!("  {}", l.chars().take(300).collect::<String>())).collect::<Vec<_>>().join("\n")
 }

@@ -17,11 +17,6 @@ impl Output {
         Output { json }
     }
 
-    /// Whether the user asked for JSON.
-    pub(crate) fn is_json(&self) -> bool {
-        self.json
-    }
-
     /// Prints a record: as JSON if asked for, else by the given text.
     pub(crate) fn record<T: Serialize>(&self, record: &T, text: impl FnOnce() -> String) -> Result<(), Failure> {
         if self.json {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pjrt::discover::{Discovery, Search, plugins};
+use pjrt::discover::{Discovery, Search, first, plugins};
 use runtime::worker::Launch;
 
 use crate::failure::Failure;
@@ -14,15 +14,14 @@ pub(crate) fn search(explicit: Option<&Path>) -> Search {
 
 /// The TPU compiler's library.
 pub(crate) fn tpu(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
-    let search = search(explicit);
     if let Some(explicit) = explicit {
-        return match search.rejected.iter().find(|r| r.path == explicit) {
+        return match search(Some(explicit)).rejected.iter().find(|r| r.path == explicit) {
             Some(rejected) => Err(Failure::new(format!("{} is not a plugin: {}", explicit.display(), rejected.why))
                 .hint("--plugin takes the path of a PJRT plugin's shared library, such as libtpu.so")),
             None => Ok(explicit.to_path_buf()),
         };
     }
-    search.named("libtpu").map(|found| found.path.clone()).ok_or_else(|| {
+    first(&Discovery::from_environment(), "libtpu").map(|found| found.path).ok_or_else(|| {
         Failure::new("the TPU compiler (libtpu) is not installed")
             .hint("`tpu setup` gets it; `tpu info` shows where it was looked for")
     })

@@ -33,7 +33,7 @@ impl ModuleBuilder {
 
     /// Adds a mesh.
     pub fn mesh(&mut self, name: impl Into<Arc<str>>, mesh: MeshAttr) -> &mut Self {
-        self.module.meshes.push(Mesh { name: name.into(), mesh, loc: None });
+        self.module.meshes.push(Mesh { name: name.into(), mesh, attrs: Attrs::new(), loc: None });
         self
     }
 

@@ -334,6 +334,8 @@ pub struct Mesh {
     pub name: Arc<str>,
     /// Axes and devices.
     pub mesh: MeshAttr,
+    /// Other attributes.
+    pub attrs: Attrs,
     /// Where it came from.
     pub loc: Loc,
 }

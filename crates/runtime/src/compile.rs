@@ -82,14 +82,25 @@ pub struct Compilation {
     pub entry: Arc<Entry>,
     /// Its content address.
     pub key: Key,
-    /// Whether it was found in the cache.
-    pub from_cache: bool,
+    /// Where it came from and whether it was kept.
+    pub origin: Origin,
     /// Things that went wrong without harm: an unreadable cache entry, a cache that cannot be written.
     pub warnings: Vec<String>,
     /// On a miss: the nearest cached entry and what differs from it.
     pub miss: Option<(Key, Vec<String>)>,
     /// Wall-clock time of the whole call.
     pub wall: Duration,
+}
+
+/// Where a result came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From the cache.
+    Cached,
+    /// Compiled now, and kept.
+    Kept,
+    /// Compiled now, and not kept.
+    Unkept,
 }
 
 /// The real compiler of a plugin, behind a cache. Shared by reference: several compilations may run side by side.
@@ -125,8 +136,8 @@ impl Compiler {
             warnings.push("the quick mode does not work for several slices; the whole compiler runs".to_string());
         }
         let request = &request;
-        let finish = |entry: Arc<Entry>, key, from_cache, warnings, miss| {
-            Ok(Compilation { entry, key, from_cache, warnings, miss, wall: started.elapsed() })
+        let finish = |entry: Arc<Entry>, key, origin, warnings, miss| {
+            Ok(Compilation { entry, key, origin, warnings, miss, wall: started.elapsed() })
         };
         // The same bytes with the same wishes: the program need not even be read.
         let alias = KeyParts::alias(program, &self.parts(crate::cache::ProgramParts::default(), request, None));
@@ -134,7 +145,7 @@ impl Compiler {
             && let Some(key) = self.cache.alias(&alias)
             && let Lookup::Hit(entry) = self.cache.get(&key)
         {
-            return finish(entry, key, true, warnings, None);
+            return finish(entry, key, Origin::Cached, warnings, None);
         }
 
         progress("reading the program");
@@ -156,23 +167,26 @@ impl Compiler {
             match self.cache.get(&key) {
                 Lookup::Hit(entry) => {
                     self.cache.set_alias(&alias, &key);
-                    return finish(entry, key, true, warnings, None);
+                    return finish(entry, key, Origin::Cached, warnings, None);
                 }
                 Lookup::Miss(warning) => warnings.extend(warning),
             }
             miss = self.cache.explain_miss(&parts);
             match self.wait_for_turn(&key, stop, progress)? {
                 Turn::Mine(lock) => _right_to_compile = lock,
-                Turn::Done(entry) => return finish(entry, key, true, warnings, None),
+                Turn::Done(entry) => return finish(entry, key, Origin::Cached, warnings, None),
             }
         }
 
         let entry = Arc::new(self.run(&program, request, &assignment, parts, stop, progress)?);
-        if request.cache != CacheUse::Off {
-            warnings.extend(self.cache.put(Arc::clone(&entry)));
-            self.cache.set_alias(&alias, &key);
+        if request.cache == CacheUse::Off {
+            return finish(entry, key, Origin::Unkept, warnings, None);
         }
-        finish(entry, key, false, warnings, miss)
+        let refused = self.cache.put(Arc::clone(&entry));
+        let origin = if refused.is_some() { Origin::Unkept } else { Origin::Kept };
+        warnings.extend(refused);
+        self.cache.set_alias(&alias, &key);
+        finish(entry, key, origin, warnings, miss)
     }
 
     fn assign(&self, program: &Program, request: &CompileRequest) -> Result<Assignment, Error> {

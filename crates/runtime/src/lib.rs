@@ -16,7 +16,7 @@ mod refusal;
 mod report;
 pub mod worker;
 
-pub use compile::{CacheUse, Compilation, CompileRequest, Compiler, Devices, probe};
+pub use compile::{CacheUse, Compilation, CompileRequest, Compiler, Devices, Origin, probe};
 pub use error::{Error, OutOfMemory};
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};

@@ -16,8 +16,8 @@ pub(crate) fn classify(failure: Failure) -> Error {
             if let Some(flag) = unknown_flag(&message) {
                 return Error::Flag { similar: flags::similar(flag), message };
             }
-            if message.contains("parse") && message.contains("ption") && code == "INVALID_ARGUMENT" {
-                return Error::Flag { similar: Vec::new(), message };
+            if message.contains("into flag") {
+                return Error::Flag { similar: Vec::new(), message: message.trim_end_matches([' ', ':']).to_string() };
             }
             if call.contains("Initialize") || code == "UNIMPLEMENTED" && !message.contains("HLO") {
                 return Error::Plugin(format!("{call}: {code}: {message}"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pjrt::Effort;
 use runtime::cache::Cache;
 use runtime::worker::{Chatter, Limits};
-use runtime::{CacheUse, Compilation, CompileRequest, Compiler, Mode, OutOfMemory, Partitioner, PluginFile, Report, blob};
+use runtime::{CacheUse, Compilation, CompileRequest, Compiler, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, blob};
 use serde::Serialize;
 
 use crate::args::{CompileArgs, EffortArg, Emit, PartitionerArg};
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
             let record = Record {
                 version: 1,
                 fits: report.headroom() >= 0,
-                cached: compilation.from_cache,
+                cached: compilation.origin == Origin::Cached,
                 key: compilation.key.to_string(),
                 wall_seconds: compilation.wall.as_secs_f64(),
                 headroom_bytes: report.headroom(),
@@ -285,10 +285,12 @@ fn table(compilation: &Compilation) -> String {
         text.push_str(&format!("  note: {note}\n"));
     }
     let key = &compilation.key.to_string()[..12];
-    if compilation.from_cache {
-        text.push_str(&format!("\n  cache: hit {key} in {}\n", human::seconds(compilation.wall.as_secs_f64())));
-    } else {
-        text.push_str(&format!("\n  cache: miss, kept as {key}\n"));
+    text.push_str(&match compilation.origin {
+        Origin::Cached => format!("\n  cache: hit {key} in {}\n", human::seconds(compilation.wall.as_secs_f64())),
+        Origin::Kept => format!("\n  cache: miss, kept as {key}\n"),
+        Origin::Unkept => "\n  cache: not kept\n".into(),
+    });
+    if compilation.origin != Origin::Cached {
         if let Some((nearest, differences)) = &compilation.miss {
             text.push_str(&format!("  nearest entry {}: ", &nearest.to_string()[..12]));
             let shown: Vec<&str> = differences.iter().take(4).map(String::as_str).collect();

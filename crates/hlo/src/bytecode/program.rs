@@ -147,15 +147,15 @@ impl<'a> Reader<'a> {
     fn mesh(&mut self, cursor: &Cursor<'_>, mut header: Header<'a>) -> Result<Mesh, Error> {
         self.own_attrs(&mut header, &[("mesh", Need::Required), ("sym_name", Need::Required)])?;
         let name = header.attrs.remove("sym_name").ok_or_else(|| cursor.error("a mesh without a name"))?;
-        let mesh = match header.attrs.get("mesh") {
-            Some(Attr::Sdy(sdy)) => match &**sdy {
+        let mesh = match header.attrs.remove("mesh") {
+            Some(Attr::Sdy(sdy)) => match &*sdy {
                 SdyAttr::Mesh(mesh) => Some(mesh.clone()),
                 _ => None,
             },
             _ => None,
         };
         let mesh = mesh.ok_or_else(|| cursor.error("a mesh without its axes"))?;
-        Ok(Mesh { name: symbol_text(cursor, &name)?.into(), mesh, loc: header.loc })
+        Ok(Mesh { name: symbol_text(cursor, &name)?.into(), mesh, attrs: header.attrs, loc: header.loc })
     }
 
     fn func(

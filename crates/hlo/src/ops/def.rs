@@ -217,6 +217,8 @@ pub enum Text {
     ManualComputation,
     /// `sdy.named_computation`.
     NamedComputation,
+    /// `chlo.scan`.
+    Scan,
 }
 
 /// How an op is stored in a portable artifact.

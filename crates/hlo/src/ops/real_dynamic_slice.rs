@@ -1,7 +1,6 @@
 //! `stablehlo.real_dynamic_slice`: slice with bounds known at run time.
 
 use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
-use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {

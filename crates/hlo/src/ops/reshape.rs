@@ -2,7 +2,7 @@
 
 use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Checked, elements, quantization, require, reshaping, shapes};
+use crate::ops::rules::{Checked, elements, quantization, reshaping, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reshape",

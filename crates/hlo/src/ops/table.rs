@@ -239,6 +239,7 @@ op_table! {
     SdyCollectivePermute, sdy::collective_permute, "sdy.collective_permute";
     SdyConstant, sdy::constant, "sdy.constant";
     SdyDataFlowEdge, sdy::data_flow_edge, "sdy.data_flow_edge";
+    SdyFuncDataFlowEdge, sdy::func_data_flow_edge, "sdy.func_data_flow_edge";
     SdyManualComputation, sdy::manual_computation, "sdy.manual_computation";
     SdyNamedComputation, sdy::named_computation, "sdy.named_computation";
     SdyPropagationBarrier, sdy::propagation_barrier, "sdy.propagation_barrier";

@@ -29,6 +29,7 @@ pub(super) fn module_text(module: &Module, options: PrintOptions) -> String {
         write_symbol(&mut out, &mesh.name);
         out.push_str(" = ");
         write_mesh(&mut out, &mesh.mesh);
+        write_optional_dict(&mut out, &mesh.attrs);
         if let Some(table) = &locations {
             table.write_use(&mut out, &mesh.loc);
         }

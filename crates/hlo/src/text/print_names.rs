@@ -152,6 +152,18 @@ fn result_groups(op: &Op) -> Vec<(u32, Option<&'static str>)> {
         Some(OpKind::BatchNormTraining) => &["output", "batch_mean", "batch_var"],
         Some(OpKind::BatchNormGrad) => &["grad_operand", "grad_scale", "grad_offset"],
         Some(OpKind::ChloTopK) => &["values", "indices"],
+        Some(OpKind::ChloScan) => {
+            let carries_start = match op.attr("resultSegmentSizes") {
+                Some(Attr::DenseArray(_, sizes)) => sizes.first().and_then(|&n| u32::try_from(n).ok()),
+                _ => None,
+            };
+            return match carries_start {
+                Some(0) => vec![(0, Some("carries"))],
+                Some(start) if start < op.num_results => vec![(0, Some("outputs")), (start, Some("carries"))],
+                Some(_) => vec![(0, Some("outputs"))],
+                None => vec![(0, None)],
+            };
+        }
         _ => return vec![(0, None)],
     };
     if named.len() != op.num_results as usize {

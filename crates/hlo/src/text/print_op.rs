@@ -28,6 +28,8 @@ pub(super) enum Pending {
     GenericTail(OpId),
     /// What follows the region of a computation with named arguments.
     TypedTail(OpId),
+    /// The function type of an op, behind its region.
+    FunctionTypeTail(OpId),
     /// The location of an op and the end of its line.
     End(OpId),
 }
@@ -81,6 +83,10 @@ impl<'p, 'm> OpPrinter<'p, 'm> {
                 }
                 Pending::GenericTail(op) => self.generic_tail(op),
                 Pending::TypedTail(op) => self.typed_tail(op),
+                Pending::FunctionTypeTail(op) => {
+                    self.out.push_str(" : ");
+                    self.function_type(self.func.op(op));
+                }
                 Pending::End(op) => self.end(op),
             }
         }
@@ -122,6 +128,7 @@ impl<'p, 'm> OpPrinter<'p, 'm> {
             Text::Return => self.return_op(op, indent),
             Text::ManualComputation => self.manual_computation(id, op, indent),
             Text::NamedComputation => self.named_computation(id, op, indent),
+            Text::Scan => self.scan(id, op, indent),
         }
     }
 
@@ -156,7 +163,7 @@ impl<'p, 'm> OpPrinter<'p, 'm> {
     }
 
     /// Queues one region in braces, with a label if it has arguments.
-    fn push_block(&mut self, region: Region, indent: usize) {
+    pub(super) fn push_block(&mut self, region: Region, indent: usize) {
         self.push_close(region, indent, "}");
         if !self.func.region(region).args.is_empty() {
             self.pending.push(Pending::Label(region, indent));

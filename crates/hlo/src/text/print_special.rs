@@ -1,5 +1,7 @@
 //! Printing of the op forms that have rules of their own.
 
+use std::fmt::Write;
+
 use crate::attr::Attr;
 use crate::module::{Op, OpId, OpName, Region};
 use crate::ops::OpKind;
@@ -198,6 +200,46 @@ impl<'m> OpPrinter<'_, 'm> {
             }
         }
         self.region_with_arguments(id, op, indent);
+        true
+    }
+
+    pub(super) fn scan(&mut self, id: OpId, op: &'m Op, indent: usize) -> bool {
+        let sizes = |name| match op.attr(name) {
+            Some(Attr::DenseArray(_, sizes)) => <[i64; 2]>::try_from(&**sizes).ok(),
+            _ => None,
+        };
+        let (Some([inputs, inits]), Some([outputs, carries])) = (sizes("operandSegmentSizes"), sizes("resultSegmentSizes"))
+        else {
+            return false;
+        };
+        let (Some(dimension), &[region]) = (op.attr("dimension").and_then(Attr::as_int), op.regions.as_slice()) else {
+            return false;
+        };
+        let adds_up = inputs.checked_add(inits) == i64::try_from(op.operands.len()).ok()
+            && outputs.checked_add(carries) == Some(i64::from(op.num_results))
+            && inits == carries;
+        let Some((inputs, inits)) = usize::try_from(inputs).ok().and_then(|n| op.operands.split_at_checked(n)) else {
+            return false;
+        };
+        if !adds_up {
+            return false;
+        }
+        self.out.push_str("chlo.scan(");
+        self.operands(inputs);
+        self.out.push_str(") inits (");
+        self.operands(inits);
+        let _ = write!(self.out, ") dimension={dimension}");
+        let mut others = String::new();
+        std::mem::swap(self.out, &mut others);
+        self.dict_without(op, &["dimension", "operandSegmentSizes", "resultSegmentSizes"]);
+        std::mem::swap(self.out, &mut others);
+        if !others.is_empty() {
+            self.out.push_str(" attributes");
+            self.out.push_str(&others);
+        }
+        self.out.push(' ');
+        self.pending.push(Pending::FunctionTypeTail(id));
+        self.push_block(region, indent);
         true
     }
 

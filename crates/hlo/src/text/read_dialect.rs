@@ -160,7 +160,10 @@ impl<'a> Reader<'a> {
     fn fields(&mut self, mut field: impl FnMut(&mut Self, &'a str) -> Read<bool>) -> Read<()> {
         let mut seen: Vec<&str> = Vec::new();
         self.list(b'<', b'>', |r| {
-            r.skip();
+            if r.peek() == b'>' && !seen.is_empty() {
+                // MLIR accepts a comma behind the last field.
+                return Ok(());
+            }
             let at = r.pos;
             let name = r.word("the name of a field")?;
             if seen.contains(&name) {

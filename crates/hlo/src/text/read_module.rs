@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
                 let mut attrs = Attrs::new();
                 self.optional_attr_dict(&mut attrs, None)?;
                 let loc = self.optional_location()?.flatten();
-                module.meshes.push(Mesh { name, mesh, loc });
+                module.meshes.push(Mesh { name, mesh, attrs, loc });
             }
             "" => return self.expected("a function or a mesh"),
             word => return self.fail_at(at, format!("a module holds functions and meshes, not `{word}`")),
@@ -149,13 +149,13 @@ impl<'a> Reader<'a> {
         self.expect(b':')?;
         self.function_type()?;
         let loc = self.optional_location()?.flatten();
-        let (Some(Attr::Str(name)), Some(Attr::Sdy(sdy))) = (attrs.get("sym_name"), attrs.get("mesh")) else {
+        let (Some(Attr::Str(name)), Some(Attr::Sdy(sdy))) = (attrs.remove("sym_name"), attrs.remove("mesh")) else {
             return self.fail_at(at, "a mesh needs `sym_name` and `mesh`");
         };
-        let (Some(name), SdyAttr::Mesh(mesh)) = (name.as_str(), &**sdy) else {
+        let (Some(name), SdyAttr::Mesh(mesh)) = (name.as_str(), &*sdy) else {
             return self.fail_at(at, "a mesh needs `sym_name` and `mesh`");
         };
-        module.meshes.push(Mesh { name: name.into(), mesh: mesh.clone(), loc });
+        module.meshes.push(Mesh { name: name.into(), mesh: mesh.clone(), attrs, loc });
         Ok(())
     }
 

@@ -248,6 +248,7 @@ impl<'a> Reader<'a> {
             Text::Return => self.return_op(body, kind)?,
             Text::ManualComputation => self.manual_computation(body, kind)?,
             Text::NamedComputation => self.named_computation(body, kind)?,
+            Text::Scan => self.scan(body, kind)?,
         };
         Ok((OpName::Known(kind), parts))
     }

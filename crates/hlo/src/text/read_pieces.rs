@@ -245,27 +245,9 @@ impl<'a> Reader<'a> {
                     None => return self.fail_at(at, format!("`{word}` is not one of {}", words.join(", "))),
                 }
             }
-            AttrKind::SdyAxisLists if self.here() == b'[' => {
-                let mut lists = Vec::new();
-                self.list(b'[', b']', |r| {
-                    lists.push(r.axis_list()?);
-                    Ok(())
-                })?;
-                Attr::Sdy(Arc::new(SdyAttr::AxisLists(lists)))
-            }
+            AttrKind::SdyAxisLists if self.here() == b'[' => self.axis_lists()?,
             AttrKind::SdyAxisList if self.here() == b'{' => Attr::Sdy(Arc::new(SdyAttr::AxisList(self.axis_list()?))),
-            AttrKind::SdyAllToAll if self.here() == b'[' => {
-                let mut params = Vec::new();
-                self.list(b'[', b']', |r| {
-                    let axes = r.axis_list()?;
-                    r.expect(b':')?;
-                    let source = r.integer()?;
-                    r.expect_mark("->")?;
-                    params.push((axes, source, r.integer()?));
-                    Ok(())
-                })?;
-                Attr::Sdy(Arc::new(SdyAttr::AllToAll(params)))
-            }
+            AttrKind::SdyAllToAll if self.here() == b'[' => self.all_to_all_params()?,
             AttrKind::Number(dtype) => self.number(dtype)?,
             AttrKind::Str => Attr::string(self.string()?),
             AttrKind::Bool => Attr::Bool(self.boolean()?),

@@ -30,12 +30,44 @@ impl<'a> Reader<'a> {
     /// `<manual_axes{"x"}>` after `#sdy`.
     pub(super) fn bracketed_sdy(&mut self) -> Read<Option<Attr>> {
         self.expect(b'<')?;
-        if !self.eat_word("manual_axes") {
-            return Ok(None);
-        }
-        let axes = self.manual_axes()?;
+        let attr = match self.peek_word() {
+            word @ ("manual_axes" | "list_of_axis_ref_lists" | "axis_ref_list" | "all_to_all_param_list") => {
+                self.expect_word(word)?;
+                match word {
+                    "manual_axes" => self.manual_axes()?,
+                    "list_of_axis_ref_lists" => self.axis_lists()?,
+                    "axis_ref_list" => Attr::Sdy(Arc::new(SdyAttr::AxisList(self.axis_list()?))),
+                    _ => self.all_to_all_params()?,
+                }
+            }
+            _ => return Ok(None),
+        };
         self.expect(b'>')?;
-        Ok(Some(axes))
+        Ok(Some(attr))
+    }
+
+    /// `[{"x"}, {}]`.
+    pub(super) fn axis_lists(&mut self) -> Read<Attr> {
+        let mut lists = Vec::new();
+        self.list(b'[', b']', |r| {
+            lists.push(r.axis_list()?);
+            Ok(())
+        })?;
+        Ok(Attr::Sdy(Arc::new(SdyAttr::AxisLists(lists))))
+    }
+
+    /// `[{"x"}: 0->1]`.
+    pub(super) fn all_to_all_params(&mut self) -> Read<Attr> {
+        let mut params = Vec::new();
+        self.list(b'[', b']', |r| {
+            let axes = r.axis_list()?;
+            r.expect(b':')?;
+            let source = r.integer()?;
+            r.expect_mark("->")?;
+            params.push((axes, source, r.integer()?));
+            Ok(())
+        })?;
+        Ok(Attr::Sdy(Arc::new(SdyAttr::AllToAll(params))))
     }
 
     /// `{"x", "y"}`.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tensor::DType;
+
 use crate::attr::Attr;
 use crate::module::{OpName, Value};
 use crate::ops::OpKind;
@@ -219,6 +221,35 @@ impl<'a> Reader<'a> {
             }
         }
         self.region_with_arguments(body, kind, &mut parts)?;
+        Ok(parts)
+    }
+
+    /// `(%a) inits (%b) dimension=0 attributes {…} {…} : (…) -> …`.
+    pub(super) fn scan(&mut self, body: &mut Body<'a>, kind: OpKind) -> Read<Parts> {
+        let mut parts = Parts::new();
+        let inputs = self.operands_in_parens(body)?;
+        self.expect_word("inits")?;
+        let inits = self.operands_in_parens(body)?;
+        let (num_inputs, num_carries) = (inputs.len() as i64, inits.len() as i64);
+        parts.operands = [inputs, inits].concat();
+        self.expect_word("dimension")?;
+        self.expect(b'=')?;
+        let dimension = self.integer()?;
+        if self.eat_word("attributes") {
+            self.attr_dict(&mut parts.attrs, Some(kind.def()))?;
+        }
+        parts.regions = vec![self.region(body, None, false)?];
+        self.skip();
+        let type_at = self.pos;
+        self.typed_tail(body, &mut parts)?;
+        let num_outputs = parts.results.len() as i64 - num_carries;
+        if num_outputs < 0 {
+            return self.fail_at(type_at, "fewer results than initial values");
+        }
+        let sizes = |a, b| Attr::DenseArray(DType::I32, [a, b].into());
+        parts.attrs.set("dimension", Attr::i64(dimension));
+        parts.attrs.set("operandSegmentSizes", sizes(num_inputs, num_carries));
+        parts.attrs.set("resultSegmentSizes", sizes(num_outputs, num_carries));
         Ok(parts)
     }
 

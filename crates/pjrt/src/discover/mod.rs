@@ -115,7 +115,8 @@ impl Search {
     }
 }
 
-/// Looks for plugins. Nothing is loaded.
+/// Looks for plugins: the given path, environment variables, the active virtual environment, our own folder, and last the
+/// packages of the Python interpreter on the path, because asking it takes a process. Nothing is loaded.
 pub fn plugins(discovery: &Discovery) -> Search {
     let mut search = Search::default();
     if let Some(path) = &discovery.explicit {
@@ -123,10 +124,17 @@ pub fn plugins(discovery: &Discovery) -> Search {
         search.consider(found);
     }
     from_variables(discovery, &mut search);
-    python::search(discovery, &mut search);
+    python::search_active_environment(discovery, &mut search);
     managed::search(discovery, &mut search);
+    python::search_interpreter(discovery, &mut search);
     search.remove_duplicates();
     search
+}
+
+/// The best plugin of a name. Python is asked only when everything else has none.
+pub fn first(discovery: &Discovery, name: &str) -> Option<Found> {
+    let without_python = Discovery { python_timeout: None, ..discovery.clone() };
+    [&without_python, discovery].into_iter().find_map(|discovery| plugins(discovery).named(name).cloned())
 }
 
 /// Our own folder, whether or not it exists: `$TPUBRIDGE_HOME/plugins`, or `tpubridge/plugins` in the user's data folder.

@@ -13,15 +13,20 @@ const INTERPRETER: &str = "python3";
 /// How often a running interpreter is looked at.
 const POLL: Duration = Duration::from_millis(5);
 
-pub(super) fn search(discovery: &Discovery, search: &mut Search) {
-    if let Some(environment) = discovery.variable("VIRTUAL_ENV") {
-        let environment = Path::new(environment);
-        let folders = virtual_environment(environment);
-        if folders.is_empty() {
-            let origin = Origin::Variable("VIRTUAL_ENV");
-            search.reject(environment, &origin, "no lib/python3*/site-packages in it");
-        }
-        look_in(folders, search);
+/// Looks in the active virtual environment. No process is started.
+pub(super) fn search_active_environment(discovery: &Discovery, search: &mut Search) {
+    let Some(environment) = discovery.variable("VIRTUAL_ENV") else { return };
+    let environment = Path::new(environment);
+    let folders = virtual_environment(environment);
+    if folders.is_empty() {
+        search.reject(environment, &Origin::Variable("VIRTUAL_ENV"), "no lib/python3*/site-packages in it");
+    }
+    look_in(folders, search);
+}
+
+/// Asks the interpreter on the path, unless a virtual environment is active: then that is the interpreter's place.
+pub(super) fn search_interpreter(discovery: &Discovery, search: &mut Search) {
+    if discovery.variable("VIRTUAL_ENV").is_some() {
         return;
     }
     let Some(timeout) = discovery.python_timeout else { return };

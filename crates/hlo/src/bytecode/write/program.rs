@@ -76,8 +76,12 @@ fn write_mesh(tables: &mut Tables, out: &mut Emitter, mesh: &Mesh) -> Result<(),
     properties.varint(axes);
     properties.varint(tables.builtin_string(mesh.name.as_bytes()));
     out.varint(tables.op("sdy", "mesh", true));
-    out.byte(part::PROPERTIES);
+    out.byte(part::PROPERTIES | if mesh.attrs.is_empty() { 0 } else { part::ATTRS });
     out.varint(tables.loc(&mesh.loc)?);
+    if !mesh.attrs.is_empty() {
+        let attrs = tables.dict(mesh.attrs.iter(), Tables::builtin_attr)?;
+        out.varint(attrs);
+    }
     out.varint(tables.properties(properties.finish()));
     Ok(())
 }

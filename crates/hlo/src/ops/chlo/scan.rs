@@ -18,7 +18,7 @@ pub(crate) const DEF: OpDef = OpDef {
         AttrDef { name: "operandSegmentSizes", kind: AttrKind::Any, presence: Presence::Optional },
         AttrDef { name: "resultSegmentSizes", kind: AttrKind::Any, presence: Presence::Optional },
     ],
-    text: Text::Generic,
+    text: Text::Scan,
     vhlo: &[],
     infer: None,
     check,

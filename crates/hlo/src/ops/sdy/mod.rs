@@ -7,6 +7,7 @@ pub(super) mod all_to_all;
 pub(super) mod collective_permute;
 pub(super) mod constant;
 pub(super) mod data_flow_edge;
+pub(super) mod func_data_flow_edge;
 pub(super) mod manual_computation;
 pub(super) mod named_computation;
 pub(super) mod propagation_barrier;

@@ -1,0 +1,15 @@
+//! `sdy.func_data_flow_edge`: a bridge between a function's argument and its callers' along which shardings propagate.
+
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, no_constraints};
+
+pub(crate) const DEF: OpDef = OpDef {
+    name: "sdy.func_data_flow_edge",
+    operands: Arity::exactly(1),
+    results: Arity::exactly(1),
+    regions: Arity::exactly(0),
+    attrs: &[],
+    text: Text::Pieces(&[Piece::Operand(0), Piece::AttrDict, Piece::Word(":"), Piece::ResultTypes]),
+    vhlo: &[],
+    infer: Some(Infer::by("sdy.func_data_flow_edge", |op| Ok(op.operands.to_vec()))),
+    check: no_constraints,
+};

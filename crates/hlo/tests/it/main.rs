@@ -1,0 +1,4 @@
+//! Integration tests of the language.
+
+mod bytecode;
+mod verify;
