@@ -276,3 +276,71 @@ impl FuncBuilder {
         OpView { operands, values, attrs, regions, results, func: &self.func, symbols: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix() -> Type {
+        Type::tensor([2, 3], DType::F32)
+    }
+
+    #[test]
+    fn results_are_inferred() {
+        let mut f = FuncBuilder::new("main");
+        let x = f.arg(matrix());
+        let mut attrs = Attrs::new();
+        attrs.set("permutation", Attr::i64s([1, 0]));
+        let y = f.op(OpKind::Transpose, &[x], attrs).unwrap();
+        assert_eq!(f.ty(y), &Type::tensor([3, 2], DType::F32));
+        let mut module = ModuleBuilder::new("m");
+        module.func(f.finish(&[y]));
+        crate::verify(module.finish()).unwrap();
+    }
+
+    #[test]
+    fn what_breaks_a_clause_is_refused_and_not_written() {
+        let mut f = FuncBuilder::new("main");
+        let x = f.arg(matrix());
+        let y = f.arg(Type::tensor([2, 4], DType::F32));
+        let refused = f.op(OpKind::Add, &[x, y], Attrs::new()).unwrap_err();
+        assert_eq!(refused, Violation::new("add C1", "operand 0 dim 1 is 3, operand 1 dim 1 is 4"));
+        let refused = f.op(OpKind::Not, &[x], Attrs::new()).unwrap_err();
+        assert_eq!(refused.clause, "not I1");
+        assert!(f.op(OpKind::Add, &[x], Attrs::new()).is_err());
+        assert!(f.op(OpKind::Transpose, &[x], Attrs::new()).is_err());
+        assert!(f.op(OpKind::Reshape, &[x], Attrs::new()).is_err(), "a reshape does not say to what");
+        assert!(f.as_func().ops.is_empty());
+    }
+
+    #[test]
+    fn regions_are_written_by_closures() {
+        let mut f = FuncBuilder::new("main");
+        let x = f.arg(matrix());
+        let zero = f.f32(0.0);
+        let scalar = Type::scalar(DType::F32);
+        let body = f
+            .region(&[scalar.clone(), scalar], |f, args| Ok(vec![f.op(OpKind::Maximum, args, Attrs::new())?]))
+            .unwrap();
+        let mut attrs = Attrs::new();
+        attrs.set("dimensions", Attr::i64s([1]));
+        let reduced = f.op_with_regions(OpKind::Reduce, &[x, zero], attrs, &[body]).unwrap();
+        assert_eq!(f.ty(reduced[0]), &Type::tensor([2], DType::F32));
+        let count = f.i32(3);
+        let looped = {
+            let ty = Type::scalar(DType::I32);
+            let cond = f
+                .region(std::slice::from_ref(&ty), |f, args| {
+                    let mut attrs = Attrs::new();
+                    attrs.set("comparison_direction", Attr::Keyword(crate::attr::Keyword::Lt));
+                    Ok(vec![f.op(OpKind::Compare, &[args[0], args[0]], attrs)?])
+                })
+                .unwrap();
+            let body = f.region(&[ty], |_, args| Ok(args.to_vec())).unwrap();
+            f.op_with_regions(OpKind::While, &[count], Attrs::new(), &[cond, body]).unwrap()
+        };
+        let mut module = ModuleBuilder::new("m");
+        module.func(f.finish(&[reduced[0], looped[0]]));
+        crate::verify(module.finish()).unwrap();
+    }
+}

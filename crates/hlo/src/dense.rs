@@ -98,6 +98,9 @@ impl Dense {
             _ => return None,
         };
         let count = usize::try_from(self.ty.num_elements()?).ok().filter(|&n| n <= limit)?;
+        if matches!(&self.data, DenseData::Splat(element) if element.len() != width) {
+            return None;
+        }
         let read = |bytes: &[u8]| {
             let mut word = [0u8; 8];
             word[..bytes.len()].copy_from_slice(bytes);

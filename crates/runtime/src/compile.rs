@@ -141,11 +141,15 @@ impl Compiler {
         };
         // The same bytes with the same wishes: the program need not even be read.
         let alias = KeyParts::alias(program, &self.parts(crate::cache::ProgramParts::default(), request, None));
+        let mut looked_up = None;
         if request.cache == CacheUse::ReadWrite
             && let Some(key) = self.cache.alias(&alias)
-            && let Lookup::Hit(entry) = self.cache.get(&key)
         {
-            return finish(entry, key, Origin::Cached, warnings, None);
+            match self.cache.get(&key) {
+                Lookup::Hit(entry) => return finish(entry, key, Origin::Cached, warnings, None),
+                Lookup::Miss(warning) => warnings.extend(warning),
+            }
+            looked_up = Some(key);
         }
 
         progress("reading the program");
@@ -164,7 +168,9 @@ impl Compiler {
         let mut miss = None;
         let mut _right_to_compile: Option<Lock> = None;
         if request.cache == CacheUse::ReadWrite {
-            match self.cache.get(&key) {
+            // A look-up under the same key was counted above and has missed.
+            let lookup = if looked_up == Some(key) { Lookup::Miss(None) } else { self.cache.get(&key) };
+            match lookup {
                 Lookup::Hit(entry) => {
                     self.cache.set_alias(&alias, &key);
                     return finish(entry, key, Origin::Cached, warnings, None);

@@ -77,7 +77,14 @@ pub(super) fn attr(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<A
             location(Location::Name(name, tables.loc(cursor)?))
         }
         15 => Attr::Loc(None),
-        16 => return Err(cursor.error("constants kept in a resource section are not supported")),
+        16 => {
+            let ty = tables.ty(cursor)?;
+            let index = cursor.varint()?;
+            let blob = usize::try_from(index).ok().and_then(|i| tables.container.resources.get(i).copied().flatten());
+            let blob = blob.ok_or_else(|| cursor.error(format!("the file does not hold resource {index}")))?;
+            tables.weigh(blob.len() / 8)?;
+            constant::dense(cursor, &ty, blob)?
+        }
         17 => dense_array(tables, cursor)?,
         18 => {
             let ty = tables.ty(cursor)?;
@@ -237,9 +244,7 @@ fn buffer(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Type, Erro
     let layout = cursor.varint()?;
     let layout = tables.stored_text(layout).and_then(|text| text.strip_prefix("affine_map<")?.strip_suffix('>'));
     match layout.and_then(|map| map.split_once(" -> ")) {
-        Some((from, to)) if from == to => {
-            Ok(Type::Buffer(Arc::new(TensorType { dims, element, encoding: None })))
-        }
+        Some((from, to)) if from == to => Ok(Type::Buffer(Arc::new(TensorType { dims, element, encoding: None }))),
         _ => Err(cursor.error("memory references with a layout are not supported")),
     }
 }

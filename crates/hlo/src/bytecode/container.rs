@@ -22,16 +22,11 @@ pub(super) mod section {
     pub(in crate::bytecode) const ATTRS_TYPES: u8 = 2;
     pub(in crate::bytecode) const OFFSETS: u8 = 3;
     pub(in crate::bytecode) const IR: u8 = 4;
+    pub(in crate::bytecode) const RESOURCES: u8 = 5;
+    pub(in crate::bytecode) const RESOURCE_OFFSETS: u8 = 6;
     pub(in crate::bytecode) const DIALECT_VERSIONS: u8 = 7;
     pub(in crate::bytecode) const PROPERTIES: u8 = 8;
     pub(super) const COUNT: usize = 9;
-}
-
-/// A dialect the file uses.
-pub(super) struct Dialect<'a> {
-    pub(super) name: &'a str,
-    /// What the dialect wrote about its version.
-    pub(super) version: Option<Cursor<'a>>,
 }
 
 /// An op name the file uses.
@@ -56,11 +51,12 @@ pub(super) struct Container<'a> {
     pub(super) producer: &'a str,
     pub(super) size_bytes: usize,
     pub(super) strings: Vec<&'a [u8]>,
-    pub(super) dialects: Vec<Dialect<'a>>,
     pub(super) ops: Vec<OpEntry<'a>>,
     pub(super) attrs: Vec<Entry<'a>>,
     pub(super) types: Vec<Entry<'a>>,
     pub(super) properties: Vec<Cursor<'a>>,
+    /// Blobs that attributes refer to; `None` for one that is announced and not held.
+    pub(super) resources: Vec<Option<&'a [u8]>>,
     pub(super) ir: Cursor<'a>,
 }
 
@@ -128,17 +124,21 @@ impl<'a> Container<'a> {
             Some(data) => read_properties(data)?,
             None => Vec::new(),
         };
+        let resources = match sections[usize::from(section::RESOURCE_OFFSETS)] {
+            Some(offsets) => read_resources(offsets, require(section::RESOURCES, "resources")?)?,
+            None => Vec::new(),
+        };
         let ir = require(section::IR, "ops")?;
         Ok(Container {
             version,
             producer,
             size_bytes: bytes.len(),
             strings,
-            dialects,
             ops,
             attrs,
             types,
             properties,
+            resources,
             ir,
         })
     }
@@ -165,7 +165,8 @@ fn text_at<'a>(cursor: &Cursor<'_>, strings: &[&'a [u8]], index: u64) -> Result<
     std::str::from_utf8(bytes).map_err(|_| cursor.error("a name that is not UTF-8"))
 }
 
-type DialectsAndOps<'a> = (Vec<Dialect<'a>>, Vec<OpEntry<'a>>);
+/// Names of dialects, and the ops of them that the file uses.
+type DialectsAndOps<'a> = (Vec<&'a str>, Vec<OpEntry<'a>>);
 
 fn read_dialects<'a>(mut cursor: Cursor<'a>, version: u64, strings: &[&'a [u8]]) -> Result<DialectsAndOps<'a>, Error> {
     let count = cursor.count()?;
@@ -173,15 +174,14 @@ fn read_dialects<'a>(mut cursor: Cursor<'a>, version: u64, strings: &[&'a [u8]])
     for _ in 0..count {
         let (name, has_version) =
             if version >= DIALECT_VERSIONS { cursor.flagged()? } else { (cursor.varint()?, false) };
-        let name = text_at(&cursor, strings, name)?;
-        let version = match has_version {
-            true => match section(&mut cursor)? {
-                (section::DIALECT_VERSIONS, data) => Some(data),
+        dialects.push(text_at(&cursor, strings, name)?);
+        // What a dialect says about its version does not change how its attributes are encoded.
+        if has_version {
+            match section(&mut cursor)? {
+                (section::DIALECT_VERSIONS, _) => {}
                 (kind, _) => return Err(cursor.error(format!("section {kind} stands where a dialect version should"))),
-            },
-            false => None,
-        };
-        dialects.push(Dialect { name, version });
+            }
+        }
     }
     if version >= OP_COUNT {
         cursor.varint()?;
@@ -198,20 +198,16 @@ fn read_dialects<'a>(mut cursor: Cursor<'a>, version: u64, strings: &[&'a [u8]])
 }
 
 /// The dialect the next entries belong to, and how many there are.
-fn grouping<'a>(cursor: &mut Cursor<'_>, dialects: &[Dialect<'a>]) -> Result<(&'a str, u64), Error> {
+fn grouping<'a>(cursor: &mut Cursor<'_>, dialects: &[&'a str]) -> Result<(&'a str, u64), Error> {
     let index = cursor.varint()?;
     let dialect = usize::try_from(index).ok().and_then(|i| dialects.get(i));
     let dialect = dialect.ok_or_else(|| cursor.error(format!("dialect {index} does not exist")))?;
-    Ok((dialect.name, cursor.varint()?))
+    Ok((dialect, cursor.varint()?))
 }
 
 type Entries<'a> = (Vec<Entry<'a>>, Vec<Entry<'a>>);
 
-fn read_entries<'a>(
-    mut cursor: Cursor<'a>,
-    mut data: Cursor<'a>,
-    dialects: &[Dialect<'a>],
-) -> Result<Entries<'a>, Error> {
+fn read_entries<'a>(mut cursor: Cursor<'a>, mut data: Cursor<'a>, dialects: &[&'a str]) -> Result<Entries<'a>, Error> {
     let num_attrs = cursor.varint()?;
     let num_types = cursor.varint()?;
     let (num_attrs, num_types) = (cursor.bound(num_attrs)?, cursor.bound(num_types)?);
@@ -242,4 +238,43 @@ fn read_properties(mut cursor: Cursor<'_>) -> Result<Vec<Cursor<'_>>, Error> {
         properties.push(cursor.slice(length)?);
     }
     Ok(properties)
+}
+
+/// Resources of tools outside the program come first and are skipped; those of dialects are numbered in order.
+fn read_resources<'a>(mut offsets: Cursor<'a>, mut data: Cursor<'a>) -> Result<Vec<Option<&'a [u8]>>, Error> {
+    for _ in 0..offsets.count()? {
+        offsets.varint()?;
+        read_resource_group(&mut offsets, &mut data, &mut Vec::new())?;
+    }
+    let mut resources = Vec::new();
+    while !offsets.is_empty() {
+        offsets.varint()?;
+        read_resource_group(&mut offsets, &mut data, &mut resources)?;
+    }
+    Ok(resources)
+}
+
+fn read_resource_group<'a>(
+    offsets: &mut Cursor<'a>,
+    data: &mut Cursor<'a>,
+    resources: &mut Vec<Option<&'a [u8]>>,
+) -> Result<(), Error> {
+    const BLOB: u8 = 0;
+    for _ in 0..offsets.count()? {
+        offsets.varint()?;
+        let length = offsets.varint()?;
+        let kind = offsets.byte()?;
+        let length = data.bound(length)?;
+        let mut resource = data.slice(length)?;
+        if kind != BLOB || resource.is_empty() {
+            resources.push(None);
+            continue;
+        }
+        let alignment = resource.varint()?;
+        let length = resource.varint()?;
+        resource.align(alignment)?;
+        let length = resource.bound(length)?;
+        resources.push(Some(resource.bytes(length)?));
+    }
+    Ok(())
 }

@@ -6,6 +6,8 @@ mod constant;
 mod container;
 mod cursor;
 mod legalize;
+mod module;
+mod op_attrs;
 mod program;
 mod sdy;
 mod stablehlo;
@@ -40,7 +42,7 @@ pub fn artifact(bytes: &[u8]) -> Result<Artifact, Error> {
 
 /// Reads a program.
 pub fn read(bytes: &[u8]) -> Result<Module, Error> {
-    program::read(&container::Container::open(bytes)?)
+    module::read(&container::Container::open(bytes)?)
 }
 
 /// Writes a portable artifact that `deserialize_portable_artifact` of StableHLO reads: bytecode version 6, StableHLO 1.10.0

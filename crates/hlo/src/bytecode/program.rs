@@ -1,15 +1,12 @@
-//! Ops, regions and values of bytecode, built into a module.
+//! Ops, regions and values of bytecode, built into functions.
 
 use super::container::{self, Container, OpEntry};
 use super::cursor::Cursor;
-use super::legalize::legalize;
 use super::tables::Tables;
-use crate::attr::{Attr, AttrName, Attrs};
+use crate::attr::{Attr, Attrs};
 use crate::error::Error;
 use crate::loc::Loc;
-use crate::module::{Func, Mesh, Module, OpName, Region, Value, Visibility};
-use crate::ops::{OpKind, Presence};
-use crate::sdy::SdyAttr;
+use crate::module::{Func, Region, Value};
 use crate::ty::Type;
 
 /// How deep regions may nest.
@@ -35,20 +32,20 @@ pub(super) mod part {
 }
 
 /// An op up to its regions.
-struct Header<'a> {
-    op: &'a OpEntry<'a>,
-    loc: Loc,
-    attrs: Attrs,
-    properties: Option<Cursor<'a>>,
-    results: Vec<Type>,
-    operands: Vec<u64>,
-    num_regions: usize,
-    is_isolated: bool,
+pub(super) struct Header<'a> {
+    pub(super) op: &'a OpEntry<'a>,
+    pub(super) loc: Loc,
+    pub(super) attrs: Attrs,
+    pub(super) properties: Option<Cursor<'a>>,
+    pub(super) results: Vec<Type>,
+    pub(super) operands: Vec<u64>,
+    pub(super) num_regions: usize,
+    pub(super) is_isolated: bool,
 }
 
 /// Values by number, as far as a region sees them.
 #[derive(Default)]
-struct Scope {
+pub(super) struct Scope {
     values: Vec<Option<Value>>,
     /// Next number of each open region.
     next: Vec<usize>,
@@ -69,159 +66,22 @@ impl Scope {
     }
 }
 
-/// Reads the program of a container.
-pub(super) fn read(container: &Container<'_>) -> Result<Module, Error> {
-    Reader { container, tables: Tables::new(container) }.module()
-}
-
-struct Reader<'a> {
-    container: &'a Container<'a>,
-    tables: Tables<'a>,
+pub(super) struct Reader<'a> {
+    pub(super) container: &'a Container<'a>,
+    pub(super) tables: Tables<'a>,
 }
 
 impl<'a> Reader<'a> {
-    fn module(&mut self) -> Result<Module, Error> {
-        let mut cursor = self.container.ir;
-        if cursor.flagged()? != (1, false) {
-            return Err(cursor.error("the file must hold exactly one module"));
-        }
-        let mut header = self.header(&mut cursor)?;
-        if (header.op.dialect, header.op.name) != ("builtin", "module") {
-            let name = format!("{}.{}", header.op.dialect, header.op.name);
-            return Err(cursor.error(format!("the outermost op is `{name}`, not a module")));
-        }
-        self.own_attrs(&mut header, &[("sym_name", Need::Optional), ("sym_visibility", Need::Optional)])?;
-        let mut module = Module { loc: header.loc.clone(), ..Module::default() };
-        module.name = match header.attrs.remove("sym_name") {
-            Some(name) => Some(symbol_text(&cursor, &name)?.into()),
-            None => None,
-        };
-        module.attrs = std::mem::take(&mut header.attrs);
-        let mut body = self.regions(&header, &mut cursor)?;
-        if header.num_regions != 1 || body.varint()? != 1 {
-            return Err(body.error("a module must have one region of one block"));
-        }
-        body.varint()?;
-        let (num_ops, has_args) = body.flagged()?;
-        if has_args {
-            return Err(body.error("a module's block takes no arguments"));
-        }
-        for _ in 0..body.bound(num_ops)? {
-            self.top_level(&mut body, &mut module)?;
-        }
-        Ok(module)
-    }
-
-    fn top_level(&mut self, cursor: &mut Cursor<'a>, module: &mut Module) -> Result<(), Error> {
-        let header = self.header(cursor)?;
-        match (header.op.dialect, header.op.name) {
-            ("vhlo", "func_v1") => {
-                const STORED: &[(&str, Need)] = &[
-                    ("arg_attrs", Need::Required),
-                    ("function_type", Need::Required),
-                    ("res_attrs", Need::Required),
-                    ("sym_name", Need::Required),
-                    ("sym_visibility", Need::Required),
-                ];
-                module.funcs.push(self.func(cursor, header, STORED)?);
-            }
-            ("func", "func") => {
-                const STORED: &[(&str, Need)] = &[
-                    ("arg_attrs", Need::Optional),
-                    ("function_type", Need::Required),
-                    ("no_inline", Need::Optional),
-                    ("res_attrs", Need::Optional),
-                    ("sym_name", Need::Required),
-                    ("sym_visibility", Need::Optional),
-                ];
-                module.funcs.push(self.func(cursor, header, STORED)?);
-            }
-            ("sdy", "mesh") => module.meshes.push(self.mesh(cursor, header)?),
-            (dialect, name) => {
-                return Err(cursor.error(format!("`{dialect}.{name}` in a module is not supported")));
-            }
-        }
-        Ok(())
-    }
-
-    fn mesh(&mut self, cursor: &Cursor<'_>, mut header: Header<'a>) -> Result<Mesh, Error> {
-        self.own_attrs(&mut header, &[("mesh", Need::Required), ("sym_name", Need::Required)])?;
-        let name = header.attrs.remove("sym_name").ok_or_else(|| cursor.error("a mesh without a name"))?;
-        let mesh = match header.attrs.remove("mesh") {
-            Some(Attr::Sdy(sdy)) => match &*sdy {
-                SdyAttr::Mesh(mesh) => Some(mesh.clone()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let mesh = mesh.ok_or_else(|| cursor.error("a mesh without its axes"))?;
-        Ok(Mesh { name: symbol_text(cursor, &name)?.into(), mesh, attrs: header.attrs, loc: header.loc })
-    }
-
-    fn func(
-        &mut self,
-        cursor: &mut Cursor<'a>,
-        mut header: Header<'a>,
-        stored: &'static [(&'static str, Need)],
-    ) -> Result<Func, Error> {
-        self.own_attrs(&mut header, stored)?;
-        let attrs = &mut header.attrs;
-        let name = attrs.remove("sym_name").ok_or_else(|| cursor.error("a function without a name"))?;
-        let mut func = Func::new(symbol_text(cursor, &name)?);
-        func.visibility = match attrs.remove("sym_visibility") {
-            None => Visibility::Default,
-            Some(word) => match word.as_str() {
-                Some("") => Visibility::Default,
-                Some("public") => Visibility::Public,
-                Some("private") => Visibility::Private,
-                Some("nested") => Visibility::Nested,
-                _ => return Err(cursor.error(format!("{word:?} is no visibility"))),
-            },
-        };
-        match attrs.remove("function_type") {
-            Some(Attr::Type(Type::Function(ty))) => {
-                func.inputs = ty.inputs.clone();
-                func.outputs = ty.outputs.clone();
-            }
-            _ => return Err(cursor.error(format!("function `{}` has no function type", func.name))),
-        }
-        func.input_attrs = per_value(cursor, attrs.remove("arg_attrs"), func.inputs.len())?;
-        func.output_attrs = per_value(cursor, attrs.remove("res_attrs"), func.outputs.len())?;
-        func.attrs = std::mem::take(attrs);
-        func.loc = header.loc.clone();
-        if header.num_regions > 1 {
-            return Err(cursor.error(format!("function `{}` has several regions", func.name)));
-        }
-        let mut body = self.regions(&header, cursor)?;
-        if header.num_regions == 1 {
-            let region = func.add_region();
-            let inside = Inside { is_function: true, depth: 0 };
-            if self.region(&mut body, &mut func, region, &mut Scope::default(), inside)? {
-                func.body = Some(region);
-            } else {
-                func.regions.clear();
-            }
-        }
-        if !self.has_own_section(&header) {
-            *cursor = body;
-        }
-        if func.body.is_some() && func.args().len() != func.inputs.len() {
-            return Err(cursor.error(format!("function `{}` has a body with other arguments", func.name)));
-        }
-        func.renumber();
-        Ok(func)
-    }
-
     /// Where the regions of an op are read from: here, or a section of their own.
-    fn regions(&self, header: &Header<'a>, cursor: &mut Cursor<'a>) -> Result<Cursor<'a>, Error> {
+    pub(super) fn regions(&self, header: &Header<'a>, cursor: &mut Cursor<'a>) -> Result<Cursor<'a>, Error> {
         if self.has_own_section(header) { container::nested_ir(cursor) } else { Ok(*cursor) }
     }
 
-    fn has_own_section(&self, header: &Header<'_>) -> bool {
+    pub(super) fn has_own_section(&self, header: &Header<'_>) -> bool {
         header.num_regions > 0 && header.is_isolated && self.container.version >= LAZY_REGIONS
     }
 
-    fn header(&mut self, cursor: &mut Cursor<'a>) -> Result<Header<'a>, Error> {
+    pub(super) fn header(&mut self, cursor: &mut Cursor<'a>) -> Result<Header<'a>, Error> {
         let index = cursor.varint()?;
         let op = usize::try_from(index).ok().and_then(|i| self.container.ops.get(i));
         let op = op.ok_or_else(|| cursor.error(format!("op name {index} does not exist")))?;
@@ -263,37 +123,8 @@ impl<'a> Reader<'a> {
         Ok(Header { op, loc, attrs, properties, results, operands, num_regions, is_isolated })
     }
 
-    /// Adds the attributes an op keeps apart from the dictionary, in stored order.
-    fn own_attrs(&mut self, header: &mut Header<'a>, stored: &[(&'static str, Need)]) -> Result<(), Error> {
-        let Some(mut cursor) = header.properties else { return Ok(()) };
-        if !header.op.registered {
-            if let Attr::Dict(dict) = self.tables.attr(&mut cursor)? {
-                for (name, value) in dict.iter() {
-                    header.attrs.set(AttrName::Owned(name.to_owned()), value.clone());
-                }
-            }
-            return Ok(());
-        }
-        for &(name, need) in stored {
-            let value = match need {
-                Need::Required => Some(self.tables.attr(&mut cursor)?),
-                Need::Optional => self.tables.optional_attr(&mut cursor)?,
-            };
-            if let Some(value) = value {
-                header.attrs.set(name, value);
-            }
-        }
-        match cursor.is_empty() {
-            true => Ok(()),
-            false => Err(cursor.error(format!(
-                "`{}.{}` stores attributes this reader does not know",
-                header.op.dialect, header.op.name
-            ))),
-        }
-    }
-
     /// Reads a region; `false` if it has no block.
-    fn region(
+    pub(super) fn region(
         &mut self,
         cursor: &mut Cursor<'a>,
         func: &mut Func,
@@ -390,117 +221,14 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
-
-    /// What the op is in our language, with its attributes.
-    fn named(
-        &mut self,
-        cursor: &Cursor<'_>,
-        header: &mut Header<'a>,
-        inside: Inside,
-    ) -> Result<(OpName, Attrs), Error> {
-        let full_name = format!("{}.{}", header.op.dialect, header.op.name);
-        if header.op.dialect == "vhlo" {
-            let (kind, form) = OpKind::from_vhlo(header.op.name).ok_or_else(|| {
-                cursor.error(format!("`{full_name}` is not known: the artifact is newer than this reader"))
-            })?;
-            let kind = match (header.op.name, inside.is_function) {
-                ("return_v1", true) => OpKind::from_name("func.return").unwrap_or(kind),
-                ("return_v1", false) => OpKind::from_name("stablehlo.return").unwrap_or(kind),
-                _ => kind,
-            };
-            let stored: Vec<(&'static str, Need)> = form.attrs.iter().map(|&name| (name, Need::Required)).collect();
-            self.own_attrs(header, &stored)?;
-            let attrs = legalize(kind.def(), form, std::mem::take(&mut header.attrs))
-                .map_err(|message| cursor.error(format!("`{full_name}`: {message}")))?;
-            return Ok((OpName::Known(kind), attrs));
-        }
-        let Some(kind) = OpKind::from_name(&full_name) else {
-            if header.op.registered && header.properties.is_some_and(|properties| !properties.is_empty()) {
-                return Err(cursor.error(format!("`{full_name}` stores attributes in a way this reader does not know")));
-            }
-            self.own_attrs(header, &[])?;
-            return Ok((OpName::Extern(full_name.into()), std::mem::take(&mut header.attrs)));
-        };
-        let def = kind.def();
-        let mut stored: Vec<(&'static str, Need)> = def
-            .attrs
-            .iter()
-            .map(|attr| match attr.presence {
-                Presence::Required => (attr.name, Need::Required),
-                _ => (attr.name, Need::Optional),
-            })
-            .collect();
-        if full_name == "func.call" {
-            stored.extend(["arg_attrs", "no_inline", "res_attrs"].map(|name| (name, Need::Optional)));
-        }
-        stored.sort_by_key(|(name, _)| *name);
-        if let Some(properties) = header.properties {
-            drop_late_attrs(&mut stored, count_integers(properties)?);
-        }
-        self.own_attrs(header, &stored)?;
-        let mut attrs = std::mem::take(&mut header.attrs);
-        def.drop_defaults(&mut attrs);
-        Ok((OpName::Known(kind), attrs))
-    }
-}
-
-/// Whether a stored attribute may be absent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
-    Required,
-    Optional,
-}
-
-/// Attributes that ops got after tools had begun to write plain StableHLO bytecode, which states no version.
-const LATE_ATTRS: &[&str] =
-    &["algorithm", "has_dynamic_root", "is_stable", "no_inline", "result_accuracy", "result_tilings", "source_target_pairs"];
-
-/// Leaves out late attributes while more attributes are expected than stored.
-fn drop_late_attrs(stored: &mut Vec<(&'static str, Need)>, num_stored: usize) {
-    for name in LATE_ATTRS {
-        if stored.len() > num_stored {
-            stored.retain(|entry| *entry != (*name, Need::Optional));
-        }
-    }
-}
-
-fn count_integers(mut cursor: Cursor<'_>) -> Result<usize, Error> {
-    let mut count = 0;
-    while !cursor.is_empty() {
-        cursor.varint()?;
-        count += 1;
-    }
-    Ok(count)
 }
 
 /// What surrounds an op.
 #[derive(Clone, Copy)]
-struct Inside {
+pub(super) struct Inside {
     /// The op is directly in a function.
-    is_function: bool,
-    depth: u32,
-}
-
-fn symbol_text<'s>(cursor: &Cursor<'_>, name: &'s Attr) -> Result<&'s str, Error> {
-    match name {
-        Attr::Symbol(name) => Ok(name),
-        _ => name.as_str().ok_or_else(|| cursor.error("a name that is not text")),
-    }
-}
-
-/// Attributes of arguments or results: one dictionary for each, or nothing at all.
-fn per_value(cursor: &Cursor<'_>, attr: Option<Attr>, count: usize) -> Result<Vec<Attrs>, Error> {
-    let dicts = match attr {
-        None => return Ok(vec![Attrs::new(); count]),
-        Some(Attr::Array(dicts)) if dicts.is_empty() => return Ok(vec![Attrs::new(); count]),
-        Some(Attr::Array(dicts)) if dicts.len() == count => dicts,
-        Some(_) => return Err(cursor.error("attributes of arguments or results that do not match their number")),
-    };
-    let attrs = |dict: &Attr| match dict {
-        Attr::Dict(attrs) => Ok(Attrs::clone(attrs)),
-        _ => Err(cursor.error("attributes of an argument or result are not a dictionary")),
-    };
-    dicts.iter().map(attrs).collect()
+    pub(super) is_function: bool,
+    pub(super) depth: u32,
 }
 
 /// The order in which a value's uses are listed in memory, which means nothing to the program.

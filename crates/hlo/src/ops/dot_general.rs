@@ -6,7 +6,7 @@ use crate::attr::{Attr, Keyword, KeywordSet};
 use crate::dims::DotAlgorithm;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Checked, clauses, contraction, elements, quantization, require, shapes};
+use crate::ops::rules::{Checked, clauses, contraction, elements, quantization, require, shapes, spelling};
 use crate::ty::ElementType;
 
 pub(crate) const DEF: OpDef = OpDef {
@@ -93,7 +93,15 @@ fn check(op: &OpView<'_>) -> Checked {
         ] {
             require!(count > 0, clause, "{name} is {count}");
         }
-        require!(is_known(algorithm), "dot_general I8", "no hardware is known for {algorithm:?}");
+        require!(
+            is_known(algorithm),
+            "dot_general I8",
+            "no hardware is known for {} operations on {} by {} into {}",
+            algorithm.num_primitive_operations,
+            spelling::element(&algorithm.lhs_precision_type),
+            spelling::element(&algorithm.rhs_precision_type),
+            spelling::element(&algorithm.accumulation_type)
+        );
     }
     if let Some(q) = quantization::of(rhs) {
         require!(

@@ -2,7 +2,7 @@
 
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Checked, Inferred, dimensions, elements, require, shapes};
+use crate::ops::rules::{Checked, Inferred, dimensions, elements, require, shapes, spelling};
 use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
@@ -36,7 +36,8 @@ fn infer(op: &OpView<'_>) -> Inferred {
         require!(
             size >= 0 && (have == DYNAMIC || size <= have),
             "dynamic_slice C4",
-            "slice_sizes[{d}] is {size}, operand dim {d} is {have}"
+            "slice_sizes[{d}] is {size}, operand dim {d} is {}",
+            spelling::dim(have)
         );
     }
     Ok(vec![TensorType::new(sizes, operand.element.clone()).into()])

@@ -3,7 +3,7 @@
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Checked, collectives, dimensions, elements, reduction, require, shapes};
+use crate::ops::rules::{Checked, collectives, dimensions, elements, reduction, require, shapes, spelling};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
@@ -42,7 +42,13 @@ fn check(op: &OpView<'_>) -> Checked {
         dimensions::index("reduce_scatter C2", "scatter_dimension", op.int("scatter_dimension")?, operand.rank())?;
     let have = operand.dims[dim];
     let got = result.dims.get(dim).copied().unwrap_or(DYNAMIC);
-    require!(have != 0 && got != 0, "reduce_scatter C8", "dim {dim} is {have} in the operand, {got} in the result");
+    require!(
+        have != 0 && got != 0,
+        "reduce_scatter C8",
+        "dim {dim} is {} in the operand, {} in the result",
+        spelling::dim(have),
+        spelling::dim(got)
+    );
     let mut want = operand.dims.clone();
     want[dim] = match processes {
         Some(size) if size > 0 && have != DYNAMIC => {

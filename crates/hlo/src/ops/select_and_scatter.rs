@@ -44,6 +44,13 @@ fn check(op: &OpView<'_>) -> Checked {
     let (operand, source, init) = (op.tensor(0)?, op.tensor(1)?, op.tensor(2)?);
     elements::operands_from(op, 0, Elements::TENSOR, "select_and_scatter I1")?;
     elements::rank(op, 2, 0, "select_and_scatter I3")?;
+    require!(
+        reduction::is_promotable(&operand.element, &init.element),
+        "select_and_scatter C3",
+        "elements of the operand are {}, of init_value {}",
+        spelling::element(&operand.element),
+        spelling::element(&init.element)
+    );
     let scalar = TensorType::new(Vec::new(), operand.element.clone());
     let outputs = op.region_outputs(0)?;
     let args = op.region_inputs(0)?;

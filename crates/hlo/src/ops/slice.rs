@@ -2,7 +2,7 @@
 
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Inferred, dimensions, elements, require, shapes};
+use crate::ops::rules::{Inferred, dimensions, elements, require, shapes, spelling};
 use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
@@ -39,7 +39,8 @@ fn infer(op: &OpView<'_>) -> Inferred {
         require!(
             0 <= start[d] && start[d] <= limit[d] && (size == DYNAMIC || limit[d] <= size),
             "slice C3",
-            "dim {d} is {size}, its slice is {} to {}",
+            "dim {d} is {}, its slice is {} to {}",
+            spelling::dim(size),
             start[d],
             limit[d]
         );

@@ -40,6 +40,8 @@ pub(super) struct Reader<'a> {
     pub(super) resources: HashMap<&'a [u8], (usize, usize)>,
     /// Where each type of the last type list began.
     pub(super) type_starts: Vec<usize>,
+    /// Bytes of foreign attributes with the aliases in them written out.
+    pub(super) expanded_bytes: usize,
     /// Names of the module's functions and meshes.
     pub(super) symbols: HashSet<Arc<str>>,
 }
@@ -54,6 +56,21 @@ pub(super) fn is_word(byte: u8) -> bool {
 
 fn is_suffix(byte: u8) -> bool {
     is_word(byte) || byte == b'-'
+}
+
+/// Position of the first byte that passes the test. Tests whole blocks at a time, which the compiler turns into vector
+/// instructions; long constants and comments are passed over at the speed of memory.
+#[inline]
+pub(super) fn find(bytes: &[u8], test: impl Fn(u8) -> bool + Copy) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let mut at = 0;
+    for block in bytes.chunks_exact(BLOCK) {
+        if block.iter().fold(false, |hit, &b| hit | test(b)) {
+            break;
+        }
+        at += BLOCK;
+    }
+    bytes[at..].iter().position(|&b| test(b)).map(|found| at + found)
 }
 
 pub(super) fn text(bytes: &[u8]) -> &str {
@@ -73,6 +90,7 @@ impl<'a> Reader<'a> {
             strings: HashMap::new(),
             resources: HashMap::new(),
             type_starts: Vec::new(),
+            expanded_bytes: 0,
             symbols: HashSet::new(),
         }
     }
@@ -126,7 +144,7 @@ impl<'a> Reader<'a> {
                 Some(b' ' | b'\n' | b'\t' | b'\r') => self.pos += 1,
                 Some(b'/') if self.src.get(self.pos + 1) == Some(&b'/') => {
                     let rest = &self.src[self.pos..];
-                    self.pos += rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+                    self.pos += find(rest, |b| b == b'\n').unwrap_or(rest.len());
                 }
                 _ => return,
             }
@@ -309,11 +327,13 @@ impl<'a> Reader<'a> {
         let start = self.pos + 1;
         let mut at = start;
         loop {
-            match self.src.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => at += 2,
-                Some(b'\n') | None => return self.fail("the string is not closed on its line"),
-                Some(_) => at += 1,
+            let next = find(self.src.get(at..).unwrap_or_default(), |b| matches!(b, b'"' | b'\\' | b'\n'));
+            let Some(next) = next else { return self.fail("the string is never closed") };
+            at += next;
+            match self.src[at] {
+                b'"' => break,
+                b'\\' => at += 2,
+                _ => return self.fail("the string is not closed on its line"),
             }
         }
         self.pos = at + 1;
@@ -376,10 +396,8 @@ impl<'a> Reader<'a> {
                 b'[' => open.push(b']'),
                 b'(' => open.push(b')'),
                 b'{' => open.push(b'}'),
-                b @ (b'>' | b']' | b')' | b'}') => {
-                    if open.pop() != Some(b) {
-                        return self.fail(format!("`{}` closes nothing", char::from(b)));
-                    }
+                b @ (b'>' | b']' | b')' | b'}') if open.pop() != Some(b) => {
+                    return self.fail(format!("`{}` closes nothing", char::from(b)));
                 }
                 0 if self.pos >= self.src.len() => return self.fail_at(start, "this bracket is never closed"),
                 _ => {}

@@ -155,7 +155,7 @@ mod tests {
         check(DType::F32, 1.0, "1.000000e+00");
         check(DType::F32, 0.1, "1.000000e-01");
         check(DType::F32, 1.0 / 3.0, "0.333333343");
-        check(DType::F32, 3.14159265, "3.14159274");
+        check(DType::F32, std::f64::consts::PI, "3.14159274");
         check(DType::F32, 1e-10, "1.000000e-10");
         check(DType::F32, 1.2345678e10, "1.23456784E+10");
         check(DType::F32, 16777216.0, "0x4B800000");

@@ -37,7 +37,7 @@ impl Spacing {
         if self.wants_blank && blank {
             out.push(' ');
         }
-        self.wants_blank = !(word.len() == 1 && "<({[".contains(word)) && !is_glued(word);
+        self.wants_blank = !(is_glued(word) || word.len() == 1 && "<({[".contains(word));
         self.after_mark = is_mark || is_glued(word);
     }
 
@@ -135,14 +135,7 @@ impl<'m> OpPrinter<'_, 'm> {
         }
     }
 
-    fn piece(
-        &mut self,
-        op: &'m Op,
-        def: &'static OpDef,
-        piece: &Piece,
-        all: &'static [Piece],
-        spacing: &mut Spacing,
-    ) {
+    fn piece(&mut self, op: &'m Op, def: &'static OpDef, piece: &Piece, all: &'static [Piece], spacing: &mut Spacing) {
         match *piece {
             Piece::Operand(n) => {
                 spacing.before_item(self.out);

@@ -34,7 +34,7 @@ impl<'m> OpPrinter<'_, 'm> {
         let Some(Attr::DenseArray(tensor::DType::I64, dimensions)) = op.attr("dimensions") else { return false };
         let (pairs, [region]) = (op.operands.len() / 2, op.regions.as_slice()) else { return false };
         let body = self.func.region(*region);
-        if op.operands.len() % 2 != 0 || pairs == 0 || body.args.len() != op.operands.len() {
+        if !op.operands.len().is_multiple_of(2) || pairs == 0 || body.args.len() != op.operands.len() {
             return false;
         }
         self.out.push_str("stablehlo.reduce");
@@ -208,7 +208,8 @@ impl<'m> OpPrinter<'_, 'm> {
             Some(Attr::DenseArray(_, sizes)) => <[i64; 2]>::try_from(&**sizes).ok(),
             _ => None,
         };
-        let (Some([inputs, inits]), Some([outputs, carries])) = (sizes("operandSegmentSizes"), sizes("resultSegmentSizes"))
+        let (Some([inputs, inits]), Some([outputs, carries])) =
+            (sizes("operandSegmentSizes"), sizes("resultSegmentSizes"))
         else {
             return false;
         };

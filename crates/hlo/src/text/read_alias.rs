@@ -1,7 +1,7 @@
 //! Names that stand for attributes, types and locations (`#loc1 = …`, `!t = …`), defined before or after their use.
 
 use crate::attr::Attr;
-use crate::text::lexer::{Read, Reader, text};
+use crate::text::lexer::{Read, Reader, find, text};
 use crate::ty::Type;
 
 /// Nesting a value may reach when the aliases inside it are expanded; values this deep are still compared and dropped
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         let mut line = 0;
         while line < self.src.len() {
             let rest = &self.src[line..];
-            let length = rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |p| p + 1);
+            let length = find(rest, |b| b == b'\n').map_or(rest.len(), |p| p + 1);
             let blanks = rest[..length].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
             if matches!(rest.get(blanks), Some(b'#' | b'!')) {
                 self.pos = line + blanks;

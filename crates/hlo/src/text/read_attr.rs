@@ -10,6 +10,9 @@ use crate::ops::OpDef;
 use crate::text::lexer::{Read, Reader, is_word_start, text};
 use crate::ty::{ElementType, Real, Type};
 
+/// How many times its own size a text may reach when aliases inside foreign attributes are written out.
+const MAX_EXPANSION: usize = 16;
+
 impl<'a> Reader<'a> {
     /// Any attribute.
     pub(super) fn attr(&mut self) -> Read<Attr> {
@@ -211,15 +214,22 @@ impl<'a> Reader<'a> {
 
     /// `{name = value, other}`; merged into `attrs`. `def` gives names that need no allocation.
     pub(super) fn attr_dict(&mut self, attrs: &mut Attrs, def: Option<&'static OpDef>) -> Read<()> {
+        let mut entries = Vec::new();
         self.list(b'{', b'}', |r| {
             let (name, start) = r.attr_name(def)?;
             let value = if r.eat(b'=') { r.attr()? } else { Attr::Unit };
+            entries.push((name, start, value));
+            Ok(())
+        })?;
+        // In name order each insertion is at the end, so that a long dictionary takes no quadratic time.
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, start, value) in entries {
             if attrs.get(&name).is_some() {
-                return r.fail_at(start, format!("`{name}` is given twice"));
+                return self.fail_at(start, format!("`{name}` is given twice"));
             }
             attrs.set(name, value);
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// As [`Reader::attr_dict`], if one starts here.
@@ -285,6 +295,10 @@ impl<'a> Reader<'a> {
             return Ok(whole);
         }
         out.push_str(text(&self.src[copied..end]));
+        self.expanded_bytes += out.len();
+        if self.expanded_bytes > MAX_EXPANSION * self.src.len() + (1 << 20) {
+            return self.limit("attributes of other dialects grow too much through aliases");
+        }
         Ok(out.into())
     }
 }

@@ -6,7 +6,7 @@ use tensor::DType;
 
 use crate::attr::Attr;
 use crate::dense::{Dense, element_bytes};
-use crate::text::lexer::{Read, Reader};
+use crate::text::lexer::{Read, Reader, find};
 use crate::text::read_attr::fit_integer;
 use crate::ty::{ElementType, TensorType, Type};
 
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
             return Ok(false);
         }
         let rest = &self.src[self.pos..];
-        let end = rest.iter().position(|&b| b == b'>' || b == b'"');
+        let end = find(rest, |b| b == b'>' || b == b'"');
         match end {
             Some(end) if rest[end] == b'>' => {
                 self.pos += end;
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         let Some(bytes) = raw.strip_prefix(b"0x").and_then(decode_hex) else {
             return self.fail_at(at, "expected hexadecimal digits after `0x`, two for each byte");
         };
-        let whole = count.checked_mul(width).unwrap_or(usize::MAX);
+        let whole = count.saturating_mul(width);
         if bytes.len() == whole {
             return Ok(Dense::from_elements(tensor.clone(), bytes));
         }
@@ -283,8 +283,9 @@ impl<'a> Reader<'a> {
         }
         let digits = at - usize::from(negative);
         // Nine digits fit every type this path serves; anything else takes the careful path.
-        let small = digits >= 1 && digits <= 9 && rest.get(at) != Some(&b'x') && dtype.bits() >= 32;
-        if small && rest.get(at) != Some(&b'.') {
+        let small = (1..=9).contains(&digits) && rest.get(at) != Some(&b'x') && dtype.bits() >= 32;
+        let allowed = !(negative && dtype.is_unsigned_integer());
+        if small && allowed && rest.get(at) != Some(&b'.') {
             self.pos += at;
             return Ok(if negative { -value } else { value });
         }
@@ -409,7 +410,7 @@ fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
         }
         table
     };
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     let mut bad = 0;

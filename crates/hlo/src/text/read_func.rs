@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::attr::{Attr, Attrs};
 use crate::module::{Func, Visibility};
 use crate::text::lexer::{Read, Reader};
-use crate::text::read_op::{Argument, Body};
+use crate::text::read_op::{Argument, Body, OuterNames};
 use crate::ty::Type;
 
 impl<'a> Reader<'a> {
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
             if args.len() != body.func.inputs.len() {
                 return self.fail_at(body_at, "the arguments of a function with a body need names");
             }
-            let region = self.region(&mut body, Some(&args), true)?;
+            let region = self.region(&mut body, Some(&args), OuterNames::Hidden)?;
             body.func.body = Some(region);
         }
         let mut func = body.func;
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         }
         let mut body = Body::new(Func::new(""));
         self.expect(b'(')?;
-        let region = self.region(&mut body, None, true)?;
+        let region = self.region(&mut body, None, OuterNames::Hidden)?;
         self.expect(b')')?;
         self.optional_attr_dict(&mut attrs, None)?;
         self.expect(b':')?;

@@ -175,6 +175,9 @@ impl<'a> Reader<'a> {
     /// Notes where the blobs of `{-# dialect_resources: … #-}` are. What cannot be read is reported when the section is
     /// reached in order.
     fn find_resources(&mut self) {
+        if !self.src.trim_ascii_end().ends_with(b"#-}") {
+            return;
+        }
         let Some(at) = self.src.windows(4).rposition(|w| w == b"\n{-#") else { return };
         self.pos = at + 1;
         let _ = self.skip_resources();

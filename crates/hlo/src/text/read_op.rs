@@ -50,8 +50,18 @@ impl Parts {
 }
 
 /// Whether names outside an op's regions are hidden inside them.
-pub(super) fn is_isolated(kind: OpKind) -> bool {
-    matches!(kind, OpKind::SdyManualComputation | OpKind::SdyNamedComputation)
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OuterNames {
+    Visible,
+    Hidden,
+}
+
+/// How the regions of an op see the names around it.
+fn outer_names(kind: Option<OpKind>) -> OuterNames {
+    match kind {
+        Some(OpKind::SdyManualComputation | OpKind::SdyNamedComputation) => OuterNames::Hidden,
+        _ => OuterNames::Visible,
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -204,10 +214,10 @@ impl<'a> Reader<'a> {
             self.expect(b'>')?;
         }
         if self.peek() == b'(' {
-            let isolated = kind.is_some_and(is_isolated);
+            let outer = outer_names(kind);
             let mut regions = Vec::new();
             self.list(b'(', b')', |r| {
-                regions.push(r.region(body, None, isolated)?);
+                regions.push(r.region(body, None, outer)?);
                 Ok(())
             })?;
             parts.regions = regions;
@@ -258,18 +268,22 @@ impl<'a> Reader<'a> {
         &mut self,
         body: &mut Body<'a>,
         args: Option<&[Argument<'a>]>,
-        isolated: bool,
+        outer: OuterNames,
     ) -> Read<Region> {
         self.enter()?;
         let region = body.func.add_region();
-        let outer = isolated.then(|| (std::mem::take(&mut body.names), std::mem::take(&mut body.order)));
+        let outer =
+            (outer == OuterNames::Hidden).then(|| (std::mem::take(&mut body.names), std::mem::take(&mut body.order)));
         let mark = body.order.len();
         self.expect(b'{')?;
         for arg in args.unwrap_or_default() {
             let value = body.func.add_argument(region, arg.ty.clone(), arg.loc.clone());
             self.define(body, arg.name, arg.at, value, 1)?;
         }
-        self.region_ops(body, region, args.is_none())?;
+        if args.is_none() && self.peek() == b'^' {
+            self.label(body, region)?;
+        }
+        self.region_ops(body, region)?;
         match outer {
             Some((names, order)) => (body.names, body.order) = (names, order),
             None => {
@@ -282,19 +296,21 @@ impl<'a> Reader<'a> {
         Ok(region)
     }
 
-    fn region_ops(&mut self, body: &mut Body<'a>, region: Region, may_have_label: bool) -> Read<()> {
-        if self.peek() == b'^' && may_have_label {
-            self.pos += 1;
-            self.suffix("a block name after `^`")?;
-            if self.peek() == b'(' {
-                self.list(b'(', b')', |r| {
-                    let arg = r.argument()?;
-                    let value = body.func.add_argument(region, arg.ty, arg.loc);
-                    r.define(body, arg.name, arg.at, value, 1)
-                })?;
-            }
-            self.expect(b':')?;
+    /// `^bb0(%a: type, …):`.
+    fn label(&mut self, body: &mut Body<'a>, region: Region) -> Read<()> {
+        self.expect(b'^')?;
+        self.suffix("a block name after `^`")?;
+        if self.peek() == b'(' {
+            self.list(b'(', b')', |r| {
+                let arg = r.argument()?;
+                let value = body.func.add_argument(region, arg.ty, arg.loc);
+                r.define(body, arg.name, arg.at, value, 1)
+            })?;
         }
+        self.expect(b':')
+    }
+
+    fn region_ops(&mut self, body: &mut Body<'a>, region: Region) -> Read<()> {
         loop {
             match self.peek() {
                 b'}' => {

@@ -10,7 +10,7 @@ use crate::ops::{AttrKind, OpDef, Piece};
 use crate::sdy::SdyAttr;
 use crate::text::lexer::{Read, Reader, is_word_start};
 use crate::text::read_attr::{fit_integer, float_attr};
-use crate::text::read_op::{Body, Parts};
+use crate::text::read_op::{Body, OuterNames, Parts};
 use crate::ty::{ElementType, TensorType, Type};
 
 impl<'a> Reader<'a> {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
                 if self.peek() == b'(' {
                     let mut regions = Vec::new();
                     self.list(b'(', b')', |r| {
-                        regions.push(r.region(body, None, false)?);
+                        regions.push(r.region(body, None, OuterNames::Visible)?);
                         Ok(())
                     })?;
                     parts.regions = regions;

@@ -9,7 +9,7 @@ use crate::module::{OpName, Value};
 use crate::ops::OpKind;
 use crate::sdy::SdyAttr;
 use crate::text::lexer::{Read, Reader};
-use crate::text::read_op::{Argument, Body, Parts};
+use crate::text::read_op::{Argument, Body, OuterNames, Parts};
 use crate::ty::{TensorType, Type};
 
 /// Ops a reduction may name in `applies`: commutative, two operands, one result.
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
             self.expect(b')')?;
         }
         elements.append(&mut accumulators);
-        parts.regions = vec![self.region(body, Some(&elements), false)?];
+        parts.regions = vec![self.region(body, Some(&elements), OuterNames::Visible)?];
         Ok(())
     }
 
@@ -158,9 +158,9 @@ impl<'a> Reader<'a> {
             .map(|(&(name, at), ty)| Argument { name, at, ty: ty.clone(), loc: None })
             .collect();
         self.expect_word("cond")?;
-        let condition = self.region(body, Some(&args), false)?;
+        let condition = self.region(body, Some(&args), OuterNames::Visible)?;
         self.expect_word("do")?;
-        let step = self.region(body, Some(&args), false)?;
+        let step = self.region(body, Some(&args), OuterNames::Visible)?;
         parts.regions = vec![condition, step];
         Ok(parts)
     }
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         if self.eat_word("attributes") {
             self.attr_dict(&mut parts.attrs, Some(kind.def()))?;
         }
-        parts.regions = vec![self.region(body, None, false)?];
+        parts.regions = vec![self.region(body, None, OuterNames::Visible)?];
         self.skip();
         let type_at = self.pos;
         self.typed_tail(body, &mut parts)?;
@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
             args.push(r.argument()?);
             Ok(())
         })?;
-        parts.regions = vec![self.region(body, Some(&args), true)?];
+        parts.regions = vec![self.region(body, Some(&args), OuterNames::Hidden)?];
         self.optional_attr_dict(&mut parts.attrs, Some(kind.def()))?;
         self.typed_tail(body, parts)
     }

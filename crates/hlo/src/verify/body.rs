@@ -1,7 +1,7 @@
 //! The ops of a function: scope of values, terminators, arities, attributes and constraints.
 
 use crate::module::{Func, Op, OpId, OpName, Region};
-use crate::ops::rules::{shapes, sharding, spelling};
+use crate::ops::rules::{require, shapes, sharding, spelling};
 use crate::ops::{Arity, OpKind, OpView, Symbols, Violation};
 use crate::ty::Type;
 
@@ -208,7 +208,22 @@ pub(crate) fn constraints(kind: OpKind, view: &OpView<'_>) -> Result<(), Violati
     let def = kind.def();
     if let Some(infer) = &def.infer {
         let types = (infer.types)(view)?;
-        shapes::same_types(infer.clause, ("inferred result", types.iter()), ("result", view.results.iter()))?;
+        require!(
+            types.len() == view.results.len(),
+            infer.clause,
+            "{} results, {} expected",
+            view.results.len(),
+            types.len()
+        );
+        for (n, (want, have)) in types.iter().zip(view.results).enumerate() {
+            require!(
+                shapes::types_agree(want, have),
+                infer.clause,
+                "result {n} must be {}, is {}",
+                spelling::ty(want),
+                spelling::ty(have)
+            );
+        }
     }
     (def.check)(view)
 }

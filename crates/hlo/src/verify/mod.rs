@@ -4,6 +4,8 @@ mod attributes;
 mod body;
 mod calls;
 mod structure;
+#[cfg(test)]
+mod tests;
 mod tpu;
 mod types;
 

@@ -4,9 +4,16 @@ use crate::module::{Definition, Func, Op, OpId, Region, Value};
 use crate::ops::Violation;
 
 use super::Report;
+use super::types::Sizes;
 
 /// Whether later checks may follow any id of the function without looking.
 pub(super) fn check(func: &Func, report: &mut Report) -> bool {
+    let mut sizes = Sizes::default();
+    let mut types = func.inputs.iter().chain(&func.outputs).chain(func.values.iter().map(|value| &value.ty));
+    if !types.all(|ty| sizes.is_small(ty)) {
+        report.func(func, Violation::new("", "a type holds more parts than any program needs"));
+        return false;
+    }
     let Some(body) = func.body else { return true };
     match walk(func, body) {
         Ok(()) => true,

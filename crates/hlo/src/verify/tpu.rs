@@ -78,26 +78,44 @@ fn compilable(ty: &Type) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Process ids of collectives exist.
+/// Whether every process must be in some group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cover {
+    All,
+    Some,
+}
+
+/// Process ids of collectives exist, and groups name all of them where they must.
 fn partners(op: &Op, processes: Processes) -> Result<(), Violation> {
     let (replicas, partitions) = (i64::from(processes.replicas), i64::from(processes.partitions));
     let has_channel = matches!(op.attr("channel_handle"), Some(Attr::Channel(channel)) if channel.handle > 0);
     let is_global = matches!(op.attr("use_global_device_ids"), Some(Attr::Unit | Attr::Bool(true)));
-    let across_either = if has_channel { partitions } else { replicas };
-    let (name, count) = match op.kind() {
-        Some(OpKind::CollectivePermute | OpKind::Send | OpKind::Recv) => ("source_target_pairs", across_either),
-        Some(OpKind::AllToAll | OpKind::CollectiveBroadcast) => ("replica_groups", across_either),
-        Some(OpKind::AllGather | OpKind::AllReduce | OpKind::ReduceScatter | OpKind::CollectiveReduce) => {
-            ("replica_groups", if is_global { replicas.saturating_mul(partitions) } else { replicas })
-        }
+    let either = if has_channel { partitions } else { replicas };
+    let all = if is_global { replicas.saturating_mul(partitions) } else { replicas };
+    let groups = "replica_groups";
+    let (clause, name, count, cover) = match op.kind() {
+        Some(OpKind::CollectivePermute) => ("collective_permute C4", "source_target_pairs", either, Cover::Some),
+        Some(OpKind::Send) => ("send C4", "source_target_pairs", either, Cover::Some),
+        Some(OpKind::Recv) => ("recv C4", "source_target_pairs", either, Cover::Some),
+        Some(OpKind::CollectiveBroadcast) => ("collective_broadcast C2", groups, either, Cover::Some),
+        Some(OpKind::CollectiveReduce) => ("collective_reduce C2", groups, all, Cover::Some),
+        Some(OpKind::AllToAll) => ("all_to_all C6", groups, either, Cover::All),
+        Some(OpKind::AllGather) => ("all_gather C3", groups, all, Cover::All),
+        Some(OpKind::AllReduce) => ("all_reduce C2", groups, all, Cover::All),
+        Some(OpKind::ReduceScatter) => ("reduce_scatter C4", groups, all, Cover::All),
         _ => return Ok(()),
     };
     let Some(Attr::Dense(dense)) = op.attr(name) else { return Ok(()) };
     let ids = dense.to_i64s(1 << 22).unwrap_or_default();
-    match ids.iter().find(|&&id| id >= count || id < -1) {
-        Some(id) => Err(Violation::new("", format!("{name} holds {id}, there are {count} processes"))),
-        None => Ok(()),
+    if let Some(id) = ids.iter().find(|&&id| id >= count || id < -1) {
+        return Err(Violation::new(clause, format!("{name} holds {id}, there are {count} processes")));
     }
+    // Empty groups stand for one group of all.
+    let named = ids.iter().filter(|&&id| id >= 0).count() as i64;
+    if cover == Cover::All && named != 0 && named != count {
+        return Err(Violation::new(clause, format!("{name} holds {named} of {count} processes")));
+    }
+    Ok(())
 }
 
 /// A layout that is neither a word nor a permutation of the dimensions crashes the compiler.

@@ -1,11 +1,50 @@
 //! Types on their own: sizes, bounds and quantization.
 
+use std::collections::HashMap;
+
 use crate::ops::Violation;
 use crate::ops::rules::{quantization, require, spelling};
 use crate::ty::{DYNAMIC, ElementType, TensorType, Type};
 
 /// More dimensions than any program has; keeps rules that compare dimensions pairwise cheap.
 const MAX_RANK: usize = 256;
+
+/// Parts of one type, nested tuples written out. Types that share parts can be exponentially larger than their text.
+const MAX_PARTS: u64 = 1 << 16;
+
+/// Sizes of types, each shared part measured once.
+#[derive(Default)]
+pub(super) struct Sizes(HashMap<*const Type, u64>);
+
+impl Sizes {
+    /// Whether the type, written out, is small enough to be looked at part by part.
+    pub(super) fn is_small(&mut self, ty: &Type) -> bool {
+        let Some(root) = parts(ty) else { return true };
+        let mut pending = vec![root];
+        while let Some(&types) = pending.last() {
+            let before = pending.len();
+            let mut size = 1u64;
+            for inner in types.iter().filter_map(parts) {
+                match self.0.get(&inner.as_ptr()) {
+                    Some(&known) => size = size.saturating_add(known),
+                    None => pending.push(inner),
+                }
+            }
+            if pending.len() == before {
+                self.0.insert(types.as_ptr(), size.saturating_add(types.len() as u64));
+                pending.pop();
+            }
+        }
+        self.0.get(&root.as_ptr()).is_none_or(|&size| size <= MAX_PARTS)
+    }
+}
+
+fn parts(ty: &Type) -> Option<&[Type]> {
+    match ty {
+        Type::Tuple(types) | Type::Future(types) => Some(types),
+        _ => None,
+    }
+}
 
 /// A value's type is well formed.
 pub(super) fn value(ty: &Type) -> Result<(), Violation> {

@@ -61,7 +61,7 @@ fn check(artifact: &Path, text: &Path) {
 #[test]
 fn every_version_reads_as_its_text() {
     let mut checked = 0;
-    for program in ["program", "newer", "sharded"] {
+    for program in ["program", "newer", "sharded", "resources"] {
         for path in golden_files(&data(), ".mlir.bc") {
             if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&format!("{program}."))) {
                 check(&path, &data().join(format!("{program}.mlir")));
@@ -69,7 +69,7 @@ fn every_version_reads_as_its_text() {
             }
         }
     }
-    assert_eq!(checked, 12);
+    assert_eq!(checked, 13);
 }
 
 #[test]

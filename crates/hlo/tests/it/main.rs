@@ -1,4 +1,5 @@
 //! Integration tests of the language.
 
 mod bytecode;
+mod text;
 mod verify;

@@ -244,8 +244,12 @@ impl Tables {
         })
     }
 
-    /// A keyword of an op of CHLO.
+    /// An attribute of an op of CHLO, which has enumerations of its own.
     pub(super) fn chlo_attr(&mut self, attr: &Attr) -> Result<u64, Error> {
+        if let Attr::Array(values) = attr {
+            let values = values.iter().map(|value| self.chlo_attr(value)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(self.builtin(0, |out| out.indices(&values)));
+        }
         let Attr::Keyword(keyword) = attr else { return self.builtin_attr(attr) };
         let code = match keyword.set() {
             KeywordSet::ComparisonDirection => 0,

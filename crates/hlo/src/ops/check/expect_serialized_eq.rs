@@ -19,7 +19,10 @@ pub(crate) const DEF: OpDef = OpDef {
         Piece::Word("probe_id"),
         Piece::Word("="),
         Piece::Attr("probe_id"),
-        Piece::IfAttr("iteration", &[Piece::Word(","), Piece::Word("iter"), Piece::Word("="), Piece::Attr("iteration")]),
+        Piece::IfAttr(
+            "iteration",
+            &[Piece::Word(","), Piece::Word("iter"), Piece::Word("="), Piece::Attr("iteration")],
+        ),
         Piece::AttrDict,
         Piece::Word(":"),
         Piece::FirstOperandType,

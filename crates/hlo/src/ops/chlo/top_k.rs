@@ -5,7 +5,7 @@ use tensor::DType;
 use crate::attr::Attr;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, Violation};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Inferred, elements, require, shapes};
+use crate::ops::rules::{Inferred, elements, require, shapes, spelling};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
@@ -48,7 +48,7 @@ fn infer(op: &OpView<'_>) -> Inferred {
         k >= 0 && (operand.dims[last] == DYNAMIC || operand.dims[last] >= k),
         "chlo.top_k",
         "k is {k}, the last dimension is {}",
-        operand.dims[last]
+        spelling::dim(operand.dims[last])
     );
     let (mut dims, mut limits) = (operand.dims.clone(), shapes::bounds(operand));
     (dims[last], limits[last]) = (k, DYNAMIC);

@@ -135,9 +135,8 @@ pub(crate) struct PairClauses {
 /// Each process sends to at most one other and receives from at most one.
 pub(crate) fn source_target_pairs(op: &OpView<'_>, c: &PairClauses) -> Checked {
     let Some((shape, ids)) = op.dense_i64s("source_target_pairs")? else { return Ok(()) };
-    let is_empty = ids.is_empty();
     require!(
-        shape.len() == 2 && (shape[1] == 2 || is_empty),
+        ids.is_empty() || (shape.len() == 2 && shape[1] == 2),
         c.shape,
         "source_target_pairs has shape {shape:?}, [N, 2] expected"
     );

@@ -31,7 +31,7 @@ pub(crate) fn index(
 pub(crate) fn unique(clause: &'static str, name: &str, numbers: impl IntoIterator<Item = i64>) -> Checked {
     let mut seen = std::collections::HashSet::new();
     for number in numbers {
-        require!(seen.insert(number), clause, "{name} holds {number} twice");
+        require!(seen.insert(number), clause, "{number} appears twice in {name}");
     }
     Ok(())
 }

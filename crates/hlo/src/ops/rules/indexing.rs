@@ -4,7 +4,7 @@ use crate::dims::{GatherDims, ScatterDims};
 use crate::ops::def::Violation;
 use crate::ty::{DYNAMIC, TensorType};
 
-use super::{Checked, dimensions, require, shapes};
+use super::{Checked, dimensions, require, shapes, spelling};
 
 /// The result of a gather; `c` holds the clauses of `gather` by number, `slice` the sizes of a slice, unknown ones dynamic.
 pub(crate) fn gather(
@@ -62,7 +62,8 @@ pub(crate) fn gather(
         require!(
             size == DYNAMIC || (size >= 0 && (have == DYNAMIC || size <= have)),
             c[21],
-            "slice_sizes[{d}] is {size}, operand dim {d} is {have}"
+            "slice_sizes[{d}] is {size}, operand dim {d} is {}",
+            spelling::dim(have)
         );
     }
     let batch_rank = indices.rank() - usize::from(vector_dim < indices.rank());

@@ -67,7 +67,7 @@ pub(crate) fn body(
             spelling::tensor(output),
             spelling::tensor(inits[n])
         );
-        for (name, from) in [("initial value", inits[n]), ("input", inputs[n])] {
+        for (name, from) in [("input", inputs[n]), ("initial value", inits[n])] {
             require!(
                 is_promotable(&from.element, &output.element),
                 clause,

@@ -1,11 +1,11 @@
-//! How types and shapes are spelled in findings.
+//! How types and shapes are spelled in findings: as the printer does, cut short where a type is long.
 
-use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::ty::{DYNAMIC, ElementType, TensorType, Type};
 
-/// Types nested deeper than this are cut short, so that spelling needs no deep recursion.
-const MAX_DEPTH: usize = 8;
+/// Characters of one type; a quantized type can hold thousands of scales.
+const MAX_LENGTH: usize = 200;
 
 /// One dimension, `?` when unknown.
 pub(crate) fn dim(size: i64) -> String {
@@ -20,64 +20,25 @@ pub(crate) fn dims(sizes: &[i64]) -> String {
 
 /// An element type.
 pub(crate) fn element(element: &ElementType) -> String {
-    match element {
-        ElementType::Plain(dtype) => dtype.name().into(),
-        ElementType::Index => "index".into(),
-        ElementType::Tf32 => "tf32".into(),
-        ElementType::Quantized(q) => {
-            let axis = q.axis.map_or(String::new(), |axis| format!(":{axis}"));
-            let (scale, zero) = (q.scales.first(), q.zero_points.first());
-            let rest = if q.scales.len() > 1 { ", …" } else { "" };
-            format!(
-                "!quant.uniform<{}:{}{axis}, {}:{}{rest}>",
-                q.storage,
-                q.expressed,
-                scale.map_or(0.0, |s| s.get()),
-                zero.copied().unwrap_or(0)
-            )
-        }
-    }
+    ty(&Type::Element(element.clone()))
 }
 
 /// A tensor type.
-pub(crate) fn tensor(ty: &TensorType) -> String {
-    let mut text = String::from("tensor<");
-    for &size in &ty.dims {
-        let _ = write!(text, "{}x", dim(size));
-    }
-    text.push_str(&element(&ty.element));
-    if let Some(bounds) = ty.bounds() {
-        let _ = write!(text, ", bounds {}", dims(bounds));
-    }
-    text.push('>');
-    text
+pub(crate) fn tensor(tensor: &TensorType) -> String {
+    ty(&Type::Tensor(Arc::new(tensor.clone())))
 }
 
 /// Any type.
 pub(crate) fn ty(ty: &Type) -> String {
-    nested(ty, 0)
+    let text = crate::text::print_type(ty);
+    match text.char_indices().nth(MAX_LENGTH) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
 }
 
 /// Types in parentheses.
 pub(crate) fn types<'a>(all: impl IntoIterator<Item = &'a Type>) -> String {
     let all: Vec<String> = all.into_iter().map(ty).collect();
     format!("({})", all.join(", "))
-}
-
-fn nested(ty: &Type, depth: usize) -> String {
-    if depth > MAX_DEPTH {
-        return "…".into();
-    }
-    let list = |types: &[Type]| types.iter().map(|t| nested(t, depth + 1)).collect::<Vec<_>>().join(", ");
-    match ty {
-        Type::Tensor(t) => tensor(t),
-        Type::Buffer(t) => tensor(t).replacen("tensor", "memref", 1),
-        Type::Token => "!stablehlo.token".into(),
-        Type::Tuple(types) => format!("tuple<{}>", list(types)),
-        Type::Future(types) => format!("!stablehlo.future<{}>", list(types)),
-        Type::Function(f) => format!("({}) -> ({})", list(&f.inputs), list(&f.outputs)),
-        Type::Element(e) => element(e),
-        Type::None => "none".into(),
-        Type::Opaque(text) => text.to_string(),
-    }
 }

@@ -9,6 +9,9 @@ use crate::ty::{TensorType, Type};
 /// Elements of a dense attribute that rules are willing to read.
 pub(crate) const MAX_ELEMENTS: usize = 1 << 22;
 
+/// Shape and elements of an integer constant.
+type Integers<'a> = (&'a [i64], Vec<i64>);
+
 impl<'a> OpView<'a> {
     /// Every operand as a tensor.
     pub(crate) fn tensors(&self) -> Result<Vec<&'a TensorType>, Violation> {
@@ -46,7 +49,7 @@ impl<'a> OpView<'a> {
     }
 
     /// The shape and integers of a dense attribute, if present.
-    pub(crate) fn dense_i64s(&self, name: &'static str) -> Result<Option<(&'a [i64], Vec<i64>)>, Violation> {
+    pub(crate) fn dense_i64s(&self, name: &'static str) -> Result<Option<Integers<'a>>, Violation> {
         match self.attrs.get(name) {
             None => Ok(None),
             Some(Attr::Dense(dense)) => match dense.to_i64s(MAX_ELEMENTS) {
@@ -80,7 +83,11 @@ impl<'a> OpView<'a> {
         let Definition::Result(op, _) = self.func.values.get(value.0 as usize)?.definition else { return None };
         let op = self.func.ops.get(op.0 as usize)?;
         match (op.kind(), op.attr("value")) {
-            (Some(OpKind::Constant), Some(Attr::Dense(dense))) => dense.to_i64s(4096),
+            // A constant whose elements are not those of its type is reported where it stands.
+            (Some(OpKind::Constant), Some(Attr::Dense(dense))) => {
+                let count = self.tensor(n).ok()?.num_elements()?;
+                dense.to_i64s(4096).filter(|values| values.len() as u64 == count)
+            }
             _ => None,
         }
     }

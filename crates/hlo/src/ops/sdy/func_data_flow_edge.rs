@@ -1,6 +1,6 @@
 //! `sdy.func_data_flow_edge`: a bridge between a function's argument and its callers' along which shardings propagate.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.func_data_flow_edge",

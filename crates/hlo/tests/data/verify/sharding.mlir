@@ -1,3 +1,4 @@
+// finding: @main: sdy.sharding_constraint: the mesh has no axis "z" [sdy sharding]
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %r = sdy.sharding_constraint %a <@mesh, [{"x"}, {"z"}]> : tensor<8x8xf32>
@@ -6,6 +7,7 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+// finding: @main: sdy.sharding_constraint: 1 dimension shardings for tensor<8x8xf32> [sdy sharding]
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %r = sdy.sharding_constraint %a <@mesh, [{"x"}]> : tensor<8x8xf32>
@@ -14,6 +16,7 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+// finding: @main: sdy.sharding_constraint: axis "x" is used twice [sdy sharding]
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %r = sdy.sharding_constraint %a <@mesh, [{"x"}, {"x"}]> : tensor<8x8xf32>
@@ -22,6 +25,7 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+// finding: @main: sdy.sharding_constraint: mesh @other is not in the module [sdy sharding]
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %r = sdy.sharding_constraint %a <@other, [{}, {}]> : tensor<8x8xf32>
@@ -30,6 +34,7 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+// finding: @main: func.func: argument 0: "y":(3)2 is not a part of an axis of size 4 [sdy sharding]
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y":(3)2}, {}]>}) {
   return
@@ -37,6 +42,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y":(
 
 // -----
 
+// finding: @main: sdy.manual_computation: operands 0 is tensor<4x8xf32> on each shard, but tensor<8x8xf32> in the body [sdy manual_computation]
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %r = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%s: tensor<8x8xf32>) {
@@ -47,6 +53,7 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+// finding: none
 sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %r = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%s: tensor<4x8xf32>) {
@@ -57,6 +64,7 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+// finding: @: sdy.mesh: axis "x" appears twice [sdy mesh]
 sdy.mesh @mesh = <["x"=2, "x"=4]>
 func.func @main() {
   return
@@ -64,6 +72,7 @@ func.func @main() {
 
 // -----
 
+// finding: @: sdy.mesh: device id -1 is negative [sdy mesh]
 sdy.mesh @mesh = <["x"=2], device_ids=[1, -1]>
 func.func @main() {
   return

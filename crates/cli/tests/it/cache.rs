@@ -1,0 +1,119 @@
+//! The compile cache through the command: hits, misses explained, bundles, bad folders, many at once.
+
+use testkit::repository;
+
+use crate::harness::{Bench, MATMUL, arg, ran};
+
+#[test]
+fn a_second_compile_hits_and_a_bundle_moved_elsewhere_hits_too() {
+    let Some(bench) = Bench::with_libtpu("a_second_compile_hits") else { return };
+    let program = bench.write("matmul.mlir", MATMUL);
+    let compile = ["compile", arg(&program), "--slice", "v5e-4"];
+    let first = bench.json(&compile);
+    assert_eq!(first["cached"], false);
+    let second = bench.json(&compile);
+    assert_eq!((second["cached"].as_bool(), &second["report"]), (Some(true), &first["report"]));
+
+    // Formatting, names and bytecode do not change what the program is.
+    let renamed = bench.write("renamed.mlir", MATMUL.replace("%x", "%input").replace("\n      ", " "));
+    assert_eq!(bench.json(&["compile", arg(&renamed), "--slice", "v5e-4"])["cached"], true);
+    let bytecode = bench.path("matmul.mlir.bc");
+    bench.expect(0, &["hlo", arg(&program), "--out", arg(&bytecode)]);
+    assert_eq!(bench.json(&["compile", arg(&bytecode), "--slice", "v5e-4"])["cached"], true);
+
+    let bundle = bench.path("warm.bundle");
+    bench.expect(0, &["cache", "export", arg(&bundle)]);
+    let elsewhere = bench.path("elsewhere");
+    bench.expect(0, &["cache", "--cache-dir", arg(&elsewhere), "import", arg(&bundle)]);
+    let moved = bench.json(&[&compile[..], &["--cache-dir", arg(&elsewhere)]].concat());
+    assert_eq!(moved["cached"], true);
+    let stats = bench.json(&["cache", "stats"]);
+    assert_eq!((stats["hits"].as_u64(), stats["misses"].as_u64()), (Some(3), Some(1)));
+    assert!(bench.expect(0, &["cache", "list"]).stdout.contains("matmul"));
+}
+
+#[test]
+fn a_miss_says_what_changed() {
+    let Some(bench) = Bench::with_libtpu("a_miss_says_what_changed") else { return };
+    let program = bench.write("matmul.mlir", MATMUL);
+    bench.expect(0, &["compile", arg(&program), "--slice", "v5e-4", "--quick"]);
+    let smaller = bench.write("smaller.mlir", MATMUL.replace("512x", "256x"));
+    let text = bench.expect(0, &["compile", arg(&smaller), "--slice", "v5e-4", "--quick"]).stdout;
+    assert!(text.contains("argument 0 dim 0: 512 → 256"), "{text}");
+    let flagged = ["--flag", "xla_tpu_scoped_vmem_limit_kib=65536"];
+    let text = bench.expect(0, &[&["compile", arg(&program), "--slice", "v5e-4", "--quick"], &flagged[..]].concat()).stdout;
+    assert!(text.contains("flag xla_tpu_scoped_vmem_limit_kib: not set → 65536"), "{text}");
+    let text = bench.expect(0, &["compile", arg(&program), "--slice", "v6e-4", "--quick"]).stdout;
+    assert!(text.contains("target: v5e:2x2") && text.contains("→ v6e:2x2"), "{text}");
+}
+
+#[test]
+fn a_corrupt_entry_is_compiled_again_with_one_warning() {
+    let Some(bench) = Bench::with_libtpu("a_corrupt_entry_is_compiled_again") else { return };
+    let program = bench.write("matmul.mlir", MATMUL);
+    let compile = ["compile", arg(&program), "--slice", "v5e-4", "--quick"];
+    bench.expect(0, &compile);
+    for shard in std::fs::read_dir(bench.path("cache/v1/entries")).unwrap() {
+        for entry in std::fs::read_dir(shard.unwrap().path()).unwrap() {
+            let path = entry.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap();
+            std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        }
+    }
+    let ran = bench.expect(0, &compile);
+    assert_eq!(ran.stderr.matches("warning: ").count(), 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("unreadable"), "{}", ran.stderr);
+    assert_eq!(bench.expect(0, &compile).stderr, "");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_only_warns() {
+    let Some(bench) = Bench::with_libtpu("a_cache_that_cannot_be_written") else { return };
+    let program = bench.write("matmul.mlir", MATMUL);
+    let file = bench.write("not-a-folder", "");
+    let ran = bench.expect(0, &["compile", arg(&program), "--slice", "v5e-4", "--quick", "--cache-dir", arg(&file)]);
+    assert!(ran.stderr.contains("warning: the result could not be kept"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("cache: not kept"), "{}", ran.stdout);
+    // A disk without room: every write to /dev/full fails that way.
+    let out = bench.run(&["compile", arg(&program), "--slice", "v5e-4", "--out", "/dev/full/x"]);
+    assert_eq!(out.code, Some(2));
+}
+
+#[test]
+fn eight_at_once_share_one_cache_and_lose_nothing() {
+    let Some(bench) = Bench::with_libtpu("eight_at_once_share_one_cache") else { return };
+    let ffn = repository().join("examples/ffn.mlir");
+    let same = bench.write("matmul.mlir", MATMUL);
+    let other = bench.write("other.mlir", MATMUL.replace("512x", "128x"));
+    let jobs: Vec<(&std::path::Path, &str)> = vec![
+        (&same, "v5e-4"),
+        (&same, "v5e-4"),
+        (&same, "v5e-4"),
+        (&other, "v5e-4"),
+        (&other, "v6e-4"),
+        (&ffn, "v5e-4"),
+        (&ffn, "v5e-4"),
+        (&same, "v4-8"),
+    ];
+    let children: Vec<_> = jobs
+        .iter()
+        .map(|(program, slice)| {
+            bench
+                .command(&["compile", arg(program), "--slice", slice, "--quick", "--json"])
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for (child, job) in children.into_iter().zip(&jobs) {
+        let ran = ran(child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{job:?}");
+    }
+    let stats = bench.json(&["cache", "stats"]);
+    assert_eq!(stats["entries"], 5, "five different compilations");
+    assert_eq!(stats["hits"].as_u64().unwrap() + stats["misses"].as_u64().unwrap(), 8);
+    for (program, slice) in jobs {
+        assert_eq!(bench.json(&["compile", arg(program), "--slice", slice, "--quick"])["cached"], true);
+    }
+}

@@ -1,0 +1,8 @@
+//! The real binary: what it prints, where, and with which exit code.
+
+mod cache;
+mod compile;
+mod harness;
+mod hostile;
+mod offline;
+mod reference;

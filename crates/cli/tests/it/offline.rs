@@ -1,0 +1,116 @@
+//! What works without any plugin: chips, hlo, cache, completions, man pages, and clear refusals.
+
+use testkit::repository;
+
+use crate::harness::{Bench, MATMUL, arg};
+
+#[test]
+fn no_command_shows_help_and_a_wrong_one_is_an_error() {
+    let bench = Bench::bare();
+    assert!(bench.expect(2, &[]).stderr.contains("Usage: tpu"));
+    assert!(bench.expect(2, &["frobnicate"]).stderr.contains("unrecognized subcommand"));
+    assert!(bench.expect(0, &["--version"]).stdout.starts_with("tpu "));
+    assert!(bench.expect(0, &["compile", "--help"]).stdout.contains("--slice"));
+}
+
+#[test]
+fn chips_tell_generations_and_slices() {
+    let bench = Bench::bare();
+    let all = bench.json(&["chips"]);
+    assert_eq!(all["generations"].as_array().map(Vec::len), Some(7));
+    let slice = bench.expect(0, &["chips", "v4-8"]).stdout;
+    assert!(slice.contains("chips                  4\n"), "{slice}");
+    assert!(bench.expect(0, &["chips", "v5e", "--slices"]).stdout.contains("v5litepod-256"));
+    let overridden = bench.expect(0, &["chips", "tpu7x-8", "--set", "v7_memory_gb=128", "--json"]).stdout;
+    assert!(overridden.contains("137438953472"), "{overridden}");
+}
+
+#[test]
+fn a_slice_that_does_not_exist_names_its_neighbours() {
+    let bench = Bench::bare();
+    let program = bench.write("p.mlir", MATMUL);
+    let ran = bench.expect(2, &["compile", arg(&program), "--slice", "v5e-5"]);
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains("next smaller v5litepod-4, next larger v5litepod-8"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
+}
+
+#[test]
+fn a_missing_plugin_names_the_remedy() {
+    let bench = Bench::bare();
+    let program = bench.write("p.mlir", MATMUL);
+    let ran = bench.expect(2, &["compile", arg(&program), "--slice", "v5e-4"]);
+    assert!(ran.stderr.contains("not installed") && ran.stderr.contains("tpu setup"), "{}", ran.stderr);
+    assert_eq!(bench.expect(1, &["info"]).stderr, "");
+    let text = bench.write("libtpu.so", "text");
+    let ran = bench.expect(2, &["compile", arg(&program), "--slice", "v5e-4", "--plugin", arg(&text)]);
+    assert!(ran.stderr.contains("not a shared library"), "{}", ran.stderr);
+    let report = bench.expect(1, &["doctor", "--offline"]).stdout;
+    assert!(report.contains("FAIL  plugin") && report.contains("tpu setup"), "{report}");
+}
+
+#[test]
+fn hlo_verifies_counts_and_converts_both_ways() {
+    let bench = Bench::bare();
+    let program = repository().join("examples/ffn.mlir");
+    let record = bench.json(&["hlo", arg(&program)]);
+    assert_eq!(record["ops"]["stablehlo.dot_general"], 2);
+    assert_eq!(record["meshes"]["mesh"], 4);
+    let (bytecode, text) = (bench.path("p.mlir.bc"), bench.path("again.mlir"));
+    bench.expect(0, &["hlo", arg(&program), "--out", arg(&bytecode)]);
+    assert!(std::fs::read(&bytecode).unwrap().starts_with(b"ML\xefR"));
+    bench.expect(0, &["hlo", arg(&bytecode), "--out", arg(&text)]);
+    let printed = bench.expect(0, &["hlo", arg(&program), "--print"]).stdout;
+    assert_eq!(std::fs::read_to_string(&text).unwrap(), printed);
+}
+
+#[test]
+fn a_bad_program_says_where_and_why() {
+    let bench = Bench::bare();
+    let check = |contents: &[u8], expected: &[&str]| {
+        let file = bench.write("bad", contents);
+        let ran = bench.expect(2, &["hlo", arg(&file)]);
+        for part in expected {
+            assert!(ran.stderr.contains(part), "{part} is not in\n{}", ran.stderr);
+        }
+    };
+    check(b"root:x:0:0", &["line 1, column 1", "hint: expected StableHLO"]);
+    check(&MATMUL.as_bytes()[..200], &["line "]);
+    check(b"ML\xefR\x0d", &["bytecode", "cut short"]);
+    check(MATMUL.replace("<1024x256", "<1000x256").as_bytes(), &["dot_general C10", "1024", "1000"]);
+    let wrong = MATMUL.replace("contracting_dims = [1] x [0]", "contracting_dims = [0] x [0]");
+    check(wrong.as_bytes(), &["dot_general", "512", "1024"]);
+    assert!(bench.expect(2, &["hlo", "nowhere.mlir"]).stderr.contains("hint: check the path"));
+}
+
+#[test]
+fn the_cache_commands_work_on_an_empty_cache() {
+    let bench = Bench::bare();
+    assert_eq!(bench.expect(0, &["cache", "list"]).stdout, "the cache is empty\n");
+    assert_eq!(bench.json(&["cache", "stats"])["entries"], 0);
+    assert!(bench.expect(0, &["cache", "clear"]).stdout.starts_with("removed 0 entries"));
+    let bundle = bench.write("b", "not a bundle");
+    let ran = bench.expect(2, &["cache", "import", arg(&bundle)]);
+    assert!(ran.stderr.contains("cannot be imported") && ran.stderr.contains("hint: "), "{}", ran.stderr);
+}
+
+#[test]
+fn completions_and_man_pages_are_made() {
+    let bench = Bench::bare();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(bench.expect(0, &["completions", shell]).stdout.contains("compile"));
+    }
+    let folder = bench.path("man");
+    bench.expect(0, &["man", arg(&folder)]);
+    assert!(folder.join("tpu-compile.1").exists());
+}
+
+#[test]
+fn setup_says_what_it_would_do_before_doing_it() {
+    let bench = Bench::bare();
+    let ran = bench.run(&["setup", "--dry-run"]);
+    // Without pip or uv there is nothing to set up with, and that is said.
+    assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
+    assert!(bench.expect(2, &["setup", "nonsense"]).stderr.contains("nonsense"));
+}

@@ -1,0 +1,30 @@
+// Every way to write constant data.
+func.func @main() {
+  %0 = stablehlo.constant dense<[[1, -2], [0x10, 4]]> : tensor<2x2xi32>
+  %1 = stablehlo.constant dense<[1.0, 0.1, 3.14159274, -1.5e-10, 0x7FC00000, 0x7F800000, 16777216.0]> : tensor<7xf32>
+  %2 = stablehlo.constant dense<[0.1, 1.0e300, 0xFFF0000000000000]> : tensor<3xf64>
+  %3 = stablehlo.constant dense<[true, false, true]> : tensor<3xi1>
+  %4 = stablehlo.constant dense<[(1.0, -2.0), (0.5, 0x7F800000)]> : tensor<2xcomplex<f32>>
+  %5 = stablehlo.constant dense<(1.0,2.0)> : tensor<2x2xcomplex<f64>>
+  %6 = stablehlo.constant dense<> : tensor<0x3xf32>
+  %7 = stablehlo.constant dense<[7, 7, 7]> : tensor<3xui8>
+  %8 = stablehlo.constant dense<[-1, 7, -8]> : tensor<3xi4>
+  %9 = stablehlo.constant dense<[15, 0]> : tensor<2xui4>
+  %10 = stablehlo.constant dense<[1.0, -0.5, 0x7F]> : tensor<3xf8E4M3FN>
+  %11 = stablehlo.constant dense<[1.007810e+00, 0xFF80]> : tensor<2xbf16>
+  %12 = stablehlo.constant dense<18446744073709551615> : tensor<ui64>
+  %13 = stablehlo.constant dense<"0x000000000100000002000000030000000400000005000000060000000700000008000000090000000A0000000B0000000C0000000D0000000E0000000F000000100000001100000012000000130000001400000015000000160000001700000018000000190000001A0000001B0000001C0000001D0000001E0000001F000000200000002100000022000000230000002400000025000000260000002700000028000000290000002A0000002B0000002C0000002D0000002E0000002F000000300000003100000032000000330000003400000035000000360000003700000038000000390000003A0000003B0000003C0000003D0000003E0000003F000000400000004100000042000000430000004400000045000000460000004700000048000000490000004A0000004B0000004C0000004D0000004E0000004F000000500000005100000052000000530000005400000055000000560000005700000058000000590000005A0000005B0000005C0000005D0000005E0000005F0000006000000061000000620000006300000064000000"> : tensor<101xi32>
+  %14 = stablehlo.constant dense<"0x0000803F"> : tensor<1000000x1000000xf32>
+  %15 = stablehlo.constant dense_resource<weights> : tensor<2xf32>
+  %16 = stablehlo.constant {tag = "t"} dense<"0x0F0000000100000002000000"> : tensor<3xi32>
+  %17 = stablehlo.constant() <{value = dense<[1, 2]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<i8:f32, 2.0:15>>
+  return
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      weights: "0x040000000000803F00000040"
+    }
+  }
+#-}

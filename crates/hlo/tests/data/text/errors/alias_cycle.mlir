@@ -1,0 +1,5 @@
+#a = [#b]
+#b = [#a]
+func.func @f() attributes {x = #a} {
+  return
+}

@@ -1,0 +1,3 @@
+func.func @f() attributes {a = 300 : i8} {
+  return
+}

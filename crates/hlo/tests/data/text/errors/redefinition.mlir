@@ -1,0 +1,4 @@
+func.func @f(%a: tensor<f32>) {
+  %a = stablehlo.negate %a : tensor<f32>
+  return
+}
