@@ -94,7 +94,9 @@ fn program_hint(error: &hlo::Error) -> Option<&'static str> {
         hlo::Error::Bytecode { .. } => {
             "the file is cut short, damaged, or newer than this program; export it again with an older StableHLO version"
         }
-        hlo::Error::Verify(_) => "the exporter produced an invalid program; `tpu hlo FILE --print --no-verify` shows it",
+        hlo::Error::Verify(_) => {
+            "the exporter produced an invalid program; `tpu hlo FILE --print --no-verify` shows it"
+        }
         _ => return None,
     })
 }
@@ -108,7 +110,9 @@ fn runtime_hint(error: &runtime::Error) -> Option<String> {
         E::Flag { similar, .. } if !similar.is_empty() => format!("did you mean {}?", similar.join(" or ")),
         E::Flag { .. } => "flags are given as --flag NAME=VALUE; names and values are the compiler's own".into(),
         E::Refused { .. } => "the compiler names the op; `--verbose` shows everything it prints".into(),
-        E::OutOfMemory(_) => "a larger slice, more partitions, a smaller batch, rematerialization or donated arguments".into(),
+        E::OutOfMemory(_) => {
+            "a larger slice, more partitions, a smaller batch, rematerialization or donated arguments".into()
+        }
         E::Bundle { .. } => "make the bundle again with `tpu cache export`".into(),
         E::NoCacheFolder => "set $HOME or $TPUBRIDGE_CACHE, or give --cache-dir".into(),
         E::Plugin(_) => "`tpu doctor` says what is wrong with the plugin; `tpu setup` installs a tested one".into(),

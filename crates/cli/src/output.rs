@@ -30,7 +30,9 @@ impl Output {
     /// Prints text as it is.
     pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::new(format!("standard output: {e}")))
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(|e| Failure::new(format!("standard output: {e}")))
     }
 }
 

@@ -29,7 +29,8 @@ pub(crate) fn tpu(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
 
 /// Starts this program again as the compiler's process.
 pub(crate) fn launch() -> Result<Launch, Failure> {
-    Launch::this_program(["compile-worker"]).map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))
+    Launch::this_program(["compile-worker"])
+        .map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))
 }
 
 /// Environment a plugin's process needs to load on a machine without its devices.

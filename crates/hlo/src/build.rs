@@ -7,7 +7,7 @@ use tensor::DType;
 use crate::attr::{Attr, Attrs};
 use crate::dense::Dense;
 use crate::loc::Loc;
-use crate::module::{Func, Mesh, Module, OpName, Region, Value, Visibility};
+use crate::module::{Func, Mesh, Module, NewOp, OpName, Region, Value, Visibility};
 use crate::ops::{OpKind, OpView, Violation};
 use crate::sdy::MeshAttr;
 use crate::ty::{TensorType, Type};
@@ -246,7 +246,10 @@ impl FuncBuilder {
         regions: Vec<Region>,
     ) -> Vec<Value> {
         let region = self.open.last().copied().unwrap_or(Region(0));
-        let id = self.func.add_op(region, OpName::Known(kind), operands, results, attrs, regions, self.loc.clone());
+        let id = self.func.add_op(
+            region,
+            NewOp { name: OpName::Known(kind), operands, results, attrs, regions, loc: self.loc.clone() },
+        );
         self.func.op(id).results().collect()
     }
 

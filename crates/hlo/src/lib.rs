@@ -21,7 +21,9 @@ pub use build::{FuncBuilder, ModuleBuilder};
 pub use dense::{Dense, DenseData, element_bytes};
 pub use error::{Error, Finding, Position};
 pub use loc::{Loc, Location};
-pub use module::{Definition, Func, Mesh, Module, Op, OpId, OpName, Region, RegionData, Value, ValueData, Visibility};
+pub use module::{
+    Definition, Func, Mesh, Module, NewOp, Op, OpId, OpName, Region, RegionData, Value, ValueData, Visibility,
+};
 pub use ops::OpKind;
 pub use read::read;
 pub use ty::{DYNAMIC, ElementType, FunctionType, Quantized, Real, TensorType, Type};

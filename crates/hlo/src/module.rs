@@ -79,6 +79,30 @@ impl Op {
     }
 }
 
+/// An op that is not in a function yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewOp {
+    /// What it is.
+    pub name: OpName,
+    /// Values it reads.
+    pub operands: Vec<Value>,
+    /// Types of its results.
+    pub results: Vec<Type>,
+    /// Attributes.
+    pub attrs: Attrs,
+    /// Regions, in definition order.
+    pub regions: Vec<Region>,
+    /// Where it came from.
+    pub loc: Loc,
+}
+
+impl NewOp {
+    /// An op without operands, results, attributes or regions, to be filled in.
+    pub fn new(name: OpName) -> NewOp {
+        NewOp { name, operands: Vec::new(), results: Vec::new(), attrs: Attrs::new(), regions: Vec::new(), loc: None }
+    }
+}
+
 /// The ops of a region and the values it takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionData {
@@ -230,22 +254,14 @@ impl Func {
     }
 
     /// Appends an op to a region; its results are new values of the given types.
-    pub fn add_op(
-        &mut self,
-        region: Region,
-        name: OpName,
-        operands: Vec<Value>,
-        result_types: Vec<Type>,
-        attrs: Attrs,
-        regions: Vec<Region>,
-        loc: Loc,
-    ) -> OpId {
+    pub fn add_op(&mut self, region: Region, op: NewOp) -> OpId {
         let id = OpId(self.ops.len() as u32);
         let first_result = Value(self.values.len() as u32);
-        let num_results = result_types.len() as u32;
-        for (index, ty) in result_types.into_iter().enumerate() {
+        let num_results = op.results.len() as u32;
+        for (index, ty) in op.results.into_iter().enumerate() {
             self.values.push(ValueData { ty, definition: Definition::Result(id, index as u32), loc: None });
         }
+        let NewOp { name, operands, attrs, regions, loc, .. } = op;
         self.ops.push(Op { name, operands, first_result, num_results, attrs, regions, loc });
         self.regions[region.0 as usize].ops.push(id);
         id

@@ -157,7 +157,7 @@ impl Compiler {
         let assignment = self.assign(&program, request)?;
         let unsupported = hlo::unsupported_by_tpu(
             program.verified(),
-            hlo::Processes { partitions: assignment.partitions.into(), replicas: assignment.replicas.into() },
+            hlo::Processes { partitions: assignment.partitions, replicas: assignment.replicas },
         );
         if !unsupported.is_empty() {
             return Err(Error::Unsupported(unsupported));
@@ -238,7 +238,11 @@ impl Compiler {
             }
         };
         if let Some(ids) = ids {
-            set("devices", Key::digest(ids.iter().map(|id| id.to_le_bytes()).collect::<Vec<_>>().iter().map(|b| b.as_slice())).to_string());
+            set(
+                "devices",
+                Key::digest(ids.iter().map(|id| id.to_le_bytes()).collect::<Vec<_>>().iter().map(|b| b.as_slice()))
+                    .to_string(),
+            );
         }
         if let Some(effort) = request.optimization_level {
             set("optimization_level", format!("{effort:?}"));
@@ -290,7 +294,7 @@ impl Compiler {
         let topology = request.slice.topology_request();
         let (free_arguments, free_results) = program.unsharded();
         let level = |effort: Option<Effort>| effort.map(|e| e as u8);
-        let message = Request::Compile(worker::Compile {
+        let message = Request::Compile(Box::new(worker::Compile {
             plugin: self.plugin.path.clone(),
             mode: request.mode,
             topology_name: topology.name.clone(),
@@ -308,7 +312,7 @@ impl Compiler {
             memory_fitting_level: level(request.memory_fitting_level),
             flags: request.flags.clone(),
             data_limit_bytes: self.limits.memory_bytes.map(|bytes| bytes + BACKSTOP_SLACK_BYTES),
-        });
+        }));
         let mut launch = self.launch.clone();
         for (name, value) in pjrt::libtpu_environment() {
             launch.env.entry(name.to_string()).or_insert(value);

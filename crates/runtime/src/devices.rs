@@ -76,13 +76,7 @@ mod tests {
         check("v5e-4", 1, 4, Some(&[0, 1]), "2 device ids are given for 4 devices");
         check("v5e-4", 1, 2, Some(&[0, 7]), "v5litepod-4 has no device 7; its ids run from 0 to 3");
         check("v5e-4", 1, 2, Some(&[0, -1]), "v5litepod-4 has no device -1; its ids run from 0 to 3");
-        check(
-            "v5e-4",
-            2,
-            4,
-            None,
-            "the program runs on 8 devices (2 replicas × 4 partitions), but v5litepod-4 has 4",
-        );
+        check("v5e-4", 2, 4, None, "the program runs on 8 devices (2 replicas × 4 partitions), but v5litepod-4 has 4");
         check("v5e-4", 0, 4, None, "0 replicas of 4 partitions are not a number of devices");
         check("2xv5e-4", 1, 8, None, "Some([100000, 100001, 100002, 100003, 200000, 200001, 200002, 200003])");
     }

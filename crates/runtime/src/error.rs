@@ -114,7 +114,12 @@ impl fmt::Display for Error {
             Error::Plugin(message) => f.write_str(message),
             Error::Timeout(limit) => write!(f, "the compiler did not finish within {} s", limit.as_secs_f64()),
             Error::MemoryLimit { used, limit } => {
-                write!(f, "the compiler used {} MiB of host memory, more than the limit of {} MiB", used >> 20, limit >> 20)
+                write!(
+                    f,
+                    "the compiler used {} MiB of host memory, more than the limit of {} MiB",
+                    used >> 20,
+                    limit >> 20
+                )
             }
             Error::Crashed { how, .. } => write!(f, "the compiler's process died ({how})"),
             Error::Interrupted => f.write_str("interrupted"),

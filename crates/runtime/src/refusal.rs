@@ -98,7 +98,10 @@ mod tests {
         let vmem = "E1001: CompileTimeScopedVmemOom: Scoped allocation with size 64.0K and limit 1.0K exceeded";
         match status("RESOURCE_EXHAUSTED", vmem) {
             Error::OutOfMemory(oom) => {
-                assert_eq!((oom.space.as_str(), oom.needed_bytes, oom.available_bytes), ("VMEM", Some(65536), Some(1024)));
+                assert_eq!(
+                    (oom.space.as_str(), oom.needed_bytes, oom.available_bytes),
+                    ("VMEM", Some(65536), Some(1024))
+                );
             }
             other => panic!("{other}"),
         }

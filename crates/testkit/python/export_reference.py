@@ -82,7 +82,7 @@ def mlp_adam(place: Place):
 
     def step(p, m, v, x, y):
         value, grads = jax.value_and_grad(loss)(p, x, y)
-        return *_adam(p, grads, m, v), value
+        return *adam(p, grads, m, v), value
 
     return step, [params, params, params, place((64, 256)), place((64, 128))], (0, 1, 2)
 
@@ -100,20 +100,22 @@ def transformer(place: Place):
     tokens = place((8, 129), jnp.int32, "data", None)
 
     def step(p, m, v, t):
-        value, grads = jax.value_and_grad(_language_loss)(p, t)
-        return *_adam(p, grads, m, v), value
+        value, grads = jax.value_and_grad(language_loss)(p, t)
+        return *adam(p, grads, m, v), value
 
     return step, [params, params, params, tokens], (0, 1, 2)
 
 
-def _adam(params, grads, first, second):
+def adam(params, grads, first, second):
+    """One Adam update of every parameter."""
     first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, grads)
     second = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, second, grads)
     params = jax.tree.map(lambda p, m, v: p - 1e-3 * m / (jnp.sqrt(v) + 1e-8), params, first, second)
     return params, first, second
 
 
-def _language_loss(params, tokens):
+def language_loss(params, tokens):
+    """Next-token loss of a decoder whose layers are scanned and rematerialized."""
     x = params["embed"].astype(BF16)[tokens[:, :-1]]
     stacked = {name: params[name] for name in ("qkv", "out", "up", "down")}
     x, _ = lax.scan(lambda c, p: (jax.checkpoint(_transformer_layer)(c, p), None), x, stacked)
@@ -161,13 +163,20 @@ def cases() -> list[Case]:
     return listed
 
 
-def compile_case(case: Case, outdir: pathlib.Path) -> dict[str, Any]:
-    """Lowers and compiles one case, writes its module, and returns its entry."""
+def lower_case(case: Case):
+    """Lowers one case for its devices; gives what JAX lowered and the arguments."""
     devices = describe_topology(case.topology, case.options).devices
     function, arguments, donated = case.build(_placement(case, devices))
     function.__name__ = case.name
     with shardy_partitioner(case.shardy):
-        lowered = jax.jit(function, donate_argnums=donated, **_result_sharding(case, devices)).lower(*arguments)
+        return jax.jit(function, donate_argnums=donated, **_result_sharding(case, devices)).lower(*arguments), arguments
+
+
+def compile_case(case: Case, outdir: pathlib.Path) -> dict[str, Any]:
+    """Lowers and compiles one case, writes its module, and returns its entry."""
+    devices = describe_topology(case.topology, case.options).devices
+    lowered, arguments = lower_case(case)
+    with shardy_partitioner(case.shardy):
         started = time.monotonic()
         compiled = lowered.compile()
         seconds = time.monotonic() - started

@@ -89,7 +89,9 @@ fn chosen_keys(cache: &Cache, prefixes: &[String]) -> Result<Option<Vec<Key>>, F
         let found: Vec<Key> =
             rows.iter().filter(|r| r.key.starts_with(prefix.as_str())).filter_map(|r| r.key.parse().ok()).collect();
         if found.is_empty() {
-            return Err(Failure::new(format!("no entry's key starts with {prefix}")).hint("`tpu cache list` shows keys"));
+            return Err(
+                Failure::new(format!("no entry's key starts with {prefix}")).hint("`tpu cache list` shows keys")
+            );
         }
         chosen.extend(found);
     }

@@ -65,8 +65,28 @@ fn price(spec: &Spec, kind: PriceKind) -> Option<String> {
 }
 
 fn overview(specs: &[Spec]) -> String {
-    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right]);
-    table.row(["PER CHIP", "DEVICES", "BF16 TFLOP/S", "INT8 TOP/S", "FP8 TFLOP/S", "HBM", "HBM GB/S", "POD CHIPS", "USD/H"]);
+    let mut table = Table::new(&[
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+    ]);
+    table.row([
+        "PER CHIP",
+        "DEVICES",
+        "BF16 TFLOP/S",
+        "INT8 TOP/S",
+        "FP8 TFLOP/S",
+        "HBM",
+        "HBM GB/S",
+        "POD CHIPS",
+        "USD/H",
+    ]);
     for spec in specs {
         let rate = |r: Option<f64>| r.map_or_else(|| "-".into(), number);
         table.row([
@@ -139,7 +159,12 @@ fn generation_text(spec: &Spec) -> String {
                 PriceKind::Committed1Year => "committed, 1 year",
                 PriceKind::Committed3Years => "committed, 3 years",
             };
-            table.row([p.region.to_string(), kind.to_string(), format!("{:.4}", p.usd_per_chip_hour), p.date.to_string()]);
+            table.row([
+                p.region.to_string(),
+                kind.to_string(),
+                format!("{:.4}", p.usd_per_chip_hour),
+                p.date.to_string(),
+            ]);
         }
         text.push('\n');
         text.push_str(&table.render());
@@ -166,10 +191,7 @@ fn slice_text(slice: &Slice, spec: &Spec, usable: u64) -> String {
         table.row(["machines".to_string(), format!("{} × {}", machine.count, machine.machine_type)]);
     }
     table.row(["usable HBM per device".to_string(), human::bytes(usable)]);
-    table.row([
-        "usable HBM in all".to_string(),
-        human::bytes(usable.saturating_mul(u64::from(slice.devices()))),
-    ]);
+    table.row(["usable HBM in all".to_string(), human::bytes(usable.saturating_mul(u64::from(slice.devices())))]);
     let peak = spec.rates.bf16_tflops.value * f64::from(slice.chips());
     table.row(["bf16 peak".to_string(), format!("{} FLOP/s", human::count(peak * 1e12))]);
     for (name, kind) in [("on demand", PriceKind::OnDemand), ("spot", PriceKind::Spot)] {

@@ -8,7 +8,9 @@ use std::time::Duration;
 use pjrt::Effort;
 use runtime::cache::Cache;
 use runtime::worker::{Chatter, Limits};
-use runtime::{CacheUse, Compilation, CompileRequest, Compiler, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, blob};
+use runtime::{
+    CacheUse, Compilation, CompileRequest, Compiler, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, blob,
+};
 use serde::Serialize;
 
 use crate::args::{CompileArgs, EffortArg, Emit, PartitionerArg};
@@ -106,9 +108,10 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
 fn request(args: &CompileArgs) -> Result<CompileRequest, Failure> {
     let mut flags = BTreeMap::new();
     for flag in &args.flags {
-        let (name, value) = flag.trim_start_matches('-').split_once('=').ok_or_else(|| {
-            Failure::new(format!("--flag {flag} has no value")).hint("write it as --flag NAME=VALUE")
-        })?;
+        let (name, value) = flag
+            .trim_start_matches('-')
+            .split_once('=')
+            .ok_or_else(|| Failure::new(format!("--flag {flag} has no value")).hint("write it as --flag NAME=VALUE"))?;
         flags.insert(name.to_string(), value.to_string());
     }
     let effort = |e: EffortArg| match e {
@@ -290,16 +293,14 @@ fn table(compilation: &Compilation) -> String {
         Origin::Kept => format!("\n  cache: miss, kept as {key}\n"),
         Origin::Unkept => "\n  cache: not kept\n".into(),
     });
-    if compilation.origin != Origin::Cached {
-        if let Some((nearest, differences)) = &compilation.miss {
-            text.push_str(&format!("  nearest entry {}: ", &nearest.to_string()[..12]));
-            let shown: Vec<&str> = differences.iter().take(4).map(String::as_str).collect();
-            text.push_str(&shown.join("; "));
-            if differences.len() > 4 {
-                text.push_str(&format!("; and {} more", differences.len() - 4));
-            }
-            text.push('\n');
+    if let Some((nearest, differences)) = &compilation.miss {
+        text.push_str(&format!("  nearest entry {}: ", &nearest.to_string()[..12]));
+        let shown: Vec<&str> = differences.iter().take(4).map(String::as_str).collect();
+        text.push_str(&shown.join("; "));
+        if differences.len() > 4 {
+            text.push_str(&format!("; and {} more", differences.len() - 4));
         }
+        text.push('\n');
     }
     text
 }

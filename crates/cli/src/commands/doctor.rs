@@ -32,7 +32,10 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Answer, Failure>
             depth: ProbeDepth::Loaded,
             file_bytes: std::fs::metadata(path).map_or(0, |m| m.len()),
             api_version: version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?))),
-            note: probed.attributes.get("stablehlo_current_version").map(|v| format!("StableHLO {}", v.trim_matches(['[', ']']).replace(", ", "."))),
+            note: probed
+                .attributes
+                .get("stablehlo_current_version")
+                .map(|v| format!("StableHLO {}", v.trim_matches(['[', ']']).replace(", ", "."))),
         })
     };
     // The TPU compiler first: it is what most commands need.

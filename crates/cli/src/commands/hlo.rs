@@ -75,11 +75,7 @@ fn record(bytes: &[u8], module: &Module, verified: bool) -> Record {
         functions: module.funcs.len(),
         arguments: entry.map_or_else(Vec::new, |f| types(&f.inputs)),
         results: entry.map_or_else(Vec::new, |f| types(&f.outputs)),
-        meshes: module
-            .meshes
-            .iter()
-            .map(|m| (m.name.to_string(), m.mesh.device_count().unwrap_or(0)))
-            .collect(),
+        meshes: module.meshes.iter().map(|m| (m.name.to_string(), m.mesh.device_count().unwrap_or(0))).collect(),
         constant_bytes,
         ops,
     }
@@ -89,7 +85,10 @@ fn table(record: &Record) -> String {
     let mut text = format!(
         "{}: {}, {} functions, {} ops{}\n",
         record.name.as_deref().unwrap_or("unnamed module"),
-        record.stablehlo_version.as_ref().map_or_else(|| record.format.to_string(), |v| format!("bytecode, StableHLO {v}")),
+        record
+            .stablehlo_version
+            .as_ref()
+            .map_or_else(|| record.format.to_string(), |v| format!("bytecode, StableHLO {v}")),
         record.functions,
         record.ops.values().sum::<u64>(),
         if record.verified { ", valid" } else { "" },

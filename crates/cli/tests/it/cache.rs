@@ -41,7 +41,8 @@ fn a_miss_says_what_changed() {
     let text = bench.expect(0, &["compile", arg(&smaller), "--slice", "v5e-4", "--quick"]).stdout;
     assert!(text.contains("argument 0 dim 0: 512 → 256"), "{text}");
     let flagged = ["--flag", "xla_tpu_scoped_vmem_limit_kib=65536"];
-    let text = bench.expect(0, &[&["compile", arg(&program), "--slice", "v5e-4", "--quick"], &flagged[..]].concat()).stdout;
+    let text =
+        bench.expect(0, &[&["compile", arg(&program), "--slice", "v5e-4", "--quick"], &flagged[..]].concat()).stdout;
     assert!(text.contains("flag xla_tpu_scoped_vmem_limit_kib: not set → 65536"), "{text}");
     let text = bench.expect(0, &["compile", arg(&program), "--slice", "v6e-4", "--quick"]).stdout;
     assert!(text.contains("target: v5e:2x2") && text.contains("→ v6e:2x2"), "{text}");

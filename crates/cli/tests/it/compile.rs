@@ -74,9 +74,14 @@ fn the_answer_no_is_exit_code_one() {
     let compile = ["compile", arg(&program), "--slice", "v5e-4"];
     let small = [&compile[..], &["--flag", "xla_tpu_max_hbm_size_mib=100"]].concat();
     let ran = bench.expect(1, &small);
-    assert!(ran.stdout.starts_with("does not fit into HBM of one device of v5litepod-4: needs 256 MiB"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.starts_with("does not fit into HBM of one device of v5litepod-4: needs 256 MiB"),
+        "{}",
+        ran.stdout
+    );
     assert!(ran.stderr.contains("E1000") && ran.stderr.contains("hint: "), "{}", ran.stderr);
-    let record: serde_json::Value = serde_json::from_str(&bench.expect(1, &[&small[..], &["--json"]].concat()).stdout).unwrap();
+    let record: serde_json::Value =
+        serde_json::from_str(&bench.expect(1, &[&small[..], &["--json"]].concat()).stdout).unwrap();
     assert_eq!(record["fits"], false);
     assert_eq!(record["out_of_memory"]["available_bytes"], 100 << 20);
 }
@@ -85,7 +90,8 @@ fn the_answer_no_is_exit_code_one() {
 fn vector_memory_overflow_is_told() {
     let Some(bench) = Bench::with_libtpu("vector_memory_overflow_is_told") else { return };
     let program = bench.write("matmul.mlir", MATMUL);
-    let ran = bench.expect(1, &["compile", arg(&program), "--slice", "v5e-4", "--flag", "xla_tpu_scoped_vmem_limit_kib=1"]);
+    let ran =
+        bench.expect(1, &["compile", arg(&program), "--slice", "v5e-4", "--flag", "xla_tpu_scoped_vmem_limit_kib=1"]);
     assert!(ran.stdout.contains("does not fit into VMEM"), "{}{}", ran.stdout, ran.stderr);
 }
 
@@ -174,7 +180,8 @@ fn a_plugin_that_is_none_or_cannot_compile_for_slices_is_refused() {
     let Some(bench) = Bench::with_libtpu("a_plugin_that_is_none") else { return };
     let Some(xla_cpu) = require("a_plugin_that_is_none", Needed::XlaCpu) else { return };
     let program = bench.write("matmul.mlir", MATMUL);
-    let with = |plugin: &Path| bench.expect(2, &["compile", arg(&program), "--slice", "v5e-4", "--plugin", arg(plugin)]);
+    let with =
+        |plugin: &Path| bench.expect(2, &["compile", arg(&program), "--slice", "v5e-4", "--plugin", arg(plugin)]);
     assert!(with(&xla_cpu).stderr.contains("Topology not supported"));
     let libm = Path::new("/lib/x86_64-linux-gnu/libm.so.6");
     if libm.exists() {

@@ -2,11 +2,20 @@
 
 use std::io::Read;
 use std::process::{Child, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use testkit::repository;
+use runtime::cache::{Cache, CacheConfig};
+use runtime::worker::{Launch, Limits};
+use runtime::{CompileRequest, Compiler, Mode, PluginFile, Program};
+use testkit::{Mutator, Needed, repository, require};
 
-use crate::harness::{Bench, arg};
+use crate::harness::{Bench, MATMUL, arg};
+
+/// Mutated programs that are read and verified.
+const MUTATED: usize = 10_000;
+/// Of those that are still valid programs, how many the real compiler is given.
+const COMPILED: usize = 25;
 
 /// The compile worker a command has started.
 fn worker_of(child: &Child) -> Option<u32> {
@@ -100,4 +109,50 @@ fn a_killed_command_takes_its_compiler_along() {
     }
     let program = repository().join("examples/ffn.mlir");
     bench.expect(0, &["compile", arg(&program), "--slice", "v5e-4", "--quick"]);
+}
+
+/// Seeds: our own programs, and a spread over the exported ones, as text and as bytecode.
+fn seeds(corpus: &std::path::Path) -> Vec<Vec<u8>> {
+    let mut files: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|f| [".mlir", ".mlir.bc"].iter().any(|ending| f.to_string_lossy().ends_with(ending)));
+    files.retain(|f| f.metadata().unwrap().len() < 8_000);
+    files.sort();
+    let spread = files.iter().step_by(files.len() / 60).map(|f| std::fs::read(f).unwrap());
+    let ours = [std::fs::read(repository().join("examples/ffn.mlir")).unwrap(), MATMUL.as_bytes().to_vec()];
+    ours.into_iter().chain(spread).collect()
+}
+
+#[test]
+fn ten_thousand_mutated_programs_crash_nothing() {
+    let Some(bench) = Bench::with_libtpu("ten_thousand_mutated_programs") else { return };
+    let Some(corpus) = require("ten_thousand_mutated_programs", Needed::Corpus) else { return };
+    let Some(libtpu) = require("ten_thousand_mutated_programs", Needed::Libtpu) else { return };
+    let compiler = Compiler {
+        plugin: PluginFile::open(&libtpu).unwrap(),
+        cache: Cache::open(&CacheConfig { folder: Some(bench.path("cache")), ..CacheConfig::default() }),
+        launch: Launch {
+            program: env!("CARGO_BIN_EXE_tpu").into(),
+            ..Launch::this_program(["compile-worker"]).unwrap()
+        },
+        limits: Limits { time: Duration::from_secs(20), memory_bytes: Some(8 << 30) },
+    };
+    let request = CompileRequest { mode: Mode::Quick, ..CompileRequest::new("v5e-4".parse().unwrap()) };
+    let stop = AtomicBool::new(false);
+    let mut mutator = Mutator::new(2, seeds(&corpus));
+    let (mut valid, mut compiled) = (0, 0);
+    for _ in 0..MUTATED {
+        let input = mutator.next_input();
+        if Program::read(input.clone()).is_err() {
+            continue;
+        }
+        valid += 1;
+        // Spread over the run; whatever the compiler does with it, we get an answer.
+        if valid % 40 == 0 && compiled < COMPILED {
+            compiled += 1;
+            let _ = compiler.compile(&input, &request, &stop, &mut |_| {});
+        }
+    }
+    assert!(valid > 500 && compiled == COMPILED, "the mutations are too wild to test anything: {valid} valid");
+    let again = compiler.compile(MATMUL.as_bytes(), &request, &stop, &mut |_| {}).unwrap();
+    assert!(again.entry.report.headroom() > 0);
 }

@@ -6,7 +6,7 @@ use super::tables::Tables;
 use crate::attr::{Attr, Attrs};
 use crate::error::Error;
 use crate::loc::Loc;
-use crate::module::{Func, Region, Value};
+use crate::module::{Func, NewOp, Region, Value};
 use crate::ty::Type;
 
 /// How deep regions may nest.
@@ -201,7 +201,8 @@ impl<'a> Reader<'a> {
         }
         let (name, attrs) = self.named(cursor, &mut header, inside)?;
         let results = std::mem::take(&mut header.results);
-        let id = func.add_op(region, name, operands, results, attrs, Vec::new(), header.loc.clone());
+        let id =
+            func.add_op(region, NewOp { name, operands, results, attrs, regions: Vec::new(), loc: header.loc.clone() });
         let results = func.op(id).results();
         results.into_iter().try_for_each(|value| scope.define(cursor, value))?;
         if header.num_regions == 0 {

@@ -42,8 +42,8 @@ fn check(op: &OpView<'_>) -> Checked {
     let Some(func) = symbols.func(decomposition) else {
         return Err(Violation::new("composite C2", format!("there is no function @{decomposition}")));
     };
-    shapes::same_types("composite C3", ("operand", op.operands.iter()), ("decomposition input", func.inputs.iter()))?;
-    shapes::same_types("composite C4", ("result", op.results.iter()), ("decomposition output", func.outputs.iter()))
+    shapes::identical_types("composite C3", ("operand", op.operands), ("decomposition input", &func.inputs))?;
+    shapes::identical_types("composite C4", ("result", op.results), ("decomposition output", &func.outputs))
 }
 
 fn is_namespaced(name: &str) -> bool {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::attr::Attrs;
 use crate::loc::Loc;
-use crate::module::{Func, OpName, Region, Value};
+use crate::module::{Func, NewOp, OpName, Region, Value};
 use crate::ops::{OpDef, OpKind, Text};
 use crate::text::lexer::{Read, Reader, text};
 use crate::text::read_type::type_name;
@@ -106,7 +106,10 @@ impl<'a> Reader<'a> {
         if parts.results.len() + body.func.values.len() > u32::MAX as usize {
             return self.fail_at(op_at, "too many values");
         }
-        let id = body.func.add_op(region, name, parts.operands, parts.results, attrs, parts.regions, loc);
+        let id = body.func.add_op(
+            region,
+            NewOp { name, operands: parts.operands, results: parts.results, attrs, regions: parts.regions, loc },
+        );
         let mut value = body.func.op(id).first_result;
         for (name, at, count) in names {
             self.define(body, name, at, value, count)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tensor::DType;
 
 use crate::attr::Attr;
-use crate::module::{OpName, Value};
+use crate::module::{NewOp, OpName, Value};
 use crate::ops::OpKind;
 use crate::sdy::SdyAttr;
 use crate::text::lexer::{Read, Reader};
@@ -108,10 +108,20 @@ impl<'a> Reader<'a> {
         let lhs = func.add_argument(region, scalar.clone(), loc.clone());
         let rhs = func.add_argument(region, scalar.clone(), loc.clone());
         let none = Default::default;
-        let op =
-            func.add_op(region, OpName::Known(inner), vec![lhs, rhs], vec![scalar], none(), Vec::new(), loc.clone());
+        let op = func.add_op(
+            region,
+            NewOp {
+                operands: vec![lhs, rhs],
+                results: vec![scalar],
+                loc: loc.clone(),
+                ..NewOp::new(OpName::Known(inner))
+            },
+        );
         let result = func.op(op).first_result;
-        func.add_op(region, OpName::Known(OpKind::Return), vec![result], Vec::new(), none(), Vec::new(), loc.clone());
+        func.add_op(
+            region,
+            NewOp { operands: vec![result], loc: loc.clone(), ..NewOp::new(OpName::Known(OpKind::Return)) },
+        );
         parts.regions = vec![region];
         parts.loc = Some(loc);
         Ok(())

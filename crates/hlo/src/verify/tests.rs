@@ -3,7 +3,7 @@
 use super::*;
 use crate::attr::{Attr, Attrs};
 use crate::build::FuncBuilder;
-use crate::module::{OpName, Value, Visibility};
+use crate::module::{NewOp, OpName, Value, Visibility};
 use crate::ops::OpKind;
 use crate::ty::Type;
 use tensor::DType;
@@ -85,14 +85,14 @@ fn regions_nest_to_a_limit_without_using_the_stack() {
         let branches = vec![func.add_region(), func.add_region()];
         let last = branches[0];
         let end = OpName::Known(OpKind::Return);
-        func.add_op(branches[1], end, Vec::new(), Vec::new(), Attrs::new(), Vec::new(), None);
+        func.add_op(branches[1], NewOp::new(end));
         let name = OpName::Known(OpKind::If);
-        func.add_op(region, name, vec![pred], Vec::new(), Attrs::new(), branches, None);
+        func.add_op(region, NewOp { operands: vec![pred], regions: branches, ..NewOp::new(name) });
         let end = OpName::Known(if region == body { OpKind::FuncReturn } else { OpKind::Return });
-        func.add_op(region, end, Vec::new(), Vec::new(), Attrs::new(), Vec::new(), None);
+        func.add_op(region, NewOp::new(end));
         region = last;
     }
-    func.add_op(region, OpName::Known(OpKind::Return), Vec::new(), Vec::new(), Attrs::new(), Vec::new(), None);
+    func.add_op(region, NewOp::new(OpName::Known(OpKind::Return)));
     assert_eq!(messages(vec![func]), ["@f: stablehlo.if: regions nest deeper than 512"]);
 }
 

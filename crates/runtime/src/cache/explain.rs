@@ -26,7 +26,9 @@ pub(crate) fn differences(asked: &KeyParts, have: &KeyParts) -> Vec<String> {
             op_differences(&have.program.ops, &asked.program.ops, &mut found);
         }
         if found.len() == before {
-            found.push("the program's constants, attributes or wiring changed; its signature and op counts did not".into());
+            found.push(
+                "the program's constants, attributes or wiring changed; its signature and op counts did not".into(),
+            );
         }
     }
     found
@@ -49,7 +51,12 @@ fn op_distance(a: &BTreeMap<String, u64>, b: &BTreeMap<String, u64>) -> usize {
     names.into_iter().filter(|name| a.get(*name) != b.get(*name)).count()
 }
 
-fn map_differences(what: &str, old: &BTreeMap<String, String>, new: &BTreeMap<String, String>, found: &mut Vec<String>) {
+fn map_differences(
+    what: &str,
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+    found: &mut Vec<String>,
+) {
     for (name, value) in new {
         match old.get(name) {
             None => found.push(format!("{what} {name}: not set → {value}")),

@@ -32,7 +32,9 @@ impl Memory {
         self.entries.insert(key, (self.clock, entry));
         let mut evicted = 0;
         while self.entries.len() > self.capacity {
-            let Some(oldest) = self.entries.iter().min_by_key(|(_, (stamp, _))| *stamp).map(|(key, _)| *key) else { break };
+            let Some(oldest) = self.entries.iter().min_by_key(|(_, (stamp, _))| *stamp).map(|(key, _)| *key) else {
+                break;
+            };
             self.entries.remove(&oldest);
             evicted += 1;
         }

@@ -16,7 +16,7 @@ pub(crate) enum Request {
         devices: bool,
     },
     /// Compile the program that follows as the blob `program`.
-    Compile(Compile),
+    Compile(Box<Compile>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -179,7 +179,8 @@ fn hbm_limit(topology: &Topology) -> Option<i64> {
 }
 
 fn options(request: &Compile) -> Result<CompileOptions, Failure> {
-    let effort = |level: Option<u8>| level.map(|n| [Effort::O0, Effort::O1, Effort::O2, Effort::O3][usize::from(n.min(3))]);
+    let effort =
+        |level: Option<u8>| level.map(|n| [Effort::O0, Effort::O1, Effort::O2, Effort::O3][usize::from(n.min(3))]);
     let device_assignment = match &request.device_ids {
         None => None,
         Some(ids) => Some(
@@ -266,7 +267,12 @@ fn full(
     match executable.cost_analysis() {
         Ok(costs) => {
             let cost = |name: &str| {
-                costs.iter().find(|(n, _)| n == name).and_then(|(_, v)| v.as_float()).map(f64::from).filter(|v| *v >= 0.0)
+                costs
+                    .iter()
+                    .find(|(n, _)| n == name)
+                    .and_then(|(_, v)| v.as_float())
+                    .map(f64::from)
+                    .filter(|v| *v >= 0.0)
             };
             compiled.flops = cost("flops");
             compiled.bytes_accessed = cost("bytes accessed");

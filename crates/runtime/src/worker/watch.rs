@@ -188,7 +188,8 @@ fn watch(
         match received.recv_timeout(LOOK) {
             Ok(Event::Frame(Kind::Progress, text)) => progress(&String::from_utf8_lossy(&text)),
             Ok(Event::Frame(Kind::Blob, frame)) => {
-                let (name, bytes) = frame::split_blob(frame).ok_or_else(|| Error::Protocol("a nameless blob".into()))?;
+                let (name, bytes) =
+                    frame::split_blob(frame).ok_or_else(|| Error::Protocol("a nameless blob".into()))?;
                 blobs.push(Blob { name, bytes });
             }
             Ok(Event::Frame(Kind::Answer, json)) => {

@@ -32,7 +32,8 @@ fn files(extension: &str) -> Vec<PathBuf> {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
-                if !name.starts_with('.') && !["target", "corpus", "artifacts", "node_modules"].contains(&name.as_str()) {
+                if !name.starts_with('.') && !["target", "corpus", "artifacts", "node_modules"].contains(&name.as_str())
+                {
                     pending.push(path);
                 }
             } else if path.extension().is_some_and(|e| e == extension) {
@@ -121,7 +122,9 @@ fn unsafe_code_has_an_address() {
     for path in files("rs") {
         let relative = relative(&path);
         let allowed = UNSAFE_ALLOWED.iter().any(|prefix| relative.starts_with(prefix));
-        if fs::read_to_string(&path).unwrap().contains("allow(unsafe_code)") && !allowed && !relative.contains("/tests/")
+        if fs::read_to_string(&path).unwrap().contains("allow(unsafe_code)")
+            && !allowed
+            && !relative.contains("/tests/")
         {
             offenders.push(relative);
         }
@@ -136,7 +139,8 @@ fn every_op_file_is_in_the_table() {
     let mut offenders = Vec::new();
     for path in files("rs").iter().filter(|p| p.starts_with(&ops) && !p.starts_with(ops.join("rules"))) {
         let text = fs::read_to_string(path).unwrap();
-        let Some(name) = text.split("pub(crate) const DEF: OpDef").nth(1).and_then(|rest| rest.split("name: \"").nth(1))
+        let Some(name) =
+            text.split("pub(crate) const DEF: OpDef").nth(1).and_then(|rest| rest.split("name: \"").nth(1))
         else {
             continue;
         };

@@ -35,5 +35,6 @@ fn infer(op: &OpView<'_>) -> Inferred {
 
 fn check(op: &OpView<'_>) -> Checked {
     let Some(func) = callee(op)? else { return Ok(()) };
-    shapes::same_types("func.call", ("operand", op.operands.iter()), ("callee input", func.inputs.iter()))
+    shapes::identical_types("func.call", ("operand", op.operands), ("callee input", &func.inputs))?;
+    shapes::identical_types("func.call", ("result", op.results), ("callee output", &func.outputs))
 }

@@ -149,6 +149,15 @@ pub(crate) fn same_types<'a>(
     Ok(())
 }
 
+/// Two lists of types are the same, unknown dimensions included: symbols bind by exact type.
+pub(crate) fn identical_types(clause: &'static str, a: (&str, &[Type]), b: (&str, &[Type])) -> Checked {
+    same_types(clause, (a.0, a.1.iter()), (b.0, b.1.iter()))?;
+    for (n, (x, y)) in a.1.iter().zip(b.1).enumerate() {
+        require!(x == y, clause, "{} {n} is {}, {} {n} is {}", a.0, spelling::ty(x), b.0, spelling::ty(y));
+    }
+    Ok(())
+}
+
 /// What is known about a dimension of values that must be equal: the known size, else the smaller bound.
 pub(crate) fn meet_dim(
     clause: &'static str,
