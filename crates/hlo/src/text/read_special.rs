@@ -107,7 +107,6 @@ impl<'a> Reader<'a> {
         let region = func.add_region();
         let lhs = func.add_argument(region, scalar.clone(), loc.clone());
         let rhs = func.add_argument(region, scalar.clone(), loc.clone());
-        let none = Default::default;
         let op = func.add_op(
             region,
             NewOp {
