@@ -113,6 +113,10 @@ fn sampled_digest(file: &mut File) -> io::Result<String> {
 
 /// `None` when the file ends before that.
 fn read_at(file: &mut File, at: u64, size: usize) -> io::Result<Option<Vec<u8>>> {
+    // No file is that long, and seeking there is an error of its own.
+    if i64::try_from(at).is_err() {
+        return Ok(None);
+    }
     let mut bytes = vec![0; size];
     file.seek(SeekFrom::Start(at))?;
     match file.read_exact(&mut bytes) {
