@@ -38,11 +38,6 @@ pub enum Error {
     },
     /// A program that breaks the specification.
     Verify(Vec<Finding>),
-    /// Compiled HLO that cannot be decoded.
-    Hlo {
-        /// What is wrong.
-        message: String,
-    },
     /// A limit that protects against hostile input.
     Limit {
         /// Which limit, and its value.
@@ -96,7 +91,6 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
-            Error::Hlo { message } => write!(f, "compiled HLO: {message}"),
             Error::Limit { message } => write!(f, "limit reached: {message}"),
         }
     }

@@ -75,9 +75,45 @@ fn a_cache_that_cannot_be_written_only_warns() {
     let ran = bench.expect(0, &["compile", arg(&program), "--slice", "v5e-4", "--quick", "--cache-dir", arg(&file)]);
     assert!(ran.stderr.contains("warning: the result could not be kept"), "{}", ran.stderr);
     assert!(ran.stdout.contains("cache: not kept"), "{}", ran.stdout);
-    // A disk without room: every write to /dev/full fails that way.
-    let out = bench.run(&["compile", arg(&program), "--slice", "v5e-4", "--out", "/dev/full/x"]);
-    assert_eq!(out.code, Some(2));
+}
+
+#[test]
+fn a_full_disk_only_warns_and_leaves_nothing_behind() {
+    let Some(bench) = Bench::with_libtpu("a_full_disk_only_warns") else { return };
+    let program = bench.write("matmul.mlir", MATMUL);
+    let (small, tpu) = (bench.path("small"), env!("CARGO_BIN_EXE_tpu"));
+    std::fs::create_dir(&small).unwrap();
+    // A file system of 64 KiB in a mount namespace of the test's own: room for the folders, not for the executable.
+    let script = format!(
+        "mount -t tmpfs -o size=64k tmpfs {0} && {tpu} compile {1} --slice v5e-4 --cache-dir {0}; code=$?
+         {tpu} compile {1} --slice v5e-4 --no-cache --out {0}/out.bin; echo \"out $?\"
+         find {0} -type f -size +1k | sed 's/^/left: /'; exit $code",
+        arg(&small),
+        arg(&program)
+    );
+    let mut command = bench.command(&[]);
+    let environment: Vec<_> = command.get_envs().map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned))).collect();
+    command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]).env_clear();
+    command
+        .envs(environment.into_iter().filter_map(|(k, v)| Some((k, v?))))
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let Ok(output) = command.output() else {
+        return testkit::skip("a_full_disk_only_warns", "unshare is not installed");
+    };
+    let ran = ran(output);
+    if ran.stderr.contains("unshare failed") {
+        return testkit::skip("a_full_disk_only_warns", "user namespaces are not allowed here");
+    }
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("warning: the result could not be kept"), "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("out 2") && ran.stderr.contains("hint: free some disk space"),
+        "{}{}",
+        ran.stdout,
+        ran.stderr
+    );
+    assert!(!ran.stdout.contains("left: "), "{}", ran.stdout);
 }
 
 #[test]

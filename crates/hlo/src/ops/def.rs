@@ -373,11 +373,14 @@ impl OpDef {
     }
 
     /// Removes attributes that say what their absence says, so that one program has one form.
+    ///
+    /// A window attribute of the wrong length stays, for the verifier to find.
     pub fn drop_defaults(&self, attrs: &mut Attrs) {
+        let rank = window_rank(attrs);
         for def in self.attrs {
             let is_default = match (def.presence, attrs.get(def.name)) {
                 (Presence::Default(default), Some(value)) => *value == default(),
-                (Presence::DefaultFill(fill), Some(value)) => is_filled_with(value, fill),
+                (Presence::DefaultFill(fill), Some(value)) => is_filled_with(value, fill, rank),
                 _ => false,
             };
             if is_default {
@@ -387,10 +390,23 @@ impl OpDef {
     }
 }
 
-fn is_filled_with(value: &Attr, fill: i64) -> bool {
+/// Number of dimensions an op's window has, as far as its attributes tell.
+pub(crate) fn window_rank(attrs: &Attrs) -> Option<usize> {
+    match (attrs.get("dimension_numbers"), attrs.get("window_dimensions")) {
+        (Some(Attr::Conv(dims)), _) => Some(dims.input_spatial.len()),
+        (_, Some(window)) => window.as_i64s().map(<[i64]>::len),
+        _ => None,
+    }
+}
+
+/// Whether every element is `fill`, and there are as many as the window has dimensions: two for each in `padding`.
+fn is_filled_with(value: &Attr, fill: i64, rank: Option<usize>) -> bool {
     match value {
-        Attr::DenseArray(_, values) => values.iter().all(|&v| v == fill),
-        Attr::Dense(dense) => dense.to_i64s(4096).is_some_and(|values| values.iter().all(|&v| v == fill)),
+        Attr::DenseArray(_, values) => rank.is_none_or(|n| values.len() == n) && values.iter().all(|&v| v == fill),
+        Attr::Dense(dense) => {
+            let has_shape = |n: usize| i64::try_from(n).is_ok_and(|n| dense.ty.dims == [n, 2]);
+            rank.is_none_or(has_shape) && dense.to_i64s(4096).is_some_and(|values| values.iter().all(|&v| v == fill))
+        }
         _ => false,
     }
 }

@@ -6,6 +6,7 @@ use crate::attr::{Attr, Keyword};
 use crate::dense::Dense;
 use crate::error::Error;
 use crate::module::Op;
+use crate::ops::def::window_rank;
 use crate::ops::{AttrDef, AttrKind, OpDef, Presence, VhloForm};
 use crate::ty::{TensorType, Type};
 use tensor::DType;
@@ -86,11 +87,7 @@ fn absent(op: &Op, attr: &AttrDef) -> Option<Attr> {
 
 /// A window attribute with the same value in each dimension of the window.
 fn filled(op: &Op, kind: AttrKind, fill: i64) -> Option<Attr> {
-    let rank = match (op.attr("dimension_numbers"), op.attr("window_dimensions")) {
-        (Some(Attr::Conv(dims)), _) => dims.input_spatial.len(),
-        (_, Some(window)) => window.as_i64s()?.len(),
-        _ => return None,
-    };
+    let rank = window_rank(&op.attrs)?;
     match kind {
         AttrKind::I64s => Some(Attr::i64s(vec![fill; rank])),
         AttrKind::Bools => Some(Attr::DenseArray(DType::Bool, vec![fill; rank].into())),

@@ -147,3 +147,11 @@ func.func @main(%a0: tensor<1x8x8x4xf32>, %a1: tensor<3x3x4x16xf32>) -> tensor<1
   %r = "stablehlo.convolution"(%a0, %a1) <{dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>, feature_group_count = 1 : i64, batch_group_count = 1 : i64, precision_config = [#stablehlo<precision HIGH>, #stablehlo<precision HIGH>, #stablehlo<precision HIGH>]}> : (tensor<1x8x8x4xf32>, tensor<3x3x4x16xf32>) -> tensor<1x6x6x16xf32>
   return %r : tensor<1x6x6x16xf32>
 }
+
+// -----
+
+// finding: @main: stablehlo.convolution: window_strides has 1 elements, 2 expected [convolution C2]
+func.func @main(%a0: tensor<1x8x8x4xf32>, %a1: tensor<3x3x4x16xf32>) -> tensor<1x6x6x16xf32> {
+  %r = "stablehlo.convolution"(%a0, %a1) <{dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>, feature_group_count = 1 : i64, batch_group_count = 1 : i64, window_strides = array<i64: 1>}> : (tensor<1x8x8x4xf32>, tensor<3x3x4x16xf32>) -> tensor<1x6x6x16xf32>
+  return %r : tensor<1x6x6x16xf32>
+}
