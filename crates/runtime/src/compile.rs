@@ -20,6 +20,9 @@ use crate::worker::{self, Answer, Launch, Limits, Request};
 /// Memory that is a plugin's own before it compiles anything, on top of the caller's limit for the backstop.
 const BACKSTOP_SLACK_BYTES: u64 = 4 << 30;
 
+/// Variables the compiler's process inherits and reads flags from: part of what a result depends on.
+const FLAG_VARIABLES: [&str; 2] = ["LIBTPU_INIT_ARGS", "XLA_FLAGS"];
+
 /// Whether results are kept and reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheUse {
@@ -135,6 +138,10 @@ impl Compiler {
             request.mode = Mode::Full;
             warnings.push("the quick mode does not work for several slices; the whole compiler runs".to_string());
         }
+        if request.cache == CacheUse::ReadWrite && request.flags.keys().any(|flag| flag.starts_with("xla_dump")) {
+            // Whoever asks for dumps wants the compiler to run, not its earlier answer.
+            request.cache = CacheUse::Refresh;
+        }
         let request = &request;
         let finish = |entry: Arc<Entry>, key, origin, warnings, miss| {
             Ok(Compilation { entry, key, origin, warnings, miss, wall: started.elapsed() })
@@ -249,6 +256,11 @@ impl Compiler {
         }
         if let Some(effort) = request.memory_fitting_level {
             set("memory_fitting_level", format!("{effort:?}"));
+        }
+        for name in FLAG_VARIABLES {
+            if let Some(value) = self.launch.env.get(name).cloned().or_else(|| std::env::var(name).ok()) {
+                options.insert(name.to_string(), value);
+            }
         }
         KeyParts { program, target, plugin: self.plugin.parts.clone(), options, flags: request.flags.clone() }
     }

@@ -123,8 +123,7 @@ impl Disk {
 
     /// An entry's key parts without its blobs.
     pub(crate) fn read_parts(&self, listed: &Listed) -> Option<(KeyParts, f64, u64)> {
-        let bytes = fs::read(&listed.path).ok()?;
-        Entry::decode_parts(&bytes).ok()
+        Entry::read_parts(io::BufReader::new(File::open(&listed.path).ok()?)).ok()
     }
 
     fn evict(&self, keep: Option<&Key>) -> io::Result<u64> {

@@ -1,5 +1,7 @@
 //! One cached compilation as bytes: header, blobs, checksum.
 
+use std::io::Read;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -10,6 +12,10 @@ use crate::report::Report;
 pub(crate) const FORMAT: u32 = 1;
 const MAGIC: &[u8; 12] = b"tpubridge-ce";
 const CHECKSUM_BYTES: usize = 32;
+/// Magic, version, length of the header.
+const HEAD_BYTES: usize = MAGIC.len() + 4 + 8;
+/// A header is names, types and figures; a longer one is not ours.
+const MAX_HEADER_BYTES: u64 = 256 << 20;
 
 /// A named piece of a compilation's result.
 #[derive(Clone, PartialEq, Eq)]
@@ -119,28 +125,49 @@ impl Entry {
         })
     }
 
-    /// The key parts alone, without checking blobs: for listings and explanations.
-    pub(crate) fn decode_parts(bytes: &[u8]) -> Result<(KeyParts, f64, u64), Unreadable> {
-        split(bytes).map(|(header, _)| (header.parts, header.compile_seconds, header.created_unix))
+    /// The key parts alone, without reading blobs or checking them: for listings and explanations.
+    pub(crate) fn read_parts(mut file: impl Read) -> Result<(KeyParts, f64, u64), Unreadable> {
+        let short = |_| Unreadable::Corrupt("cut short");
+        let mut head = [0; HEAD_BYTES];
+        file.read_exact(&mut head).map_err(short)?;
+        let length = header_length(&head)?;
+        if length > MAX_HEADER_BYTES {
+            return Err(Unreadable::Corrupt("the header is too long"));
+        }
+        let mut header = Vec::new();
+        file.take(length).read_to_end(&mut header).map_err(short)?;
+        let header: Header = parse_header(&header)?;
+        Ok((header.parts, header.compile_seconds, header.created_unix))
     }
 }
 
 /// Splits into header and blob bytes (checksum excluded).
 fn split(bytes: &[u8]) -> Result<(Header, &[u8]), Unreadable> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or(Unreadable::Corrupt("not a cache entry"))?;
-    let (version, rest) = rest.split_first_chunk::<4>().ok_or(Unreadable::Corrupt("cut short"))?;
-    let version = u32::from_le_bytes(*version);
-    if version != FORMAT {
-        return Err(Unreadable::Version(version));
-    }
-    let (length, rest) = rest.split_first_chunk::<8>().ok_or(Unreadable::Corrupt("cut short"))?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let (head, rest) = bytes.split_first_chunk().ok_or(Unreadable::Corrupt("cut short"))?;
+    let length = usize::try_from(header_length(head)?).unwrap_or(usize::MAX);
     let body = rest.len().checked_sub(CHECKSUM_BYTES).ok_or(Unreadable::Corrupt("cut short"))?;
     if length > body {
         return Err(Unreadable::Corrupt("cut short"));
     }
-    let header = serde_json::from_slice(&rest[..length]).map_err(|_| Unreadable::Corrupt("header is not readable"))?;
-    Ok((header, &rest[length..body]))
+    Ok((parse_header(&rest[..length])?, &rest[length..body]))
+}
+
+/// Checks what every entry begins with and gives the length of the header that follows.
+fn header_length(head: &[u8; HEAD_BYTES]) -> Result<u64, Unreadable> {
+    let (magic, rest) = head.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(Unreadable::Corrupt("not a cache entry"));
+    }
+    let (version, length) = rest.split_at(4);
+    let version = version.try_into().map_or(0, u32::from_le_bytes);
+    if version != FORMAT {
+        return Err(Unreadable::Version(version));
+    }
+    Ok(length.try_into().map_or(0, u64::from_le_bytes))
+}
+
+fn parse_header(json: &[u8]) -> Result<Header, Unreadable> {
+    serde_json::from_slice(json).map_err(|_| Unreadable::Corrupt("header is not readable"))
 }
 
 #[cfg(test)]
@@ -161,7 +188,10 @@ pub(crate) mod tests {
     #[test]
     fn encodes_and_decodes() {
         let entry = entry("d");
-        assert_eq!(Entry::decode(&entry.encode()), Ok(entry));
+        let bytes = entry.encode();
+        assert_eq!(Entry::decode(&bytes), Ok(entry.clone()));
+        assert_eq!(Entry::read_parts(bytes.as_slice()).map(|(parts, _, _)| parts), Ok(entry.parts));
+        assert!(Entry::read_parts(&bytes[..100]).is_err());
     }
 
     #[test]
