@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Compile(Box<CompileArgs>),
     /// Read a StableHLO program: verify, count, print, convert.
     Hlo(HloArgs),
+    /// Run self-checking StableHLO programs and count what passes.
+    Check(CheckArgs),
     /// Look at and move the compile cache.
     Cache(CacheArgs),
     /// Print a shell completion script.
@@ -213,6 +215,41 @@ pub(crate) struct HloArgs {
     /// Do not verify, only parse.
     #[arg(long)]
     pub(crate) no_verify: bool,
+}
+
+/// What runs the programs of `tpu check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckMode {
+    /// Op by op, as the specification says: the reference.
+    Interpreter,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Programs, text or bytecode, or folders of them; text may be split by `// -----` lines.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// What runs the programs.
+    #[arg(long, value_enum, default_value = "interpreter")]
+    pub(crate) mode: CheckMode,
+    /// Cases known to fail: lines of `path-suffix[::function]  reason`. A listed case that passes is a failure.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) expected_failures: Option<PathBuf>,
+    /// Run only cases whose `path::function` contains this.
+    #[arg(long, value_name = "SUBSTRING")]
+    pub(crate) filter: Option<String>,
+    /// Run programs marked RUN-DISABLED too.
+    #[arg(long)]
+    pub(crate) include_disabled: bool,
+    /// Stop at the first failure.
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+    /// Programs run at the same time; default: the number of cores.
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+    /// Seconds one program may take.
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) timeout: f64,
 }
 
 #[derive(Debug, Args)]

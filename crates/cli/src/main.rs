@@ -39,6 +39,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Doctor(args) => commands::doctor::run(&args, &output),
         Command::Compile(args) => commands::compile::run(&args, &output),
         Command::Hlo(args) => commands::hlo::run(&args, &output),
+        Command::Check(args) => commands::check::run(&args, &output),
         Command::Cache(args) => commands::cache::run(&args, &output),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

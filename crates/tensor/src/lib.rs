@@ -1,7 +1,9 @@
 //! Host values: element types, shapes, literals and their comparison.
 
 mod dtype;
+mod literal;
 mod scalar;
 
 pub use dtype::DType;
+pub use literal::Literal;
 pub use scalar::{decode_float, encode_float};

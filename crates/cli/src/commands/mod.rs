@@ -1,6 +1,7 @@
-//! One file per command.
+//! One file or folder per command.
 
 pub(crate) mod cache;
+pub(crate) mod check;
 pub(crate) mod chips;
 pub(crate) mod compile;
 pub(crate) mod completions;

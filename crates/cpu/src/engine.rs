@@ -1,0 +1,412 @@
+//! A program made ready to run: read, verified, and everything a caller may ask about it known.
+
+use hlo::{ElementType, Func, OpKind, OpName, Type, Verified};
+use tensor::{DType, Literal};
+
+use crate::error::Error;
+use crate::interpret::{GridSize, Interpreter, Options, Tensor, Value};
+use crate::sharding::Sharding;
+
+/// How a program is spread over devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Copies that run on different data.
+    pub num_replicas: usize,
+    /// Devices among which one copy is split.
+    pub num_partitions: usize,
+}
+
+impl Spread {
+    /// One device.
+    pub const ONE: Spread = Spread { num_replicas: 1, num_partitions: 1 };
+
+    /// Number of devices.
+    pub fn num_devices(self) -> usize {
+        self.num_replicas.saturating_mul(self.num_partitions)
+    }
+}
+
+/// Type of an argument or result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// An array; a dynamic dimension is `None`.
+    Array(DType, Vec<Option<usize>>),
+    /// A token: no data. It crosses the edge as an array of no booleans.
+    Token,
+}
+
+impl Port {
+    fn of(ty: &Type) -> Result<Port, Error> {
+        match ty {
+            Type::Tensor(ty) => {
+                let ElementType::Plain(dtype) = ty.element else {
+                    return Err(Error::Unsupported {
+                        what: format!("an argument or result of type {}", Type::Tensor(ty.clone())),
+                    });
+                };
+                Ok(Port::Array(dtype, ty.dims.iter().map(|&d| usize::try_from(d).ok()).collect()))
+            }
+            Type::Token => Ok(Port::Token),
+            other => Err(Error::Unsupported { what: format!("an argument or result of type {other}") }),
+        }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        match self {
+            Port::Array(_, dims) => dims.len(),
+            Port::Token => 0,
+        }
+    }
+
+    /// Bytes on the device; `None` where a size is dynamic or too large.
+    pub fn bytes(&self) -> Option<usize> {
+        match self {
+            Port::Array(dtype, dims) => dims.iter().try_fold(dtype.size_bytes(), |n, d| n.checked_mul((*d)?)),
+            Port::Token => Some(0),
+        }
+    }
+
+    fn tile(&self, sharding: &Sharding) -> Result<Port, Error> {
+        let Port::Array(dtype, dims) = self else { return Ok(Port::Token) };
+        if sharding.is_replicated() {
+            return Ok(self.clone());
+        }
+        let whole: Option<Vec<usize>> = dims.iter().copied().collect();
+        let tile = whole.and_then(|dims| sharding.tile_dims(&dims));
+        let tile =
+            tile.ok_or_else(|| Error::Unsupported { what: format!("{self:?} split into {:?} tiles", sharding.tiles) })?;
+        Ok(Port::Array(*dtype, tile.into_iter().map(Some).collect()))
+    }
+}
+
+/// A program ready to run.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    module: Verified,
+    entry: String,
+    name: String,
+    spread: Spread,
+    /// As the whole program has them.
+    whole_arguments: Vec<Port>,
+    whole_results: Vec<Port>,
+    /// As one device has them.
+    arguments: Vec<Port>,
+    results: Vec<Port>,
+    argument_shardings: Vec<Sharding>,
+    result_shardings: Vec<Sharding>,
+    donated: Vec<Donation>,
+    partitioning: Partitioning,
+}
+
+/// What the partitions of a program do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Partitioning {
+    /// One run of the whole program; arguments are joined before and results split after it.
+    Whole,
+    /// The program has parts written for one device: each partition runs the whole program, and those parts on tiles.
+    WholeWithManualParts,
+    /// The program is written for one device and nothing says how its arguments are split.
+    PerDevice,
+}
+
+impl Partitioning {
+    fn of(module: &hlo::Module, func: &Func) -> Partitioning {
+        let has = |wanted: &dyn Fn(OpKind) -> bool| {
+            module.funcs.iter().any(|func| func.ops.iter().any(|op| op.kind().is_some_and(wanted)))
+        };
+        let is_written =
+            |attrs: &hlo::Attrs| attrs.get("sdy.sharding").is_some() || attrs.get("mhlo.sharding").is_some();
+        let annotated = func.input_attrs.iter().chain(&func.output_attrs).any(is_written);
+        if has(&|kind| kind == OpKind::SdyManualComputation) {
+            Partitioning::WholeWithManualParts
+        } else if !annotated && has(&is_collective) {
+            Partitioning::PerDevice
+        } else {
+            Partitioning::Whole
+        }
+    }
+}
+
+fn is_collective(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::AllReduce
+            | OpKind::AllGather
+            | OpKind::ReduceScatter
+            | OpKind::AllToAll
+            | OpKind::CollectivePermute
+            | OpKind::CollectiveBroadcast
+            | OpKind::PartitionId
+    )
+}
+
+/// Whether an argument's memory is given to the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Donation {
+    /// The caller keeps it.
+    Kept,
+    /// It may be used for any result.
+    Given,
+    /// It is to be used for this result.
+    GivenFor(usize),
+}
+
+impl Compiled {
+    /// Reads and verifies a program, text or bytecode.
+    pub fn compile(program: &[u8], spread: Spread) -> Result<Compiled, Error> {
+        let invalid = |e: hlo::Error| Error::Program { op: "program".into(), message: e.to_string() };
+        let module = hlo::verify(hlo::read(program).map_err(invalid)?).map_err(invalid)?;
+        let func = module
+            .entry()
+            .ok_or_else(|| Error::Program { op: "program".into(), message: "there is no @main".into() })?;
+        if spread.num_devices() == 0 {
+            return Err(Error::Arguments("a program needs a device".into()));
+        }
+        let ports = |types: &[Type]| types.iter().map(Port::of).collect::<Result<Vec<_>, _>>();
+        let (arguments, results) = (ports(&func.inputs)?, ports(&func.outputs)?);
+        let shardings = |ports: &[Port], attrs: &[hlo::Attrs]| {
+            let none = hlo::Attrs::new();
+            let one = |(n, port): (usize, &Port)| {
+                let replicated = Sharding::replicated(port.rank(), spread.num_partitions);
+                if spread.num_partitions == 1 {
+                    return Ok(replicated);
+                }
+                let written = Sharding::of(attrs.get(n).unwrap_or(&none), &module, port.rank(), spread.num_partitions)?;
+                Ok(written.unwrap_or(replicated))
+            };
+            ports.iter().enumerate().map(one).collect::<Result<Vec<_>, Error>>()
+        };
+        let argument_shardings = shardings(&arguments, &func.input_attrs)?;
+        let result_shardings = shardings(&results, &constrained_results(func))?;
+        let tiles = |ports: &[Port], shardings: &[Sharding]| {
+            ports.iter().zip(shardings).map(|(port, sharding)| port.tile(sharding)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Compiled {
+            entry: func.name.to_string(),
+            name: module.name.as_deref().unwrap_or("main").to_string(),
+            spread,
+            arguments: tiles(&arguments, &argument_shardings)?,
+            results: tiles(&results, &result_shardings)?,
+            donated: donations(func),
+            partitioning: Partitioning::of(&module, func),
+            whole_arguments: arguments,
+            whole_results: results,
+            argument_shardings,
+            result_shardings,
+            module,
+        })
+    }
+
+    /// The module's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The verified program.
+    pub fn module(&self) -> &Verified {
+        &self.module
+    }
+
+    /// Replicas and partitions.
+    pub fn spread(&self) -> Spread {
+        self.spread
+    }
+
+    /// Arguments as one device has them.
+    pub fn arguments(&self) -> &[Port] {
+        &self.arguments
+    }
+
+    /// Results as one device has them.
+    pub fn results(&self) -> &[Port] {
+        &self.results
+    }
+
+    /// How arguments are spread over partitions.
+    pub fn argument_shardings(&self) -> &[Sharding] {
+        &self.argument_shardings
+    }
+
+    /// How results are spread over partitions.
+    pub fn result_shardings(&self) -> &[Sharding] {
+        &self.result_shardings
+    }
+
+    /// Which arguments the program takes over.
+    pub fn donated(&self) -> &[Donation] {
+        &self.donated
+    }
+
+    /// Floating-point operations of one run, as far as the types tell: contractions count two for each product, other
+    /// ops one for each element of their results. Loop bodies count once.
+    pub fn flops(&self) -> f64 {
+        let op_flops = |func: &Func, op: &hlo::Op| -> f64 {
+            let elements = |ty: &Type| match ty {
+                Type::Tensor(ty) => ty.num_elements().map_or(0.0, |n| n as f64),
+                _ => 0.0,
+            };
+            let results: f64 = op.results().map(|r| elements(func.ty(r))).sum();
+            match op.kind() {
+                Some(OpKind::DotGeneral | OpKind::Dot) => {
+                    let (lhs, rhs) = (elements(func.ty(op.operands[0])), elements(func.ty(op.operands[1])));
+                    // m·k · k·n = m·n · k², for each batch.
+                    if results > 0.0 { 2.0 * (lhs * rhs * results).sqrt() } else { 0.0 }
+                }
+                Some(
+                    OpKind::Constant
+                    | OpKind::Reshape
+                    | OpKind::BroadcastInDim
+                    | OpKind::Transpose
+                    | OpKind::Return
+                    | OpKind::FuncReturn,
+                ) => 0.0,
+                _ => results,
+            }
+        };
+        self.module.funcs.iter().flat_map(|func| func.ops.iter().map(move |op| op_flops(func, op))).sum()
+    }
+
+    /// Runs on every device: `arguments` are lists by `[replica][partition]`, flat, and so are the results.
+    pub fn run(&self, arguments: Vec<Vec<Literal>>, options: &Options) -> Result<Vec<Vec<Literal>>, Error> {
+        if arguments.len() != self.spread.num_devices() {
+            return Err(Error::Arguments(format!(
+                "arguments for {} devices, not {}",
+                arguments.len(),
+                self.spread.num_devices()
+            )));
+        }
+        if self.partitioning == Partitioning::PerDevice {
+            return self.run_per_device(arguments, options);
+        }
+        let partitions = self.spread.num_partitions;
+        let mut grid = Vec::with_capacity(self.spread.num_replicas);
+        for replica in arguments.chunks(partitions) {
+            if replica.iter().any(|list| list.len() != self.whole_arguments.len()) {
+                return Err(Error::Arguments(format!("the program takes {} arguments", self.whole_arguments.len())));
+            }
+            let join = |(n, sharding): (usize, &Sharding)| {
+                let parts: Vec<Literal> = replica.iter().map(|list| list[n].clone()).collect();
+                if partitions == 1 {
+                    Ok(parts.into_iter().next().unwrap_or_else(empty))
+                } else {
+                    sharding.join(&parts, 0)
+                }
+            };
+            let whole = self.argument_shardings.iter().enumerate().map(join).collect::<Result<Vec<_>, Error>>()?;
+            grid.push(self.whole_arguments.iter().zip(whole).map(|(port, literal)| to_value(port, &literal)).collect());
+        }
+        let mut out = Vec::with_capacity(arguments.len());
+        for results in self.run_replicas(grid, options)? {
+            if results.len() != self.whole_results.len() {
+                return Err(Error::Internal(format!("the program gave {} results", results.len())));
+            }
+            let mut lists = vec![Vec::with_capacity(results.len()); partitions];
+            for (value, sharding) in results.iter().zip(&self.result_shardings) {
+                let literal = to_literal(value)?;
+                if partitions == 1 {
+                    lists[0].push(literal);
+                } else {
+                    for (list, part) in lists.iter_mut().zip(sharding.split(&literal)?) {
+                        list.push(part);
+                    }
+                }
+            }
+            out.extend(lists);
+        }
+        Ok(out)
+    }
+
+    fn run_replicas(&self, grid: Vec<Vec<Value>>, options: &Options) -> Result<Vec<Vec<Value>>, Error> {
+        if self.partitioning != Partitioning::WholeWithManualParts {
+            return self.run_grid(grid, 1, options);
+        }
+        // Outside manual parts every partition computes the same: the first one's results stand for all.
+        let partitions = self.spread.num_partitions;
+        let grid = grid.into_iter().flat_map(|arguments| vec![arguments; partitions]).collect();
+        Ok(self.run_grid(grid, partitions, options)?.into_iter().step_by(partitions).collect())
+    }
+
+    fn run_per_device(&self, arguments: Vec<Vec<Literal>>, options: &Options) -> Result<Vec<Vec<Literal>>, Error> {
+        let values = |list: Vec<Literal>| {
+            self.whole_arguments.iter().zip(&list).map(|(port, literal)| to_value(port, literal)).collect()
+        };
+        let grid = arguments.into_iter().map(values).collect();
+        let results = self.run_grid(grid, self.spread.num_partitions, options)?;
+        results.iter().map(|list| list.iter().map(to_literal).collect()).collect()
+    }
+
+    fn run_grid(&self, grid: Vec<Vec<Value>>, partitions: usize, options: &Options) -> Result<Vec<Vec<Value>>, Error> {
+        let interpreter = Interpreter::new(&self.module, options.clone());
+        if grid.len() == 1 {
+            return grid.into_iter().map(|arguments| interpreter.run(&self.entry, arguments)).collect();
+        }
+        interpreter.run_grid(GridSize { replicas: grid.len() / partitions, partitions }, &self.entry, grid)
+    }
+}
+
+fn empty() -> Literal {
+    Literal::zeros(DType::Bool, [0]).expect("no bytes always fit")
+}
+
+fn to_value(port: &Port, literal: &Literal) -> Value {
+    match port {
+        Port::Array(..) => Value::Tensor(Tensor::from_literal(literal)),
+        Port::Token => Value::Token,
+    }
+}
+
+fn to_literal(value: &Value) -> Result<Literal, Error> {
+    match value {
+        Value::Tensor(tensor) => tensor.to_literal(),
+        Value::Token => Ok(empty()),
+        _ => Err(Error::Internal("a tuple as a result".into())),
+    }
+}
+
+/// The attributes of the results; one that says nothing about its sharding has that of the constraint it comes from.
+fn constrained_results(func: &Func) -> Vec<hlo::Attrs> {
+    let returned = func.body.and_then(|body| func.region(body).ops.last()).map(|&id| &func.op(id).operands[..]);
+    let attrs = (0..func.outputs.len()).map(|n| {
+        let mut attrs = func.output_attrs.get(n).cloned().unwrap_or_else(hlo::Attrs::new);
+        let is_written = attrs.get("sdy.sharding").is_some() || attrs.get("mhlo.sharding").is_some();
+        let value = returned.and_then(|operands| operands.get(n)).filter(|_| !is_written);
+        if let Some(sharding) = value.and_then(|&value| constraint_of(func, value)) {
+            attrs.set("sdy.sharding", sharding.clone());
+        }
+        attrs
+    });
+    attrs.collect()
+}
+
+/// The sharding constraint a value comes from, through the casts that mixed programs have between dialects.
+fn constraint_of(func: &Func, mut value: hlo::Value) -> Option<&hlo::Attr> {
+    while let hlo::Definition::Result(op, _) = func.value(value).definition {
+        let op = func.op(op);
+        match &op.name {
+            OpName::Known(OpKind::SdyShardingConstraint) => return op.attr("sharding"),
+            // A value is defined before it is used, so this ends.
+            OpName::Extern(name) if &**name == "builtin.unrealized_conversion_cast" => value = *op.operands.first()?,
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn donations(func: &Func) -> Vec<Donation> {
+    let one = |n: usize| {
+        let attrs = func.input_attrs.get(n);
+        let alias = attrs
+            .and_then(|a| a.get("tf.aliasing_output"))
+            .and_then(|a| a.as_int())
+            .and_then(|n| usize::try_from(n).ok());
+        match alias {
+            Some(output) => Donation::GivenFor(output),
+            None if attrs.and_then(|a| a.get("jax.buffer_donor")).and_then(|a| a.as_bool()) == Some(true) => {
+                Donation::Given
+            }
+            None => Donation::Kept,
+        }
+    };
+    (0..func.inputs.len()).map(one).collect()
+}

@@ -1,0 +1,40 @@
+//! The reference interpreter: op by op, simple and exact. The oracle of every other way to run a program.
+
+mod attribute;
+mod batch_norm;
+mod check;
+mod chlo;
+mod collectives;
+mod combine;
+mod complex_math;
+mod context;
+mod contraction;
+mod control_flow;
+mod convert;
+mod convolution;
+mod custom_call;
+mod dispatch;
+mod dynamic;
+mod eigen;
+mod einsum;
+mod elementwise;
+mod fourier;
+mod indexing;
+mod linear_algebra;
+mod matrix;
+mod manual;
+mod positions;
+mod process;
+mod quantization;
+mod quantized;
+mod random;
+mod real_math;
+mod reduction;
+mod scalar;
+mod shape;
+mod sorting;
+mod value;
+
+pub use context::{Interpreter, Options};
+pub use process::GridSize;
+pub use value::{Complex, Elements, Tensor, Value};

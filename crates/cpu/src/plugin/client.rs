@@ -1,0 +1,436 @@
+//! Clients and their devices, descriptions and memories.
+#![allow(unsafe_code)]
+
+use std::sync::{Arc, OnceLock, Weak, mpsc};
+
+use pjrt_sys::*;
+
+use super::call::{Failure, entries, give_text, handles, list, object};
+use super::ledger::Ledger;
+use super::named::{self, Named, NamedList};
+use super::topology::{Description, Topology};
+
+/// Kinds of memory, the default first; the position is the kind's id.
+pub(super) const MEMORY_KINDS: [&str; 3] = ["device", "pinned_host", "unpinned_host"];
+
+/// Devices a client may have at most.
+const MAX_DEVICES: i64 = 1024;
+
+/// Bytes of stack of the thread that runs programs: regions nest deeply.
+const STACK_BYTES: usize = 256 << 20;
+
+/// A client: devices, their memories, and the topology they form.
+pub(crate) struct Client {
+    pub(super) devices: Box<[Device]>,
+    /// `[device][kind]`.
+    pub(super) memories: Box<[Memory]>,
+    pub(super) topology: Topology,
+    device_list: OnceLock<Vec<*mut PJRT_Device>>,
+    memory_list: OnceLock<Vec<*mut PJRT_Memory>>,
+}
+
+// SAFETY: the pointers lead into the client's own boxes, which never move and are never written.
+unsafe impl Send for Client {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Client {}
+
+/// A device.
+pub(crate) struct Device {
+    pub(super) index: usize,
+    client: Weak<Client>,
+    pub(super) ledger: Arc<Ledger>,
+    queue: OnceLock<mpsc::Sender<Task>>,
+}
+
+/// Work for a device's thread.
+pub(super) type Task = Box<dyn FnOnce() + Send>;
+
+/// A memory of a device. Newer clients read the head.
+#[repr(C)]
+pub(crate) struct Memory {
+    head: PJRT_Memory,
+    pub(super) index: usize,
+    client: Weak<Client>,
+    debug: String,
+}
+
+handles! {
+    PJRT_Client => Client,
+    PJRT_Device => Device,
+    PJRT_Memory => Memory,
+    PJRT_DeviceDescription => Description,
+}
+
+impl Client {
+    pub(super) fn new(num_devices: usize, limit_bytes: Option<u64>) -> Arc<Client> {
+        Arc::new_cyclic(|client: &Weak<Client>| Client {
+            devices: (0..num_devices)
+                .map(|index| Device {
+                    index,
+                    client: client.clone(),
+                    ledger: Ledger::new(index, limit_bytes),
+                    queue: OnceLock::new(),
+                })
+                .collect(),
+            memories: (0..num_devices * MEMORY_KINDS.len())
+                .map(|index| Memory {
+                    head: PJRT_Memory { vtable: std::ptr::null() },
+                    index,
+                    client: client.clone(),
+                    debug: format!(
+                        "{}(device {})",
+                        MEMORY_KINDS[index % MEMORY_KINDS.len()],
+                        index / MEMORY_KINDS.len()
+                    ),
+                })
+                .collect(),
+            topology: Topology::new(num_devices),
+            device_list: OnceLock::new(),
+            memory_list: OnceLock::new(),
+        })
+    }
+
+    pub(super) fn device_list(&self) -> &[*mut PJRT_Device] {
+        self.device_list.get_or_init(|| self.devices.iter().map(Device::raw).collect())
+    }
+
+    fn memory_list(&self) -> &[*mut PJRT_Memory] {
+        self.memory_list.get_or_init(|| self.memories.iter().map(Memory::raw).collect())
+    }
+
+    pub(super) fn device(&self, id: i64) -> Result<&Device, Failure> {
+        let device = usize::try_from(id).ok().and_then(|id| self.devices.get(id));
+        device
+            .ok_or_else(|| Failure::invalid(format!("there is no device {id}; the client has {}", self.devices.len())))
+    }
+}
+
+impl Device {
+    pub(super) fn raw(&self) -> *mut PJRT_Device {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    pub(super) fn client(&self) -> Result<Arc<Client>, Failure> {
+        self.client.upgrade().ok_or_else(gone)
+    }
+
+    /// The memory new buffers are in.
+    pub(super) fn default_memory(&self) -> usize {
+        self.index * MEMORY_KINDS.len()
+    }
+
+    /// Runs a task after those given before.
+    pub(super) fn enqueue(&self, task: Task) -> Result<(), Failure> {
+        let start = || {
+            let (sender, receiver) = mpsc::channel::<Task>();
+            let thread = std::thread::Builder::new().name(format!("device-{}", self.index)).stack_size(STACK_BYTES);
+            // Without a thread the receiver is dropped, and sending tells.
+            let _ = thread.spawn(move || receiver.into_iter().for_each(|task| task()));
+            sender
+        };
+        let sent = self.queue.get_or_init(start).send(task);
+        sent.map_err(|_| {
+            Failure::new(
+                PJRT_Error_Code_UNAVAILABLE,
+                format!("the thread of device {} could not be started", self.index),
+            )
+        })
+    }
+}
+
+impl Memory {
+    pub(super) fn raw(&self) -> *mut PJRT_Memory {
+        (&raw const *self).cast_mut().cast()
+    }
+
+    pub(super) fn client(&self) -> Result<Arc<Client>, Failure> {
+        self.client.upgrade().ok_or_else(gone)
+    }
+
+    pub(super) fn device_index(&self) -> usize {
+        self.index / MEMORY_KINDS.len()
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        MEMORY_KINDS[self.index % MEMORY_KINDS.len()]
+    }
+}
+
+fn gone() -> Failure {
+    Failure::new(PJRT_Error_Code_FAILED_PRECONDITION, "the client is gone")
+}
+
+/// Reads the options of a new client or topology.
+pub(super) fn settings(options: Vec<(String, Named)>) -> Result<(usize, Option<u64>), Failure> {
+    let (mut num_devices, mut limit_bytes) = (1, None);
+    for (name, value) in options {
+        match (name.as_str(), value) {
+            ("cpu_device_count", Named::Int(n)) if (1..=MAX_DEVICES).contains(&n) => num_devices = n as usize,
+            ("memory_limit_bytes", Named::Int(n)) if n >= 0 => limit_bytes = Some(n as u64),
+            ("cpu_device_count" | "memory_limit_bytes", value) => {
+                return Err(Failure::invalid(format!("the option {name} cannot be {value:?}")));
+            }
+            // Clients pass options of their own to every plugin.
+            _ => {}
+        }
+    }
+    Ok((num_devices, limit_bytes))
+}
+
+/// Backs the answer of `PJRT_Device_GetAttributes`.
+unsafe extern "C" fn free_attributes(raw: *mut PJRT_Device_Attributes) {
+    if !raw.is_null() {
+        // SAFETY: made by `PJRT_Device_GetAttributes` and freed once.
+        drop(unsafe { Box::from_raw(raw.cast::<NamedList>()) });
+    }
+}
+
+entries! {
+    fn PJRT_Client_Create(args: PJRT_Client_Create_Args) {
+        let (num_devices, limit_bytes) = settings(named::decode(args.create_options, args.num_options))?;
+        args.client = Arc::into_raw(Client::new(num_devices, limit_bytes)).cast_mut().cast();
+        Ok(())
+    }
+
+    fn PJRT_Client_Destroy(args: PJRT_Client_Destroy_Args) {
+        if !args.client.is_null() {
+            drop(Arc::from_raw(args.client.cast::<Client>()));
+        }
+        Ok(())
+    }
+
+    fn PJRT_Client_PlatformName(args: PJRT_Client_PlatformName_Args) {
+        object(args.client)?;
+        give_text!(args.platform_name, platform_name_size = super::PLATFORM_NAME)
+    }
+
+    fn PJRT_Client_ProcessIndex(args: PJRT_Client_ProcessIndex_Args) {
+        object(args.client)?;
+        args.process_index = 0;
+        Ok(())
+    }
+
+    fn PJRT_Client_PlatformVersion(args: PJRT_Client_PlatformVersion_Args) {
+        object(args.client)?;
+        give_text!(args.platform_version, platform_version_size = super::PLATFORM_VERSION)
+    }
+
+    fn PJRT_Client_TopologyDescription(args: PJRT_Client_TopologyDescription_Args) {
+        args.topology = (&raw const object(args.client)?.topology).cast_mut().cast();
+        Ok(())
+    }
+
+    fn PJRT_Client_Devices(args: PJRT_Client_Devices_Args) {
+        let devices = object(args.client)?.device_list();
+        (args.devices, args.num_devices) = (devices.as_ptr(), devices.len());
+        Ok(())
+    }
+
+    fn PJRT_Client_AddressableDevices(args: PJRT_Client_AddressableDevices_Args) {
+        let devices = object(args.client)?.device_list();
+        (args.addressable_devices, args.num_addressable_devices) = (devices.as_ptr(), devices.len());
+        Ok(())
+    }
+
+    fn PJRT_Client_LookupDevice(args: PJRT_Client_LookupDevice_Args) {
+        args.device = object(args.client)?.device(args.id.into())?.raw();
+        Ok(())
+    }
+
+    fn PJRT_Client_LookupAddressableDevice(args: PJRT_Client_LookupAddressableDevice_Args) {
+        args.addressable_device = object(args.client)?.device(args.local_hardware_id.into())?.raw();
+        Ok(())
+    }
+
+    fn PJRT_Client_AddressableMemories(args: PJRT_Client_AddressableMemories_Args) {
+        let memories = object(args.client)?.memory_list();
+        (args.addressable_memories, args.num_addressable_memories) = (memories.as_ptr(), memories.len());
+        Ok(())
+    }
+
+    fn PJRT_Client_UpdateGlobalProcessInfo(args: PJRT_Client_UpdateGlobalProcessInfo_Args) {
+        object(args.client)?;
+        Ok(())
+    }
+
+    fn PJRT_Client_DefaultDeviceAssignment(args: PJRT_Client_DefaultDeviceAssignment_Args) {
+        let client = object(args.client)?;
+        let count = i64::from(args.num_replicas) * i64::from(args.num_partitions);
+        let fits = args.num_replicas > 0 && args.num_partitions > 0 && count <= client.devices.len() as i64;
+        if !fits || args.default_assignment.is_null() || args.default_assignment_size < count as usize {
+            return Err(Failure::invalid(format!(
+                "{} replicas of {} partitions do not fit on {} devices",
+                args.num_replicas, args.num_partitions, client.devices.len()
+            )));
+        }
+        for n in 0..count as usize {
+            args.default_assignment.add(n).write(n as i32);
+        }
+        Ok(())
+    }
+
+    fn PJRT_Client_DmaMap(args: PJRT_Client_DmaMap_Args) {
+        object(args.client)?;
+        Ok(())
+    }
+
+    fn PJRT_Client_DmaUnmap(args: PJRT_Client_DmaUnmap_Args) {
+        object(args.client)?;
+        Ok(())
+    }
+
+    fn PJRT_DeviceDescription_Id(args: PJRT_DeviceDescription_Id_Args) {
+        args.id = object(args.device_description)?.id as i32;
+        Ok(())
+    }
+
+    fn PJRT_DeviceDescription_ProcessIndex(args: PJRT_DeviceDescription_ProcessIndex_Args) {
+        object(args.device_description)?;
+        args.process_index = 0;
+        Ok(())
+    }
+
+    fn PJRT_DeviceDescription_Attributes(args: PJRT_DeviceDescription_Attributes_Args) {
+        let description = object(args.device_description)?;
+        (args.attributes, args.num_attributes) = (description.attributes.as_ptr(), description.attributes.len());
+        Ok(())
+    }
+
+    fn PJRT_DeviceDescription_Kind(args: PJRT_DeviceDescription_Kind_Args) {
+        object(args.device_description)?;
+        give_text!(args.device_kind, device_kind_size = super::PLATFORM_NAME)
+    }
+
+    fn PJRT_DeviceDescription_DebugString(args: PJRT_DeviceDescription_DebugString_Args) {
+        give_text!(args.debug_string, debug_string_size = &object(args.device_description)?.text)
+    }
+
+    fn PJRT_DeviceDescription_ToString(args: PJRT_DeviceDescription_ToString_Args) {
+        give_text!(args.to_string, to_string_size = &object(args.device_description)?.text)
+    }
+
+    fn PJRT_Device_GetDescription(args: PJRT_Device_GetDescription_Args) {
+        let device = object(args.device)?;
+        args.device_description = device.client()?.topology.description(device.index);
+        Ok(())
+    }
+
+    fn PJRT_Device_IsAddressable(args: PJRT_Device_IsAddressable_Args) {
+        object(args.device)?;
+        args.is_addressable = true;
+        Ok(())
+    }
+
+    fn PJRT_Device_LocalHardwareId(args: PJRT_Device_LocalHardwareId_Args) {
+        args.local_hardware_id = object(args.device)?.index as i32;
+        Ok(())
+    }
+
+    fn PJRT_Device_AddressableMemories(args: PJRT_Device_AddressableMemories_Args) {
+        let device = object(args.device)?;
+        let client = device.client()?;
+        let first = device.default_memory();
+        let memories = &client.memory_list()[first..first + MEMORY_KINDS.len()];
+        (args.memories, args.num_memories) = (memories.as_ptr(), memories.len());
+        Ok(())
+    }
+
+    fn PJRT_Device_DefaultMemory(args: PJRT_Device_DefaultMemory_Args) {
+        let device = object(args.device)?;
+        args.memory = device.client()?.memories[device.default_memory()].raw();
+        Ok(())
+    }
+
+    fn PJRT_Device_MemoryStats(args: PJRT_Device_MemoryStats_Args) {
+        let ledger = &object(args.device)?.ledger;
+        let statistics = ledger.statistics();
+        args.bytes_in_use = statistics.bytes_in_use as i64;
+        (args.peak_bytes_in_use, args.peak_bytes_in_use_is_set) = (statistics.peak_bytes_in_use as i64, true);
+        (args.num_allocs, args.num_allocs_is_set) = (statistics.num_allocs as i64, true);
+        (args.largest_alloc_size, args.largest_alloc_size_is_set) = (statistics.largest_alloc_bytes as i64, true);
+        let limit = ledger.limit_bytes();
+        (args.bytes_limit, args.bytes_limit_is_set) = (limit.map_or(0, |n| n as i64), limit.is_some());
+        args.bytes_reserved_is_set = false;
+        args.peak_bytes_reserved_is_set = false;
+        args.bytes_reservable_limit_is_set = false;
+        args.largest_free_block_bytes_is_set = false;
+        args.pool_bytes_is_set = false;
+        args.peak_pool_bytes_is_set = false;
+        args.peak_allocated_bytes_is_set = false;
+        Ok(())
+    }
+
+    fn PJRT_Device_ClearMemoryStats(args: PJRT_Device_ClearMemoryStats_Args) {
+        object(args.device)?.ledger.clear();
+        Ok(())
+    }
+
+    fn PJRT_Device_GetAttributes(args: PJRT_Device_GetAttributes_Args) {
+        object(args.device)?;
+        let attributes = Box::new(NamedList::new(Vec::new()));
+        (args.attributes, args.num_attributes) = (attributes.as_ptr(), attributes.len());
+        args.device_attributes = Box::into_raw(attributes).cast();
+        args.attributes_deleter = Some(free_attributes);
+        Ok(())
+    }
+
+    fn PJRT_Memory_Id(args: PJRT_Memory_Id_Args) {
+        args.id = object(args.memory)?.index as i32;
+        Ok(())
+    }
+
+    fn PJRT_Memory_Kind(args: PJRT_Memory_Kind_Args) {
+        give_text!(args.kind, kind_size = object(args.memory)?.kind())
+    }
+
+    fn PJRT_Memory_Kind_Id(args: PJRT_Memory_Kind_Id_Args) {
+        args.kind_id = (object(args.memory)?.index % MEMORY_KINDS.len()) as i32;
+        Ok(())
+    }
+
+    fn PJRT_Memory_DebugString(args: PJRT_Memory_DebugString_Args) {
+        give_text!(args.debug_string, debug_string_size = &object(args.memory)?.debug)
+    }
+
+    fn PJRT_Memory_ToString(args: PJRT_Memory_ToString_Args) {
+        give_text!(args.to_string, to_string_size = &object(args.memory)?.debug)
+    }
+
+    fn PJRT_Memory_AddressableByDevices(args: PJRT_Memory_AddressableByDevices_Args) {
+        let memory = object(args.memory)?;
+        let client = memory.client()?;
+        let device = &client.device_list()[memory.device_index()..=memory.device_index()];
+        (args.devices, args.num_devices) = (device.as_ptr(), device.len());
+        Ok(())
+    }
+}
+
+/// The client and memory a caller names by device or memory; memory wins.
+///
+/// # Safety
+/// Both are null or handles of this plugin.
+pub(super) unsafe fn place(
+    device: *mut PJRT_Device,
+    memory: *mut PJRT_Memory,
+) -> Result<(Arc<Client>, usize), Failure> {
+    // SAFETY: by the contract above.
+    unsafe {
+        if memory.is_null() {
+            let device = object(device)?;
+            Ok((device.client()?, device.default_memory()))
+        } else {
+            let memory = object(memory)?;
+            Ok((memory.client()?, memory.index))
+        }
+    }
+}
+
+/// Dimensions a caller passes.
+///
+/// # Safety
+/// `dims` is null or points to `num_dims` readable numbers.
+pub(super) unsafe fn sizes(dims: *const i64, num_dims: usize) -> Result<Vec<usize>, Failure> {
+    // SAFETY: by the contract above.
+    let dims = unsafe { list(dims, num_dims) };
+    dims.iter().map(|&d| usize::try_from(d).map_err(|_| Failure::invalid(format!("a dimension of {d}")))).collect()
+}

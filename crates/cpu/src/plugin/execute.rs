@@ -1,0 +1,240 @@
+//! Launches: checking arguments, donating, running in the background, filling the outputs.
+#![allow(unsafe_code)]
+
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use tensor::{DType, Literal};
+
+use crate::engine::{Compiled, Donation, Port};
+use crate::interpret::Options;
+
+use super::buffer::{Buffer, Slot, label, reserve};
+use super::call::{Failure, entries, list, object};
+use super::client::Client;
+use super::event::Event;
+use super::executable::{Loaded, number};
+use super::ledger::Reservation;
+
+/// A result that will be filled.
+struct Output {
+    memory: usize,
+    slot: Arc<Slot>,
+    /// `None` while the size is not known.
+    reservation: Option<Reservation>,
+}
+
+/// Everything a launch needs when its turn comes.
+struct Launch {
+    client: Arc<Client>,
+    compiled: Arc<Compiled>,
+    /// `[device][argument]`.
+    arguments: Vec<Vec<Arc<Slot>>>,
+    /// `[device][result]`.
+    outputs: Vec<Vec<Output>>,
+    done: Event,
+}
+
+impl Launch {
+    fn run(mut self) {
+        let arguments = std::mem::take(&mut self.arguments);
+        let compiled = self.compiled.clone();
+        let ran = catch_unwind(AssertUnwindSafe(move || compute(&compiled, arguments)));
+        let outcome = ran.unwrap_or_else(|payload| Err(Failure::from_panic(&*payload)));
+        let client = &self.client;
+        let finished = match outcome {
+            Ok(results) => {
+                let mut finished = Ok(());
+                for (output, literal) in self.outputs.into_iter().flatten().zip(results.into_iter().flatten()) {
+                    let reservation = match output.reservation {
+                        Some(reservation) => Ok(reservation),
+                        None => reserve(client, output.memory, literal.dtype(), literal.dims()),
+                    };
+                    if let Err(failure) = &reservation {
+                        finished = Err(failure.clone());
+                    }
+                    output.slot.resolve(reservation.map(|reservation| (literal, reservation)));
+                }
+                finished
+            }
+            Err(failure) => {
+                for output in self.outputs.into_iter().flatten() {
+                    output.slot.resolve(Err(failure.clone()));
+                }
+                Err(failure)
+            }
+        };
+        self.done.set(finished);
+    }
+}
+
+/// Waits for the arguments and runs the program. Donated arguments are freed before the results are handed out.
+fn compute(compiled: &Compiled, arguments: Vec<Vec<Arc<Slot>>>) -> Result<Vec<Vec<Literal>>, Failure> {
+    let literal = |slot: &Arc<Slot>| slot.wait().map(|data| data.literal.clone());
+    let lists = arguments.iter().map(|list| list.iter().map(literal).collect()).collect::<Result<_, Failure>>()?;
+    drop(arguments);
+    Ok(compiled.run(lists, &Options::default())?)
+}
+
+/// Which arguments the caller does not give away in this launch.
+///
+/// # Safety
+/// `options` is null or points to options that begin with their size.
+unsafe fn kept<'a>(options: *const PJRT_ExecuteOptions) -> &'a [i64] {
+    // SAFETY: by the contract above; an older caller's options may end before the list.
+    unsafe {
+        let end = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
+        if options.is_null() || options.cast::<usize>().read() < end {
+            return &[];
+        }
+        list((*options).non_donatable_input_indices, (*options).num_non_donatable_input_indices)
+    }
+}
+
+fn check_argument(buffer: &Buffer, port: &Port, n: usize, device: usize) -> Result<(), Failure> {
+    let fits = match port {
+        Port::Array(_, dims) => {
+            let have = buffer.dims();
+            have.len() == dims.len() && have.iter().zip(dims).all(|(have, want)| want.is_none_or(|want| want == *have))
+        }
+        Port::Token => true,
+    };
+    if number(port) != buffer.number || !fits {
+        return Err(Failure::invalid(format!(
+            "argument {n} is a buffer of element type {} and sizes {:?}, but the program takes {port:?}",
+            buffer.number,
+            buffer.dims()
+        )));
+    }
+    if buffer.device() != device {
+        return Err(Failure::invalid(format!(
+            "argument {n} is on device {}, but the program runs on device {device}",
+            buffer.device()
+        )));
+    }
+    Ok(())
+}
+
+/// The outputs of one device, with memory for them. `given_bytes` come back when the launch begins.
+fn outputs(client: &Arc<Client>, device: usize, results: &[Port], given_bytes: u64) -> Result<Vec<Output>, Failure> {
+    let device = &client.devices[device];
+    let one = |port: &Port| {
+        let (dtype, dims): (DType, Option<Vec<usize>>) = match port {
+            Port::Array(dtype, dims) => (*dtype, dims.iter().copied().collect()),
+            Port::Token => (DType::Bool, Some(vec![0])),
+        };
+        let reservation = match (dims, port.bytes()) {
+            (Some(dims), Some(bytes)) => Some(device.ledger.reserve(bytes as u64, given_bytes, label(dtype, &dims))?),
+            _ => None,
+        };
+        Ok(Output { memory: device.default_memory(), slot: Slot::pending(), reservation })
+    };
+    results.iter().map(one).collect()
+}
+
+/// The buffer a caller gets for an output. Sizes that only the run tells are waited for.
+fn output_buffer(client: &Arc<Client>, memory: usize, port: &Port, slot: Arc<Slot>) -> Result<Buffer, Failure> {
+    let dims = match port {
+        Port::Array(_, dims) => match dims.iter().copied().collect::<Option<Vec<usize>>>() {
+            Some(dims) => dims,
+            None => slot.wait()?.literal.dims().to_vec(),
+        },
+        Port::Token => vec![0],
+    };
+    Ok(Buffer::new(client.clone(), memory, number(port), &dims, slot))
+}
+
+/// The devices of a launch: those of the program, or the one the caller names.
+///
+/// # Safety
+/// `device` is null or a device of this plugin.
+unsafe fn devices(loaded: &Loaded, device: *const PJRT_Device, num_devices: usize) -> Result<Vec<usize>, Failure> {
+    let ids = if device.is_null() {
+        loaded.device_ids.clone()
+    } else if loaded.device_ids.len() > 1 {
+        return Err(Failure::unimplemented("launching a program of several devices on one of them"));
+    } else {
+        // SAFETY: by the contract above.
+        vec![unsafe { object(device) }?.index]
+    };
+    if ids.len() != num_devices {
+        return Err(Failure::invalid(format!(
+            "argument lists for {num_devices} devices, but the program runs on {}",
+            ids.len()
+        )));
+    }
+    Ok(ids)
+}
+
+entries! {
+    fn PJRT_LoadedExecutable_Execute(args: PJRT_LoadedExecutable_Execute_Args) {
+        let loaded = object(args.executable)?;
+        loaded.check_live()?;
+        let compiled = &loaded.program.compiled;
+        let client = &loaded.client;
+        let ids = devices(loaded, args.execute_device, args.num_devices)?;
+        if args.num_args != compiled.arguments().len() {
+            return Err(Failure::invalid(format!("{} arguments, but the program takes {}", args.num_args, compiled.arguments().len())));
+        }
+        let kept = kept(args.options);
+        let lists = list(args.argument_lists, if args.num_args == 0 { 0 } else { ids.len() });
+        let mut slots = vec![Vec::with_capacity(args.num_args); ids.len()];
+        let mut given: Vec<&Buffer> = Vec::new();
+        let mut filled = Vec::with_capacity(ids.len());
+        for (n, &device) in ids.iter().enumerate() {
+            let buffers = lists.get(n).map_or(&[][..], |&buffers| list(buffers, args.num_args));
+            if buffers.len() != args.num_args {
+                return Err(Failure::invalid("a list of arguments is null"));
+            }
+            let mut given_bytes = 0;
+            for (k, (&raw, port)) in buffers.iter().zip(compiled.arguments()).enumerate() {
+                let buffer: &Buffer = object(raw)?;
+                check_argument(buffer, port, k, device)?;
+                slots[n].push(buffer.slot()?);
+                if compiled.donated()[k] != Donation::Kept && !kept.contains(&(k as i64)) {
+                    if buffers.iter().filter(|&&other| other == raw).count() > 1 {
+                        return Err(Failure::invalid(format!("argument {k} is donated, but the same buffer is passed twice")));
+                    }
+                    given_bytes += buffer.bytes()? as u64;
+                    given.push(buffer);
+                }
+            }
+            filled.push(outputs(client, device, compiled.results(), given_bytes)?);
+        }
+        // Nothing fails from here on but the run itself.
+        given.iter().for_each(|buffer| buffer.delete());
+        let places: Vec<Vec<(usize, Arc<Slot>)>> =
+            filled.iter().map(|list| list.iter().map(|output| (output.memory, output.slot.clone())).collect()).collect();
+        let done = Event::pending();
+        let launch =
+            Launch { client: client.clone(), compiled: compiled.clone(), arguments: slots, outputs: filled, done: done.clone() };
+        client.devices[ids[0]].enqueue(Box::new(move || launch.run()))?;
+        for (n, place) in places.into_iter().enumerate() {
+            let buffers = place.into_iter().zip(compiled.results());
+            let buffers = buffers.map(|((memory, slot), port)| output_buffer(client, memory, port, slot));
+            let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
+            let into = if buffers.is_empty() { std::ptr::null_mut() } else { *args.output_lists.add(n) };
+            for (k, buffer) in buffers.into_iter().enumerate() {
+                into.add(k).write(buffer.into_raw());
+            }
+            if !args.device_complete_events.is_null() {
+                args.device_complete_events.add(n).write(done.clone().into_raw());
+            }
+        }
+        Ok(())
+    }
+
+    fn PJRT_ExecuteContext_Create(args: PJRT_ExecuteContext_Create_Args) {
+        args.context = Box::into_raw(Box::new(0u8)).cast();
+        Ok(())
+    }
+
+    fn PJRT_ExecuteContext_Destroy(args: PJRT_ExecuteContext_Destroy_Args) {
+        if !args.context.is_null() {
+            drop(Box::from_raw(args.context.cast::<u8>()));
+        }
+        Ok(())
+    }
+}

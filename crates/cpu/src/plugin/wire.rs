@@ -1,0 +1,217 @@
+//! The few protobuf messages that cross the table: compile options in, device assignments and shardings out.
+
+use crate::engine::Spread;
+use crate::sharding::Sharding;
+
+use super::call::Failure;
+
+/// What we read of `CompileOptionsProto`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CompileOptions {
+    pub(super) spread: Spread,
+    /// Device ids by `[replica][partition]`.
+    pub(super) device_ids: Option<Vec<i64>>,
+    pub(super) portable: Portable,
+}
+
+/// Whether a program runs on any one device the caller names at each launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Portable {
+    Yes,
+    No,
+}
+
+/// A field of a message.
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    Other,
+}
+
+/// Splits a message into its fields.
+fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Field<'_>)>, Failure> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes)?;
+        let field = match key & 7 {
+            0 => Field::Number(varint(&mut bytes)?),
+            1 => take(&mut bytes, 8).map(|_| Field::Other)?,
+            2 => {
+                let len = varint(&mut bytes)?;
+                Field::Bytes(take(&mut bytes, usize::try_from(len).map_err(|_| truncated())?)?)
+            }
+            5 => take(&mut bytes, 4).map(|_| Field::Other)?,
+            _ => return Err(truncated()),
+        };
+        found.push((key >> 3, field));
+    }
+    Ok(found)
+}
+
+fn truncated() -> Failure {
+    Failure::invalid("the compile options are not a CompileOptionsProto")
+}
+
+fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], Failure> {
+    let (head, rest) = bytes.split_at_checked(len).ok_or_else(truncated)?;
+    *bytes = rest;
+    Ok(head)
+}
+
+fn varint(bytes: &mut &[u8]) -> Result<u64, Failure> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = take(bytes, 1)?[0];
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(truncated())
+}
+
+impl CompileOptions {
+    pub(super) fn decode(bytes: &[u8]) -> Result<CompileOptions, Failure> {
+        let mut options = CompileOptions { spread: Spread::ONE, device_ids: None, portable: Portable::No };
+        for (tag, field) in fields(bytes)? {
+            match (tag, field) {
+                (3, Field::Bytes(build)) => options.decode_build(build)?,
+                (4, Field::Number(n)) if n != 0 => options.portable = Portable::Yes,
+                _ => {}
+            }
+        }
+        let count = options.spread.num_devices();
+        if options.device_ids.as_ref().is_some_and(|ids| ids.len() != count) {
+            return Err(Failure::invalid(format!("the device assignment is not for {count} devices")));
+        }
+        Ok(options)
+    }
+
+    fn decode_build(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let count = |n: u64| usize::try_from(n).ok().filter(|n| *n <= 1 << 16).ok_or_else(truncated);
+        for (tag, field) in fields(bytes)? {
+            match (tag, field) {
+                // Zero, the default on the wire, means one.
+                (4, Field::Number(n)) => self.spread.num_replicas = count(n)?.max(1),
+                (5, Field::Number(n)) => self.spread.num_partitions = count(n)?.max(1),
+                (9, Field::Bytes(assignment)) => self.device_ids = Some(decode_assignment(assignment)?),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decode_assignment(bytes: &[u8]) -> Result<Vec<i64>, Failure> {
+    let mut columns: Vec<Vec<i64>> = Vec::new();
+    for (tag, field) in fields(bytes)? {
+        let (3, Field::Bytes(column)) = (tag, field) else { continue };
+        let mut ids = Vec::new();
+        for (tag, field) in fields(column)? {
+            match (tag, field) {
+                (1, Field::Number(n)) => ids.push(n as i64),
+                (1, Field::Bytes(mut packed)) => {
+                    while !packed.is_empty() {
+                        ids.push(varint(&mut packed)? as i64);
+                    }
+                }
+                _ => {}
+            }
+        }
+        columns.push(ids);
+    }
+    let replicas = columns.first().map_or(0, Vec::len);
+    if columns.iter().any(|column| column.len() != replicas) {
+        return Err(Failure::invalid("the device assignment is not a full matrix"));
+    }
+    Ok((0..replicas).flat_map(|r| columns.iter().map(move |column| column[r])).collect())
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_number(out: &mut Vec<u8>, tag: u64, value: u64) {
+    put_varint(out, tag << 3);
+    put_varint(out, value);
+}
+
+fn put_bytes(out: &mut Vec<u8>, tag: u64, bytes: &[u8]) {
+    put_varint(out, tag << 3 | 2);
+    put_varint(out, bytes.len() as u64);
+    out.extend(bytes);
+}
+
+fn put_numbers(out: &mut Vec<u8>, tag: u64, values: impl Iterator<Item = u64>) {
+    let mut packed = Vec::new();
+    values.for_each(|value| put_varint(&mut packed, value));
+    put_bytes(out, tag, &packed);
+}
+
+/// A serialized `DeviceAssignmentProto`.
+pub(super) fn device_assignment(spread: Spread, device_ids: &[usize]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_number(&mut out, 1, spread.num_replicas as u64);
+    put_number(&mut out, 2, spread.num_partitions as u64);
+    for partition in 0..spread.num_partitions {
+        let mut column = Vec::new();
+        let ids =
+            (0..spread.num_replicas).map(|replica| device_ids[replica * spread.num_partitions + partition] as u64);
+        put_numbers(&mut column, 1, ids);
+        put_bytes(&mut out, 3, &column);
+    }
+    out
+}
+
+/// A serialized `OpSharding`.
+pub(super) fn op_sharding(sharding: &Sharding) -> Vec<u8> {
+    const OTHER: u64 = 3;
+    let mut out = Vec::new();
+    if sharding.is_replicated() {
+        // REPLICATED is zero, the default on the wire.
+        return out;
+    }
+    put_number(&mut out, 1, OTHER);
+    let copies = sharding.copies();
+    let last = (copies > 1).then_some(copies);
+    put_numbers(&mut out, 3, sharding.tiles.iter().copied().chain(last).map(|n| n as u64));
+    put_numbers(&mut out, 4, sharding.partitions.iter().map(|&n| n as u64));
+    if copies > 1 {
+        put_number(&mut out, 6, 1);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_round_trip() {
+        let spread = Spread { num_replicas: 2, num_partitions: 3 };
+        let ids = [5, 3, 1, 300, 2, 0];
+        let mut build = Vec::new();
+        put_number(&mut build, 4, 2);
+        put_number(&mut build, 5, 3);
+        put_bytes(&mut build, 9, &device_assignment(spread, &ids));
+        let mut options = Vec::new();
+        put_bytes(&mut options, 3, &build);
+        let read = CompileOptions::decode(&options).unwrap();
+        assert_eq!(read.spread, spread);
+        assert_eq!(read.device_ids.unwrap(), [5, 3, 1, 300, 2, 0]);
+    }
+
+    #[test]
+    fn hostile_options_are_refused() {
+        for bytes in
+            [&[0x1a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f][..], &[0x80], &[0x07], &[0x1a, 5, 1]]
+        {
+            assert!(CompileOptions::decode(bytes).is_err(), "{bytes:?}");
+        }
+        assert_eq!(CompileOptions::decode(&[]).unwrap().spread, Spread::ONE);
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the device: programs of this repository, programs nobody here wrote, and programs that ask for too much.
+
+mod conformance;
+mod corpus;
+mod limits;
+mod plugin;
+mod plugin_jax;
+mod programs;

@@ -1,0 +1,368 @@
+//! The plugin's library, loaded and used by our own client as any other plugin is.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use pjrt::{
+    Argument, Buffer, BufferSpec, Client, ClientOptions, Code, CompileOptions, Device, ElementType, ExecuteOptions,
+    HostSource, LoadedExecutable, Piece, Placement, Plugin, Program, SharedBytes,
+};
+
+const DEVICES: i64 = 4;
+
+const ADD: &str = "module @add {
+  func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.add %a, %b : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}";
+
+const MATMUL: &str = "module @matmul {
+  func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>) {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+       : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
+    return %0, %a : tensor<2x2xf32>, tensor<2x3xf32>
+  }
+}";
+
+const DONATING: &str = "module @donating {
+  func.func @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
+    %0 = stablehlo.add %a, %a : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}";
+
+const SUM_OF_REPLICAS: &str = r#"module @sum {
+  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = "stablehlo.all_reduce"(%a) ({
+      ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+        %1 = stablehlo.add %x, %y : tensor<f32>
+        stablehlo.return %1 : tensor<f32>
+    }) {replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>} : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}"#;
+
+const SHARDED: &str = r#"module @sharded attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%a: tensor<4x2xf32> {mhlo.sharding = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"})
+      -> (tensor<2x4xf32> {mhlo.sharding = "{devices=[2,2]<=[4]}"}) {
+    %0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<4x2xf32>) -> tensor<2x4xf32>
+    return %0 : tensor<2x4xf32>
+  }
+}"#;
+
+/// The library that was built with this test.
+pub(crate) fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let name = format!("{}cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let found = test.ancestors().skip(1).take(2).map(|folder| folder.join(&name)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{name} is not beside {}", test.display()))
+}
+
+fn plugin() -> &'static Plugin {
+    static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+    PLUGIN.get_or_init(|| Plugin::load(&library()).unwrap())
+}
+
+/// A client with several devices and the first of them.
+fn client() -> (Client, Device) {
+    let client = plugin().client(&ClientOptions::default().option("cpu_device_count", DEVICES)).unwrap();
+    let device = client.addressable_devices().unwrap().remove(0);
+    (client, device)
+}
+
+fn f32s(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn upload(client: &Client, device: &Device, values: &[f32], dims: &[i64]) -> Buffer {
+    let (bytes, place) = (f32s(values), Placement::Device(device));
+    client.buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, dims, None, place).unwrap().0
+}
+
+fn download(buffer: &Buffer) -> Vec<f32> {
+    let bytes = buffer.to_host().unwrap().wait().unwrap();
+    bytes.chunks_exact(4).map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap())).collect()
+}
+
+fn compile(client: &Client, text: &str) -> LoadedExecutable {
+    client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap()
+}
+
+#[test]
+fn the_table_is_complete() {
+    assert!(plugin().missing_calls().is_empty());
+    let attributes = plugin().attributes().unwrap();
+    assert!(attributes.iter().any(|(name, _)| name == "stablehlo_current_version"), "{attributes:?}");
+    let extensions: Vec<String> = plugin().extensions().iter().map(ToString::to_string).collect();
+    assert_eq!(extensions, ["Layouts", "MemoryDescriptions", "Shardings"]);
+}
+
+#[test]
+fn devices_and_memories_are_described() {
+    let (client, device) = client();
+    assert_eq!(client.platform_name().unwrap(), "tpubridge_cpu");
+    let devices = client.devices().unwrap();
+    assert_eq!(devices.len(), DEVICES as usize);
+    assert_eq!(client.device(1).unwrap(), devices[1]);
+    assert_eq!(client.device(DEVICES as i32).unwrap_err().code(), Some(Code::InvalidArgument));
+    let memory = device.default_memory().unwrap();
+    assert_eq!(memory.kind().unwrap(), "device");
+    let kinds: Vec<String> = device.memories().unwrap().iter().map(|memory| memory.kind().unwrap()).collect();
+    assert_eq!(kinds, ["device", "pinned_host", "unpinned_host"]);
+    assert_eq!(memory.devices().unwrap(), [device]);
+    let topology = client.topology().unwrap();
+    assert_eq!(topology.device_count().unwrap(), devices.len());
+    let copy = plugin().deserialize_topology(&topology.serialize().unwrap()).unwrap();
+    assert_eq!(copy.device_count().unwrap(), devices.len());
+    assert!(plugin().deserialize_topology(b"something else").is_err());
+    for bad in [0, -1, 1 << 40] {
+        let error = plugin().client(&ClientOptions::default().option("cpu_device_count", bad)).unwrap_err();
+        assert_eq!(error.code(), Some(Code::InvalidArgument), "{error}");
+    }
+}
+
+#[test]
+fn programs_run() {
+    let (client, device) = client();
+    let program = compile(&client, MATMUL);
+    let a = upload(&client, &device, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
+    let b = upload(&client, &device, &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], &[3, 2]);
+    let launch = program.execute(&[vec![(&a).into(), (&b).into()]], &ExecuteOptions::default()).unwrap();
+    launch.wait().unwrap();
+    assert_eq!(download(&launch.outputs[0][0]), [4.0, 5.0, 10.0, 11.0]);
+    assert_eq!(download(&launch.outputs[0][1]), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(launch.outputs[0][0].device().unwrap(), device);
+    assert!(!a.is_deleted().unwrap());
+}
+
+#[test]
+fn executables_answer_questions() {
+    let (client, _) = client();
+    let executable = compile(&client, MATMUL).executable().unwrap();
+    assert_eq!(executable.name().unwrap(), "matmul");
+    assert_eq!(executable.output_dims().unwrap(), [[2, 2], [2, 3]]);
+    assert_eq!(executable.output_types().unwrap(), [ElementType::F32; 2]);
+    assert_eq!(executable.output_memory_kinds().unwrap(), ["device"; 2]);
+    assert_eq!(executable.parameter_memory_kinds().unwrap(), ["device"; 2]);
+    assert_eq!(executable.fingerprint().unwrap().len(), 64);
+    let costs = executable.cost_analysis().unwrap();
+    let flops = costs.iter().find(|(name, _)| name == "flops").unwrap();
+    assert_eq!(flops.1.as_float(), Some(24.0));
+    let memory = executable.memory_stats().unwrap();
+    assert_eq!((memory.argument_bytes, memory.output_bytes), (48, 40));
+    assert!(hlo::read(&executable.optimized_program().unwrap().bytes).is_ok());
+}
+
+#[test]
+fn programs_are_stored_and_loaded() {
+    let (client, device) = client();
+    let stored = compile(&client, ADD).executable().unwrap().serialize().unwrap();
+    let a = upload(&client, &device, &[1.0, 2.0, 3.0, 4.0], &[4]);
+    let run = |program: &LoadedExecutable| {
+        let launch = program.execute(&[vec![(&a).into(), (&a).into()]], &ExecuteOptions::default()).unwrap();
+        download(&launch.outputs[0][0])
+    };
+    assert_eq!(run(&client.deserialize(&stored, None).unwrap()), [2.0, 4.0, 6.0, 8.0]);
+    for end in [0, 10, 30, stored.len() / 2] {
+        assert!(client.deserialize(&stored[..end], None).is_err());
+    }
+    let topology = plugin().topology("", &[] as &[(&str, pjrt::Value)]).unwrap();
+    let ahead = plugin().compile(&topology, &Program::mlir(ADD), &CompileOptions::default(), None).unwrap();
+    let loaded = client.load(&ahead).unwrap();
+    assert_eq!(run(&loaded), [2.0, 4.0, 6.0, 8.0]);
+    loaded.delete().unwrap();
+    assert!(loaded.execute(&[vec![(&a).into(), (&a).into()]], &ExecuteOptions::default()).is_err());
+}
+
+#[test]
+fn donated_buffers_are_gone() {
+    let (client, device) = client();
+    let program = compile(&client, DONATING);
+    let kept = upload(&client, &device, &[1.0; 4], &[4]);
+    program.execute(&[vec![Argument::Keep(&kept)]], &ExecuteOptions::default()).unwrap().wait().unwrap();
+    assert_eq!(download(&kept), [1.0; 4]);
+    let launch = program.execute(&[vec![Argument::Donate(&kept)]], &ExecuteOptions::default()).unwrap();
+    assert!(kept.is_deleted().unwrap());
+    assert_eq!(download(&launch.outputs[0][0]), [2.0; 4]);
+    assert!(program.execute(&[vec![Argument::Keep(&kept)]], &ExecuteOptions::default()).is_err());
+    assert!(kept.ready_event().unwrap().wait().is_err());
+}
+
+#[test]
+fn bad_programs_and_arguments_are_refused() {
+    let (client, device) = client();
+    let refuse = |program: &Program, options: &CompileOptions, code| {
+        let error = client.compile(program, options).unwrap_err();
+        assert_eq!(error.code(), Some(code), "{error}");
+    };
+    let options = CompileOptions::default();
+    for text in ["", "module {", "ML\u{ef}R", "module {}", &ADD.replace("-> tensor<4xf32>", "-> tensor<5xf32>")] {
+        refuse(&Program::mlir(text), &options, Code::InvalidArgument);
+    }
+    refuse(&Program::hlo("anything"), &options, Code::Unimplemented);
+    refuse(&Program::mlir(ADD), &CompileOptions { num_replicas: 9, ..Default::default() }, Code::InvalidArgument);
+
+    let program = compile(&client, ADD);
+    let a = upload(&client, &device, &[1.0; 4], &[4]);
+    let wrong = upload(&client, &device, &[1.0; 4], &[2, 2]);
+    let elsewhere = a.copy_to_device(&client.devices().unwrap()[1]).unwrap();
+    for other in [&wrong, &elsewhere] {
+        let error = program.execute(&[vec![(&a).into(), other.into()]], &ExecuteOptions::default()).unwrap_err();
+        assert_eq!(error.code(), Some(Code::InvalidArgument), "{error}");
+    }
+    assert!(program.execute(&[vec![(&a).into()]], &ExecuteOptions::default()).is_err());
+}
+
+#[test]
+fn errors_while_running_reach_the_results() {
+    let (client, _) = client();
+    let program = compile(
+        &client,
+        "func.func @main() -> tensor<4096x4096x4096xf32> {
+           %0 = stablehlo.constant dense<0.0> : tensor<4096x4096x4096xf32>
+           return %0 : tensor<4096x4096x4096xf32>
+         }",
+    );
+    let launch = program.execute(&[vec![]], &ExecuteOptions::default()).unwrap();
+    let error = launch.wait().unwrap_err();
+    assert_eq!(error.code(), Some(Code::ResourceExhausted), "{error}");
+    assert!(launch.outputs[0][0].ready_event().unwrap().wait().is_err());
+    assert!(launch.outputs[0][0].to_host().is_err());
+}
+
+#[test]
+fn many_launches_in_flight_keep_their_order() {
+    let (client, device) = client();
+    let program = compile(&client, ADD);
+    let one = upload(&client, &device, &[1.0; 4], &[4]);
+    let mut sum = upload(&client, &device, &[0.0; 4], &[4]);
+    for _ in 0..500 {
+        let mut launch = program.execute(&[vec![(&sum).into(), (&one).into()]], &ExecuteOptions::default()).unwrap();
+        sum = launch.outputs[0].remove(0);
+    }
+    assert_eq!(download(&sum), [500.0; 4]);
+}
+
+#[test]
+fn memory_is_counted_and_limited() {
+    let options = ClientOptions::default().option("memory_limit_bytes", 64);
+    let client = plugin().client(&options).unwrap();
+    let device = client.devices().unwrap().remove(0);
+    let a = upload(&client, &device, &[1.0; 12], &[12]);
+    let bytes = f32s(&[0.0; 5]);
+    let place = Placement::Device(&device);
+    let error = client.buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, &[5], None, place).unwrap_err();
+    assert_eq!(error.code(), Some(Code::ResourceExhausted));
+    assert!(error.to_string().contains("f32[12] (48 bytes)"), "{error}");
+    let statistics = device.memory_stats().unwrap();
+    assert_eq!((statistics.bytes_in_use, statistics.bytes_limit), (48, Some(64)));
+    drop(a);
+    // A donated argument makes room for the result.
+    let program = compile(&client, &DONATING.replace("4xf32", "16xf32"));
+    let full = upload(&client, &device, &[1.0; 16], &[16]);
+    let error = program.execute(&[vec![Argument::Keep(&full)]], &ExecuteOptions::default()).unwrap_err();
+    assert_eq!(error.code(), Some(Code::ResourceExhausted));
+    assert!(!full.is_deleted().unwrap());
+    let launch = program.execute(&[vec![Argument::Donate(&full)]], &ExecuteOptions::default()).unwrap();
+    assert_eq!(download(&launch.outputs[0][0]), [2.0; 16]);
+    drop((launch, full, program));
+    assert_eq!(device.memory_stats().unwrap().bytes_in_use, 0);
+}
+
+#[test]
+fn replicas_compute_together() {
+    let (client, _) = client();
+    let assignment = client.default_device_assignment(DEVICES as usize, 1).unwrap();
+    let options = CompileOptions {
+        num_replicas: DEVICES as u32,
+        device_assignment: Some(assignment.clone()),
+        ..Default::default()
+    };
+    let program = client.compile(&Program::mlir(SUM_OF_REPLICAS), &options).unwrap();
+    assert_eq!(program.device_assignment().unwrap(), assignment);
+    let devices = program.addressable_devices().unwrap();
+    let buffers: Vec<Buffer> =
+        devices.iter().enumerate().map(|(n, device)| upload(&client, device, &[n as f32, 1.0], &[2])).collect();
+    let arguments: Vec<Vec<Argument<'_>>> = buffers.iter().map(|buffer| vec![buffer.into()]).collect();
+    let launch = program.execute(&arguments, &ExecuteOptions::default()).unwrap();
+    for (outputs, device) in launch.outputs.iter().zip(&devices) {
+        assert_eq!(download(&outputs[0]), [6.0, 4.0]);
+        assert_eq!(outputs[0].device().unwrap(), *device);
+    }
+}
+
+#[test]
+fn partitions_hold_tiles() {
+    let (client, _) = client();
+    let assignment = client.default_device_assignment(1, DEVICES as usize).unwrap();
+    let options =
+        CompileOptions { num_partitions: DEVICES as u32, device_assignment: Some(assignment), ..Default::default() };
+    let program = client.compile(&Program::mlir(SHARDED), &options).unwrap();
+    assert_eq!(program.executable().unwrap().output_dims().unwrap(), [[1, 2]]);
+    let devices = program.addressable_devices().unwrap();
+    // Rows 0 and 1 on the first two devices, rows 2 and 3 on the others.
+    let tile = |n: usize| if n < 2 { [0.0, 1.0, 2.0, 3.0] } else { [4.0, 5.0, 6.0, 7.0] };
+    let buffers: Vec<Buffer> =
+        devices.iter().enumerate().map(|(n, device)| upload(&client, device, &tile(n), &[2, 2])).collect();
+    let arguments: Vec<Vec<Argument<'_>>> = buffers.iter().map(|buffer| vec![buffer.into()]).collect();
+    let launch = program.execute(&arguments, &ExecuteOptions::default()).unwrap();
+    let tiles: Vec<Vec<f32>> = launch.outputs.iter().map(|outputs| download(&outputs[0])).collect();
+    assert_eq!(tiles, [[0.0, 2.0], [4.0, 6.0], [1.0, 3.0], [5.0, 7.0]]);
+
+    let executable = program.executable().unwrap();
+    let layouts = plugin().layouts().unwrap();
+    assert_eq!(layouts.outputs(&executable).unwrap(), ["{1,0}"]);
+    assert_eq!(layouts.parameters(&executable).unwrap(), ["{1,0}"]);
+    assert_eq!(layouts.buffer(&buffers[0]).unwrap(), "{1,0}");
+    let shardings = plugin().shardings().unwrap();
+    // OpSharding: type OTHER; tiles 2, 1 and two copies of each; devices 0 to 3; the last number counts copies.
+    let expected = [8, 3, 26, 3, 2, 1, 2, 34, 4, 0, 1, 2, 3, 48, 1];
+    assert_eq!(shardings.parameters(&executable).unwrap().unwrap(), [expected]);
+    assert_eq!(shardings.outputs(&executable).unwrap().unwrap(), [[8, 3, 26, 2, 2, 2, 34, 4, 0, 1, 2, 3]]);
+}
+
+#[test]
+fn arrays_of_every_kind_come_back() {
+    let (client, device) = client();
+    let there_and_back = |bytes: &[u8], element_type, dims: &[i64]| {
+        let place = Placement::Device(&device);
+        let (buffer, _) = client.buffer_from_host(HostSource::Copied(bytes), element_type, dims, None, place).unwrap();
+        assert_eq!(buffer.to_host().unwrap().wait().unwrap(), bytes, "{element_type}");
+        assert!(buffer.is_on_cpu().unwrap());
+        let moved = buffer.copy_to_memory(&client.devices().unwrap()[1].memories().unwrap()[1]).unwrap();
+        assert_eq!(moved.to_host().unwrap().wait().unwrap(), bytes, "{element_type}");
+        assert_eq!(moved.memory().unwrap().kind().unwrap(), "pinned_host");
+    };
+    there_and_back(&[7, 0, 0, 0], ElementType::S32, &[]);
+    there_and_back(&[], ElementType::F32, &[0, 4]);
+    there_and_back(&[1, 0, 1], ElementType::Pred, &[3]);
+    there_and_back(&[0x80, 0x3f, 0, 0xc0], ElementType::Bf16, &[2]);
+    there_and_back(&[1, 2, 7], ElementType::S4, &[3]);
+    let bytes = f32s(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let (place, strides) = (Placement::Device(&device), Some(&[4, 12][..]));
+    let (transposed, _) =
+        client.buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, &[3, 2], strides, place).unwrap();
+    assert_eq!(download(&transposed), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    assert_eq!(transposed.raw_to_host(4, 4).unwrap().wait().unwrap(), 4.0f32.to_le_bytes());
+}
+
+#[test]
+fn buffers_are_filled_in_pieces() {
+    let (client, device) = client();
+    let memory = device.default_memory().unwrap();
+    let spec = BufferSpec { element_type: ElementType::F32, dims: vec![4] };
+    let manager = client.transfer_to(&memory, &[spec.clone(), spec]).unwrap();
+    let data: SharedBytes = std::sync::Arc::new(f32s(&[1.0, 2.0, 3.0, 4.0]));
+    let buffer = manager.buffer(0).unwrap();
+    // The program waits for its argument.
+    let program = compile(&client, ADD);
+    let launch = program.execute(&[vec![(&buffer).into(), (&buffer).into()]], &ExecuteOptions::default()).unwrap();
+    manager.transfer(0, 0, &data, 0..8, Piece::More).unwrap().wait().unwrap();
+    assert!(!launch.done[0].is_ready().unwrap());
+    manager.transfer(0, 8, &data, 8..16, Piece::Last).unwrap().wait().unwrap();
+    assert_eq!(download(&launch.outputs[0][0]), [2.0, 4.0, 6.0, 8.0]);
+    let failing = manager.buffer(1).unwrap();
+    manager.fail(1, Code::DataLoss, "the reader stopped").unwrap();
+    assert_eq!(failing.ready_event().unwrap().wait().unwrap_err().code(), Some(Code::DataLoss));
+}
