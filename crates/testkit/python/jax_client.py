@@ -1,6 +1,7 @@
 """Runs JAX on a PJRT plugin and compares what it computes with NumPy: `jax_client.py LIBRARY [DEVICES]`.
 
-Every check prints one line, `ok NAME` or `FAILED NAME: reason`; the exit status is 1 if one failed.
+Every check prints one line, `ok NAME`, `skipped NAME: reason` or `FAILED NAME: reason`; the exit status is 1 if one
+failed.
 """
 
 import os
@@ -26,6 +27,12 @@ CHECKS = []
 def check(function):
     """Registers a check."""
     CHECKS.append(function)
+    return function
+
+
+def several_devices(function):
+    """Marks a check that one device cannot show."""
+    function.needs_several_devices = True
     return function
 
 
@@ -112,7 +119,7 @@ def scan_and_its_gradient():
         return carry + ys.sum()
 
     x = np.arange(1, 6, dtype=np.float32)
-    carry, sum_, = np.float32(0), np.float32(0)
+    carry, sum_ = np.float32(0), np.float32(0)
     for value in x:
         sum_ += carry
         carry = carry * 0.5 + value
@@ -214,9 +221,8 @@ def many_in_flight():
 
 
 @check
+@several_devices
 def sharded_jit():
-    if DEVICES < 2:
-        return
     mesh = Mesh(np.array(jax.devices()).reshape(DEVICES // 2, 2), ("data", "model"))
     x = np.random.default_rng(2).normal(size=(DEVICES * 2, 12)).astype(np.float32)
     w = np.random.default_rng(3).normal(size=(12, 6)).astype(np.float32)
@@ -234,9 +240,8 @@ def sharded_jit():
 
 
 @check
+@several_devices
 def sharded_training_step():
-    if DEVICES < 2:
-        return
     mesh = Mesh(np.array(jax.devices()), ("data",))
     inputs, targets = training_data()
     split = NamedSharding(mesh, PartitionSpec("data"))
@@ -252,17 +257,15 @@ def sharded_training_step():
 
 
 @check
+@several_devices
 def replicated_collectives():
-    if DEVICES < 2:
-        return
     x = np.arange(DEVICES * 3, dtype=np.float32).reshape(DEVICES, 3)
     close(jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i")(x), x - x.mean(0))
 
 
 @check
+@several_devices
 def shard_map_collectives():
-    if DEVICES < 2:
-        return
     mesh = Mesh(np.array(jax.devices()), ("i",))
     x = np.arange(DEVICES * 3, dtype=np.float32).reshape(DEVICES, 3)
     spec = PartitionSpec("i")
@@ -272,9 +275,8 @@ def shard_map_collectives():
 
 
 @check
+@several_devices
 def nested_shard_maps():
-    if DEVICES < 2:
-        return
     mesh = Mesh(np.array(jax.devices()).reshape(2, DEVICES // 2), ("a", "b"))
     x = np.arange(DEVICES * 2, dtype=np.float32)
     a, b = PartitionSpec("a"), PartitionSpec("b")
@@ -290,6 +292,9 @@ def main():
     only = os.environ.get("JAX_CLIENT_ONLY")
     for function in CHECKS:
         if only and function.__name__ not in only.split(","):
+            continue
+        if DEVICES < 2 and hasattr(function, "needs_several_devices"):
+            print(f"skipped {function.__name__}: it needs several devices", flush=True)
             continue
         try:
             function()

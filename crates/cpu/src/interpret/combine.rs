@@ -101,7 +101,8 @@ impl Combine {
 fn recognise(func: &Func, region: Region) -> Meaning {
     let data = func.region(region);
     let argument = |value: hlo::Value| data.args.iter().position(|&arg| arg == value);
-    if data.args.iter().any(|&arg| !func.ty(arg).as_tensor().is_some_and(|ty| ty.element.plain().is_some())) {
+    let is_plain = |arg: &hlo::Value| func.ty(*arg).as_tensor().is_some_and(|ty| ty.element.plain().is_some());
+    if !data.args.iter().all(is_plain) {
         return Meaning::General;
     }
     match data.ops[..] {

@@ -187,9 +187,9 @@ fn by_algorithm(
     let mut total: Option<Vec<f64>> = None;
     // The smallest products first, so that adding the large ones last loses least.
     for order in (0..=kept.min(2 * (parts - 1))).rev() {
-        for i in 0..parts {
-            if let Some(j) = usize::checked_sub(order, i).filter(|&j| j < parts) {
-                let part = plan.sums(context, &a[i], &b[j], accumulator(sum))?;
+        for (i, a) in a.iter().enumerate() {
+            if let Some(b) = usize::checked_sub(order, i).and_then(|j| b.get(j)) {
+                let part = plan.sums(context, a, b, accumulator(sum))?;
                 total = Some(match total {
                     None => part,
                     Some(total) => total.iter().zip(&part).map(|(x, y)| x + y).collect(),

@@ -93,6 +93,11 @@ fn map(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let operands = context.values()?;
     let Some(first) = operands.first() else { return context.fail("there are no operands") };
     let dims = first.tensor()?.dims().to_vec();
+    for operand in &operands {
+        if operand.tensor()?.dims() != dims {
+            return context.fail(format!("the operands have sizes {dims:?} and {:?}", operand.tensor()?.dims()));
+        }
+    }
     let element = context.result_tensor(0)?.element.clone();
     let mut elements: Option<Elements> = None;
     for n in 0..first.tensor()?.elements.len() {
@@ -129,6 +134,12 @@ fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         Some(input) => input.tensor()?.dims().get(along).copied().unwrap_or(0),
         None => attribute::int(context.op, "scan_dim_size")?,
     };
+    for input in inputs {
+        if input.tensor()?.dims().get(along) != Some(&length) {
+            return context.fail(format!("the inputs do not all have {length} steps"));
+        }
+    }
+    context.count(&[length])?;
     let mut steps: Vec<i64> = (0..length).collect();
     if attribute::flag(context.op, "is_reverse") {
         steps.reverse();

@@ -100,8 +100,11 @@ fn bitcast_convert(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     } else if from.bits() < to.bits() && dims.pop() != Some(i64::from(to.bits() / from.bits())) {
         return context.fail("the last dimension does not hold the bits of one element");
     }
-    context.count(&dims)?;
-    Ok(vec![Tensor::new(dims, element, rebit(from, to, &operand.elements)).into()])
+    let elements = rebit(from, to, &operand.elements);
+    if context.count(&dims)? != elements.len() {
+        return context.fail(format!("{from} cannot be read as {to}"));
+    }
+    Ok(vec![Tensor::new(dims, element, elements).into()])
 }
 
 /// The same bits as elements of another width, the low bits first.

@@ -180,7 +180,7 @@ fn step(t: &mut Matrix, q: &mut Matrix, start: usize, end: usize, shift: Complex
         turns.push((c, s));
     }
     for (k, (c, s)) in (start..end - 1).zip(turns) {
-        let mut turn = |m: &mut Matrix, rows: usize| {
+        let turn = |m: &mut Matrix, rows: usize| {
             for i in 0..rows {
                 let (x, y) = (m.at(i, k), m.at(i, k + 1));
                 m.set(i, k, x.times(c).plus(y.times(s)));

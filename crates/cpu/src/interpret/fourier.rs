@@ -95,7 +95,7 @@ fn fft(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
                 let mut full: Vec<Complex> =
                     (0..n).map(|k| if k < row.len() { row[k] } else { row[n - k].conjugate() }).collect();
                 full[0].im = 0.0;
-                if n % 2 == 0 {
+                if n.is_multiple_of(2) {
                     full[n / 2].im = 0.0;
                 }
                 transform(&mut full, Direction::Backward);
@@ -168,7 +168,7 @@ fn forward(row: &[Complex]) -> Vec<Complex> {
     if n < 2 {
         return row.to_vec();
     }
-    let factor = (2..).take_while(|p| p * p <= n).find(|p| n % p == 0).unwrap_or(n);
+    let factor = (2..).take_while(|p| p * p <= n).find(|p| n.is_multiple_of(*p)).unwrap_or(n);
     if factor == n {
         return if n <= LARGEST_DIRECT_PRIME { direct(row) } else { bluestein(row) };
     }

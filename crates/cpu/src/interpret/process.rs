@@ -1,6 +1,7 @@
 //! A grid of processes that run at the same time: their places, and where they meet.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -56,8 +57,7 @@ impl Process {
         let mut state = self.grid.lock();
         state.meetings.entry(key.clone()).or_default().brought.insert(self.id, Arc::new(values));
         self.grid.changed.notify_all();
-        let is_complete = |state: &State| state.meetings.get(&key).is_some_and(|m| m.brought.len() == group.len());
-        let mut state = self.grid.wait(state, options, is_complete, || format!("{op} with processes {group:?}"))?;
+        let mut state = self.grid.wait(state, self.id, options, Wait::Meeting(key.clone()))?;
         let Some(meeting) = state.meetings.get_mut(&key) else {
             return Err(Error::Internal("a meeting ended before its members left".into()));
         };
@@ -77,8 +77,7 @@ impl Process {
 
     /// Takes values out of a channel, waiting for them.
     pub(crate) fn receive(&self, options: &Options, channel: i64) -> Result<Vec<Value>, Error> {
-        let has_some = |state: &State| state.channels.get(&channel).is_some_and(|queue| !queue.is_empty());
-        let mut state = self.grid.wait(self.grid.lock(), options, has_some, || format!("recv on channel {channel}"))?;
+        let mut state = self.grid.wait(self.grid.lock(), self.id, options, Wait::Channel(channel))?;
         state
             .channels
             .get_mut(&channel)
@@ -111,6 +110,8 @@ struct State {
     meetings: HashMap<(Point, u64), Meeting>,
     channels: HashMap<i64, VecDeque<Vec<Value>>>,
     infeed: VecDeque<Arc<str>>,
+    /// What each waiting process waits for.
+    waiting: HashMap<usize, Wait>,
     /// Processes that are neither waiting nor done. When it reaches zero while one waits, nothing can happen any more.
     running: usize,
     /// Why the grid stops: the first error of a process.
@@ -135,23 +136,25 @@ impl Grid {
     fn wait<'g>(
         &'g self,
         mut state: MutexGuard<'g, State>,
+        process: usize,
         options: &Options,
-        is_ready: impl Fn(&State) -> bool,
-        what: impl Fn() -> String,
+        wait: Wait,
     ) -> Result<MutexGuard<'g, State>, Error> {
         state.running -= 1;
+        state.waiting.insert(process, wait.clone());
         let result = loop {
             if let Some(error) = &state.failed {
                 break Err(error.clone());
             }
-            if is_ready(&state) {
+            if state.is_ready(&wait) {
                 break Ok(());
             }
             if options.stop.as_ref().is_some_and(|stop| stop.load(std::sync::atomic::Ordering::Relaxed)) {
                 break Err(Error::Interrupted);
             }
-            if state.running == 0 && !state.is_anyone_ready() {
-                let error = Error::Program { op: what(), message: "every other process has ended or waits".into() };
+            if state.running == 0 && !state.waiting.values().any(|wait| state.is_ready(wait)) {
+                let error =
+                    Error::Program { op: wait.to_string(), message: "every other process has ended or waits".into() };
                 state.failed = Some(error.clone());
                 self.changed.notify_all();
                 break Err(error);
@@ -159,6 +162,7 @@ impl Grid {
             state = self.changed.wait_timeout(state, POLL).unwrap_or_else(PoisonError::into_inner).0;
         };
         state.running += 1;
+        state.waiting.remove(&process);
         result.map(|()| state)
     }
 
@@ -173,10 +177,29 @@ impl Grid {
 }
 
 impl State {
-    /// Whether a waiting process may go on: it counts as waiting until it wakes.
-    fn is_anyone_ready(&self) -> bool {
-        self.meetings.iter().any(|((point, _), meeting)| meeting.brought.len() == point.group.len())
-            || self.channels.values().any(|queue| !queue.is_empty())
+    fn is_ready(&self, wait: &Wait) -> bool {
+        match wait {
+            Wait::Meeting(key) => self.meetings.get(key).is_some_and(|m| m.brought.len() == key.0.group.len()),
+            Wait::Channel(channel) => self.channels.get(channel).is_some_and(|queue| !queue.is_empty()),
+        }
+    }
+}
+
+/// What a process waits for.
+#[derive(Clone, Debug)]
+enum Wait {
+    /// That all members of a meeting have come.
+    Meeting((Point, u64)),
+    /// A message on a channel.
+    Channel(i64),
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wait::Meeting((point, _)) => write!(f, "{} with processes {:?}", point.op, point.group),
+            Wait::Channel(channel) => write!(f, "stablehlo.recv on channel {channel}"),
+        }
     }
 }
 
@@ -329,6 +352,20 @@ mod tests {
         }"#;
         let error = run(text, GridSize { replicas: 2, partitions: 1 }, &[1, 2]).unwrap_err();
         assert!(matches!(&error, Error::Program { message, .. } if message.contains("every other process")), "{error}");
+    }
+
+    #[test]
+    fn a_message_nobody_reads_does_not_hide_that_all_wait() {
+        let text = r#"func.func @main(%x: tensor<1xi64>) -> tensor<1xi64> {
+          %t = stablehlo.create_token : !stablehlo.token
+          %s = "stablehlo.send"(%x, %t) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>,
+            is_host_transfer = true} : (tensor<1xi64>, !stablehlo.token) -> !stablehlo.token
+          %r:2 = "stablehlo.recv"(%s) {channel_handle = #stablehlo.channel_handle<handle = 2, type = 3>,
+            is_host_transfer = true} : (!stablehlo.token) -> (tensor<1xi64>, !stablehlo.token)
+          return %r#0 : tensor<1xi64>
+        }"#;
+        let error = run(text, GridSize { replicas: 2, partitions: 1 }, &[1, 2]).unwrap_err();
+        assert!(matches!(&error, Error::Program { op, .. } if op.contains("channel 2")), "{error}");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Quantized tensors as the reals they stand for, and back.
 
 use hlo::{ElementType, Quantized, TensorType};
-use tensor::DType;
 
 use super::positions;
 use super::value::{Elements, Tensor, round};
@@ -72,14 +71,6 @@ fn parameters(q: &Quantized, channel: usize) -> Result<(f64, i64), Error> {
 pub(crate) fn zero_point(element: &ElementType) -> Option<i64> {
     match element {
         ElementType::Quantized(q) => q.zero_points.first().copied(),
-        _ => None,
-    }
-}
-
-/// The reals' type of a quantized element.
-pub(crate) fn is_quantized(element: &ElementType) -> Option<DType> {
-    match element {
-        ElementType::Quantized(q) => Some(q.expressed),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use std::f64::consts::{LN_2, PI};
 
 /// `erf(x)`: its Taylor series near zero, the complement's continued fraction away from it.
 pub(crate) fn erf(x: f64) -> f64 {
-    if x.is_nan() {
+    if x.is_nan() || x == 0.0 {
         return x;
     }
     if x.abs() < 1.0 { erf_series(x) } else { (1.0 - erfc_fraction(x.abs())).copysign(x) }

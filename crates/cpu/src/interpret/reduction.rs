@@ -1,6 +1,6 @@
 //! Reductions: reduce, reduce_window, select_and_scatter.
 
-use hlo::{OpKind, TensorType};
+use hlo::{ElementType, OpKind, TensorType};
 
 use super::attribute;
 use super::combine::Combine;
@@ -27,7 +27,7 @@ pub(crate) fn promoted(tensor: &Tensor, to: &TensorType) -> Result<Tensor, Error
     if tensor.ty.element == to.element {
         return Ok(tensor.clone());
     }
-    if quantization::is_quantized(&to.element).is_some() {
+    if matches!(to.element, ElementType::Quantized(_)) {
         return quantization::stored(&quantization::expressed(tensor)?, &to.element);
     }
     Ok(Tensor { ty: TensorType::new(tensor.ty.dims.clone(), to.element.clone()), elements: tensor.elements.clone() })

@@ -56,6 +56,9 @@ fn constant(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 pub(crate) fn iota(context: &Context<'_, '_>, dims: &[i64]) -> Result<Tensor, Error> {
     context.count(dims)?;
     let along = attribute::int(context.op, "iota_dimension")? as usize;
+    if along >= dims.len() {
+        return context.fail(format!("there is no dimension {along} of sizes {dims:?}"));
+    }
     let element = context.result_tensor(0)?.element.clone();
     let dtype = storage(&element);
     let indices = each_index(dims, |index| i128::from(index[along]));
@@ -147,6 +150,7 @@ pub(crate) fn slice(
     step: &[i64],
 ) -> Result<Vec<Value>, Error> {
     let operand = context.tensor(0)?;
+    one_each(context, operand.dims().len(), &[start, limit, step])?;
     for d in 0..operand.dims().len() {
         if !(0 <= start[d] && start[d] <= limit[d] && limit[d] <= operand.dims()[d] && step[d] > 0) {
             return context.fail(format!(
@@ -166,6 +170,14 @@ pub(crate) fn slice(
     let by: Vec<usize> = own.iter().zip(step).map(|(&s, &n)| s.saturating_mul(n as usize)).collect();
     let elements = operand.elements.pick(each_index(&dims, |index| first + position(index, &by)));
     Ok(vec![Tensor::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
+}
+
+/// Lists that may be operands of unknown length must have one number for each dimension.
+fn one_each(context: &Context<'_, '_>, rank: usize, lists: &[&[i64]]) -> Result<(), Error> {
+    match lists.iter().find(|list| list.len() != rank) {
+        Some(list) => context.fail(format!("{} numbers for {rank} dimensions", list.len())),
+        None => Ok(()),
+    }
 }
 
 /// Start indices from operand `first` on, moved so that `sizes` fit into `dims`.
@@ -243,6 +255,7 @@ fn concatenate(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 pub(crate) fn pad(context: &Context<'_, '_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Vec<Value>, Error> {
     let (operand, fill) = (context.tensor(0)?, context.tensor(1)?);
     let sizes = operand.dims();
+    one_each(context, sizes.len(), &[low, high, interior])?;
     let padded = |d: usize| {
         let between = interior[d].checked_mul((sizes[d] - 1).max(0))?;
         sizes[d].checked_add(between)?.checked_add(low[d])?.checked_add(high[d])

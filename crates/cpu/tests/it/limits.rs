@@ -128,4 +128,22 @@ func.func @main() {
 }",
         "stablehlo.add: the operands have sizes [2] and [3]",
     );
+    check(
+        "func.func private @any(%n: tensor<1xi64>) -> tensor<?xi64> {
+  %a = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi64>) -> tensor<?xi64>
+  func.return %a : tensor<?xi64>
+}
+func.func @main() {
+  %two = stablehlo.constant dense<[2]> : tensor<1xi64>
+  %three = stablehlo.constant dense<[3]> : tensor<1xi64>
+  %a = func.call @any(%two) : (tensor<1xi64>) -> tensor<?xi64>
+  %b = func.call @any(%three) : (tensor<1xi64>) -> tensor<?xi64>
+  %c = \"stablehlo.map\"(%a, %b) ({
+  ^bb0(%x: tensor<i64>, %y: tensor<i64>):
+    stablehlo.return %y : tensor<i64>
+  }) {dimensions = array<i64: 0>} : (tensor<?xi64>, tensor<?xi64>) -> tensor<?xi64>
+  func.return
+}",
+        "stablehlo.map: the operands have sizes [2] and [3]",
+    );
 }

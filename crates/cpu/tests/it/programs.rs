@@ -34,3 +34,28 @@ fn control_flow() {
 fn chlo() {
     check("chlo.mlir");
 }
+
+#[test]
+fn contraction() {
+    check("contraction.mlir");
+}
+
+#[test]
+fn batch_norm() {
+    check("batch_norm.mlir");
+}
+
+#[test]
+fn indexing() {
+    check("indexing.mlir");
+}
+
+#[test]
+fn linear_algebra() {
+    check("linear_algebra.mlir");
+}
+
+#[test]
+fn collectives() {
+    check("collectives.mlir");
+}
