@@ -9,6 +9,7 @@ mod error;
 mod loc;
 mod module;
 pub mod ops;
+pub mod passes;
 mod read;
 pub mod sdy;
 pub mod text;

@@ -1,5 +1,6 @@
 //! Integration tests of the language.
 
 mod bytecode;
+mod passes;
 mod text;
 mod verify;
