@@ -1,11 +1,79 @@
 //! A program made ready to run: read, verified, and everything a caller may ask about it known.
 
-use hlo::{ElementType, Func, OpKind, OpName, Type, Verified};
+use std::sync::Arc;
+
+use hlo::{ElementType, Func, Module, OpKind, OpName, Type, Verified};
 use tensor::{DType, Literal};
 
 use crate::error::Error;
-use crate::interpret::{GridSize, Interpreter, Options, Tensor, Value};
+use crate::interpret::{GridSize, Interpreter, Options, Tensor, Value, run_each};
+use crate::kernels::Cores;
+use crate::kernels::machine::Machine;
+use crate::kernels::pool::Pool;
+use crate::lower;
+use crate::memory::{Array, Memory};
+use crate::program::{Program, StepTime};
 use crate::sharding::Sharding;
+
+/// The processor as programs use it: its instruction sets, threads and memory. Programs that run at the same time share it.
+#[derive(Debug)]
+pub struct Cpu {
+    cores: Cores,
+    memory: Arc<Memory>,
+}
+
+impl Cpu {
+    /// The processor with this many threads; `None` for as many as the process may use.
+    pub fn new(threads: Option<usize>) -> Arc<Cpu> {
+        let available = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = threads.unwrap_or_else(available).max(1);
+        Arc::new(Cpu { cores: Cores { machine: Machine::detect(), pool: Pool::new(threads) }, memory: Memory::new() })
+    }
+
+    /// Where arrays come from.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}
+
+/// How a program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Compiled where it can be: programs with sizes known only at run time are interpreted.
+    #[default]
+    Compiled,
+    /// Op by op, exactly: the reference.
+    Interpreted,
+}
+
+/// What is made of a program before it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Folding {
+    /// Arithmetic on constants is done once.
+    #[default]
+    Constants,
+    /// Arithmetic is left to the kernels: programs that test them have constants only.
+    Nothing,
+}
+
+/// How a program is to be compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct CompileOptions<'o> {
+    /// Devices it runs on.
+    pub spread: Spread,
+    /// Whether it is compiled at all.
+    pub mode: Mode,
+    /// What is done once for all runs.
+    pub folding: Folding,
+    /// The function that runs; `None` for `main`, or the only one there is.
+    pub entry: Option<&'o str>,
+}
+
+impl Default for CompileOptions<'_> {
+    fn default() -> Self {
+        CompileOptions { spread: Spread::ONE, mode: Mode::default(), folding: Folding::default(), entry: None }
+    }
+}
 
 /// How a program is spread over devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +151,15 @@ impl Port {
 /// A program ready to run.
 #[derive(Clone, Debug)]
 pub struct Compiled {
+    cpu: Arc<Cpu>,
+    /// `None` where the interpreter runs the module.
+    program: Option<Arc<Program>>,
     module: Verified,
     entry: String,
     name: String,
     spread: Spread,
     /// As the whole program has them.
     whole_arguments: Vec<Port>,
-    whole_results: Vec<Port>,
     /// As one device has them.
     arguments: Vec<Port>,
     results: Vec<Port>,
@@ -153,13 +223,24 @@ pub enum Donation {
 }
 
 impl Compiled {
-    /// Reads and verifies a program, text or bytecode.
-    pub fn compile(program: &[u8], spread: Spread) -> Result<Compiled, Error> {
+    /// Reads, verifies and compiles a program, text or bytecode.
+    pub fn compile(cpu: &Arc<Cpu>, program: &[u8], options: &CompileOptions<'_>) -> Result<Compiled, Error> {
         let invalid = |e: hlo::Error| Error::Program { op: "program".into(), message: e.to_string() };
         let module = hlo::verify(hlo::read(program).map_err(invalid)?).map_err(invalid)?;
-        let func = module
-            .entry()
-            .ok_or_else(|| Error::Program { op: "program".into(), message: "there is no @main".into() })?;
+        Compiled::from_module(cpu, module, options)
+    }
+
+    /// Compiles a verified program.
+    pub fn from_module(cpu: &Arc<Cpu>, module: Verified, options: &CompileOptions<'_>) -> Result<Compiled, Error> {
+        let spread = options.spread;
+        let func = match options.entry {
+            Some(name) => module.func(name),
+            None => module.entry(),
+        };
+        let func = func.ok_or_else(|| {
+            let name = options.entry.unwrap_or("main");
+            Error::Program { op: "program".into(), message: format!("there is no @{name}") }
+        })?;
         if spread.num_devices() == 0 {
             return Err(Error::Arguments("a program needs a device".into()));
         }
@@ -182,16 +263,22 @@ impl Compiled {
         let tiles = |ports: &[Port], shardings: &[Sharding]| {
             ports.iter().zip(shardings).map(|(port, sharding)| port.tile(sharding)).collect::<Result<Vec<_>, _>>()
         };
+        let donated = donations(func);
+        let program = match options.mode {
+            Mode::Compiled => compile_program(cpu, &module, &func.name, &donated, options.folding)?,
+            Mode::Interpreted => None,
+        };
         Ok(Compiled {
+            cpu: cpu.clone(),
+            program: program.map(Arc::new),
             entry: func.name.to_string(),
             name: module.name.as_deref().unwrap_or("main").to_string(),
             spread,
             arguments: tiles(&arguments, &argument_shardings)?,
             results: tiles(&results, &result_shardings)?,
-            donated: donations(func),
+            donated,
             partitioning: Partitioning::of(&module, func),
             whole_arguments: arguments,
-            whole_results: results,
             argument_shardings,
             result_shardings,
             module,
@@ -267,8 +354,27 @@ impl Compiled {
         self.module.funcs.iter().flat_map(|func| func.ops.iter().map(move |op| op_flops(func, op))).sum()
     }
 
-    /// Runs on every device: `arguments` are lists by `[replica][partition]`, flat, and so are the results.
-    pub fn run(&self, arguments: Vec<Vec<Literal>>, options: &Options) -> Result<Vec<Vec<Literal>>, Error> {
+    /// Bytes of working memory that a run takes beside arguments and results; `None` where only the run tells.
+    pub fn temporary_bytes(&self) -> Option<usize> {
+        self.program.as_ref().map(|program| program.arena_bytes)
+    }
+
+    /// The steps of the compiled program, one line each; nothing for one that is interpreted.
+    pub fn dump(&self) -> String {
+        self.program.as_ref().map_or_else(String::new, |program| program.dump())
+    }
+
+    /// What each step takes in one run on one device, in no order; nothing for a program that is interpreted.
+    pub fn profile(&self, arguments: Vec<Array>, options: &Options) -> Result<Vec<StepTime>, Error> {
+        let Some(program) = &self.program else { return Ok(Vec::new()) };
+        let mut times = Vec::new();
+        program.run(arguments, &self.cpu.cores, &self.cpu.memory, options, None, Some(&mut times))?;
+        Ok(times)
+    }
+
+    /// Runs on every device: `arguments` are lists by `[replica][partition]`, flat, and so are the results. Memory of a
+    /// donated argument that the caller no longer holds may become that of a result.
+    pub fn run(&self, arguments: Vec<Vec<Array>>, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
         if arguments.len() != self.spread.num_devices() {
             return Err(Error::Arguments(format!(
                 "arguments for {} devices, not {}",
@@ -276,40 +382,25 @@ impl Compiled {
                 self.spread.num_devices()
             )));
         }
-        if self.partitioning == Partitioning::PerDevice {
-            return self.run_per_device(arguments, options);
+        if let Some(list) = arguments.iter().find(|list| list.len() != self.whole_arguments.len()) {
+            let expected = self.whole_arguments.len();
+            return Err(Error::Arguments(format!("{} arguments, but the program takes {expected}", list.len())));
         }
         let partitions = self.spread.num_partitions;
-        let mut grid = Vec::with_capacity(self.spread.num_replicas);
-        for replica in arguments.chunks(partitions) {
-            if replica.iter().any(|list| list.len() != self.whole_arguments.len()) {
-                return Err(Error::Arguments(format!("the program takes {} arguments", self.whole_arguments.len())));
-            }
-            let join = |(n, sharding): (usize, &Sharding)| {
-                let parts: Vec<Literal> = replica.iter().map(|list| list[n].clone()).collect();
-                if partitions == 1 {
-                    Ok(parts.into_iter().next().unwrap_or_else(empty))
-                } else {
-                    sharding.join(&parts, 0)
-                }
-            };
-            let whole = self.argument_shardings.iter().enumerate().map(join).collect::<Result<Vec<_>, Error>>()?;
-            grid.push(self.whole_arguments.iter().zip(whole).map(|(port, literal)| to_value(port, &literal)).collect());
+        if self.partitioning == Partitioning::PerDevice {
+            return self.run_grid(arguments, partitions, options);
         }
-        let mut out = Vec::with_capacity(arguments.len());
-        for results in self.run_replicas(grid, options)? {
-            if results.len() != self.whole_results.len() {
-                return Err(Error::Internal(format!("the program gave {} results", results.len())));
-            }
-            let mut lists = vec![Vec::with_capacity(results.len()); partitions];
-            for (value, sharding) in results.iter().zip(&self.result_shardings) {
-                let literal = to_literal(value)?;
-                if partitions == 1 {
-                    lists[0].push(literal);
-                } else {
-                    for (list, part) in lists.iter_mut().zip(sharding.split(&literal)?) {
-                        list.push(part);
-                    }
+        let grid = if partitions == 1 { arguments } else { self.join(&arguments)? };
+        let results = self.run_replicas(grid, options)?;
+        if partitions == 1 {
+            return Ok(results);
+        }
+        let mut out = Vec::with_capacity(results.len() * partitions);
+        for list in results {
+            let mut lists = vec![Vec::with_capacity(list.len()); partitions];
+            for (array, sharding) in list.iter().zip(&self.result_shardings) {
+                for (list, part) in lists.iter_mut().zip(sharding.split(&array.to_literal())?) {
+                    list.push(Array::from_literal(&self.cpu.memory, &part)?);
                 }
             }
             out.extend(lists);
@@ -317,7 +408,20 @@ impl Compiled {
         Ok(out)
     }
 
-    fn run_replicas(&self, grid: Vec<Vec<Value>>, options: &Options) -> Result<Vec<Vec<Value>>, Error> {
+    /// Whole arguments of each replica, from the parts its partitions have.
+    fn join(&self, arguments: &[Vec<Array>]) -> Result<Vec<Vec<Array>>, Error> {
+        let mut grid = Vec::with_capacity(self.spread.num_replicas);
+        for replica in arguments.chunks(self.spread.num_partitions) {
+            let join = |(n, sharding): (usize, &Sharding)| {
+                let parts: Vec<Literal> = replica.iter().map(|list| list[n].to_literal()).collect();
+                Array::from_literal(&self.cpu.memory, &sharding.join(&parts, 0)?)
+            };
+            grid.push(self.argument_shardings.iter().enumerate().map(join).collect::<Result<Vec<_>, Error>>()?);
+        }
+        Ok(grid)
+    }
+
+    fn run_replicas(&self, grid: Vec<Vec<Array>>, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
         if self.partitioning != Partitioning::WholeWithManualParts {
             return self.run_grid(grid, 1, options);
         }
@@ -327,21 +431,56 @@ impl Compiled {
         Ok(self.run_grid(grid, partitions, options)?.into_iter().step_by(partitions).collect())
     }
 
-    fn run_per_device(&self, arguments: Vec<Vec<Literal>>, options: &Options) -> Result<Vec<Vec<Literal>>, Error> {
-        let values = |list: Vec<Literal>| {
-            self.whole_arguments.iter().zip(&list).map(|(port, literal)| to_value(port, literal)).collect()
+    fn run_grid(&self, grid: Vec<Vec<Array>>, partitions: usize, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
+        let size = GridSize { replicas: grid.len() / partitions, partitions };
+        let Some(program) = &self.program else {
+            return self.interpret(grid, size, options);
         };
-        let grid = arguments.into_iter().map(values).collect();
-        let results = self.run_grid(grid, self.spread.num_partitions, options)?;
-        results.iter().map(|list| list.iter().map(to_literal).collect()).collect()
+        let Cpu { cores, memory } = &*self.cpu;
+        if grid.len() == 1 {
+            return grid
+                .into_iter()
+                .map(|arguments| program.run(arguments, cores, memory, options, None, None))
+                .collect();
+        }
+        run_each(size, grid, Vec::new(), |process, arguments| {
+            program.run(arguments, cores, memory, options, Some(process), None)
+        })
     }
 
-    fn run_grid(&self, grid: Vec<Vec<Value>>, partitions: usize, options: &Options) -> Result<Vec<Vec<Value>>, Error> {
+    fn interpret(&self, grid: Vec<Vec<Array>>, size: GridSize, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
+        let values = |list: Vec<Array>| {
+            self.whole_arguments.iter().zip(&list).map(|(port, array)| to_value(port, &array.to_literal())).collect()
+        };
+        let mut grid: Vec<Vec<Value>> = grid.into_iter().map(values).collect();
         let interpreter = Interpreter::new(&self.module, options.clone());
-        if grid.len() == 1 {
-            return grid.into_iter().map(|arguments| interpreter.run(&self.entry, arguments)).collect();
-        }
-        interpreter.run_grid(GridSize { replicas: grid.len() / partitions, partitions }, &self.entry, grid)
+        let results = match (grid.len(), grid.pop()) {
+            (1, Some(arguments)) => vec![interpreter.run(&self.entry, arguments)?],
+            (_, last) => {
+                grid.extend(last);
+                interpreter.run_grid(size, &self.entry, grid)?
+            }
+        };
+        let array = |value: &Value| Array::from_literal(&self.cpu.memory, &to_literal(value)?);
+        results.iter().map(|list| list.iter().map(array).collect()).collect()
+    }
+}
+
+/// Simplifies and compiles; `None` where the program has to be interpreted.
+fn compile_program(
+    cpu: &Cpu,
+    module: &Verified,
+    entry: &str,
+    donated: &[Donation],
+    folding: Folding,
+) -> Result<Option<Program>, Error> {
+    let simplified = lower::simplify(module.clone(), folding)?;
+    let module: Arc<Module> = Arc::new(simplified.into_inner());
+    match lower::compile(module, entry, donated, &cpu.cores.machine, &cpu.memory) {
+        Ok(program) => Ok(Some(program)),
+        // Sizes known only at run time, tuples: the interpreter knows them.
+        Err(Error::Unsupported { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -3,10 +3,16 @@
 mod engine;
 mod error;
 pub mod interpret;
+mod kernels;
+mod lower;
+mod memory;
 mod plugin;
+mod program;
 mod sharding;
 
-pub use engine::{Compiled, Donation, Port, Spread};
+pub use engine::{CompileOptions, Compiled, Cpu, Donation, Folding, Mode, Port, Spread};
 pub use error::Error;
+pub use memory::{Array, Memory};
 pub use plugin::{GetPjrtApi, api};
+pub use program::StepTime;
 pub use sharding::Sharding;

@@ -10,7 +10,8 @@ import traceback
 
 LIBRARY = sys.argv[1]
 DEVICES = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-PLATFORM = "tpubridge_cpu"
+# Under this name the plugin takes the place of XLA:CPU, and JAX lowers programs for it as for XLA:CPU.
+PLATFORM = "cpu"
 os.environ["JAX_PLATFORMS"] = PLATFORM
 
 import jax  # noqa: E402

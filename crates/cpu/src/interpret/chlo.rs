@@ -18,7 +18,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
             unary
         }
         K::ChloConj | K::ChloCosh | K::ChloDigamma | K::ChloErf | K::ChloErfInv | K::ChloErfc | K::ChloLgamma => unary,
-        K::ChloSinh | K::ChloSquare | K::ChloTan => unary,
+        K::ChloSinh | K::ChloSquare | K::ChloTan | K::ChloAsinAcosKernel => unary,
         K::ChloIsInf => |c| is_infinite(c, |x| x.is_infinite()),
         K::ChloIsPosInf => |c| is_infinite(c, |x| x == f64::INFINITY),
         K::ChloIsNegInf => |c| is_infinite(c, |x| x == f64::NEG_INFINITY),
@@ -113,6 +113,7 @@ fn complex_function(kind: OpKind) -> Option<fn(Complex) -> Complex> {
         K::ChloAcosh => Complex::acosh,
         K::ChloAsin => Complex::asin,
         K::ChloAsinh => Complex::asinh,
+        K::ChloAsinAcosKernel => Complex::asin_acos_kernel,
         K::ChloAtan => Complex::atan,
         K::ChloAtanh => Complex::atanh,
         K::ChloConj => Complex::conjugate,

@@ -165,6 +165,14 @@ impl Complex {
         Complex { re: self.re.atan2(near.times(far).re), im: (near.conjugate().times(far)).im.asinh() }
     }
 
+    /// What `asin` and `acos` share: with `w` of `z`, `asin z = (atan2(z.re, w.re), sign(z.im) w.im)` and
+    /// `acos z = (atan2(w.re, z.re), -sign(z.im) w.im)`.
+    pub(crate) fn asin_acos_kernel(self) -> Complex {
+        let near = ONE.minus(self).sqrt();
+        let far = ONE.plus(self).sqrt();
+        Complex { re: near.times(far).re, im: (near.conjugate().times(far)).im.asinh().abs() }
+    }
+
     pub(crate) fn acos(self) -> Complex {
         let near = ONE.minus(self).sqrt();
         let far = ONE.plus(self).sqrt();
@@ -257,6 +265,9 @@ mod tests {
             close(z.ln_1p().exp_m1(), z);
             close(z.sqrt().times(z.sqrt()), z);
             close(z.asin().sin(), z);
+            let w = z.asin_acos_kernel();
+            close(z.asin(), Complex { re: z.re.atan2(w.re), im: w.im.copysign(z.im) });
+            close(z.acos(), Complex { re: w.re.atan2(z.re), im: -w.im.copysign(z.im) });
             close(z.acos().cos(), z);
             close(z.atan().tan(), z);
             close(z.asinh().sinh(), z);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hlo::{Func, Module, Op, OpKind, OpName, Region, TensorType, Type, Verified};
+use hlo::{Func, Module, Op, OpId, OpKind, OpName, Region, TensorType, Type, Verified};
 
 use super::process::{self, GridSize, Process, Program};
 use super::value::{Tensor, Value, fits};
@@ -61,6 +61,25 @@ impl<'m> Interpreter<'m> {
         let programs = arguments.into_iter().map(|arguments| Program { func: func.to_string(), arguments }).collect();
         process::run_processes(self.module, &self.options, size, programs, Vec::new())
     }
+}
+
+/// One op of a function on values given by hand. `draws` tells apart the runs of an op that draws random numbers.
+pub(crate) fn evaluate(
+    module: &Module,
+    op: (&str, OpId),
+    values: Vec<(hlo::Value, Value)>,
+    options: &Options,
+    process: Option<Arc<Process>>,
+    draws: u64,
+) -> Result<Vec<Value>, Error> {
+    let mut run = Run::new(module, options, process);
+    run.draws = draws;
+    let func = module.func(op.0).ok_or_else(|| Error::Internal(format!("there is no function @{}", op.0)))?;
+    let mut frame = Frame { func, values: vec![None; func.values.len()], bytes: 0 };
+    for (id, value) in values {
+        run.store(&mut frame, id, value)?;
+    }
+    run.op(&mut frame, func.op(op.1))
 }
 
 /// One run: what is shared by all its functions.

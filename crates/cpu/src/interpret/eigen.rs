@@ -1,30 +1,17 @@
-//! Eigenvalues and eigenvectors of general matrices by shifted QR steps on the Schur form.
+//! Eigenvalues and eigenvectors of general matrices, from their Schur form.
 
-use super::matrix::{self, Matrix, Triangle};
+use super::matrix::Matrix;
+use super::schur::{self, ComplexSchur, RealSchur};
 use super::value::Complex;
-
-/// QR steps one eigenvalue may take.
-const MAX_STEPS: usize = 300;
 
 /// Eigenvalues and the matrix whose columns are their unit vectors.
 pub(crate) struct Eigen {
     pub(crate) values: Vec<Complex>,
     pub(crate) vectors: Matrix,
+    /// Those of the adjoint problem: `u* A = value u*`.
+    pub(crate) left: Matrix,
     /// Whether every eigenvalue was found.
     pub(crate) is_converged: bool,
-}
-
-/// The eigenvectors of the adjoint problem, given those of the problem: `u* A = value u*`.
-pub(crate) fn left(vectors: &Matrix) -> Matrix {
-    let n = vectors.rows;
-    // Rows of the inverse, as columns.
-    let (lu, pivots, _) = matrix::lu(vectors);
-    let mut order: Vec<usize> = (0..n).collect();
-    pivots.iter().enumerate().for_each(|(k, &p)| order.swap(k, p));
-    let permuted = Matrix::new(n, n, |i, j| Complex::new(if order[i] == j { 1.0 } else { 0.0 }, 0.0));
-    let unit = Matrix::new(n, n, |i, j| if i == j { Complex::new(1.0, 0.0) } else { lu.at(i, j) });
-    let half = matrix::solve_triangular(&unit, Triangle::Lower, &permuted);
-    normalised(&matrix::solve_triangular(&lu, Triangle::Upper, &half).adjoint())
 }
 
 /// Columns scaled to unit length, their largest entry real.
@@ -43,156 +30,102 @@ fn normalised(v: &Matrix) -> Matrix {
     Matrix::new(v.rows, v.columns, |i, j| v.at(i, j).times(scale[j]))
 }
 
-/// Of a real matrix: complex eigenvalues come in exact pairs, the one with positive imaginary part first.
+/// Of a real matrix, in LAPACK's order: complex eigenvalues come in exact pairs, the one with positive imaginary part first.
 pub(crate) fn of_real(a: &Matrix) -> Eigen {
-    let found = of_complex(a);
     let n = a.rows;
-    let size = found.values.iter().map(|x| x.magnitude()).fold(0.0, f64::max);
-    let mut values: Vec<Complex> = Vec::with_capacity(n);
-    let mut columns: Vec<Vec<Complex>> = Vec::with_capacity(n);
-    let column = |j: usize| (0..n).map(|i| found.vectors.at(i, j)).collect::<Vec<_>>();
-    let mut rest: Vec<usize> = (0..n).collect();
-    while let Some(&j) = rest.first() {
-        rest.remove(0);
-        let value = found.values[j];
-        let distance = |k: &usize| found.values[*k].minus(value.conjugate()).magnitude();
-        let mate = rest.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        match mate.filter(|_| value.im.abs() > 1e-10 * size) {
-            Some(mate) => {
-                rest.retain(|&k| k != mate);
-                let positive = if value.im > 0.0 { j } else { mate };
-                let value = Complex::new(value.re, value.im.abs());
-                let vector = column(positive);
-                columns.push(vector.clone());
-                columns.push(vector.into_iter().map(Complex::conjugate).collect());
-                values.extend([value, value.conjugate()]);
-            }
-            None => {
-                values.push(Complex::new(value.re, 0.0));
-                columns.push(column(j).into_iter().map(|x| Complex::new(x.re, 0.0)).collect());
+    let RealSchur { mut t, mut z, values, is_converged } = schur::real_schur(a, f64::EPSILON);
+    for p in (1..n).map(|i| i - 1).filter(|&p| values[p].im != 0.0 && values[p + 1] == values[p].conjugate()) {
+        if t.at(p + 1, p) != Complex::default() {
+            split_block(&mut t, &mut z, p, values[p]);
+        }
+    }
+    let vectors = paired(&values, right_vectors(&t, &z));
+    let left = paired(&values, left_vectors(&t, &z));
+    Eigen { values, vectors, left, is_converged }
+}
+
+/// Vectors of real eigenvalues made real, those of a pair made each other's conjugate.
+fn paired(values: &[Complex], mut vectors: Matrix) -> Matrix {
+    let n = values.len();
+    for (j, value) in values.iter().enumerate() {
+        for i in 0..n {
+            let entry = vectors.at(i, j);
+            match value.im {
+                0.0 => vectors.set(i, j, Complex::new(entry.re, 0.0)),
+                im if im > 0.0 && j + 1 < n => vectors.set(i, j + 1, entry.conjugate()),
+                _ => {}
             }
         }
     }
-    Eigen { values, vectors: Matrix::new(n, n, |i, j| columns[j][i]), is_converged: found.is_converged }
+    vectors
+}
+
+/// Makes the 2 by 2 block at `p` of a real Schur form triangular by a complex rotation, `first` its first eigenvalue.
+fn split_block(t: &mut Matrix, z: &mut Matrix, p: usize, first: Complex) {
+    let n = t.rows;
+    // The eigenvector of the block.
+    let (x, y) = (t.at(p, p + 1), first.minus(t.at(p, p)));
+    let norm = x.magnitude().hypot(y.magnitude());
+    let (c, s) = (x.scaled(1.0 / norm), y.scaled(1.0 / norm));
+    for j in 0..n {
+        let (x, y) = (t.at(p, j), t.at(p + 1, j));
+        t.set(p, j, c.conjugate().times(x).plus(s.conjugate().times(y)));
+        t.set(p + 1, j, c.times(y).minus(s.times(x)));
+    }
+    for m in [t, z] {
+        for i in 0..n {
+            let (x, y) = (m.at(i, p), m.at(i, p + 1));
+            m.set(i, p, x.times(c).plus(y.times(s)));
+            m.set(i, p + 1, y.times(c.conjugate()).minus(x.times(s.conjugate())));
+        }
+    }
 }
 
 /// Of a complex matrix.
 pub(crate) fn of_complex(a: &Matrix) -> Eigen {
-    let n = a.rows;
-    let (mut t, mut q, is_converged) = schur(a);
-    for i in 0..n {
-        for j in 0..i {
-            t.set(i, j, Complex::default());
-        }
-    }
-    // Back substitution in the triangle gives one vector for each diagonal entry.
-    let small = f64::EPSILON * t.data.iter().map(|x| x.magnitude()).fold(f64::MIN_POSITIVE, f64::max);
+    let ComplexSchur { t, z, is_converged } = schur::complex_schur(a, f64::EPSILON);
+    let values = (0..a.rows).map(|i| t.at(i, i)).collect();
+    Eigen { values, vectors: right_vectors(&t, &z), left: left_vectors(&t, &z), is_converged }
+}
+
+/// The least distance of eigenvalues that counts: nearer ones are taken to be this far apart.
+fn least_gap(t: &Matrix) -> f64 {
+    f64::EPSILON * t.data.iter().map(|x| x.magnitude()).fold(f64::MIN_POSITIVE, f64::max)
+}
+
+fn gap(first: Complex, second: Complex, least: f64) -> Complex {
+    let gap = first.minus(second);
+    if gap.magnitude() < least { Complex::new(least, 0.0) } else { gap }
+}
+
+/// Unit eigenvectors of `z t z*`, of whose `t` the upper triangle is read: one for each diagonal entry.
+fn right_vectors(t: &Matrix, z: &Matrix) -> Matrix {
+    let n = t.rows;
+    let least = least_gap(t);
     let mut x = Matrix::zeros(n, n);
     for k in 0..n {
         x.set(k, k, Complex::new(1.0, 0.0));
         for i in (0..k).rev() {
             let used = (i + 1..=k).fold(Complex::default(), |sum, j| sum.plus(t.at(i, j).times(x.at(j, k))));
-            let mut gap = t.at(k, k).minus(t.at(i, i));
-            if gap.magnitude() < small {
-                gap = Complex::new(small, 0.0);
-            }
-            x.set(i, k, used.over(gap));
+            x.set(i, k, used.over(gap(t.at(k, k), t.at(i, i), least)));
         }
     }
-    q = q.times(&x);
-    Eigen { values: (0..n).map(|i| t.at(i, i)).collect(), vectors: normalised(&q), is_converged }
+    normalised(&z.times(&x))
 }
 
-/// The Schur form `a = q t q*`, and whether the iteration converged.
-fn schur(a: &Matrix) -> (Matrix, Matrix, bool) {
-    let n = a.rows;
-    let (packed, taus) = matrix::hessenberg(a);
-    let mut t = Matrix::new(n, n, |i, j| if i <= j + 1 { packed.at(i, j) } else { Complex::default() });
-    let mut q = Matrix::identity(n);
-    if n > 1 {
-        let shifted = Matrix::new(n - 1, n - 1, |i, j| packed.at(i + 1, j));
-        let inner = matrix::reflections(&shifted, &taus);
-        for i in 1..n {
-            for j in 1..n {
-                q.set(i, j, inner.at(i - 1, j - 1));
-            }
-        }
-    }
-    let mut end = n;
-    let mut steps = 0;
-    while end > 1 {
-        let is_small = |t: &Matrix, i: usize| {
-            let around = t.at(i, i).magnitude() + t.at(i - 1, i - 1).magnitude();
-            t.at(i, i - 1).magnitude() <= f64::EPSILON * around.max(f64::MIN_POSITIVE)
-        };
-        if is_small(&t, end - 1) {
-            t.set(end - 1, end - 2, Complex::default());
-            end -= 1;
-            steps = 0;
-            continue;
-        }
-        steps += 1;
-        if steps > MAX_STEPS || t.data.iter().any(|x| !x.magnitude().is_finite()) {
-            return (t, q, false);
-        }
-        let start = (1..end).rev().find(|&i| is_small(&t, i)).unwrap_or(0);
-        let shift = shift(&t, end, steps);
-        step(&mut t, &mut q, start, end, shift);
-    }
-    (t, q, true)
-}
-
-/// Wilkinson's shift: the eigenvalue of the last 2 by 2 block nearest to its last entry.
-fn shift(t: &Matrix, end: usize, steps: usize) -> Complex {
-    let (a, b) = (t.at(end - 2, end - 2), t.at(end - 2, end - 1));
-    let (c, d) = (t.at(end - 1, end - 2), t.at(end - 1, end - 1));
-    if steps % 11 == 10 {
-        // An unusual shift gets out of a cycle.
-        return d.plus(Complex::new(c.magnitude(), 0.0));
-    }
-    let half = a.minus(d).scaled(0.5);
-    let root = half.times(half).plus(b.times(c)).sqrt();
-    let (plus, minus) = (half.plus(root), half.minus(root));
-    let larger = if plus.magnitude() > minus.magnitude() { plus } else { minus };
-    if larger.magnitude() == 0.0 { d } else { d.minus(b.times(c).over(larger)) }
-}
-
-/// One QR step with a shift on rows and columns `start..end` of a Hessenberg matrix, by Givens rotations.
-fn step(t: &mut Matrix, q: &mut Matrix, start: usize, end: usize, shift: Complex) {
+/// Unit left eigenvectors of the same.
+fn left_vectors(t: &Matrix, z: &Matrix) -> Matrix {
     let n = t.rows;
-    for i in start..end {
-        t.set(i, i, t.at(i, i).minus(shift));
-    }
-    let mut turns = Vec::with_capacity(end - start);
-    for k in start..end - 1 {
-        let (x, y) = (t.at(k, k), t.at(k + 1, k));
-        let norm = x.magnitude().hypot(y.magnitude());
-        let (c, s) = if norm == 0.0 {
-            (Complex::new(1.0, 0.0), Complex::default())
-        } else {
-            (x.scaled(1.0 / norm), y.scaled(1.0 / norm))
-        };
-        for j in k..n {
-            let (x, y) = (t.at(k, j), t.at(k + 1, j));
-            t.set(k, j, c.conjugate().times(x).plus(s.conjugate().times(y)));
-            t.set(k + 1, j, c.times(y).minus(s.times(x)));
+    let least = least_gap(t);
+    let mut x = Matrix::zeros(n, n);
+    for k in 0..n {
+        x.set(k, k, Complex::new(1.0, 0.0));
+        for j in k + 1..n {
+            let used = (k..j).fold(Complex::default(), |sum, i| sum.plus(x.at(i, k).conjugate().times(t.at(i, j))));
+            x.set(j, k, used.over(gap(t.at(k, k), t.at(j, j), least)).conjugate());
         }
-        turns.push((c, s));
     }
-    for (k, (c, s)) in (start..end - 1).zip(turns) {
-        let turn = |m: &mut Matrix, rows: usize| {
-            for i in 0..rows {
-                let (x, y) = (m.at(i, k), m.at(i, k + 1));
-                m.set(i, k, x.times(c).plus(y.times(s)));
-                m.set(i, k + 1, y.times(c.conjugate()).minus(x.times(s.conjugate())));
-            }
-        };
-        turn(t, (k + 2).min(end));
-        turn(q, n);
-    }
-    for i in start..end {
-        t.set(i, i, t.at(i, i).plus(shift));
-    }
+    normalised(&z.times(&x))
 }
 
 #[cfg(test)]
@@ -205,7 +138,7 @@ mod tests {
             let a = Matrix::new(n, n, |i, j| Complex::new(((i * 7 + j * 5 + i * j) % 9) as f64 - 3.0, 0.0));
             let found = of_real(&a);
             assert!(found.is_converged);
-            let (av, dual) = (a.times(&found.vectors), left(&found.vectors));
+            let (av, dual) = (a.times(&found.vectors), &found.left);
             let ua = dual.adjoint().times(&a);
             for j in 0..n {
                 for i in 0..n {

@@ -1,6 +1,7 @@
 //! Linear algebra: cholesky, triangular_solve, and the factorizations that JAX asks for by custom call.
 
 use hlo::{Attr, Keyword, OpKind, TensorType, Type};
+use tensor::DType;
 
 use super::attribute;
 use super::context::{Context, Eval};
@@ -8,6 +9,7 @@ use super::contraction::complexes;
 use super::eigen;
 use super::matrix::{self, Matrix, Triangle, Vectors};
 use super::positions;
+use super::schur;
 use super::value::{Complex, Elements, Tensor, Value, round, storage};
 use crate::error::Error;
 
@@ -30,6 +32,7 @@ pub(crate) fn custom_call(target: &str) -> Option<Eval> {
         "ProductOfElementaryHouseholderReflectors" => orgqr,
         "LuDecomposition" => getrf,
         "Eigh" => eigh,
+        "tridiagonal_solve_perturbed_ffi" => perturbed_tridiagonal,
         _ => {
             // lapack_<type><routine>_ffi, the type one of s d c z.
             let routine = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
@@ -39,6 +42,7 @@ pub(crate) fn custom_call(target: &str) -> Option<Eval> {
             match &routine[1..] {
                 "geqrf" => geqrf,
                 "orgqr" | "ungqr" => orgqr,
+                "ormqr" | "unmqr" => ormqr,
                 "geqp3" => geqp3,
                 "getrf" => getrf,
                 "potrf" => potrf,
@@ -47,6 +51,8 @@ pub(crate) fn custom_call(target: &str) -> Option<Eval> {
                 "gesdd" | "gesvd" => gesdd,
                 "gehrd" => gehrd,
                 "geev" => geev,
+                "gees" => gees,
+                "sytrd" | "hetrd" => sytrd,
                 "gtsv" => gtsv,
                 _ => return None,
             }
@@ -145,6 +151,13 @@ fn setting(context: &Context<'_, '_>, name: &str) -> Option<i64> {
 
 fn is_letter(context: &Context<'_, '_>, name: &str, letter: char) -> bool {
     setting(context, name) == Some(i64::from(u32::from(letter)))
+}
+
+fn has_flag(context: &Context<'_, '_>, name: &str) -> bool {
+    ["mhlo.backend_config", "backend_config"].iter().any(|config| match context.op.attr(config) {
+        Some(Attr::Dict(dict)) => dict.get(name).and_then(Attr::as_bool) == Some(true),
+        _ => false,
+    })
 }
 
 fn uplo(context: &Context<'_, '_>) -> Triangle {
@@ -263,6 +276,25 @@ fn orgqr(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     results(context, parts)
 }
 
+/// The product of an orthogonal matrix, kept as reflections, and another matrix.
+fn ormqr(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+    let (packed, taus, others) = (matrices(context, 0)?, vectors(context, 1)?, matrices(context, 2)?);
+    let (is_left, is_adjoint) = (has_flag(context, "left"), has_flag(context, "transpose"));
+    let mut parts = Vec::new();
+    for ((packed, taus), c) in packed.iter().zip(&taus).zip(&others) {
+        let n = packed.rows;
+        if n != if is_left { c.rows } else { c.columns } {
+            return context.fail("the operands do not fit");
+        }
+        let columns = packed.columns;
+        let square = Matrix::new(n, n, |i, j| if j < columns { packed.at(i, j) } else { real(0.0) });
+        let q = matrix::reflections(&square, taus);
+        let q = if is_adjoint { q.adjoint() } else { q };
+        parts.push(vec![if is_left { q.times(c) } else { c.times(&q) }.data]);
+    }
+    results(context, parts)
+}
+
 fn geqp3(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let each = |a: &Matrix| {
         let (packed, order, taus) = matrix::pivoted_qr(a);
@@ -363,7 +395,7 @@ fn geev(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let each = |a: &Matrix| {
         let found = if is_real { eigen::of_real(a) } else { eigen::of_complex(a) };
         let info = vec![real(if found.is_converged { 0.0 } else { 1.0 })];
-        let vl = if left { eigen::left(&found.vectors).data } else { Vec::new() };
+        let vl = if left { found.left.data } else { Vec::new() };
         let vr = if right { found.vectors.data } else { Vec::new() };
         match is_real {
             true => {
@@ -376,8 +408,95 @@ fn geev(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     results(context, parts)
 }
 
+/// The Schur form, its vectors, the eigenvalues, how many of them were selected (none: nothing sorts), `info`.
+fn gees(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+    let is_real = !context.tensor(0)?.dtype().is_complex();
+    let has_vectors = is_letter(context, "mode", 'V');
+    let epsilon = epsilon(context.tensor(0)?);
+    let each = |a: &Matrix| {
+        let (t, z, values, is_converged) = if is_real {
+            let found = schur::real_schur(a, epsilon);
+            (found.t, found.z, found.values, found.is_converged)
+        } else {
+            let found = schur::complex_schur(a, epsilon);
+            let values = (0..a.rows).map(|i| found.t.at(i, i)).collect();
+            (found.t, found.z, values, found.is_converged)
+        };
+        let z = if has_vectors { z.data } else { Vec::new() };
+        let info = vec![real(if is_converged { 0.0 } else { 1.0 })];
+        let none = vec![real(0.0)];
+        match is_real {
+            true => {
+                let (re, im) = (reals(values.iter().map(|x| x.re)), reals(values.iter().map(|x| x.im)));
+                vec![t.data, z, re, im, none, info]
+            }
+            false => vec![t.data, z, values, none, info],
+        }
+    };
+    let parts = square(context)?.iter().map(each).collect();
+    results(context, parts)
+}
+
+/// Reduction of a Hermitian matrix to three diagonals: reflections beside them, the diagonals, the scalars, `info`.
+fn sytrd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+    let triangle = uplo(context);
+    let each = |a: &Matrix| {
+        let n = a.rows;
+        // The upper triangle's reduction is that of the lower one, read from the other end.
+        let turned = |i: usize| if triangle == Triangle::Lower { i } else { n - 1 - i };
+        let whole = hermitian(a, triangle);
+        let (packed, taus) = matrix::hessenberg(&Matrix::new(n, n, |i, j| whole.at(turned(i), turned(j))));
+        let (d, e) = (|i: usize| packed.at(i, i), |i: usize| packed.at(i + 1, i));
+        let off = n.saturating_sub(1);
+        let back = |i: usize| if triangle == Triangle::Lower { i } else { off - 1 - i };
+        let out = Matrix::new(n, n, |i, j| {
+            let is_inside = if triangle == Triangle::Lower { j <= i } else { j >= i };
+            if is_inside { packed.at(turned(i), turned(j)) } else { a.at(i, j) }
+        });
+        vec![
+            out.data,
+            (0..n).map(|i| d(turned(i))).collect(),
+            (0..off).map(|i| e(back(i))).collect(),
+            (0..off).map(|i| taus[back(i)]).collect(),
+            vec![real(0.0)],
+        ]
+    };
+    let parts = square(context)?.iter().map(each).collect();
+    results(context, parts)
+}
+
 /// A tridiagonal system: `dl`, `d`, `du` and the right sides; the diagonals come back as LAPACK leaves them: used up.
 fn gtsv(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+    let parts = tridiagonal_systems(context, Pivots::AsTheyAre)?;
+    results(context, parts)
+}
+
+/// The same with pivots that are nearly zero moved away from it, and only the solutions as results.
+fn perturbed_tridiagonal(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+    let relative = epsilon(context.tensor(1)?);
+    let parts = tridiagonal_systems(context, Pivots::AtLeast { relative })?;
+    results(context, parts.into_iter().map(|mut part| vec![part.swap_remove(3)]).collect())
+}
+
+/// Distance from 1 to the next number of the precision a matrix is in.
+fn epsilon(tensor: &Tensor) -> f64 {
+    match tensor.dtype() {
+        DType::F64 | DType::C128 => f64::EPSILON,
+        _ => f64::from(f32::EPSILON),
+    }
+}
+
+/// What becomes of pivots that are nearly zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pivots {
+    AsTheyAre,
+    /// At least this fraction of the largest entry of the triangle.
+    AtLeast {
+        relative: f64,
+    },
+}
+
+fn tridiagonal_systems(context: &Context<'_, '_>, pivots: Pivots) -> Result<Vec<Vec<Vec<Complex>>>, Error> {
     let (dl, d, du) = (vectors(context, 0)?, vectors(context, 1)?, vectors(context, 2)?);
     let b = matrices(context, 3)?;
     let mut parts = Vec::new();
@@ -391,16 +510,16 @@ fn gtsv(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         if b.rows != size || du.len() + 1 < size || dl.len() + 1 < size {
             return context.fail("the operands do not fit");
         }
-        let Some((x, info)) = tridiagonal(&dl[shift.min(dl.len())..], d, du, b) else {
+        let Some((x, info)) = tridiagonal(&dl[shift.min(dl.len())..], d, du, b, pivots) else {
             return context.fail("the operands do not fit");
         };
         parts.push(vec![dl.clone(), d.clone(), du.clone(), x.data, vec![real(info as f64)]]);
     }
-    results(context, parts)
+    Ok(parts)
 }
 
 /// Gaussian elimination of three diagonals with partial pivoting, which fills a second upper one.
-fn tridiagonal(dl: &[Complex], d: &[Complex], du: &[Complex], b: &Matrix) -> Option<(Matrix, usize)> {
+fn tridiagonal(dl: &[Complex], d: &[Complex], du: &[Complex], b: &Matrix, pivots: Pivots) -> Option<(Matrix, usize)> {
     let n = d.len();
     let at = |list: &[Complex], i: usize| list.get(i).copied().unwrap_or_default();
     // Row i holds the entries of columns i, i+1 and i+2 once it is reached.
@@ -422,6 +541,13 @@ fn tridiagonal(dl: &[Complex], d: &[Complex], du: &[Complex], b: &Matrix) -> Opt
         rows[i + 1] = [lower[1].minus(factor.times(rows[i][1])), lower[2].minus(factor.times(rows[i][2])), real(0.0)];
         for j in 0..x.columns {
             x.set(i + 1, j, x.at(i + 1, j).minus(factor.times(x.at(i, j))));
+        }
+    }
+    if let Pivots::AtLeast { relative } = pivots {
+        let largest = rows.iter().flatten().map(|x| x.magnitude()).fold(0.0, f64::max);
+        let least = relative * if largest > 0.0 { largest } else { 1.0 };
+        for pivot in rows.iter_mut().map(|row| &mut row[0]).filter(|pivot| pivot.magnitude() < least) {
+            *pivot = real(least.copysign(pivot.re));
         }
     }
     for i in (0..n).rev() {

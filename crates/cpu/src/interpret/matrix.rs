@@ -274,6 +274,20 @@ pub(crate) fn hessenberg(a: &Matrix) -> (Matrix, Vec<Complex>) {
     (a, taus)
 }
 
+/// The unitary matrix of a reduction that [`hessenberg`] left.
+pub(crate) fn hessenberg_vectors(packed: &Matrix, taus: &[Complex]) -> Matrix {
+    let n = packed.rows;
+    if n < 2 {
+        return Matrix::identity(n);
+    }
+    let inner = reflections(&Matrix::new(n - 1, n - 1, |i, j| packed.at(i + 1, j)), taus);
+    Matrix::new(n, n, |i, j| match (i, j) {
+        (0, 0) => ONE,
+        (0, _) | (_, 0) => ZERO,
+        _ => inner.at(i - 1, j - 1),
+    })
+}
+
 /// Eigenvalues, ascending, and eigenvectors of a Hermitian matrix, by Jacobi rotations.
 pub(crate) fn hermitian_eigen(a: &Matrix) -> (Vec<f64>, Matrix) {
     let n = a.rows;
@@ -443,13 +457,7 @@ mod tests {
         let a = sample(4, 4);
         let (packed, taus) = hessenberg(&a);
         let h = Matrix::new(4, 4, |i, j| if i <= j + 1 { packed.at(i, j) } else { ZERO });
-        let shifted = Matrix::new(3, 3, |i, j| packed.at(i + 1, j));
-        let inner = reflections(&shifted, &taus);
-        let q = Matrix::new(4, 4, |i, j| match (i, j) {
-            (0, 0) => ONE,
-            (0, _) | (_, 0) => ZERO,
-            _ => inner.at(i - 1, j - 1),
-        });
+        let q = hessenberg_vectors(&packed, &taus);
         close(&q.times(&h).times(&q.adjoint()), &a);
     }
 }

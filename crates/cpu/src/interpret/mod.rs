@@ -1,6 +1,6 @@
 //! The reference interpreter: op by op, simple and exact. The oracle of every other way to run a program.
 
-mod attribute;
+pub(crate) mod attribute;
 mod batch_norm;
 mod check;
 mod chlo;
@@ -10,14 +10,14 @@ mod complex_math;
 mod context;
 mod contraction;
 mod control_flow;
-mod convert;
+pub(crate) mod convert;
 mod convolution;
 mod custom_call;
 mod dispatch;
 mod dynamic;
 mod eigen;
 mod einsum;
-mod elementwise;
+pub(crate) mod elementwise;
 mod fourier;
 mod indexing;
 mod linear_algebra;
@@ -28,13 +28,17 @@ mod process;
 mod quantization;
 mod quantized;
 mod random;
-mod real_math;
+pub(crate) mod real_math;
 mod reduction;
-mod scalar;
+pub(crate) mod scalar;
+mod schur;
 mod shape;
 mod sorting;
 mod value;
 
+pub(crate) use context::evaluate;
 pub use context::{Interpreter, Options};
 pub use process::GridSize;
+pub(crate) use process::{Process, run_each};
 pub use value::{Complex, Elements, Tensor, Value};
+pub(crate) use value::{decode, encode, storage};

@@ -226,31 +226,43 @@ pub(crate) fn run_processes(
     programs: Vec<Program>,
     infeed: Vec<Arc<str>>,
 ) -> Result<Vec<Vec<Value>>, Error> {
+    run_each(size, programs, infeed, |process, program| {
+        Run::new(module, options, Some(process)).call(&program.func, program.arguments)
+    })
+}
+
+/// Does one piece of work per process, all at the same time, and gives what comes of each.
+pub(crate) fn run_each<W: Send, R: Send>(
+    size: GridSize,
+    work: Vec<W>,
+    infeed: Vec<Arc<str>>,
+    run: impl Fn(Arc<Process>, W) -> Result<R, Error> + Sync,
+) -> Result<Vec<R>, Error> {
     let GridSize { replicas, partitions } = size;
     let count = replicas.checked_mul(partitions).filter(|&n| n > 0 && n <= MAX_PROCESSES);
-    if count != Some(programs.len()) {
+    if count != Some(work.len()) {
         return Err(Error::Arguments(format!(
             "a grid of {replicas} by {partitions} processes (at most {MAX_PROCESSES}) cannot run {} programs",
-            programs.len()
+            work.len()
         )));
     }
-    let state = State { running: programs.len(), infeed: infeed.into(), ..State::default() };
+    let state = State { running: work.len(), infeed: infeed.into(), ..State::default() };
     let grid = Arc::new(Grid { replicas, partitions, state: Mutex::new(state), changed: Condvar::new() });
-    let results: Vec<Result<Vec<Value>, Error>> = std::thread::scope(|scope| {
-        let start = |(id, program): (usize, Program)| {
+    let run = &run;
+    let results: Vec<Result<R, Error>> = std::thread::scope(|scope| {
+        let start = |(id, work): (usize, W)| {
             let process = Arc::new(Process { id, grid: Arc::clone(&grid), visits: Mutex::default() });
             let grid = Arc::clone(&grid);
             let body = move || {
                 // The guard reports the end of the process even if it unwinds.
                 let mut end = End { grid, error: Some(Error::Internal("a process panicked".into())) };
-                let mut run = Run::new(module, options, Some(process));
-                let result = run.call(&program.func, program.arguments);
+                let result = run(process, work);
                 end.error = result.as_ref().err().cloned();
                 result
             };
             std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, body)
         };
-        let threads: Vec<_> = programs
+        let threads: Vec<_> = work
             .into_iter()
             .enumerate()
             .map(start)

@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pjrt_sys::*;
-use tensor::{DType, Literal};
+use tensor::DType;
 
 use super::call::{Failure, entries, handles, list, object};
 use super::client::{Client, place, sizes};
@@ -13,10 +14,11 @@ use super::element;
 use super::event::Event;
 use super::ledger::Reservation;
 use super::strided;
+use crate::memory::{Array, Storage};
 
 /// An array in a device's memory.
 pub(crate) struct Data {
-    pub(super) literal: Literal,
+    pub(super) array: Array,
     _reservation: Reservation,
 }
 
@@ -33,9 +35,9 @@ impl Slot {
 
     /// Fills the slot, once. The share of whoever fills it is gone before anyone is told, so that a buffer deleted by
     /// then has given its memory back.
-    pub(super) fn resolve(self: Arc<Self>, outcome: Result<(Literal, Reservation), Failure>) {
-        let outcome = outcome.map(|(literal, reservation)| {
-            let _ = self.data.set(Arc::new(Data { literal, _reservation: reservation }));
+    pub(super) fn resolve(self: Arc<Self>, outcome: Result<(Array, Reservation), Failure>) {
+        let outcome = outcome.map(|(array, reservation)| {
+            let _ = self.data.set(Arc::new(Data { array, _reservation: reservation }));
         });
         let event = self.event.clone();
         drop(self);
@@ -88,12 +90,12 @@ impl Buffer {
         client: Arc<Client>,
         memory: usize,
         number: PJRT_Buffer_Type,
-        literal: Literal,
+        array: Array,
     ) -> Result<Buffer, Failure> {
-        let reservation = reserve(&client, memory, literal.dtype(), literal.dims())?;
+        let reservation = reserve(&client, memory, array.dtype(), array.dims())?;
         let slot = Slot::pending();
-        let dims = literal.dims().to_vec();
-        slot.clone().resolve(Ok((literal, reservation)));
+        let dims = array.dims().to_vec();
+        slot.clone().resolve(Ok((array, reservation)));
         Ok(Buffer::new(client, memory, number, &dims, slot))
     }
 
@@ -138,7 +140,7 @@ impl Buffer {
         let target = slot.clone();
         let from = source.clone();
         source.event.on_ready(Box::new(move |outcome| {
-            let copied = outcome.and_then(|()| from.wait()).map(|data| (data.literal.clone(), reservation));
+            let copied = outcome.and_then(|()| from.wait()).map(|data| (data.array.clone(), reservation));
             drop(from);
             target.resolve(copied);
         }));
@@ -168,6 +170,39 @@ pub(super) fn zeros(size_bytes: usize) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
+/// Tells a caller that memory it lent is no longer used.
+struct Lent(Event);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.set(Ok(()));
+    }
+}
+
+/// A copy of memory of the caller.
+///
+/// # Safety
+/// All elements at every position `dims` and `strides` give are readable from `data`.
+unsafe fn device_array(
+    client: &Client,
+    dtype: DType,
+    dims: &[usize],
+    data: *const c_void,
+    strides: &[i64],
+) -> Result<Array, Failure> {
+    let width = dtype.size_bytes();
+    if !data.is_null() && strides == strided::row_major(dims, width) {
+        let total = crate::memory::byte_count(dtype, dims)
+            .ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
+        // SAFETY: by the contract above, a dense array.
+        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), total) };
+        return Ok(Array::from_bytes(client.cpu.memory(), dtype, dims.to_vec(), bytes)?);
+    }
+    // SAFETY: by the contract above.
+    let bytes = unsafe { strided::gather(data, dims, strides, width) }?;
+    Ok(Array::from_bytes(client.cpu.memory(), dtype, dims.to_vec(), &bytes)?)
+}
+
 /// How a buffer is named in messages.
 pub(super) fn label(dtype: DType, dims: &[usize]) -> String {
     let dims: Vec<String> = dims.iter().map(usize::to_string).collect();
@@ -191,7 +226,7 @@ fn when_ready(slot: &Arc<Slot>, copy: impl FnOnce(&[u8]) + Send + 'static) -> *m
     let done = Event::pending();
     let (finished, from) = (done.clone(), slot.clone());
     slot.event.on_ready(Box::new(move |outcome| {
-        let copied = outcome.and_then(|()| from.wait()).map(|data| copy(data.literal.bytes()));
+        let copied = outcome.and_then(|()| from.wait()).map(|data| copy(data.array.bytes()));
         drop(from);
         finished.set(copied);
     }));
@@ -212,13 +247,23 @@ entries! {
             _ => return Err(Failure::invalid("strides of another rank")),
         };
         let reservation = reserve(&client, memory, dtype, &dims)?;
-        // Copied before this returns, whatever the semantics: a caller that may change the data then cannot harm us.
-        let bytes = strided::gather(args.data, &dims, &strides, width)?;
-        let literal = Literal::new(dtype, dims.clone(), bytes).ok_or_else(|| Failure::internal("bytes do not fit"))?;
+        let lending = [PJRT_HostBufferSemantics_kImmutableZeroCopy, PJRT_HostBufferSemantics_kMutableZeroCopy];
+        let is_shared = lending.contains(&args.host_buffer_semantics);
+        let total = dims.iter().product::<usize>() * width;
+        let (array, done) = match NonNull::new(args.data.cast_mut().cast::<u8>()) {
+            Some(start) if is_shared && total > 0 && strides == strided::row_major(&dims, width) => {
+                let done = Event::pending();
+                // The caller keeps the memory as it is until the event, which comes when the array is gone.
+                let storage = Storage::foreign(start, total, Box::new(Lent(done.clone())));
+                (Array::new(dtype, dims.clone(), Arc::new(storage)), done)
+            }
+            // Copied before this returns: a caller that may change the data then cannot harm us.
+            _ => (device_array(&client, dtype, &dims, args.data, &strides)?, Event::done(Ok(()))),
+        };
         let slot = Slot::pending();
-        slot.clone().resolve(Ok((literal, reservation)));
+        slot.clone().resolve(Ok((array, reservation)));
         args.buffer = Buffer::new(client, memory, args.r#type, &dims, slot).into_raw();
-        args.done_with_host_buffer = Event::done(Ok(())).into_raw();
+        args.done_with_host_buffer = done.into_raw();
         Ok(())
     }
 
@@ -227,9 +272,8 @@ entries! {
         let dtype = element::from_number(args.element_type)?;
         let dims = sizes(args.dims, args.num_dims)?;
         let strides = strided::layout_strides(args.layout, &dims, dtype.size_bytes())?;
-        let bytes = strided::gather(args.device_buffer_ptr, &dims, &strides, dtype.size_bytes())?;
-        let literal = Literal::new(dtype, dims, bytes).ok_or_else(|| Failure::internal("bytes do not fit"))?;
-        args.buffer = Buffer::ready(client, memory, args.element_type, literal)?.into_raw();
+        let array = device_array(&client, dtype, &dims, args.device_buffer_ptr, &strides)?;
+        args.buffer = Buffer::ready(client, memory, args.element_type, array)?.into_raw();
         // The data was copied, so the original is free at once.
         if let Some(free) = args.on_delete_callback {
             free(args.device_buffer_ptr, args.on_delete_callback_arg);
@@ -243,9 +287,9 @@ entries! {
         let dims = sizes(args.shape_dims, args.shape_num_dims)?;
         let reservation = reserve(&client, memory, dtype, &dims)?;
         let bytes = zeros(dims.iter().product::<usize>() * dtype.size_bytes())?;
-        let literal = Literal::new(dtype, dims.clone(), bytes).ok_or_else(|| Failure::internal("bytes do not fit"))?;
+        let array = Array::from_bytes(client.cpu.memory(), dtype, dims.clone(), &bytes)?;
         let slot = Slot::pending();
-        slot.clone().resolve(Ok((literal, reservation)));
+        slot.clone().resolve(Ok((array, reservation)));
         args.buffer = Buffer::new(client, memory, args.shape_element_type, &dims, slot).into_raw();
         Ok(())
     }
@@ -396,7 +440,7 @@ entries! {
     }
 
     fn PJRT_Buffer_UnsafePointer(args: PJRT_Buffer_UnsafePointer_Args) {
-        args.buffer_pointer = object(args.buffer)?.slot()?.wait()?.literal.bytes().as_ptr() as usize;
+        args.buffer_pointer = object(args.buffer)?.slot()?.wait()?.array.bytes().as_ptr() as usize;
         Ok(())
     }
 
@@ -417,7 +461,7 @@ entries! {
 
     fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer(args: PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args) {
         let data = object(args.buffer)?.slot()?.wait()?;
-        args.device_memory_ptr = data.literal.bytes().as_ptr().cast_mut().cast();
+        args.device_memory_ptr = data.array.bytes().as_ptr().cast_mut().cast();
         Ok(())
     }
 }

@@ -7,14 +7,13 @@ use pjrt_sys::*;
 
 use super::call::{Failure, entries, give_text, handles, list, object};
 use super::ledger::Ledger;
-use super::named::{self, Named, NamedList};
+use super::named::{self, NamedList};
+use super::settings::Settings;
 use super::topology::{Description, Topology};
+use crate::engine::Cpu;
 
 /// Kinds of memory, the default first; the position is the kind's id.
 pub(super) const MEMORY_KINDS: [&str; 3] = ["device", "pinned_host", "unpinned_host"];
-
-/// Devices a client may have at most.
-const MAX_DEVICES: i64 = 1024;
 
 /// Bytes of stack of the thread that runs programs: regions nest deeply.
 const STACK_BYTES: usize = 256 << 20;
@@ -25,6 +24,7 @@ pub(crate) struct Client {
     /// `[device][kind]`.
     pub(super) memories: Box<[Memory]>,
     pub(super) topology: Topology,
+    pub(super) cpu: Arc<Cpu>,
     device_list: OnceLock<Vec<*mut PJRT_Device>>,
     memory_list: OnceLock<Vec<*mut PJRT_Memory>>,
 }
@@ -62,13 +62,14 @@ handles! {
 }
 
 impl Client {
-    pub(super) fn new(num_devices: usize, limit_bytes: Option<u64>) -> Arc<Client> {
+    pub(super) fn new(settings: &Settings) -> Arc<Client> {
+        let num_devices = settings.num_devices;
         Arc::new_cyclic(|client: &Weak<Client>| Client {
             devices: (0..num_devices)
                 .map(|index| Device {
                     index,
                     client: client.clone(),
-                    ledger: Ledger::new(index, limit_bytes),
+                    ledger: Ledger::new(index, settings.limit_bytes),
                     queue: OnceLock::new(),
                 })
                 .collect(),
@@ -84,7 +85,8 @@ impl Client {
                     ),
                 })
                 .collect(),
-            topology: Topology::new(num_devices),
+            topology: Topology::new(settings),
+            cpu: Cpu::new(settings.threads),
             device_list: OnceLock::new(),
             memory_list: OnceLock::new(),
         })
@@ -160,23 +162,6 @@ fn gone() -> Failure {
     Failure::new(PJRT_Error_Code_FAILED_PRECONDITION, "the client is gone")
 }
 
-/// Reads the options of a new client or topology.
-pub(super) fn settings(options: Vec<(String, Named)>) -> Result<(usize, Option<u64>), Failure> {
-    let (mut num_devices, mut limit_bytes) = (1, None);
-    for (name, value) in options {
-        match (name.as_str(), value) {
-            ("cpu_device_count", Named::Int(n)) if (1..=MAX_DEVICES).contains(&n) => num_devices = n as usize,
-            ("memory_limit_bytes", Named::Int(n)) if n >= 0 => limit_bytes = Some(n as u64),
-            ("cpu_device_count" | "memory_limit_bytes", value) => {
-                return Err(Failure::invalid(format!("the option {name} cannot be {value:?}")));
-            }
-            // Clients pass options of their own to every plugin.
-            _ => {}
-        }
-    }
-    Ok((num_devices, limit_bytes))
-}
-
 /// Backs the answer of `PJRT_Device_GetAttributes`.
 unsafe extern "C" fn free_attributes(raw: *mut PJRT_Device_Attributes) {
     if !raw.is_null() {
@@ -187,8 +172,8 @@ unsafe extern "C" fn free_attributes(raw: *mut PJRT_Device_Attributes) {
 
 entries! {
     fn PJRT_Client_Create(args: PJRT_Client_Create_Args) {
-        let (num_devices, limit_bytes) = settings(named::decode(args.create_options, args.num_options))?;
-        args.client = Arc::into_raw(Client::new(num_devices, limit_bytes)).cast_mut().cast();
+        let settings = Settings::read(named::decode(args.create_options, args.num_options))?;
+        args.client = Arc::into_raw(Client::new(&settings)).cast_mut().cast();
         Ok(())
     }
 
@@ -200,8 +185,7 @@ entries! {
     }
 
     fn PJRT_Client_PlatformName(args: PJRT_Client_PlatformName_Args) {
-        object(args.client)?;
-        give_text!(args.platform_name, platform_name_size = super::PLATFORM_NAME)
+        give_text!(args.platform_name, platform_name_size = &object(args.client)?.topology.platform_name)
     }
 
     fn PJRT_Client_ProcessIndex(args: PJRT_Client_ProcessIndex_Args) {
@@ -298,7 +282,7 @@ entries! {
 
     fn PJRT_DeviceDescription_Kind(args: PJRT_DeviceDescription_Kind_Args) {
         object(args.device_description)?;
-        give_text!(args.device_kind, device_kind_size = super::PLATFORM_NAME)
+        give_text!(args.device_kind, device_kind_size = super::DEVICE_KIND)
     }
 
     fn PJRT_DeviceDescription_DebugString(args: PJRT_DeviceDescription_DebugString_Args) {
@@ -371,6 +355,20 @@ entries! {
         (args.attributes, args.num_attributes) = (attributes.as_ptr(), attributes.len());
         args.device_attributes = Box::into_raw(attributes).cast();
         args.attributes_deleter = Some(free_attributes);
+        Ok(())
+    }
+
+    fn PJRT_Device_CreateAsyncTrackingEvent(args: PJRT_Device_CreateAsyncTrackingEvent_Args) {
+        object(args.device)?;
+        // Nothing here shows what is in flight: the event only lives.
+        args.event = Box::into_raw(Box::new(0u8)).cast();
+        Ok(())
+    }
+
+    fn PJRT_AsyncTrackingEvent_Destroy(args: PJRT_AsyncTrackingEvent_Destroy_Args) {
+        if !args.event.is_null() {
+            drop(Box::from_raw(args.event.cast::<u8>()));
+        }
         Ok(())
     }
 

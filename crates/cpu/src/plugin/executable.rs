@@ -8,11 +8,12 @@ use std::sync::{Arc, OnceLock};
 use pjrt_sys::*;
 use sha2::{Digest, Sha256};
 
-use crate::engine::{Compiled, Donation, Port};
+use crate::engine::{self, Compiled, Cpu, Donation, Port};
 use crate::sharding::Sharding;
 
 use super::call::{Failure, bytes, entries, give_bytes, give_text, handles, object};
 use super::client::{Client, MEMORY_KINDS};
+use super::cost;
 use super::element;
 use super::extensions::{Layout, LayoutList};
 use super::named::{Named, NamedList};
@@ -49,11 +50,16 @@ unsafe impl Sync for Program {}
 /// Byte strings as two C lists.
 pub(crate) struct Texts {
     _owned: Vec<Vec<u8>>,
-    pub(super) pointers: Vec<*const c_char>,
+    pointers: Vec<*const c_char>,
     pub(super) sizes: Vec<usize>,
 }
 
 impl Texts {
+    /// The list as C has it: null where it is empty, which clients take for "nothing is known".
+    pub(super) fn pointer(&self) -> *const *const c_char {
+        if self.pointers.is_empty() { std::ptr::null() } else { self.pointers.as_ptr() }
+    }
+
     fn new(owned: Vec<Vec<u8>>) -> Texts {
         let pointers = owned.iter().map(|t| t.as_ptr().cast()).collect();
         let sizes = owned.iter().map(Vec::len).collect();
@@ -83,9 +89,10 @@ handles! {
 }
 
 impl Program {
-    fn compile(source: &[u8], option_bytes: &[u8]) -> Result<Arc<Program>, Failure> {
+    fn compile(cpu: &Arc<Cpu>, source: &[u8], option_bytes: &[u8]) -> Result<Arc<Program>, Failure> {
         let options = CompileOptions::decode(option_bytes)?;
-        let compiled = Compiled::compile(source, options.spread)?;
+        let compiled =
+            Compiled::compile(cpu, source, &engine::CompileOptions { spread: options.spread, ..Default::default() })?;
         let mut hash = Sha256::new();
         hash.update((option_bytes.len() as u64).to_le_bytes());
         hash.update(option_bytes);
@@ -99,7 +106,7 @@ impl Program {
         let bytes = |ports: &[Port]| ports.iter().map(|port| port.bytes().unwrap_or(0) as f64).sum::<f64>() as f32;
         let accessed = bytes(compiled.arguments()) + bytes(results);
         let costs = vec![
-            ("flops".to_string(), Named::Float(compiled.flops() as f32)),
+            ("flops".to_string(), Named::Float(cost::flops(compiled.module()) as f32)),
             ("bytes accessed".to_string(), Named::Float(accessed)),
         ];
         let num_ports = results.len().max(compiled.arguments().len());
@@ -139,13 +146,13 @@ impl Program {
     }
 
     /// Reads what `serialize` wrote, with other options if there are some.
-    fn deserialize(stored: &[u8], overriding: &[u8]) -> Result<Arc<Program>, Failure> {
+    fn deserialize(cpu: &Arc<Cpu>, stored: &[u8], overriding: &[u8]) -> Result<Arc<Program>, Failure> {
         let bad = || Failure::invalid("these bytes are not an executable of this plugin and version");
         let (length, rest) =
             stored.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<8>()).ok_or_else(bad)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| bad())?;
         let (options, source) = rest.split_at_checked(length).ok_or_else(bad)?;
-        Program::compile(source, if overriding.is_empty() { options } else { overriding })
+        Program::compile(cpu, source, if overriding.is_empty() { options } else { overriding })
     }
 }
 
@@ -237,14 +244,16 @@ unsafe fn code<'a>(program: *const PJRT_Program) -> Result<&'a [u8], Failure> {
 entries! {
     fn PJRT_Client_Compile(args: PJRT_Client_Compile_Args) {
         let client = share(args.client.cast::<Client>())?;
-        let program = Program::compile(code(args.program)?, bytes(args.compile_options, args.compile_options_size))?;
+        let options = bytes(args.compile_options, args.compile_options_size);
+        let program = Program::compile(&client.cpu, code(args.program)?, options)?;
         args.executable = Loaded::new(client, program)?.into_raw();
         Ok(())
     }
 
     fn PJRT_Compile(args: PJRT_Compile_Args) {
         object(args.topology)?;
-        let program = Program::compile(code(args.program)?, bytes(args.compile_options, args.compile_options_size))?;
+        let options = bytes(args.compile_options, args.compile_options_size);
+        let program = Program::compile(&Cpu::new(None), code(args.program)?, options)?;
         args.executable = into_raw(program);
         Ok(())
     }
@@ -260,7 +269,8 @@ entries! {
         let client = share(args.client.cast::<Client>())?;
         let stored = bytes(args.serialized_executable, args.serialized_executable_size);
         let overriding = bytes(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size);
-        args.loaded_executable = Loaded::new(client, Program::deserialize(stored, overriding)?)?.into_raw();
+        let program = Program::deserialize(&client.cpu, stored, overriding)?;
+        args.loaded_executable = Loaded::new(client, program)?.into_raw();
         Ok(())
     }
 
@@ -318,21 +328,23 @@ entries! {
         let results = total(&mut compiled.results().iter());
         let given = compiled.arguments().iter().zip(compiled.donated()).filter(|(_, d)| matches!(d, Donation::GivenFor(_)));
         let alias = total(&mut given.map(|(port, _)| port));
+        let temporary = compiled.temporary_bytes().map_or(0, |bytes| bytes as i64);
+        let peak = arguments + results - alias + temporary;
         args.generated_code_size_in_bytes = program.source.len() as i64;
         args.argument_size_in_bytes = arguments;
         args.output_size_in_bytes = results;
         args.alias_size_in_bytes = alias;
-        args.temp_size_in_bytes = 0;
+        args.temp_size_in_bytes = temporary;
         args.host_generated_code_size_in_bytes = 0;
         args.host_argument_size_in_bytes = 0;
         args.host_output_size_in_bytes = 0;
         args.host_alias_size_in_bytes = 0;
         args.host_temp_size_in_bytes = 0;
-        args.peak_memory_in_bytes = arguments + results - alias;
-        args.total_size_in_bytes = arguments + results - alias;
-        args.total_allocation_bytes = arguments + results - alias;
+        args.peak_memory_in_bytes = peak;
+        args.total_size_in_bytes = peak;
+        args.total_allocation_bytes = peak;
         args.indefinite_allocations = 0;
-        args.peak_unpadded_heap_bytes = arguments + results - alias;
+        args.peak_unpadded_heap_bytes = peak;
         Ok(())
     }
 

@@ -6,10 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use tensor::{DType, Literal};
+use tensor::DType;
 
 use crate::engine::{Compiled, Donation, Port};
 use crate::interpret::Options;
+use crate::memory::Array;
 
 use super::buffer::{Buffer, Slot, label, reserve};
 use super::call::{Failure, entries, list, object};
@@ -47,15 +48,15 @@ impl Launch {
         let finished = match outcome {
             Ok(results) => {
                 let mut finished = Ok(());
-                for (output, literal) in self.outputs.into_iter().flatten().zip(results.into_iter().flatten()) {
+                for (output, array) in self.outputs.into_iter().flatten().zip(results.into_iter().flatten()) {
                     let reservation = match output.reservation {
                         Some(reservation) => Ok(reservation),
-                        None => reserve(client, output.memory, literal.dtype(), literal.dims()),
+                        None => reserve(client, output.memory, array.dtype(), array.dims()),
                     };
                     if let Err(failure) = &reservation {
                         finished = Err(failure.clone());
                     }
-                    output.slot.resolve(reservation.map(|reservation| (literal, reservation)));
+                    output.slot.resolve(reservation.map(|reservation| (array, reservation)));
                 }
                 finished
             }
@@ -71,9 +72,9 @@ impl Launch {
 }
 
 /// Waits for the arguments and runs the program. Donated arguments are freed before the results are handed out.
-fn compute(compiled: &Compiled, arguments: Vec<Vec<Arc<Slot>>>) -> Result<Vec<Vec<Literal>>, Failure> {
-    let literal = |slot: &Arc<Slot>| slot.wait().map(|data| data.literal.clone());
-    let lists = arguments.iter().map(|list| list.iter().map(literal).collect()).collect::<Result<_, Failure>>()?;
+fn compute(compiled: &Compiled, arguments: Vec<Vec<Arc<Slot>>>) -> Result<Vec<Vec<Array>>, Failure> {
+    let array = |slot: &Arc<Slot>| slot.wait().map(|data| data.array.clone());
+    let lists = arguments.iter().map(|list| list.iter().map(array).collect()).collect::<Result<_, Failure>>()?;
     drop(arguments);
     Ok(compiled.run(lists, &Options::default())?)
 }
@@ -139,7 +140,7 @@ fn output_buffer(client: &Arc<Client>, memory: usize, port: &Port, slot: Arc<Slo
     let dims = match port {
         Port::Array(_, dims) => match dims.iter().copied().collect::<Option<Vec<usize>>>() {
             Some(dims) => dims,
-            None => slot.wait()?.literal.dims().to_vec(),
+            None => slot.wait()?.array.dims().to_vec(),
         },
         Port::Token => vec![0],
     };

@@ -116,14 +116,14 @@ entries! {
     fn PJRT_Shardings_PJRT_Executable_ParameterShardings(args: PJRT_Shardings_PJRT_Executable_ParameterShardings_Args) {
         let shardings = &object(args.executable)?.parameter_shardings;
         args.num_parameters = shardings.sizes.len();
-        (args.shardings, args.sharding_sizes) = (shardings.pointers.as_ptr(), shardings.sizes.as_ptr());
+        (args.shardings, args.sharding_sizes) = (shardings.pointer(), shardings.sizes.as_ptr());
         Ok(())
     }
 
     fn PJRT_Shardings_PJRT_Executable_OutputShardings(args: PJRT_Shardings_PJRT_Executable_OutputShardings_Args) {
         let shardings = &object(args.executable)?.output_shardings;
         args.num_outputs = shardings.sizes.len();
-        (args.shardings, args.sharding_sizes) = (shardings.pointers.as_ptr(), shardings.sizes.as_ptr());
+        (args.shardings, args.sharding_sizes) = (shardings.pointer(), shardings.sizes.as_ptr());
         Ok(())
     }
 }

@@ -1,13 +1,15 @@
 //! Topologies: the devices a program may be compiled for, and the plugin's own attributes.
 #![allow(unsafe_code)]
 
+use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use pjrt_sys::*;
 
 use super::call::{Failure, bytes, entries, give_bytes, give_text, handles, object};
-use super::client::settings;
+use super::client::MEMORY_KINDS;
 use super::named::{self, Named, NamedList};
+use super::settings::Settings;
 
 /// What a serialized topology begins with; the number is the format's version.
 const MAGIC: &str = "tpubridge-cpu-topology 1 ";
@@ -21,6 +23,7 @@ pub(crate) struct Description {
 
 /// Devices of one machine.
 pub(crate) struct Topology {
+    pub(super) platform_name: String,
     pub(super) descriptions: Box<[Description]>,
     list: Vec<*mut PJRT_DeviceDescription>,
     attributes: NamedList,
@@ -34,13 +37,14 @@ unsafe impl Sync for Topology {}
 handles! { PJRT_TopologyDescription => Topology, }
 
 impl Topology {
-    pub(super) fn new(num_devices: usize) -> Topology {
+    pub(super) fn new(settings: &Settings) -> Topology {
+        let num_devices = settings.num_devices;
         let describe =
             |id| Description { id, text: format!("CpuDevice(id={id})"), attributes: NamedList::new(Vec::new()) };
         let descriptions: Box<[Description]> = (0..num_devices).map(describe).collect();
         let list = descriptions.iter().map(|d| (&raw const *d).cast_mut().cast()).collect();
         let attributes = NamedList::new(vec![("num_devices".into(), Named::Int(num_devices as i64))]);
-        Topology { descriptions, list, attributes }
+        Topology { platform_name: settings.platform_name.clone(), descriptions, list, attributes }
     }
 
     pub(super) fn description(&self, index: usize) -> *mut PJRT_DeviceDescription {
@@ -76,8 +80,8 @@ entries! {
     }
 
     fn PJRT_TopologyDescription_Create(args: PJRT_TopologyDescription_Create_Args) {
-        let (num_devices, _) = settings(named::decode(args.create_options, args.num_options))?;
-        args.topology = Topology::new(num_devices).into_raw();
+        let settings = Settings::read(named::decode(args.create_options, args.num_options))?;
+        args.topology = Topology::new(&settings).into_raw();
         Ok(())
     }
 
@@ -89,8 +93,7 @@ entries! {
     }
 
     fn PJRT_TopologyDescription_PlatformName(args: PJRT_TopologyDescription_PlatformName_Args) {
-        object(args.topology)?;
-        give_text!(args.platform_name, platform_name_size = super::PLATFORM_NAME)
+        give_text!(args.platform_name, platform_name_size = &object(args.topology)?.platform_name)
     }
 
     fn PJRT_TopologyDescription_PlatformVersion(args: PJRT_TopologyDescription_PlatformVersion_Args) {
@@ -119,8 +122,16 @@ entries! {
         let bytes = bytes(args.serialized_topology, args.serialized_topology_size);
         let count = std::str::from_utf8(bytes).ok().and_then(|t| t.strip_prefix(MAGIC)).and_then(|n| n.parse::<i64>().ok());
         let count = count.ok_or_else(|| Failure::invalid("these bytes are not a topology of this plugin"))?;
-        let (num_devices, _) = settings(vec![("cpu_device_count".into(), Named::Int(count))])?;
-        args.topology = Topology::new(num_devices).into_raw();
+        let settings = Settings::read(vec![("cpu_device_count".into(), Named::Int(count))])?;
+        args.topology = Topology::new(&settings).into_raw();
+        Ok(())
+    }
+
+    fn PJRT_TopologyDescription_GetMemorySpaceKindIds(args: PJRT_TopologyDescription_GetMemorySpaceKindIds_Args) {
+        // A kind's id is its position among `MEMORY_KINDS`.
+        static KIND_IDS: [c_int; MEMORY_KINDS.len()] = [0, 1, 2];
+        object(args.topology)?;
+        (args.memory_space_kind_ids, args.num_memory_space_kind_ids) = (KIND_IDS.as_ptr(), KIND_IDS.len());
         Ok(())
     }
 

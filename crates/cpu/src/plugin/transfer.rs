@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pjrt_sys::*;
-use tensor::{DType, Literal};
+use tensor::DType;
 
 use super::buffer::{Buffer, Slot, reserve, zeros};
 use super::call::{Failure, bytes, entries, handles, list, object, text};
@@ -12,6 +12,7 @@ use super::client::{Client, sizes};
 use super::element;
 use super::event::Event;
 use super::ledger::Reservation;
+use crate::memory::{Array, Memory};
 
 /// A buffer being filled.
 struct Filling {
@@ -20,6 +21,7 @@ struct Filling {
     dims: Vec<usize>,
     size_bytes: usize,
     slot: Arc<Slot>,
+    home: Arc<Memory>,
     /// `None` once the last piece came or the transfer failed.
     staged: Mutex<Option<(Vec<u8>, Reservation)>>,
 }
@@ -35,9 +37,8 @@ impl Filling {
             .ok_or_else(|| Failure::invalid(format!("{} bytes at {offset} are outside the buffer", data.len())))?;
         place.copy_from_slice(data);
         if last && let Some((bytes, reservation)) = staged.take() {
-            let literal = Literal::new(self.dtype, self.dims.clone(), bytes)
-                .ok_or_else(|| Failure::internal("bytes do not fit"))?;
-            self.slot.clone().resolve(Ok((literal, reservation)));
+            let array = Array::from_bytes(&self.home, self.dtype, self.dims.clone(), &bytes)?;
+            self.slot.clone().resolve(Ok((array, reservation)));
         }
         Ok(())
     }
@@ -78,7 +79,8 @@ entries! {
             let reservation = reserve(&client, memory.index, dtype, &dims)?;
             let size_bytes = dims.iter().product::<usize>() * dtype.size_bytes();
             let staged = Mutex::new(Some((zeros(size_bytes)?, reservation)));
-            Ok(Filling { number: spec.element_type, dtype, dims, size_bytes, slot: Slot::pending(), staged })
+            let (slot, home) = (Slot::pending(), client.cpu.memory().clone());
+            Ok(Filling { number: spec.element_type, dtype, dims, size_bytes, slot, home, staged })
         };
         let buffers = list(args.shape_specs, args.num_shape_specs).iter().map(make).collect::<Result<_, Failure>>()?;
         let manager = Manager { client: client.clone(), memory: memory.index, buffers };

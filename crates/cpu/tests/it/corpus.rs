@@ -1,11 +1,12 @@
-//! Programs exported from JAX: each runs on zeros, or says what this device lacks.
+//! Programs exported from JAX: each runs on zeros, or says what this device lacks; compiled it gives the same.
 
+use std::collections::BTreeMap;
 use std::fs;
 
-use cpu::Error;
 use cpu::interpret::{Interpreter, Options, Tensor, Value};
-use hlo::Type;
-use tensor::Literal;
+use cpu::{Array, CompileOptions, Compiled, Cpu, Error, Mode, Port};
+use hlo::{Module, OpKind, Type};
+use tensor::{DType, Literal, decode_float, encode_float};
 use testkit::{Needed, require};
 
 /// A value of zeros; `None` for types a caller cannot give.
@@ -46,4 +47,166 @@ fn exported_programs_run() {
     eprintln!("{ran} ran, {limited} reached a limit, {} refused:\n{}", refused.len(), refused.join("\n"));
     assert!(ran >= 300, "only {ran} programs ran");
     assert!(wrong.is_empty(), "{} programs fail:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 11
+    }
+
+    /// Floats from -2 to 2 but never near 0, by which optimizers divide; small integers, booleans.
+    fn element(&mut self, dtype: DType) -> Vec<u8> {
+        if let Some(part) = dtype.complex_part() {
+            return [self.element(part), self.element(part)].concat();
+        }
+        let n = self.next();
+        let bits = match dtype {
+            DType::Bool => n & 1,
+            _ if dtype.is_float() => encode_float(dtype, (n % 400) as f64 / 100.0 - 1.995).unwrap_or(0),
+            _ => n % if dtype.bits() < 4 { 2 } else { 7 },
+        };
+        bits.to_le_bytes()[..dtype.size_bytes()].to_vec()
+    }
+
+    /// An array for a port; `None` for those too large for the interpreter.
+    fn literal(&mut self, port: &Port) -> Option<Literal> {
+        match port {
+            Port::Array(dtype, dims) => {
+                let dims: Vec<usize> = dims.iter().copied().collect::<Option<_>>()?;
+                let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= 1 << 18)?;
+                Literal::new(*dtype, dims, (0..count).flat_map(|_| self.element(*dtype)).collect())
+            }
+            Port::Token => Literal::zeros(DType::Bool, [0]),
+        }
+    }
+}
+
+/// How far floats may lie apart, as a part of the largest number of their array, in a program that computes in this type:
+/// hundreds of ops, whose errors nobody bounds, and sums that the interpreter rounds at every step.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype.complex_part().unwrap_or(dtype) {
+        DType::F64 => 1e-7,
+        DType::F32 => 2e-3,
+        DType::F16 => 3e-2,
+        DType::BF16 => 1e-1,
+        _ => 0.3,
+    }
+}
+
+/// The tolerance of the narrowest float of a program.
+fn loosest(module: &Module) -> f64 {
+    let types = module.funcs.iter().flat_map(|func| &func.values).filter_map(|value| value.ty.as_tensor());
+    let floats = types.filter_map(|ty| ty.element.plain()).filter(|t| t.is_float() || t.is_complex());
+    floats.map(tolerance).fold(0.0, f64::max)
+}
+
+/// Where two arrays differ; floats by more than a part of the largest.
+fn difference(a: &Literal, b: &Literal, tolerance: f64) -> Option<String> {
+    if a.bytes() == b.bytes() {
+        return None;
+    }
+    let part = a.dtype().complex_part().unwrap_or(a.dtype());
+    let width = part.size_bytes();
+    let numbers = |literal: &Literal| -> Option<Vec<f64>> {
+        let number = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..width].copy_from_slice(bytes);
+            decode_float(part, u64::from_le_bytes(word))
+        };
+        literal.bytes().chunks(width).map(number).collect()
+    };
+    let (Some(x), Some(y)) = (numbers(a), numbers(b)) else {
+        let at = a.bytes().iter().zip(b.bytes()).position(|(x, y)| x != y);
+        return Some(format!("{} differ at byte {at:?}", a.dtype()));
+    };
+    let scale = y.iter().filter(|v| v.is_finite()).fold(1.0, |m: f64, v| m.max(v.abs()));
+    let allowed = scale * tolerance;
+    let is_same = |x: f64, y: f64| x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= allowed;
+    let at = x.iter().zip(&y).position(|(&x, &y)| !is_same(x, y))?;
+    let count = x.iter().zip(&y).filter(|(x, y)| !is_same(**x, **y)).count();
+    Some(format!(
+        "{} [{at}] is {:?} compiled, {:?} interpreted, scale {scale:?}; {count} of {} elements",
+        a.dtype(),
+        x[at],
+        y[at],
+        x.len()
+    ))
+}
+
+#[test]
+fn exported_programs_give_the_same_compiled() {
+    let Some(folder) = require("exported_programs_give_the_same_compiled", Needed::Corpus) else { return };
+    let cpu = Cpu::new(None);
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let only = std::env::var("TPUBRIDGE_CORPUS_ONLY").unwrap_or_default();
+    let (mut same, mut unknown, mut wrong) = (0, 0, Vec::new());
+    let (mut whole, mut single): (Vec<String>, BTreeMap<String, usize>) = (Vec::new(), BTreeMap::new());
+    for path in paths.iter().filter(|p| p.to_string_lossy().ends_with(".mlir.bc")) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let module = hlo::verify(hlo::bytecode::read(&fs::read(path).unwrap()).unwrap()).unwrap();
+        // What `rng` draws is left to the implementation.
+        let draws = module.funcs.iter().flat_map(|func| &func.ops).any(|op| op.kind() == Some(OpKind::Rng));
+        if draws || !name.contains(&only) {
+            continue;
+        }
+        let of = |mode: Mode| {
+            Compiled::from_module(&cpu, module.clone(), &CompileOptions { mode, ..CompileOptions::default() })
+        };
+        let (compiled, interpreted) = match (of(Mode::Compiled), of(Mode::Interpreted)) {
+            (Ok(compiled), Ok(interpreted)) => (compiled, interpreted),
+            (Err(error), Ok(_)) => {
+                wrong.push(format!("{name}: does not compile: {error}"));
+                continue;
+            }
+            _ => continue,
+        };
+        let dump = compiled.dump();
+        if compiled.temporary_bytes().is_none() {
+            whole.push(name.clone());
+        }
+        for line in dump.lines().filter_map(|line| line.split("interpret ").nth(1)) {
+            *single.entry(line.split('(').next().unwrap_or(line).to_string()).or_default() += 1;
+        }
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+        let Some(literals) = compiled.arguments().iter().map(|port| numbers.literal(port)).collect::<Option<Vec<_>>>()
+        else {
+            unknown += 1;
+            continue;
+        };
+        let run = |program: &Compiled, max_steps: u64| {
+            let arrays: Result<Vec<Array>, Error> =
+                literals.iter().map(|literal| Array::from_literal(cpu.memory(), literal)).collect();
+            let options = Options { max_steps: Some(max_steps), max_elements: Some(1 << 18), ..Options::default() };
+            Ok::<_, Error>(program.run(vec![arrays?], &options)?.remove(0))
+        };
+        let Ok(expected) = run(&interpreted, 20_000) else {
+            unknown += 1;
+            continue;
+        };
+        match run(&compiled, 10_000_000) {
+            Err(error) => wrong.push(format!("{name}: {error}")),
+            Ok(results) => {
+                let differs = results.iter().zip(&expected).enumerate();
+                let mut differs = differs.filter_map(|(n, (a, b))| {
+                    Some((n, difference(&a.to_literal(), &b.to_literal(), loosest(&module))?))
+                });
+                match differs.next() {
+                    Some((n, what)) => wrong.push(format!("{name}: result {n}: {what}")),
+                    None => same += 1,
+                }
+            }
+        }
+    }
+    eprintln!("{same} agree, {unknown} are too large for the interpreter or refused by it");
+    eprintln!("{} run by the interpreter as a whole: {whole:?}", whole.len());
+    eprintln!("ops run by the interpreter: {single:?}");
+    assert!(wrong.is_empty(), "{} programs differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(!only.is_empty() || same >= 300, "only {same} programs were compared");
 }

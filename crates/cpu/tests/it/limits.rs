@@ -1,5 +1,7 @@
 //! Programs that ask for too much, or for what is not there, get an error that says so.
 
+mod compiled;
+
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

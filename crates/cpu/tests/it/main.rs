@@ -2,7 +2,10 @@
 
 mod conformance;
 mod corpus;
+mod differential;
 mod limits;
+mod passes;
 mod plugin;
 mod plugin_jax;
 mod programs;
+mod steady;

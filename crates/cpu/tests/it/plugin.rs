@@ -101,7 +101,7 @@ fn the_table_is_complete() {
 #[test]
 fn devices_and_memories_are_described() {
     let (client, device) = client();
-    assert_eq!(client.platform_name().unwrap(), "tpubridge_cpu");
+    assert_eq!(client.platform_name().unwrap(), "cpu");
     let devices = client.devices().unwrap();
     assert_eq!(devices.len(), DEVICES as usize);
     assert_eq!(client.device(1).unwrap(), devices[1]);

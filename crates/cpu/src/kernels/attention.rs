@@ -1,0 +1,161 @@
+//! Two products with a loop over rows between them, in blocks of rows: attention without its matrix of weights.
+//!
+//! The first product gives a block of rows of scores, the loop turns whole rows of them into weights while they are in
+//! the cache, and the second product consumes them. Nothing is approximated: a block has its rows complete.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+
+use super::Cores;
+use super::loops::Ready;
+use super::machine::Machine;
+use super::matmul::{MatMul, Plan};
+
+/// Bytes of scores one block may have: they stay in the second-level cache beside what is multiplied.
+const BLOCK_BYTES: usize = 512 << 10;
+
+/// The shapes and kernels of one attention.
+#[derive(Debug)]
+pub(crate) struct Attention {
+    /// Of one matrix of the batch each.
+    scores: (MatMul, Plan),
+    values: (MatMul, Plan),
+    /// Over `[batch, rows, columns]` of the scores.
+    weights: Ready,
+    /// For each array the loop reads: the position among the other arrays, or `None` for the scores.
+    reads: Vec<Option<usize>>,
+    batch: usize,
+    /// Rows of one block.
+    block: usize,
+    /// Whether weights may lie where the scores are.
+    in_place: bool,
+}
+
+/// Where the arrays of one run are.
+pub(crate) struct Arrays<'a> {
+    /// Factors of the scores, and the right factor of the result.
+    pub(crate) left: *const u8,
+    pub(crate) right: *const u8,
+    pub(crate) values: *const u8,
+    /// What the loop reads beside the scores.
+    pub(crate) others: &'a [*const u8],
+    pub(crate) out: *mut u8,
+}
+
+// SAFETY: threads read the inputs and write disjoint rows of the output.
+unsafe impl Sync for Arrays<'_> {}
+
+thread_local! {
+    /// Blocks of scores and weights, kept between runs.
+    static BLOCKS: RefCell<[Vec<u64>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+impl Attention {
+    /// `scores` and `values` are whole problems of one batch size; the loop reads the scores wherever `reads` has `None`
+    /// and writes one array, the weights, both in order.
+    pub(crate) fn new(
+        scores: MatMul,
+        values: MatMul,
+        weights: Ready,
+        reads: Vec<Option<usize>>,
+        machine: &Machine,
+    ) -> Attention {
+        let batch = scores.batch;
+        let one = |problem: MatMul| {
+            let single = MatMul { batch: 1, ..problem.clone() };
+            (problem, single.plan(machine))
+        };
+        let row_bytes = scores.n * scores.out.dtype.size_bytes().max(values.lhs.dtype.size_bytes());
+        let block = (BLOCK_BYTES / row_bytes.max(1)).clamp(14, 256).min(scores.m.max(1));
+        let same_width = scores.out.dtype == values.lhs.dtype;
+        let own = reads.iter().enumerate().filter(|(_, read)| read.is_none());
+        let in_place = same_width && own.clone().all(|(n, _)| weights.in_place_ok(n, 0));
+        Attention { scores: one(scores), values: one(values), weights, reads, batch, block, in_place }
+    }
+
+    /// Computes the result.
+    ///
+    /// # Safety
+    /// The arrays have the shapes of the problems and of the loop; `out` overlaps none of the others.
+    pub(crate) unsafe fn run(&self, arrays: &Arrays<'_>, cores: &Cores) {
+        let rows = self.scores.0.m;
+        let blocks = rows.div_ceil(self.block);
+        // Each task packs the right factors for itself: few tasks for each matrix, but enough for all threads.
+        let parts = (2 * cores.pool.threads()).div_ceil(self.batch.max(1)).min(blocks).max(1);
+        cores.pool.run(self.batch * parts, &|_, task| {
+            let (batch, part) = (task / parts, task % parts);
+            let range = blocks * part / parts..blocks * (part + 1) / parts;
+            // SAFETY: the caller's promise; parts are disjoint rows of one matrix.
+            unsafe { self.run_blocks(arrays, batch, range) };
+        });
+    }
+
+    /// # Safety
+    /// As [`Attention::run`], for some blocks of one matrix.
+    unsafe fn run_blocks(&self, arrays: &Arrays<'_>, batch: usize, blocks: std::ops::Range<usize>) {
+        let ((scores, scores_plan), (values, values_plan)) = (&self.scores, &self.values);
+        let step = |base: *const u8, elements: isize, bytes: usize| base.wrapping_offset(elements * bytes as isize);
+        let matrix = |base: *const u8, operand: &super::matmul::Operand| {
+            step(base, batch as isize * operand.batch_stride, operand.dtype.size_bytes())
+        };
+        let left = matrix(arrays.left, &scores.lhs);
+        let (right, third) = (matrix(arrays.right, &scores.rhs), matrix(arrays.values, &values.rhs));
+        // SAFETY: the right factors of this matrix.
+        let (packed_right, packed_third) = unsafe { (scores_plan.pack_rhs(right), values_plan.pack_rhs(third)) };
+        let columns = scores.n;
+        let (score_bytes, weight_bytes) = (scores.out.dtype.size_bytes(), values.lhs.dtype.size_bytes());
+        let out_bytes = values.out.dtype.size_bytes();
+        BLOCKS.with_borrow_mut(|memory| {
+            let words = |bytes: usize| (self.block * columns * bytes).div_ceil(8) + 8;
+            let sizes = [words(score_bytes), if self.in_place { 0 } else { words(weight_bytes) }];
+            for (vector, size) in memory.iter_mut().zip(sizes) {
+                if vector.len() < size {
+                    vector.resize(size, 0);
+                }
+            }
+            let [first, second] = memory.each_mut().map(|vector| {
+                let start = vector.as_mut_ptr().cast::<u8>();
+                start.wrapping_add(start.align_offset(64))
+            });
+            let second = if self.in_place { first } else { second };
+            for block in blocks {
+                let start = block * self.block;
+                let count = self.block.min(scores.m - start);
+                let rows = step(left, start as isize * scores.lhs.row_stride, scores.lhs.dtype.size_bytes());
+                // SAFETY: `count` rows of the left factor; the block has room for as many rows of scores.
+                unsafe { scores_plan.run_rows(count, rows, right, first, Some((&packed_right, 0))) };
+                // The loop counts from the start of the whole arrays, of which only this block is there.
+                let before = ((batch * scores.m + start) * columns) as isize;
+                let whole = |base: *mut u8, bytes: usize| base.wrapping_offset(-before * bytes as isize);
+                let mut reads = [std::ptr::null(); 32];
+                for (to, read) in reads.iter_mut().zip(&self.reads) {
+                    *to = read.map_or(whole(first, score_bytes).cast_const(), |n| arrays.others[n]);
+                }
+                let ranges = [batch..batch + 1, start..start + count, 0..columns];
+                // SAFETY: within the ranges the loop touches rows of this block and what the caller promised.
+                unsafe {
+                    self.weights.run_box(&reads[..self.reads.len()], &[whole(second, weight_bytes)], &ranges);
+                    let place = (batch as isize * values.out.batch_stride) + start as isize * values.out.row_stride;
+                    let out = arrays.out.wrapping_offset(place * out_bytes as isize);
+                    values_plan.run_rows(count, second, third, out, Some((&packed_third, 0)));
+                }
+            }
+        });
+    }
+
+    /// Whether blocks are worth it: the scores are too large for the cache, and what every task packs for itself is not.
+    pub(crate) fn pays(scores: &MatMul, values: &MatMul) -> bool {
+        let packed = |problem: &MatMul| problem.k * problem.n * problem.rhs.dtype.size_bytes();
+        let rows_bytes = scores.m * scores.n * scores.out.dtype.size_bytes();
+        rows_bytes >= BLOCK_BYTES / 4 && packed(scores).max(packed(values)) <= 4 * BLOCK_BYTES
+    }
+
+    /// The sizes, for profiles and dumps.
+    pub(crate) fn label(&self) -> String {
+        let (scores, values) = (&self.scores.0, &self.values.0);
+        format!("attention {} {}x{}x{}x{}x{}", scores.lhs.dtype, self.batch, scores.m, scores.n, scores.k, values.n)
+    }
+
+    /// Arrays the loop may read: those beside the scores and the scores themselves.
+    pub(crate) const MAX_READS: usize = 32;
+}

@@ -1,0 +1,531 @@
+//! Encodes the x86-64 instructions the code generator uses, and nothing else.
+
+/// How long the vectors of an instruction are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    L128 = 0,
+    L256 = 1,
+    L512 = 2,
+}
+
+impl Length {
+    pub(super) fn bytes(self) -> u32 {
+        16 << self as u32
+    }
+}
+
+/// Which operand goes where in the instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Result in ModRM.reg, first source in vvvv, second in ModRM.rm.
+    Rvm,
+    /// Result (or memory) in ModRM.rm, source in ModRM.reg.
+    Mr,
+    /// Result in vvvv, source in ModRM.rm, a digit of the opcode in ModRM.reg.
+    Vmi(u8),
+}
+
+/// How much memory the r/m operand covers, which scales 8-bit displacements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tuple {
+    /// A whole vector; one element of it may be broadcast.
+    Full,
+    /// A whole vector, never broadcast.
+    Whole,
+    Half,
+    Quarter,
+    /// One element of so many bytes.
+    Scalar(u8),
+}
+
+/// A vector instruction, without its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Op {
+    /// 1: 0F, 2: 0F38, 3: 0F3A.
+    map: u8,
+    /// 0: none, 1: 66, 2: F3, 3: F2.
+    prefix: u8,
+    wide: bool,
+    code: u8,
+    pub(super) form: Form,
+    tuple: Tuple,
+    /// Mask instructions are VEX encoded, with this L bit.
+    vex: Option<u8>,
+}
+
+impl Op {
+    /// The size of the element that a memory operand may broadcast.
+    pub(super) fn broadcast_bytes(&self) -> Option<u32> {
+        (self.vex.is_none() && self.tuple == Tuple::Full).then_some(if self.wide { 8 } else { 4 })
+    }
+
+    pub(super) fn is_mask_op(&self) -> bool {
+        self.vex.is_some()
+    }
+
+    fn memory_bytes(&self, length: Length) -> i32 {
+        let full = length.bytes() as i32;
+        match self.tuple {
+            Tuple::Full | Tuple::Whole => full,
+            Tuple::Half => full / 2,
+            Tuple::Quarter => full / 4,
+            Tuple::Scalar(bytes) => i32::from(bytes),
+        }
+    }
+}
+
+const NP: u8 = 0;
+const P66: u8 = 1;
+const PF3: u8 = 2;
+const PF2: u8 = 3;
+
+const fn op(map: u8, prefix: u8, wide: u8, code: u8, form: Form, tuple: Tuple) -> Op {
+    Op { map, prefix, wide: wide == 1, code, form, tuple, vex: None }
+}
+
+const fn mask_op(prefix: u8, l: u8, code: u8, form: Form) -> Op {
+    Op { map: 1, prefix, wide: false, code, form, tuple: Tuple::Scalar(2), vex: Some(l) }
+}
+
+macro_rules! ops {
+    ($($name:ident = $map:literal $prefix:ident $wide:literal $code:literal $form:expr, $tuple:expr;)*) => {
+        $(pub(super) const $name: Op = op($map, $prefix, $wide, $code, $form, $tuple);)*
+        #[cfg(test)]
+        const ALL: &[(&str, Op)] = &[$((stringify!($name), $name),)*];
+    };
+}
+
+use Form::{Mr, Rvm, Vmi};
+use Tuple::{Full, Half, Quarter, Scalar, Whole};
+
+ops! {
+    ADDPS = 1 NP 0 0x58 Rvm, Full; ADDPD = 1 P66 1 0x58 Rvm, Full;
+    MULPS = 1 NP 0 0x59 Rvm, Full; MULPD = 1 P66 1 0x59 Rvm, Full;
+    SUBPS = 1 NP 0 0x5c Rvm, Full; SUBPD = 1 P66 1 0x5c Rvm, Full;
+    MINPS = 1 NP 0 0x5d Rvm, Full; MINPD = 1 P66 1 0x5d Rvm, Full;
+    DIVPS = 1 NP 0 0x5e Rvm, Full; DIVPD = 1 P66 1 0x5e Rvm, Full;
+    MAXPS = 1 NP 0 0x5f Rvm, Full; MAXPD = 1 P66 1 0x5f Rvm, Full;
+    SQRTPS = 1 NP 0 0x51 Rvm, Full; SQRTPD = 1 P66 1 0x51 Rvm, Full;
+    RNDSCALEPS = 3 P66 0 0x08 Rvm, Full; RNDSCALEPD = 3 P66 1 0x09 Rvm, Full;
+     GETEXPPD = 2 P66 1 0x42 Rvm, Full;
+     GETMANTPD = 3 P66 1 0x26 Rvm, Full;
+    SCALEFPS = 2 P66 0 0x2c Rvm, Full; SCALEFPD = 2 P66 1 0x2c Rvm, Full;
+    RANGEPS = 3 P66 0 0x50 Rvm, Full; RANGEPD = 3 P66 1 0x50 Rvm, Full;
+    FIXUPIMMPS = 3 P66 0 0x54 Rvm, Full; FIXUPIMMPD = 3 P66 1 0x54 Rvm, Full;
+    CMPPS = 1 NP 0 0xc2 Rvm, Full; CMPPD = 1 P66 1 0xc2 Rvm, Full;
+    BLENDMPS = 2 P66 0 0x65 Rvm, Full; BLENDMPD = 2 P66 1 0x65 Rvm, Full;
+    FMADD213PS = 2 P66 0 0xa8 Rvm, Full; FMADD213PD = 2 P66 1 0xa8 Rvm, Full;
+    FNMADD213PS = 2 P66 0 0xac Rvm, Full; FNMADD213PD = 2 P66 1 0xac Rvm, Full;
+    FMADD231PS = 2 P66 0 0xb8 Rvm, Full; FMADD231PD = 2 P66 1 0xb8 Rvm, Full;
+    FNMADD231PS = 2 P66 0 0xbc Rvm, Full; FNMADD231PD = 2 P66 1 0xbc Rvm, Full;
+    PADDD = 1 P66 0 0xfe Rvm, Full; PADDQ = 1 P66 1 0xd4 Rvm, Full;
+    PSUBD = 1 P66 0 0xfa Rvm, Full; PSUBQ = 1 P66 1 0xfb Rvm, Full;
+    PMULLD = 2 P66 0 0x40 Rvm, Full; PMULLQ = 2 P66 1 0x40 Rvm, Full;
+    PMAXSD = 2 P66 0 0x3d Rvm, Full; PMAXSQ = 2 P66 1 0x3d Rvm, Full;
+    PMAXUD = 2 P66 0 0x3f Rvm, Full; PMAXUQ = 2 P66 1 0x3f Rvm, Full;
+    PMINSD = 2 P66 0 0x39 Rvm, Full; PMINSQ = 2 P66 1 0x39 Rvm, Full;
+    PMINUD = 2 P66 0 0x3b Rvm, Full; PMINUQ = 2 P66 1 0x3b Rvm, Full;
+    PABSD = 2 P66 0 0x1e Rvm, Full; PABSQ = 2 P66 1 0x1f Rvm, Full;
+    PANDD = 1 P66 0 0xdb Rvm, Full; PANDQ = 1 P66 1 0xdb Rvm, Full;
+    PORD = 1 P66 0 0xeb Rvm, Full; PORQ = 1 P66 1 0xeb Rvm, Full;
+    PXORD = 1 P66 0 0xef Rvm, Full; PXORQ = 1 P66 1 0xef Rvm, Full;
+    TERNLOGD = 3 P66 0 0x25 Rvm, Full; TERNLOGQ = 3 P66 1 0x25 Rvm, Full;
+    PLZCNTD = 2 P66 0 0x44 Rvm, Full; PLZCNTQ = 2 P66 1 0x44 Rvm, Full;
+    PSLLVD = 2 P66 0 0x47 Rvm, Full; PSLLVQ = 2 P66 1 0x47 Rvm, Full;
+    PSRLVD = 2 P66 0 0x45 Rvm, Full; PSRLVQ = 2 P66 1 0x45 Rvm, Full;
+    PSRAVD = 2 P66 0 0x46 Rvm, Full; PSRAVQ = 2 P66 1 0x46 Rvm, Full;
+    PSLLD = 1 P66 0 0x72 Vmi(6), Full; PSLLQ = 1 P66 1 0x73 Vmi(6), Full;
+    PSRLD = 1 P66 0 0x72 Vmi(2), Full; PSRLQ = 1 P66 1 0x73 Vmi(2), Full;
+    PSRAD = 1 P66 0 0x72 Vmi(4), Full; PSRAQ = 1 P66 1 0x72 Vmi(4), Full;
+    PCMPD = 3 P66 0 0x1f Rvm, Full; PCMPQ = 3 P66 1 0x1f Rvm, Full;
+    PCMPUD = 3 P66 0 0x1e Rvm, Full; PCMPUQ = 3 P66 1 0x1e Rvm, Full;
+    PTESTMD = 2 P66 0 0x27 Rvm, Full; PTESTMQ = 2 P66 1 0x27 Rvm, Full;
+    PMOVSXBD = 2 P66 0 0x21 Rvm, Quarter; PMOVZXBD = 2 P66 0 0x31 Rvm, Quarter;
+    PMOVSXWD = 2 P66 0 0x23 Rvm, Half; PMOVZXWD = 2 P66 0 0x33 Rvm, Half;
+    PMOVSXDQ = 2 P66 0 0x25 Rvm, Half; PMOVZXDQ = 2 P66 0 0x35 Rvm, Half;
+    PMOVDB = 2 PF3 0 0x31 Mr, Quarter; PMOVDW = 2 PF3 0 0x33 Mr, Half; PMOVQD = 2 PF3 0 0x35 Mr, Half;
+    CVTDQ2PS = 1 NP 0 0x5b Rvm, Full; CVTUDQ2PS = 1 PF2 0 0x7a Rvm, Full;
+    CVTTPS2DQ = 1 PF3 0 0x5b Rvm, Full; CVTTPS2UDQ = 1 NP 0 0x78 Rvm, Full;
+    CVTPS2PD = 1 NP 0 0x5a Rvm, Half; CVTPD2PS = 1 P66 1 0x5a Rvm, Full;
+    CVTDQ2PD = 1 PF3 0 0xe6 Rvm, Half; CVTUDQ2PD = 1 PF3 0 0x7a Rvm, Half;
+    CVTTPD2DQ = 1 P66 1 0xe6 Rvm, Full; CVTTPD2UDQ = 1 NP 1 0x78 Rvm, Full;
+    CVTQQ2PD = 1 PF3 1 0xe6 Rvm, Full; CVTUQQ2PD = 1 PF3 1 0x7a Rvm, Full;
+    CVTTPD2QQ = 1 P66 1 0x7a Rvm, Full; CVTTPD2UQQ = 1 P66 1 0x78 Rvm, Full;
+    CVTQQ2PS = 1 NP 1 0x5b Rvm, Full; CVTUQQ2PS = 1 PF2 1 0x7a Rvm, Full;
+    CVTTPS2QQ = 1 P66 0 0x7a Rvm, Half; CVTTPS2UQQ = 1 P66 0 0x78 Rvm, Half;
+    CVTPH2PS = 2 P66 0 0x13 Rvm, Half; CVTPS2PH = 3 P66 0 0x1d Mr, Half;
+    CVTNEPS2BF16 = 2 PF3 0 0x72 Rvm, Full;
+    MOVUPS = 1 NP 0 0x10 Rvm, Whole; MOVUPS_STORE = 1 NP 0 0x11 Mr, Whole;
+    MOVUPD = 1 P66 1 0x10 Rvm, Whole; MOVUPD_STORE = 1 P66 1 0x11 Mr, Whole;
+    MOVDQU16_STORE = 1 PF2 1 0x7f Mr, Whole;
+    MOVAPS = 1 NP 0 0x28 Rvm, Whole; MOVNTPS_STORE = 1 NP 0 0x2b Mr, Whole;
+    BROADCASTSS = 2 P66 0 0x18 Rvm, Scalar(4); BROADCASTSD = 2 P66 1 0x19 Rvm, Scalar(8);
+    PBROADCASTB = 2 P66 0 0x78 Rvm, Scalar(1); PBROADCASTW = 2 P66 0 0x79 Rvm, Scalar(2);
+    PBROADCASTD_GPR = 2 P66 0 0x7c Rvm, Scalar(4); PBROADCASTQ_GPR = 2 P66 1 0x7c Rvm, Scalar(8);
+    SHUFF32X4 = 3 P66 0 0x23 Rvm, Full; SHUFF64X2 = 3 P66 1 0x23 Rvm, Full;
+    SHUFPS = 1 NP 0 0xc6 Rvm, Full; SHUFPD = 1 P66 1 0xc6 Rvm, Full;
+    INSERTI64X4 = 3 P66 1 0x3a Rvm, Half;
+    GATHERDPS = 2 P66 0 0x92 Rvm, Scalar(4); GATHERDPD = 2 P66 1 0x92 Rvm, Scalar(8);
+    SCATTERDPS = 2 P66 0 0xa2 Mr, Scalar(4); SCATTERDPD = 2 P66 1 0xa2 Mr, Scalar(8);
+}
+
+pub(super) const KANDW: Op = mask_op(NP, 1, 0x41, Rvm);
+/// `!a & b`.
+pub(super) const KANDNW: Op = mask_op(NP, 1, 0x42, Rvm);
+pub(super) const KNOTW: Op = mask_op(NP, 0, 0x44, Rvm);
+pub(super) const KORW: Op = mask_op(NP, 1, 0x45, Rvm);
+pub(super) const KXNORW: Op = mask_op(NP, 1, 0x46, Rvm);
+pub(super) const KXORW: Op = mask_op(NP, 1, 0x47, Rvm);
+pub(super) const KORTESTW: Op = mask_op(NP, 0, 0x98, Rvm);
+pub(super) const KMOVW: Op = mask_op(NP, 0, 0x90, Rvm);
+pub(super) const KMOVW_STORE: Op = mask_op(NP, 0, 0x91, Mr);
+pub(super) const KMOVW_FROM_GPR: Op = mask_op(NP, 0, 0x92, Rvm);
+pub(super) const KMOVW_TO_GPR: Op = mask_op(NP, 0, 0x93, Rvm);
+
+/// A general register by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gpr(pub(super) u8);
+
+pub(super) const RAX: Gpr = Gpr(0);
+pub(super) const RCX: Gpr = Gpr(1);
+pub(super) const RDX: Gpr = Gpr(2);
+pub(super) const RBX: Gpr = Gpr(3);
+pub(super) const RSP: Gpr = Gpr(4);
+pub(super) const RBP: Gpr = Gpr(5);
+pub(super) const RSI: Gpr = Gpr(6);
+pub(super) const RDI: Gpr = Gpr(7);
+
+/// What ModRM.rm names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rm {
+    /// A register of any kind.
+    Reg(u8),
+    /// `[base + index·scale + disp]`; the index may be a vector register (gathers).
+    Mem { base: Gpr, index: Option<(u8, u8)>, disp: i32 },
+    /// A place in the constant pool, behind the code.
+    Pool(u32),
+}
+
+/// The mask of an instruction: register (0 for none) and whether other lanes become zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Masking {
+    pub(super) k: u8,
+    pub(super) zero: Zeroing,
+}
+
+/// What lanes outside the mask get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) enum Zeroing {
+    #[default]
+    Merge,
+    Zero,
+}
+
+/// The operands of one vector instruction, as numbered registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operands {
+    pub(super) length: Length,
+    pub(super) reg: u8,
+    pub(super) vvvv: u8,
+    pub(super) rm: Rm,
+    pub(super) masking: Masking,
+    /// Whether a memory operand is one element for all lanes.
+    pub(super) broadcast: Broadcast,
+    pub(super) imm: Option<u8>,
+}
+
+/// Whether a memory operand is one element for all lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Broadcast {
+    No,
+    Yes,
+}
+
+/// Condition codes of jumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    Below = 2,
+    AboveEqual = 3,
+    Equal = 4,
+    NotEqual = 5,
+    BelowEqual = 6,
+}
+
+/// A place in the code that jumps aim at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label(usize);
+
+/// Two-operand arithmetic of general registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alu {
+    Add = 0,
+    And = 4,
+    Sub = 5,
+    Cmp = 7,
+}
+
+/// Code being written, with its constants.
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
+    pub(super) code: Vec<u8>,
+    pub(super) pool: Vec<u8>,
+    /// Where a 32-bit distance to the pool stands, where its instruction ends, the place in the pool.
+    pool_uses: Vec<(usize, usize, u32)>,
+}
+
+impl Encoder {
+    fn byte(&mut self, byte: u8) {
+        self.code.push(byte);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.code.extend_from_slice(bytes);
+    }
+
+    /// ModRM, SIB and displacement; `scale` is what 8-bit displacements are multiples of.
+    fn modrm(&mut self, reg: u8, rm: Rm, scale: i32, imm_bytes: usize) {
+        let reg = (reg & 7) << 3;
+        match rm {
+            Rm::Reg(r) => self.byte(0xc0 | reg | (r & 7)),
+            Rm::Pool(place) => {
+                self.byte(0x05 | reg);
+                let at = self.code.len();
+                self.pool_uses.push((at, at + 4 + imm_bytes, place));
+                self.bytes(&[0; 4]);
+            }
+            Rm::Mem { base, index, disp } => {
+                let short = disp % scale == 0 && i8::try_from(disp / scale).is_ok();
+                let mode = match () {
+                    () if disp == 0 && base.0 & 7 != 5 => 0x00,
+                    () if short => 0x40,
+                    () => 0x80,
+                };
+                if index.is_some() || base.0 & 7 == 4 {
+                    let (number, factor) = index.unwrap_or((4, 1));
+                    self.byte(mode | reg | 4);
+                    self.byte(((factor.trailing_zeros() as u8) << 6) | ((number & 7) << 3) | (base.0 & 7));
+                } else {
+                    self.byte(mode | reg | (base.0 & 7));
+                }
+                match mode {
+                    0x00 => {}
+                    0x40 => self.byte((disp / scale) as i8 as u8),
+                    _ => self.bytes(&disp.to_le_bytes()),
+                }
+            }
+        }
+    }
+
+    pub(super) fn vector(&mut self, op: &Op, operands: &Operands) {
+        match op.vex {
+            Some(l) => self.vex(op.map, op.prefix, op.wide, op.code, l, operands),
+            None => self.evex(op, operands),
+        }
+    }
+
+    fn evex(&mut self, op: &Op, operands: &Operands) {
+        let Operands { length, reg, vvvv, rm, masking, broadcast, imm } = *operands;
+        let (x, b, high_index) = match rm {
+            Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1, 0),
+            Rm::Mem { base, index, .. } => {
+                let index = index.map_or(0, |(i, _)| i);
+                (index >> 3 & 1, base.0 >> 3 & 1, index >> 4 & 1)
+            }
+            Rm::Pool(_) => (0, 0, 0),
+        };
+        let high_vvvv = (vvvv >> 4 & 1) | high_index;
+        self.byte(0x62);
+        self.byte((!(reg >> 3) & 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | (!(reg >> 4) & 1) << 4 | op.map);
+        self.byte(u8::from(op.wide) << 7 | (!vvvv & 15) << 3 | 4 | op.prefix);
+        let zero = u8::from(masking.zero == Zeroing::Zero && masking.k != 0);
+        let one_element = u8::from(broadcast == Broadcast::Yes);
+        self.byte(zero << 7 | (length as u8) << 5 | one_element << 4 | (high_vvvv ^ 1) << 3 | masking.k);
+        self.byte(op.code);
+        let scale = match broadcast {
+            Broadcast::Yes => op.broadcast_bytes().unwrap_or(4) as i32,
+            Broadcast::No => op.memory_bytes(length),
+        };
+        self.modrm(reg, rm, scale, usize::from(imm.is_some()));
+        self.code.extend(imm);
+    }
+
+    fn vex(&mut self, map: u8, prefix: u8, wide: bool, code: u8, l: u8, operands: &Operands) {
+        let Operands { reg, vvvv, rm, .. } = *operands;
+        let (x, b) = match rm {
+            Rm::Reg(r) => (0, r >> 3 & 1),
+            Rm::Mem { base, index, .. } => (index.map_or(0, |(i, _)| i >> 3 & 1), base.0 >> 3 & 1),
+            Rm::Pool(_) => (0, 0),
+        };
+        self.byte(0xc4);
+        self.byte((!(reg >> 3) & 1) << 7 | (x ^ 1) << 6 | (b ^ 1) << 5 | map);
+        self.byte(u8::from(wide) << 7 | (!vvvv & 15) << 3 | l << 2 | prefix);
+        self.byte(code);
+        self.modrm(reg, rm, 1, 0);
+    }
+
+    /// A legacy 64-bit instruction with a ModRM operand.
+    fn legacy(&mut self, code: &[u8], reg: u8, rm: Rm, imm_bytes: usize) {
+        let (x, b) = match rm {
+            Rm::Reg(r) => (0, r >> 3 & 1),
+            Rm::Mem { base, index, .. } => (index.map_or(0, |(i, _)| i >> 3 & 1), base.0 >> 3 & 1),
+            Rm::Pool(_) => (0, 0),
+        };
+        self.byte(0x48 | (reg >> 3 & 1) << 2 | x << 1 | b);
+        self.bytes(code);
+        self.modrm(reg, rm, 1, imm_bytes);
+    }
+
+    pub(super) fn load(&mut self, to: Gpr, rm: Rm) {
+        self.legacy(&[0x8b], to.0, rm, 0);
+    }
+
+    pub(super) fn store(&mut self, rm: Rm, from: Gpr) {
+        self.legacy(&[0x89], from.0, rm, 0);
+    }
+
+    pub(super) fn copy(&mut self, to: Gpr, from: Gpr) {
+        self.load(to, Rm::Reg(from.0));
+    }
+
+    pub(super) fn address(&mut self, to: Gpr, rm: Rm) {
+        self.legacy(&[0x8d], to.0, rm, 0);
+    }
+
+    pub(super) fn set(&mut self, to: Gpr, value: i64) {
+        if let Ok(value) = i32::try_from(value) {
+            self.legacy(&[0xc7], 0, Rm::Reg(to.0), 4);
+            self.bytes(&value.to_le_bytes());
+        } else {
+            self.byte(0x48 | to.0 >> 3);
+            self.byte(0xb8 | to.0 & 7);
+            self.bytes(&value.to_le_bytes());
+        }
+    }
+
+    pub(super) fn alu(&mut self, alu: Alu, to: Gpr, from: Rm) {
+        self.legacy(&[(alu as u8) << 3 | 3], to.0, from, 0);
+    }
+
+    pub(super) fn alu_imm(&mut self, alu: Alu, to: Rm, value: i32) {
+        if let Ok(value) = i8::try_from(value) {
+            self.legacy(&[0x83], alu as u8, to, 1);
+            self.byte(value as u8);
+        } else {
+            self.legacy(&[0x81], alu as u8, to, 4);
+            self.bytes(&value.to_le_bytes());
+        }
+    }
+
+    pub(super) fn add_to_memory(&mut self, to: Rm, from: Gpr) {
+        self.legacy(&[0x01], from.0, to, 0);
+    }
+
+    /// `to = from · factor`.
+    pub(super) fn multiply(&mut self, to: Gpr, from: Gpr, factor: i32) {
+        self.legacy(&[0x69], to.0, Rm::Reg(from.0), 4);
+        self.bytes(&factor.to_le_bytes());
+    }
+
+    pub(super) fn negate(&mut self, to: Gpr) {
+        self.legacy(&[0xf7], 3, Rm::Reg(to.0), 0);
+    }
+
+    pub(super) fn complement(&mut self, to: Gpr) {
+        self.legacy(&[0xf7], 2, Rm::Reg(to.0), 0);
+    }
+
+    /// All ones if the carry flag is set, else zero.
+    pub(super) fn spread_carry(&mut self, to: Gpr) {
+        self.legacy(&[0x19], to.0, Rm::Reg(to.0), 0);
+    }
+
+    pub(super) fn count_ones(&mut self, to: Gpr, from: Gpr) {
+        self.byte(0xf3);
+        self.legacy(&[0x0f, 0xb8], to.0, Rm::Reg(from.0), 0);
+    }
+
+    /// The low `count` bits of `from`, all of them when `count` (its low byte) is 64 or more.
+    pub(super) fn low_bits(&mut self, to: Gpr, from: Gpr, count: Gpr) {
+        let operands = Operands {
+            length: Length::L128,
+            reg: to.0,
+            vvvv: count.0,
+            rm: Rm::Reg(from.0),
+            masking: Masking::default(),
+            broadcast: Broadcast::No,
+            imm: None,
+        };
+        self.vex(2, NP, true, 0xf5, 0, &operands);
+    }
+
+    pub(super) fn push(&mut self, register: Gpr) {
+        self.bytes(&[0x40 | register.0 >> 3, 0x50 | register.0 & 7]);
+    }
+
+    pub(super) fn pop(&mut self, register: Gpr) {
+        self.bytes(&[0x40 | register.0 >> 3, 0x58 | register.0 & 7]);
+    }
+
+    /// Clears the upper halves, so that later code of the shorter kind is not slowed, and returns.
+    pub(super) fn leave(&mut self) {
+        self.bytes(&[0xc5, 0xf8, 0x77, 0xc3]);
+    }
+
+    /// Makes non-temporal stores visible in order.
+    pub(super) fn store_fence(&mut self) {
+        self.bytes(&[0x0f, 0xae, 0xf8]);
+    }
+
+    pub(super) fn here(&self) -> Label {
+        Label(self.code.len())
+    }
+
+    pub(super) fn jump_back(&mut self, condition: Condition, to: Label) {
+        self.bytes(&[0x0f, 0x80 | condition as u8]);
+        let distance = to.0 as i64 - (self.code.len() as i64 + 4);
+        self.bytes(&(distance as i32).to_le_bytes());
+    }
+
+    /// A jump whose target is given later to [`Encoder::land`].
+    pub(super) fn jump_ahead(&mut self, condition: Condition) -> Label {
+        self.bytes(&[0x0f, 0x80 | condition as u8, 0, 0, 0, 0]);
+        self.here()
+    }
+
+    pub(super) fn land(&mut self, jump: Label) {
+        let distance = (self.code.len() - jump.0) as i32;
+        self.code[jump.0 - 4..jump.0].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// Starts the top of a hot loop on a 32-byte boundary.
+    pub(super) fn align_loop(&mut self) {
+        while !self.code.len().is_multiple_of(32) {
+            let missing = 32 - self.code.len() % 32;
+            match missing {
+                1 => self.byte(0x90),
+                2 => self.bytes(&[0x66, 0x90]),
+                3 => self.bytes(&[0x0f, 0x1f, 0x00]),
+                4 => self.bytes(&[0x0f, 0x1f, 0x40, 0x00]),
+                5 => self.bytes(&[0x0f, 0x1f, 0x44, 0x00, 0x00]),
+                6 => self.bytes(&[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00]),
+                7 => self.bytes(&[0x0f, 0x1f, 0x80, 0, 0, 0, 0]),
+                _ => self.bytes(&[0x0f, 0x1f, 0x84, 0x00, 0, 0, 0, 0]),
+            }
+        }
+    }
+
+    /// Code and constants as one block; the constants start at a multiple of 64 bytes.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        let start = self.code.len().next_multiple_of(64);
+        for (at, end, place) in std::mem::take(&mut self.pool_uses) {
+            let distance = (start + place as usize - end) as i32;
+            self.code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        self.code.resize(start, 0xcc);
+        self.code.extend_from_slice(&self.pool);
+        self.code
+    }
+}
+
+#[cfg(test)]
+mod tests;

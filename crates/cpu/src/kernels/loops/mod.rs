@@ -1,0 +1,200 @@
+//! Fused loops: elementwise chains, broadcasts and reductions in one pass over memory.
+//!
+//! [`ir`] is the language, [`schedule`] decides what runs when, [`nest`] and [`threads`] walk the iteration space, and a
+//! backend runs rows: `jit` as machine code where it can, [`portable`] on any machine.
+
+#![allow(unsafe_code)]
+
+pub(crate) mod ir;
+#[cfg(target_arch = "x86_64")]
+mod jit;
+mod long_row;
+pub(crate) mod math;
+mod math_f64;
+mod nest;
+mod portable;
+mod portable_formats;
+mod portable_kernels;
+mod portable_ops;
+pub(crate) mod schedule;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use self::ir::Loop;
+use self::nest::Nest;
+use self::schedule::Schedule;
+use self::threads::Split;
+use super::Cores;
+use super::machine::Machine;
+
+/// A run of rows, as the driver hands it to a backend: `rows` rows of `count` elements each.
+///
+/// All pointers are to arrays that belong to the backend during the call: it may change what is in them, and the driver
+/// does not read them afterwards.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// For each of [`Schedule::reads`], the address of the first element of the first row.
+    pub(crate) reads: *mut *const u8,
+    /// For each of [`Schedule::writes`], the address of the first element of the first row.
+    pub(crate) writes: *mut *mut u8,
+    /// For each read, the bytes from a row to the next.
+    pub(crate) read_steps: *const isize,
+    /// For each write, the bytes from a row to the next.
+    pub(crate) write_steps: *const isize,
+    /// For each of [`Schedule::slots`], a 64-byte aligned row of scratch with room for `count` rounded up to 64 elements.
+    /// The same memory serves every row of the run.
+    pub(crate) slots: *const *mut u8,
+    /// The position of the first element of the first row in each of the [`Schedule::rank`] dimensions. The last
+    /// dimension grows by one with each element, the one before it (where there is one) by one with each row.
+    pub(crate) index: *mut i64,
+    /// At least 1; 1 where the rank is 1.
+    pub(crate) rows: usize,
+    /// At least 1.
+    pub(crate) count: usize,
+}
+
+/// A schedule, and what runs it.
+#[derive(Debug)]
+struct Body {
+    schedule: Schedule,
+    code: Code,
+}
+
+#[derive(Debug)]
+enum Code {
+    Portable(portable::Program),
+    #[cfg(target_arch = "x86_64")]
+    Jit(jit::Code),
+}
+
+impl Body {
+    fn new(source: &Loop, machine: &Machine) -> Body {
+        let schedule = Schedule::new(source);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(code) = jit::compile(&schedule, machine, stores(source)) {
+            return Body { schedule, code: Code::Jit(code) };
+        }
+        let program = portable::Program::new(&schedule, machine);
+        Body { schedule, code: Code::Portable(program) }
+    }
+
+    #[cfg(test)]
+    fn portable(source: &Loop, machine: &Machine) -> Body {
+        let schedule = Schedule::new(source);
+        let program = portable::Program::new(&schedule, machine);
+        Body { schedule, code: Code::Portable(program) }
+    }
+
+    /// # Safety
+    /// The rows are as [`Rows`] says, for this schedule.
+    unsafe fn run(&self, rows: &mut Rows) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.code {
+                Code::Portable(program) => program.run(rows),
+                #[cfg(target_arch = "x86_64")]
+                Code::Jit(code) => code.run(rows),
+            }
+        }
+    }
+}
+
+/// Results of this size do not stay in any cache.
+#[cfg(target_arch = "x86_64")]
+const STREAMED_BYTES: usize = 16 << 20;
+
+#[cfg(target_arch = "x86_64")]
+fn stores(source: &Loop) -> jit::Stores {
+    let points = source.dims.iter().fold(1usize, |n, &d| n.saturating_mul(d));
+    let large = source.writes.iter().any(|w| points.saturating_mul(w.access.dtype.size_bytes()) >= STREAMED_BYTES);
+    if large { jit::Stores::Streaming } else { jit::Stores::Cached }
+}
+
+/// A loop that can run: scheduled, and compiled for the machine.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    /// What runs the whole loop: dimensions joined and exchanged.
+    whole: Body,
+    nest: Nest,
+    split: Split,
+    /// The loop with the dimensions of the source but those of size 1, for boxes.
+    parts: Loop,
+    parts_nest: Nest,
+    /// Made when first needed; `None` there is the body of the whole, which then fits.
+    boxed: OnceLock<Option<Body>>,
+    kept: Vec<usize>,
+    machine: Machine,
+}
+
+impl Ready {
+    /// Decides everything that does not depend on addresses. A loop with a dimension of size 0 does nothing.
+    pub(crate) fn new(source: Loop, machine: &Machine) -> Ready {
+        Ready::with_body(source, machine, Body::new)
+    }
+
+    fn with_body(source: Loop, machine: &Machine, body: fn(&Loop, &Machine) -> Body) -> Ready {
+        let (parts, kept) = nest::without_ones(source);
+        let joined = nest::joined(nest::exchanged(nest::joined(parts.clone())));
+        let whole = body(&joined, machine);
+        let split = Split::new(&joined, &whole.schedule, machine, body);
+        Ready {
+            nest: Nest::new(&joined),
+            parts_nest: Nest::new(&parts),
+            whole,
+            split,
+            boxed: OnceLock::new(),
+            parts,
+            kept,
+            machine: *machine,
+        }
+    }
+
+    /// Whether a write may be given the address of a read: each element is read for the last time before it is written.
+    /// Any other overlap of a read and a write, or of two writes, is wrong.
+    pub(crate) fn in_place_ok(&self, read: usize, write: usize) -> bool {
+        self.whole.schedule.in_place_ok(read, write) && self.boxed().schedule.in_place_ok(read, write)
+    }
+
+    /// Runs the whole loop on all cores. Pointers are the starts of the arrays: offsets and strides of the accesses are
+    /// applied here.
+    ///
+    /// # Safety
+    /// One pointer for each read and write, valid for every element the accesses name, aligned to the element, and
+    /// disjoint but for what [`Ready::in_place_ok`] allows.
+    pub(crate) unsafe fn run(&self, reads: &[*const u8], writes: &[*mut u8], cores: &Cores) {
+        // SAFETY: the caller's promise.
+        unsafe { self.split.run(&self.whole, &self.nest, reads, writes, cores) }
+    }
+
+    /// Runs the part of the loop where the position along each dimension of the source lies in its range, on the calling
+    /// thread. The range of the last dimension is whole where the loop reduces rows.
+    ///
+    /// # Safety
+    /// As for [`Ready::run`], for the elements of the box.
+    pub(crate) unsafe fn run_box(&self, reads: &[*const u8], writes: &[*mut u8], ranges: &[Range<usize>]) {
+        if ranges.iter().any(|r| r.start >= r.end) || self.nest.dims.contains(&0) {
+            return;
+        }
+        let kept = |at: usize| self.kept.get(at).map_or(0..1, |&dim| ranges[dim].clone());
+        // SAFETY: the caller's promise.
+        unsafe { threads::run_space(self.boxed(), &self.parts_nest, &kept, reads, writes) }
+    }
+
+    fn boxed(&self) -> &Body {
+        let own = self.boxed.get_or_init(|| {
+            let schedule = Schedule::new(&self.parts);
+            let fits = schedule == self.whole.schedule && !has_index(&schedule);
+            if fits { None } else { Some(Body::new(&self.parts, &self.machine)) }
+        });
+        own.as_ref().unwrap_or(&self.whole)
+    }
+}
+
+fn has_index(schedule: &Schedule) -> bool {
+    schedule.insts.iter().any(|inst| matches!(inst, ir::Inst::Index { .. }))
+}

@@ -1,0 +1,198 @@
+//! What the processor can do, found once, and the floating-point mode kernels run in.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+
+/// The instruction sets a kernel may use. Each flag stands for a group that real processors have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Machine {
+    /// AVX2, FMA and F16C.
+    pub(crate) avx2: bool,
+    /// AVX-512 F, BW, DQ, VL and CD.
+    pub(crate) avx512: bool,
+    pub(crate) avx512_bf16: bool,
+    pub(crate) avx512_vnni: bool,
+    pub(crate) avx512_vbmi: bool,
+    pub(crate) avx512_fp16: bool,
+    /// AMX tiles with bf16 and int8 products, and the kernel's permission to use them.
+    pub(crate) amx: bool,
+    /// NEON of AArch64.
+    pub(crate) neon: bool,
+}
+
+impl Machine {
+    /// The machine this process runs on. Asks the kernel for the use of AMX tiles where there are any.
+    pub(crate) fn detect() -> Machine {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            let avx2 = has!("avx2") && has!("fma") && has!("f16c");
+            let avx512 =
+                avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") && has!("avx512cd");
+            Machine {
+                avx2,
+                avx512,
+                avx512_bf16: avx512 && has!("avx512bf16"),
+                avx512_vnni: avx512 && has!("avx512vnni"),
+                avx512_vbmi: avx512 && has!("avx512vbmi"),
+                avx512_fp16: avx512 && has!("avx512fp16"),
+                amx: avx512 && has!("avx512bf16") && amx_present() && amx_permitted(),
+                neon: false,
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            Machine { neon: std::arch::is_aarch64_feature_detected!("neon"), ..Machine::portable() }
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        {
+            Machine::portable()
+        }
+    }
+
+    /// A machine of which nothing is known: every kernel has a path for it.
+    #[cfg(test)]
+    pub(crate) fn portable() -> Machine {
+        Machine::default()
+    }
+}
+
+/// Whether the processor has AMX tiles with bf16 and int8 products.
+#[cfg(target_arch = "x86_64")]
+fn amx_present() -> bool {
+    const BF16: u32 = 1 << 22;
+    const TILE: u32 = 1 << 24;
+    const INT8: u32 = 1 << 25;
+    let leaf = std::arch::x86_64::__cpuid_count(7, 0);
+    leaf.edx & (BF16 | TILE | INT8) == BF16 | TILE | INT8
+}
+
+/// Whether the kernel lets this process use tile data; all threads of the process get the permission.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn amx_permitted() -> bool {
+    const ARCH_PRCTL: i64 = 158;
+    const ARCH_REQ_XCOMP_PERM: u64 = 0x1023;
+    const XFEATURE_XTILEDATA: u64 = 18;
+    let status: i64;
+    // SAFETY: arch_prctl with this request takes two integers and touches no memory of the process.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") ARCH_PRCTL => status,
+            in("rdi") ARCH_REQ_XCOMP_PERM,
+            in("rsi") XFEATURE_XTILEDATA,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack)
+        );
+    }
+    status == 0
+}
+
+#[cfg(all(target_arch = "x86_64", not(target_os = "linux")))]
+fn amx_permitted() -> bool {
+    false
+}
+
+/// While it lives, this thread takes denormal operands as zero and gives zero for denormal results, as XLA does.
+///
+/// A no-op where the mode is not known.
+#[derive(Debug)]
+pub(crate) struct FlushDenormals {
+    #[cfg(target_arch = "x86_64")]
+    before: u32,
+    /// The mode belongs to the thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl FlushDenormals {
+    pub(crate) fn new() -> FlushDenormals {
+        #[cfg(target_arch = "x86_64")]
+        {
+            const FLUSH_TO_ZERO: u32 = 1 << 15;
+            const DENORMALS_ARE_ZERO: u32 = 1 << 6;
+            let before = control::read();
+            control::write(before | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
+            FlushDenormals { before, _thread: PhantomData }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        FlushDenormals { _thread: PhantomData }
+    }
+}
+
+impl Drop for FlushDenormals {
+    fn drop(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        control::write(self.before);
+    }
+}
+
+/// While it lives, this thread computes with denormals: what the reference interpreter expects.
+#[derive(Debug)]
+pub(crate) struct KeepDenormals {
+    #[cfg(target_arch = "x86_64")]
+    before: u32,
+    _thread: PhantomData<*const ()>,
+}
+
+impl KeepDenormals {
+    pub(crate) fn new() -> KeepDenormals {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let before = control::read();
+            control::write(before & !(1 << 15 | 1 << 6));
+            KeepDenormals { before, _thread: PhantomData }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        KeepDenormals { _thread: PhantomData }
+    }
+}
+
+impl Drop for KeepDenormals {
+    fn drop(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        control::write(self.before);
+    }
+}
+
+/// The control word of SSE arithmetic.
+#[cfg(target_arch = "x86_64")]
+mod control {
+    pub(super) fn read() -> u32 {
+        let mut word = 0u32;
+        // SAFETY: stores four bytes into `word`.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags)) };
+        word
+    }
+
+    pub(super) fn write(word: u32) {
+        // SAFETY: loads four bytes of `word`, which came from `read` with defined mode bits added.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    #[test]
+    fn denormals_flush_only_while_guarded() {
+        let half_of_smallest_normal = || black_box(f32::MIN_POSITIVE) * black_box(0.5);
+        assert!(half_of_smallest_normal() > 0.0);
+        let guard = FlushDenormals::new();
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(half_of_smallest_normal(), 0.0);
+        }
+        drop(guard);
+        assert!(half_of_smallest_normal() > 0.0);
+    }
+
+    #[test]
+    fn wider_sets_imply_narrower_ones() {
+        let machine = Machine::detect();
+        assert!(!machine.avx512 || machine.avx2);
+        assert!(!machine.amx || machine.avx512_bf16);
+        assert_eq!(Machine::portable(), Machine::default());
+    }
+}

@@ -1,0 +1,388 @@
+//! The product on AMX tiles: 32 by 32 sums in four tiles, bf16 or bytes, packed so that a tile is one run of memory.
+//!
+//! A tile is 16 rows of 64 bytes. Of the left matrix a row holds 64 bytes of steps of one lane; of the right matrix it
+//! holds, for each of 16 lanes, four bytes of steps side by side.
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+use tensor::DType;
+
+use super::ahead::Ahead;
+use super::avx512::{round_sums, transpose};
+use super::drive::{Block, Kernel};
+use super::lanes::Start;
+use super::pack::{Rounded, Strip, Sums};
+
+/// Rows of a tile, and groups of four bytes in one.
+const TILE: usize = 16;
+const SIDE: usize = 2 * TILE;
+/// Bytes of a row of a tile, and of a tile.
+const ROW_BYTES: usize = 64;
+const TILE_BYTES: usize = TILE * ROW_BYTES;
+
+/// The product instruction of a pair of types.
+pub(super) trait Product {
+    type Elem: Copy;
+    type Sum: Copy;
+    const SUM: DType;
+    /// Four tiles of sums over `blocks` pairs of tiles of each factor.
+    ///
+    /// # Safety
+    /// Tiles are configured, the factors are packed, and 32 rows of 128 bytes at `sum` are writable.
+    unsafe fn product(
+        blocks: usize,
+        left: *const u8,
+        right: *const u8,
+        sum: *mut u8,
+        sum_row_bytes: isize,
+        start: Start,
+    );
+}
+
+pub(super) struct Bf16;
+pub(super) struct SignedSigned;
+pub(super) struct SignedUnsigned;
+pub(super) struct UnsignedSigned;
+pub(super) struct UnsignedUnsigned;
+
+macro_rules! product {
+    ($name:ident, $elem:ty, $sum:ty, $dtype:expr, $instruction:literal) => {
+        impl Product for $name {
+            type Elem = $elem;
+            type Sum = $sum;
+            const SUM: DType = $dtype;
+
+            unsafe fn product(
+                blocks: usize,
+                left: *const u8,
+                right: *const u8,
+                sum: *mut u8,
+                sum_row_bytes: isize,
+                start: Start,
+            ) {
+                let second = sum.wrapping_offset(TILE as isize * sum_row_bytes);
+                // Two rows of the result are brought near with each pair of tiles: of this block, or of the one below it
+                // when this one was just read.
+                let near = if start == Start::Result { second.wrapping_offset(TILE as isize * sum_row_bytes) } else { sum };
+                // SAFETY: the caller's promise; tiles 0 to 3 are set before the loop, `blocks` is not 0.
+                unsafe {
+                    if start == Start::Result {
+                        asm!(
+                            "tileloadd tmm0, [{c} + {s}]",
+                            "tileloadd tmm1, [{c} + {s} + 64]",
+                            "tileloadd tmm2, [{d} + {s}]",
+                            "tileloadd tmm3, [{d} + {s} + 64]",
+                            c = in(reg) sum, d = in(reg) second, s = in(reg) sum_row_bytes,
+                            options(nostack, preserves_flags)
+                        );
+                    } else {
+                        asm!(
+                            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+                            options(nostack, preserves_flags, nomem)
+                        );
+                    }
+                    asm!(
+                        "2:",
+                        "prefetchw [{p}]",
+                        "prefetchw [{p} + 64]",
+                        "add {p}, {s}",
+                        "tileloadd tmm6, [{b} + {r}]",
+                        "tileloadd tmm4, [{a} + {r}]",
+                        concat!($instruction, " tmm0, tmm4, tmm6"),
+                        "prefetchw [{p}]",
+                        "prefetchw [{p} + 64]",
+                        "add {p}, {s}",
+                        "tileloadd tmm7, [{b} + {r} + 1024]",
+                        concat!($instruction, " tmm1, tmm4, tmm7"),
+                        "tileloadd tmm5, [{a} + {r} + 1024]",
+                        concat!($instruction, " tmm2, tmm5, tmm6"),
+                        concat!($instruction, " tmm3, tmm5, tmm7"),
+                        "add {a}, 2048",
+                        "add {b}, 2048",
+                        "dec {n}",
+                        "jnz 2b",
+                        "tilestored [{c} + {s}], tmm0",
+                        "tilestored [{c} + {s} + 64], tmm1",
+                        "tilestored [{d} + {s}], tmm2",
+                        "tilestored [{d} + {s} + 64], tmm3",
+                        a = inout(reg) left => _, b = inout(reg) right => _, n = inout(reg) blocks => _,
+                        p = inout(reg) near => _,
+                        r = in(reg) ROW_BYTES, c = in(reg) sum, d = in(reg) second, s = in(reg) sum_row_bytes,
+                        options(nostack)
+                    );
+                }
+            }
+        }
+    };
+}
+
+product!(Bf16, u16, f32, DType::F32, "tdpbf16ps");
+product!(SignedSigned, u8, i32, DType::I32, "tdpbssd");
+product!(SignedUnsigned, u8, i32, DType::I32, "tdpbsud");
+product!(UnsignedSigned, u8, i32, DType::I32, "tdpbusd");
+product!(UnsignedUnsigned, u8, i32, DType::I32, "tdpbuud");
+
+/// The kernel of a product instruction.
+pub(super) struct Amx<P>(PhantomData<P>);
+
+impl<P: Product> Kernel for Amx<P> {
+    type Left = P::Elem;
+    type Right = P::Elem;
+    type Sum = P::Sum;
+    const ROWS: usize = SIDE;
+    const COLS: usize = SIDE;
+    const STEP: usize = ROW_BYTES / size_of::<P::Elem>();
+    /// 32 KiB of a right panel.
+    const PIECE: usize = 16 * ROW_BYTES / size_of::<P::Elem>();
+    const SUM: DType = P::SUM;
+
+    unsafe fn pack_left(strip: &Strip, to: *mut P::Elem) {
+        // SAFETY: the caller's promise.
+        unsafe { pack::<true>(strip, to.cast()) }
+    }
+    unsafe fn pack_right(strip: &Strip, to: *mut P::Elem) {
+        // SAFETY: the caller's promise.
+        unsafe { pack::<false>(strip, to.cast()) }
+    }
+    unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
+        ahead.fetch(usize::MAX);
+        let blocks = b.steps.div_ceil(Self::STEP);
+        if b.rows == SIDE && b.cols == SIDE && blocks > 0 {
+            // SAFETY: the caller's promise, and the whole block belongs to the result.
+            return unsafe { P::product(blocks, b.left.cast(), b.right.cast(), b.sum.cast(), b.sum_row * 4, b.start) };
+        }
+        let mut sums = Aligned([0; SIDE * SIDE]);
+        if blocks > 0 {
+            let at = sums.0.as_mut_ptr().cast();
+            // SAFETY: the panels are packed; the sums are 32 rows of 128 bytes.
+            unsafe { P::product(blocks, b.left.cast(), b.right.cast(), at, SIDE as isize * 4, Start::Zero) };
+        }
+        // SAFETY: the block of the result is writable for its rows and columns.
+        unsafe { store_part::<P>(&sums, &b) };
+    }
+    unsafe fn round_sums(sums: Sums, out: Rounded, rows: usize, cols: usize) {
+        // SAFETY: the caller's promise; a machine with tiles has AVX-512.
+        unsafe { round_sums(sums, out, rows, cols) }
+    }
+    unsafe fn begin() {
+        let mut config = Config([0; 64]);
+        config.0[0] = 1;
+        for tile in 0..8 {
+            config.0[16 + 2 * tile] = ROW_BYTES as u8;
+            config.0[48 + tile] = TILE as u8;
+        }
+        // SAFETY: palette 1, eight tiles of 16 rows of 64 bytes.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &config, options(nostack, preserves_flags, readonly)) };
+    }
+    unsafe fn end() {
+        // SAFETY: tiles are configured; without them a switch of threads has less to save.
+        unsafe { asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
+    }
+}
+
+#[repr(C, align(64))]
+struct Config([u8; 64]);
+
+/// A block of sums, f32 or i32.
+#[repr(C, align(64))]
+struct Aligned([u32; SIDE * SIDE]);
+
+/// Stores or adds the part of a block that belongs to the result.
+///
+/// # Safety
+/// The block's part of the result is readable and writable.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn store_part<P: Product>(sums: &Aligned, b: &Block<Amx<P>>) {
+    for row in 0..b.rows {
+        for half in 0..b.cols.div_ceil(TILE) {
+            let mask = ((1u32 << (b.cols - half * TILE).min(TILE)) - 1) as u16;
+            let to = b.sum.cast::<i32>().wrapping_offset(row as isize * b.sum_row).wrapping_add(half * TILE);
+            // SAFETY: the sums have 32 columns; the mask keeps to the columns of the result.
+            unsafe {
+                let mut value = _mm512_loadu_si512(sums.0.as_ptr().add(row * SIDE + half * TILE).cast());
+                if b.start == Start::Result {
+                    let old = _mm512_maskz_loadu_epi32(mask, to);
+                    value = if P::SUM == DType::F32 {
+                        let sum = _mm512_add_ps(_mm512_castsi512_ps(value), _mm512_castsi512_ps(old));
+                        _mm512_castps_si512(sum)
+                    } else {
+                        _mm512_add_epi32(value, old)
+                    };
+                }
+                _mm512_mask_storeu_epi32(to, mask, value);
+            }
+        }
+    }
+}
+
+/// Packs a strip into pairs of tiles: of the left matrix if `LEFT`.
+///
+/// # Safety
+/// The strip is readable; `to` takes 32 lanes of its steps rounded up to a tile.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pack<const LEFT: bool>(strip: &Strip, to: *mut u8) {
+    let size = strip.dtype.size_bytes();
+    let tile_steps = ROW_BYTES / size;
+    for (block, step) in (0..strip.steps).step_by(tile_steps).enumerate() {
+        let steps = tile_steps.min(strip.steps - step);
+        if !LEFT && size == 1 && strip.lane == 1 && strip.lanes == SIDE && steps == tile_steps {
+            let from = strip.at.wrapping_offset(step as isize * strip.step);
+            // SAFETY: the block is full; its pair of tiles has its place.
+            unsafe { pack_bytes(from, strip.step, to.wrapping_add(2 * block * TILE_BYTES)) };
+            continue;
+        }
+        for half in 0..2 {
+            let lanes = strip.lanes.saturating_sub(half * TILE).min(TILE);
+            let at = (half * TILE) as isize * strip.lane + step as isize * strip.step;
+            let tile = Strip { at: strip.at.wrapping_offset(at * size as isize), lanes, steps, ..*strip };
+            // SAFETY: the tile is a part of the strip.
+            let rows = unsafe {
+                if strip.step == 1 {
+                    let rows = lanes_of_steps(&tile);
+                    if LEFT { rows } else { turn(rows) }
+                } else {
+                    let groups = if strip.lane == 1 && size == 2 {
+                        pairs_of_steps(&tile)
+                    } else if strip.lane == 1 {
+                        quads_of_steps(&tile)
+                    } else {
+                        turn(gathered(&tile))
+                    };
+                    if LEFT { turn(groups) } else { groups }
+                }
+            };
+            let place = to.wrapping_add((2 * block + half) * TILE_BYTES);
+            for (i, row) in rows.into_iter().enumerate() {
+                // SAFETY: one of the 16 rows of the tile's place.
+                unsafe { _mm512_storeu_si512(place.add(i * ROW_BYTES).cast(), row) };
+            }
+        }
+    }
+}
+
+/// Packs 64 steps of 32 bytes, which lie side by side, into a pair of tiles of the right matrix.
+///
+/// # Safety
+/// The steps are readable; `to` takes two tiles.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pack_bytes(from: *const u8, step: isize, to: *mut u8) {
+    for quad in 0..TILE {
+        // SAFETY: four of the steps, and a row of each tile.
+        unsafe {
+            let at = |i: usize| _mm256_loadu_si256(from.wrapping_offset((4 * quad + i) as isize * step).cast());
+            let (a, b, c, d) = (at(0), at(1), at(2), at(3));
+            let (low01, high01) = (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
+            let (low23, high23) = (_mm256_unpacklo_epi8(c, d), _mm256_unpackhi_epi8(c, d));
+            // Each has four lanes of either tile.
+            let fours = [
+                _mm256_unpacklo_epi16(low01, low23),
+                _mm256_unpackhi_epi16(low01, low23),
+                _mm256_unpacklo_epi16(high01, high23),
+                _mm256_unpackhi_epi16(high01, high23),
+            ];
+            let row = to.add(quad * ROW_BYTES);
+            for (i, four) in fours.into_iter().enumerate() {
+                _mm_store_si128(row.add(16 * i).cast(), _mm256_castsi256_si128(four));
+                _mm_store_si128(row.add(TILE_BYTES + 16 * i).cast(), _mm256_extracti128_si256::<1>(four));
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f")]
+fn turn(rows: [__m512i; TILE]) -> [__m512i; TILE] {
+    let mut turned = [_mm512_setzero_ps(); TILE];
+    for (to, row) in turned.iter_mut().zip(rows) {
+        *to = _mm512_castsi512_ps(row);
+    }
+    turned = transpose(&turned);
+    let mut columns = [_mm512_setzero_si512(); TILE];
+    for (to, column) in columns.iter_mut().zip(turned) {
+        *to = _mm512_castps_si512(column);
+    }
+    columns
+}
+
+/// A vector for each lane: its steps, which lie side by side.
+///
+/// # Safety
+/// The tile is readable.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn lanes_of_steps(tile: &Strip) -> [__m512i; TILE] {
+    let size = tile.dtype.size_bytes();
+    let mask = if tile.steps * size >= 64 { u64::MAX } else { (1u64 << (tile.steps * size)) - 1 };
+    let mut rows = [_mm512_setzero_si512(); TILE];
+    for (i, row) in rows.iter_mut().enumerate().take(tile.lanes) {
+        let at = tile.at.wrapping_offset(i as isize * tile.lane * size as isize);
+        // SAFETY: the mask keeps to the steps of the tile.
+        *row = unsafe { _mm512_maskz_loadu_epi8(mask, at.cast()) };
+    }
+    rows
+}
+
+/// As [`lanes_of_steps`], from any strides.
+///
+/// # Safety
+/// The tile is readable.
+unsafe fn gathered(tile: &Strip) -> [__m512i; TILE] {
+    let size = tile.dtype.size_bytes();
+    let mut bytes = [[0u8; ROW_BYTES]; TILE];
+    for (i, row) in bytes.iter_mut().enumerate().take(tile.lanes) {
+        for (p, to) in row.chunks_exact_mut(size).enumerate().take(tile.steps) {
+            let at = (i as isize * tile.lane + p as isize * tile.step) * size as isize;
+            // SAFETY: an element of the tile.
+            unsafe { std::ptr::copy_nonoverlapping(tile.at.wrapping_offset(at), to.as_mut_ptr(), size) };
+        }
+    }
+    // SAFETY: 16 arrays of 64 bytes are 16 vectors.
+    unsafe { std::mem::transmute(bytes) }
+}
+
+/// A vector for each pair of steps: both elements of each of 16 lanes, which lie side by side.
+///
+/// # Safety
+/// The tile is of two-byte elements and readable.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pairs_of_steps(tile: &Strip) -> [__m512i; TILE] {
+    let mask = ((1u32 << tile.lanes) - 1) as u16;
+    let mut rows = [_mm512_setzero_si512(); TILE];
+    for (pair, row) in rows.iter_mut().enumerate() {
+        let mut steps = [_mm512_setzero_si512(); 2];
+        for (i, step) in steps.iter_mut().enumerate() {
+            let p = 2 * pair + i;
+            let at = tile.at.wrapping_offset(p as isize * tile.step * 2);
+            let mask = if p < tile.steps { mask } else { 0 };
+            // SAFETY: the mask keeps to the lanes and steps of the tile.
+            *step = _mm512_cvtepu16_epi32(unsafe { _mm256_maskz_loadu_epi16(mask, at.cast()) });
+        }
+        *row = _mm512_or_si512(steps[0], _mm512_slli_epi32::<16>(steps[1]));
+    }
+    rows
+}
+
+/// A vector for each four steps: the elements of each of 16 lanes, which lie side by side.
+///
+/// # Safety
+/// The tile is of one-byte elements and readable.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn quads_of_steps(tile: &Strip) -> [__m512i; TILE] {
+    let mask = ((1u32 << tile.lanes) - 1) as u16;
+    let mut rows = [_mm512_setzero_si512(); TILE];
+    for (quad, row) in rows.iter_mut().enumerate() {
+        let mut steps = [_mm512_setzero_si512(); 4];
+        for (i, step) in steps.iter_mut().enumerate() {
+            let p = 4 * quad + i;
+            let at = tile.at.wrapping_offset(p as isize * tile.step);
+            let mask = if p < tile.steps { mask } else { 0 };
+            // SAFETY: the mask keeps to the lanes and steps of the tile.
+            *step = _mm512_cvtepu8_epi32(unsafe { _mm_maskz_loadu_epi8(mask, at.cast()) });
+        }
+        let low = _mm512_or_si512(steps[0], _mm512_slli_epi32::<8>(steps[1]));
+        let high = _mm512_or_si512(steps[2], _mm512_slli_epi32::<8>(steps[3]));
+        *row = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+    }
+    rows
+}

@@ -1,0 +1,540 @@
+//! The loops around a kernel's register block: which parts of the matrices are packed, kept in which cache, and computed
+//! by which thread.
+//!
+//! Columns go by in chunks whose packed form all threads share; within a chunk a task is a block of rows and a range of
+//! panels. A task packs its rows once (they stay in L2), and walks panel by panel: a piece of the panel of the right
+//! matrix (L1) meets all its rows. With one block of rows only, nothing is shared and each task packs the pieces it meets.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tensor::DType;
+
+use super::ahead::Ahead;
+use super::lanes::{Factors, Place, Start};
+use super::pack::{self, Rounded, Strip, Sums};
+use super::scratch::{Loan, Slot};
+
+/// A register block of one instruction set and the packed form it reads.
+pub(super) trait Kernel {
+    /// Elements of packed panels and of the sums.
+    type Left: Copy;
+    type Right: Copy;
+    type Sum: Copy;
+    /// Rows and columns of the register block: the height of a left panel, the width of a right one.
+    const ROWS: usize;
+    const COLS: usize;
+    /// Panels hold a multiple of this many steps of the common dimension, zeros at the end.
+    const STEP: usize;
+    /// Steps of a right panel that stay in L1 while the rows of a task go by. A multiple of `STEP`.
+    const PIECE: usize;
+    /// The type of `Sum`.
+    const SUM: DType;
+
+    /// # Safety
+    /// The strip is readable; `to` takes a panel of its steps, rounded up to `STEP`.
+    unsafe fn pack_left(strip: &Strip, to: *mut Self::Left);
+    /// # Safety
+    /// As [`Kernel::pack_left`].
+    unsafe fn pack_right(strip: &Strip, to: *mut Self::Right);
+    /// # Safety
+    /// The panels are packed; the place is writable for `rows` and `cols`, within the register block.
+    unsafe fn multiply(block: Block<Self>, ahead: &mut Ahead);
+    /// The same from memory as it is. Only for factors of the type of the sums.
+    ///
+    /// # Safety
+    /// The factors are readable, the right one for `cols` columns only.
+    unsafe fn multiply_direct(_rows: usize, _cols: usize, _factors: Factors<Self::Sum>, _place: Place<Self::Sum>) {
+        debug_assert!(false, "this kernel works on packed panels");
+    }
+    /// Rounds sums to the result's type where that is another.
+    ///
+    /// # Safety
+    /// The sums are f32 and readable, the result is writable for the block.
+    unsafe fn round_sums(sums: Sums, out: Rounded, rows: usize, cols: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { pack::round_sums(sums, out, rows, cols) }
+    }
+    /// Called by a thread before its blocks of a task.
+    ///
+    /// # Safety
+    /// The machine has the kernel's instructions. Followed by [`Kernel::end`] on the same thread.
+    unsafe fn begin() {}
+    /// # Safety
+    /// After [`Kernel::begin`].
+    unsafe fn end() {}
+}
+
+/// One register block: packed panels and where their product goes.
+#[derive(Debug)]
+pub(super) struct Block<K: Kernel + ?Sized> {
+    pub(super) steps: usize,
+    pub(super) left: *const K::Left,
+    pub(super) right: *const K::Right,
+    pub(super) sum: *mut K::Sum,
+    pub(super) sum_row: isize,
+    pub(super) start: Start,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+}
+
+/// How a product is cut, found by [`Cut::new`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Rows of a task.
+    rows: usize,
+    /// Steps of the common dimension for which the rows of a task are packed at a time.
+    depth: usize,
+    /// Columns whose packed form is shared at a time.
+    cols: usize,
+    pub(super) left: Reading,
+    pub(super) right: Reading,
+}
+
+/// How a kernel reads a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    Packed,
+    Direct,
+}
+
+/// The packed rows of a task stay below this, a part of L2.
+const LEFT_BYTES: usize = 400 << 10;
+/// The packed rows of the only task for its columns may take this much of L2.
+const ALONE_BYTES: usize = 1 << 20;
+/// The most register blocks one below the other in a task.
+const MOST_BLOCKS: usize = 20;
+/// A right matrix above this is brought near while the columns before are computed.
+const FAR_BYTES: usize = 1 << 20;
+/// The packed columns that threads share stay below this.
+const SHARED_BYTES: usize = 8 << 20;
+/// Panels packed together so that rows of the source are read in longer runs.
+const TOGETHER: usize = 8;
+/// The most steps packed at a time when sums can be kept in the result.
+const DEPTH: usize = 512;
+
+impl Cut {
+    pub(super) fn new<K: Kernel>(problem: &super::MatMul) -> Cut {
+        let (m, n, k) = (problem.m.max(1), problem.n.max(1), problem.k.max(1));
+        let sums_in_result = problem.out.dtype == K::SUM;
+        // Other results are rounded once, so their sums must be complete in one go.
+        let most_depth = DEPTH.max(K::PIECE);
+        let whole_left = m.next_multiple_of(K::ROWS).saturating_mul(k).saturating_mul(size_of::<K::Left>());
+        // Rows that are all held packed meet the columns once, and the result goes to memory once.
+        let alone = m <= MOST_BLOCKS * K::ROWS && whole_left <= ALONE_BYTES;
+        let depth = if sums_in_result && !alone { part(k, most_depth, K::STEP) } else { k.next_multiple_of(K::STEP) };
+        let left_bytes = size_of::<K::Left>() * depth;
+        let most_rows = (LEFT_BYTES / left_bytes / K::ROWS * K::ROWS).clamp(4 * K::ROWS, MOST_BLOCKS * K::ROWS);
+        let rows = if alone { m.next_multiple_of(K::ROWS) } else { part(m, most_rows, K::ROWS) };
+        let right_bytes = size_of::<K::Right>() * depth;
+        let most_cols = (SHARED_BYTES / right_bytes / K::COLS * K::COLS).max(8 * K::COLS);
+        let cols = part(n, most_cols, K::COLS);
+        let plain = problem.lhs.dtype == K::SUM && problem.rhs.dtype == K::SUM && sums_in_result && K::STEP == 1;
+        let small = m.saturating_mul(n).saturating_mul(k) <= 48 * 48 * 48;
+        // Packed rows pay when many columns meet them.
+        let few_columns = n <= 2 * K::COLS && k <= DEPTH && problem.lhs.col_stride == 1;
+        let left = if plain && (small || few_columns) { Reading::Direct } else { Reading::Packed };
+        // A large matrix is fetched ahead of its packing, which pays even for a few rows.
+        let few_rows = m <= 2 * K::ROWS && n.saturating_mul(k).saturating_mul(size_of::<K::Right>()) <= FAR_BYTES;
+        let right = if plain && problem.rhs.col_stride == 1 && (small || few_columns || few_rows) {
+            Reading::Direct
+        } else {
+            Reading::Packed
+        };
+        Cut { rows, depth, cols, left, right }
+    }
+}
+
+/// The size of even parts of `whole`, none above `most`, each but the last a multiple of `unit`.
+fn part(whole: usize, most: usize, unit: usize) -> usize {
+    let parts = whole.div_ceil(most.max(unit));
+    whole.div_ceil(parts).next_multiple_of(unit)
+}
+
+/// Who runs the tasks of a product.
+pub(super) type Tasks<'a> = &'a dyn Fn(usize, &(dyn Fn(usize, usize) + Sync));
+
+/// One product of two matrices.
+pub(super) struct Job<'a> {
+    pub(super) problem: &'a super::MatMul,
+    pub(super) cut: Cut,
+    /// Rows of this product; the pointers are to its first elements.
+    pub(super) rows: usize,
+    pub(super) lhs: *const u8,
+    pub(super) rhs: *const u8,
+    pub(super) out: *mut u8,
+    /// Panels of the whole right matrix, packed by [`pack_whole`].
+    pub(super) packed: Option<*const u8>,
+    /// Called with a worker and a finished block.
+    pub(super) finish: Option<&'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync)>,
+    /// Tasks run at the same time.
+    pub(super) threads: usize,
+}
+
+// SAFETY: the pointers are to matrices that outlive the job; tasks write disjoint blocks of the result.
+unsafe impl Sync for Job<'_> {}
+
+/// Panels in memory: panel `j` begins at `start + j·panel`.
+#[derive(Clone, Copy)]
+struct Panels<T> {
+    start: *mut T,
+    panel: usize,
+}
+
+// SAFETY: an address; the tasks that use it write disjoint panels or only read.
+unsafe impl<T> Sync for Panels<T> {}
+
+/// Bytes of the packed form of the whole right matrix.
+pub(super) fn whole_bytes<K: Kernel>(problem: &super::MatMul) -> usize {
+    problem.n.next_multiple_of(K::COLS) * problem.k.next_multiple_of(K::STEP) * size_of::<K::Right>()
+}
+
+/// Packs the whole right matrix.
+///
+/// # Safety
+/// `rhs` is readable as the problem says, `to` takes [`whole_bytes`].
+pub(super) unsafe fn pack_whole<K: Kernel>(problem: &super::MatMul, rhs: *const u8, to: *mut u8) {
+    let panel = problem.k.next_multiple_of(K::STEP) * K::COLS;
+    let panels = Panels { start: to.cast::<K::Right>(), panel };
+    // SAFETY: the caller's promise.
+    unsafe { pack_columns::<K>(problem, rhs, 0..problem.n, 0..problem.k, panels) }
+}
+
+/// Packs panels of `cols`, which begin at a panel's start.
+///
+/// # Safety
+/// `rhs` is readable there, and `to` takes the panels.
+unsafe fn pack_columns<K: Kernel>(
+    problem: &super::MatMul,
+    rhs: *const u8,
+    cols: Range<usize>,
+    steps: Range<usize>,
+    to: Panels<K::Right>,
+) {
+    // A few panels at a time, some steps of each.
+    const RUN: usize = 64;
+    // Of rows of the source that lie side by side, this much is read at a time.
+    const ROW_BYTES: usize = 1024;
+    let size = problem.rhs.dtype.size_bytes() as isize;
+    let together = (ROW_BYTES / (K::COLS * size as usize)).max(TOGETHER);
+    let mut first = cols.start;
+    while first < cols.end {
+        let group = first..(first + together * K::COLS).min(cols.end);
+        let run = if problem.rhs.col_stride == 1 { RUN.next_multiple_of(K::STEP) } else { steps.len().max(1) };
+        let mut step = steps.start;
+        while step < steps.end {
+            let run = run.min(steps.end - step);
+            for col in group.clone().step_by(K::COLS) {
+                let at = step as isize * problem.rhs.row_stride + col as isize * problem.rhs.col_stride;
+                let strip = Strip {
+                    dtype: problem.rhs.dtype,
+                    at: rhs.wrapping_offset(at * size),
+                    lane: problem.rhs.col_stride,
+                    step: problem.rhs.row_stride,
+                    lanes: K::COLS.min(group.end - col),
+                    steps: run,
+                };
+                let place = (col - cols.start) / K::COLS * to.panel + (step - steps.start) * K::COLS;
+                // SAFETY: the strip is a part of the matrix, the place a part of the panel.
+                unsafe { K::pack_right(&strip, to.start.add(place)) };
+            }
+            step += run;
+        }
+        first = group.end;
+    }
+}
+
+/// Where a task's right panels come from.
+enum Right<T> {
+    /// Packed: panel 0 is the first of the chunk.
+    Panels(Panels<T>),
+    /// The task packs the pieces it meets.
+    Matrix,
+    /// The matrix is read as it is.
+    Direct,
+}
+
+/// What one task computes.
+struct Part {
+    worker: usize,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    steps: Range<usize>,
+}
+
+/// Computes a product.
+///
+/// # Safety
+/// The job's pointers are to matrices as the problem says; the machine has the kernel's instructions.
+pub(super) unsafe fn drive<K: Kernel>(job: &Job<'_>, tasks: Tasks<'_>) {
+    let (problem, cut) = (job.problem, job.cut);
+    let row_blocks = job.rows.div_ceil(cut.rows);
+    let shares = row_blocks > 1 && job.packed.is_none() && cut.right == Reading::Packed;
+    // Alone, a task walks all columns: its packed rows serve longer.
+    let chunk_cols = if shares { cut.cols } else { problem.n };
+    // The rows a worker holds packed; beyond these workers rows are packed for each task.
+    const REMEMBERED: usize = 64;
+    let held: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(usize::MAX) }; REMEMBERED];
+
+    let mut col = 0;
+    while col < problem.n {
+        let cols = col..(col + chunk_cols).min(problem.n);
+        let panels = cols.len().div_ceil(K::COLS);
+        let groups = groups(row_blocks, panels, job.threads);
+        let mut depth_index = 0;
+        loop {
+            let step = depth_index * cut.depth;
+            let steps = step..(step + cut.depth).min(problem.k);
+            let padded = steps.len().next_multiple_of(K::STEP);
+            let loan = shares.then(|| Loan::take(Slot::Shared, panels * K::COLS * padded * size_of::<K::Right>()));
+            let right = match (&loan, job.packed) {
+                (Some(loan), _) => {
+                    let shared = Panels { start: loan.at::<K::Right>(), panel: padded * K::COLS };
+                    // SAFETY: the matrix is readable, and the loan has room for the chunk.
+                    unsafe { pack_shared::<K>(job, cols.clone(), steps.clone(), shared, tasks) };
+                    Right::Panels(shared)
+                }
+                (None, Some(whole)) => {
+                    let panel = problem.k.next_multiple_of(K::STEP) * K::COLS;
+                    let start = whole.cast::<K::Right>().wrapping_add(col / K::COLS * panel + step * K::COLS);
+                    Right::Panels(Panels { start: start.cast_mut(), panel })
+                }
+                (None, None) if cut.right == Reading::Direct => Right::Direct,
+                (None, None) => Right::Matrix,
+            };
+            tasks(row_blocks * groups, &|worker, task| {
+                let (block, group) = (task / groups, task % groups);
+                let first = panels * group / groups;
+                let last = panels * (group + 1) / groups;
+                let part = Part {
+                    worker,
+                    rows: block * cut.rows..((block + 1) * cut.rows).min(job.rows),
+                    cols: cols.start + first * K::COLS..(cols.start + last * K::COLS).min(cols.end),
+                    steps: steps.clone(),
+                };
+                let held = held.get(worker);
+                let this = block + depth_index * row_blocks;
+                let is_held = held.is_some_and(|held| held.swap(this, Ordering::Relaxed) == this);
+                // SAFETY: the part is within the matrices; tasks write disjoint blocks.
+                unsafe { compute::<K>(job, &part, &right, cols.start, is_held) };
+            });
+            depth_index += 1;
+            if depth_index * cut.depth >= problem.k {
+                break;
+            }
+        }
+        col = cols.end;
+    }
+}
+
+/// Into how many ranges of panels a chunk is cut so that threads end at about the same time.
+fn groups(row_blocks: usize, panels: usize, threads: usize) -> usize {
+    if threads <= 1 || row_blocks >= 4 * threads {
+        return 1;
+    }
+    (4 * threads).div_ceil(row_blocks).min(panels).max(1)
+}
+
+/// Packs a chunk of columns, all threads taking part.
+///
+/// # Safety
+/// As [`pack_columns`].
+unsafe fn pack_shared<K: Kernel>(
+    job: &Job<'_>,
+    cols: Range<usize>,
+    steps: Range<usize>,
+    to: Panels<K::Right>,
+    tasks: Tasks<'_>,
+) {
+    let panels = cols.len().div_ceil(K::COLS);
+    let parts = if job.threads <= 1 { 1 } else { (4 * job.threads).min(panels) };
+    let to = &to;
+    tasks(parts, &|_, part| {
+        let (first, last) = (panels * part / parts, panels * (part + 1) / parts);
+        let mine = cols.start + first * K::COLS..(cols.start + last * K::COLS).min(cols.end);
+        let place = Panels { start: to.start.wrapping_add(first * to.panel), panel: to.panel };
+        // SAFETY: the caller's promise; the parts are disjoint.
+        unsafe { pack_columns::<K>(job.problem, job.rhs, mine, steps.clone(), place) };
+    });
+}
+
+/// Packs the rows of a part.
+///
+/// # Safety
+/// The left matrix is readable, `to` takes the panels.
+unsafe fn pack_rows<K: Kernel>(job: &Job<'_>, part: &Part, height: usize, to: *mut K::Left, panel: usize) {
+    let lhs = &job.problem.lhs;
+    for (index, row) in part.rows.clone().step_by(height).enumerate() {
+        let at = row as isize * lhs.row_stride + part.steps.start as isize * lhs.col_stride;
+        let strip = Strip {
+            dtype: lhs.dtype,
+            at: job.lhs.wrapping_offset(at * lhs.dtype.size_bytes() as isize),
+            lane: lhs.row_stride,
+            step: lhs.col_stride,
+            lanes: height.min(part.rows.end - row),
+            steps: part.steps.len(),
+        };
+        // SAFETY: the strip is a part of the matrix; each panel has its own place.
+        unsafe { K::pack_left(&strip, to.add(index * panel)) };
+    }
+}
+
+/// The height of even register blocks. Tiles are computed whole: a lower block of them would save nothing.
+fn block_height<K: Kernel>(rows: usize) -> usize {
+    if K::STEP == 1 { rows.div_ceil(rows.div_ceil(K::ROWS).max(1)).max(1) } else { K::ROWS }
+}
+
+/// Computes one part of the result, or adds to it the products of the part's steps.
+///
+/// # Safety
+/// The part is within the matrices, `right` holds its panels, and no other thread writes its block. `is_held` says that
+/// this thread's last part had the same rows and steps.
+unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>, chunk: usize, is_held: bool) {
+    // Columns after which finished blocks are handed on while they are near.
+    const FINISH_PANELS: usize = 4;
+    let (problem, cut) = (job.problem, job.cut);
+    let padded = part.steps.len().next_multiple_of(K::STEP);
+    let left_panel = padded * K::ROWS;
+    let left_panels = part.rows.len().div_ceil(K::ROWS);
+    let height = block_height::<K>(part.rows.len());
+    let left =
+        (cut.left == Reading::Packed).then(|| Loan::take(Slot::Left, left_panels * left_panel * size_of::<K::Left>()));
+    if let Some(left) = left.as_ref().filter(|left| !(is_held && left.kept)) {
+        // SAFETY: the part is within the matrix, and the loan has room for its panels.
+        unsafe { pack_rows::<K>(job, part, height, left.at(), left_panel) };
+    }
+    // Panels that are packed and met together: rows of the source are then read in longer runs.
+    let together = if matches!(right, Right::Matrix) && problem.rhs.col_stride == 1 { TOGETHER } else { 1 };
+    let piece_steps = K::PIECE.min(padded.max(K::STEP));
+    let own = matches!(right, Right::Matrix)
+        .then(|| Loan::take(Slot::Right, together * piece_steps * K::COLS * size_of::<K::Right>()));
+    let sums_row = together * K::COLS;
+    let sums = (problem.out.dtype != K::SUM)
+        .then(|| Loan::take(Slot::Sums, left_panels * K::ROWS * sums_row * size_of::<K::Sum>()));
+
+    // SAFETY: the caller promises the instructions.
+    unsafe { K::begin() };
+    let is_last = part.steps.end >= problem.k;
+    let right_bytes = problem.n.saturating_mul(problem.k).saturating_mul(problem.rhs.dtype.size_bytes());
+    let is_far = matches!(right, Right::Matrix) && right_bytes > FAR_BYTES;
+    let mut done = part.cols.start;
+    for group in part.cols.clone().step_by(sums_row) {
+        let group = group..(group + sums_row).min(part.cols.end);
+        let mut piece = 0;
+        loop {
+            let steps = piece_steps.min(part.steps.len() - piece);
+            let step = part.steps.start + piece;
+            let start = if step == 0 { Start::Zero } else { Start::Result };
+            let panels = match right {
+                Right::Panels(panels) => {
+                    let index = (group.start - chunk) / K::COLS;
+                    Panels {
+                        start: panels.start.wrapping_add(index * panels.panel + piece * K::COLS),
+                        panel: panels.panel,
+                    }
+                }
+                Right::Matrix => {
+                    let start = own.as_ref().map_or(std::ptr::null_mut(), Loan::at);
+                    let panels = Panels { start, panel: steps.next_multiple_of(K::STEP) * K::COLS };
+                    // SAFETY: the group is a part of the matrix, and the loan has room for its piece.
+                    unsafe { pack_columns::<K>(problem, job.rhs, group.clone(), step..step + steps, panels) };
+                    panels
+                }
+                Right::Direct => Panels { start: std::ptr::null_mut(), panel: 0 },
+            };
+            let mut ahead = Ahead::NOTHING;
+            if is_far {
+                let end = piece + steps;
+                ahead = if end < part.steps.len() {
+                    Ahead::new(
+                        &problem.rhs,
+                        job.rhs,
+                        &group,
+                        &(step + steps..part.steps.end.min(step + steps + piece_steps)),
+                    )
+                } else {
+                    let next = group.end..(group.end + sums_row).min(part.cols.end);
+                    Ahead::new(
+                        &problem.rhs,
+                        job.rhs,
+                        &next,
+                        &(part.steps.start..part.steps.end.min(part.steps.start + piece_steps)),
+                    )
+                };
+            }
+            let fetches = ahead.lines().div_ceil(left_panels * group.len().div_ceil(K::COLS));
+            for (panel, col) in group.clone().step_by(K::COLS).enumerate() {
+                let cols = K::COLS.min(group.end - col);
+                for (index, row) in part.rows.clone().step_by(height).enumerate() {
+                    let rows = height.min(part.rows.end - row);
+                    ahead.allow(fetches);
+                    let (sum, sum_row) = match &sums {
+                        Some(sums) => {
+                            let at = index * height * sums_row + panel * K::COLS;
+                            (sums.at::<K::Sum>().wrapping_add(at), sums_row as isize)
+                        }
+                        None => {
+                            let at = row as isize * problem.out.row_stride + col as isize;
+                            (job.out.cast::<K::Sum>().wrapping_offset(at), problem.out.row_stride)
+                        }
+                    };
+                    let packed = left.as_ref().map(|left| {
+                        left.at::<K::Left>().cast_const().wrapping_add(index * left_panel + piece * K::ROWS)
+                    });
+                    if let (Some(left), false) = (packed, matches!(right, Right::Direct)) {
+                        let right = panels.start.cast_const().wrapping_add(panel * panels.panel);
+                        // SAFETY: both panels are packed; the block of the result is this part's.
+                        unsafe {
+                            K::multiply(Block { steps, left, right, sum, sum_row, start, rows, cols }, &mut ahead)
+                        };
+                        continue;
+                    }
+                    let (lhs, rhs) = (&problem.lhs, &problem.rhs);
+                    let (left, left_row, left_step) = match packed {
+                        Some(left) => (left.cast::<K::Sum>(), 1, K::ROWS as isize),
+                        None => {
+                            let at = row as isize * lhs.row_stride + step as isize * lhs.col_stride;
+                            (job.lhs.cast::<K::Sum>().wrapping_offset(at), lhs.row_stride, lhs.col_stride)
+                        }
+                    };
+                    let (right, right_step) = match right {
+                        Right::Direct => {
+                            let at = step as isize * rhs.row_stride + col as isize;
+                            (job.rhs.cast::<K::Sum>().wrapping_offset(at), rhs.row_stride)
+                        }
+                        _ => (
+                            panels.start.cast::<K::Sum>().cast_const().wrapping_add(panel * panels.panel),
+                            K::COLS as isize,
+                        ),
+                    };
+                    let factors = Factors { steps, left, left_row, left_step, right, right_step };
+                    // SAFETY: the matrices are readable and of the type of the sums, as are packed panels of them.
+                    unsafe { K::multiply_direct(rows, cols, factors, Place { at: sum, row: sum_row, start, last: 0 }) };
+                }
+            }
+            piece += steps;
+            if piece >= part.steps.len() {
+                break;
+            }
+        }
+        if !is_last {
+            continue;
+        }
+        if let Some(sums) = &sums {
+            let at = part.rows.start as isize * problem.out.row_stride + group.start as isize;
+            let at = job.out.wrapping_offset(at * problem.out.dtype.size_bytes() as isize);
+            let out = Rounded { at, dtype: problem.out.dtype, row: problem.out.row_stride };
+            // SAFETY: the sums of the part's rows were just stored; the block of the result is this part's.
+            unsafe { K::round_sums(Sums { at: sums.at(), row: sums_row }, out, part.rows.len(), group.len()) };
+        }
+        if let Some(finish) = job.finish
+            && (group.end - done >= FINISH_PANELS * K::COLS || group.end == part.cols.end)
+        {
+            finish(part.worker, part.rows.clone(), done..group.end);
+            done = group.end;
+        }
+    }
+    // SAFETY: begun above.
+    unsafe { K::end() };
+}

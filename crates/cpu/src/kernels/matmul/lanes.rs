@@ -1,0 +1,234 @@
+//! One register-blocked product for every vector width: a block of the result stays in registers while the common
+//! dimension goes by.
+#![allow(unsafe_code)]
+
+use super::ahead::Ahead;
+
+/// A vector of a machine and what the product needs of it.
+///
+/// # Safety
+/// The functions are for callers compiled for the instruction set of the implementation.
+pub(super) unsafe trait Lanes {
+    type Elem: Copy;
+    type Vector: Copy;
+    const LANES: usize;
+
+    fn zero() -> Self::Vector;
+    fn splat(value: Self::Elem) -> Self::Vector;
+    /// `a·b + c`.
+    fn multiply_add(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// # Safety
+    /// `LANES` elements are readable.
+    unsafe fn load(from: *const Self::Elem) -> Self::Vector;
+    /// # Safety
+    /// `LANES` elements are writable.
+    unsafe fn store(to: *mut Self::Elem, value: Self::Vector);
+    /// The other lanes are 0.
+    ///
+    /// # Safety
+    /// `count <= LANES` elements are readable.
+    unsafe fn load_part(from: *const Self::Elem, count: usize) -> Self::Vector;
+    /// # Safety
+    /// `count <= LANES` elements are writable.
+    unsafe fn store_part(to: *mut Self::Elem, value: Self::Vector, count: usize);
+    /// Brings a line towards the nearest cache; any address will do.
+    fn prefetch(at: *const Self::Elem);
+}
+
+/// What the sums start from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    Zero,
+    /// What the result already holds.
+    Result,
+}
+
+/// The factors of one register block. The element of the left one at row `i` and step `p` is at `i·row + p·step`; packed,
+/// `row` is 1 and `step` the height of a panel. The right one has its columns side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Factors<T> {
+    pub(super) steps: usize,
+    pub(super) left: *const T,
+    pub(super) left_row: isize,
+    pub(super) left_step: isize,
+    pub(super) right: *const T,
+    pub(super) right_step: isize,
+}
+
+/// Where one register block goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<T> {
+    pub(super) at: *mut T,
+    pub(super) row: isize,
+    pub(super) start: Start,
+    /// Lanes of the last vector that belong to the result.
+    pub(super) last: usize,
+}
+
+/// A block of `M` rows and `V` vectors. `PANEL` is the height of a packed left panel, or 0 for a left factor with strides
+/// and a right one of which only the columns of the result may be read.
+///
+/// # Safety
+/// The factors are readable and the place is readable and writable as far as the block and the strides say; compiled for
+/// the instruction set of `L`.
+#[inline(always)]
+pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL: usize>(
+    factors: Factors<L::Elem>,
+    place: Place<L::Elem>,
+    ahead: &mut Ahead,
+) {
+    const PREFETCH_STEPS: isize = 12;
+    // Lines fetched ahead with each run of steps: few enough that none waits for another.
+    const FETCHED: usize = 8;
+    const RUN_STEPS: usize = 32;
+    let Factors { steps, mut left, left_row, left_step, mut right, right_step } = factors;
+    let (left_row, left_step) = if PANEL > 0 { (1, PANEL as isize) } else { (left_row, left_step) };
+    let mut sums = [[L::zero(); V]; M];
+    if PANEL > 0 {
+        for i in 0..M {
+            L::prefetch(place.at.wrapping_offset(i as isize * place.row));
+            for v in 1..V {
+                L::prefetch(place.at.wrapping_offset(i as isize * place.row).wrapping_add(v * L::LANES));
+            }
+        }
+    }
+    let mut steps_left = steps;
+    while steps_left > 0 {
+        if PANEL > 0 {
+            ahead.fetch_few::<FETCHED>();
+        }
+        let run = steps_left.min(RUN_STEPS);
+        steps_left -= run;
+        for _ in 0..run {
+            let mut columns = [L::zero(); V];
+            for (v, column) in columns.iter_mut().enumerate() {
+                // SAFETY: `V` vectors of the step are readable, of the last one `last` lanes where the factor is not
+                // packed.
+                *column = unsafe {
+                    if PANEL > 0 || v + 1 < V {
+                        L::load(right.add(v * L::LANES))
+                    } else {
+                        L::load_part(right.add(v * L::LANES), place.last)
+                    }
+                };
+            }
+            if PANEL > 0 {
+                for v in 0..V {
+                    L::prefetch(right.wrapping_offset(right_step * PREFETCH_STEPS).wrapping_add(v * L::LANES));
+                }
+            }
+            for (i, row) in sums.iter_mut().enumerate() {
+                // SAFETY: row `i` of the left factor's step.
+                let value = L::splat(unsafe { *left.offset(i as isize * left_row) });
+                for (sum, column) in row.iter_mut().zip(columns) {
+                    *sum = L::multiply_add(value, column, *sum);
+                }
+            }
+            left = left.wrapping_offset(left_step);
+            right = right.wrapping_offset(right_step);
+        }
+    }
+    for (i, row) in sums.iter().enumerate() {
+        for (v, &sum) in row.iter().enumerate() {
+            let at = place.at.wrapping_offset(i as isize * place.row).wrapping_add(v * L::LANES);
+            // SAFETY: row `i`, vector `v` of the place, of the last vector `last` lanes.
+            unsafe {
+                if v + 1 < V {
+                    let old = if place.start == Start::Result { L::load(at) } else { L::zero() };
+                    L::store(at, L::add(sum, old));
+                } else {
+                    let old = if place.start == Start::Result { L::load_part(at, place.last) } else { L::zero() };
+                    L::store_part(at, L::add(sum, old), place.last);
+                }
+            }
+        }
+    }
+}
+
+/// Defines `$name`: the block for a number of rows and vectors known at run time, compiled with the given features.
+macro_rules! block_of {
+    ($name:ident, [$(#[$feature:meta])*], rows: $($m:literal)*) => {
+        /// # Safety
+        /// As [`block`](super::lanes::block) for `rows` and `vectors`, which are within the kernel's block.
+        pub(super) unsafe fn $name<L: super::lanes::Lanes, const PANEL: usize>(
+            rows: usize,
+            vectors: usize,
+            factors: super::lanes::Factors<L::Elem>,
+            place: super::lanes::Place<L::Elem>,
+            ahead: &mut super::ahead::Ahead,
+        ) {
+            $(#[$feature])*
+            unsafe fn exact<L: super::lanes::Lanes, const M: usize, const V: usize, const PANEL: usize>(
+                factors: super::lanes::Factors<L::Elem>,
+                place: super::lanes::Place<L::Elem>,
+                ahead: &mut super::ahead::Ahead,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { super::lanes::block::<L, M, V, PANEL>(factors, place, ahead) }
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                match (rows, vectors) {
+                    $(($m, 1) => exact::<L, $m, 1, PANEL>(factors, place, ahead),
+                      ($m, 2) => exact::<L, $m, 2, PANEL>(factors, place, ahead),)*
+                    _ => debug_assert!(false, "no block of {rows} rows and {vectors} vectors"),
+                }
+            }
+        }
+    };
+}
+pub(super) use block_of;
+
+/// Defines the kernel of a block of `$rows` rows and two vectors whose panels are packed by `$pack`.
+macro_rules! narrow_kernel {
+    ($name:ty, $lanes:ty, $elem:ty, $dtype:expr, $rows:expr, $block:ident, $pack:expr) => {
+        impl super::drive::Kernel for $name {
+            type Left = $elem;
+            type Right = $elem;
+            type Sum = $elem;
+            const ROWS: usize = $rows;
+            const COLS: usize = 2 * <$lanes as super::lanes::Lanes>::LANES;
+            const STEP: usize = 1;
+            const PIECE: usize = 256;
+            const SUM: DType = $dtype;
+
+            unsafe fn pack_left(strip: &super::pack::Strip, to: *mut $elem) {
+                // SAFETY: the caller's promise.
+                unsafe { $pack(strip, Self::ROWS, to) }
+            }
+            unsafe fn pack_right(strip: &super::pack::Strip, to: *mut $elem) {
+                // SAFETY: the caller's promise.
+                unsafe { $pack(strip, Self::COLS, to) }
+            }
+            unsafe fn multiply(b: super::drive::Block<Self>, ahead: &mut super::ahead::Ahead) {
+                let vectors = b.cols.div_ceil(Self::COLS / 2);
+                let factors = super::lanes::Factors {
+                    steps: b.steps,
+                    left: b.left,
+                    left_row: 1,
+                    left_step: Self::ROWS as isize,
+                    right: b.right,
+                    right_step: Self::COLS as isize,
+                };
+                let last = b.cols - (vectors - 1) * (Self::COLS / 2);
+                let place = super::lanes::Place { at: b.sum, row: b.sum_row, start: b.start, last };
+                // SAFETY: the caller's promise.
+                unsafe { $block::<$lanes, { $rows }>(b.rows, vectors, factors, place, ahead) }
+            }
+            unsafe fn multiply_direct(
+                rows: usize,
+                cols: usize,
+                factors: super::lanes::Factors<$elem>,
+                place: super::lanes::Place<$elem>,
+            ) {
+                let vectors = cols.div_ceil(Self::COLS / 2);
+                let place = super::lanes::Place { last: cols - (vectors - 1) * (Self::COLS / 2), ..place };
+                let mut ahead = super::ahead::Ahead::NOTHING;
+                // SAFETY: the caller's promise.
+                unsafe { $block::<$lanes, 0>(rows, vectors, factors, place, &mut ahead) }
+            }
+        }
+    };
+}
+pub(super) use narrow_kernel;

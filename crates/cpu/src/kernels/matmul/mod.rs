@@ -1,0 +1,428 @@
+//! Products of matrices: `out[b] = lhs[b]·rhs[b]` for strided factors, on every instruction set there is a kernel for.
+//!
+//! A [`MatMul`] says what is multiplied, [`MatMul::plan`] chooses how on a machine, and the [`Plan`] runs any number of
+//! times. The result does not depend on which thread computes what.
+#![allow(unsafe_code)]
+
+mod ahead;
+#[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod drive;
+mod lanes;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod pack;
+mod portable;
+mod scratch;
+#[cfg(target_arch = "x86_64")]
+mod skinny;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use tensor::DType;
+
+use super::Cores;
+use super::machine::Machine;
+use drive::{Cut, Job};
+use scratch::Scratch;
+
+/// 16 vectors of 16 f32, rows made columns.
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx512::transpose;
+
+/// A batch of products of an `m × k` and a `k × n` matrix.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MatMul {
+    pub(crate) batch: usize,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) lhs: Operand,
+    pub(crate) rhs: Operand,
+    pub(crate) out: Target,
+}
+
+/// A factor: the element at row `i` and column `j` of matrix `b` is at `i·row_stride + j·col_stride + b·batch_stride`, in
+/// elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Operand {
+    pub(crate) dtype: DType,
+    pub(crate) row_stride: isize,
+    pub(crate) col_stride: isize,
+    pub(crate) batch_stride: isize,
+}
+
+/// The result: columns are side by side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    pub(crate) dtype: DType,
+    pub(crate) row_stride: isize,
+    pub(crate) batch_stride: isize,
+}
+
+/// Called with a worker, a matrix of the batch, and the rows and columns of a block that has its final values.
+pub(crate) type Finish<'a> = dyn Fn(usize, usize, Range<usize>, Range<usize>) + Sync + 'a;
+
+/// A product with its kernel chosen.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    problem: MatMul,
+    kernel: Choice,
+    cut: Cut,
+}
+
+/// The right matrices of a plan in its kernel's order.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    panels: Scratch,
+    /// Bytes from one matrix of the batch to the next; 0 when there is one for all.
+    batch_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    #[cfg(target_arch = "x86_64")]
+    AmxBf16,
+    #[cfg(target_arch = "x86_64")]
+    AmxSignedSigned,
+    #[cfg(target_arch = "x86_64")]
+    AmxSignedUnsigned,
+    #[cfg(target_arch = "x86_64")]
+    AmxUnsignedSigned,
+    #[cfg(target_arch = "x86_64")]
+    AmxUnsignedUnsigned,
+    #[cfg(target_arch = "x86_64")]
+    Avx512F32,
+    #[cfg(target_arch = "x86_64")]
+    Avx512F64,
+    #[cfg(target_arch = "x86_64")]
+    Avx2F32,
+    #[cfg(target_arch = "x86_64")]
+    Avx2F64,
+    #[cfg(target_arch = "aarch64")]
+    NeonF32,
+    #[cfg(target_arch = "aarch64")]
+    NeonF64,
+    PortableF32,
+    PortableF64,
+    PortableI32,
+}
+
+/// Evaluates an expression with `$K` as the kernel of a choice.
+macro_rules! with_kernel {
+    ($choice:expr, $K:ident => $body:expr) => {
+        match $choice {
+            #[cfg(target_arch = "x86_64")]
+            Choice::AmxBf16 => {
+                type $K = amx::Amx<amx::Bf16>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::AmxSignedSigned => {
+                type $K = amx::Amx<amx::SignedSigned>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::AmxSignedUnsigned => {
+                type $K = amx::Amx<amx::SignedUnsigned>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::AmxUnsignedSigned => {
+                type $K = amx::Amx<amx::UnsignedSigned>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::AmxUnsignedUnsigned => {
+                type $K = amx::Amx<amx::UnsignedUnsigned>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx512F32 => {
+                type $K = avx512::Avx512F32;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx512F64 => {
+                type $K = avx512::Avx512F64;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx2F32 => {
+                type $K = avx2::Avx2F32;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx2F64 => {
+                type $K = avx2::Avx2F64;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            Choice::NeonF32 => {
+                type $K = neon::NeonF32;
+                $body
+            }
+            #[cfg(target_arch = "aarch64")]
+            Choice::NeonF64 => {
+                type $K = neon::NeonF64;
+                $body
+            }
+            Choice::PortableF32 => {
+                type $K = portable::Portable<f32>;
+                $body
+            }
+            Choice::PortableF64 => {
+                type $K = portable::Portable<f64>;
+                $body
+            }
+            Choice::PortableI32 => {
+                type $K = portable::Portable<i32>;
+                $body
+            }
+        }
+    };
+}
+
+/// Multiplications below which a second thread costs more than it brings.
+const WORTH_A_THREAD: usize = 1 << 17;
+
+impl MatMul {
+    /// Whether there is a kernel for these types: f32, f64 and i32 alike; bf16 or f16 factors with a result of their type or
+    /// f32; i8 and u8 factors in any mix with an i32 result.
+    pub(crate) fn is_supported(lhs: DType, rhs: DType, out: DType) -> bool {
+        let byte = |dtype| matches!(dtype, DType::I8 | DType::U8);
+        match (lhs, rhs) {
+            (DType::F32 | DType::F64 | DType::I32, _) => lhs == rhs && rhs == out,
+            (DType::BF16 | DType::F16, _) => lhs == rhs && (out == lhs || out == DType::F32),
+            _ => byte(lhs) && byte(rhs) && out == DType::I32,
+        }
+    }
+
+    /// Chooses how to compute this on a machine. The types are such that [`MatMul::is_supported`].
+    pub(crate) fn plan(self, machine: &Machine) -> Plan {
+        debug_assert!(MatMul::is_supported(self.lhs.dtype, self.rhs.dtype, self.out.dtype), "{self:?}");
+        let kernel = choose(&self, machine);
+        let cut = with_kernel!(kernel, K => Cut::new::<K>(&self));
+        Plan { problem: self, kernel, cut }
+    }
+
+    /// Multiplications of one matrix of the batch.
+    fn size(&self) -> usize {
+        self.m.saturating_mul(self.n).saturating_mul(self.k.max(1))
+    }
+}
+
+fn choose(problem: &MatMul, machine: &Machine) -> Choice {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if machine.amx {
+            match (problem.lhs.dtype, problem.rhs.dtype) {
+                (DType::BF16, _) => return Choice::AmxBf16,
+                (DType::I8, DType::I8) => return Choice::AmxSignedSigned,
+                (DType::I8, DType::U8) => return Choice::AmxSignedUnsigned,
+                (DType::U8, DType::I8) => return Choice::AmxUnsignedSigned,
+                (DType::U8, DType::U8) => return Choice::AmxUnsignedUnsigned,
+                _ => {}
+            }
+        }
+        if machine.avx512 {
+            match problem.lhs.dtype {
+                DType::F64 => return Choice::Avx512F64,
+                DType::F32 | DType::BF16 | DType::F16 => return Choice::Avx512F32,
+                _ => {}
+            }
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if machine.avx2 {
+        match problem.lhs.dtype {
+            DType::F64 => return Choice::Avx2F64,
+            DType::F32 | DType::BF16 | DType::F16 => return Choice::Avx2F32,
+            _ => {}
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if machine.neon {
+        match problem.lhs.dtype {
+            DType::F64 => return Choice::NeonF64,
+            DType::F32 | DType::BF16 | DType::F16 => return Choice::NeonF32,
+            _ => {}
+        }
+    }
+    let _ = machine;
+    match problem.lhs.dtype {
+        DType::F64 => Choice::PortableF64,
+        DType::I8 | DType::U8 | DType::I32 => Choice::PortableI32,
+        _ => Choice::PortableF32,
+    }
+}
+
+impl Plan {
+    /// Computes the batch. `finish` is called once for each block of the results when its final values are stored, by the
+    /// thread that stored them; the blocks tile the results.
+    ///
+    /// # Safety
+    /// The pointers are to matrices as the problem says, the results overlapping nothing else; `packed` is from
+    /// [`Plan::pack_rhs`] of an equal plan with the same right matrices (`rhs` is then not read). The machine is one the
+    /// plan was made for.
+    pub(crate) unsafe fn run(
+        &self,
+        lhs: *const u8,
+        rhs: *const u8,
+        out: *mut u8,
+        packed: Option<&Packed>,
+        finish: Option<&Finish<'_>>,
+        cores: &Cores,
+    ) {
+        let problem = &self.problem;
+        let threads = cores.pool.threads();
+        let whole = problem.size().saturating_mul(problem.batch);
+        let base = Base { lhs, rhs, out, packed, finish };
+        if threads == 1 || whole < 2 * WORTH_A_THREAD {
+            for batch in 0..problem.batch {
+                // SAFETY: the caller's promise.
+                unsafe { self.run_matrix(&base, batch, 1, &in_order) };
+            }
+        } else if problem.batch >= 4 * threads
+            || problem.batch > 1 && (problem.batch.is_multiple_of(threads) || problem.size() < 2 * WORTH_A_THREAD)
+        {
+            let parts = problem.batch.min(8 * threads);
+            let base = &base;
+            cores.pool.run(parts, &|worker, part| {
+                let in_order = |count: usize, task: &(dyn Fn(usize, usize) + Sync)| {
+                    for index in 0..count {
+                        task(worker, index);
+                    }
+                };
+                for batch in problem.batch * part / parts..problem.batch * (part + 1) / parts {
+                    // SAFETY: the caller's promise; matrices of the batch do not overlap.
+                    unsafe { self.run_matrix(base, batch, 1, &in_order) };
+                }
+            });
+        } else {
+            for batch in 0..problem.batch {
+                // SAFETY: the caller's promise.
+                unsafe { self.run_matrix(&base, batch, threads, &|count, task| cores.pool.run(count, task)) };
+            }
+        }
+    }
+
+    /// Whether the right matrices are worth packing once for many runs: a few rows read them best as they are.
+    pub(crate) fn gains_by_packing(&self) -> bool {
+        self.problem.m > 4
+    }
+
+    /// Computes `rows` rows of one matrix on the calling thread. `lhs` and `out` are to the first of these rows, `rhs` to
+    /// its matrix; `packed` comes with the number of the matrix in the batch.
+    ///
+    /// # Safety
+    /// As [`Plan::run`], for this part.
+    pub(crate) unsafe fn run_rows(
+        &self,
+        rows: usize,
+        lhs: *const u8,
+        rhs: *const u8,
+        out: *mut u8,
+        packed: Option<(&Packed, usize)>,
+    ) {
+        let packed = packed.map(|(packed, batch)| packed.matrix(batch));
+        let job = Job { problem: &self.problem, cut: self.cut, rows, lhs, rhs, out, packed, finish: None, threads: 1 };
+        // SAFETY: the caller's promise.
+        unsafe { self.run_job(&job, &in_order) };
+    }
+
+    /// The right matrices in the kernel's order, for any number of runs.
+    ///
+    /// # Safety
+    /// `rhs` is to matrices as the problem says.
+    pub(crate) unsafe fn pack_rhs(&self, rhs: *const u8) -> Packed {
+        let problem = &self.problem;
+        let count = if problem.rhs.batch_stride == 0 { problem.batch.min(1) } else { problem.batch };
+        let bytes = with_kernel!(self.kernel, K => drive::whole_bytes::<K>(problem)).next_multiple_of(64);
+        let panels = Scratch::new(bytes * count);
+        for batch in 0..count {
+            let from = step(rhs, problem.rhs.batch_stride, batch, problem.rhs.dtype);
+            let to = panels.at::<u8>().wrapping_add(bytes * batch);
+            // SAFETY: the caller's promise; `bytes` were allocated for each matrix.
+            unsafe { with_kernel!(self.kernel, K => drive::pack_whole::<K>(problem, from, to)) };
+        }
+        Packed { panels, batch_bytes: if count > 1 { bytes } else { 0 } }
+    }
+
+    /// # Safety
+    /// As [`Plan::run`], for one matrix of the batch.
+    unsafe fn run_matrix(&self, base: &Base<'_>, batch: usize, threads: usize, tasks: drive::Tasks<'_>) {
+        let problem = &self.problem;
+        let finish = |worker: usize, rows: Range<usize>, cols: Range<usize>| {
+            if let Some(finish) = base.finish {
+                finish(worker, batch, rows, cols);
+            }
+        };
+        let job = Job {
+            problem,
+            cut: self.cut,
+            rows: problem.m,
+            lhs: step(base.lhs, problem.lhs.batch_stride, batch, problem.lhs.dtype),
+            rhs: step(base.rhs, problem.rhs.batch_stride, batch, problem.rhs.dtype),
+            out: step(base.out, problem.out.batch_stride, batch, problem.out.dtype).cast_mut(),
+            packed: base.packed.map(|packed| packed.matrix(batch)),
+            finish: base.finish.is_some().then_some(&finish),
+            threads,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.run_job(&job, tasks) };
+    }
+
+    /// # Safety
+    /// As [`drive::drive`].
+    unsafe fn run_job(&self, job: &Job<'_>, tasks: drive::Tasks<'_>) {
+        if job.rows == 0 || self.problem.n == 0 {
+            return;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if matches!(self.kernel, Choice::Avx512F32 | Choice::AmxBf16) {
+            // SAFETY: the caller's promise; these kernels are chosen for machines with AVX-512 and sums in f32.
+            if unsafe { skinny::drive(job, tasks) } {
+                return;
+            }
+        }
+        // SAFETY: the caller's promise; the kernel was chosen for the machine.
+        unsafe { with_kernel!(self.kernel, K => drive::drive::<K>(job, tasks)) }
+    }
+}
+
+impl Packed {
+    fn matrix(&self, batch: usize) -> *const u8 {
+        self.panels.at::<u8>().wrapping_add(self.batch_bytes * batch).cast_const()
+    }
+}
+
+/// What [`Plan::run`] was called with.
+struct Base<'a> {
+    lhs: *const u8,
+    rhs: *const u8,
+    out: *mut u8,
+    packed: Option<&'a Packed>,
+    finish: Option<&'a Finish<'a>>,
+}
+
+// SAFETY: the pointers are to matrices that outlive the run; threads write disjoint parts of the results.
+unsafe impl Sync for Base<'_> {}
+
+/// Runs tasks on the calling thread.
+fn in_order(count: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+    for index in 0..count {
+        task(0, index);
+    }
+}
+
+/// The address `count` strides on.
+fn step(from: *const u8, stride: isize, count: usize, dtype: DType) -> *const u8 {
+    from.wrapping_offset(stride * count as isize * dtype.size_bytes() as isize)
+}

@@ -1,0 +1,84 @@
+//! The product on a machine of which nothing is known: arrays the compiler turns into what vectors there are.
+#![allow(unsafe_code)]
+
+use tensor::DType;
+
+use super::lanes::{Lanes, block_of, narrow_kernel};
+use super::pack;
+
+const LANES: usize = 8;
+const ROWS: usize = 4;
+
+/// An array of `T` as a vector.
+pub(super) struct Array<T>(T);
+
+macro_rules! array {
+    ($elem:ty, $zero:literal, |$a:ident, $b:ident, $c:ident| $fma:expr, |$x:ident, $y:ident| $sum:expr) => {
+        // SAFETY: needs no instruction set.
+        unsafe impl Lanes for Array<$elem> {
+            type Elem = $elem;
+            type Vector = [$elem; LANES];
+            const LANES: usize = LANES;
+
+            #[inline(always)]
+            fn zero() -> Self::Vector {
+                [$zero; LANES]
+            }
+            #[inline(always)]
+            fn splat(value: $elem) -> Self::Vector {
+                [value; LANES]
+            }
+            #[inline(always)]
+            fn multiply_add(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+                std::array::from_fn(|i| {
+                    let ($a, $b, $c) = (a[i], b[i], c[i]);
+                    $fma
+                })
+            }
+            #[inline(always)]
+            fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector {
+                std::array::from_fn(|i| {
+                    let ($x, $y) = (a[i], b[i]);
+                    $sum
+                })
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $elem) -> Self::Vector {
+                // SAFETY: the caller's promise; arrays have the alignment of their elements.
+                unsafe { *from.cast() }
+            }
+            #[inline(always)]
+            unsafe fn store(to: *mut $elem, value: Self::Vector) {
+                // SAFETY: the caller's promise.
+                unsafe { to.cast::<Self::Vector>().write(value) }
+            }
+            #[inline(always)]
+            unsafe fn load_part(from: *const $elem, count: usize) -> Self::Vector {
+                // SAFETY: only the first `count` elements are read.
+                std::array::from_fn(|i| if i < count { unsafe { *from.add(i) } } else { $zero })
+            }
+            #[inline(always)]
+            unsafe fn store_part(to: *mut $elem, value: Self::Vector, count: usize) {
+                for (i, &value) in value.iter().enumerate().take(count) {
+                    // SAFETY: only the first `count` elements are written.
+                    unsafe { to.add(i).write(value) };
+                }
+            }
+            #[inline(always)]
+            fn prefetch(_at: *const $elem) {}
+        }
+    };
+}
+
+array!(f32, 0.0, |a, b, c| a * b + c, |x, y| x + y);
+array!(f64, 0.0, |a, b, c| a * b + c, |x, y| x + y);
+array!(i32, 0, |a, b, c| a.wrapping_mul(b).wrapping_add(c), |x, y| x.wrapping_add(y));
+
+block_of!(block, [], rows: 1 2 3 4);
+
+/// The kernel for sums of `T`.
+pub(super) struct Portable<T>(T);
+
+narrow_kernel!(Portable<f32>, Array<f32>, f32, DType::F32, ROWS, block, pack::pack_f32);
+narrow_kernel!(Portable<f64>, Array<f64>, f64, DType::F64, ROWS, block, pack::pack_f64);
+narrow_kernel!(Portable<i32>, Array<i32>, i32, DType::I32, ROWS, block, pack::pack_i32);

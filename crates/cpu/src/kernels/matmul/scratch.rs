@@ -1,0 +1,109 @@
+//! Memory a thread keeps between matrix products, so that a product in steady state allocates nothing.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// What is kept when the memory goes back to the thread; more is freed.
+const KEPT_BYTES: usize = 64 << 20;
+const ALIGN: usize = 64;
+
+/// Uninitialised memory at a cache line's start.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: it owns its memory, and nothing in it is tied to a thread.
+unsafe impl Send for Scratch {}
+// SAFETY: shared references give the address only; who reads and writes is up to the unsafe code that does it.
+unsafe impl Sync for Scratch {}
+
+impl Scratch {
+    const EMPTY: Scratch = Scratch { start: NonNull::dangling(), bytes: 0 };
+
+    /// Fresh memory, at least `bytes` of it.
+    pub(super) fn new(bytes: usize) -> Scratch {
+        if bytes == 0 {
+            return Scratch::EMPTY;
+        }
+        let layout = layout(bytes);
+        // SAFETY: the size is not 0.
+        let start = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Scratch { start, bytes }
+    }
+
+    pub(super) fn at<T>(&self) -> *mut T {
+        self.start.as_ptr().cast()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: allocated by `new` with this layout.
+            unsafe { dealloc(self.start.as_ptr(), layout(self.bytes)) }
+        }
+    }
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, ALIGN).expect("sizes of matrices that exist fit the address space")
+}
+
+/// Which of a thread's pieces of memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Slot {
+    /// Packed rows of the left matrix.
+    Left,
+    /// Packed columns of the right matrix, made and used by one thread.
+    Right,
+    /// Packed columns of the right matrix for all threads, owned by the caller's thread.
+    Shared,
+    /// Sums before they are rounded to the result's type.
+    Sums,
+}
+
+thread_local! {
+    static SLOTS: [Cell<Option<Scratch>>; 4] = const { [const { Cell::new(None) }; 4] };
+}
+
+/// A thread's piece of memory on loan: it goes back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Loan {
+    slot: Slot,
+    scratch: Option<Scratch>,
+    /// Whether the contents are those the thread left there.
+    pub(super) kept: bool,
+}
+
+impl Loan {
+    /// At least `bytes` of the thread's memory. Nested loans of one slot get fresh memory.
+    pub(super) fn take(slot: Slot, bytes: usize) -> Loan {
+        let old = SLOTS.with(|slots| slots[slot as usize].take());
+        match old {
+            Some(scratch) if scratch.bytes >= bytes => Loan { slot, scratch: Some(scratch), kept: true },
+            old => {
+                drop(old);
+                let bytes = bytes.next_multiple_of(4096);
+                Loan { slot, scratch: Some(Scratch::new(bytes)), kept: false }
+            }
+        }
+    }
+
+    pub(super) fn at<T>(&self) -> *mut T {
+        self.scratch.as_ref().map_or(std::ptr::null_mut(), Scratch::at)
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(scratch) = self.scratch.take().filter(|scratch| scratch.bytes <= KEPT_BYTES) {
+            // A thread that is ending frees the memory instead.
+            let _ = SLOTS.try_with(|slots| slots[self.slot as usize].set(Some(scratch)));
+        }
+    }
+}

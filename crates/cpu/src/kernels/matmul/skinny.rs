@@ -1,0 +1,277 @@
+//! Products of up to four vectors with a matrix, with AVX-512: the matrix is read once, as it lies in memory.
+#![allow(unsafe_code)]
+// Vectors, steps and lanes are indices into several arrays at once.
+#![allow(clippy::needless_range_loop)]
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+use tensor::DType;
+
+use super::avx512::{FromBf16, FromF16, FromF32, Wide, first, round_sums};
+use super::drive::{Job, Tasks};
+use super::pack::{self, Rounded, Strip, Sums};
+use super::scratch::{Loan, Slot};
+
+/// The most vectors.
+const VECTORS: usize = 4;
+const LANES: usize = 16;
+
+/// How the matrix lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Steps are rows of it: outputs side by side.
+    Stream,
+    /// Outputs are rows of it: steps side by side.
+    Dot,
+}
+
+/// Up to four vectors times a matrix of `steps × outputs`.
+struct Skinny<'a> {
+    job: &'a Job<'a>,
+    shape: Shape,
+    /// The vectors as f32: step by step for [`Shape::Stream`], one after the other for [`Shape::Dot`].
+    vectors: *const f32,
+    count: usize,
+    matrix: *const u8,
+    dtype: DType,
+    /// Elements from one row of the matrix, as `shape` has it, to the next.
+    matrix_row: isize,
+    outputs: usize,
+    steps: usize,
+    /// The result of vector `i` and output `j` is at `i·out_vector + j·out_output`.
+    out_vector: isize,
+    out_output: isize,
+}
+
+// SAFETY: addresses of memory that outlives the job; tasks write disjoint outputs.
+unsafe impl Sync for Skinny<'_> {}
+
+/// Computes a job if it is skinny: false, and nothing done, if not.
+///
+/// # Safety
+/// As [`super::drive::drive`], for a job of f32, bf16 or f16 that is computed in f32, on a machine with AVX-512.
+pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
+    let problem = job.problem;
+    let (lhs, rhs) = (&problem.lhs, &problem.rhs);
+    if job.packed.is_some() || problem.k == 0 || job.rows * problem.n < 2 * LANES {
+        return false;
+    }
+    let swapped = problem.n <= VECTORS && lhs.col_stride == 1 && job.rows > VECTORS;
+    let shape = if swapped {
+        Shape::Dot
+    } else if job.rows > VECTORS {
+        return false;
+    } else if rhs.col_stride == 1 {
+        Shape::Stream
+    } else if rhs.row_stride == 1 {
+        Shape::Dot
+    } else {
+        return false;
+    };
+    let count = if swapped { problem.n } else { job.rows };
+    let loan = Loan::take(Slot::Shared, count * problem.k * size_of::<f32>());
+    let vectors = loan.at::<f32>();
+    // The vectors are the rows of the left matrix, or the columns of the right one.
+    let (side, at, vector, step) = if swapped {
+        (rhs, job.rhs, rhs.col_stride, rhs.row_stride)
+    } else {
+        (lhs, job.lhs, lhs.row_stride, lhs.col_stride)
+    };
+    let strip = Strip { dtype: side.dtype, at, lane: vector, step, lanes: count, steps: problem.k };
+    // SAFETY: the vectors are readable, and the loan has room for them.
+    unsafe {
+        if shape == Shape::Stream {
+            pack::pack_f32(&strip, count, vectors);
+        } else {
+            for i in 0..count {
+                let at = at.wrapping_offset(i as isize * vector * side.dtype.size_bytes() as isize);
+                pack::pack_f32(&Strip { at, lanes: 1, ..strip }, 1, vectors.add(i * problem.k));
+            }
+        }
+    }
+    let (matrix, other) = if swapped { (job.lhs, lhs) } else { (job.rhs, rhs) };
+    let skinny = Skinny {
+        job,
+        shape,
+        vectors,
+        count,
+        matrix,
+        dtype: other.dtype,
+        matrix_row: if swapped || shape == Shape::Stream { other.row_stride } else { other.col_stride },
+        outputs: if swapped { job.rows } else { problem.n },
+        steps: problem.k,
+        out_vector: if swapped { 1 } else { problem.out.row_stride },
+        out_output: if swapped { problem.out.row_stride } else { 1 },
+    };
+    let units = skinny.outputs.div_ceil(4 * LANES);
+    let parts = if job.threads <= 1 { 1 } else { (4 * job.threads).min(units) };
+    let skinny = &skinny;
+    tasks(parts, &|worker, part| {
+        let outputs = units * part / parts * 4 * LANES..(units * (part + 1) / parts * 4 * LANES).min(skinny.outputs);
+        // SAFETY: the outputs are this task's own.
+        unsafe { skinny.compute(outputs.clone()) };
+        if let Some(finish) = job.finish {
+            if swapped { finish(worker, outputs, 0..problem.n) } else { finish(worker, 0..job.rows, outputs) }
+        }
+    });
+    true
+}
+
+impl Skinny<'_> {
+    /// # Safety
+    /// As [`drive`]; no other thread writes these outputs.
+    unsafe fn compute(&self, outputs: Range<usize>) {
+        // SAFETY: the caller's promise; the type is the matrix's own.
+        unsafe {
+            match self.dtype {
+                DType::BF16 => self.compute_as::<FromBf16>(outputs),
+                DType::F16 => self.compute_as::<FromF16>(outputs),
+                _ => self.compute_as::<FromF32>(outputs),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Skinny::compute`], with `S` of the matrix's type.
+    unsafe fn compute_as<S: Wide>(&self, outputs: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (self.shape, self.count) {
+                (Shape::Stream, 1) => self.stream::<S, 1, 8>(outputs),
+                (Shape::Stream, 2) => self.stream::<S, 2, 8>(outputs),
+                (Shape::Stream, 3) => self.stream::<S, 3, 4>(outputs),
+                (Shape::Stream, _) => self.stream::<S, 4, 4>(outputs),
+                (Shape::Dot, 1) => self.dot::<S, 1>(outputs),
+                (Shape::Dot, 2) => self.dot::<S, 2>(outputs),
+                (Shape::Dot, 3) => self.dot::<S, 3>(outputs),
+                (Shape::Dot, _) => self.dot::<S, 4>(outputs),
+            }
+        }
+    }
+
+    /// Adds `M` vectors' products with `U` rows of the matrix at a time to sums that stay in L1.
+    ///
+    /// # Safety
+    /// As [`Skinny::compute_as`]; there are `M` vectors.
+    unsafe fn stream<S: Wide, const M: usize, const U: usize>(&self, outputs: Range<usize>) {
+        const BLOCK: usize = 1024;
+        let in_result = self.job.problem.out.dtype == DType::F32;
+        let own = (!in_result).then(|| Loan::take(Slot::Sums, M * BLOCK * size_of::<f32>()));
+        for first in outputs.clone().step_by(BLOCK) {
+            let block = first..(first + BLOCK).min(outputs.end);
+            let (sums, row) = match &own {
+                Some(own) => (own.at::<f32>(), BLOCK as isize),
+                None => (self.job.out.cast::<f32>().wrapping_add(block.start), self.out_vector),
+            };
+            let whole = self.steps / U * U;
+            // SAFETY: the sums are of this block; all steps are the matrix's.
+            unsafe {
+                for step in (0..whole).step_by(U) {
+                    self.stream_steps::<S, M, U>(step, block.clone(), sums, row);
+                }
+                for step in whole..self.steps {
+                    self.stream_steps::<S, M, 1>(step, block.clone(), sums, row);
+                }
+            }
+            if !in_result {
+                let dtype = self.job.problem.out.dtype;
+                let at = self.job.out.wrapping_add(block.start * dtype.size_bytes());
+                let out = Rounded { at, dtype, row: self.out_vector };
+                // SAFETY: the sums are complete; the outputs are this thread's.
+                unsafe { round_sums(Sums { at: sums, row: BLOCK }, out, M, block.len()) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Skinny::stream`]; `sums` has `M` rows of the block's length.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn stream_steps<S: Wide, const M: usize, const U: usize>(
+        &self,
+        step: usize,
+        block: Range<usize>,
+        sums: *mut f32,
+        sums_row: isize,
+    ) {
+        let mut factors = [[_mm512_setzero_ps(); M]; U];
+        for u in 0..U {
+            for i in 0..M {
+                // SAFETY: `M` vectors, step by step.
+                factors[u][i] = _mm512_set1_ps(unsafe { *self.vectors.add((step + u) * M + i) });
+            }
+        }
+        let from =
+            self.matrix.cast::<S::Elem>().wrapping_offset(step as isize * self.matrix_row).wrapping_add(block.start);
+        for j in (0..block.len()).step_by(LANES) {
+            let mask = first((block.len() - j).min(LANES)) as u16;
+            let mut totals = [_mm512_setzero_ps(); M];
+            // SAFETY: the mask keeps to the block.
+            unsafe {
+                if step > 0 {
+                    for i in 0..M {
+                        totals[i] = _mm512_maskz_loadu_ps(mask, sums.offset(i as isize * sums_row).add(j));
+                    }
+                }
+                for u in 0..U {
+                    let row = S::wide(from.wrapping_offset(u as isize * self.matrix_row).wrapping_add(j), mask);
+                    for i in 0..M {
+                        totals[i] = _mm512_fmadd_ps(factors[u][i], row, totals[i]);
+                    }
+                }
+                for i in 0..M {
+                    _mm512_mask_storeu_ps(sums.offset(i as isize * sums_row).add(j), mask, totals[i]);
+                }
+            }
+        }
+    }
+
+    /// Products of `M` vectors with rows of the matrix, four rows at a time.
+    ///
+    /// # Safety
+    /// As [`Skinny::compute_as`]; there are `M` vectors.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn dot<S: Wide, const M: usize>(&self, outputs: Range<usize>) {
+        const TOGETHER: usize = 4;
+        for output in outputs.clone().step_by(TOGETHER) {
+            let here = TOGETHER.min(outputs.end - output);
+            let mut totals = [[_mm512_setzero_ps(); TOGETHER]; M];
+            for step in (0..self.steps).step_by(LANES) {
+                let mask = first((self.steps - step).min(LANES)) as u16;
+                for j in 0..TOGETHER {
+                    // Past the last output the row before is read again.
+                    let row = (output + j.min(here - 1)) as isize * self.matrix_row;
+                    // SAFETY: the row is the matrix's, the mask keeps to its steps.
+                    let row =
+                        unsafe { S::wide(self.matrix.cast::<S::Elem>().wrapping_offset(row).wrapping_add(step), mask) };
+                    for i in 0..M {
+                        // SAFETY: the mask keeps to the steps of the vector.
+                        let vector = unsafe { _mm512_maskz_loadu_ps(mask, self.vectors.add(i * self.steps + step)) };
+                        totals[i][j] = _mm512_fmadd_ps(vector, row, totals[i][j]);
+                    }
+                }
+            }
+            for i in 0..M {
+                for j in 0..here {
+                    let value = _mm512_reduce_add_ps(totals[i][j]);
+                    let at = i as isize * self.out_vector + (output + j) as isize * self.out_output;
+                    // SAFETY: an output of this thread.
+                    unsafe { self.store(at, value) };
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// `at` is an element of the result that no other thread writes.
+    unsafe fn store(&self, at: isize, value: f32) {
+        // SAFETY: the caller's promise; the type is the result's own.
+        unsafe {
+            match self.job.problem.out.dtype {
+                DType::BF16 => self.job.out.cast::<u16>().offset(at).write(pack::bf16_bits(value)),
+                DType::F16 => self.job.out.cast::<u16>().offset(at).write(pack::f16_bits(value)),
+                _ => self.job.out.cast::<f32>().offset(at).write(value),
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Plain loops compiled for the widest vectors of the machine.
+#![allow(unsafe_code)]
+
+use super::machine::Machine;
+
+/// Calls a function that is compiled for the machine: what is inlined into it uses its vectors.
+#[inline]
+pub(crate) fn wide<R>(machine: &Machine, call: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma")]
+        fn avx512<R>(call: impl FnOnce() -> R) -> R {
+            call()
+        }
+        #[target_feature(enable = "avx2,fma")]
+        fn avx2<R>(call: impl FnOnce() -> R) -> R {
+            call()
+        }
+        if machine.avx512 {
+            // SAFETY: the machine has these instructions.
+            return unsafe { avx512(call) };
+        }
+        if machine.avx2 {
+            // SAFETY: the machine has these instructions.
+            return unsafe { avx2(call) };
+        }
+    }
+    let _ = machine;
+    call()
+}

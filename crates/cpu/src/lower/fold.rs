@@ -1,0 +1,33 @@
+//! Arithmetic on constants while the program is simplified: the interpreter's.
+
+use hlo::{Attr, Dense, Keyword, Op, OpKind, TensorType};
+
+use crate::interpret::scalar::TotalOrder;
+use crate::interpret::{Elements, Tensor, attribute, convert, elementwise, encode, storage};
+
+/// An elementwise op on constants.
+pub(crate) fn evaluate(op: &Op, operands: &[&Dense], result: &TensorType) -> Option<Dense> {
+    let to = result.element.plain()?;
+    let values: Vec<Tensor> = operands.iter().map(|dense| Tensor::from_dense(dense).ok()).collect::<Option<_>>()?;
+    let elements = match (op.kind()?, &values[..]) {
+        (OpKind::Convert, [a]) => {
+            a.ty.element.plain()?;
+            convert::to_type(&a.elements, to)
+        }
+        (OpKind::Compare, [a, b]) => {
+            let direction = attribute::keyword(op, "comparison_direction").ok()?;
+            let total = match op.attr("compare_type").and_then(Attr::as_keyword) {
+                Some(Keyword::CompareTotalOrder) => TotalOrder::Yes,
+                _ => TotalOrder::No,
+            };
+            Elements::Bool(elementwise::compare(direction, total, &a.elements, &b.elements)?)
+        }
+        (OpKind::Select, [mask, a, b]) => elementwise::select(mask, a, b)?.elements,
+        (kind, [a]) => elementwise::unary(kind, to, storage(&a.ty.element), &a.elements)?,
+        (kind, [a, b]) if a.elements.len() == b.elements.len() => {
+            elementwise::binary(kind, to, &a.elements, &b.elements)?
+        }
+        _ => return None,
+    };
+    Dense::from_elements(result.clone(), encode(to, &elements))
+}

@@ -1,0 +1,132 @@
+//! The compiler: a verified program becomes steps over planned memory.
+//!
+//! `view` makes reshapes free, `fuse` decides what shares a loop, `block` orders and emits, `ops/` has the ops that are
+//! steps of their own, `buffers` places every value.
+
+mod block;
+mod buffers;
+mod constant;
+mod fold;
+mod fuse;
+mod group;
+mod lanes;
+mod ops;
+mod products;
+mod region;
+mod view;
+
+use std::sync::Arc;
+
+use hlo::{Module, Op, OpKind, Type, Verified};
+
+use crate::engine::{Donation, Folding};
+use crate::error::Error;
+use crate::kernels::machine::Machine;
+use crate::memory::{Memory, byte_count};
+use crate::program::{Program, ResultPort};
+use block::{Lowering, Origin};
+
+/// Bytes one value may have: far more than a machine has, few enough that sums of sizes do not overflow.
+const MAX_VALUE_BYTES: u64 = 1 << 42;
+
+/// Composites that have a kernel of their own.
+const KEPT_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
+
+/// The program with everything removed that need not be computed.
+pub(crate) fn simplify(module: Verified, folding: Folding) -> Result<Verified, Error> {
+    let options = hlo::passes::Options {
+        keep_composites: KEPT_COMPOSITES,
+        evaluate: match folding {
+            Folding::Constants => Some(&fold::evaluate),
+            Folding::Nothing => None,
+        },
+        ..hlo::passes::Options::default()
+    };
+    hlo::passes::canonicalize(module, &options)
+        .map_err(|error| Error::Internal(format!("simplification broke the program: {error}")))
+}
+
+/// Compiles the entry function. Programs with values that have no fixed size are refused: the interpreter runs those.
+pub(crate) fn compile(
+    module: Arc<Module>,
+    entry: &str,
+    donated: &[Donation],
+    machine: &Machine,
+    memory: &Arc<Memory>,
+) -> Result<Program, Error> {
+    let missing = || Error::Program { op: "program".into(), message: format!("there is no @{entry}") };
+    let func = module.func(entry).ok_or_else(missing)?;
+    let body = func.body.ok_or_else(missing)?;
+    for value in &func.values {
+        check_size(&value.ty)?;
+    }
+    if let Some(op) = func.ops.iter().find(|op| keeps_state(op)) {
+        return Err(Error::Unsupported { what: format!("{} in a compiled program", op.name.as_str()) });
+    }
+    let mut lowering = Lowering::new(func, machine);
+    let mut argument_bytes = Vec::with_capacity(func.inputs.len());
+    for (n, &argument) in func.args().iter().enumerate() {
+        let (dtype, dims) = lowering.array_type(argument)?;
+        let bytes = byte_count(dtype, &dims).unwrap_or(0);
+        argument_bytes.push(bytes);
+        let slot = lowering.slot(bytes, Origin::Argument(n));
+        lowering.define(argument, slot);
+    }
+    let returned = lowering.ops(body)?;
+    let (mut results, mut ports) = (Vec::new(), Vec::new());
+    for &value in &returned {
+        let (dtype, dims) = lowering.array_type(value)?;
+        let view = lowering.view(value)?;
+        let slot = lowering.dense(&view)?;
+        let data = &lowering.slots[slot.0 as usize];
+        let is_own = data.origin == Origin::Step && Some(data.bytes) == byte_count(dtype, &dims);
+        // Arguments, constants and values returned twice are copied.
+        let slot = if is_own && !results.contains(&slot) { slot } else { lowering.write_out(&view)? };
+        results.push(slot);
+        ports.push(ResultPort { dtype, dims, argument: None });
+    }
+    let owned: Vec<bool> = donated.iter().map(|d| *d != Donation::Kept).collect();
+    let mut steps = std::mem::take(&mut lowering.steps);
+    let layout = buffers::plan(&mut steps, &lowering.slots, &results, &owned)?;
+    for (port, argument) in ports.iter_mut().zip(&layout.reused) {
+        port.argument = *argument;
+    }
+    let mut constants = Vec::with_capacity(lowering.constants.len());
+    for bytes in &lowering.constants {
+        let mut storage = memory.allocate(bytes.len())?;
+        storage.bytes_mut().copy_from_slice(bytes);
+        constants.push(storage);
+    }
+    let owned = (0..owned.len()).map(|n| layout.places.contains(&crate::program::Place::OwnedArgument(n))).collect();
+    Ok(Program {
+        slots: layout.places,
+        constants,
+        steps,
+        results: ports,
+        argument_bytes,
+        owned,
+        arena_bytes: layout.arena_bytes,
+        module: module.clone(),
+    })
+}
+
+/// Whether an op leaves something behind that another op of the run looks for.
+fn keeps_state(op: &Op) -> bool {
+    matches!(op.kind(), Some(OpKind::InterpreterProbe | OpKind::CheckExpectSerializedEq))
+}
+
+fn check_size(ty: &Type) -> Result<(), Error> {
+    let unsupported = || Error::Unsupported { what: format!("a compiled value of type {ty}") };
+    match ty {
+        Type::Token => Ok(()),
+        Type::Tensor(tensor) => {
+            let mut bytes = 16u64;
+            for &d in &tensor.dims {
+                let size = u64::try_from(d).map_err(|_| unsupported())?;
+                bytes = bytes.checked_mul(size.max(1)).filter(|&n| n <= MAX_VALUE_BYTES).ok_or_else(unsupported)?;
+            }
+            Ok(())
+        }
+        _ => Err(unsupported()),
+    }
+}

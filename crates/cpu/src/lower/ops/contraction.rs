@@ -1,0 +1,316 @@
+//! Contractions: every dot is a batch of matrix products, its operands read by their strides where they can be.
+#![allow(unsafe_code)]
+
+use hlo::dims::DotDims;
+use hlo::{Attr, Op, OpId, OpKind, Value};
+use tensor::DType;
+
+use crate::error::Error;
+use crate::interpret::attribute;
+use crate::kernels::loops::Ready;
+use crate::kernels::matmul::{MatMul, Operand, Packed, Plan, Target};
+use crate::lower::block::{Lowering, Origin};
+use crate::lower::view::View;
+use crate::program::{Kernel, Run, Slot};
+
+/// Constants of at least this many bytes are packed when the program is compiled.
+const PACKED_FROM_BYTES: usize = 4 << 10;
+
+/// A product that is yet to become a step.
+pub(crate) struct Product {
+    pub(crate) plan: Plan,
+    pub(crate) problem: MatMul,
+    pub(crate) inputs: [Slot; 2],
+    /// Bytes from the start of each input to its first element.
+    pub(crate) offsets: [isize; 2],
+    pub(crate) packed: Option<Packed>,
+}
+
+/// A product, and the loop that finishes each block of it while it is in the cache.
+pub(crate) struct Dot {
+    plan: Plan,
+    offsets: [isize; 2],
+    packed: Option<Packed>,
+    finish: Option<Finish>,
+    label: String,
+}
+
+/// A loop over the blocks of a product.
+pub(crate) struct Finish {
+    pub(crate) ready: Ready,
+    /// For each array the loop reads: an input of the step, or `None` for the product itself.
+    pub(crate) reads: Vec<Option<usize>>,
+    pub(crate) label: String,
+}
+
+pub(crate) fn dot(lowering: &mut Lowering<'_>, id: OpId) -> Result<Option<()>, Error> {
+    let op = lowering.func.op(id);
+    let result = lowering.product_of(id);
+    let order = if result == op.first_result { Order::AsWritten } else { Order::Exchanged };
+    let (start, left) = (lowering.steps.len(), lowering.view(op.operands[0])?.slot);
+    let found = product(lowering, op, order)?;
+    let (dtype, dims) = lowering.array_type(result)?;
+    if let Some(chain) = lowering.take_chain(left) {
+        match found {
+            Some((product, wide)) if wide == dtype && product.inputs[0] == left => {
+                lowering.finish_chain(chain, product, result)?;
+                return Ok(Some(()));
+            }
+            // Steps made since read the rows of the chain, or the op runs elsewhere.
+            _ => lowering.break_chain(chain, start),
+        }
+        let again = product(lowering, op, order)?;
+        return dot_of(lowering, result, again, (dtype, dims));
+    }
+    dot_of(lowering, result, found, (dtype, dims))
+}
+
+fn dot_of(
+    lowering: &mut Lowering<'_>,
+    result: Value,
+    found: Option<(Product, DType)>,
+    (dtype, dims): (DType, Vec<usize>),
+) -> Result<Option<()>, Error> {
+    let Some((product, wide)) = found else { return Ok(None) };
+    if wide == dtype {
+        if lowering.defers(result) {
+            lowering.defer(result, product)?;
+            return Ok(Some(()));
+        }
+        let slot = lowering.result_slot(result)?;
+        push(lowering, product, slot);
+    } else {
+        let slot = lowering.temporary(wide, &dims)?;
+        push(lowering, product, slot);
+        let view = lowering.converted(&View::dense(slot, wide, dims), dtype)?;
+        lowering.define(result, view.slot);
+    }
+    Ok(Some(()))
+}
+
+/// Which factor gives the rows of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    AsWritten,
+    /// The right one: the product is the transpose.
+    Exchanged,
+}
+
+/// Whether a transpose of a dot does nothing but exchange rows and columns.
+pub(crate) fn is_exchanged(lowering: &Lowering<'_>, dot: &Op, transpose: &Op) -> bool {
+    let rank = |v: Value| lowering.func.ty(v).as_tensor().map_or(0, |ty| ty.rank());
+    let (Some(dims), Ok(order)) = (dimension_numbers(lowering, dot), attribute::ints(transpose, "permutation")) else {
+        return false;
+    };
+    let has_kernel = |v: Value| lowering.func.ty(v).as_tensor().and_then(|ty| ty.element.plain());
+    if dot.attr("algorithm").is_some() || dot.operands.iter().any(|&v| has_kernel(v).is_none_or(|t| !t.is_float())) {
+        return false;
+    }
+    let batch = dims.lhs_batching.len();
+    let rows = rank(dot.operands[0]) - batch - dims.lhs_contracting.len();
+    let cols = rank(dot.operands[1]) - batch - dims.rhs_contracting.len();
+    let expected = (0..batch).chain(batch + rows..batch + rows + cols).chain(batch..batch + rows);
+    order.iter().map(|&d| d as usize).eq(expected)
+}
+
+/// A product as a step of its own.
+pub(crate) fn push(lowering: &mut Lowering<'_>, product: Product, result: Slot) {
+    let label = label(&product.problem);
+    let Product { plan, inputs, offsets, packed, .. } = product;
+    lowering.step(inputs.to_vec(), vec![result], Dot { plan, offsets, packed, finish: None, label });
+}
+
+/// A product and the loop that finishes it as one step. `outputs` are the loop's; the product itself lies in `own`.
+pub(crate) fn push_finished(
+    lowering: &mut Lowering<'_>,
+    product: Product,
+    own: Slot,
+    finish: Finish,
+    mut inputs: Vec<Slot>,
+    outputs: Vec<Slot>,
+) {
+    let label = format!("{} then {}", label(&product.problem), finish.label);
+    let Product { plan, inputs: factors, offsets, packed, .. } = product;
+    inputs.splice(0..0, factors);
+    let mut slots = vec![own];
+    slots.extend(outputs);
+    lowering.step(inputs, slots, Dot { plan, offsets, packed, finish: Some(finish), label });
+}
+
+fn label(problem: &MatMul) -> String {
+    let MatMul { batch, m, n, k, lhs, .. } = problem;
+    format!("dot {} {batch}x{m}x{n}x{k}", lhs.dtype)
+}
+
+/// The dimension numbers of a dot.
+pub(crate) fn dimension_numbers(lowering: &Lowering<'_>, op: &Op) -> Option<DotDims> {
+    if op.kind() == Some(OpKind::Dot) {
+        let rank = lowering.func.ty(op.operands[0]).as_tensor()?.rank() as i64;
+        return Some(DotDims { lhs_contracting: vec![rank - 1], rhs_contracting: vec![0], ..DotDims::default() });
+    }
+    match op.attr("dot_dimension_numbers") {
+        Some(Attr::Dot(dims)) => Some((**dims).clone()),
+        _ => None,
+    }
+}
+
+/// What a dot multiplies, and the type of the result; `None` where there is no kernel.
+fn product(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<(Product, DType)>, Error> {
+    let plain = |v: Value| lowering.func.ty(v).as_tensor().and_then(|ty| ty.element.plain());
+    let (Some(lhs), Some(rhs), Some(out)) = (plain(op.operands[0]), plain(op.operands[1]), plain(op.first_result))
+    else {
+        return Ok(None);
+    };
+    if matches!(op.attr("algorithm"), Some(Attr::DotAlgorithm(_))) {
+        return Ok(None);
+    }
+    let Some(mut dims) = dimension_numbers(lowering, op) else { return Ok(None) };
+    let (mut left, mut right) = (lowering.view(op.operands[0])?, lowering.view(op.operands[1])?);
+    if order == Order::Exchanged {
+        std::mem::swap(&mut left, &mut right);
+        std::mem::swap(&mut dims.lhs_batching, &mut dims.rhs_batching);
+        std::mem::swap(&mut dims.lhs_contracting, &mut dims.rhs_contracting);
+    }
+    let mut wide = out;
+    if !MatMul::is_supported(lhs, rhs, out) {
+        let Some((factor, result)) = computed_in(lhs, rhs, out) else { return Ok(None) };
+        wide = result;
+        for view in [&mut left, &mut right] {
+            if view.dtype != factor {
+                *view = lowering.converted(view, factor)?;
+            }
+        }
+    }
+    let mut pairs: Vec<(usize, usize)> =
+        dims.lhs_contracting.iter().zip(&dims.rhs_contracting).map(|(&a, &b)| (a as usize, b as usize)).collect();
+    pairs.sort_unstable();
+    let batch: Vec<(usize, usize)> =
+        dims.lhs_batching.iter().zip(&dims.rhs_batching).map(|(&a, &b)| (a as usize, b as usize)).collect();
+    let others = |rank: usize, used: &[usize]| (0..rank).filter(|d| !used.contains(d)).collect::<Vec<_>>();
+    let side = |n: fn(&(usize, usize)) -> usize| -> (Vec<usize>, Vec<usize>) {
+        (batch.iter().map(n).collect(), pairs.iter().map(n).collect())
+    };
+    let ((batch_left, contracted_left), (batch_right, contracted_right)) = (side(|p| p.0), side(|p| p.1));
+    let free_left = others(left.dims.len(), &[&batch_left[..], &contracted_left].concat());
+    let free_right = others(right.dims.len(), &[&batch_right[..], &contracted_right].concat());
+    let (left, sizes) = lowering.matrices(&left, [&batch_left, &free_left, &contracted_left])?;
+    let (right, right_sizes) = lowering.matrices(&right, [&batch_right, &contracted_right, &free_right])?;
+    let [b, m, k] = sizes;
+    let n = right_sizes[2];
+    let problem = MatMul {
+        batch: b,
+        m,
+        n,
+        k,
+        lhs: operand(&left),
+        rhs: operand(&right),
+        out: Target { dtype: wide, row_stride: n as isize, batch_stride: (m * n) as isize },
+    };
+    let plan = problem.clone().plan(lowering.machine);
+    let offsets = [left.offset, right.offset].map(|offset| offset * left.dtype.size_bytes() as isize);
+    let packed = packed(lowering, &plan, &right, offsets[1]);
+    Ok(Some((Product { plan, problem, inputs: [left.slot, right.slot], offsets, packed }, wide)))
+}
+
+fn operand(view: &View) -> Operand {
+    Operand {
+        dtype: view.dtype,
+        batch_stride: view.strides[0],
+        row_stride: view.strides[1],
+        col_stride: view.strides[2],
+    }
+}
+
+/// A constant right factor in the order of the kernel.
+fn packed(lowering: &Lowering<'_>, plan: &Plan, right: &View, offset: isize) -> Option<Packed> {
+    let Origin::Constant(n) = lowering.slots[right.slot.0 as usize].origin else { return None };
+    let bytes = &lowering.constants[n];
+    if bytes.len() < PACKED_FROM_BYTES || !plan.gains_by_packing() {
+        return None;
+    }
+    // SAFETY: the view lies in the constant's bytes.
+    Some(unsafe { plan.pack_rhs(bytes.as_ptr().wrapping_offset(offset)) })
+}
+
+/// Types to multiply in, for factors and result, where there is no kernel for the types themselves.
+fn computed_in(lhs: DType, rhs: DType, out: DType) -> Option<(DType, DType)> {
+    let all = [lhs, rhs, out];
+    if all.iter().all(|t| t.is_float()) {
+        let wide = if all.contains(&DType::F64) { DType::F64 } else { DType::F32 };
+        return Some((wide, wide));
+    }
+    // Sums of products modulo 2³² are right in every narrower type.
+    all.iter().all(|t| t.is_integer() && t.bits() <= 32).then_some((DType::I32, DType::I32))
+}
+
+impl Lowering<'_> {
+    /// A view of three dimensions, each made of some of the array's, in that order; its sizes.
+    fn matrices(&mut self, view: &View, parts: [&[usize]; 3]) -> Result<(View, [usize; 3]), Error> {
+        let order: Vec<usize> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let permuted = View {
+            dims: order.iter().map(|&d| view.dims[d]).collect(),
+            strides: order.iter().map(|&d| view.strides[d]).collect(),
+            ..view.clone()
+        };
+        let sizes = parts.map(|part| part.iter().map(|&d| view.dims[d]).product::<usize>());
+        if let Some(strides) = merged_strides(&permuted, [parts[0].len(), parts[1].len()]) {
+            return Ok((View { dims: sizes.to_vec(), strides, ..permuted }, sizes));
+        }
+        let slot = self.dense(&permuted)?;
+        Ok((View::dense(slot, view.dtype, sizes.to_vec()), sizes))
+    }
+}
+
+/// One stride for each of three runs of dimensions, where every run lies in equal steps.
+fn merged_strides(view: &View, lengths: [usize; 2]) -> Option<Vec<isize>> {
+    let bounds = [0, lengths[0], lengths[0] + lengths[1], view.dims.len()];
+    let mut strides = Vec::with_capacity(3);
+    for part in bounds.windows(2) {
+        let dims: Vec<usize> = (part[0]..part[1]).filter(|&d| view.dims[d] != 1).collect();
+        for pair in dims.windows(2) {
+            if view.strides[pair[0]] != view.strides[pair[1]] * view.dims[pair[1]] as isize {
+                return None;
+            }
+        }
+        strides.push(dims.last().map_or(0, |&d| view.strides[d]));
+    }
+    Some(strides)
+}
+
+impl Kernel for Dot {
+    fn name(&self) -> String {
+        self.label.clone()
+    }
+
+    unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
+        let [lhs, rhs] = [0, 1].map(|n| inputs[n].wrapping_offset(self.offsets[n]));
+        let out = outputs[0];
+        let Some(finish) = &self.finish else {
+            // SAFETY: the problem was made from the shapes of these slots.
+            unsafe { self.plan.run(lhs, rhs, out, self.packed.as_ref(), None, run.cores) };
+            return Ok(());
+        };
+        let reads = Pointers(finish.reads.iter().map(|n| n.map_or(out.cast_const(), |n| inputs[2 + n])).collect());
+        let writes = Pointers(outputs[1..].to_vec());
+        let done = |_worker: usize, batch: usize, rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| {
+            // SAFETY: the loop's space is that of the product; blocks tile it, so each is written once, after its values
+            // are final.
+            unsafe { finish.ready.run_box(reads.get(), writes.get(), &[batch..batch + 1, rows, cols]) };
+        };
+        // SAFETY: as above.
+        unsafe { self.plan.run(lhs, rhs, out, self.packed.as_ref(), Some(&done), run.cores) };
+        Ok(())
+    }
+}
+
+/// Addresses that threads share for the time of one step.
+struct Pointers<T>(Vec<T>);
+
+// SAFETY: what the addresses point at outlives the step, and threads write to disjoint parts.
+unsafe impl<T> Sync for Pointers<T> {}
+
+impl<T> Pointers<T> {
+    fn get(&self) -> &[T] {
+        &self.0
+    }
+}

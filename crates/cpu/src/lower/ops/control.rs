@@ -1,0 +1,122 @@
+//! Loops and branches.
+
+use std::collections::HashMap;
+
+use hlo::{Definition, Op, OpKind, Region, Value};
+
+use crate::error::Error;
+use crate::lower::block::{Lowering, captures, operands_and_captures};
+use crate::lower::view::View;
+use crate::program::{Case, Selector, Slot, Step, While, Work};
+
+/// A loop. Carried values lie in slots of their own; the body writes the next ones beside them, and the two change places.
+pub(crate) fn repeat(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> {
+    let func = lowering.func;
+    let (condition, body) = (op.regions[0], op.regions[1]);
+    // First, so that what has to be written out is written once, not in every round.
+    let outside = captured(lowering, op)?;
+    let mut carried = Vec::with_capacity(op.operands.len());
+    for (&operand, result) in op.operands.iter().zip(op.results()) {
+        let view = lowering.view(operand)?;
+        let slot = lowering.result_slot(result)?;
+        lowering.copy_into(&view, slot);
+        carried.push(slot);
+    }
+    for region in [condition, body] {
+        for (&argument, &slot) in func.region(region).args.iter().zip(&carried) {
+            lowering.define(argument, slot);
+        }
+    }
+    updated_in_place(lowering, body, &carried);
+    let mut answer = Slot(0);
+    let condition = lowering.region_then(condition, |lowering, returned| {
+        answer = lowering.dense_value(returned[0])?;
+        Ok(())
+    })?;
+    let mut rotate = Vec::new();
+    let body = lowering.region_then(body, |lowering, returned| {
+        for (&value, &slot) in returned.iter().zip(&carried) {
+            let view = lowering.view(value)?;
+            // Handed on as it is, or updated where it lies.
+            if view.slot == slot && view.is_dense() {
+                continue;
+            }
+            let (dtype, dims) = lowering.array_type(value)?;
+            let next = lowering.temporary(dtype, &dims)?;
+            lowering.copy_into(&view, next);
+            rotate.push((slot, next, dtype.size_bytes() * dims.iter().product::<usize>()));
+        }
+        Ok(())
+    })?;
+    let mut inputs = carried.clone();
+    inputs.extend(outside);
+    let work = Work::While(Box::new(While { condition, answer, body, rotate }));
+    lowering.steps.push(Step { inputs, outputs: carried, work });
+    Ok(())
+}
+
+/// Values that the body only updates in part stay where they are: an array that grows slice by slice is not copied.
+fn updated_in_place(lowering: &mut Lowering<'_>, body: Region, carried: &[Slot]) {
+    let func = lowering.func;
+    let data = func.region(body);
+    let mut uses: HashMap<Value, usize> = HashMap::new();
+    for &id in &data.ops {
+        for value in operands_and_captures(func, func.op(id)) {
+            *uses.entry(value).or_default() += 1;
+        }
+    }
+    let Some(&last) = data.ops.last() else { return };
+    for ((&returned, &argument), &slot) in func.op(last).operands.iter().zip(&data.args).zip(carried) {
+        let mut chain = Vec::new();
+        let mut value = returned;
+        // Each link is the only one that uses what it updates.
+        while let Definition::Result(id, _) = func.value(value).definition {
+            let op = func.op(id);
+            if !matches!(op.kind(), Some(OpKind::DynamicUpdateSlice | OpKind::Scatter)) || op.num_results != 1 {
+                break;
+            }
+            chain.push(value);
+            value = op.operands[0];
+            if uses.get(&value) != Some(&1) {
+                break;
+            }
+        }
+        if value == argument && uses.get(&value) == Some(&1) {
+            for link in chain {
+                lowering.want(link, slot);
+            }
+        }
+    }
+}
+
+/// A branch.
+pub(crate) fn choose(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> {
+    let selector = if op.kind() == Some(OpKind::If) { Selector::Boolean } else { Selector::Index };
+    let index = lowering.dense_value(op.operands[0])?;
+    let outside = captured(lowering, op)?;
+    let mut results = Vec::with_capacity(op.num_results as usize);
+    for result in op.results() {
+        results.push(lowering.result_slot(result)?);
+    }
+    let mut branches = Vec::with_capacity(op.regions.len());
+    for &region in &op.regions {
+        branches.push(lowering.region_then(region, |lowering, returned| {
+            for (&value, &slot) in returned.iter().zip(&results) {
+                let view: View = lowering.view(value)?;
+                lowering.copy_into(&view, slot);
+            }
+            Ok(())
+        })?);
+    }
+    let mut inputs = vec![index];
+    inputs.extend(outside);
+    let work = Work::Case(Box::new(Case { index, selector, branches }));
+    lowering.steps.push(Step { inputs, outputs: results, work });
+    Ok(())
+}
+
+/// Slots of what the regions take from outside.
+fn captured(lowering: &mut Lowering<'_>, op: &Op) -> Result<Vec<Slot>, Error> {
+    let values: Vec<Value> = captures(lowering.func, op);
+    values.into_iter().map(|value| lowering.view(value).map(|view| view.slot)).collect()
+}

@@ -1,0 +1,84 @@
+//! Ops without a kernel: the reference interpreter runs this one op on copies of its operands.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use hlo::{OpId, TensorType, Type};
+
+use crate::error::Error;
+use crate::interpret::{self, Tensor, Value, decode, encode, storage};
+use crate::kernels::machine::KeepDenormals;
+use crate::lower::block::{Lowering, captures};
+use crate::program::{Kernel, Run};
+
+/// One op, interpreted.
+struct Interpreted {
+    func: Arc<str>,
+    op: OpId,
+    name: String,
+    /// Operands and captured values, with the types they have here.
+    inputs: Vec<(hlo::Value, Type, usize)>,
+    /// Bytes of each result.
+    outputs: Vec<usize>,
+}
+
+pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> {
+    let func = lowering.func;
+    let op = func.op(id);
+    let mut values = op.operands.clone();
+    values.extend(captures(func, op));
+    values.sort_unstable();
+    values.dedup();
+    let (mut inputs, mut slots) = (Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
+    for value in values {
+        let slot = lowering.dense_value(value)?;
+        let (dtype, dims) = lowering.array_type(value)?;
+        inputs.push((value, func.ty(value).clone(), dtype.size_bytes() * dims.iter().product::<usize>()));
+        slots.push(slot);
+    }
+    let (mut outputs, mut results) = (Vec::new(), Vec::new());
+    for value in op.results() {
+        let (dtype, dims) = lowering.array_type(value)?;
+        outputs.push(dtype.size_bytes() * dims.iter().product::<usize>());
+        results.push(lowering.result_slot(value)?);
+    }
+    let name = op.name.as_str().to_string();
+    lowering.step(slots, results, Interpreted { func: func.name.clone(), op: id, name, inputs, outputs });
+    Ok(())
+}
+
+/// A tensor of a static type from its bytes.
+pub(crate) fn tensor(ty: &TensorType, bytes: &[u8]) -> Tensor {
+    Tensor { ty: ty.clone(), elements: decode(storage(&ty.element), bytes) }
+}
+
+impl Kernel for Interpreted {
+    fn name(&self) -> String {
+        format!("interpret {}", self.name)
+    }
+
+    unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
+        let _keep = KeepDenormals::new();
+        let mut values = Vec::with_capacity(self.inputs.len());
+        for ((value, ty, bytes), &pointer) in self.inputs.iter().zip(inputs) {
+            let operand = match ty {
+                // SAFETY: the slot holds this many bytes of the operand.
+                Type::Tensor(ty) => Value::Tensor(tensor(ty, unsafe { std::slice::from_raw_parts(pointer, *bytes) })),
+                _ => Value::Token,
+            };
+            values.push((*value, operand));
+        }
+        let (op, draws) = ((&*self.func, self.op), run.steps());
+        let results = interpret::evaluate(run.module, op, values, run.options, run.process.clone(), draws)?;
+        for ((result, &bytes), &pointer) in results.iter().zip(&self.outputs).zip(outputs) {
+            let Value::Tensor(tensor) = result else { continue };
+            let encoded = encode(tensor.dtype(), &tensor.elements);
+            if encoded.len() != bytes {
+                return Err(Error::Internal(format!("{} gave {} bytes, not {bytes}", self.name, encoded.len())));
+            }
+            // SAFETY: the slot has room for the result, and the bytes come from memory of their own.
+            unsafe { std::ptr::copy_nonoverlapping(encoded.as_ptr(), pointer, bytes) };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! Gather and scatter.
+#![allow(unsafe_code)]
+
+use hlo::{Attr, Func, Op, Region};
+use tensor::DType;
+
+use super::dense_operands;
+use crate::error::Error;
+use crate::interpret::attribute;
+use crate::kernels::copy::{self, Side};
+use crate::kernels::gather;
+use crate::kernels::loops::ir::Fold;
+use crate::kernels::scalar::{self, Program};
+use crate::kernels::scatter::{self, Combine, Uniqueness};
+use crate::lower::block::Lowering;
+use crate::lower::region;
+use crate::program::{Kernel, Run};
+
+struct Gather(gather::Plan);
+
+pub(crate) fn gather(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
+    let Some(Attr::Gather(numbers)) = op.attr("dimension_numbers") else { return Ok(None) };
+    let slice_sizes: Vec<usize> = attribute::ints(op, "slice_sizes")?.iter().map(|&d| d as usize).collect();
+    let (dtype, operand) = lowering.array_type(op.operands[0])?;
+    let (index, indices) = lowering.array_type(op.operands[1])?;
+    let dims = gather::Dims {
+        offset_dims: &numbers.offset_dims,
+        collapsed_slice_dims: &numbers.collapsed_slice_dims,
+        operand_batching_dims: &numbers.operand_batching_dims,
+        start_indices_batching_dims: &numbers.start_indices_batching_dims,
+        start_index_map: &numbers.start_index_map,
+        index_vector_dim: numbers.index_vector_dim,
+    };
+    let plan = gather::Plan::new(&dims, &operand, &indices, index, &slice_sizes, dtype.size_bytes());
+    let Some(plan) = plan else { return Ok(None) };
+    let slots = dense_operands(lowering, op)?;
+    let result = lowering.result_slot(op.first_result)?;
+    lowering.step(slots, vec![result], Gather(plan));
+    Ok(Some(()))
+}
+
+impl Kernel for Gather {
+    fn name(&self) -> String {
+        "gather".into()
+    }
+
+    unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
+        // SAFETY: operand, indices and result have the shapes of the plan.
+        unsafe { self.0.run(inputs[0], inputs[1], outputs[0], run.cores) };
+        Ok(())
+    }
+}
+
+struct Scatter {
+    work: Updates,
+    whole: copy::Plan,
+    bytes: usize,
+}
+
+/// How updates meet what is there.
+enum Updates {
+    Plan(scatter::Plan),
+    /// Element by element.
+    Program {
+        places: scatter::Places,
+        program: Program,
+        dtype: DType,
+    },
+}
+
+pub(crate) fn scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
+    let func = lowering.func;
+    let Some(Attr::Scatter(numbers)) = op.attr("scatter_dimension_numbers") else { return Ok(None) };
+    if op.operands.len() != 3 {
+        return Ok(None);
+    }
+    let Some(dtype) = func.ty(op.operands[0]).as_tensor().and_then(|ty| ty.element.plain()) else { return Ok(None) };
+    let (_, operand) = lowering.array_type(op.operands[0])?;
+    let (index, indices) = lowering.array_type(op.operands[1])?;
+    let (_, updates) = lowering.array_type(op.operands[2])?;
+    let dims = scatter::Dims {
+        update_window_dims: &numbers.update_window_dims,
+        inserted_window_dims: &numbers.inserted_window_dims,
+        input_batching_dims: &numbers.input_batching_dims,
+        scatter_indices_batching_dims: &numbers.scatter_indices_batching_dims,
+        scatter_dims_to_operand_dims: &numbers.scatter_dims_to_operand_dims,
+        index_vector_dim: numbers.index_vector_dim,
+    };
+    let uniqueness = if attribute::flag(op, "unique_indices") { Uniqueness::Unique } else { Uniqueness::Unknown };
+    let plan = combine(func, op.regions[0])
+        .and_then(|combine| scatter::Plan::new(&dims, &operand, &indices, index, &updates, dtype, combine, uniqueness));
+    let work = match plan {
+        Some(plan) => Updates::Plan(plan),
+        None => {
+            let places = scatter::Places::new(&dims, &operand, &indices, index, &updates);
+            let (Some(places), Some(program)) = (places, region::program(func, op.regions[0])) else {
+                return Ok(None);
+            };
+            Updates::Program { places, program, dtype }
+        }
+    };
+    let slots = dense_operands(lowering, op)?;
+    let result = lowering.result_slot(op.first_result)?;
+    let (width, side) = (dtype.size_bytes(), Side::dense(&operand));
+    let whole = copy::Plan::new(&operand, &side, &side, width);
+    let bytes = width * operand.iter().product::<usize>();
+    lowering.step(slots, vec![result], Scatter { work, whole, bytes });
+    Ok(Some(()))
+}
+
+/// What a region of a scatter does, if it is one simple thing.
+fn combine(func: &Func, body: Region) -> Option<Combine> {
+    let data = func.region(body);
+    if let ([end], [_, update]) = (&data.ops[..], &data.args[..])
+        && func.op(*end).operands == [*update]
+    {
+        return Some(Combine::Replace);
+    }
+    Some(match region::simple_fold(func, body)? {
+        Fold::Sum => Combine::Add,
+        Fold::Product => Combine::Multiply,
+        Fold::Min | Fold::MinU => Combine::Minimum,
+        Fold::Max | Fold::MaxU => Combine::Maximum,
+        Fold::And => Combine::And,
+        Fold::Or => Combine::Or,
+        Fold::Xor => Combine::Xor,
+    })
+}
+
+impl Kernel for Scatter {
+    fn name(&self) -> String {
+        "scatter".into()
+    }
+
+    fn may_share(&self, input: usize, _output: usize) -> bool {
+        input == 0
+    }
+
+    unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
+        let (indices, updates, to) = (inputs[1], inputs[2], outputs[0]);
+        if self.bytes > 0 && inputs[0] != to.cast_const() {
+            // SAFETY: operand and result have the same shape and do not overlap.
+            unsafe { self.whole.run(inputs[0], to, run.cores) };
+        }
+        match &self.work {
+            // SAFETY: the arrays have the shapes of the plan.
+            Updates::Plan(plan) => unsafe { plan.run(to, indices, updates, run.cores) },
+            Updates::Program { places, program, dtype } => {
+                let mut registers = program.registers();
+                // SAFETY: the places lie within the result and the updates, by the same shapes.
+                unsafe {
+                    places.each(indices, &mut |place, update| {
+                        let arguments = [scalar::load(*dtype, to, place), scalar::load(*dtype, updates, update)];
+                        let mut result = [0];
+                        program.eval(&mut registers, &arguments, &mut result);
+                        scalar::store(*dtype, to, place, result[0]);
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! Memory of the device: aligned blocks that are kept for the next run instead of going back to the system.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tensor::{DType, Literal};
+
+use crate::error::Error;
+
+/// Alignment of every array: a cache line and the widest vector.
+pub(crate) const ALIGN: usize = 64;
+/// Smaller blocks come from the system's allocator each time, which is quick for them.
+const KEPT_FROM_BYTES: usize = 32 << 10;
+/// Bytes kept for later at most.
+const KEPT_BYTES: usize = 1 << 30;
+/// Blocks of at least this size ask for huge pages: their first touch costs far fewer faults.
+const HUGE_FROM_BYTES: usize = 4 << 20;
+
+/// Where arrays come from. Freed blocks are kept, up to a limit, because the first touch of fresh pages costs more than
+/// most kernels do.
+#[derive(Debug, Default)]
+pub struct Memory {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Free blocks by size.
+    blocks: BTreeMap<usize, Vec<Block>>,
+    bytes: usize,
+}
+
+/// A block of aligned memory, freed by whoever holds it.
+#[derive(Debug)]
+struct Block {
+    start: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: a block is plain memory owned by one holder at a time.
+unsafe impl Send for Block {}
+// SAFETY: shared holders only read the address; access to the bytes is governed by the array that owns the block.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(size: usize) -> Option<Block> {
+        let layout = Layout::from_size_align(size.max(ALIGN), ALIGN).ok()?;
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { alloc(layout) })?;
+        #[cfg(target_os = "linux")]
+        if size >= HUGE_FROM_BYTES {
+            let page = 4096;
+            let first = (start.as_ptr() as usize).next_multiple_of(page);
+            let length = (start.as_ptr() as usize + size - first) / page * page;
+            // SAFETY: the range lies in the block just allocated; the call only advises and may fail.
+            unsafe { libc::madvise(first as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
+        }
+        Some(Block { start, size: size.max(ALIGN) })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { dealloc(self.start.as_ptr(), Layout::from_size_align_unchecked(self.size, ALIGN)) };
+    }
+}
+
+impl Memory {
+    /// Memory with nothing kept yet.
+    pub fn new() -> Arc<Memory> {
+        Arc::default()
+    }
+
+    /// Room for `size` bytes, not initialised.
+    pub(crate) fn allocate(self: &Arc<Memory>, size: usize) -> Result<Storage, Error> {
+        let none = || Error::Exhausted(format!("the machine has no {size} bytes for an array"));
+        // The system may promise more than there is, and end the process when it is used.
+        if size > machine_bytes() {
+            return Err(none());
+        }
+        let block = self.take(size).or_else(|| Block::new(size)).ok_or_else(none)?;
+        Ok(Storage { start: block.start, size, owner: Owner::Memory { block: Some(block), home: self.clone() } })
+    }
+
+    fn take(&self, size: usize) -> Option<Block> {
+        if size < KEPT_FROM_BYTES {
+            return None;
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // A block up to an eighth larger serves as well.
+        let found = *kept.blocks.range(size..=size + size / 8).next()?.0;
+        let list = kept.blocks.get_mut(&found)?;
+        let block = list.pop();
+        if list.is_empty() {
+            kept.blocks.remove(&found);
+        }
+        kept.bytes -= found;
+        block
+    }
+
+    fn give(&self, block: Block) {
+        if block.size < KEPT_FROM_BYTES {
+            return;
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.bytes.saturating_add(block.size) <= KEPT_BYTES {
+            kept.bytes += block.size;
+            kept.blocks.entry(block.size).or_default().push(block);
+        }
+    }
+
+    /// Gives everything kept back to the system.
+    pub fn trim(&self) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+    }
+}
+
+/// Bytes of an array.
+pub(crate) struct Storage {
+    start: NonNull<u8>,
+    size: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    Memory {
+        block: Option<Block>,
+        home: Arc<Memory>,
+    },
+    /// Memory of the caller; dropping the value tells the caller that it is free.
+    #[allow(dead_code)]
+    Foreign(Box<dyn Send + Sync>),
+}
+
+// SAFETY: the bytes are written only before the storage is shared, or by the one who owns it alone.
+unsafe impl Send for Storage {}
+// SAFETY: shared storage is only read.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// Memory of the caller, which stays valid and unchanged until `guard` is dropped.
+    ///
+    /// # Safety
+    /// `start` is valid for reads of `size` bytes as long as `guard` lives, and nobody writes there.
+    pub(crate) unsafe fn foreign(start: NonNull<u8>, size: usize, guard: Box<dyn Send + Sync>) -> Storage {
+        Storage { start, size, owner: Owner::Foreign(guard) }
+    }
+
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Whether the program may write here once it owns the array.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.owner, Owner::Memory { .. })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: valid for `size` bytes while the storage lives; whoever filled it did so before sharing it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        debug_assert!(self.is_own());
+        // SAFETY: as above, and the borrow is unique.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let Owner::Memory { block, home } = &mut self.owner
+            && let Some(block) = block.take()
+        {
+            home.give(block);
+        }
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Storage({} bytes)", self.size)
+    }
+}
+
+/// An array on the device: dense, row-major, sub-byte elements one byte each. Cloning shares the bytes.
+#[derive(Clone, Debug)]
+pub struct Array {
+    dtype: DType,
+    dims: Vec<usize>,
+    storage: Arc<Storage>,
+}
+
+impl Array {
+    /// An array over storage of the right size.
+    pub(crate) fn new(dtype: DType, dims: Vec<usize>, storage: Arc<Storage>) -> Array {
+        debug_assert_eq!(byte_count(dtype, &dims), Some(storage.size()));
+        Array { dtype, dims, storage }
+    }
+
+    /// A copy of a literal.
+    pub fn from_literal(memory: &Arc<Memory>, literal: &Literal) -> Result<Array, Error> {
+        Array::from_bytes(memory, literal.dtype(), literal.dims().to_vec(), literal.bytes())
+    }
+
+    /// A copy of bytes, as many as type and sizes say.
+    pub fn from_bytes(memory: &Arc<Memory>, dtype: DType, dims: Vec<usize>, bytes: &[u8]) -> Result<Array, Error> {
+        if byte_count(dtype, &dims) != Some(bytes.len()) {
+            return Err(Error::Arguments(format!("{} bytes for an array of {dtype} {dims:?}", bytes.len())));
+        }
+        let mut storage = memory.allocate(bytes.len())?;
+        storage.bytes_mut().copy_from_slice(bytes);
+        Ok(Array { dtype, dims, storage: Arc::new(storage) })
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Sizes, major to minor.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
+    /// The elements.
+    pub fn bytes(&self) -> &[u8] {
+        self.storage.bytes()
+    }
+
+    /// A copy on the host.
+    pub fn to_literal(&self) -> Literal {
+        Literal::new(self.dtype, self.dims.clone(), self.bytes().to_vec()).expect("the storage has the array's size")
+    }
+
+    /// The memory, shared.
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// The memory, if nobody else holds it and the device may write to it.
+    pub(crate) fn into_own_storage(self) -> Result<Storage, Array> {
+        if !self.storage.is_own() {
+            return Err(self);
+        }
+        let Array { dtype, dims, storage } = self;
+        Arc::try_unwrap(storage).map_err(|storage| Array { dtype, dims, storage })
+    }
+}
+
+/// Bytes of memory that the machine has.
+fn machine_bytes() -> usize {
+    static BYTES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *BYTES.get_or_init(|| {
+        #[cfg(unix)]
+        {
+            // SAFETY: the calls have no preconditions.
+            let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+            let bytes = usize::try_from(pages).ok().zip(usize::try_from(page).ok());
+            bytes.and_then(|(pages, page)| pages.checked_mul(page)).unwrap_or(usize::MAX)
+        }
+        #[cfg(not(unix))]
+        {
+            usize::MAX
+        }
+    })
+}
+
+/// Bytes of an array; `None` if too many to address.
+pub(crate) fn byte_count(dtype: DType, dims: &[usize]) -> Option<usize> {
+    dims.iter().try_fold(dtype.size_bytes(), |n, &d| n.checked_mul(d)).filter(|&n| isize::try_from(n).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_blocks_are_kept_and_reused() {
+        let memory = Memory::new();
+        let first = memory.allocate(1 << 20).unwrap();
+        let address = first.pointer();
+        assert_eq!(address as usize % ALIGN, 0);
+        drop(first);
+        let second = memory.allocate((1 << 20) - 100).unwrap();
+        assert_eq!(second.pointer(), address);
+        drop(second);
+        memory.trim();
+        assert_eq!(memory.kept.lock().unwrap().bytes, 0);
+    }
+
+    #[test]
+    fn an_array_holds_a_copy() {
+        let memory = Memory::new();
+        let literal = Literal::new(DType::I32, [2], vec![1, 0, 0, 0, 2, 0, 0, 0]).unwrap();
+        let array = Array::from_literal(&memory, &literal).unwrap();
+        assert_eq!(array.to_literal(), literal);
+        let other = array.clone();
+        let array = array.into_own_storage().unwrap_err();
+        drop(other);
+        assert!(array.into_own_storage().is_ok());
+    }
+}

@@ -1,0 +1,114 @@
+//! What a new client or topology is asked to be: options first, then the environment, then the defaults.
+
+use super::call::Failure;
+use super::named::Named;
+
+/// Name of the platform where nobody says another. JAX has lowerings for the platforms it knows by name: under this one
+/// it gives programs linear algebra, donation and zero-copy exchange with NumPy, under a name of our own it does not.
+const DEFAULT_PLATFORM: &str = "cpu";
+
+/// Devices a client may have at most.
+const MAX_DEVICES: i64 = 1024;
+/// Threads a client may have at most.
+const MAX_THREADS: i64 = 1024;
+
+/// A new client's or topology's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// Option `platform_name`, variable `TPUBRIDGE_CPU_PLATFORM_NAME`.
+    pub(super) platform_name: String,
+    /// Option `cpu_device_count`, variable `TPUBRIDGE_CPU_DEVICE_COUNT`.
+    pub(super) num_devices: usize,
+    /// Option `memory_limit_bytes`, variable `TPUBRIDGE_CPU_MEMORY_LIMIT_BYTES`: for each device.
+    pub(super) limit_bytes: Option<u64>,
+    /// Option `threads`, variable `TPUBRIDGE_CPU_THREADS`: for all devices together; `None` for one per core.
+    pub(super) threads: Option<usize>,
+}
+
+impl Settings {
+    /// Reads options; what they leave out is looked up in the environment.
+    pub(super) fn read(options: Vec<(String, Named)>) -> Result<Settings, Failure> {
+        Settings::resolve(options, |variable| std::env::var(variable).ok())
+    }
+
+    fn resolve(
+        options: Vec<(String, Named)>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Settings, Failure> {
+        let mut settings =
+            Settings { platform_name: DEFAULT_PLATFORM.into(), num_devices: 1, limit_bytes: None, threads: None };
+        for option in ["platform_name", "cpu_device_count", "memory_limit_bytes", "threads"] {
+            // The options' own prefix is part of the variable's once.
+            let variable = format!("TPUBRIDGE_CPU_{}", option.trim_start_matches("cpu_").to_uppercase());
+            let Some(text) = environment(&variable) else { continue };
+            settings.set(option, Named::Text(text)).map_err(|value| refuse(&variable, &value))?;
+        }
+        for (name, value) in options {
+            settings.set(&name, value).map_err(|value| refuse(&name, &value))?;
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, name: &str, value: Named) -> Result<(), Named> {
+        // The environment, and JAX where options are given in its own, know only text.
+        let value = match value {
+            Named::Text(text) if name != "platform_name" => text.parse().map_or_else(|_| Named::Text(text), Named::Int),
+            value => value,
+        };
+        match (name, value) {
+            ("platform_name", Named::Text(name)) if !name.is_empty() => self.platform_name = name,
+            ("cpu_device_count", Named::Int(n)) if (1..=MAX_DEVICES).contains(&n) => self.num_devices = n as usize,
+            ("memory_limit_bytes", Named::Int(n)) if n >= 0 => self.limit_bytes = Some(n as u64),
+            ("threads", Named::Int(n)) if (1..=MAX_THREADS).contains(&n) => self.threads = Some(n as usize),
+            ("platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads", value) => return Err(value),
+            // Clients pass options of their own to every plugin.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn refuse(name: &str, value: &Named) -> Failure {
+    Failure::invalid(format!("{name} cannot be {value:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(options: &[(&str, Named)], environment: &[(&str, &str)], expected: Option<(&str, usize, Option<u64>)>) {
+        let options = options.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        let look_up = |wanted: &str| environment.iter().find(|(name, _)| *name == wanted).map(|(_, v)| v.to_string());
+        let settings = Settings::resolve(options, look_up).ok();
+        let expected = expected.map(|(platform_name, num_devices, limit_bytes)| Settings {
+            platform_name: platform_name.into(),
+            num_devices,
+            limit_bytes,
+            threads: None,
+        });
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn options_win_over_the_environment() {
+        check(&[], &[], Some(("cpu", 1, None)));
+        let environment = [
+            ("TPUBRIDGE_CPU_DEVICE_COUNT", "4"),
+            ("TPUBRIDGE_CPU_PLATFORM_NAME", "mine"),
+            ("TPUBRIDGE_CPU_MEMORY_LIMIT_BYTES", "9"),
+        ];
+        check(&[], &environment, Some(("mine", 4, Some(9))));
+        check(&[("cpu_device_count", Named::Text("3".into()))], &[], Some(("cpu", 3, None)));
+        let options = [("cpu_device_count", Named::Int(2)), ("platform_name", Named::Text("other".into()))];
+        check(&options, &environment, Some(("other", 2, Some(9))));
+        check(&[("unknown", Named::Int(0))], &[], Some(("cpu", 1, None)));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        check(&[("cpu_device_count", Named::Int(0))], &[], None);
+        check(&[("platform_name", Named::Text(String::new()))], &[], None);
+        check(&[], &[("TPUBRIDGE_CPU_DEVICE_COUNT", "many")], None);
+        check(&[], &[("TPUBRIDGE_CPU_MEMORY_LIMIT_BYTES", "-1")], None);
+    }
+}

@@ -1,0 +1,128 @@
+//! Programs that once gave something else compiled.
+
+use cpu::{Cpu, Folding, Mode, Port};
+
+use super::generate::Generated;
+use super::numbers::{Look, Numbers};
+use super::run;
+
+/// Runs a program both ways on quarters; the results are the same to the last bit.
+fn check(text: &str) {
+    let cpu = Cpu::new(Some(2));
+    let module = hlo::text::parse(text).and_then(hlo::verify).unwrap();
+    let mut numbers = Numbers::new(1);
+    let ports = cpu::Compiled::from_module(&cpu, module.clone(), &cpu::CompileOptions::default()).unwrap();
+    let literal = |port: &Port| match port {
+        Port::Array(dtype, dims) => {
+            let dims: Vec<usize> = dims.iter().map(|d| d.unwrap()).collect();
+            numbers.literal(*dtype, &dims, Look::Quarters)
+        }
+        Port::Token => unreachable!("no tokens here"),
+    };
+    let arguments: Vec<_> = ports.arguments().iter().map(literal).collect();
+    let donated = vec![false; arguments.len()];
+    let program = Generated { text: text.into(), arguments, donated, results: Vec::new() };
+    for folding in [Folding::Nothing, Folding::Constants] {
+        let (compiled, dump) = run(&cpu, &module, Mode::Compiled, folding, &program).unwrap();
+        let (expected, _) = run(&cpu, &module, Mode::Interpreted, folding, &program).unwrap();
+        assert_eq!(compiled, expected, "{dump}");
+    }
+}
+
+#[test]
+fn a_reduction_over_no_dimension_is_elementwise() {
+    check(
+        "func.func @main(%a: tensor<5xi32>, %b: tensor<i32>) -> (tensor<5xi32>, tensor<5xi32>) {
+  %0 = stablehlo.negate %a : tensor<5xi32>
+  %1 = stablehlo.negate %b : tensor<i32>
+  %2 = stablehlo.reduce(%0 init: %1) applies stablehlo.add across dimensions = [] : (tensor<5xi32>, tensor<i32>) -> tensor<5xi32>
+  %3 = stablehlo.multiply %2, %0 : tensor<5xi32>
+  func.return %2, %3 : tensor<5xi32>, tensor<5xi32>
+}",
+    );
+}
+
+#[test]
+fn what_a_reduction_starts_from_is_computed_before_it() {
+    check(
+        "func.func @main(%a: tensor<4x3xf32>, %b: tensor<f32>) -> (tensor<3xf32>, tensor<4x3xf32>) {
+  %0 = stablehlo.add %b, %b : tensor<f32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<f32>) -> tensor<4x3xf32>
+  %2 = stablehlo.add %a, %1 : tensor<4x3xf32>
+  %3 = stablehlo.reduce(%2 init: %0) applies stablehlo.add across dimensions = [0] : (tensor<4x3xf32>, tensor<f32>) -> tensor<3xf32>
+  func.return %3, %2 : tensor<3xf32>, tensor<4x3xf32>
+}",
+    );
+}
+
+#[test]
+fn columns_of_one_element_are_reduced() {
+    check(
+        "func.func @main(%a: tensor<1xf32>, %b: tensor<17x1xf16>) -> (tensor<1xf32>, tensor<1xf16>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %none = stablehlo.constant dense<0.0> : tensor<f16>
+  %0 = stablehlo.broadcast_in_dim %a, dims = [1] : (tensor<1xf32>) -> tensor<17x1xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<17x1xf32>, tensor<f32>) -> tensor<1xf32>
+  %2 = stablehlo.reduce(%b init: %none) applies stablehlo.maximum across dimensions = [0] : (tensor<17x1xf16>, tensor<f16>) -> tensor<1xf16>
+  func.return %1, %2 : tensor<1xf32>, tensor<1xf16>
+}",
+    );
+}
+
+#[test]
+fn a_copy_made_before_a_loop_lasts_through_it() {
+    let sort = |to: &str, from: &str| {
+        format!(
+            "{to} = \"stablehlo.sort\"({from}) <{{dimension = 1 : i64}}> ({{
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %z = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %z : tensor<i1>
+  }}) : (tensor<7x40xf32>) -> tensor<7x40xf32>"
+        )
+    };
+    let (before, inside, again) = (sort("%s", "%t"), sort("%u", "%t"), sort("%m", "%w"));
+    check(&format!(
+        "func.func @main(%a: tensor<40x7xf32>) -> (tensor<7x40xf32>, tensor<7x40xf32>) {{
+  %t = stablehlo.transpose %a, dims = [1, 0] : (tensor<40x7xf32>) -> tensor<7x40xf32>
+  {before}
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%v = %s, %i = %zero) : tensor<7x40xf32>, tensor<i32>
+  cond {{
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }} do {{
+    {inside}
+    %w = stablehlo.add %u, %v : tensor<7x40xf32>
+    {again}
+    %k = stablehlo.add %m, %u : tensor<7x40xf32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %k, %next : tensor<7x40xf32>, tensor<i32>
+  }}
+  func.return %s, %r#0 : tensor<7x40xf32>, tensor<7x40xf32>
+}}"
+    ));
+}
+
+#[test]
+fn a_product_is_there_before_it_is_read_in_another_order() {
+    check(
+        "func.func @main(%a: tensor<40x8xf32>, %b: tensor<8x50xf32>, %c: tensor<50x40xf32>) -> tensor<50x40xf32> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<40x8xf32>, tensor<8x50xf32>) -> tensor<40x50xf32>
+  %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<40x50xf32>) -> tensor<50x40xf32>
+  %2 = stablehlo.add %1, %c : tensor<50x40xf32>
+  func.return %2 : tensor<50x40xf32>
+}",
+    );
+}
+
+#[test]
+fn the_default_generator_is_the_interpreters() {
+    check(
+        "func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<9xui8>) {
+  %0:2 = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : (tensor<2xui64>) -> (tensor<2xui64>, tensor<9xui8>)
+  func.return %0#0, %0#1 : tensor<2xui64>, tensor<9xui8>
+}",
+    );
+}
