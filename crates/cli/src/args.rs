@@ -41,6 +41,12 @@ pub(crate) enum Command {
     /// The compiler's own process.
     #[command(name = "compile-worker", hide = true)]
     Worker,
+    /// A process that holds a plugin for `tpu check`.
+    #[command(name = "check-worker", hide = true)]
+    CheckWorker {
+        /// The plugin's library.
+        plugin: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -220,6 +226,8 @@ pub(crate) struct HloArgs {
 /// What runs the programs of `tpu check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckMode {
+    /// Compiled for this machine's processor.
+    Compiled,
     /// Op by op, as the specification says: the reference.
     Interpreter,
 }
@@ -229,10 +237,15 @@ pub(crate) struct CheckArgs {
     /// Programs, text or bytecode, or folders of them; text may be split by `// -----` lines.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// What runs the programs.
-    #[arg(long, value_enum, default_value = "interpreter")]
+    /// How the CPU device runs the programs.
+    #[arg(long, value_enum, default_value = "compiled")]
     pub(crate) mode: CheckMode,
-    /// Cases known to fail: lines of `path-suffix[::function]  reason`. A listed case that passes is a failure.
+    /// Run on the first device of a PJRT plugin instead: its library, or a name that `tpu info` lists. Checks are made on
+    /// the host, and a plugin that crashes fails one case.
+    #[arg(long, value_name = "FILE|NAME", conflicts_with = "mode")]
+    pub(crate) plugin: Option<PathBuf>,
+    /// Cases known to fail: lines of `path-suffix[::function]  reason`, after `[compiled]`, `[interpreter]` or `[plugin]` if
+    /// only so. A listed case that passes is a failure.
     #[arg(long, value_name = "FILE")]
     pub(crate) expected_failures: Option<PathBuf>,
     /// Run only cases whose `path::function` contains this.
@@ -244,7 +257,8 @@ pub(crate) struct CheckArgs {
     /// Stop at the first failure.
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// Programs run at the same time; default: the number of cores.
+    /// Programs run at the same time; default: the number of cores, or 1 with --plugin.
+    /// Each takes a process of its own there.
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<std::num::NonZeroUsize>,
     /// Seconds one program may take.

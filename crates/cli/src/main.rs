@@ -44,5 +44,6 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
         Command::Worker => commands::worker::run(),
+        Command::CheckWorker { plugin } => commands::check::serve(&plugin),
     }
 }

@@ -1,5 +1,7 @@
 //! `tpu check`: what passes, fails and is skipped, for which reason, and with which exit code.
 
+use std::path::{Path, PathBuf};
+
 use testkit::{Needed, repository, require};
 
 use crate::harness::{Bench, arg};
@@ -23,7 +25,8 @@ const ENDLESS: &str = "func.func @endless() {
     %true = stablehlo.constant dense<true> : tensor<i1>
     stablehlo.return %true : tensor<i1>
   } do {
-    stablehlo.return %x : tensor<i32>
+    %2 = stablehlo.add %x, %x : tensor<i32>
+    stablehlo.return %2 : tensor<i32>
   }
   check.expect_eq_const %1, dense<1> : tensor<i32>
   return
@@ -31,6 +34,8 @@ const ENDLESS: &str = "func.func @endless() {
 ";
 
 const SPLIT: &str = "// -----\n";
+
+const MODES: [&str; 2] = ["compiled", "interpreter"];
 
 fn last_line(text: &str) -> &str {
     text.lines().last().unwrap_or_default()
@@ -42,6 +47,9 @@ fn programs_that_pass_are_counted() {
     let file = bench.write("two.mlir", [program("a", 1), SPLIT.into(), program("b", 1)].concat());
     let ran = bench.expect(0, &["check", arg(&file)]);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("2 passed, 0 failed, 0 skipped\n", ""));
+    assert_eq!(bench.json(&["check", arg(&file)])["mode"], "compiled");
+    let record = bench.json(&["check", arg(&file), "--mode", "interpreter"]);
+    assert_eq!((&record["mode"], &record["device"]), (&"interpreter".into(), &"cpu".into()));
     let custom_call = "func.func public @main() -> tensor<f32> {
   %0 = call @expected() : () -> tensor<f32>
   stablehlo.custom_call @check.expect_close(%0, %0) {has_side_effect = true} : (tensor<f32>, tensor<f32>) -> ()
@@ -110,9 +118,11 @@ fn each_failure_has_its_place_and_reason() {
 fn an_endless_program_ends_at_its_limit_and_the_others_go_on() {
     let bench = Bench::bare();
     let file = bench.write("endless.mlir", [ENDLESS, SPLIT, &program("after", 1)].concat());
-    let ran = bench.expect(1, &["check", arg(&file), "--timeout", "0.5", "--jobs", "1"]);
-    assert!(ran.stdout.contains("::endless\n  took longer than 0.5 s\n"), "{}", ran.stdout);
-    assert_eq!(last_line(&ran.stdout), "1 passed, 1 failed, 0 skipped");
+    for mode in MODES {
+        let ran = bench.expect(1, &["check", arg(&file), "--mode", mode, "--timeout", "0.5", "--jobs", "1"]);
+        assert!(ran.stdout.contains("::endless\n  took longer than 0.5 s\n"), "{mode}: {}", ran.stdout);
+        assert_eq!(last_line(&ran.stdout), "1 passed, 1 failed, 0 skipped");
+    }
 }
 
 #[test]
@@ -155,6 +165,9 @@ fn expected_failures_are_skipped_until_they_pass() {
     let ran = run("p.mlir::wrong  x\nother.mlir::gone  y\n", 0);
     assert!(ran.stderr.starts_with("note: ") && ran.stderr.contains("other.mlir::gone"), "{}", ran.stderr);
     assert!(run("p.mlir::wrong\n", 2).stderr.contains("line 1: `p.mlir::wrong` has no reason"));
+    let ran = run("[interpreter] p.mlir::wrong  x\n", 1);
+    assert_eq!((last_line(&ran.stdout), ran.stderr.as_str()), ("1 passed, 1 failed, 0 skipped", ""));
+    assert_eq!(last_line(&run("[compiled] p.mlir::wrong  x\n", 0).stdout), "1 passed, 0 failed, 1 skipped");
 }
 
 #[test]
@@ -186,6 +199,88 @@ fn nothing_to_run_is_an_error() {
     bench.expect(2, &["check"]);
 }
 
+/// The CPU device as a plugin: the library that cargo makes of it beside this test's command.
+fn cpu_plugin() -> PathBuf {
+    let plugin = Path::new(env!("CARGO_BIN_EXE_tpu")).with_file_name("deps").join("libcpu.so");
+    assert!(plugin.exists(), "{} is missing", plugin.display());
+    plugin
+}
+
+/// Cases for a plugin: one right, one wrong, one that only the interpreter can run, one without checks.
+fn for_plugins(bench: &Bench) -> PathBuf {
+    let calls = "func.func @called() -> tensor<2xf32> {
+  %0 = call @two() : () -> tensor<2xf32>
+  %1 = stablehlo.add %0, %0 : tensor<2xf32>
+  interpreter.print %1 : tensor<2xf32>
+  check.expect_almost_eq_const %1, dense<[4.0, 5.0]> : tensor<2xf32>
+  stablehlo.custom_call @check.expect_close(%1, %1) {has_side_effect = true} : (tensor<2xf32>, tensor<2xf32>) -> ()
+  return %1 : tensor<2xf32>
+}
+func.func private @two() -> tensor<2xf32> {
+  %0 = stablehlo.constant dense<[2.0, 2.5]> : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+";
+    let probe = "func.func @probed() {
+  %0 = stablehlo.constant dense<1> : tensor<i32>
+  %1 = interpreter.probe %0, probe_id = \"p\" : tensor<i32>
+  check.expect_eq_const %1, dense<1> : tensor<i32>
+  return
+}
+";
+    let parts = [calls, &program("wrong", 2), probe, "func.func @silent() { return }\n"];
+    bench.write("plugin.mlir", parts.join(SPLIT))
+}
+
+#[track_caller]
+fn check_plugin(bench: &Bench, plugin: &Path) {
+    let file = for_plugins(bench);
+    let ran = bench.expect(1, &["check", arg(&file), "--plugin", arg(plugin), "--json"]);
+    let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(record["mode"], "plugin");
+    assert!(record["device"].as_str().is_some_and(|device| device.contains(": cpu")), "{}", record["device"]);
+    let cases = record["cases"].as_array().unwrap();
+    let outcomes: Vec<_> = cases.iter().map(|case| case["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["passed", "failed", "skipped", "skipped"], "{record}");
+    let reason = |n: usize| cases[n]["reason"].as_str().unwrap_or_default();
+    assert_eq!(reason(1), "check failed: at [] expected 2, got 1");
+    assert_eq!(reason(2), "not for plugins: it records values while it runs");
+}
+
+#[test]
+fn plugins_compute_what_is_checked_here() {
+    let bench = Bench::bare();
+    check_plugin(&bench, &cpu_plugin());
+    let file = bench.write("endless.mlir", [ENDLESS, SPLIT, &program("after", 1)].concat());
+    let ran = bench.expect(1, &["check", arg(&file), "--plugin", arg(&cpu_plugin()), "--timeout", "3"]);
+    assert!(ran.stdout.contains("::endless\n  took longer than 3 s\n"), "{}", ran.stdout);
+    assert_eq!(last_line(&ran.stdout), "1 passed, 1 failed, 0 skipped");
+}
+
+#[test]
+fn a_plugin_of_others_computes_what_is_checked_here() {
+    let test = "a_plugin_of_others_computes_what_is_checked_here";
+    if let Some(plugin) = require(test, Needed::XlaCpu) {
+        check_plugin(&Bench::bare(), &plugin);
+    }
+}
+
+#[test]
+fn what_is_no_plugin_is_an_error() {
+    let bench = Bench::bare();
+    let file = bench.write("p.mlir", program("a", 1));
+    for (plugin, expected) in [("nothing", "nothing is not a plugin"), (arg(&file), "p.mlir is not a plugin")] {
+        let ran = bench.expect(2, &["check", arg(&file), "--plugin", plugin]);
+        assert!(ran.stderr.contains(expected) && ran.stderr.contains("hint: --plugin takes"), "{}", ran.stderr);
+    }
+    // A library, but not of a plugin.
+    let library = bench.path("library.so");
+    std::fs::copy(env!("CARGO_BIN_EXE_tpu"), &library).unwrap();
+    let ran = bench.expect(2, &["check", arg(&file), "--plugin", arg(&library)]);
+    assert!(ran.stderr.contains("library.so cannot be used: "), "{}", ran.stderr);
+    bench.expect(2, &["check", arg(&file), "--plugin", arg(&library), "--mode", "compiled"]);
+}
+
 /// StableHLO's own suites: everything gives the expected result, or is listed with the reason.
 #[test]
 fn conformance_programs_give_the_expected_results() {
@@ -193,16 +288,22 @@ fn conformance_programs_give_the_expected_results() {
     let list = repository().join("crates/cpu/conformance/expected-failures.txt");
     let bench = Bench::bare();
     let (interpret, testdata) = (suite.join("interpret"), suite.join("testdata"));
-    let options = ["--include-disabled", "--expected-failures", arg(&list)];
-    let ran = bench.expect(0, &[&["check", arg(&interpret), arg(&testdata), "--json"][..], &options].concat());
-    let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(record["unmatched_expected_failures"], serde_json::json!([]), "these cases are gone");
-    let cases = record["cases"].as_array().unwrap();
-    let expected =
-        |case: &&serde_json::Value| case["reason"].as_str().is_some_and(|r| r.starts_with("expected failure"));
-    let listed = cases.iter().filter(expected).count();
-    assert!(cases.len() > 2000, "only {} cases", cases.len());
-    assert!(listed * 50 < cases.len(), "{listed} of {} cases are expected to fail: 2 % or more", cases.len());
+    for mode in MODES {
+        let options = ["--mode", mode, "--include-disabled", "--expected-failures", arg(&list)];
+        let record = bench.json(&[&["check", arg(&interpret), arg(&testdata)][..], &options].concat());
+        assert_eq!(record["mode"], mode);
+        assert_eq!(record["unmatched_expected_failures"], serde_json::json!([]), "{mode}: these cases are gone");
+        let cases = record["cases"].as_array().unwrap();
+        let expected =
+            |case: &&serde_json::Value| case["reason"].as_str().is_some_and(|r| r.starts_with("expected failure"));
+        let listed = cases.iter().filter(expected).count();
+        assert!(cases.len() > 2000, "only {} cases", cases.len());
+        assert!(
+            listed * 50 < cases.len(),
+            "{mode}: {listed} of {} cases are expected to fail: 2 % or more",
+            cases.len()
+        );
+    }
 }
 
 /// A suite that passes whatever the results are would prove nothing: with recorded results altered, every program fails.
@@ -221,11 +322,13 @@ fn conformance_programs_notice_altered_expectations() {
         }
     }
     assert!(written > 600, "only {written} programs");
-    let ran = bench.expect(1, &["check", arg(&altered), "--include-disabled", "--json"]);
-    let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    for case in record["cases"].as_array().unwrap() {
-        let reason = case["reason"].as_str().unwrap_or_default();
-        assert!(case["outcome"] == "failed" && reason.starts_with("check failed"), "{case}");
+    for mode in MODES {
+        let ran = bench.expect(1, &["check", arg(&altered), "--mode", mode, "--include-disabled", "--json"]);
+        let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        for case in record["cases"].as_array().unwrap() {
+            let reason = case["reason"].as_str().unwrap_or_default();
+            assert!(case["outcome"] == "failed" && reason.starts_with("check failed"), "{mode}: {case}");
+        }
     }
 }
 

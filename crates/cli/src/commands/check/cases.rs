@@ -102,7 +102,8 @@ fn entries(module: &Module) -> Vec<&Func> {
     module.funcs.iter().filter(is_entry).collect()
 }
 
-fn callees(func: &Func) -> Vec<&str> {
+/// Functions that attributes of a function's ops name.
+pub(crate) fn callees(func: &Func) -> Vec<&str> {
     let mut names = Vec::new();
     let mut pending: Vec<&Attr> = func.ops.iter().flat_map(|op| op.attrs.iter().map(|(_, attr)| attr)).collect();
     while let Some(attr) = pending.pop() {
@@ -132,7 +133,8 @@ fn reaches_check(module: &Module, entry: &Func) -> bool {
     false
 }
 
-fn is_check(op: &hlo::Op) -> bool {
+/// Whether an op is one of the checks, as an op or as a custom call.
+pub(crate) fn is_check(op: &hlo::Op) -> bool {
     let calls_check =
         matches!(op.attr("call_target_name"), Some(Attr::Str(name)) if name.as_bytes().starts_with(b"check."));
     calls_check || op.name.as_str().starts_with("check.")

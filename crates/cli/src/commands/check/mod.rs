@@ -1,28 +1,31 @@
 //! `tpu check`: run self-checking StableHLO programs and count what passes.
 
 mod cases;
+mod engine;
 mod expected;
 mod files;
-mod interpreter;
 mod jobs;
+mod plugin;
 mod report;
 
 use std::collections::{HashMap, VecDeque};
-use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cases::{Body, Case, Disabled};
+use engine::{Engine, Verdict};
 use expected::ExpectedFailures;
 use jobs::{Ended, Jobs};
 use report::{CaseRecord, Outcome, Record};
 
-use crate::args::{CheckArgs, CheckMode};
+use crate::args::CheckArgs;
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::stop;
+
+pub(crate) use plugin::serve;
 
 /// How often Ctrl-C is looked for while jobs run.
 const TICK: Duration = Duration::from_millis(100);
@@ -31,13 +34,18 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Answer, Failure> 
     let started = Instant::now();
     let limit = Duration::try_from_secs_f64(args.timeout).ok().filter(|limit| !limit.is_zero());
     let limit = limit.ok_or_else(|| Failure::new(format!("--timeout {} is not a number of seconds", args.timeout)))?;
+    let files = files::find(&args.paths)?;
+    let stop = stop::on_signal();
+    let engine = match &args.plugin {
+        Some(plugin) => Engine::plugin(plugin, &stop)?,
+        None => Engine::new(args.mode),
+    };
     let expected = match &args.expected_failures {
-        Some(path) => ExpectedFailures::read(path)?,
+        Some(path) => ExpectedFailures::read(path, engine.mode())?,
         None => ExpectedFailures::default(),
     };
-    let files = files::find(&args.paths)?;
-    let mut suite = Suite { args, expected, judged: Vec::new(), failed: 0, unfiltered: 0 };
-    suite.run(&files, Jobs::new(limit))?;
+    let mut suite = Suite { args, engine, expected, judged: Vec::new(), failed: 0, unfiltered: 0 };
+    suite.run(&files, Jobs::new(limit), &stop)?;
     if suite.unfiltered == 0 {
         let failure = Failure::new("no programs found");
         return Err(failure.hint("name files, or folders with *.mlir, *.stablehlo or *.bc files"));
@@ -58,7 +66,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Answer, Failure> 
 /// What a job gives back.
 enum Product {
     Loaded(Vec<Case>),
-    Ran(Result<(), String>),
+    Ran(Verdict),
 }
 
 /// What a job is about.
@@ -72,6 +80,7 @@ type Place = (usize, usize);
 
 struct Suite<'a> {
     args: &'a CheckArgs,
+    engine: Engine,
     expected: ExpectedFailures,
     judged: Vec<(Place, CaseRecord)>,
     failed: usize,
@@ -80,11 +89,12 @@ struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    fn run(&mut self, files: &[PathBuf], mut jobs: Jobs<Product>) -> Result<(), Failure> {
-        let stop = stop::on_signal();
+    fn run(&mut self, files: &[PathBuf], mut jobs: Jobs<Product>, stop: &AtomicBool) -> Result<(), Failure> {
         let progress = Progress::start();
         let at_once = match self.args.jobs {
             Some(jobs) => jobs.get(),
+            // Each case in flight has a process with the plugin, and many devices belong to one process.
+            None if self.args.plugin.is_some() => 1,
             None => std::thread::available_parallelism().map_or(1, |n| n.get()),
         };
         let mut unread: VecDeque<usize> = (0..files.len()).collect();
@@ -162,12 +172,8 @@ impl Suite<'_> {
                 return Ok(None);
             }
         };
-        let mode = self.args.mode;
-        let started = jobs.start(move |stop| {
-            Product::Ran(match mode {
-                CheckMode::Interpreter => interpreter::run(&module, &function, stop).map_err(|e| with_causes(&e)),
-            })
-        });
+        let engine = self.engine.clone();
+        let started = jobs.start(move |stop| Product::Ran(engine.run(&module, &function, stop)));
         let id = started.map_err(|e| Failure::new(format!("cannot start a thread: {e}")))?;
         Ok(Some((id, Work::Run { place, name: case.name, started: Instant::now() })))
     }
@@ -183,8 +189,7 @@ impl Suite<'_> {
 
     fn verdict(&self, ended: Ended<Product>) -> Verdict {
         match ended {
-            Ended::Done(Product::Ran(Ok(()))) => Verdict::Passed,
-            Ended::Done(Product::Ran(Err(why))) => Verdict::Failed(why),
+            Ended::Done(Product::Ran(verdict)) => verdict,
             Ended::Done(Product::Loaded(_)) => Verdict::Failed("internal error: a case was read".into()),
             Ended::Panicked(why) => Verdict::Failed(format!("internal error: {why}")),
             Ended::TimedOut => Verdict::Failed(self.time_limit()),
@@ -216,9 +221,8 @@ impl Suite<'_> {
         let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
         Record {
             version: 1,
-            mode: match self.args.mode {
-                CheckMode::Interpreter => "interpreter",
-            },
+            mode: self.engine.mode(),
+            device: self.engine.device().to_string(),
             passed: count(Outcome::Passed),
             failed: count(Outcome::Failed),
             skipped: count(Outcome::Skipped),
@@ -229,23 +233,6 @@ impl Suite<'_> {
     }
 }
 
-/// How a case ended, before the list of expected failures is asked.
-enum Verdict {
-    Passed,
-    Failed(String),
-    Skipped(String),
-}
-
 fn unreadable(why: String) -> Case {
     Case { name: "program-1".into(), body: Body::Unreadable(why) }
-}
-
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -33,7 +33,10 @@ pub(crate) struct CaseRecord {
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
     pub(crate) version: u32,
+    /// `compiled`, `interpreter` or `plugin`.
     pub(crate) mode: &'static str,
+    /// What the cases ran on.
+    pub(crate) device: String,
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: usize,
