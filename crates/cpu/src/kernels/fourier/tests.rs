@@ -1,3 +1,5 @@
+//! Transforms against sums written out.
+
 use super::*;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;

@@ -1,3 +1,5 @@
+//! Random bits against the published streams and the interpreter.
+
 use super::*;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;

@@ -1,3 +1,5 @@
+//! The quick paths against one window at a time.
+
 use super::*;
 use crate::kernels::loops::ir::Binary;
 use crate::kernels::machine::Machine;

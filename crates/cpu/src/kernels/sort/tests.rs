@@ -1,3 +1,5 @@
+//! Sorts and searches against comparisons of whole rows.
+
 use std::cmp::Ordering;
 
 use tensor::DType;

@@ -1,3 +1,5 @@
+//! Reductions of several operands against one element at a time.
+
 use super::*;
 use crate::kernels::loops::ir::{Binary, Compare, Inst, Reg};
 use crate::kernels::machine::Machine;

@@ -1,3 +1,5 @@
+//! Folds over windows: the quick path, the slow one and a program against each other.
+
 use super::*;
 use crate::kernels::loops::ir::{Binary, Inst, Reg};
 use crate::kernels::machine::Machine;

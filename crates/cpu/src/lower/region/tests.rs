@@ -1,3 +1,5 @@
+//! Regions recognised and translated, against the interpreter.
+
 use hlo::{Func, OpKind};
 
 use super::*;
