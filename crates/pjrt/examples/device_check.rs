@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         let (name, value) = option.split_once('=').unwrap_or((&option, "true"));
         options = options.option(name, typed(value));
     }
+    let started = Instant::now();
     let bench = match open(&path, &options) {
         Ok(bench) => bench,
         Err(error) => {
@@ -70,6 +71,12 @@ fn main() -> ExitCode {
         ("bf16 matrix product", matrix_product),
     ];
     let mut failed = false;
+    if execute(&bench).is_ok() {
+        println!(
+            "first result of a small program {:.1} ms after the plugin began to load",
+            started.elapsed().as_secs_f64() * 1e3
+        );
+    }
     for (name, check) in checks {
         match check(&bench) {
             Ok(said) => println!("ok    {name}: {said}"),
