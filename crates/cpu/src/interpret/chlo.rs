@@ -26,35 +26,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
         K::ChloConstantLike => constant_like,
         K::ChloTopK => top_k,
         K::ChloBroadcastSelect => broadcast_select,
-        _ if plain(kind).is_some() => broadcast_binary,
-        _ => return None,
-    })
-}
-
-/// The op a broadcasting op applies.
-fn plain(kind: OpKind) -> Option<OpKind> {
-    use OpKind as K;
-    Some(match kind {
-        K::ChloBroadcastAdd => K::Add,
-        K::ChloBroadcastAnd => K::And,
-        K::ChloBroadcastAtan2 => K::Atan2,
-        K::ChloBroadcastCompare => K::Compare,
-        K::ChloBroadcastComplex => K::Complex,
-        K::ChloBroadcastDivide => K::Divide,
-        K::ChloBroadcastMaximum => K::Maximum,
-        K::ChloBroadcastMinimum => K::Minimum,
-        K::ChloBroadcastMultiply => K::Multiply,
-        K::ChloBroadcastNextAfter => K::ChloNextAfter,
-        K::ChloBroadcastOr => K::Or,
-        K::ChloBroadcastPolygamma => K::ChloPolygamma,
-        K::ChloBroadcastPower => K::Power,
-        K::ChloBroadcastRemainder => K::Remainder,
-        K::ChloBroadcastShiftLeft => K::ShiftLeft,
-        K::ChloBroadcastShiftRightArithmetic => K::ShiftRightArithmetic,
-        K::ChloBroadcastShiftRightLogical => K::ShiftRightLogical,
-        K::ChloBroadcastSubtract => K::Subtract,
-        K::ChloBroadcastXor => K::Xor,
-        K::ChloBroadcastZeta => K::ChloZeta,
+        _ if kind.broadcasts().is_some() => broadcast_binary,
         _ => return None,
     })
 }
@@ -271,7 +243,7 @@ fn together(context: &Context<'_, '_>, operands: &[&Tensor]) -> Result<Vec<Tenso
 fn broadcast_binary(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let kind =
-        plain(context.kind()?).ok_or_else(|| Error::Internal("a broadcasting op without a plain form".into()))?;
+        context.kind()?.broadcasts().ok_or_else(|| Error::Internal("a broadcasting op without a plain form".into()))?;
     let operands = together(context, &[context.tensor(0)?, context.tensor(1)?])?;
     let (lhs, rhs) = (&operands[0], &operands[1]);
     let elements = match kind {

@@ -51,3 +51,34 @@ pub(super) mod square;
 pub(super) mod tan;
 pub(super) mod top_k;
 pub(super) mod zeta;
+
+impl crate::ops::OpKind {
+    /// The op that a broadcasting op (`chlo.broadcast_add`, …) applies once its operands have one shape.
+    pub fn broadcasts(self) -> Option<Self> {
+        use crate::ops::OpKind as K;
+        Some(match self {
+            K::ChloBroadcastAdd => K::Add,
+            K::ChloBroadcastAnd => K::And,
+            K::ChloBroadcastAtan2 => K::Atan2,
+            K::ChloBroadcastCompare => K::Compare,
+            K::ChloBroadcastComplex => K::Complex,
+            K::ChloBroadcastDivide => K::Divide,
+            K::ChloBroadcastMaximum => K::Maximum,
+            K::ChloBroadcastMinimum => K::Minimum,
+            K::ChloBroadcastMultiply => K::Multiply,
+            K::ChloBroadcastNextAfter => K::ChloNextAfter,
+            K::ChloBroadcastOr => K::Or,
+            K::ChloBroadcastPolygamma => K::ChloPolygamma,
+            K::ChloBroadcastPower => K::Power,
+            K::ChloBroadcastRemainder => K::Remainder,
+            K::ChloBroadcastSelect => K::Select,
+            K::ChloBroadcastShiftLeft => K::ShiftLeft,
+            K::ChloBroadcastShiftRightArithmetic => K::ShiftRightArithmetic,
+            K::ChloBroadcastShiftRightLogical => K::ShiftRightLogical,
+            K::ChloBroadcastSubtract => K::Subtract,
+            K::ChloBroadcastXor => K::Xor,
+            K::ChloBroadcastZeta => K::ChloZeta,
+            _ => return None,
+        })
+    }
+}

@@ -34,36 +34,8 @@ pub(super) const RULE: Rule = Rule {
     apply,
 };
 
-fn plain(kind: OpKind) -> Option<OpKind> {
-    use OpKind as K;
-    Some(match kind {
-        K::ChloBroadcastAdd => K::Add,
-        K::ChloBroadcastAnd => K::And,
-        K::ChloBroadcastAtan2 => K::Atan2,
-        K::ChloBroadcastCompare => K::Compare,
-        K::ChloBroadcastComplex => K::Complex,
-        K::ChloBroadcastDivide => K::Divide,
-        K::ChloBroadcastMaximum => K::Maximum,
-        K::ChloBroadcastMinimum => K::Minimum,
-        K::ChloBroadcastMultiply => K::Multiply,
-        K::ChloBroadcastNextAfter => K::ChloNextAfter,
-        K::ChloBroadcastOr => K::Or,
-        K::ChloBroadcastPolygamma => K::ChloPolygamma,
-        K::ChloBroadcastPower => K::Power,
-        K::ChloBroadcastRemainder => K::Remainder,
-        K::ChloBroadcastSelect => K::Select,
-        K::ChloBroadcastShiftLeft => K::ShiftLeft,
-        K::ChloBroadcastShiftRightArithmetic => K::ShiftRightArithmetic,
-        K::ChloBroadcastShiftRightLogical => K::ShiftRightLogical,
-        K::ChloBroadcastSubtract => K::Subtract,
-        K::ChloBroadcastXor => K::Xor,
-        K::ChloBroadcastZeta => K::ChloZeta,
-        _ => return None,
-    })
-}
-
 fn apply(site: &mut Site<'_>, _: Exactness) -> Replacement {
-    let kind = plain(site.op().kind()?)?;
+    let kind = site.op().kind()?.broadcasts()?;
     let result = site.array(site.result())?.dims.clone();
     let placed = site.i64s("broadcast_dimensions");
     let operands = site.op().operands.clone();
