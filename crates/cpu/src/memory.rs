@@ -219,6 +219,7 @@ impl Array {
         }
         let mut storage = memory.allocate(bytes.len())?;
         storage.bytes_mut().copy_from_slice(bytes);
+        fill_spare_bits(dtype, storage.bytes_mut());
         Ok(Array { dtype, dims, storage: Arc::new(storage) })
     }
 
@@ -280,6 +281,28 @@ pub(crate) fn byte_count(dtype: DType, dims: &[usize]) -> Option<usize> {
     dims.iter().try_fold(dtype.size_bytes(), |n, &d| n.checked_mul(d)).filter(|&n| isize::try_from(n).is_ok())
 }
 
+/// Whether bytes of a caller may differ from ours for equal elements: those of types smaller than a byte.
+pub(crate) fn has_spare_bits(dtype: DType) -> bool {
+    dtype.bits() < 8
+}
+
+/// Makes each byte the one our kernels know for its element: callers leave the bits above a small element as they are.
+fn fill_spare_bits(dtype: DType, bytes: &mut [u8]) {
+    if !has_spare_bits(dtype) {
+        return;
+    }
+    let spare = 8 - dtype.bits();
+    for byte in bytes {
+        *byte = if dtype.is_bool() {
+            u8::from(*byte != 0)
+        } else if dtype.is_signed_integer() {
+            (((*byte << spare) as i8) >> spare) as u8
+        } else {
+            (*byte << spare) >> spare
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,5 +331,20 @@ mod tests {
         let array = array.into_own_storage().unwrap_err();
         drop(other);
         assert!(array.into_own_storage().is_ok());
+    }
+
+    #[test]
+    fn bits_above_a_small_element_do_not_count() {
+        let memory = Memory::new();
+        let check = |dtype, given: [u8; 3], kept: [u8; 3]| {
+            let array = Array::from_bytes(&memory, dtype, vec![3], &given).unwrap();
+            assert_eq!(array.to_literal().bytes(), kept, "{dtype}");
+        };
+        check(DType::I4, [0x0f, 0x17, 0xf8], [0xff, 0x07, 0xf8]);
+        check(DType::I2, [0x03, 0x01, 0x0e], [0xff, 0x01, 0xfe]);
+        check(DType::U4, [0xff, 0x17, 0x08], [0x0f, 0x07, 0x08]);
+        check(DType::F4E2M1FN, [0xff, 0x17, 0x08], [0x0f, 0x07, 0x08]);
+        check(DType::Bool, [0x60, 0x01, 0x00], [1, 1, 0]);
+        check(DType::U8, [0x60, 0xff, 0x00], [0x60, 0xff, 0x00]);
     }
 }

@@ -4,21 +4,24 @@ TESTS is a checkout of JAX at the version that is installed: its `tests` folder 
 plugin, which takes the place of JAX's own CPU device: it is registered under the name `cpu`. RESULTS keeps, for each
 platform and test file, one line of JSON for each test, so that an interrupted run goes on where it was, and the report.
 
-A test file runs in processes of its own. A test that ends its process, or that takes longer than the limit, is
-recorded as such, and the tests after it run in a new process. The interpreter that runs this script needs `pytest`,
+A test file runs in processes of its own, several at a time with `--jobs`, each on its own cores. A test that ends its
+process, or that takes longer than the limit, is recorded as such, and the tests after it run in a new process. The interpreter that runs this script needs `pytest`,
 `absl-py` and what JAX's tests import, such as `hypothesis`.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
+import queue
 import re
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 FILES = [
@@ -43,6 +46,9 @@ BASELINE, PLUGIN = "xla_cpu", "plugin"
 
 # A process that has run many tests holds much memory in JAX's caches.
 TESTS_PER_PROCESS = 300
+
+# A process takes seconds to start.
+LEAST_TESTS_PER_PROCESS = 40
 
 # Seconds a process may take to import and collect.
 START_SECONDS = 300
@@ -118,6 +124,13 @@ class Platform:
             self.environment["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"cpu:{library}"
         self.folder = pathlib.Path(arguments.results) / self.name
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.writing = threading.Lock()
+        cores, jobs = sorted(os.sched_getaffinity(0)), arguments.jobs
+        each = max(1, len(cores) // jobs)
+        self.free_cores = queue.SimpleQueue()
+        for job in range(jobs):
+            first = job * each % len(cores)
+            self.free_cores.put(cores[first : first + each])
 
     def collect(self, file):
         """The ids of a file's tests."""
@@ -137,22 +150,33 @@ class Platform:
         records = [json.loads(line) for line in lines if line.endswith("}")]
         return {record["test"]: record for record in records}
 
-    def run(self, file, wanted):
-        """Runs those of the wanted tests that have no result yet."""
+    def chunks(self, file, wanted):
+        """Those of the wanted tests that have no result yet, as many at a time as one process runs."""
         done = self.results(file)
         todo = [test for test in wanted if test not in done]
-        with open(self.folder / f"{file}.jsonl", "a") as out:
-            while todo:
-                finished = set()
-                for record in self.process(file, todo[:TESTS_PER_PROCESS]):
-                    if "test" in record:
-                        finished.add(record["test"])
-                        print(json.dumps(record), file=out, flush=True)
-                if not finished:
-                    print(f"{file}: no test ran; see {self.folder / file}.log", file=sys.stderr)
-                    return
-                todo = [test for test in todo if test not in finished]
-                print(f"{self.name} {file}: {len(todo)} left", file=sys.stderr)
+        share = -(-len(todo) // self.arguments.jobs)
+        size = min(TESTS_PER_PROCESS, max(LEAST_TESTS_PER_PROCESS, share))
+        return [(file, todo[start : start + size]) for start in range(0, len(todo), size)]
+
+    def run(self, file, todo):
+        """Runs tests of one file, in a new process after each one that is lost."""
+        while todo:
+            finished = set()
+            for record in self.process(file, todo):
+                if "test" in record:
+                    finished.add(record["test"])
+                    with self.writing, open(self.folder / f"{file}.jsonl", "a") as out:
+                        print(json.dumps(record), file=out)
+            if not finished:
+                print(f"{file}: no test ran; see {self.folder / file}.log", file=sys.stderr)
+                return
+            todo = [test for test in todo if test not in finished]
+        print(f"{self.name} {file}: a part is done", file=sys.stderr)
+
+    def run_all(self, chunks):
+        """Runs chunks, `--jobs` at a time; the longest first, so that none is left alone at the end."""
+        with concurrent.futures.ThreadPoolExecutor(self.arguments.jobs) as pool:
+            list(pool.map(lambda chunk: self.run(*chunk), sorted(chunks, key=lambda chunk: -len(chunk[1]))))
 
     def process(self, file, todo):
         """The records of one process. Ends with it, or with a test that takes too long."""
@@ -167,6 +191,9 @@ class Platform:
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[theirs], env=environment
             )
         os.close(theirs)
+        # Thread pools of processes on the same cores would fight.
+        cores = self.free_cores.get()
+        os.sched_setaffinity(worker.pid, cores)
         worker.stdin.write(json.dumps(todo).encode())
         worker.stdin.close()
         buffer, current, deadline = b"", None, time.monotonic() + START_SECONDS
@@ -194,6 +221,7 @@ class Platform:
         finally:
             worker.kill()
             worker.wait()
+            self.free_cores.put(cores)
             os.close(ours)
 
     @staticmethod
@@ -246,6 +274,7 @@ def main():
     parser.add_argument("--match", default="", help="a regular expression: run only tests whose id it matches")
     parser.add_argument("--every", type=int, default=1, help="run only every so many-th test of those")
     parser.add_argument("--again", choices=["failing", "all"], help="forget these results of the plugin first")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--timeout", type=int, default=120, help="seconds a test may take")
     arguments = parser.parse_args()
     arguments.tests = os.path.abspath(arguments.tests)
@@ -254,17 +283,20 @@ def main():
     files = arguments.files.split(",")
     baseline = Platform(BASELINE, None, arguments)
     plugin = Platform(PLUGIN, os.path.abspath(arguments.library), arguments)
-    for file in files:
-        if arguments.only in (None, BASELINE):
-            baseline.run(file, chosen(baseline.collect(file), arguments))
-        if arguments.only in (None, PLUGIN):
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        wanted = dict(zip(files, pool.map(lambda file: chosen(baseline.collect(file), arguments), files)))
+    if arguments.only in (None, BASELINE):
+        baseline.run_all([chunk for file in files for chunk in baseline.chunks(file, wanted[file])])
+    if arguments.only in (None, PLUGIN):
+        chunks = []
+        for file in files:
             known = baseline.results(file)
             # Where the baseline is not complete, what it has not run may pass there.
-            wanted = chosen(baseline.collect(file), arguments)
-            wanted = [test for test in wanted if test not in known or known[test]["outcome"] == "passed"]
+            open_here = [test for test in wanted[file] if test not in known or known[test]["outcome"] == "passed"]
             if arguments.again:
-                forget(plugin, file, set(wanted), arguments.again)
-            plugin.run(file, wanted)
+                forget(plugin, file, set(open_here), arguments.again)
+            chunks += plugin.chunks(file, open_here)
+        plugin.run_all(chunks)
     text = report(baseline, plugin, files)
     (pathlib.Path(arguments.results) / "report.md").write_text(text)
     print(text, end="")

@@ -14,7 +14,7 @@ use super::element;
 use super::event::Event;
 use super::ledger::Reservation;
 use super::strided;
-use crate::memory::{Array, Storage};
+use crate::memory::{Array, Storage, has_spare_bits};
 
 /// An array in a device's memory.
 pub(crate) struct Data {
@@ -248,7 +248,7 @@ entries! {
         };
         let reservation = reserve(&client, memory, dtype, &dims)?;
         let lending = [PJRT_HostBufferSemantics_kImmutableZeroCopy, PJRT_HostBufferSemantics_kMutableZeroCopy];
-        let is_shared = lending.contains(&args.host_buffer_semantics);
+        let is_shared = lending.contains(&args.host_buffer_semantics) && !has_spare_bits(dtype);
         let total = dims.iter().product::<usize>() * width;
         let (array, done) = match NonNull::new(args.data.cast_mut().cast::<u8>()) {
             Some(start) if is_shared && total > 0 && strides == strided::row_major(&dims, width) => {
