@@ -32,6 +32,9 @@ struct Shared {
     taken: AtomicBool,
     /// Valid from the moment `OPEN` is set until the last worker has left and the caller returns.
     job: UnsafeCell<Option<Job>>,
+    /// For each worker, the next of the tasks that are its own; reset with the job. A worker that is done takes from the
+    /// others.
+    shares: Vec<Share>,
     /// The first panic of a task of the current job.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     sleepers: AtomicUsize,
@@ -50,7 +53,13 @@ unsafe impl Send for Shared {}
 struct Job {
     task: *const Task<'static>,
     count: usize,
-    next: *const AtomicUsize,
+}
+
+/// A counter on a pair of cache lines of its own: processors fetch lines in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Share {
+    next: AtomicUsize,
 }
 
 const OPEN: u64 = 1 << 16;
@@ -65,10 +74,12 @@ thread_local! {
 impl Pool {
     /// A pool of `threads` threads, the caller of [`Pool::run`] counted. Fewer where the system gives fewer.
     pub(crate) fn new(threads: usize) -> Pool {
+        let threads = threads.clamp(1, INSIDE as usize);
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             taken: AtomicBool::new(false),
             job: UnsafeCell::new(None),
+            shares: (0..threads).map(|_| Share::default()).collect(),
             panic: Mutex::new(None),
             sleepers: AtomicUsize::new(0),
             sleep: Mutex::new(()),
@@ -76,7 +87,7 @@ impl Pool {
             stop: AtomicBool::new(false),
         });
         let mut workers = Vec::new();
-        for worker in 1..threads.clamp(1, INSIDE as usize) {
+        for worker in 1..threads {
             let shared = Arc::clone(&shared);
             match std::thread::Builder::new().name(format!("cpu-{worker}")).spawn(move || shared.work(worker)) {
                 Ok(handle) => workers.push(handle),
@@ -92,6 +103,9 @@ impl Pool {
     }
 
     /// Runs tasks `0..count`, each once, and returns when all are done. The caller is worker 0.
+    ///
+    /// A worker begins with its own even share of the tasks, so that the same part of an array is met by the same
+    /// processor from one job to the next, and takes from the others' when that is done.
     ///
     /// A worker's number is its own among the tasks of this job only. Called inside a task, or while another thread's
     /// job has the workers, it runs the tasks on the calling thread. The first panic of a task is raised here again;
@@ -116,11 +130,14 @@ impl Shared {
 
     /// Publishes a job, takes part in it, and waits for the workers that joined it. The caller holds `taken`.
     fn lead(&self, count: usize, task: &Task<'_>) {
-        let next = AtomicUsize::new(0);
+        for (worker, share) in self.shares.iter().enumerate() {
+            // Ordered before the job's publication, and no worker is inside.
+            share.next.store(self.first_of(worker, count), Ordering::Relaxed);
+        }
         // SAFETY: the lifetime is erased for storage only: this function does not return before every worker that could
         // have read the pointer has left the job.
         let task = unsafe { std::mem::transmute::<*const Task<'_>, *const Task<'static>>(task) };
-        let job = Job { task, count, next: &next };
+        let job = Job { task, count };
         // SAFETY: this thread holds `taken` and the state is not open: nobody else reads or writes the job.
         unsafe { *self.job.get() = Some(job) };
         self.state.fetch_add(EPOCH | OPEN, Ordering::SeqCst);
@@ -145,24 +162,38 @@ impl Shared {
         }
     }
 
-    /// Runs tasks of the job until none is left.
+    /// The first task of a worker's share of `count`.
+    fn first_of(&self, worker: usize, count: usize) -> usize {
+        let threads = self.shares.len();
+        // Without the product of the two, which may not fit.
+        count / threads * worker + (count % threads) * worker / threads
+    }
+
+    /// Runs tasks of the job until none is left: those of this worker's share, then what is left of the others'.
     fn take_part(&self, worker: usize, job: Job) {
         WORKER.set(Some(worker));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            loop {
-                // SAFETY: the caller of `lead` keeps `next` and `task` alive until this worker has left the job.
-                let (next, task) = unsafe { (&*job.next, &*job.task) };
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= job.count {
-                    break;
+            // SAFETY: the caller of `lead` keeps `task` alive until this worker has left the job.
+            let task = unsafe { &*job.task };
+            let threads = self.shares.len();
+            for owner in (worker..threads).chain(0..worker) {
+                let end = self.first_of(owner + 1, job.count);
+                let next = &self.shares[owner].next;
+                while next.load(Ordering::Relaxed) < end {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= end {
+                        break;
+                    }
+                    task(worker, index);
                 }
-                task(worker, index);
             }
         }));
         WORKER.set(None);
         if let Err(payload) = outcome {
-            // SAFETY: as above. No wrap: each worker adds at most once more after this store.
-            unsafe { &*job.next }.store(job.count, Ordering::Relaxed);
+            for (owner, share) in self.shares.iter().enumerate() {
+                // No wrap: each worker adds at most once more after this store.
+                share.next.store(self.first_of(owner + 1, job.count), Ordering::Relaxed);
+            }
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
         }
     }
