@@ -10,12 +10,19 @@ use tensor::DType;
 
 use super::avx512::{FromBf16, FromF16, FromF32, Wide, first, round_sums};
 use super::drive::{Job, Tasks};
+use super::lanes::Start;
 use super::pack::{self, Rounded, Strip, Sums};
 use super::scratch::{Loan, Slot};
 
 /// The most vectors.
 const VECTORS: usize = 4;
 const LANES: usize = 16;
+/// Outputs whose sums stay in L1 while the matrix goes by; also runs of it that are long enough to be read at full speed.
+const BLOCK: usize = 4096;
+/// Steps of a task that has some of them only.
+const FEWEST_STEPS: usize = 64;
+/// Elements by which a row's lines are fetched before they are read.
+const AHEAD: usize = 64;
 
 /// How the matrix lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,48 +111,103 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
         out_vector: if swapped { 1 } else { problem.out.row_stride },
         out_output: if swapped { problem.out.row_stride } else { 1 },
     };
-    let units = skinny.outputs.div_ceil(4 * LANES);
-    let parts = if job.threads <= 1 { 1 } else { (4 * job.threads).min(units) };
-    let skinny = &skinny;
-    tasks(parts, &|worker, part| {
-        let outputs = units * part / parts * 4 * LANES..(units * (part + 1) / parts * 4 * LANES).min(skinny.outputs);
-        // SAFETY: the outputs are this task's own.
-        unsafe { skinny.compute(outputs.clone()) };
+    let finish = |worker: usize, outputs: Range<usize>| {
         if let Some(finish) = job.finish {
             if swapped { finish(worker, outputs, 0..problem.n) } else { finish(worker, 0..job.rows, outputs) }
         }
+    };
+    let skinny = &skinny;
+    if shape == Shape::Stream && skinny.outputs < job.threads * BLOCK && skinny.steps >= job.threads * FEWEST_STEPS {
+        // SAFETY: as this function.
+        unsafe { skinny.by_steps(&finish, tasks) };
+        return true;
+    }
+    let units = skinny.outputs.div_ceil(4 * LANES);
+    let most = match (job.threads, shape) {
+        (..=1, _) => 1,
+        (threads, Shape::Stream) => (skinny.outputs / BLOCK).clamp(threads, 4 * threads),
+        (threads, Shape::Dot) => 4 * threads,
+    };
+    let parts = most.min(units);
+    tasks(parts, &|worker, part| {
+        let outputs = units * part / parts * 4 * LANES..(units * (part + 1) / parts * 4 * LANES).min(skinny.outputs);
+        // SAFETY: the outputs are this task's own.
+        unsafe { skinny.compute(outputs.clone(), 0..skinny.steps, None) };
+        finish(worker, outputs);
     });
     true
 }
 
+/// Sums of f32 that are not the result yet: those of vector `i` begin at `at + i·row`.
+#[derive(Clone, Copy)]
+struct Partial {
+    at: *mut f32,
+    row: usize,
+}
+
+// SAFETY: an address; tasks write disjoint sums.
+unsafe impl Sync for Partial {}
+
 impl Skinny<'_> {
+    /// Each thread takes some steps of all outputs, so that it reads the matrix in long runs; then the sums are added.
+    ///
     /// # Safety
-    /// As [`drive`]; no other thread writes these outputs.
-    unsafe fn compute(&self, outputs: Range<usize>) {
+    /// As [`drive`], for [`Shape::Stream`].
+    unsafe fn by_steps(&self, finish: &(dyn Fn(usize, Range<usize>) + Sync), tasks: Tasks<'_>) {
+        let parts = self.job.threads;
+        let row = self.outputs.next_multiple_of(LANES);
+        let loan = Loan::take(Slot::Sums, parts * self.count * row * size_of::<f32>());
+        let sums = Partial { at: loan.at(), row };
+        let of_part = |part: usize| {
+            let sums: &Partial = &sums;
+            Partial { at: sums.at.wrapping_add(part * self.count * row), row }
+        };
+        tasks(parts, &|_, part| {
+            let steps = self.steps * part / parts..self.steps * (part + 1) / parts;
+            // SAFETY: the sums are this task's own.
+            unsafe { self.compute(0..self.outputs, steps, Some(of_part(part))) };
+        });
+        tasks(1, &|worker, _| {
+            let total = of_part(0);
+            for i in 0..self.count * row {
+                for part in 1..parts {
+                    // SAFETY: sums of the loan, all written but those that pad a row, which are not used.
+                    unsafe { *total.at.add(i) += *of_part(part).at.add(i) };
+                }
+            }
+            // SAFETY: the sums are complete, and the result is this thread's.
+            unsafe { self.store_block(total, 0..self.outputs) };
+            finish(worker, 0..self.outputs);
+        });
+    }
+
+    /// # Safety
+    /// As [`drive`]; no other thread writes these outputs, or the sums where they are given.
+    unsafe fn compute(&self, outputs: Range<usize>, steps: Range<usize>, sums: Option<Partial>) {
         // SAFETY: the caller's promise; the type is the matrix's own.
         unsafe {
             match self.dtype {
-                DType::BF16 => self.compute_as::<FromBf16>(outputs),
-                DType::F16 => self.compute_as::<FromF16>(outputs),
-                _ => self.compute_as::<FromF32>(outputs),
+                DType::BF16 => self.compute_as::<FromBf16>(outputs, steps, sums),
+                DType::F16 => self.compute_as::<FromF16>(outputs, steps, sums),
+                _ => self.compute_as::<FromF32>(outputs, steps, sums),
             }
         }
     }
 
     /// # Safety
     /// As [`Skinny::compute`], with `S` of the matrix's type.
-    unsafe fn compute_as<S: Wide>(&self, outputs: Range<usize>) {
+    unsafe fn compute_as<S: Wide>(&self, outputs: Range<usize>, steps: Range<usize>, sums: Option<Partial>) {
         // SAFETY: the caller's promise.
         unsafe {
             match (self.shape, self.count) {
-                (Shape::Stream, 1) => self.stream::<S, 1, 8>(outputs),
-                (Shape::Stream, 2) => self.stream::<S, 2, 8>(outputs),
-                (Shape::Stream, 3) => self.stream::<S, 3, 4>(outputs),
-                (Shape::Stream, _) => self.stream::<S, 4, 4>(outputs),
-                (Shape::Dot, 1) => self.dot::<S, 1>(outputs),
-                (Shape::Dot, 2) => self.dot::<S, 2>(outputs),
-                (Shape::Dot, 3) => self.dot::<S, 3>(outputs),
-                (Shape::Dot, _) => self.dot::<S, 4>(outputs),
+                (Shape::Stream, 1) => self.stream::<S, 1, 8>(outputs, steps, sums),
+                (Shape::Stream, 2) => self.stream::<S, 2, 8>(outputs, steps, sums),
+                (Shape::Stream, 3) => self.stream::<S, 3, 4>(outputs, steps, sums),
+                (Shape::Stream, _) => self.stream::<S, 4, 4>(outputs, steps, sums),
+                (Shape::Dot, 1) => self.dot::<S, 1, 8>(outputs),
+                (Shape::Dot, 2) => self.dot::<S, 2, 8>(outputs),
+                (Shape::Dot, 3) => self.dot::<S, 3, 4>(outputs),
+                (Shape::Dot, _) => self.dot::<S, 4, 4>(outputs),
             }
         }
     }
@@ -154,32 +216,56 @@ impl Skinny<'_> {
     ///
     /// # Safety
     /// As [`Skinny::compute_as`]; there are `M` vectors.
-    unsafe fn stream<S: Wide, const M: usize, const U: usize>(&self, outputs: Range<usize>) {
-        const BLOCK: usize = 1024;
-        let in_result = self.job.problem.out.dtype == DType::F32;
-        let own = (!in_result).then(|| Loan::take(Slot::Sums, M * BLOCK * size_of::<f32>()));
+    unsafe fn stream<S: Wide, const M: usize, const U: usize>(
+        &self,
+        outputs: Range<usize>,
+        steps: Range<usize>,
+        partial: Option<Partial>,
+    ) {
+        let in_result = partial.is_none() && self.job.problem.out.dtype == DType::F32;
+        let own = (partial.is_none() && !in_result).then(|| Loan::take(Slot::Sums, M * BLOCK * size_of::<f32>()));
         for first in outputs.clone().step_by(BLOCK) {
             let block = first..(first + BLOCK).min(outputs.end);
-            let (sums, row) = match &own {
-                Some(own) => (own.at::<f32>(), BLOCK as isize),
-                None => (self.job.out.cast::<f32>().wrapping_add(block.start), self.out_vector),
+            let (sums, row) = match (partial, &own) {
+                (Some(partial), _) => (partial.at.wrapping_add(block.start), partial.row as isize),
+                (None, Some(own)) => (own.at::<f32>(), BLOCK as isize),
+                (None, None) => (self.job.out.cast::<f32>().wrapping_add(block.start), self.out_vector),
             };
-            let whole = self.steps / U * U;
+            let whole = steps.start + steps.len() / U * U;
             // SAFETY: the sums are of this block; all steps are the matrix's.
             unsafe {
-                for step in (0..whole).step_by(U) {
-                    self.stream_steps::<S, M, U>(step, block.clone(), sums, row);
+                for step in (steps.start..whole).step_by(U) {
+                    let start = if step == steps.start { Start::Zero } else { Start::Result };
+                    self.stream_steps::<S, M, U>(step, block.clone(), sums, row, start);
                 }
-                for step in whole..self.steps {
-                    self.stream_steps::<S, M, 1>(step, block.clone(), sums, row);
+                for step in whole..steps.end {
+                    let start = if step == steps.start { Start::Zero } else { Start::Result };
+                    self.stream_steps::<S, M, 1>(step, block.clone(), sums, row, start);
+                }
+                if own.is_some() {
+                    self.store_block(Partial { at: sums, row: BLOCK }, block);
                 }
             }
-            if !in_result {
-                let dtype = self.job.problem.out.dtype;
-                let at = self.job.out.wrapping_add(block.start * dtype.size_bytes());
+        }
+    }
+
+    /// Stores complete sums, of which the first is that of the first of the outputs, in the result.
+    ///
+    /// # Safety
+    /// The sums are readable for the outputs, which no other thread writes.
+    unsafe fn store_block(&self, sums: Partial, outputs: Range<usize>) {
+        let dtype = self.job.problem.out.dtype;
+        let at = self.job.out.wrapping_add(outputs.start * dtype.size_bytes());
+        // SAFETY: the caller's promise; rows of the result do not overlap the sums.
+        unsafe {
+            if dtype == DType::F32 {
+                for i in 0..self.count {
+                    let to = at.cast::<f32>().wrapping_offset(i as isize * self.out_vector);
+                    std::ptr::copy_nonoverlapping(sums.at.add(i * sums.row), to, outputs.len());
+                }
+            } else {
                 let out = Rounded { at, dtype, row: self.out_vector };
-                // SAFETY: the sums are complete; the outputs are this thread's.
-                unsafe { round_sums(Sums { at: sums, row: BLOCK }, out, M, block.len()) };
+                round_sums(Sums { at: sums.at, row: sums.row }, out, self.count, outputs.len());
             }
         }
     }
@@ -193,6 +279,7 @@ impl Skinny<'_> {
         block: Range<usize>,
         sums: *mut f32,
         sums_row: isize,
+        start: Start,
     ) {
         let mut factors = [[_mm512_setzero_ps(); M]; U];
         for u in 0..U {
@@ -206,9 +293,19 @@ impl Skinny<'_> {
         for j in (0..block.len()).step_by(LANES) {
             let mask = first((block.len() - j).min(LANES)) as u16;
             let mut totals = [_mm512_setzero_ps(); M];
+            // Further on in these rows, or where the next ones begin.
+            let next = if j + AHEAD < block.len() {
+                from.wrapping_add(j + AHEAD)
+            } else {
+                from.wrapping_offset(U as isize * self.matrix_row).wrapping_add(j + AHEAD - block.len())
+            };
+            for u in 0..U {
+                let line = next.wrapping_offset(u as isize * self.matrix_row);
+                _mm_prefetch::<_MM_HINT_T0>(line.cast());
+            }
             // SAFETY: the mask keeps to the block.
             unsafe {
-                if step > 0 {
+                if start == Start::Result {
                     for i in 0..M {
                         totals[i] = _mm512_maskz_loadu_ps(mask, sums.offset(i as isize * sums_row).add(j));
                     }
@@ -226,18 +323,27 @@ impl Skinny<'_> {
         }
     }
 
-    /// Products of `M` vectors with rows of the matrix, four rows at a time.
+    /// Products of `M` vectors with rows of the matrix, `TOGETHER` rows at a time.
     ///
     /// # Safety
     /// As [`Skinny::compute_as`]; there are `M` vectors.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    unsafe fn dot<S: Wide, const M: usize>(&self, outputs: Range<usize>) {
-        const TOGETHER: usize = 4;
+    unsafe fn dot<S: Wide, const M: usize, const TOGETHER: usize>(&self, outputs: Range<usize>) {
         for output in outputs.clone().step_by(TOGETHER) {
             let here = TOGETHER.min(outputs.end - output);
             let mut totals = [[_mm512_setzero_ps(); TOGETHER]; M];
             for step in (0..self.steps).step_by(LANES) {
                 let mask = first((self.steps - step).min(LANES)) as u16;
+                // Further on in these rows, or where the next ones begin.
+                let (further, rows_on) =
+                    if step + AHEAD < self.steps { (step + AHEAD, 0) } else { (step + AHEAD - self.steps, TOGETHER) };
+                for j in 0..TOGETHER {
+                    let line = self
+                        .matrix
+                        .cast::<S::Elem>()
+                        .wrapping_offset((output + rows_on + j) as isize * self.matrix_row);
+                    _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(further).cast());
+                }
                 for j in 0..TOGETHER {
                     // Past the last output the row before is read again.
                     let row = (output + j.min(here - 1)) as isize * self.matrix_row;

@@ -249,6 +249,29 @@ fn large_enough_to_be_cut() {
 }
 
 #[test]
+fn a_few_vectors_cut_by_steps_and_by_outputs() {
+    use Layout::*;
+    for types in [F32, [DType::BF16; 3], [DType::BF16, DType::BF16, DType::F32], [DType::F16; 3]] {
+        for m in 1..=4 {
+            check(Case { types, layouts: [Rows, Rows], batch: 1, m, n: 1001, k: 331 });
+            check(Case { types, layouts: [Rows, Columns], batch: 1, m, n: 1001, k: 331 });
+        }
+        check(Case { types, layouts: [Columns, Rows], batch: 1, m: 2, n: 12_300, k: 19 });
+    }
+}
+
+#[test]
+fn far_right_matrices_are_fetched_ahead() {
+    use Layout::*;
+    for types in [F32, [DType::F64; 3]] {
+        check(Case { types, layouts: [Rows, Rows], batch: 1, m: 20, n: 600, k: 600 });
+    }
+    check(Case { types: F32, layouts: [Rows, Columns], batch: 1, m: 9, n: 530, k: 601 });
+    check(Case { types: [DType::BF16; 3], layouts: [Rows, Rows], batch: 1, m: 33, n: 1030, k: 600 });
+    check(Case { types: [DType::I8, DType::I8, DType::I32], layouts: [Rows, Rows], batch: 1, m: 9, n: 1100, k: 1100 });
+}
+
+#[test]
 fn conversions_round_to_nearest_even() {
     for (value, bf16, f16) in [
         (1.0f32, 0x3f80u16, 0x3c00u16),
