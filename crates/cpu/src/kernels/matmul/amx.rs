@@ -147,6 +147,7 @@ impl<P: Product> Kernel for Amx<P> {
         // SAFETY: the caller's promise.
         unsafe { pack::<false>(strip, to.cast()) }
     }
+    #[inline(always)]
     unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
         ahead.fetch(usize::MAX);
         let blocks = b.steps.div_ceil(Self::STEP);

@@ -135,6 +135,7 @@ macro_rules! kernel {
                 // SAFETY: the caller's promise.
                 unsafe { $pack::<{ VECTORS * <$lanes>::LANES }>(strip, to) }
             }
+            #[inline(always)]
             unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
                 let vectors = b.cols.div_ceil(<$lanes>::LANES);
                 let last = b.cols - (vectors - 1) * <$lanes>::LANES;
@@ -157,6 +158,7 @@ macro_rules! kernel {
                     )
                 }
             }
+            #[inline(always)]
             unsafe fn multiply_direct(rows: usize, cols: usize, factors: Factors<$elem>, place: Place<$elem>) {
                 let vectors = cols.div_ceil(<$lanes>::LANES);
                 let last = cols - (vectors - 1) * <$lanes>::LANES;

@@ -82,21 +82,24 @@ pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL
     // Lines fetched ahead with each run of steps: few enough that none waits for another.
     const FETCHED: usize = 8;
     const RUN_STEPS: usize = 32;
+    const NEAR_ROWS: usize = 3;
     let Factors { steps, mut left, left_row, left_step, mut right, right_step } = factors;
     let (left_row, left_step) = if PANEL > 0 { (1, PANEL as isize) } else { (left_row, left_step) };
     let mut sums = [[L::zero(); V]; M];
-    if PANEL > 0 {
-        for i in 0..M {
-            L::prefetch(place.at.wrapping_offset(i as isize * place.row));
-            for v in 1..V {
-                L::prefetch(place.at.wrapping_offset(i as isize * place.row).wrapping_add(v * L::LANES));
-            }
-        }
-    }
+    // Rows of the result are brought near a few at a time: all at once would take every line buffer from the factors.
+    let mut near = place.at;
+    let mut rows_left = M;
     let mut steps_left = steps;
     while steps_left > 0 {
         if PANEL > 0 {
             ahead.fetch_few::<FETCHED>();
+            for _ in 0..NEAR_ROWS.min(rows_left) {
+                for v in 0..V {
+                    L::prefetch(near.wrapping_add(v * L::LANES));
+                }
+                near = near.wrapping_offset(place.row);
+            }
+            rows_left = rows_left.saturating_sub(NEAR_ROWS);
         }
         let run = steps_left.min(RUN_STEPS);
         steps_left -= run;
@@ -151,6 +154,9 @@ macro_rules! block_of {
     ($name:ident, [$(#[$feature:meta])*], rows: $($m:literal)*) => {
         /// # Safety
         /// As [`block`](super::lanes::block) for `rows` and `vectors`, which are within the kernel's block.
+        // Inlined: a copy of the factors through memory would be read in wider pieces than it was written in, and would wait
+        // for every store before it.
+        #[inline(always)]
         pub(super) unsafe fn $name<L: super::lanes::Lanes, const PANEL: usize>(
             rows: usize,
             vectors: usize,
@@ -201,6 +207,7 @@ macro_rules! narrow_kernel {
                 // SAFETY: the caller's promise.
                 unsafe { $pack(strip, Self::COLS, to) }
             }
+            #[inline(always)]
             unsafe fn multiply(b: super::drive::Block<Self>, ahead: &mut super::ahead::Ahead) {
                 let vectors = b.cols.div_ceil(Self::COLS / 2);
                 let factors = super::lanes::Factors {
@@ -216,6 +223,7 @@ macro_rules! narrow_kernel {
                 // SAFETY: the caller's promise.
                 unsafe { $block::<$lanes, { $rows }>(b.rows, vectors, factors, place, ahead) }
             }
+            #[inline(always)]
             unsafe fn multiply_direct(
                 rows: usize,
                 cols: usize,
