@@ -43,11 +43,26 @@ pub(crate) trait Kernel: Send + Sync {
         false
     }
 
+    /// Takes out work on one input alone that stays the same from run to run, so that it can be done once. From then on the
+    /// kernel expects the result of that work in the place of the input. `fixed_bytes` says how large such an input is.
+    fn prepare(&mut self, _fixed_bytes: &dyn Fn(usize) -> Option<usize>) -> Option<Preparation> {
+        None
+    }
+
     /// Does the work.
     ///
     /// # Safety
     /// Every pointer is valid for the bytes of its slot; outputs overlap nothing, except inputs as `may_share` allows.
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error>;
+}
+
+/// Work of a kernel on one of its inputs.
+pub(crate) struct Preparation {
+    pub(crate) input: usize,
+    /// Bytes of what it makes.
+    pub(crate) bytes: usize,
+    /// From the input to what it becomes.
+    pub(crate) kernel: Box<dyn Kernel>,
 }
 
 /// One step of a program.

@@ -164,7 +164,7 @@ pub(super) struct Job<'a> {
     pub(super) lhs: *const u8,
     pub(super) rhs: *const u8,
     pub(super) out: *mut u8,
-    /// Panels of the whole right matrix, packed by [`pack_whole`].
+    /// Panels of the whole right matrix, packed by [`pack_whole`], part by part.
     pub(super) packed: Option<*const u8>,
     /// Called with a worker and a finished block.
     pub(super) finish: Option<&'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync)>,
@@ -185,20 +185,30 @@ struct Panels<T> {
 // SAFETY: an address; the tasks that use it write disjoint panels or only read.
 unsafe impl<T> Sync for Panels<T> {}
 
-/// Bytes of the packed form of the whole right matrix.
+/// Bytes of the packed form of the whole right matrix, or the most there can be.
 pub(super) fn whole_bytes<K: Kernel>(problem: &super::MatMul) -> usize {
-    problem.n.next_multiple_of(K::COLS) * problem.k.next_multiple_of(K::STEP) * size_of::<K::Right>()
+    let padded = |size: usize, unit: usize| size.checked_next_multiple_of(unit).unwrap_or(usize::MAX);
+    padded(problem.n, K::COLS).saturating_mul(padded(problem.k, K::STEP)).saturating_mul(size_of::<K::Right>())
 }
 
-/// Packs the whole right matrix.
+/// Packs one of `parts` parts of the whole right matrix.
 ///
 /// # Safety
 /// `rhs` is readable as the problem says, `to` takes [`whole_bytes`].
-pub(super) unsafe fn pack_whole<K: Kernel>(problem: &super::MatMul, rhs: *const u8, to: *mut u8) {
+pub(super) unsafe fn pack_whole<K: Kernel>(
+    problem: &super::MatMul,
+    rhs: *const u8,
+    to: *mut u8,
+    part: usize,
+    parts: usize,
+) {
     let panel = problem.k.next_multiple_of(K::STEP) * K::COLS;
-    let panels = Panels { start: to.cast::<K::Right>(), panel };
+    let panels = problem.n.div_ceil(K::COLS);
+    let (first, last) = (panels * part / parts, panels * (part + 1) / parts);
+    let cols = first * K::COLS..(last * K::COLS).min(problem.n);
+    let to = Panels { start: to.cast::<K::Right>().wrapping_add(first * panel), panel };
     // SAFETY: the caller's promise.
-    unsafe { pack_columns::<K>(problem, rhs, 0..problem.n, 0..problem.k, panels) }
+    unsafe { pack_columns::<K>(problem, rhs, cols, 0..problem.k, to) }
 }
 
 /// Packs panels of `cols`, which begin at a panel's start.
@@ -253,6 +263,17 @@ enum Right<T> {
     Matrix,
     /// The matrix is read as it is.
     Direct,
+}
+
+/// When sums become elements of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rounding {
+    /// They are of its type.
+    None,
+    /// After each register block.
+    Blocks,
+    /// After each group of panels.
+    Groups,
 }
 
 /// What one task computes.
@@ -409,9 +430,26 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
     let piece_steps = K::PIECE.min(padded.max(K::STEP));
     let own = matches!(right, Right::Matrix)
         .then(|| Loan::take(Slot::Right, together * piece_steps * K::COLS * size_of::<K::Right>()));
-    let sums_row = together * K::COLS;
-    let sums = (problem.out.dtype != K::SUM)
-        .then(|| Loan::take(Slot::Sums, left_panels * K::ROWS * sums_row * size_of::<K::Sum>()));
+    let group_cols = together * K::COLS;
+    // Sums that are complete after one piece are rounded block by block, while they are in L1.
+    let rounding = match problem.out.dtype == K::SUM {
+        true => Rounding::None,
+        false if part.steps.len() <= piece_steps => Rounding::Blocks,
+        false => Rounding::Groups,
+    };
+    let (sums_rows, sums_row) = match rounding {
+        Rounding::None => (0, 0),
+        Rounding::Blocks => (K::ROWS, K::COLS),
+        Rounding::Groups => (left_panels * K::ROWS, group_cols),
+    };
+    let sums = (sums_rows > 0).then(|| Loan::take(Slot::Sums, sums_rows * sums_row * size_of::<K::Sum>()));
+    let round = |sums: &Loan, rows: Range<usize>, cols: Range<usize>| {
+        let at = rows.start as isize * problem.out.row_stride + cols.start as isize;
+        let at = job.out.wrapping_offset(at * problem.out.dtype.size_bytes() as isize);
+        let out = Rounded { at, dtype: problem.out.dtype, row: problem.out.row_stride };
+        // SAFETY: the sums of these rows and columns were just stored; the block of the result is this part's.
+        unsafe { K::round_sums(Sums { at: sums.at(), row: sums_row }, out, rows.len(), cols.len()) };
+    };
 
     // SAFETY: the caller promises the instructions.
     unsafe { K::begin() };
@@ -419,8 +457,8 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
     let right_bytes = problem.n.saturating_mul(problem.k).saturating_mul(problem.rhs.dtype.size_bytes());
     let is_far = matches!(right, Right::Matrix) && right_bytes > FAR_BYTES;
     let mut done = part.cols.start;
-    for group in part.cols.clone().step_by(sums_row) {
-        let group = group..(group + sums_row).min(part.cols.end);
+    for group in part.cols.clone().step_by(group_cols) {
+        let group = group..(group + group_cols).min(part.cols.end);
         let mut piece = 0;
         loop {
             let steps = piece_steps.min(part.steps.len() - piece);
@@ -454,7 +492,7 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
                         &(step + steps..part.steps.end.min(step + steps + piece_steps)),
                     )
                 } else {
-                    let next = group.end..(group.end + sums_row).min(part.cols.end);
+                    let next = group.end..(group.end + group_cols).min(part.cols.end);
                     Ahead::new(
                         &problem.rhs,
                         job.rhs,
@@ -471,7 +509,10 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
                     ahead.allow(fetches);
                     let (sum, sum_row) = match &sums {
                         Some(sums) => {
-                            let at = index * height * sums_row + panel * K::COLS;
+                            let at = match rounding {
+                                Rounding::Groups => index * height * sums_row + panel * K::COLS,
+                                _ => 0,
+                            };
                             (sums.at::<K::Sum>().wrapping_add(at), sums_row as isize)
                         }
                         None => {
@@ -488,6 +529,9 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
                         unsafe {
                             K::multiply(Block { steps, left, right, sum, sum_row, start, rows, cols }, &mut ahead)
                         };
+                        if let (Rounding::Blocks, Some(sums)) = (rounding, &sums) {
+                            round(sums, row..row + rows, col..col + cols);
+                        }
                         continue;
                     }
                     let (lhs, rhs) = (&problem.lhs, &problem.rhs);
@@ -521,12 +565,8 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
         if !is_last {
             continue;
         }
-        if let Some(sums) = &sums {
-            let at = part.rows.start as isize * problem.out.row_stride + group.start as isize;
-            let at = job.out.wrapping_offset(at * problem.out.dtype.size_bytes() as isize);
-            let out = Rounded { at, dtype: problem.out.dtype, row: problem.out.row_stride };
-            // SAFETY: the sums of the part's rows were just stored; the block of the result is this part's.
-            unsafe { K::round_sums(Sums { at: sums.at(), row: sums_row }, out, part.rows.len(), group.len()) };
+        if let (Rounding::Groups, Some(sums)) = (rounding, &sums) {
+            round(sums, part.rows.clone(), group.clone());
         }
         if let Some(finish) = job.finish
             && (group.end - done >= FINISH_PANELS * K::COLS || group.end == part.cols.end)

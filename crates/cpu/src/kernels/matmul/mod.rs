@@ -80,7 +80,9 @@ pub(crate) struct Plan {
 /// The right matrices of a plan in its kernel's order.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    panels: Scratch,
+    start: *const u8,
+    /// The memory at `start`, where it is not lent.
+    _own: Option<Scratch>,
     /// Bytes from one matrix of the batch to the next; 0 when there is one for all.
     batch_bytes: usize,
 }
@@ -342,17 +344,68 @@ impl Plan {
     /// # Safety
     /// `rhs` is to matrices as the problem says.
     pub(crate) unsafe fn pack_rhs(&self, rhs: *const u8) -> Packed {
+        let (count, bytes) = self.packed_size();
+        let own = Scratch::new(bytes * count);
+        for batch in 0..count {
+            // SAFETY: the caller's promise; this much was allocated.
+            unsafe { self.pack_matrix(rhs, own.at(), batch, 0, 1) };
+        }
+        Packed { start: own.at::<u8>().cast_const(), _own: Some(own), batch_bytes: self.batch_bytes() }
+    }
+
+    /// Bytes of all right matrices in the kernel's order; `None` if more than there can be.
+    pub(crate) fn packed_bytes(&self) -> Option<usize> {
+        let (count, bytes) = self.packed_size();
+        bytes.checked_mul(count)
+    }
+
+    /// As [`Plan::pack_rhs`], into memory that is lent, by all threads.
+    ///
+    /// # Safety
+    /// `rhs` is to matrices as the problem says; `to` takes [`Plan::packed_bytes`], at a multiple of 64.
+    pub(crate) unsafe fn pack_rhs_into(&self, rhs: *const u8, to: *mut u8, cores: &Cores) {
+        let (count, bytes) = self.packed_size();
+        let parts = if bytes < WORTH_A_THREAD { 1 } else { 4 * cores.pool.threads() };
+        let base = Base { lhs: rhs, rhs, out: to, packed: None, finish: None };
+        let base = &base;
+        cores.pool.run(count * parts, &|_, task| {
+            // SAFETY: the caller's promise; parts do not overlap.
+            unsafe { self.pack_matrix(base.rhs, base.out, task / parts, task % parts, parts) };
+        });
+    }
+
+    /// What [`Plan::pack_rhs_into`] left at `start`.
+    ///
+    /// # Safety
+    /// The memory is that of an equal plan's packed matrices, and outlives the result.
+    pub(crate) unsafe fn packed_at(&self, start: *const u8) -> Packed {
+        Packed { start, _own: None, batch_bytes: self.batch_bytes() }
+    }
+
+    /// How many right matrices are packed, and the bytes of each.
+    fn packed_size(&self) -> (usize, usize) {
         let problem = &self.problem;
         let count = if problem.rhs.batch_stride == 0 { problem.batch.min(1) } else { problem.batch };
-        let bytes = with_kernel!(self.kernel, K => drive::whole_bytes::<K>(problem)).next_multiple_of(64);
-        let panels = Scratch::new(bytes * count);
-        for batch in 0..count {
-            let from = step(rhs, problem.rhs.batch_stride, batch, problem.rhs.dtype);
-            let to = panels.at::<u8>().wrapping_add(bytes * batch);
-            // SAFETY: the caller's promise; `bytes` were allocated for each matrix.
-            unsafe { with_kernel!(self.kernel, K => drive::pack_whole::<K>(problem, from, to)) };
-        }
-        Packed { panels, batch_bytes: if count > 1 { bytes } else { 0 } }
+        let bytes = with_kernel!(self.kernel, K => drive::whole_bytes::<K>(problem));
+        (count, bytes.checked_next_multiple_of(64).unwrap_or(usize::MAX))
+    }
+
+    /// Bytes from one packed matrix to the next; 0 when there is one for all.
+    fn batch_bytes(&self) -> usize {
+        let (count, bytes) = self.packed_size();
+        if count > 1 { bytes } else { 0 }
+    }
+
+    /// Packs one part of one matrix.
+    ///
+    /// # Safety
+    /// As [`Plan::pack_rhs_into`]; nobody else packs this part.
+    unsafe fn pack_matrix(&self, rhs: *const u8, to: *mut u8, batch: usize, part: usize, parts: usize) {
+        let problem = &self.problem;
+        let from = step(rhs, problem.rhs.batch_stride, batch, problem.rhs.dtype);
+        let to = to.wrapping_add(self.packed_size().1 * batch);
+        // SAFETY: the caller's promise; each matrix has its own bytes.
+        unsafe { with_kernel!(self.kernel, K => drive::pack_whole::<K>(problem, from, to, part, parts)) };
     }
 
     /// # Safety
@@ -397,9 +450,14 @@ impl Plan {
     }
 }
 
+// SAFETY: it only reads its memory, which it owns or whose lender promised that it stays.
+unsafe impl Send for Packed {}
+// SAFETY: as above.
+unsafe impl Sync for Packed {}
+
 impl Packed {
     fn matrix(&self, batch: usize) -> *const u8 {
-        self.panels.at::<u8>().wrapping_add(self.batch_bytes * batch).cast_const()
+        self.start.wrapping_add(self.batch_bytes * batch)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::kernels::loops::Ready;
 use crate::kernels::matmul::{MatMul, Operand, Packed, Plan, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::View;
-use crate::program::{Kernel, Run, Slot};
+use crate::program::{Kernel, Preparation, Run, Slot};
 
 /// Constants of at least this many bytes are packed when the program is compiled.
 const PACKED_FROM_BYTES: usize = 4 << 10;
@@ -30,8 +30,25 @@ pub(crate) struct Product {
 pub(crate) struct Dot {
     plan: Plan,
     offsets: [isize; 2],
-    packed: Option<Packed>,
+    right: Right,
     finish: Option<Finish>,
+    label: String,
+}
+
+/// How the right factor lies.
+enum Right {
+    /// As the problem says.
+    Matrix,
+    /// In the kernel's order, packed when the program was compiled.
+    Constant(Packed),
+    /// In the kernel's order in the second input, packed by a [`Pack`] before.
+    Packed,
+}
+
+/// The right factor of a product in the order of its kernel.
+struct Pack {
+    plan: Plan,
+    offset: isize,
     label: String,
 }
 
@@ -117,7 +134,7 @@ pub(crate) fn is_exchanged(lowering: &Lowering<'_>, dot: &Op, transpose: &Op) ->
 pub(crate) fn push(lowering: &mut Lowering<'_>, product: Product, result: Slot) {
     let label = label(&product.problem);
     let Product { plan, inputs, offsets, packed, .. } = product;
-    lowering.step(inputs.to_vec(), vec![result], Dot { plan, offsets, packed, finish: None, label });
+    lowering.step(inputs.to_vec(), vec![result], Dot { plan, offsets, right: Right::of(packed), finish: None, label });
 }
 
 /// A product and the loop that finishes it as one step. `outputs` are the loop's; the product itself lies in `own`.
@@ -134,7 +151,7 @@ pub(crate) fn push_finished(
     inputs.splice(0..0, factors);
     let mut slots = vec![own];
     slots.extend(outputs);
-    lowering.step(inputs, slots, Dot { plan, offsets, packed, finish: Some(finish), label });
+    lowering.step(inputs, slots, Dot { plan, offsets, right: Right::of(packed), finish: Some(finish), label });
 }
 
 fn label(problem: &MatMul) -> String {
@@ -277,17 +294,60 @@ fn merged_strides(view: &View, lengths: [usize; 2]) -> Option<Vec<isize>> {
     Some(strides)
 }
 
-impl Kernel for Dot {
+impl Right {
+    fn of(packed: Option<Packed>) -> Right {
+        packed.map_or(Right::Matrix, Right::Constant)
+    }
+}
+
+impl Kernel for Pack {
     fn name(&self) -> String {
         self.label.clone()
     }
 
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
+        // SAFETY: the input is the product's right factor, the output has the bytes the plan asked for.
+        unsafe { self.plan.pack_rhs_into(inputs[0].wrapping_offset(self.offset), outputs[0], run.cores) };
+        Ok(())
+    }
+}
+
+impl Kernel for Dot {
+    fn name(&self) -> String {
+        self.label.clone()
+    }
+
+    fn prepare(&mut self, fixed_bytes: &dyn Fn(usize) -> Option<usize>) -> Option<Preparation> {
+        const RIGHT: usize = 1;
+        // A factor whose elements are read many times over would grow.
+        const MOST_GROWTH: usize = 4;
+        if !matches!(self.right, Right::Matrix) || !self.plan.gains_by_packing() {
+            return None;
+        }
+        let most = fixed_bytes(RIGHT)?.saturating_mul(MOST_GROWTH);
+        let bytes = self.plan.packed_bytes().filter(|bytes| (PACKED_FROM_BYTES..=most).contains(bytes))?;
+        let offset = std::mem::take(&mut self.offsets[RIGHT]);
+        self.right = Right::Packed;
+        let kernel = Pack { plan: self.plan.clone(), offset, label: format!("pack for {}", self.label) };
+        Some(Preparation { input: RIGHT, bytes, kernel: Box::new(kernel) })
+    }
+
+    unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let [lhs, rhs] = [0, 1].map(|n| inputs[n].wrapping_offset(self.offsets[n]));
         let out = outputs[0];
+        let lent;
+        let packed = match &self.right {
+            Right::Matrix => None,
+            Right::Constant(packed) => Some(packed),
+            Right::Packed => {
+                // SAFETY: the input was made by this plan's `Pack`, and stays for the time of the step.
+                lent = unsafe { self.plan.packed_at(rhs) };
+                Some(&lent)
+            }
+        };
         let Some(finish) = &self.finish else {
             // SAFETY: the problem was made from the shapes of these slots.
-            unsafe { self.plan.run(lhs, rhs, out, self.packed.as_ref(), None, run.cores) };
+            unsafe { self.plan.run(lhs, rhs, out, packed, None, run.cores) };
             return Ok(());
         };
         let reads = Pointers(finish.reads.iter().map(|n| n.map_or(out.cast_const(), |n| inputs[2 + n])).collect());
@@ -298,7 +358,7 @@ impl Kernel for Dot {
             unsafe { finish.ready.run_box(reads.get(), writes.get(), &[batch..batch + 1, rows, cols]) };
         };
         // SAFETY: as above.
-        unsafe { self.plan.run(lhs, rhs, out, self.packed.as_ref(), Some(&done), run.cores) };
+        unsafe { self.plan.run(lhs, rhs, out, packed, Some(&done), run.cores) };
         Ok(())
     }
 }

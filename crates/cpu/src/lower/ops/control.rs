@@ -1,11 +1,11 @@
 //! Loops and branches.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hlo::{Definition, Op, OpKind, Region, Value};
 
 use crate::error::Error;
-use crate::lower::block::{Lowering, captures, operands_and_captures};
+use crate::lower::block::{Lowering, Origin, captures, operands_and_captures};
 use crate::lower::view::View;
 use crate::program::{Case, Selector, Slot, Step, While, Work};
 
@@ -34,7 +34,7 @@ pub(crate) fn repeat(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> 
         Ok(())
     })?;
     let mut rotate = Vec::new();
-    let body = lowering.region_then(body, |lowering, returned| {
+    let mut body = lowering.region_then(body, |lowering, returned| {
         for (&value, &slot) in returned.iter().zip(&carried) {
             let view = lowering.view(value)?;
             // Handed on as it is, or updated where it lies.
@@ -48,11 +48,52 @@ pub(crate) fn repeat(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> 
         }
         Ok(())
     })?;
+    let rotated: Vec<Slot> = rotate.iter().flat_map(|&(slot, next, _)| [slot, next]).collect();
+    let prepared = prepare(lowering, &condition, &mut body, rotated);
     let mut inputs = carried.clone();
     inputs.extend(outside);
+    inputs.extend(prepared);
     let work = Work::While(Box::new(While { condition, answer, body, rotate }));
     lowering.steps.push(Step { inputs, outputs: carried, work });
     Ok(())
+}
+
+/// Moves work on what no round changes in front of the loop. The slots of what it makes.
+fn prepare(lowering: &mut Lowering<'_>, condition: &[Step], body: &mut [Step], rotated: Vec<Slot>) -> Vec<Slot> {
+    let mut changed: HashSet<Slot> = rotated.into_iter().collect();
+    for steps in [condition, &*body] {
+        outputs_of(steps, &mut changed);
+    }
+    let mut made = Vec::new();
+    for step in body {
+        let Work::Kernel(kernel) = &mut step.work else { continue };
+        let inputs = &mut step.inputs;
+        let bytes = |slot: Slot| lowering.slots[slot.0 as usize].bytes;
+        let fixed_bytes = |n: usize| Some(inputs[n]).filter(|slot| !changed.contains(slot)).map(bytes);
+        let Some(preparation) = kernel.prepare(&fixed_bytes) else { continue };
+        let slot = lowering.slot(preparation.bytes, Origin::Step);
+        let input = std::mem::replace(&mut inputs[preparation.input], slot);
+        let work = Work::Kernel(preparation.kernel);
+        lowering.steps.push(Step { inputs: vec![input], outputs: vec![slot], work });
+        made.push(slot);
+    }
+    made
+}
+
+/// What steps write to, with the steps inside of them.
+fn outputs_of(steps: &[Step], into: &mut HashSet<Slot>) {
+    for step in steps {
+        into.extend(&step.outputs);
+        match &step.work {
+            Work::Kernel(_) => {}
+            Work::While(inner) => {
+                outputs_of(&inner.condition, into);
+                outputs_of(&inner.body, into);
+                into.extend(inner.rotate.iter().flat_map(|&(slot, next, _)| [slot, next]));
+            }
+            Work::Case(case) => case.branches.iter().for_each(|branch| outputs_of(branch, into)),
+        }
+    }
 }
 
 /// Values that the body only updates in part stay where they are: an array that grows slice by slice is not copied.

@@ -118,6 +118,33 @@ fn a_product_is_there_before_it_is_read_in_another_order() {
 }
 
 #[test]
+fn factors_are_packed_before_a_loop_only_if_no_round_changes_them() {
+    let dot = "contracting_dims = [1] x [0] : (tensor<6x48xf32>, tensor<48x48xf32>) -> tensor<6x48xf32>";
+    let (rows, square) = ("tensor<6x48xf32>", "tensor<48x48xf32>");
+    check(&format!(
+        "func.func @main(%x: {rows}, %w: {square}, %v: {square}) -> ({rows}, {rows}, {rows}) {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %r:6 = stablehlo.while(%i = %zero, %a = %x, %b = %x, %c = %x, %changed = %v, %kept = %v)
+    : tensor<i32>, {rows}, {rows}, {rows}, {square}, {square}
+  cond {{
+    %more = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }} do {{
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %a1 = stablehlo.dot_general %a, %w, {dot}
+    %b1 = stablehlo.dot_general %x, %changed, {dot}
+    %c1 = stablehlo.dot_general %c, %kept, {dot}
+    %changed1 = stablehlo.add %changed, %w : {square}
+    stablehlo.return %next, %a1, %b1, %c1, %changed1, %kept : tensor<i32>, {rows}, {rows}, {rows}, {square}, {square}
+  }}
+  func.return %r#1, %r#2, %r#3 : {rows}, {rows}, {rows}
+}}"
+    ));
+}
+
+#[test]
 fn the_default_generator_is_the_interpreters() {
     check(
         "func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<9xui8>) {
