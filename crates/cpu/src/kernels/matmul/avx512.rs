@@ -5,106 +5,30 @@ use std::arch::x86_64::*;
 
 use tensor::DType;
 
-use super::ahead::Ahead;
-use super::drive::{Block, Kernel};
-use super::lanes::{Factors, Lanes, Place, block_of};
+use super::drive::Kernel;
+use super::lanes::{block_of, kernel_of, lanes_of};
 use super::pack::{self, Rounded, Strip, Sums};
 
 const ROWS: usize = 14;
-const VECTORS: usize = 2;
 
 /// 16 lanes of f32.
 pub(super) struct F32x16;
 /// 8 lanes of f64.
 pub(super) struct F64x8;
 
-macro_rules! lanes {
-    ($name:ident, $elem:ty, $vector:ty, $lanes:literal, $mask:ty, $zero:ident, $splat:ident, $fma:ident, $add:ident,
-     $load:ident, $store:ident, $load_part:ident, $store_part:ident) => {
-        // SAFETY: callers are compiled with avx512f.
-        unsafe impl Lanes for $name {
-            type Elem = $elem;
-            type Vector = $vector;
-            const LANES: usize = $lanes;
-
-            #[inline(always)]
-            fn zero() -> $vector {
-                // SAFETY: AVX-512, as the trait says; so for the rest.
-                unsafe { $zero() }
-            }
-            #[inline(always)]
-            fn splat(value: $elem) -> $vector {
-                // SAFETY: as above.
-                unsafe { $splat(value) }
-            }
-            #[inline(always)]
-            fn multiply_add(a: $vector, b: $vector, c: $vector) -> $vector {
-                // SAFETY: as above.
-                unsafe { $fma(a, b, c) }
-            }
-            #[inline(always)]
-            fn add(a: $vector, b: $vector) -> $vector {
-                // SAFETY: as above.
-                unsafe { $add(a, b) }
-            }
-            #[inline(always)]
-            unsafe fn load(from: *const $elem) -> $vector {
-                // SAFETY: the caller's promise.
-                unsafe { $load(from) }
-            }
-            #[inline(always)]
-            unsafe fn store(to: *mut $elem, value: $vector) {
-                // SAFETY: the caller's promise.
-                unsafe { $store(to, value) }
-            }
-            #[inline(always)]
-            unsafe fn load_part(from: *const $elem, count: usize) -> $vector {
-                // SAFETY: the mask has the first `count` lanes.
-                unsafe { $load_part(first(count) as $mask, from) }
-            }
-            #[inline(always)]
-            unsafe fn store_part(to: *mut $elem, value: $vector, count: usize) {
-                // SAFETY: the mask has the first `count` lanes.
-                unsafe { $store_part(to, first(count) as $mask, value) }
-            }
-            #[inline(always)]
-            fn prefetch(at: *const $elem) {
-                // SAFETY: a prefetch reads nothing.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-            }
-        }
-    };
-}
-
-lanes!(
-    F32x16,
-    f32,
-    __m512,
-    16,
-    u16,
-    _mm512_setzero_ps,
-    _mm512_set1_ps,
-    _mm512_fmadd_ps,
-    _mm512_add_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    _mm512_maskz_loadu_ps,
-    _mm512_mask_storeu_ps
+lanes_of!(
+    F32x16: [f32; 16] in __m512, splat: _mm512_set1_ps, add: _mm512_add_ps, load: _mm512_loadu_ps,
+    store: _mm512_storeu_ps,
+    multiply_add: |a, b, c| _mm512_fmadd_ps(a, b, c),
+    load_part: |from, count| _mm512_maskz_loadu_ps(first(count) as u16, from),
+    store_part: |to, value, count| _mm512_mask_storeu_ps(to, first(count) as u16, value)
 );
-lanes!(
-    F64x8,
-    f64,
-    __m512d,
-    8,
-    u8,
-    _mm512_setzero_pd,
-    _mm512_set1_pd,
-    _mm512_fmadd_pd,
-    _mm512_add_pd,
-    _mm512_loadu_pd,
-    _mm512_storeu_pd,
-    _mm512_maskz_loadu_pd,
-    _mm512_mask_storeu_pd
+lanes_of!(
+    F64x8: [f64; 8] in __m512d, splat: _mm512_set1_pd, add: _mm512_add_pd, load: _mm512_loadu_pd,
+    store: _mm512_storeu_pd,
+    multiply_add: |a, b, c| _mm512_fmadd_pd(a, b, c),
+    load_part: |from, count| _mm512_maskz_loadu_pd(first(count) as u8, from),
+    store_part: |to, value, count| _mm512_mask_storeu_pd(to, first(count) as u8, value)
 );
 
 /// The mask of the first `count` lanes.
@@ -115,72 +39,13 @@ pub(super) fn first(count: usize) -> u32 {
 
 block_of!(block, [#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]], rows: 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
 
-macro_rules! kernel {
-    ($name:ident, $elem:ty, $lanes:ty, $dtype:expr, $piece:literal, $pack:ident) => {
-        impl Kernel for $name {
-            type Left = $elem;
-            type Right = $elem;
-            type Sum = $elem;
-            const ROWS: usize = ROWS;
-            const COLS: usize = VECTORS * <$lanes>::LANES;
-            const STEP: usize = 1;
-            const PIECE: usize = $piece;
-            const SUM: DType = $dtype;
-
-            unsafe fn pack_left(strip: &Strip, to: *mut $elem) {
-                // SAFETY: the caller's promise.
-                unsafe { $pack::<ROWS>(strip, to) }
-            }
-            unsafe fn pack_right(strip: &Strip, to: *mut $elem) {
-                // SAFETY: the caller's promise.
-                unsafe { $pack::<{ VECTORS * <$lanes>::LANES }>(strip, to) }
-            }
-            #[inline(always)]
-            unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
-                let vectors = b.cols.div_ceil(<$lanes>::LANES);
-                let last = b.cols - (vectors - 1) * <$lanes>::LANES;
-                let factors = Factors {
-                    steps: b.steps,
-                    left: b.left,
-                    left_row: 1,
-                    left_step: ROWS as isize,
-                    right: b.right,
-                    right_step: Self::COLS as isize,
-                };
-                // SAFETY: the caller's promise.
-                unsafe {
-                    block::<$lanes, ROWS>(
-                        b.rows,
-                        vectors,
-                        factors,
-                        Place { at: b.sum, row: b.sum_row, start: b.start, last },
-                        ahead,
-                    )
-                }
-            }
-            #[inline(always)]
-            unsafe fn multiply_direct(rows: usize, cols: usize, factors: Factors<$elem>, place: Place<$elem>) {
-                let vectors = cols.div_ceil(<$lanes>::LANES);
-                let last = cols - (vectors - 1) * <$lanes>::LANES;
-                let mut ahead = Ahead::NOTHING;
-                // SAFETY: the caller's promise.
-                unsafe { block::<$lanes, 0>(rows, vectors, factors, Place { last, ..place }, &mut ahead) }
-            }
-            unsafe fn round_sums(sums: Sums, out: Rounded, rows: usize, cols: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { round_sums(sums, out, rows, cols) }
-            }
-        }
-    };
-}
-
 /// f32, and bf16 and f16 widened while packing.
 pub(super) struct Avx512F32;
 /// f64.
 pub(super) struct Avx512F64;
 
-kernel!(Avx512F32, f32, F32x16, DType::F32, 512, pack_f32);
-kernel!(Avx512F64, f64, F64x8, DType::F64, 256, pack_f64);
+kernel_of!(Avx512F32, F32x16, DType::F32, ROWS, 512, block, pack_f32, round_sums);
+kernel_of!(Avx512F64, F64x8, DType::F64, ROWS, 256, block, pack_f64, round_sums);
 
 /// 16 elements of a matrix as f32.
 pub(super) trait Wide {
@@ -225,8 +90,17 @@ impl Wide for FromF16 {
 }
 
 /// # Safety
-/// As [`pack::pack`] with a width of `W`; the machine has AVX-512.
-unsafe fn pack_f32<const W: usize>(strip: &Strip, to: *mut f32) {
+/// As [`pack::pack`], for a panel of the kernel; the machine has AVX-512.
+unsafe fn pack_f32(strip: &Strip, width: usize, to: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if width == ROWS { pack_f32_wide::<ROWS>(strip, to) } else { pack_f32_wide::<{ Avx512F32::COLS }>(strip, to) }
+    }
+}
+
+/// # Safety
+/// As [`pack_f32`] with a width of `W`.
+unsafe fn pack_f32_wide<const W: usize>(strip: &Strip, to: *mut f32) {
     // SAFETY: the caller's promise; the type is the strip's own.
     unsafe {
         match strip.dtype {
@@ -345,24 +219,24 @@ pub(crate) fn transpose(rows: &[__m512; 16]) -> [__m512; 16] {
 }
 
 /// # Safety
-/// As [`pack::pack`] with a width of `W`; the machine has AVX-512.
+/// As [`pack::pack`]; the machine has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn pack_f64<const W: usize>(strip: &Strip, to: *mut f64) {
+unsafe fn pack_f64(strip: &Strip, width: usize, to: *mut f64) {
     const LANES: usize = 8;
     if strip.lane != 1 {
         // SAFETY: the caller's promise.
-        return unsafe { pack::pack::<f64>(strip, W, 0.0, to) };
+        return unsafe { pack::pack::<f64>(strip, width, 0.0, to) };
     }
     let at = strip.at.cast::<f64>();
     for step in 0..strip.steps {
         let from = at.wrapping_offset(step as isize * strip.step);
-        for v in 0..W.div_ceil(LANES) {
+        for v in 0..width.div_ceil(LANES) {
             let held = first(strip.lanes.saturating_sub(v * LANES).min(LANES)) as u8;
-            let room = first((W - v * LANES).min(LANES)) as u8;
+            let room = first((width - v * LANES).min(LANES)) as u8;
             // SAFETY: the masks keep to the strip's lanes and to the panel.
             unsafe {
                 let value = _mm512_maskz_loadu_pd(held, from.wrapping_add(v * LANES));
-                _mm512_mask_storeu_pd(to.add(step * W + v * LANES), room, value);
+                _mm512_mask_storeu_pd(to.add(step * width + v * LANES), room, value);
             }
         }
     }

@@ -2,7 +2,7 @@
 //! dimension goes by.
 #![allow(unsafe_code)]
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, near_line};
 
 /// A vector of a machine and what the product needs of it.
 ///
@@ -32,8 +32,6 @@ pub(super) unsafe trait Lanes {
     /// # Safety
     /// `count <= LANES` elements are writable.
     unsafe fn store_part(to: *mut Self::Elem, value: Self::Vector, count: usize);
-    /// Brings a line towards the nearest cache; any address will do.
-    fn prefetch(at: *const Self::Elem);
 }
 
 /// What the sums start from.
@@ -95,7 +93,7 @@ pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL
             ahead.fetch_few::<FETCHED>();
             for _ in 0..NEAR_ROWS.min(rows_left) {
                 for v in 0..V {
-                    L::prefetch(near.wrapping_add(v * L::LANES));
+                    near_line(near.wrapping_add(v * L::LANES).cast());
                 }
                 near = near.wrapping_offset(place.row);
             }
@@ -118,7 +116,7 @@ pub(super) unsafe fn block<L: Lanes, const M: usize, const V: usize, const PANEL
             }
             if PANEL > 0 {
                 for v in 0..V {
-                    L::prefetch(right.wrapping_offset(right_step * PREFETCH_STEPS).wrapping_add(v * L::LANES));
+                    near_line(right.wrapping_offset(right_step * PREFETCH_STEPS).wrapping_add(v * L::LANES).cast());
                 }
             }
             for (i, row) in sums.iter_mut().enumerate() {
@@ -186,24 +184,81 @@ macro_rules! block_of {
 }
 pub(super) use block_of;
 
-/// Defines the kernel of a block of `$rows` rows and two vectors whose panels are packed by `$pack`.
-macro_rules! narrow_kernel {
-    ($name:ty, $lanes:ty, $elem:ty, $dtype:expr, $rows:expr, $block:ident, $pack:expr) => {
+/// Implements [`Lanes`] for a vector by the intrinsics of an instruction set.
+macro_rules! lanes_of {
+    ($name:ident: [$elem:ty; $lanes:literal] in $vector:ty, splat: $splat:ident, add: $add:ident, load: $load:ident,
+     store: $store:ident, multiply_add: |$a:ident, $b:ident, $c:ident| $fma:expr,
+     load_part: |$from:ident, $count:ident| $load_part:expr,
+     store_part: |$to:ident, $value:ident, $stored:ident| $store_part:expr) => {
+        // SAFETY: the intrinsics are of the instruction set that callers are compiled for.
+        unsafe impl super::lanes::Lanes for $name {
+            type Elem = $elem;
+            type Vector = $vector;
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            fn zero() -> $vector {
+                Self::splat(0.0)
+            }
+            #[inline(always)]
+            fn splat(value: $elem) -> $vector {
+                // SAFETY: the instruction set is there, as the trait says; so for the rest.
+                unsafe { $splat(value) }
+            }
+            #[inline(always)]
+            fn multiply_add($a: $vector, $b: $vector, $c: $vector) -> $vector {
+                // SAFETY: as above.
+                unsafe { $fma }
+            }
+            #[inline(always)]
+            fn add(a: $vector, b: $vector) -> $vector {
+                // SAFETY: as above.
+                unsafe { $add(a, b) }
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $elem) -> $vector {
+                // SAFETY: the caller's promise.
+                unsafe { $load(from) }
+            }
+            #[inline(always)]
+            unsafe fn store(to: *mut $elem, value: $vector) {
+                // SAFETY: the caller's promise.
+                unsafe { $store(to, value) }
+            }
+            #[inline(always)]
+            unsafe fn load_part($from: *const $elem, $count: usize) -> $vector {
+                // SAFETY: the caller's promise, which the expression keeps to.
+                unsafe { $load_part }
+            }
+            #[inline(always)]
+            unsafe fn store_part($to: *mut $elem, $value: $vector, $stored: usize) {
+                // SAFETY: the caller's promise, which the expression keeps to.
+                unsafe { $store_part }
+            }
+        }
+    };
+}
+pub(super) use lanes_of;
+
+/// Defines the kernel of a block of `$rows` rows and two vectors, of which `$piece` steps stay in L1, whose panels are packed
+/// by `$pack` and whose sums are rounded by `$round`.
+macro_rules! kernel_of {
+    ($name:ty, $lanes:ty, $dtype:expr, $rows:expr, $piece:expr, $block:ident, $pack:expr, $round:expr) => {
         impl super::drive::Kernel for $name {
-            type Left = $elem;
-            type Right = $elem;
-            type Sum = $elem;
+            type Left = <$lanes as super::lanes::Lanes>::Elem;
+            type Right = <$lanes as super::lanes::Lanes>::Elem;
+            type Sum = <$lanes as super::lanes::Lanes>::Elem;
             const ROWS: usize = $rows;
             const COLS: usize = 2 * <$lanes as super::lanes::Lanes>::LANES;
             const STEP: usize = 1;
-            const PIECE: usize = 256;
+            const PIECE: usize = $piece;
             const SUM: DType = $dtype;
 
-            unsafe fn pack_left(strip: &super::pack::Strip, to: *mut $elem) {
+            unsafe fn pack_left(strip: &super::pack::Strip, to: *mut <$lanes as super::lanes::Lanes>::Elem) {
                 // SAFETY: the caller's promise.
                 unsafe { $pack(strip, Self::ROWS, to) }
             }
-            unsafe fn pack_right(strip: &super::pack::Strip, to: *mut $elem) {
+            unsafe fn pack_right(strip: &super::pack::Strip, to: *mut <$lanes as super::lanes::Lanes>::Elem) {
                 // SAFETY: the caller's promise.
                 unsafe { $pack(strip, Self::COLS, to) }
             }
@@ -227,8 +282,8 @@ macro_rules! narrow_kernel {
             unsafe fn multiply_direct(
                 rows: usize,
                 cols: usize,
-                factors: super::lanes::Factors<$elem>,
-                place: super::lanes::Place<$elem>,
+                factors: super::lanes::Factors<<$lanes as super::lanes::Lanes>::Elem>,
+                place: super::lanes::Place<<$lanes as super::lanes::Lanes>::Elem>,
             ) {
                 let vectors = cols.div_ceil(Self::COLS / 2);
                 let place = super::lanes::Place { last: cols - (vectors - 1) * (Self::COLS / 2), ..place };
@@ -236,7 +291,11 @@ macro_rules! narrow_kernel {
                 // SAFETY: the caller's promise.
                 unsafe { $block::<$lanes, 0>(rows, vectors, factors, place, &mut ahead) }
             }
+            unsafe fn round_sums(sums: super::pack::Sums, out: super::pack::Rounded, rows: usize, cols: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { $round(sums, out, rows, cols) }
+            }
         }
     };
 }
-pub(super) use narrow_kernel;
+pub(super) use kernel_of;

@@ -3,7 +3,7 @@
 
 use tensor::DType;
 
-use super::lanes::{Lanes, block_of, narrow_kernel};
+use super::lanes::{Lanes, block_of, kernel_of};
 use super::pack;
 
 const LANES: usize = 8;
@@ -64,8 +64,6 @@ macro_rules! array {
                     unsafe { to.add(i).write(value) };
                 }
             }
-            #[inline(always)]
-            fn prefetch(_at: *const $elem) {}
         }
     };
 }
@@ -79,6 +77,6 @@ block_of!(block, [], rows: 1 2 3 4);
 /// The kernel for sums of `T`.
 pub(super) struct Portable<T>(T);
 
-narrow_kernel!(Portable<f32>, Array<f32>, f32, DType::F32, ROWS, block, pack::pack_f32);
-narrow_kernel!(Portable<f64>, Array<f64>, f64, DType::F64, ROWS, block, pack::pack_f64);
-narrow_kernel!(Portable<i32>, Array<i32>, i32, DType::I32, ROWS, block, pack::pack_i32);
+kernel_of!(Portable<f32>, Array<f32>, DType::F32, ROWS, 256, block, pack::pack_f32, pack::round_sums);
+kernel_of!(Portable<f64>, Array<f64>, DType::F64, ROWS, 256, block, pack::pack_f64, pack::round_sums);
+kernel_of!(Portable<i32>, Array<i32>, DType::I32, ROWS, 256, block, pack::pack_i32, pack::round_sums);
