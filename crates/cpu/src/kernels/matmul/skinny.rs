@@ -117,7 +117,8 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
         }
     };
     let skinny = &skinny;
-    if shape == Shape::Stream && skinny.outputs < job.threads * BLOCK && skinny.steps >= job.threads * FEWEST_STEPS {
+    let is_narrow = skinny.outputs < job.threads * BLOCK && skinny.steps >= job.threads * FEWEST_STEPS;
+    if job.threads > 1 && shape == Shape::Stream && is_narrow {
         // SAFETY: as this function.
         unsafe { skinny.by_steps(&finish, tasks) };
         return true;
