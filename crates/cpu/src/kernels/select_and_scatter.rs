@@ -8,6 +8,9 @@ use super::loops::ir::{Compare, Fold, Inst, Lane, Reg};
 use super::scalar::{self, Combine, Program};
 use super::wide::wide;
 use super::window::{Window, advance, dense_strides};
+use pooling::{Pooling, Taps};
+
+mod pooling;
 
 /// A selection and a scatter; the operand's type is the source's and the result's.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub(crate) struct SelectAndScatter {
     /// Leading dimensions that are independent of each other, and trailing ones that windows do not extend over.
     leading: usize,
     trailing: usize,
+    /// How windows lie, where the largest is selected and sources are added.
+    pooling: Option<Pooling>,
 }
 
 struct Arrays {
@@ -29,6 +34,14 @@ struct Arrays {
 }
 // SAFETY: threads write different items of the leading dimensions.
 unsafe impl Sync for Arrays {}
+
+/// Whether a selection keeps an element that is not less than the next one. Loads come in any order.
+fn keeps_larger(select: &Program) -> bool {
+    let inst = |reg: Reg| select.insts.get(reg.0 as usize).copied();
+    let [(_, result)] = select.results[..] else { return false };
+    let Some(Inst::Compare(Compare::Ge, kept, next)) = inst(result) else { return false };
+    (inst(kept), inst(next)) == (Some(Inst::Load(0)), Some(Inst::Load(1)))
+}
 
 impl SelectAndScatter {
     /// Of windows without dilation. `select` takes the element kept so far and the next one, and says whether to keep;
@@ -52,7 +65,14 @@ impl SelectAndScatter {
         let rank = window.dims.len();
         let leading = window.leading();
         let trailing = (leading..rank).rev().take_while(|&d| window.is_trivial(d)).count();
-        Some(SelectAndScatter { window, source, dtype, select, scatter, leading, trailing })
+        let is_pooling = scatter == Combine::Fold(Fold::Sum)
+            && keeps_larger(&select)
+            && matches!(dtype, DType::F32 | DType::F64)
+            // Places within a window are numbered in 32 bits.
+            && window.dims.iter().product::<usize>() <= u32::MAX as usize;
+        let mut op = SelectAndScatter { window, source, dtype, select, scatter, leading, trailing, pooling: None };
+        op.pooling = is_pooling.then(|| Pooling::new(&op));
+        Some(op)
     }
 
     /// Selects and scatters.
@@ -75,28 +95,40 @@ impl SelectAndScatter {
         }
         // SAFETY: one element, by the caller's promise.
         let init = unsafe { scalar::load(self.dtype, init, 0) };
-        let arrays = Arrays { operand, source, write };
-        let keeps_larger = [Inst::Load(0), Inst::Load(1), Inst::Compare(Compare::Ge, Reg(0), Reg(1))];
-        let is_sum = self.scatter == Combine::Fold(Fold::Sum);
-        // Places within an item are kept in 32 bits.
-        let is_pooling = is_sum && self.select.insts == keeps_larger && u32::try_from(size).is_ok();
-        let tasks = if items * size < 1 << 12 { 1 } else { items.min(4 * cores.pool.threads()) };
-        let arrays = &arrays;
+        let arrays = &Arrays { operand, source, write };
+        let is_small = items * size < 1 << 12;
+        if let Some(pooling) = &self.pooling {
+            // Parts only where there are too few items for all threads.
+            let wanted = 4 * cores.pool.threads();
+            let parts = if is_small || items >= wanted { 1 } else { pooling.parts().min(wanted.div_ceil(items)) };
+            let tasks = if is_small { 1 } else { (items * parts).min(wanted.max(parts)) };
+            cores.pool.run(tasks, &|_, task| {
+                let mut taps = Taps::default();
+                for piece in items * parts * task / tasks..items * parts * (task + 1) / tasks {
+                    let (item, part) = (piece / parts, piece % parts);
+                    let part = pooling.parts() * part / parts..pooling.parts() * (part + 1) / parts;
+                    // SAFETY: the arrays are the caller's; each part of an item is in one task.
+                    unsafe {
+                        match self.dtype {
+                            DType::F64 => {
+                                let init = f64::from_bits(init);
+                                wide(&cores.machine, || pooling.run(arrays, item, part, init, &mut taps));
+                            }
+                            _ => {
+                                let init = f32::from_bits(init as u32);
+                                wide(&cores.machine, || pooling.run(arrays, item, part, init, &mut taps));
+                            }
+                        }
+                    }
+                }
+            });
+            return;
+        }
+        let tasks = if is_small { 1 } else { items.min(4 * cores.pool.threads()) };
         cores.pool.run(tasks, &|_, task| {
             for item in items * task / tasks..items * (task + 1) / tasks {
                 // SAFETY: the arrays are the caller's; each item is in one task.
-                unsafe {
-                    match self.dtype {
-                        DType::F32 if is_pooling => {
-                            let init = f32::from_bits(init as u32);
-                            wide(&cores.machine, || self.pooling(arrays, item, init, |a, b| a + b));
-                        }
-                        DType::F64 if is_pooling => {
-                            wide(&cores.machine, || self.pooling(arrays, item, f64::from_bits(init), |a, b| a + b));
-                        }
-                        _ => self.general(arrays, item, init),
-                    }
-                }
+                unsafe { self.general(arrays, item, init) };
             }
         });
     }
@@ -104,91 +136,6 @@ impl SelectAndScatter {
     /// Sizes behind the leading dimensions: of the operand, the source and the window.
     fn item(&self) -> [&[usize]; 3] {
         [&self.window.dims[self.leading..], &self.source[self.leading..], &self.window.window[self.leading..]]
-    }
-
-    /// The gradient of a maximum: the first largest element of each window, for all columns of the trailing dimensions
-    /// at once.
-    ///
-    /// # Safety
-    /// The arrays are those of the op, of elements `T`; no one else writes the item.
-    #[inline(always)]
-    unsafe fn pooling<T: Copy + PartialOrd>(&self, arrays: &Arrays, item: usize, init: T, add: impl Fn(T, T) -> T) {
-        let [dims, source_dims, _] = self.item();
-        let active = dims.len() - self.trailing;
-        let inner: usize = dims[active..].iter().product();
-        let (size, source_size) = (dims.iter().product::<usize>(), source_dims.iter().product::<usize>());
-        // SAFETY: the item is within the arrays.
-        let (operand, source, write) = unsafe {
-            (
-                std::slice::from_raw_parts(arrays.operand.cast::<T>().add(item * size), size),
-                std::slice::from_raw_parts(arrays.source.cast::<T>().add(item * source_size), source_size),
-                std::slice::from_raw_parts_mut(arrays.write.cast::<T>().add(item * size), size),
-            )
-        };
-        write.fill(init);
-        if source_size == 0 {
-            return;
-        }
-        let strides = dense_strides(dims);
-        let mut index = vec![0; active];
-        // Of each dimension, the part of the window that lies inside.
-        let mut begins = vec![0; active];
-        let mut ends = vec![0; active];
-        let mut place = vec![0; active];
-        let mut best: Vec<T> = vec![init; inner];
-        let mut chosen: Vec<u32> = vec![0; inner];
-        for source in source.chunks_exact(inner) {
-            let mut is_empty = false;
-            for d in 0..active {
-                let at = self.leading + d;
-                let begin = (index[d] * self.window.strides[at]) as i64 - self.window.padding[at].0;
-                let end = begin + self.window.window[at] as i64;
-                begins[d] = begin.clamp(0, dims[d] as i64) as usize;
-                ends[d] = end.clamp(0, dims[d] as i64) as usize;
-                is_empty |= begins[d] >= ends[d];
-            }
-            advance(&mut index, &source_dims[..active]);
-            if is_empty {
-                continue;
-            }
-            place.copy_from_slice(&begins);
-            let mut is_first = true;
-            loop {
-                let base: usize = place.iter().zip(&strides).map(|(p, s)| p * s).sum();
-                let row = &operand[base..base + inner];
-                if is_first {
-                    best.copy_from_slice(row);
-                    chosen.fill(base as u32);
-                } else {
-                    for ((best, chosen), &x) in best.iter_mut().zip(&mut chosen).zip(row) {
-                        let keeps = *best >= x;
-                        *best = if keeps { *best } else { x };
-                        *chosen = if keeps { *chosen } else { base as u32 };
-                    }
-                }
-                is_first = false;
-                let mut d = active;
-                while d > 0 {
-                    d -= 1;
-                    place[d] += 1;
-                    if place[d] < ends[d] {
-                        break;
-                    }
-                    place[d] = begins[d];
-                    if d == 0 {
-                        d = usize::MAX;
-                        break;
-                    }
-                }
-                if d == usize::MAX || active == 0 {
-                    break;
-                }
-            }
-            for (column, (&base, &x)) in chosen.iter().zip(source).enumerate() {
-                let to = &mut write[base as usize + column];
-                *to = add(*to, x);
-            }
-        }
     }
 
     /// As the specification says it.
