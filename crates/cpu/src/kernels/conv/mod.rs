@@ -9,6 +9,7 @@
 mod avx512;
 mod batches;
 mod block;
+mod direct;
 mod fill;
 mod pack;
 mod pixels;
@@ -90,6 +91,8 @@ enum Form {
     Product(Box<product::Product>),
     /// Rows are outputs side by side.
     Pixels(Mix),
+    /// The same, with the input where it lies.
+    Direct,
     /// Rows are images: the window is large and the outputs are few, as in the gradient of a filter.
     Batches,
 }
@@ -139,11 +142,14 @@ impl Convolution {
             Form::Pixels(Mix::Channels)
         } else if batches::is_better(&problem) {
             Form::Batches
+        } else if direct::is_better(&problem, self.dtype.size_bytes()) {
+            Form::Direct
         } else {
             Form::Pixels(Mix::Features)
         };
         let is_possible = match &form {
             Form::Pixels(mix) => pixels::is_possible(&problem, *mix),
+            Form::Direct => pixels::is_possible(&problem, Mix::Features),
             _ => true,
         };
         is_possible.then_some(Plan { dtype: self.dtype, problem, form })
@@ -173,9 +179,8 @@ macro_rules! with_type {
 impl Plan {
     /// Outputs of all images and their features, where the result is a dense matrix of these and [`Plan::run`] can hand
     /// on its blocks as soon as they are final.
-    #[cfg(test)]
     pub(crate) fn finishes(&self) -> Option<(usize, usize)> {
-        matches!(self.form, Form::Pixels(_)).then(|| self.problem.dense_rows()).flatten()
+        matches!(self.form, Form::Pixels(_) | Form::Direct).then(|| self.problem.dense_rows()).flatten()
     }
 
     /// Computes the convolution. `finish`, which is only for plans that `finishes`, is called with each block of
@@ -209,11 +214,12 @@ impl Plan {
             match &self.form {
                 Form::Zero | Form::Batches => return None,
                 Form::Product(product) => PackedForm::Matrix(product.pack(filter)?),
-                Form::Pixels(mix) => with_type!(self.dtype, T => {
+                Form::Pixels(_) | Form::Direct => with_type!(self.dtype, T => {
+                    let mix = if let Form::Pixels(mix) = self.form { mix } else { Mix::Features };
                     let kernel = <T as Number>::kernel(machine);
-                    let elements = pack::elements(&self.problem, *mix, kernel.cols);
+                    let elements = pack::elements(&self.problem, mix, kernel.cols);
                     let mut lines = scratch::fresh(elements * size_of::<T>());
-                    pack::pack::<T>(&self.problem, *mix, &kernel, filter.cast(), lines.as_mut_ptr().cast(), None);
+                    pack::pack::<T>(&self.problem, mix, &kernel, filter.cast(), lines.as_mut_ptr().cast(), None);
                     PackedForm::Panels(lines)
                 }),
             }
@@ -236,6 +242,7 @@ impl Plan {
             Form::Product(_) => "product",
             Form::Pixels(Mix::Features) => "pixels",
             Form::Pixels(Mix::Channels) => "channels",
+            Form::Direct => "direct",
             Form::Batches => "batches",
         }
     }
@@ -265,14 +272,20 @@ impl Plan {
             }
             // SAFETY: the caller's promise.
             Form::Batches => return unsafe { batches::run(problem, input, filter, output, cores) },
-            Form::Pixels(mix) => *mix,
+            Form::Pixels(mix) => Some(*mix),
+            Form::Direct => None,
         };
         let packed = packed.and_then(|packed| match &packed.form {
             PackedForm::Panels(lines) => Some(lines.as_ptr().cast()),
             PackedForm::Matrix(_) => None,
         });
         // SAFETY: the caller's promise.
-        unsafe { pixels::run(problem, mix, input, filter, packed, output, finish, cores) };
+        unsafe {
+            match mix {
+                Some(mix) => pixels::run(problem, mix, input, filter, packed, output, finish, cores),
+                None => direct::run(problem, input, filter, packed, output, finish, cores),
+            }
+        }
     }
 }
 

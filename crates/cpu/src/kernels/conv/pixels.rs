@@ -16,14 +16,17 @@ use super::{Address, WORTH_A_THREAD, pack};
 const INPUT_BYTES: usize = 256 << 10;
 /// The same where the filter is too large for L2: it then passes by once for each task.
 const INPUT_BYTES_LARGE_FILTER: usize = 1 << 20;
+/// The results of a task stay below this, so that they are still in L2 when they are handed on; a large filter has
+/// few.
+const OUTPUT_BYTES: usize = 768 << 10;
 /// A filter from this size on does not stay in L2.
 const LARGE_FILTER_BYTES: usize = 512 << 10;
 /// Outputs of a task from which it may pack a large filter by itself.
 const OUTPUTS_WORTH_PACKING: usize = 256;
 /// Panels packed together, so that rows of the filter are read in longer runs.
-const TOGETHER: usize = 8;
+pub(super) const TOGETHER: usize = 8;
 /// The most steps of a panel that meet all outputs of a task before the next: they stay in L1.
-const STEPS: usize = 512;
+pub(super) const STEPS: usize = 512;
 
 /// How the filter meets the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +46,11 @@ struct Phase {
 }
 
 /// How the work is cut.
-struct Cut {
-    images: usize,
+pub(super) struct Cut {
+    pub(super) images: usize,
     /// The axis of which a task has `rows` outputs, and all of the others.
-    axis: usize,
-    rows: usize,
+    pub(super) axis: usize,
+    pub(super) rows: usize,
     extent: [usize; AXES],
     /// Elements from one input to the next along each axis, and from image to image.
     pitch: [usize; AXES],
@@ -70,13 +73,18 @@ fn filter_bytes<T>(problem: &Problem) -> usize {
     problem.taps() * problem.inputs * problem.outputs * size_of::<T>()
 }
 
+/// Whether each of `tasks` tasks of a group, which has `outputs` outputs, packs the parts of the filter it meets.
+pub(super) fn packs_by_task<T>(problem: &Problem, tasks: usize, outputs: usize, threads: usize) -> bool {
+    filter_bytes::<T>(problem) >= LARGE_FILTER_BYTES && (tasks <= threads || outputs >= OUTPUTS_WORTH_PACKING)
+}
+
 /// The outermost axis that has several outputs.
 fn blocked_axis(problem: &Problem) -> usize {
     (0..AXES).find(|&a| problem.axes[a].count > 1).unwrap_or(AXES - 1)
 }
 
 impl Cut {
-    fn new<T>(problem: &Problem, mix: Mix, threads: usize) -> Cut {
+    pub(super) fn new<T>(problem: &Problem, mix: Mix, threads: usize) -> Cut {
         let is_large = filter_bytes::<T>(problem) >= LARGE_FILTER_BYTES;
         let budget = if is_large { INPUT_BYTES_LARGE_FILTER } else { INPUT_BYTES } / size_of::<T>();
         let features = features(problem, mix);
@@ -89,8 +97,11 @@ impl Cut {
             [0, 1, 2].map(|a| problem.axes[a].extent(if a == axis { rows } else { problem.axes[a].count }))
         };
         let size = |rows: usize| extent(rows).iter().product::<usize>() * pixel;
+        let columns = if mix == Mix::Channels { problem.groups } else { problem.outputs };
+        let results = problem.pixels().saturating_mul(columns * size_of::<T>()) / count.max(1);
+        let is_over = |rows: usize| size(rows) > budget || (!is_large && rows * results > OUTPUT_BYTES);
         let mut blocks = 1;
-        while blocks < count && size(count.div_ceil(blocks)) > budget {
+        while blocks < count && is_over(count.div_ceil(blocks)) {
             blocks += 1 + blocks / 4;
         }
         let groups = if mix == Mix::Channels { 1 } else { problem.groups };
@@ -179,7 +190,7 @@ struct Shared<'a, T> {
 
 /// The filter of a run.
 #[derive(Clone, Copy, Debug)]
-enum Filter<T> {
+pub(super) enum Filter<T> {
     /// In the order of [`super::pack`].
     Packed(Address<T>),
     /// As it is: tasks pack the parts they meet.
@@ -209,9 +220,8 @@ pub(super) unsafe fn run<T: Number>(
     let bunches = problem.batch.div_ceil(cut.images);
     let tasks = groups * bunches * blocks;
     let outputs = problem.batch * problem.pixels() * groups / tasks.max(1);
-    let by_task = mix == Mix::Features
-        && filter_bytes::<T>(problem) >= LARGE_FILTER_BYTES
-        && (tasks <= groups * cores.pool.threads() || outputs >= OUTPUTS_WORTH_PACKING);
+    let by_task =
+        mix == Mix::Features && packs_by_task::<T>(problem, tasks / groups.max(1), outputs, cores.pool.threads());
     let mut loan = None;
     let filter = match packed {
         Some(packed) => Filter::Packed(Address(packed.cast_mut())),
@@ -481,8 +491,8 @@ impl<T: Number> Shared<'_, T> {
     /// Gives each row of outputs of a phase: its first input and output, elements to the next output, and their number.
     fn rows(&self, walk: &Walk<'_, T>, phase: &Phase, each: &mut dyn FnMut(*const T, *mut T, isize, usize)) {
         let axes = &self.problem.axes;
-        let turns = [0, 1, 2].map(|a| axes[a].turns(phase.phase[a], walk.ranges[a].start, walk.ranges[a].end));
-        if turns[2].is_empty() {
+        let mut turns = [0, 1, 2].map(|a| axes[a].turns(phase.phase[a], walk.ranges[a].start, walk.ranges[a].end));
+        if turns.iter().any(Range::is_empty) {
             return;
         }
         let at = |a: usize, turn: usize| {
@@ -490,14 +500,37 @@ impl<T: Number> Shared<'_, T> {
             let output = (turn * period + phase.phase[a] - walk.ranges[a].start) as isize * walk.strides[a];
             ((turn * axes[a].step * self.cut.pitch[a]) as isize, output)
         };
-        let out_row = axes[2].phases.len() as isize * walk.strides[2];
-        for &(input, output) in walk.starts {
+        let steps =
+            |a: usize| ((axes[a].step * self.cut.pitch[a]) as isize, axes[a].phases.len() as isize * walk.strides[a]);
+        let row = steps(2);
+        // Rows that go on where the one before ends are one.
+        let mut count = turns[2].len();
+        for a in [1, 0] {
+            let (input, output) = steps(a);
+            let goes_on = input == count as isize * row.0 && output == count as isize * row.1;
+            if turns[a].len() > 1 && !goes_on {
+                break;
+            }
+            count *= turns[a].len();
+            turns[a].end = turns[a].start + 1;
+        }
+        let mut starts = walk.starts;
+        let next = |from: (*const T, *mut T), count: usize| {
+            let by = count as isize;
+            (from.0.wrapping_offset(by * row.0), from.1.wrapping_offset(by * row.1))
+        };
+        let is_one = turns[0].len() == 1 && turns[1].len() == 1;
+        if is_one && starts.windows(2).all(|pair| pair[1] == next(pair[0], count)) {
+            count *= starts.len();
+            starts = &starts[..starts.len().min(1)];
+        }
+        for &(input, output) in starts {
             for z in turns[0].clone() {
                 for y in turns[1].clone() {
                     let places = [at(0, z), at(1, y), at(2, turns[2].start)];
                     let left = input.wrapping_offset(places.iter().map(|p| p.0).sum());
                     let out = output.wrapping_offset(places.iter().map(|p| p.1).sum());
-                    each(left, out, out_row, turns[2].len());
+                    each(left, out, row.1, count);
                 }
             }
         }

@@ -127,6 +127,15 @@ impl Axis {
         (self.dilation == 1).then_some(self.spread as usize)
     }
 
+    /// Forgets the inputs that no output meets, where each meets one.
+    fn skip(&mut self) {
+        if self.is_point() && self.count > 0 && self.stride > 1 {
+            self.input_stride *= self.stride as isize;
+            self.input = self.count;
+            (self.stride, self.step) = (1, 1);
+        }
+    }
+
     /// Whether every output meets exactly one input, with no padding.
     pub(super) fn is_point(&self) -> bool {
         let fits = self.count == 0 || (self.count - 1) * (self.stride as usize) < self.input;
@@ -166,6 +175,7 @@ impl Problem {
         for (n, window) in c.windows.iter().enumerate() {
             axes.push(Axis::new(window, [c.input.spatial[n], c.filter.spatial[n], c.output.spatial[n]])?);
         }
+        axes.iter_mut().for_each(Axis::skip);
         // The axis whose outputs lie closest is walked innermost.
         axes.sort_by_key(|axis| std::cmp::Reverse(axis.output_stride.unsigned_abs()));
         while axes.len() < AXES {
@@ -228,7 +238,6 @@ impl Problem {
     }
 
     /// Outputs of all images and all their features, where the result is a dense matrix of these.
-    #[cfg(test)]
     pub(super) fn dense_rows(&self) -> Option<(usize, usize)> {
         let features = self.groups * self.outputs;
         if self.outputs > 1 && self.output.feature != 1 || self.groups > 1 && self.output.group != self.outputs as isize

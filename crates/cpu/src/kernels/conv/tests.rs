@@ -264,28 +264,57 @@ fn a_window_as_large_as_the_image_is_summed_in_blocks() {
 }
 
 #[test]
+fn zones_meet_the_taps_that_are_inside() {
+    for cores in machines() {
+        let direct = |c: Convolution| {
+            assert_eq!(c.plan(&cores.machine).map(|plan| plan.name()), Some("direct"), "{c:?}");
+            check(&c, &cores);
+        };
+        // Runs of rows along a line, down a column, and over images.
+        direct(images(1, 16, 33, &square(31, 3, 1)));
+        direct(images(9, 17, 40, &square(3, 3, 1)));
+        direct(images(3, 20, 70, &square(6, 5, 2)));
+        // Padding that hides whole windows or cuts the image; windows wider than it.
+        direct(images(2, 16, 5, &square(6, 3, 4)));
+        direct(images(2, 16, 5, &square(9, 3, -1)));
+        direct(images(2, 16, 5, &square(3, 7, 3)));
+        let strided = Window { output: 6, stride: 2, ..square(11, 3, 1) };
+        direct(images(2, 16, 64, &strided));
+        let spread = Window { output: 7, kernel_dilation: 2, is_reversed: true, ..square(9, 3, 1) };
+        direct(images(2, 24, 35, &spread));
+        let mut grouped = images(3, 16, 66, &square(8, 3, 1));
+        grouped.feature_groups = 3;
+        let image = |features: isize| (64 * features, vec![8 * features, features]);
+        (grouped.input.outer, grouped.input.spatial) = image(48);
+        direct(grouped);
+    }
+}
+
+#[test]
 fn finished_blocks_tile_the_result() {
     for cores in machines() {
-        let mut c = images(3, 5, 37, &square(19, 3, 1));
-        let plan = c.plan(&cores.machine).expect("there are loops for this shape");
-        let (rows, cols) = (3 * 19 * 19, 37);
-        assert_eq!(plan.finishes(), Some((rows, cols)));
-        let (input, filter) = (vec![1f32; 3 * 19 * 19 * 5], vec![1f32; 9 * 5 * 37]);
-        let mut output = vec![0f32; rows * cols];
-        let seen = std::sync::Mutex::new(vec![0; rows * cols]);
-        let finish = |_: usize, batch: usize, rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| {
-            assert_eq!(batch, 0);
-            let mut seen = seen.lock().expect("no test panics while it holds this");
-            rows.for_each(|row| cols.clone().for_each(|col| seen[row * 37 + col] += 1));
-        };
-        // SAFETY: the arrays have the sizes of the problem.
-        unsafe {
-            let (input, filter) = (input.as_ptr().cast(), filter.as_ptr().cast());
-            plan.run(input, filter, output.as_mut_ptr().cast(), None, Some(&finish), &cores);
+        for inputs in [5, 16] {
+            let mut c = images(3, inputs, 37, &square(19, 3, 1));
+            let plan = c.plan(&cores.machine).expect("there are loops for this shape");
+            let (rows, cols) = (3 * 19 * 19, 37);
+            assert_eq!(plan.finishes(), Some((rows, cols)));
+            let (input, filter) = (vec![1f32; 3 * 19 * 19 * inputs], vec![1f32; 9 * inputs * 37]);
+            let mut output = vec![0f32; rows * cols];
+            let seen = std::sync::Mutex::new(vec![0; rows * cols]);
+            let finish = |_: usize, batch: usize, rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| {
+                assert_eq!(batch, 0);
+                let mut seen = seen.lock().expect("no test panics while it holds this");
+                rows.for_each(|row| cols.clone().for_each(|col| seen[row * 37 + col] += 1));
+            };
+            // SAFETY: the arrays have the sizes of the problem.
+            unsafe {
+                let (input, filter) = (input.as_ptr().cast(), filter.as_ptr().cast());
+                plan.run(input, filter, output.as_mut_ptr().cast(), None, Some(&finish), &cores);
+            }
+            assert!(seen.into_inner().is_ok_and(|seen| seen.iter().all(|&n| n == 1)));
+            c.output.feature = 19 * 19;
+            assert_eq!(c.plan(&cores.machine).and_then(|plan| plan.finishes()), None);
         }
-        assert!(seen.into_inner().is_ok_and(|seen| seen.iter().all(|&n| n == 1)));
-        c.output.feature = 19 * 19;
-        assert_eq!(c.plan(&cores.machine).and_then(|plan| plan.finishes()), None);
     }
 }
 
@@ -308,4 +337,10 @@ fn shapes_that_would_need_absurd_memory_have_no_plan() {
     let mut c = images(1, 3, 4, &far);
     c.output = images(1, 3, 4, &square(2, 1, 0)).output;
     assert!(c.plan(&machine).is_none());
+    let mut c = images(1, 16, 4, &far);
+    c.output = images(1, 16, 4, &square(2, 1, 0)).output;
+    assert!(c.plan(&machine).is_none());
+    // Zones of their own for most outputs are not listed.
+    let plan = images(1, 16, 4, &square(64, 63, 31)).plan(&machine);
+    assert_eq!(plan.map(|plan| plan.name()), Some("pixels"));
 }
