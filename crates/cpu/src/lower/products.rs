@@ -123,8 +123,8 @@ impl Lowering<'_> {
             && last.offsets[0] == 0
             && first.m >= 16
             && Attention::pays(first, second)
-            && product.packed.is_none()
-            && last.packed.is_none()
+            && !product.multiply.is_packed()
+            && !last.multiply.is_packed()
             && lowered.inputs.len() <= Attention::MAX_READS;
         let code = fits.then(|| with_three_dims(&lowered.code, &dims)).flatten();
         let in_order = code.as_ref().is_some_and(|code| {

@@ -7,8 +7,10 @@ use tensor::DType;
 
 use crate::error::Error;
 use crate::interpret::attribute;
+use crate::kernels::Cores;
+use crate::kernels::conv;
 use crate::kernels::loops::Ready;
-use crate::kernels::matmul::{MatMul, Operand, Packed, Plan, Target};
+use crate::kernels::matmul::{self, MatMul, Operand, Packed, Plan, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::View;
 use crate::program::{Kernel, Preparation, Run, Slot};
@@ -16,27 +18,62 @@ use crate::program::{Kernel, Preparation, Run, Slot};
 /// Constants of at least this many bytes are packed when the program is compiled.
 const PACKED_FROM_BYTES: usize = 4 << 10;
 
+/// What makes a product. A factor that is a constant may be packed.
+pub(crate) enum Multiply {
+    Matrices(Plan, Right),
+    /// A convolution whose result is a dense matrix, and its name.
+    Images(Box<conv::Plan>, Option<conv::Packed>, String),
+}
+
+impl Multiply {
+    pub(crate) fn matrices(plan: Plan, packed: Option<Packed>) -> Multiply {
+        Multiply::Matrices(plan, packed.map_or(Right::Matrix, Right::Constant))
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self, Multiply::Matrices(_, Right::Constant(_)) | Multiply::Images(_, Some(_), _))
+    }
+
+    /// # Safety
+    /// As the plan's.
+    unsafe fn run(&self, [lhs, rhs]: [*const u8; 2], out: *mut u8, finish: Option<&matmul::Finish<'_>>, cores: &Cores) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Multiply::Matrices(plan, Right::Matrix) => plan.run(lhs, rhs, out, None, finish, cores),
+                Multiply::Matrices(plan, Right::Constant(packed)) => {
+                    plan.run(lhs, rhs, out, Some(packed), finish, cores)
+                }
+                // The input was made by this plan's `Pack`, and stays for the time of the step.
+                Multiply::Matrices(plan, Right::Packed) => {
+                    plan.run(lhs, rhs, out, Some(&plan.packed_at(rhs)), finish, cores);
+                }
+                Multiply::Images(plan, packed, _) => plan.run(lhs, rhs, out, packed.as_ref(), finish, cores),
+            }
+        }
+    }
+}
+
 /// A product that is yet to become a step.
 pub(crate) struct Product {
-    pub(crate) plan: Plan,
+    pub(crate) multiply: Multiply,
+    /// Of a convolution only the sizes and the type of the result.
     pub(crate) problem: MatMul,
     pub(crate) inputs: [Slot; 2],
     /// Bytes from the start of each input to its first element.
     pub(crate) offsets: [isize; 2],
-    pub(crate) packed: Option<Packed>,
 }
 
 /// A product, and the loop that finishes each block of it while it is in the cache.
 pub(crate) struct Dot {
-    plan: Plan,
+    multiply: Multiply,
     offsets: [isize; 2],
-    right: Right,
     finish: Option<Finish>,
     label: String,
 }
 
 /// How the right factor lies.
-enum Right {
+pub(crate) enum Right {
     /// As the problem says.
     Matrix,
     /// In the kernel's order, packed when the program was compiled.
@@ -132,9 +169,9 @@ pub(crate) fn is_exchanged(lowering: &Lowering<'_>, dot: &Op, transpose: &Op) ->
 
 /// A product as a step of its own.
 pub(crate) fn push(lowering: &mut Lowering<'_>, product: Product, result: Slot) {
-    let label = label(&product.problem);
-    let Product { plan, inputs, offsets, packed, .. } = product;
-    lowering.step(inputs.to_vec(), vec![result], Dot { plan, offsets, right: Right::of(packed), finish: None, label });
+    let label = label(&product);
+    let Product { multiply, inputs, offsets, .. } = product;
+    lowering.step(inputs.to_vec(), vec![result], Dot { multiply, offsets, finish: None, label });
 }
 
 /// A product and the loop that finishes it as one step. `outputs` are the loop's; the product itself lies in `own`.
@@ -146,16 +183,19 @@ pub(crate) fn push_finished(
     mut inputs: Vec<Slot>,
     outputs: Vec<Slot>,
 ) {
-    let label = format!("{} then {}", label(&product.problem), finish.label);
-    let Product { plan, inputs: factors, offsets, packed, .. } = product;
+    let label = format!("{} then {}", label(&product), finish.label);
+    let Product { multiply, inputs: factors, offsets, .. } = product;
     inputs.splice(0..0, factors);
     let mut slots = vec![own];
     slots.extend(outputs);
-    lowering.step(inputs, slots, Dot { plan, offsets, right: Right::of(packed), finish: Some(finish), label });
+    lowering.step(inputs, slots, Dot { multiply, offsets, finish: Some(finish), label });
 }
 
-fn label(problem: &MatMul) -> String {
-    let MatMul { batch, m, n, k, lhs, .. } = problem;
+fn label(product: &Product) -> String {
+    if let Multiply::Images(_, _, label) = &product.multiply {
+        return label.clone();
+    }
+    let MatMul { batch, m, n, k, lhs, .. } = &product.problem;
     format!("dot {} {batch}x{m}x{n}x{k}", lhs.dtype)
 }
 
@@ -226,7 +266,8 @@ fn product(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
     let plan = problem.clone().plan(lowering.machine);
     let offsets = [left.offset, right.offset].map(|offset| offset * left.dtype.size_bytes() as isize);
     let packed = packed(lowering, &plan, &right, offsets[1]);
-    Ok(Some((Product { plan, problem, inputs: [left.slot, right.slot], offsets, packed }, wide)))
+    let multiply = Multiply::matrices(plan, packed);
+    Ok(Some((Product { multiply, problem, inputs: [left.slot, right.slot], offsets }, wide)))
 }
 
 fn operand(view: &View) -> Operand {
@@ -294,12 +335,6 @@ fn merged_strides(view: &View, lengths: [usize; 2]) -> Option<Vec<isize>> {
     Some(strides)
 }
 
-impl Right {
-    fn of(packed: Option<Packed>) -> Right {
-        packed.map_or(Right::Matrix, Right::Constant)
-    }
-}
-
 impl Kernel for Pack {
     fn name(&self) -> String {
         self.label.clone()
@@ -321,33 +356,24 @@ impl Kernel for Dot {
         const RIGHT: usize = 1;
         // A factor whose elements are read many times over would grow.
         const MOST_GROWTH: usize = 4;
-        if !matches!(self.right, Right::Matrix) || !self.plan.gains_by_packing() {
+        let Multiply::Matrices(plan, right @ Right::Matrix) = &mut self.multiply else { return None };
+        if !plan.gains_by_packing() {
             return None;
         }
         let most = fixed_bytes(RIGHT)?.saturating_mul(MOST_GROWTH);
-        let bytes = self.plan.packed_bytes().filter(|bytes| (PACKED_FROM_BYTES..=most).contains(bytes))?;
+        let bytes = plan.packed_bytes().filter(|bytes| (PACKED_FROM_BYTES..=most).contains(bytes))?;
         let offset = std::mem::take(&mut self.offsets[RIGHT]);
-        self.right = Right::Packed;
-        let kernel = Pack { plan: self.plan.clone(), offset, label: format!("pack for {}", self.label) };
+        *right = Right::Packed;
+        let kernel = Pack { plan: plan.clone(), offset, label: format!("pack for {}", self.label) };
         Some(Preparation { input: RIGHT, bytes, kernel: Box::new(kernel) })
     }
 
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
-        let [lhs, rhs] = [0, 1].map(|n| inputs[n].wrapping_offset(self.offsets[n]));
+        let factors = [0, 1].map(|n| inputs[n].wrapping_offset(self.offsets[n]));
         let out = outputs[0];
-        let lent;
-        let packed = match &self.right {
-            Right::Matrix => None,
-            Right::Constant(packed) => Some(packed),
-            Right::Packed => {
-                // SAFETY: the input was made by this plan's `Pack`, and stays for the time of the step.
-                lent = unsafe { self.plan.packed_at(rhs) };
-                Some(&lent)
-            }
-        };
         let Some(finish) = &self.finish else {
             // SAFETY: the problem was made from the shapes of these slots.
-            unsafe { self.plan.run(lhs, rhs, out, packed, None, run.cores) };
+            unsafe { self.multiply.run(factors, out, None, run.cores) };
             return Ok(());
         };
         let reads = Pointers(finish.reads.iter().map(|n| n.map_or(out.cast_const(), |n| inputs[2 + n])).collect());
@@ -358,7 +384,7 @@ impl Kernel for Dot {
             unsafe { finish.ready.run_box(reads.get(), writes.get(), &[batch..batch + 1, rows, cols]) };
         };
         // SAFETY: as above.
-        unsafe { self.plan.run(lhs, rhs, out, packed, Some(&done), run.cores) };
+        unsafe { self.multiply.run(factors, out, Some(&done), run.cores) };
         Ok(())
     }
 }

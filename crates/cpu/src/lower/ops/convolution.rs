@@ -4,10 +4,11 @@
 use hlo::{Attr, Op, Value};
 use tensor::DType;
 
-use super::contraction::{self, Product};
+use super::contraction::{self, Multiply, Product};
 use crate::error::Error;
 use crate::interpret::attribute;
 use crate::kernels::conv::{AsProduct, Convolution, Layout, Packed, Plan, Window};
+use crate::kernels::matmul::{MatMul, Operand, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::{View, row_major};
 use crate::program::{Kernel, Run};
@@ -45,6 +46,14 @@ pub(crate) fn convolution(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
     }
     let packed = packed(lowering, &plan, &views[1], offsets[1]);
     let label = label(&problem, &plan);
+    if let (Some((m, n)), true) = (plan.finishes(), wide == result_type && lowering.defers(op.first_result)) {
+        let taps = problem.windows.iter().map(|w| w.kernel).product::<usize>();
+        let sizes = matrix_of(wide, m, n, taps * problem.input_features);
+        let multiply = Multiply::Images(Box::new(plan), packed, label);
+        let inputs = [views[0].slot, views[1].slot];
+        lowering.defer(op.first_result, Product { multiply, problem: sizes, inputs, offsets })?;
+        return Ok(Some(()));
+    }
     let step = Convolve { plan, offsets, packed, label };
     let inputs = views.iter().map(|view| view.slot).collect();
     if wide == result_type {
@@ -76,13 +85,21 @@ fn product_step(
     // SAFETY: the view lies in the constant's bytes.
     let packed = constant.map(|bytes| unsafe { plan.pack_rhs(bytes.wrapping_offset(offsets[right])) });
     let inputs = [views[left].slot, views[right].slot];
-    let product = Product { plan, problem, inputs, offsets: [offsets[left], offsets[right]], packed };
+    let multiply = Multiply::matrices(plan, packed);
+    let product = Product { multiply, problem, inputs, offsets: [offsets[left], offsets[right]] };
     if lowering.defers(result) {
         return lowering.defer(result, product);
     }
     let slot = lowering.result_slot(result)?;
     contraction::push(lowering, product, slot);
     Ok(())
+}
+
+/// The sizes of a convolution whose result is a dense matrix.
+fn matrix_of(dtype: DType, m: usize, n: usize, k: usize) -> MatMul {
+    let factor = Operand { dtype, row_stride: 0, col_stride: 0, batch_stride: 0 };
+    let out = Target { dtype, row_stride: n as isize, batch_stride: (m * n) as isize };
+    MatMul { batch: 1, m, n, k, lhs: factor.clone(), rhs: factor, out }
 }
 
 /// The type to convolve in.
