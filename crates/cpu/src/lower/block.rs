@@ -61,6 +61,8 @@ pub(crate) struct Lowering<'m> {
     pub(super) chained: HashMap<u32, Value>,
     /// Such products and loops, until the second product comes.
     pub(super) chains: Vec<Chain>,
+    /// Loops that read nothing, by the one array they fill.
+    pub(super) generated: HashMap<Slot, Loop>,
 }
 
 /// A part of a region that becomes steps together.
@@ -88,6 +90,7 @@ impl<'m> Lowering<'m> {
             deferred: HashMap::new(),
             chained: HashMap::new(),
             chains: Vec::new(),
+            generated: HashMap::new(),
         }
     }
 
@@ -350,6 +353,9 @@ impl<'m> Lowering<'m> {
             }
             Some((own, product)) => self.finish(own, product, lowered),
             None => {
+                if let ([], &[output]) = (&lowered.inputs[..], &lowered.outputs[..]) {
+                    self.generated.insert(output, lowered.code.clone());
+                }
                 let kernel = LoopKernel { ready: Ready::new(lowered.code, self.machine), label: lowered.label };
                 self.step(lowered.inputs, lowered.outputs, kernel);
             }

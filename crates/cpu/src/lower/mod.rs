@@ -10,9 +10,11 @@ mod fold;
 mod fuse;
 mod group;
 mod lanes;
+mod mask;
 mod ops;
 mod products;
 mod region;
+mod softmax;
 mod view;
 
 use std::sync::Arc;

@@ -5,14 +5,16 @@ use std::collections::{BTreeSet, HashMap};
 use hlo::{Func, OpId, OpKind, Region, Value};
 use tensor::DType;
 
-use super::block::Lowering;
+use super::block::{Lowering, Origin};
 use super::fuse::Fusion;
 use super::group::{LoopKernel, Lowered};
+use super::mask::{self, Mask};
 use super::ops;
 use super::ops::contraction::{self, Finish, Product};
+use super::softmax::{self, Known};
 use super::view::{View, array_type, is_transparent, row_major};
 use crate::error::Error;
-use crate::kernels::attention::Attention;
+use crate::kernels::attention::{Attention, Softmax, Tiled};
 use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Inst, Loop, Write};
 use crate::program::Slot;
@@ -122,16 +124,20 @@ impl Lowering<'_> {
             && (second.batch, second.m, second.k) == (first.batch, first.m, first.n)
             && last.offsets[0] == 0
             && first.m >= 16
-            && Attention::pays(first, second)
-            && !product.multiply.is_packed()
-            && !last.multiply.is_packed()
+            && product.multiply.is_plain()
+            && last.multiply.is_plain()
             && lowered.inputs.len() <= Attention::MAX_READS;
         let code = fits.then(|| with_three_dims(&lowered.code, &dims)).flatten();
         let in_order = code.as_ref().is_some_and(|code| {
             code.reads.iter().zip(&lowered.inputs).all(|(read, &slot)| slot != own || is_in_order(read, &dims))
                 && code.writes.iter().all(|write| is_in_order(&write.access, &dims))
         });
-        let Some(code) = code.filter(|_| in_order) else {
+        let code = code.filter(|_| in_order);
+        let tiled = code.as_ref().and_then(|code| {
+            let softmax = self.softmax_of(code, &lowered.inputs, own)?;
+            Tiled::new(first, second, softmax, self.machine)
+        });
+        let Some(code) = code.filter(|_| tiled.is_some() || Attention::pays(first, second)) else {
             self.break_chain(Chain { own, product, lowered }, self.steps.len());
             contraction::push(self, last, slot);
             return Ok(());
@@ -143,9 +149,50 @@ impl Lowering<'_> {
         inputs.extend(&others);
         let offsets = [product.offsets[0], product.offsets[1], last.offsets[1]];
         let ready = Ready::new(code, self.machine);
-        let attention = Attention::new(product.problem, last.problem, ready, reads, self.machine);
+        let attention = Attention::new(product.problem, last.problem, ready, reads, tiled, self.machine);
         self.step(inputs, vec![slot], ops::attention::Step::new(attention, offsets));
         Ok(())
+    }
+
+    /// The softmax that a loop over `[batch, rows, columns]` is.
+    fn softmax_of(&self, code: &Loop, inputs: &[Slot], own: Slot) -> Option<Softmax> {
+        let [_, rows, columns] = code.dims[..] else { return None };
+        // One matrix for the whole batch, and its slot.
+        let matrix = |n: usize, dtype: DType| {
+            let access = code.reads.get(n).filter(|access| access.dtype == dtype)?;
+            mask::is_one_matrix(access, &code.dims).then(|| inputs.get(n).copied()).flatten()
+        };
+        let constant = |slot: Slot| match self.slots[slot.0 as usize].origin {
+            Origin::Constant(at) => self.constants.get(at),
+            _ => None,
+        };
+        let made = |slot: Slot| {
+            let made = self.generated.get(&slot)?;
+            let [write] = &made.writes[..] else { return None };
+            let is_it = made.dims == [rows, columns] && is_in_order(&write.access, &made.dims);
+            is_it.then_some((made, write.value))
+        };
+        let nothing = |_: usize| None;
+        let runs = |n: usize| {
+            let slot = matrix(n, DType::Bool)?;
+            if let Some(bytes) = constant(slot) {
+                return mask::runs_of(bytes, rows, columns, |&byte| byte != 0);
+            }
+            let (code, value) = made(slot)?;
+            Mask { code, value, arrays: &nothing }.runs()
+        };
+        let bias = |n: usize| {
+            let slot = matrix(n, DType::F32)?;
+            if let Some(bytes) = constant(slot) {
+                let number = |bytes: &[u8]| Some(f32::from_le_bytes(bytes.try_into().ok()?));
+                let numbers = bytes.chunks(4).map(number).collect::<Option<Vec<f32>>>()?;
+                return softmax::bias_of_numbers(&numbers, rows, columns);
+            }
+            let (code, value) = made(slot)?;
+            softmax::bias_of(code, value, &nothing)
+        };
+        let is_scores = |n: usize| inputs.get(n) == Some(&own);
+        softmax::recognise(code, &Known { is_scores: &is_scores, runs: &runs, bias: &bias })
     }
 
     /// The product and the loop of a chain as two steps, before those from `start` on.

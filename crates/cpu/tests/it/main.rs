@@ -1,5 +1,6 @@
 //! Tests of the device: programs of this repository, programs nobody here wrote, and programs that ask for too much.
 
+mod attention;
 mod conformance;
 mod corpus;
 mod differential;

@@ -36,7 +36,7 @@ pub(super) unsafe trait Lanes {
 
 /// What the sums start from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub(crate) enum Start {
     Zero,
     /// What the result already holds.
     Result,

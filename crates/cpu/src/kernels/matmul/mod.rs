@@ -22,6 +22,7 @@ mod scratch;
 mod skinny;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tile;
 
 use std::ops::Range;
 
@@ -209,7 +210,7 @@ impl MatMul {
     /// Chooses how to compute this on a machine. The types are such that [`MatMul::is_supported`].
     pub(crate) fn plan(self, machine: &Machine) -> Plan {
         debug_assert!(MatMul::is_supported(self.lhs.dtype, self.rhs.dtype, self.out.dtype), "{self:?}");
-        let kernel = choose(&self, machine);
+        let kernel = choose(self.lhs.dtype, self.rhs.dtype, machine);
         let cut = with_kernel!(kernel, K => Cut::new::<K>(&self));
         Plan { problem: self, kernel, cut }
     }
@@ -220,11 +221,11 @@ impl MatMul {
     }
 }
 
-fn choose(problem: &MatMul, machine: &Machine) -> Choice {
+fn choose(lhs: DType, rhs: DType, machine: &Machine) -> Choice {
     #[cfg(target_arch = "x86_64")]
     {
         if machine.amx {
-            match (problem.lhs.dtype, problem.rhs.dtype) {
+            match (lhs, rhs) {
                 (DType::BF16, _) => return Choice::AmxBf16,
                 (DType::I8, DType::I8) => return Choice::AmxSignedSigned,
                 (DType::I8, DType::U8) => return Choice::AmxSignedUnsigned,
@@ -234,7 +235,7 @@ fn choose(problem: &MatMul, machine: &Machine) -> Choice {
             }
         }
         if machine.avx512 {
-            match problem.lhs.dtype {
+            match lhs {
                 DType::F64 => return Choice::Avx512F64,
                 DType::F32 | DType::BF16 | DType::F16 => return Choice::Avx512F32,
                 _ => {}
@@ -243,7 +244,7 @@ fn choose(problem: &MatMul, machine: &Machine) -> Choice {
     }
     #[cfg(target_arch = "x86_64")]
     if machine.avx2 {
-        match problem.lhs.dtype {
+        match lhs {
             DType::F64 => return Choice::Avx2F64,
             DType::F32 | DType::BF16 | DType::F16 => return Choice::Avx2F32,
             _ => {}
@@ -251,14 +252,14 @@ fn choose(problem: &MatMul, machine: &Machine) -> Choice {
     }
     #[cfg(target_arch = "aarch64")]
     if machine.neon {
-        match problem.lhs.dtype {
+        match lhs {
             DType::F64 => return Choice::NeonF64,
             DType::F32 | DType::BF16 | DType::F16 => return Choice::NeonF32,
             _ => {}
         }
     }
     let _ = machine;
-    match problem.lhs.dtype {
+    match lhs {
         DType::F64 => Choice::PortableF64,
         DType::I8 | DType::U8 | DType::I32 => Choice::PortableI32,
         _ => Choice::PortableF32,

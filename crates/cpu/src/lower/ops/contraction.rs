@@ -30,8 +30,9 @@ impl Multiply {
         Multiply::Matrices(plan, packed.map_or(Right::Matrix, Right::Constant))
     }
 
-    pub(crate) fn is_packed(&self) -> bool {
-        matches!(self, Multiply::Matrices(_, Right::Constant(_)) | Multiply::Images(_, Some(_), _))
+    /// Whether both factors are matrices as the problem says.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Multiply::Matrices(_, Right::Matrix))
     }
 
     /// # Safety

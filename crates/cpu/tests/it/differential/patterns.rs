@@ -109,7 +109,7 @@ impl Writer {
     fn attention(&mut self) {
         let dtype = self.numbers.pick(&[DType::F32, DType::F32, DType::BF16, DType::F64]);
         let heads = self.numbers.pick(&[vec![], vec![2], vec![1, 3]]);
-        let (rows, columns) = (self.numbers.pick(&[1, 5, 16, 33]), self.numbers.pick(&[1, 7, 16, 40]));
+        let (rows, columns) = (self.numbers.pick(&[1, 5, 16, 33, 70]), self.numbers.pick(&[1, 7, 16, 40, 260]));
         let (width, value_width) = (self.numbers.pick(&[4, 8, 16]), self.numbers.pick(&[8, 16, 5]));
         let model = V {
             name: String::new(),
@@ -146,9 +146,14 @@ impl Writer {
         let mut scaled = self.apply("multiply", &scores, &factor);
         scaled.size = scores.size / 8.0;
         scaled.error = error / 8.0 + epsilon(dtype) * scaled.size;
-        if self.numbers.one_in(2) {
-            let mask = self.argument(DType::Bool, &scaled.dims);
-            let other = self.splat(&scaled, "-30.0");
+        let mask = self.numbers.pick(&["none", "data", "positions", "positions"]);
+        if mask != "none" {
+            let (mask, other) = if mask == "data" {
+                (self.argument(DType::Bool, &scaled.dims), self.splat(&scaled, "-30.0"))
+            } else {
+                let hidden = self.numbers.pick(&["-2000.0", "-1.0e9", "-30.0"]);
+                (self.mask_of_positions(&scaled), self.splat(&scaled, hidden))
+            };
             let name = self.name();
             self.lines.push(format!(
                 "{name} = stablehlo.select {}, {}, {} : {}, {}",
@@ -166,6 +171,41 @@ impl Writer {
         let n = columns as f64;
         let error = n * weights.error * v.size + n * epsilon(dtype) * v.size;
         self.op(&text, &[&weights, &v], V { error, ..result });
+    }
+
+    /// Which columns each row of the last two dimensions sees. In f32 some rows may see none; in other types the maximum
+    /// of such a row would not be its own.
+    fn mask_of_positions(&mut self, like: &V) -> V {
+        let (row, column) = (like.dims.len() - 2, like.dims.len() - 1);
+        let whole = V { dtype: DType::I32, ..like.clone() };
+        let mask = V { dtype: DType::Bool, ..like.clone() };
+        let [rows, columns] = [row, column].map(|along| {
+            let name = self.name();
+            self.lines.push(format!("{name} = stablehlo.iota dim = {along} : {}", whole.ty()));
+            V { name, ..whole.clone() }
+        });
+        let mut compare = |generator: &mut Self, order: &str, shift: i64| {
+            let shift = generator.splat(&whole, &shift.to_string());
+            let (moved, name) = (generator.name(), generator.name());
+            let ty = whole.ty();
+            generator.lines.push(format!("{moved} = stablehlo.add {}, {} : {ty}", rows.name, shift.name));
+            generator.lines.push(format!(
+                "{name} = stablehlo.compare {order}, {moved}, {}, SIGNED : ({ty}, {ty}) -> {}",
+                columns.name,
+                mask.ty()
+            ));
+            V { name, ..mask.clone() }
+        };
+        let on = self.numbers.pick(&[0, 0, 3, 200]);
+        let seen = compare(self, "GE", on);
+        if like.dtype != DType::F32 || self.numbers.one_in(2) {
+            return seen;
+        }
+        let back = self.numbers.pick(&[-1, -4, -40, 2]);
+        let other = compare(self, "LE", back);
+        let name = self.name();
+        self.lines.push(format!("{name} = stablehlo.and {}, {} : {}", seen.name, other.name, mask.ty()));
+        V { name, ..mask }
     }
 
     /// A matrix product, a row added to it, a function of that.

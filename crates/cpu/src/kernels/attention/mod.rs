@@ -1,15 +1,27 @@
-//! Two products with a loop over rows between them, in blocks of rows: attention without its matrix of weights.
+//! Two products with a loop over rows between them: attention without its matrix of weights.
 //!
-//! The first product gives a block of rows of scores, the loop turns whole rows of them into weights while they are in
-//! the cache, and the second product consumes them. Nothing is approximated: a block has its rows complete.
+//! In general the first product gives a block of rows of scores, the loop turns whole rows of them into weights while they
+//! are in the cache, and the second product consumes them. Where the loop is a softmax, [`tiles`] do the same without whole
+//! rows, and leave out what a mask hides; where the numbers make that a difference, rows are computed whole after all.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(test)]
+mod tests;
+mod tiles;
+mod weigh;
+
 use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::Cores;
 use super::loops::Ready;
 use super::machine::Machine;
 use super::matmul::{MatMul, Plan};
+use tiles::Outcome;
+pub(crate) use tiles::{Hiding, Mask, Softmax, Tiled};
 
 /// Bytes of scores one block may have: they stay in the second-level cache beside what is multiplied.
 const BLOCK_BYTES: usize = 512 << 10;
@@ -29,6 +41,9 @@ pub(crate) struct Attention {
     block: usize,
     /// Whether weights may lie where the scores are.
     in_place: bool,
+    tiled: Option<Tiled>,
+    /// Panels of one matrix for each task of `tiled`, found at the first run.
+    parts: OnceLock<Vec<Range<usize>>>,
 }
 
 /// Where the arrays of one run are.
@@ -52,12 +67,13 @@ thread_local! {
 
 impl Attention {
     /// `scores` and `values` are whole problems of one batch size; the loop reads the scores wherever `reads` has `None`
-    /// and writes one array, the weights, both in order.
+    /// and writes one array, the weights, both in order. `tiled` does the same where the loop is a softmax.
     pub(crate) fn new(
         scores: MatMul,
         values: MatMul,
         weights: Ready,
         reads: Vec<Option<usize>>,
+        tiled: Option<Tiled>,
         machine: &Machine,
     ) -> Attention {
         let batch = scores.batch;
@@ -70,7 +86,17 @@ impl Attention {
         let same_width = scores.out.dtype == values.lhs.dtype;
         let own = reads.iter().enumerate().filter(|(_, read)| read.is_none());
         let in_place = same_width && own.clone().all(|(n, _)| weights.in_place_ok(n, 0));
-        Attention { scores: one(scores), values: one(values), weights, reads, batch, block, in_place }
+        Attention {
+            scores: one(scores),
+            values: one(values),
+            weights,
+            reads,
+            batch,
+            block,
+            in_place,
+            tiled,
+            parts: OnceLock::new(),
+        }
     }
 
     /// Computes the result.
@@ -78,21 +104,39 @@ impl Attention {
     /// # Safety
     /// The arrays have the shapes of the problems and of the loop; `out` overlaps none of the others.
     pub(crate) unsafe fn run(&self, arrays: &Arrays<'_>, cores: &Cores) {
-        let rows = self.scores.0.m;
+        let (rows, threads) = (self.scores.0.m, cores.pool.threads());
+        if let Some(tiled) = &self.tiled {
+            // One part packs the keys of its matrix once; more parts where matrices do not fill the threads evenly.
+            let least = if self.batch.is_multiple_of(threads) { 1 } else { (4 * threads).div_ceil(self.batch.max(1)) };
+            let parts = self.parts.get_or_init(|| tiled.parts(least));
+            cores.pool.run(self.batch * parts.len(), &|_, task| {
+                // The last queries of a mask often see most: the longest parts first.
+                let (batch, part) = (task % self.batch, parts[parts.len() - 1 - task / self.batch].clone());
+                let problem = (&self.scores.0, &self.values.0);
+                let queries = tiled.queries(&part, rows);
+                // SAFETY: the caller's promise; parts are disjoint rows of one matrix.
+                unsafe {
+                    if tiled.run(problem, arrays, batch, part) == Outcome::Unfit {
+                        self.run_rows(arrays, batch, queries);
+                    }
+                }
+            });
+            return;
+        }
         let blocks = rows.div_ceil(self.block);
         // Each task packs the right factors for itself: few tasks for each matrix, but enough for all threads.
-        let parts = (2 * cores.pool.threads()).div_ceil(self.batch.max(1)).min(blocks).max(1);
+        let parts = (2 * threads).div_ceil(self.batch.max(1)).min(blocks).max(1);
         cores.pool.run(self.batch * parts, &|_, task| {
             let (batch, part) = (task / parts, task % parts);
-            let range = blocks * part / parts..blocks * (part + 1) / parts;
+            let range = blocks * part / parts * self.block..(blocks * (part + 1) / parts * self.block).min(rows);
             // SAFETY: the caller's promise; parts are disjoint rows of one matrix.
-            unsafe { self.run_blocks(arrays, batch, range) };
+            unsafe { self.run_rows(arrays, batch, range) };
         });
     }
 
     /// # Safety
-    /// As [`Attention::run`], for some blocks of one matrix.
-    unsafe fn run_blocks(&self, arrays: &Arrays<'_>, batch: usize, blocks: std::ops::Range<usize>) {
+    /// As [`Attention::run`], for some rows of one matrix.
+    unsafe fn run_rows(&self, arrays: &Arrays<'_>, batch: usize, rows: Range<usize>) {
         let ((scores, scores_plan), (values, values_plan)) = (&self.scores, &self.values);
         let step = |base: *const u8, elements: isize, bytes: usize| base.wrapping_offset(elements * bytes as isize);
         let matrix = |base: *const u8, operand: &super::matmul::Operand| {
@@ -118,12 +162,11 @@ impl Attention {
                 start.wrapping_add(start.align_offset(64))
             });
             let second = if self.in_place { first } else { second };
-            for block in blocks {
-                let start = block * self.block;
-                let count = self.block.min(scores.m - start);
-                let rows = step(left, start as isize * scores.lhs.row_stride, scores.lhs.dtype.size_bytes());
+            for start in rows.clone().step_by(self.block) {
+                let count = self.block.min(rows.end - start);
+                let left = step(left, start as isize * scores.lhs.row_stride, scores.lhs.dtype.size_bytes());
                 // SAFETY: `count` rows of the left factor; the block has room for as many rows of scores.
-                unsafe { scores_plan.run_rows(count, rows, right, first, Some((&packed_right, 0))) };
+                unsafe { scores_plan.run_rows(count, left, right, first, Some((&packed_right, 0))) };
                 // The loop counts from the start of the whole arrays, of which only this block is there.
                 let before = ((batch * scores.m + start) * columns) as isize;
                 let whole = |base: *mut u8, bytes: usize| base.wrapping_offset(-before * bytes as isize);
@@ -153,7 +196,9 @@ impl Attention {
     /// The sizes, for profiles and dumps.
     pub(crate) fn label(&self) -> String {
         let (scores, values) = (&self.scores.0, &self.values.0);
-        format!("attention {} {}x{}x{}x{}x{}", scores.lhs.dtype, self.batch, scores.m, scores.n, scores.k, values.n)
+        let way = if self.tiled.is_some() { " by tiles" } else { "" };
+        let sizes = [self.batch, scores.m, scores.n, scores.k, values.n].map(|n| n.to_string()).join("x");
+        format!("attention {} {sizes}{way}", scores.lhs.dtype)
     }
 
     /// Arrays the loop may read: those beside the scores and the scores themselves.
