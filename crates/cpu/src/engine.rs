@@ -359,6 +359,11 @@ impl Compiled {
         self.program.as_ref().map(|program| program.arena_bytes)
     }
 
+    /// Whether a run is a straight line of kernels on one device, which any thread has the stack for.
+    pub(crate) fn is_flat(&self) -> bool {
+        self.spread == Spread::ONE && self.program.as_ref().is_some_and(|program| program.is_flat())
+    }
+
     /// The steps of the compiled program, one line each; nothing for one that is interpreted.
     pub fn dump(&self) -> String {
         self.program.as_ref().map_or_else(String::new, |program| program.dump())

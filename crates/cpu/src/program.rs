@@ -49,6 +49,11 @@ pub(crate) trait Kernel: Send + Sync {
         None
     }
 
+    /// Whether it may nest as deeply as the program is written: it then needs the stack of the thread of its device.
+    fn is_deep(&self) -> bool {
+        false
+    }
+
     /// Does the work.
     ///
     /// # Safety
@@ -255,6 +260,11 @@ impl Program {
             arrays.push(Array::new(port.dtype, port.dims.clone(), Arc::new(storage)));
         }
         Ok(arrays)
+    }
+
+    /// Whether it is a straight line of kernels that any thread has the stack for.
+    pub(crate) fn is_flat(&self) -> bool {
+        self.steps.iter().all(|step| matches!(&step.work, Work::Kernel(kernel) if !kernel.is_deep()))
     }
 
     /// The steps, one line each.

@@ -507,18 +507,7 @@ pub(crate) unsafe fn store(dtype: DType, base: *mut u8, index: usize, bits: u64)
 
 /// One step of a fold, on elements of a type.
 pub(crate) fn fold(fold: Fold, dtype: DType, lane: Lane, a: u64, b: u64) -> u64 {
-    let op = match fold {
-        Fold::Sum => Binary::Add,
-        Fold::Product => Binary::Mul,
-        Fold::Min => Binary::Min,
-        Fold::Max => Binary::Max,
-        Fold::MinU => Binary::MinU,
-        Fold::MaxU => Binary::MaxU,
-        Fold::And => Binary::And,
-        Fold::Or => Binary::Or,
-        Fold::Xor => Binary::Xor,
-    };
-    round(dtype, binary(op, lane, a, b))
+    round(dtype, binary(fold.binary(), lane, a, b))
 }
 
 /// One element from its bytes, as the bits of its lane.

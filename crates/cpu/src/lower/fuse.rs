@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use hlo::{Func, Op, OpId, OpKind, Region, Value};
+use hlo::{Definition, Func, Op, OpId, OpKind, Region, Value};
 
-use super::lanes;
 use super::region;
 use super::view::{is_transparent, sizes};
+use super::{constant, lanes};
 use crate::interpret::attribute;
 use crate::kernels::loops::ir::Fold;
 
@@ -19,6 +19,10 @@ use crate::kernels::loops::ir::Fold;
 const MAX_MEMBERS: usize = 96;
 /// Groups one op is computed in at most.
 const MAX_HOMES: usize = 4;
+/// A value of up to this many elements is no reason for groups that use it to become one,
+const FEW_ELEMENTS: usize = 64;
+/// unless there is so little to do that a pass of its own costs more.
+const SMALL_DOMAIN: usize = 4096;
 /// A reduction to rows shorter than this does not stretch a group that works on the row results.
 const MIN_STRETCHED_ROW: usize = 16;
 
@@ -239,7 +243,7 @@ impl Fuser<'_> {
         }
         // Groups of one level do not depend on each other: those of one domain can become one.
         if joinable.len() > 1 {
-            joinable = self.merge(joinable);
+            joinable = self.merge(joinable, op.first_result);
         }
         if joinable.len() > 1 && !(outside.is_none() && joinable.len() <= MAX_HOMES && self.is_worth_repeating(op)) {
             // One group computes it; the others read what it writes.
@@ -366,7 +370,40 @@ impl Fuser<'_> {
         is_cheap(op) && (own <= 64 || op.operands.iter().filter(full).count() <= 1)
     }
 
-    fn merge(&mut self, mut candidates: Vec<(GroupId, Map)>) -> Vec<(GroupId, Map)> {
+    /// Whether one pass instead of two saves memory: they read an array of about their own size in common. Updates of
+    /// different parameters do not, though all of them use the same few scalars; as one loop they would be many streams.
+    fn share_inputs(&self, a: &Group, b: &Group) -> bool {
+        let domain: usize = a.dims.iter().product();
+        domain <= SMALL_DOMAIN || !self.large_inputs(a, domain).is_disjoint(&self.large_inputs(b, domain))
+    }
+
+    fn large_inputs(&self, group: &Group, domain: usize) -> BTreeSet<Value> {
+        let func = self.func;
+        let is_constant = |v: Value| match func.value(v).definition {
+            Definition::Result(id, _) => constant::splat(func.op(id)).is_some(),
+            Definition::Argument(..) => false,
+        };
+        let is_large = |v: &Value| {
+            let size = sizes(func.ty(*v)).map_or(0, |dims| dims.iter().product::<usize>());
+            size.saturating_mul(4) >= domain && !is_constant(*v)
+        };
+        // What is only looked at in another way is the same array.
+        let origin = |mut value: Value| {
+            while let Definition::Result(id, n) = func.value(value).definition
+                && is_transparent(func, func.op(id))
+            {
+                let op = func.op(id);
+                value = op.operands[if op.num_results > 1 { n as usize } else { 0 }];
+            }
+            value
+        };
+        let operands = group.members.keys().flat_map(|&id| func.op(id).operands.iter().copied());
+        operands.map(origin).filter(is_large).collect()
+    }
+
+    /// Groups of which one pass makes sense become one, for a value that all of them use.
+    fn merge(&mut self, mut candidates: Vec<(GroupId, Map)>, shared: Value) -> Vec<(GroupId, Map)> {
+        let is_small = sizes(self.func.ty(shared)).is_some_and(|dims| dims.iter().product::<usize>() <= FEW_ELEMENTS);
         let mut merged: Vec<(GroupId, Map)> = Vec::new();
         candidates.sort_by_key(|(id, _)| *id);
         for (id, map) in candidates {
@@ -377,6 +414,7 @@ impl Fuser<'_> {
                     && *other_map == map
                     && (a.row_dims == b.row_dims || a.row_dims == 0 || b.row_dims == 0)
                     && a.members.len() + b.members.len() < MAX_MEMBERS
+                    && (!is_small || self.share_inputs(a, b))
             };
             let Some((into, _)) = merged.iter().find(fits).cloned() else {
                 merged.push((id, map));

@@ -121,7 +121,7 @@ impl Builder<'_, '_> {
                         if reduced.is_empty() { operand } else { self.lanes.push(Inst::Reduce(fold, operand)) };
                     if !self.is_identity(op.operands[1], fold) {
                         let first = self.operand(op.operands[1], Vec::new())?;
-                        value = self.lanes.binary(fold_op(fold), value, first);
+                        value = self.lanes.binary(fold.binary(), value, first);
                     }
                     let value = self.lanes.rounded(dtype, value);
                     self.registers.insert(*id, value);
@@ -318,20 +318,5 @@ fn widened(dtype: DType) -> DType {
         Some(Lane::I32) if dtype == DType::U32 => DType::U32,
         Some(Lane::I32) => DType::I32,
         _ => dtype,
-    }
-}
-
-/// The operation that joins two partial results.
-pub(crate) fn fold_op(fold: Fold) -> Binary {
-    match fold {
-        Fold::Sum => Binary::Add,
-        Fold::Product => Binary::Mul,
-        Fold::Min => Binary::Min,
-        Fold::Max => Binary::Max,
-        Fold::MinU => Binary::MinU,
-        Fold::MaxU => Binary::MaxU,
-        Fold::And => Binary::And,
-        Fold::Or => Binary::Or,
-        Fold::Xor => Binary::Xor,
     }
 }

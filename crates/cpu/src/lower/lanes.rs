@@ -28,26 +28,7 @@ impl Lanes {
 
     /// A constant given by the bytes of one element.
     pub(crate) fn constant(&mut self, dtype: DType, bytes: &[u8]) -> Option<Reg> {
-        let lane = Lane::of(dtype)?;
-        let mut word = [0; 8];
-        word[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
-        let raw = u64::from_le_bytes(word);
-        let bits = match lane {
-            Lane::Mask => raw & 1,
-            Lane::F32 if dtype == DType::F32 => raw,
-            Lane::F32 => u64::from((tensor::decode_float(dtype, raw)? as f32).to_bits()),
-            Lane::F64 | Lane::I64 => raw,
-            Lane::I32 => {
-                let unused = 64 - dtype.bits();
-                let extended = if dtype.is_signed_integer() {
-                    ((raw << unused) as i64 >> unused) as u64
-                } else {
-                    raw << unused >> unused
-                };
-                extended & 0xffff_ffff
-            }
-        };
-        Some(self.push(Inst::Const { lane, bits }))
+        Some(self.push(region::constant(dtype, bytes)?))
     }
 
     pub(crate) fn binary(&mut self, op: Binary, a: Reg, b: Reg) -> Reg {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hlo::{Attr, Definition, DenseData, Func, OpKind, Region, Value};
+use hlo::{Definition, Func, OpKind, Region, Value};
 use tensor::DType;
 
 use crate::kernels::loops::ir::{Fold, Inst, Lane, Reg};
@@ -137,8 +137,8 @@ impl Translation<'_> {
             let operands: Vec<Reg> = op.operands.iter().map(|&v| self.register(v)).collect::<Option<_>>()?;
             let reg = match op.kind()? {
                 OpKind::Constant => {
-                    let (lane, bits) = constant(op.attr("value")?)?;
-                    self.insts.push(Inst::Const { lane, bits })
+                    let inst = constant(dtype(self.func, value)?, super::constant::splat(op)?)?;
+                    self.insts.push(inst)
                 }
                 OpKind::Reshape | OpKind::BroadcastInDim => {
                     self.func.ty(op.operands[0]).as_tensor().filter(|ty| ty.rank() == 0)?;
@@ -168,17 +168,10 @@ impl Translation<'_> {
     }
 }
 
-/// A constant whose elements are all the same, as a lane and its bits.
-pub(crate) fn constant(value: &Attr) -> Option<(Lane, u64)> {
-    let Attr::Dense(dense) = value else { return None };
-    let dtype = dense.ty.element.plain()?;
+/// A constant given by the bytes of one element.
+pub(crate) fn constant(dtype: DType, element: &[u8]) -> Option<Inst> {
     let lane = Lane::of(dtype)?;
-    let bytes = match &dense.data {
-        DenseData::Splat(bytes) => bytes,
-        DenseData::Elements(bytes) if bytes.len() == dtype.size_bytes() => bytes,
-        _ => return None,
-    };
-    (bytes.len() == dtype.size_bytes()).then(|| (lane, scalar::decode(dtype, bytes)))
+    (element.len() == dtype.size_bytes()).then(|| Inst::Const { lane, bits: scalar::decode(dtype, element) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Clients and their devices, descriptions and memories.
 #![allow(unsafe_code)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 use pjrt_sys::*;
@@ -40,6 +41,8 @@ pub(crate) struct Device {
     client: Weak<Client>,
     pub(super) ledger: Arc<Ledger>,
     queue: OnceLock<mpsc::Sender<Task>>,
+    /// Tasks given to the thread that are not done.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// Work for a device's thread.
@@ -71,6 +74,7 @@ impl Client {
                     client: client.clone(),
                     ledger: Ledger::new(index, settings.limit_bytes),
                     queue: OnceLock::new(),
+                    waiting: Arc::default(),
                 })
                 .collect(),
             memories: (0..num_devices * MEMORY_KINDS.len())
@@ -121,15 +125,26 @@ impl Device {
         self.index * MEMORY_KINDS.len()
     }
 
+    /// Whether everything given to the device's thread is done.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) == 0
+    }
+
     /// Runs a task after those given before.
     pub(super) fn enqueue(&self, task: Task) -> Result<(), Failure> {
         let start = || {
             let (sender, receiver) = mpsc::channel::<Task>();
             let thread = std::thread::Builder::new().name(format!("device-{}", self.index)).stack_size(STACK_BYTES);
             // Without a thread the receiver is dropped, and sending tells.
-            let _ = thread.spawn(move || receiver.into_iter().for_each(|task| task()));
+            let waiting = self.waiting.clone();
+            let run = move |task: Task| {
+                task();
+                waiting.fetch_sub(1, Ordering::Release);
+            };
+            let _ = thread.spawn(move || receiver.into_iter().for_each(run));
             sender
         };
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let sent = self.queue.get_or_init(start).send(task);
         sent.map_err(|_| {
             Failure::new(

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::*;
@@ -25,6 +25,8 @@ const MAGIC: &[u8] = b"tpubridge-cpu-executable 1\n";
 /// A compiled program and the answers to what callers ask about it.
 pub(crate) struct Program {
     pub(super) compiled: Arc<Compiled>,
+    /// What the last run took, in nanoseconds; the largest number before the first.
+    pub(super) last_run: AtomicU64,
     pub(super) options: CompileOptions,
     option_bytes: Vec<u8>,
     source: Vec<u8>,
@@ -125,6 +127,7 @@ impl Program {
             parameter_layouts: layouts(compiled.arguments()),
             output_layouts: layouts(results),
             compiled: Arc::new(compiled),
+            last_run: AtomicU64::new(u64::MAX),
             options,
             option_bytes: option_bytes.to_vec(),
             source: source.to_vec(),

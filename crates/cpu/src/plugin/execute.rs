@@ -4,20 +4,26 @@
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use pjrt_sys::*;
 use tensor::DType;
 
-use crate::engine::{Compiled, Donation, Port};
+use crate::engine::{Donation, Port};
 use crate::interpret::Options;
 use crate::memory::Array;
 
 use super::buffer::{Buffer, Slot, label, reserve};
 use super::call::{Failure, entries, list, object};
-use super::client::Client;
+use super::client::{Client, Device};
 use super::event::Event;
-use super::executable::{Loaded, number};
+use super::executable::{Loaded, Program, number};
 use super::ledger::Reservation;
+
+/// A program whose last run was shorter than this runs on the thread that launches it where the device has nothing else to
+/// do: handing it to another thread and waking that would take a good part of the time.
+const SHORT_NANOS: u64 = 250_000;
 
 /// A result that will be filled.
 struct Output {
@@ -30,7 +36,7 @@ struct Output {
 /// Everything a launch needs when its turn comes.
 struct Launch {
     client: Arc<Client>,
-    compiled: Arc<Compiled>,
+    program: Arc<Program>,
     /// `[device][argument]`.
     arguments: Vec<Vec<Arc<Slot>>>,
     /// `[device][result]`.
@@ -41,8 +47,8 @@ struct Launch {
 impl Launch {
     fn run(mut self) {
         let arguments = std::mem::take(&mut self.arguments);
-        let compiled = self.compiled.clone();
-        let ran = catch_unwind(AssertUnwindSafe(move || compute(&compiled, arguments)));
+        let program = self.program.clone();
+        let ran = catch_unwind(AssertUnwindSafe(move || compute(&program, arguments)));
         let outcome = ran.unwrap_or_else(|payload| Err(Failure::from_panic(&*payload)));
         let client = &self.client;
         let finished = match outcome {
@@ -72,11 +78,22 @@ impl Launch {
 }
 
 /// Waits for the arguments and runs the program. Donated arguments are freed before the results are handed out.
-fn compute(compiled: &Compiled, arguments: Vec<Vec<Arc<Slot>>>) -> Result<Vec<Vec<Array>>, Failure> {
+fn compute(program: &Program, arguments: Vec<Vec<Arc<Slot>>>) -> Result<Vec<Vec<Array>>, Failure> {
     let array = |slot: &Arc<Slot>| slot.wait().map(|data| data.array.clone());
     let lists = arguments.iter().map(|list| list.iter().map(array).collect()).collect::<Result<_, Failure>>()?;
     drop(arguments);
-    Ok(compiled.run(lists, &Options::default())?)
+    let started = Instant::now();
+    let results = program.compiled.run(lists, &Options::default())?;
+    program.last_run.store(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    Ok(results)
+}
+
+/// Whether a launch is over sooner on the calling thread: nothing to wait for, and little to do.
+fn is_short(program: &Program, device: &Device, arguments: &[Vec<Arc<Slot>>]) -> bool {
+    program.last_run.load(Ordering::Relaxed) < SHORT_NANOS
+        && program.compiled.is_flat()
+        && device.is_idle()
+        && arguments.iter().flatten().all(|slot| slot.event.outcome().is_some())
 }
 
 /// Which arguments the caller does not give away in this launch.
@@ -210,8 +227,13 @@ entries! {
             filled.iter().map(|list| list.iter().map(|output| (output.memory, output.slot.clone())).collect()).collect();
         let done = Event::pending();
         let launch =
-            Launch { client: client.clone(), compiled: compiled.clone(), arguments: slots, outputs: filled, done: done.clone() };
-        client.devices[ids[0]].enqueue(Box::new(move || launch.run()))?;
+            Launch { client: client.clone(), program: loaded.program.clone(), arguments: slots, outputs: filled, done: done.clone() };
+        let device = &client.devices[ids[0]];
+        if is_short(&loaded.program, device, &launch.arguments) {
+            launch.run();
+        } else {
+            device.enqueue(Box::new(move || launch.run()))?;
+        }
         for (n, place) in places.into_iter().enumerate() {
             let buffers = place.into_iter().zip(compiled.results());
             let buffers = buffers.map(|((memory, slot), port)| output_buffer(client, memory, port, slot));

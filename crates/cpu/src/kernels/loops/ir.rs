@@ -89,6 +89,23 @@ pub(crate) enum Fold {
     Xor,
 }
 
+impl Fold {
+    /// The operation that joins two partial results.
+    pub(crate) fn binary(self) -> Binary {
+        match self {
+            Fold::Sum => Binary::Add,
+            Fold::Product => Binary::Mul,
+            Fold::Min => Binary::Min,
+            Fold::Max => Binary::Max,
+            Fold::MinU => Binary::MinU,
+            Fold::MaxU => Binary::MaxU,
+            Fold::And => Binary::And,
+            Fold::Or => Binary::Or,
+            Fold::Xor => Binary::Xor,
+        }
+    }
+}
+
 /// Operations on one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unary {

@@ -18,13 +18,13 @@ const FEW_ROWS: usize = 4;
 /// sums do not either.
 const PART_ELEMENTS: usize = 16 << 10;
 const MOST_PARTS: usize = 64;
+/// The most equal parts, which are walked side by side.
+const MOST_EQUAL_PARTS: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct LongRow {
-    /// Reduces a part of each row into one element for each row and reduction.
-    first: Body,
-    nest: Nest,
-    part: usize,
+    /// Reduces parts of each row into one element for each row, part and reduction.
+    first: First,
     parts: usize,
     /// Bytes of an element of each array of partial results.
     partial_bytes: Vec<usize>,
@@ -33,6 +33,15 @@ pub(super) struct LongRow {
     first_writes: Vec<usize>,
     second_writes: Vec<usize>,
     second: Box<Ready>,
+}
+
+/// How the parts of a row are reduced.
+#[derive(Debug)]
+enum First {
+    /// Parts of this length but for the last, one after the other.
+    Parts { body: Body, nest: Nest, part: usize },
+    /// Equal parts, as rows of their own.
+    Rows(Box<Ready>),
 }
 
 fn lane_type(lane: Lane) -> DType {
@@ -60,7 +69,10 @@ impl LongRow {
         if !schedule.reduces() || schedule.phases.len() != 1 || !stores || rows > FEW_ROWS || count < LONG_ROW {
             return None;
         }
-        let part = count.div_ceil((count / PART_ELEMENTS).clamp(1, MOST_PARTS)).next_multiple_of(64);
+        let most = (count / PART_ELEMENTS).clamp(1, MOST_EQUAL_PARTS);
+        let equal = 1 << most.ilog2();
+        let is_equal = count.is_multiple_of(equal) && !indexes_row(&source);
+        let part = if is_equal { count / equal } else { count.div_ceil(most.min(MOST_PARTS)).next_multiple_of(64) };
         let parts = count.div_ceil(part);
         let (first_writes, second_writes): (Vec<usize>, Vec<usize>) =
             (0..source.writes.len()).partition(|&n| !schedule.row_writes.contains(&(n as u32)));
@@ -108,11 +120,16 @@ impl LongRow {
             let write = &source.writes[n];
             second.writes.push(Write { value: names[write.value.0 as usize], ..write.clone() });
         }
-        let partial_bytes = first.writes[first_writes.len()..].iter().map(|w| w.access.dtype.size_bytes()).collect();
+        let partial_bytes: Vec<usize> =
+            first.writes[first_writes.len()..].iter().map(|w| w.access.dtype.size_bytes()).collect();
+        let first = if is_equal {
+            let partials = first_writes.len();
+            First::Rows(Box::new(Ready::with_body(with_parts(first, part, parts, partials), machine, body)))
+        } else {
+            First::Parts { nest: Nest::new(&first), body: body(&first, machine), part }
+        };
         Some(LongRow {
-            nest: Nest::new(&first),
-            first: body(&first, machine),
-            part,
+            first,
             parts,
             partial_bytes,
             rows,
@@ -130,24 +147,63 @@ impl LongRow {
         let start = partials.as_mut_ptr();
         let partial: Vec<*mut u8> =
             (0..self.partial_bytes.len()).map(|n| start.wrapping_add(n * slots).cast::<u8>()).collect();
-        let shared = Shared { reads, writes, partial: &partial };
-        cores.pool.run(self.parts, &|_, task| {
-            let shared = &shared;
-            let own = shared.partial.iter().zip(&self.partial_bytes).map(|(p, bytes)| p.wrapping_add(task * bytes));
-            let targets: Vec<*mut u8> = self.first_writes.iter().map(|&n| shared.writes[n]).chain(own).collect();
-            let last = self.nest.dims.len() - 1;
-            let range = |dim: usize| match dim {
-                d if d == last => task * self.part..((task + 1) * self.part).min(self.nest.dims[d]),
-                d => 0..self.nest.dims[d],
-            };
-            // SAFETY: the caller's promise; parts write different elements and different partial results.
-            unsafe { run_space(&self.first, &self.nest, &range, shared.reads, &targets) }
-        });
+        match &self.first {
+            First::Rows(first) => {
+                let own = partial.iter().copied();
+                let targets: Vec<*mut u8> = self.first_writes.iter().map(|&n| writes[n]).chain(own).collect();
+                // SAFETY: the caller's promise; the partial results have one element for each row and part.
+                unsafe { first.run(reads, &targets, cores) }
+            }
+            First::Parts { body, nest, part } => {
+                let shared = Shared { reads, writes, partial: &partial };
+                cores.pool.run(self.parts, &|_, task| {
+                    let shared = &shared;
+                    let own =
+                        shared.partial.iter().zip(&self.partial_bytes).map(|(p, bytes)| p.wrapping_add(task * bytes));
+                    let targets: Vec<*mut u8> =
+                        self.first_writes.iter().map(|&n| shared.writes[n]).chain(own).collect();
+                    let last = nest.dims.len() - 1;
+                    let range = |dim: usize| match dim {
+                        d if d == last => task * part..((task + 1) * part).min(nest.dims[d]),
+                        d => 0..nest.dims[d],
+                    };
+                    // SAFETY: the caller's promise; parts write different elements and different partial results.
+                    unsafe { run_space(body, nest, &range, shared.reads, &targets) }
+                });
+            }
+        }
         let sources: Vec<*const u8> = partial.iter().map(|p| p.cast_const()).chain(reads.iter().copied()).collect();
         let targets: Vec<*mut u8> = self.second_writes.iter().map(|&n| writes[n]).collect();
         // SAFETY: the partial results have one element for each row and part; the rest is the caller's promise.
         unsafe { self.second.run(&sources, &targets, cores) }
     }
+}
+
+/// Whether an instruction asks for the position along the row.
+fn indexes_row(source: &Loop) -> bool {
+    let last = source.dims.len() - 1;
+    source.insts.iter().any(|inst| matches!(inst, Inst::Index { dim, .. } if *dim as usize == last))
+}
+
+/// The loop with its rows cut into equal parts, which become its rows. The writes from `partials` on get one element for
+/// each part.
+fn with_parts(mut source: Loop, part: usize, parts: usize, partials: usize) -> Loop {
+    let last = source.dims.len() - 1;
+    source.dims[last] = parts;
+    source.dims.push(part);
+    let cut = |access: &mut Access| {
+        let stride = access.strides[last];
+        access.strides[last] = stride.wrapping_mul(part as isize);
+        access.strides.push(stride);
+    };
+    source.reads.iter_mut().for_each(cut);
+    for (n, write) in source.writes.iter_mut().enumerate() {
+        cut(&mut write.access);
+        if n >= partials {
+            write.access.strides[last] = 1;
+        }
+    }
+    source
 }
 
 /// Addresses that every part uses.

@@ -17,6 +17,7 @@ mod portable_formats;
 mod portable_kernels;
 mod portable_ops;
 pub(crate) mod schedule;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -27,7 +28,8 @@ use std::sync::OnceLock;
 use self::ir::Loop;
 use self::nest::Nest;
 use self::schedule::Schedule;
-use self::threads::Split;
+use self::streams::Groups;
+use self::threads::{FEW, Split};
 use super::Cores;
 use super::machine::Machine;
 
@@ -115,6 +117,13 @@ fn stores(source: &Loop) -> jit::Stores {
     if large { jit::Stores::Streaming } else { jit::Stores::Cached }
 }
 
+/// Which arrays of the source a loop's own are. There are at most [`FEW`] of either.
+#[derive(Debug)]
+struct ArraysOf {
+    reads: Vec<usize>,
+    writes: Vec<usize>,
+}
+
 /// A loop that can run: scheduled, and compiled for the machine.
 #[derive(Debug)]
 pub(crate) struct Ready {
@@ -122,9 +131,13 @@ pub(crate) struct Ready {
     whole: Body,
     nest: Nest,
     split: Split,
+    /// For each array of `whole` the one of the source it is; `None` where they are the same.
+    arrays: Option<ArraysOf>,
     /// The loop with the dimensions of the source but those of size 1, for boxes.
     parts: Loop,
     parts_nest: Nest,
+    /// Whether the whole is one row, every array in the order of `parts`.
+    is_one_row: bool,
     /// Made when first needed; `None` there is the body of the whole, which then fits.
     boxed: OnceLock<Option<Body>>,
     kept: Vec<usize>,
@@ -139,7 +152,14 @@ impl Ready {
 
     fn with_body(source: Loop, machine: &Machine, body: fn(&Loop, &Machine) -> Body) -> Ready {
         let (parts, kept) = nest::without_ones(source);
-        let joined = nest::joined(nest::exchanged(nest::joined(parts.clone())));
+        let mut joined = nest::joined(parts.clone());
+        let is_one_row = joined.dims.len() == 1 && parts.dims.len() > 1;
+        joined = nest::joined(nest::exchanged(joined));
+        let mut arrays = None;
+        if let Some(Groups { code, reads, writes }) = streams::side_by_side(&joined) {
+            joined = code;
+            arrays = Some(ArraysOf { reads, writes });
+        }
         let whole = body(&joined, machine);
         let split = Split::new(&joined, &whole.schedule, machine, body);
         Ready {
@@ -147,6 +167,8 @@ impl Ready {
             parts_nest: Nest::new(&parts),
             whole,
             split,
+            arrays,
+            is_one_row,
             boxed: OnceLock::new(),
             parts,
             kept,
@@ -167,6 +189,15 @@ impl Ready {
     /// One pointer for each read and write, valid for every element the accesses name, aligned to the element, and
     /// disjoint but for what [`Ready::in_place_ok`] allows.
     pub(crate) unsafe fn run(&self, reads: &[*const u8], writes: &[*mut u8], cores: &Cores) {
+        let (mut own_reads, mut own_writes) = ([std::ptr::null(); FEW], [std::ptr::null_mut(); FEW]);
+        let (reads, writes) = match &self.arrays {
+            None => (reads, writes),
+            Some(arrays) => {
+                own_reads.iter_mut().zip(&arrays.reads).for_each(|(to, &n)| *to = reads[n]);
+                own_writes.iter_mut().zip(&arrays.writes).for_each(|(to, &n)| *to = writes[n]);
+                (&own_reads[..arrays.reads.len()], &own_writes[..arrays.writes.len()])
+            }
+        };
         // SAFETY: the caller's promise.
         unsafe { self.split.run(&self.whole, &self.nest, reads, writes, cores) }
     }
@@ -180,9 +211,30 @@ impl Ready {
         if ranges.iter().any(|r| r.start >= r.end) || self.nest.dims.contains(&0) {
             return;
         }
+        if let Some(run) = self.run_of(ranges) {
+            // SAFETY: the caller's promise; the elements of the box are this part of the one row.
+            return unsafe { threads::run_space(&self.whole, &self.nest, &|_| run.clone(), reads, writes) };
+        }
         let kept = |at: usize| self.kept.get(at).map_or(0..1, |&dim| ranges[dim].clone());
         // SAFETY: the caller's promise.
         unsafe { threads::run_space(self.boxed(), &self.parts_nest, &kept, reads, writes) }
+    }
+
+    /// The part of the one row that a box is: it leaves out nothing between its first and last element.
+    fn run_of(&self, ranges: &[Range<usize>]) -> Option<Range<usize>> {
+        if !self.is_one_row {
+            return None;
+        }
+        let (mut run, mut inner) = (0..1, 1);
+        for (&dim, &size) in self.kept.iter().zip(&self.parts.dims).rev() {
+            let range = &ranges[dim];
+            if run != (0..inner) && range.len() != 1 {
+                return None;
+            }
+            run = range.start * inner + run.start..(range.end - 1) * inner + run.end;
+            inner *= size;
+        }
+        Some(run)
     }
 
     fn boxed(&self) -> &Body {

@@ -184,7 +184,7 @@ const KEEP_COST: u32 = 7;
 /// More than any chain that is worth repeating.
 const DEAR: u32 = 1000;
 
-fn cost(inst: &Inst, reads: &[Stream]) -> u32 {
+pub(super) fn cost(inst: &Inst, reads: &[Stream]) -> u32 {
     match inst {
         Inst::Const { .. } => 0,
         Inst::Load(n) => {

@@ -570,6 +570,104 @@ fn large_loops_are_shared() {
 }
 
 #[test]
+fn boxes_of_whole_rows_are_one_run() {
+    let mut random = Random(11);
+    let dims = vec![3, 1, 5, 7];
+    let points: usize = dims.iter().product();
+    let source = Loop {
+        reads: vec![dense(DType::F32, &dims)],
+        insts: vec![Inst::Load(0), Inst::Unary(Unary::Neg, Reg(0))],
+        writes: vec![stored(dense(DType::F32, &dims), 1)],
+        dims,
+    };
+    let input = random.mild(points);
+    for ready in ready(&source) {
+        let run = |ranges: [std::ops::Range<usize>; 4]| {
+            let mut result = vec![0u8; points * 4];
+            // SAFETY: the arrays are as large as the accesses say.
+            unsafe { ready.run_box(&[input.as_ptr()], &[result.as_mut_ptr()], &ranges) };
+            for (at, (a, b)) in input.chunks(4).zip(result.chunks(4)).enumerate() {
+                let inside = ranges[0].contains(&(at / 35))
+                    && ranges[2].contains(&(at / 7 % 5))
+                    && ranges[3].contains(&(at % 7));
+                let expected = if inside { (-f32::from_le_bytes(a.try_into().unwrap())).to_le_bytes() } else { [0; 4] };
+                assert_eq!(b, expected, "element {at} of {ranges:?}");
+            }
+            ready.run_of(&ranges)
+        };
+        assert_eq!(run([0..3, 0..1, 0..5, 0..7]), Some(0..105));
+        assert_eq!(run([1..3, 0..1, 0..5, 0..7]), Some(35..105));
+        assert_eq!(run([1..2, 0..1, 2..4, 0..7]), Some(49..63));
+        assert_eq!(run([2..3, 0..1, 4..5, 3..6]), Some(101..104));
+        assert_eq!(run([0..2, 0..1, 2..4, 0..7]), None);
+        assert_eq!(run([0..1, 0..1, 2..4, 1..7]), None);
+    }
+}
+
+#[test]
+fn rows_are_walked_side_by_side() {
+    let mut random = Random(10);
+    for dtype in [DType::F32, DType::I32] {
+        for dims in [vec![64, 33], vec![16, 5], vec![2, 128, 65], vec![34, 40], vec![36, 140], vec![35, 40]] {
+            let (rank, points) = (dims.len(), dims.iter().product::<usize>());
+            let (count, rows) = (dims[rank - 1], points / dims[rank - 1]);
+            let mut columns = Access { dtype, offset: 0, strides: vec![0; rank] };
+            columns.strides[rank - 1] = 1;
+            let mut per_row = dense(dtype, &dims[..rank - 1]);
+            per_row.strides.push(0);
+            let input = |random: &mut Random, n: usize| {
+                if dtype == DType::F32 { random.mild(n) } else { random.array(dtype, n) }
+            };
+            let arrays = [input(&mut random, points), input(&mut random, count)];
+            let zeros = |n: usize| vec![0; n * 4];
+            let tolerance = if dtype == DType::F32 { 1e-4 } else { 0.0 };
+            for fold in [Fold::Sum, Fold::Max] {
+                let combined = |access: &Access, value: u32| Write {
+                    access: access.clone(),
+                    value: Reg(value),
+                    mode: Mode::Combine(fold),
+                };
+                // All rows read the second array; the reduction of a row goes on after the row.
+                let source = Loop {
+                    reads: vec![dense(dtype, &dims), columns.clone()],
+                    insts: vec![
+                        Inst::Load(0),
+                        Inst::Load(1),
+                        Inst::Binary(Binary::Sub, Reg(0), Reg(1)),
+                        Inst::Reduce(fold, Reg(2)),
+                        Inst::Unary(Unary::Neg, Reg(3)),
+                    ],
+                    writes: vec![stored(per_row.clone(), 4), combined(&columns, 2), stored(dense(dtype, &dims), 2)],
+                    dims: dims.clone(),
+                };
+                check(&source, &arrays, &[zeros(rows), zeros(count), zeros(points)], tolerance);
+                let only_columns = Loop { writes: vec![combined(&columns, 2)], ..source.clone() };
+                check(&only_columns, &arrays, &[zeros(count)], tolerance);
+                let only_rows = Loop { writes: vec![stored(per_row.clone(), 3)], ..source.clone() };
+                check(&only_rows, &arrays, &[zeros(rows)], tolerance);
+                let is_grouped = super::streams::side_by_side(&only_columns).is_some();
+                assert_eq!(is_grouped, dims[rank - 2] % 2 == 0);
+            }
+        }
+    }
+    // A long row in equal parts, which are walked so.
+    for dims in [vec![1 << 17], vec![3, 1 << 17]] {
+        let points: usize = dims.iter().product();
+        let rank = dims.len();
+        let mut per_row = dense(DType::F32, &dims[..rank - 1]);
+        per_row.strides.push(0);
+        let source = Loop {
+            reads: vec![dense(DType::F32, &dims)],
+            insts: vec![Inst::Load(0), Inst::Binary(Binary::Mul, Reg(0), Reg(0)), Inst::Reduce(Fold::Sum, Reg(1))],
+            writes: vec![stored(dense(DType::F32, &dims), 1), stored(per_row, 2)],
+            dims: dims.clone(),
+        };
+        let input = random.mild(points);
+        check(&source, &[input], &[vec![0; points * 4], vec![0; points / dims[rank - 1] * 4]], 1e-4);
+    }
+}
+
+#[test]
 fn chains_of_many_types_are_stored_and_kept() {
     let mut random = Random(10);
     for _ in 0..60 {

@@ -12,8 +12,10 @@ use super::{Body, Rows};
 use crate::kernels::Cores;
 use crate::kernels::machine::Machine;
 
-/// Work below this is not worth another thread, in bytes moved or operations.
-const TASK_COST: usize = 32 << 10;
+/// Work below this is done before another thread has woken up, in bytes moved or operations.
+const SHARED_COST: usize = 1 << 20;
+/// The least work of a task.
+const TASK_COST: usize = 128 << 10;
 /// Tasks for each thread: more than one, so that a late thread is made up for.
 const TASKS_PER_THREAD: usize = 4;
 /// Elements of a row part start at multiples of this, so that parts do not share cache lines.
@@ -59,7 +61,7 @@ impl Split {
             .find(|&d| parts(d) >= 64)
             .or_else(|| candidates.iter().copied().max_by_key(|&d| (parts(d), std::cmp::Reverse(d))));
         Split {
-            dim: dim.filter(|&d| parts(d) > 1 && cost >= 2 * TASK_COST),
+            dim: dim.filter(|&d| parts(d) > 1 && cost >= SHARED_COST),
             grain: dim.map_or(1, grain),
             cost,
             empty: source.dims.contains(&0),
@@ -111,7 +113,7 @@ thread_local! {
 }
 
 /// Addresses and positions of this many arrays and dimensions need no allocation.
-const FEW: usize = 24;
+pub(super) const FEW: usize = 24;
 
 /// Walks a box of a nest: every row of it, in runs along the dimension before the last.
 ///

@@ -289,7 +289,12 @@ struct Part {
 /// # Safety
 /// The job's pointers are to matrices as the problem says; the machine has the kernel's instructions.
 pub(super) unsafe fn drive<K: Kernel>(job: &Job<'_>, tasks: Tasks<'_>) {
-    let (problem, cut) = (job.problem, job.cut);
+    let problem = job.problem;
+    let mut cut = job.cut;
+    if job.finish.is_some() && job.rows > cut.rows {
+        cut.rows = part(job.rows, finish_rows::<K>(job.rows, job.threads).min(cut.rows), K::ROWS);
+    }
+    let job = &Job { cut, ..*job };
     let row_blocks = job.rows.div_ceil(cut.rows);
     let shares = row_blocks > 1 && job.packed.is_none() && cut.right == Reading::Packed;
     // Alone, a task walks all columns: its packed rows serve longer.
@@ -302,7 +307,8 @@ pub(super) unsafe fn drive<K: Kernel>(job: &Job<'_>, tasks: Tasks<'_>) {
     while col < problem.n {
         let cols = col..(col + chunk_cols).min(problem.n);
         let panels = cols.len().div_ceil(K::COLS);
-        let groups = groups(row_blocks, panels, job.threads);
+        let is_cut = job.finish.is_some() && row_blocks >= 2 * job.threads;
+        let groups = if is_cut { 1 } else { groups(row_blocks, panels, job.threads) };
         let mut depth_index = 0;
         loop {
             let step = depth_index * cut.depth;
@@ -347,6 +353,12 @@ pub(super) unsafe fn drive<K: Kernel>(job: &Job<'_>, tasks: Tasks<'_>) {
         }
         col = cols.end;
     }
+}
+
+/// Rows of a task whose blocks are handed on: few, so that a block of whole rows stays in L2 and the arrays that are read
+/// and written with it go by in long runs, and enough of them for all threads.
+fn finish_rows<K: Kernel>(rows: usize, threads: usize) -> usize {
+    rows.div_ceil(4 * threads.max(1)).clamp(4 * K::ROWS, 8 * K::ROWS)
 }
 
 /// Into how many ranges of panels a chunk is cut so that threads end at about the same time.
@@ -412,8 +424,8 @@ fn block_height<K: Kernel>(rows: usize) -> usize {
 /// The part is within the matrices, `right` holds its panels, and no other thread writes its block. `is_held` says that
 /// this thread's last part had the same rows and steps.
 unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>, chunk: usize, is_held: bool) {
-    // Columns after which finished blocks are handed on while they are near.
-    const FINISH_PANELS: usize = 4;
+    // Finished blocks of this many sums are handed on: still near, their rows long.
+    const FINISH_SUMS: usize = 64 << 10;
     let (problem, cut) = (job.problem, job.cut);
     let padded = part.steps.len().next_multiple_of(K::STEP);
     let left_panel = padded * K::ROWS;
@@ -569,7 +581,7 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
             round(sums, part.rows.clone(), group.clone());
         }
         if let Some(finish) = job.finish
-            && (group.end - done >= FINISH_PANELS * K::COLS || group.end == part.cols.end)
+            && ((group.end - done) * part.rows.len() >= FINISH_SUMS || group.end == part.cols.end)
         {
             finish(part.worker, part.rows.clone(), done..group.end);
             done = group.end;

@@ -57,6 +57,10 @@ impl Kernel for Interpreted {
         format!("interpret {}", self.name)
     }
 
+    fn is_deep(&self) -> bool {
+        true
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let _keep = KeepDenormals::new();
         let mut values = Vec::with_capacity(self.inputs.len());
