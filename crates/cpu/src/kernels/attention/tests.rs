@@ -175,7 +175,8 @@ impl Case {
                             * self.at(&self.k, self.keys, self.depth, [b, key, p])
                     };
                     let score = (0..self.depth).map(factor).sum::<f64>() * f64::from(self.scale);
-                    if sees { score } else { score + f64::from(self.outside) }
+                    // A number that hides swallows the score it is added to.
+                    if sees { score } else { f64::from(score as f32 + self.outside) }
                 };
                 let scores: Vec<f64> = (0..self.keys).map(score).collect();
                 let max = scores
