@@ -41,8 +41,17 @@ pub(crate) struct Device {
     client: Weak<Client>,
     pub(super) ledger: Arc<Ledger>,
     queue: OnceLock<mpsc::Sender<Task>>,
-    /// Tasks given to the thread that are not done.
+    /// Launches given to the thread that have not run.
     waiting: Arc<AtomicUsize>,
+}
+
+/// A launch that its device's thread has yet to run, as long as this lives.
+pub(super) struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 /// Work for a device's thread.
@@ -125,7 +134,13 @@ impl Device {
         self.index * MEMORY_KINDS.len()
     }
 
-    /// Whether everything given to the device's thread is done.
+    /// Counts a launch for the device's thread.
+    pub(super) fn waiting(&self) -> Waiting {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(self.waiting.clone())
+    }
+
+    /// Whether everything given to the device's thread has run.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.load(Ordering::Acquire) == 0
     }
@@ -136,15 +151,9 @@ impl Device {
             let (sender, receiver) = mpsc::channel::<Task>();
             let thread = std::thread::Builder::new().name(format!("device-{}", self.index)).stack_size(STACK_BYTES);
             // Without a thread the receiver is dropped, and sending tells.
-            let waiting = self.waiting.clone();
-            let run = move |task: Task| {
-                task();
-                waiting.fetch_sub(1, Ordering::Release);
-            };
-            let _ = thread.spawn(move || receiver.into_iter().for_each(run));
+            let _ = thread.spawn(move || receiver.into_iter().for_each(|task| task()));
             sender
         };
-        self.waiting.fetch_add(1, Ordering::Relaxed);
         let sent = self.queue.get_or_init(start).send(task);
         sent.map_err(|_| {
             Failure::new(

@@ -16,14 +16,14 @@ use crate::memory::Array;
 
 use super::buffer::{Buffer, Slot, label, reserve};
 use super::call::{Failure, entries, list, object};
-use super::client::{Client, Device};
+use super::client::{Client, Device, Waiting};
 use super::event::Event;
 use super::executable::{Loaded, Program, number};
 use super::ledger::Reservation;
 
 /// A program whose last run was shorter than this runs on the thread that launches it where the device has nothing else to
 /// do: handing it to another thread and waking that would take a good part of the time.
-const SHORT_NANOS: u64 = 250_000;
+const SHORT_NANOS: u64 = 400_000;
 
 /// A result that will be filled.
 struct Output {
@@ -42,6 +42,8 @@ struct Launch {
     /// `[device][result]`.
     outputs: Vec<Vec<Output>>,
     done: Event,
+    /// Where the device's thread runs it.
+    waiting: Option<Waiting>,
 }
 
 impl Launch {
@@ -50,6 +52,8 @@ impl Launch {
         let program = self.program.clone();
         let ran = catch_unwind(AssertUnwindSafe(move || compute(&program, arguments)));
         let outcome = ran.unwrap_or_else(|payload| Err(Failure::from_panic(&*payload)));
+        // Before anyone is told, so that whoever was told finds the device idle.
+        drop(self.waiting.take());
         let client = &self.client;
         let finished = match outcome {
             Ok(results) => {
@@ -226,12 +230,19 @@ entries! {
         let places: Vec<Vec<(usize, Arc<Slot>)>> =
             filled.iter().map(|list| list.iter().map(|output| (output.memory, output.slot.clone())).collect()).collect();
         let done = Event::pending();
-        let launch =
-            Launch { client: client.clone(), program: loaded.program.clone(), arguments: slots, outputs: filled, done: done.clone() };
+        let mut launch = Launch {
+            client: client.clone(),
+            program: loaded.program.clone(),
+            arguments: slots,
+            outputs: filled,
+            done: done.clone(),
+            waiting: None,
+        };
         let device = &client.devices[ids[0]];
         if is_short(&loaded.program, device, &launch.arguments) {
             launch.run();
         } else {
+            launch.waiting = Some(device.waiting());
             device.enqueue(Box::new(move || launch.run()))?;
         }
         for (n, place) in places.into_iter().enumerate() {
