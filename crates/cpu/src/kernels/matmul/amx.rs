@@ -67,6 +67,7 @@ macro_rules! product {
                 // Two rows of the result are brought near with each pair of tiles: of this block, or of the one below it
                 // when this one was just read.
                 let near = if start == Start::Result { second.wrapping_offset(TILE as isize * sum_row_bytes) } else { sum };
+                // Left tiles pass by L1, which keeps the right panel that all rows meet.
                 // SAFETY: the caller's promise; tiles 0 to 3 are set before the loop, `blocks` is not 0.
                 unsafe {
                     if start == Start::Result {
@@ -90,14 +91,14 @@ macro_rules! product {
                         "prefetchw [{p} + 64]",
                         "add {p}, {s}",
                         "tileloadd tmm6, [{b} + {r}]",
-                        "tileloadd tmm4, [{a} + {r}]",
+                        "tileloaddt1 tmm4, [{a} + {r}]",
                         concat!($instruction, " tmm0, tmm4, tmm6"),
                         "prefetchw [{p}]",
                         "prefetchw [{p} + 64]",
                         "add {p}, {s}",
                         "tileloadd tmm7, [{b} + {r} + 1024]",
                         concat!($instruction, " tmm1, tmm4, tmm7"),
-                        "tileloadd tmm5, [{a} + {r} + 1024]",
+                        "tileloaddt1 tmm5, [{a} + {r} + 1024]",
                         concat!($instruction, " tmm2, tmm5, tmm6"),
                         concat!($instruction, " tmm3, tmm5, tmm7"),
                         "add {a}, 2048",
