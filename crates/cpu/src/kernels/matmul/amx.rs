@@ -48,6 +48,47 @@ pub(super) struct SignedUnsigned;
 pub(super) struct UnsignedSigned;
 pub(super) struct UnsignedUnsigned;
 
+/// Brings one row of the result near.
+macro_rules! near {
+    () => {
+        "prefetchw [{p}]\nprefetchw [{p} + 64]\nadd {p}, {s}"
+    };
+}
+
+/// The walk along both panels, and the store of the sums. `$more` goes between the last products.
+macro_rules! walk {
+    ($instruction:literal, $more:expr, $left:ident, $right:ident, $blocks:ident, $near:ident, $sum:ident, $second:ident,
+     $row:ident) => {
+        asm!(
+            "2:",
+            near!(),
+            "tileloadd tmm6, [{b} + {r}]",
+            "tileloaddt1 tmm4, [{a} + {r}]",
+            concat!($instruction, " tmm0, tmm4, tmm6"),
+            near!(),
+            "tileloadd tmm7, [{b} + {r} + 1024]",
+            concat!($instruction, " tmm1, tmm4, tmm7"),
+            $more,
+            "tileloaddt1 tmm5, [{a} + {r} + 1024]",
+            concat!($instruction, " tmm2, tmm5, tmm6"),
+            $more,
+            concat!($instruction, " tmm3, tmm5, tmm7"),
+            "add {a}, 2048",
+            "add {b}, 2048",
+            "dec {n}",
+            "jnz 2b",
+            "tilestored [{c} + {s}], tmm0",
+            "tilestored [{c} + {s} + 64], tmm1",
+            "tilestored [{d} + {s}], tmm2",
+            "tilestored [{d} + {s} + 64], tmm3",
+            a = inout(reg) $left => _, b = inout(reg) $right => _, n = inout(reg) $blocks => _,
+            p = inout(reg) $near => _,
+            r = in(reg) ROW_BYTES, c = in(reg) $sum, d = in(reg) $second, s = in(reg) $row,
+            options(nostack)
+        )
+    };
+}
+
 macro_rules! product {
     ($name:ident, $elem:ty, $sum:ty, $dtype:expr, $instruction:literal) => {
         impl Product for $name {
@@ -64,7 +105,7 @@ macro_rules! product {
                 start: Start,
             ) {
                 let second = sum.wrapping_offset(TILE as isize * sum_row_bytes);
-                // Two rows of the result are brought near with each pair of tiles: of this block, or of the one below it
+                // Rows of the result are brought near with each pair of tiles: of this block, or of the one below it
                 // when this one was just read.
                 let near = if start == Start::Result { second.wrapping_offset(TILE as isize * sum_row_bytes) } else { sum };
                 // Left tiles pass by L1, which keeps the right panel that all rows meet.
@@ -85,35 +126,12 @@ macro_rules! product {
                             options(nostack, preserves_flags, nomem)
                         );
                     }
-                    asm!(
-                        "2:",
-                        "prefetchw [{p}]",
-                        "prefetchw [{p} + 64]",
-                        "add {p}, {s}",
-                        "tileloadd tmm6, [{b} + {r}]",
-                        "tileloaddt1 tmm4, [{a} + {r}]",
-                        concat!($instruction, " tmm0, tmm4, tmm6"),
-                        "prefetchw [{p}]",
-                        "prefetchw [{p} + 64]",
-                        "add {p}, {s}",
-                        "tileloadd tmm7, [{b} + {r} + 1024]",
-                        concat!($instruction, " tmm1, tmm4, tmm7"),
-                        "tileloaddt1 tmm5, [{a} + {r} + 1024]",
-                        concat!($instruction, " tmm2, tmm5, tmm6"),
-                        concat!($instruction, " tmm3, tmm5, tmm7"),
-                        "add {a}, 2048",
-                        "add {b}, 2048",
-                        "dec {n}",
-                        "jnz 2b",
-                        "tilestored [{c} + {s}], tmm0",
-                        "tilestored [{c} + {s} + 64], tmm1",
-                        "tilestored [{d} + {s}], tmm2",
-                        "tilestored [{d} + {s} + 64], tmm3",
-                        a = inout(reg) left => _, b = inout(reg) right => _, n = inout(reg) blocks => _,
-                        p = inout(reg) near => _,
-                        r = in(reg) ROW_BYTES, c = in(reg) sum, d = in(reg) second, s = in(reg) sum_row_bytes,
-                        options(nostack)
-                    );
+                    // With fewer pairs of tiles, each brings more rows.
+                    if blocks * 2 < SIDE {
+                        walk!($instruction, near!(), left, right, blocks, near, sum, second, sum_row_bytes);
+                    } else {
+                        walk!($instruction, "", left, right, blocks, near, sum, second, sum_row_bytes);
+                    }
                 }
             }
         }
