@@ -184,8 +184,14 @@ impl<P: Product> Kernel for Amx<P> {
         unsafe { store_part::<P>(&sums, &b) };
     }
     unsafe fn round_sums(sums: Sums, out: Rounded, rows: usize, cols: usize) {
-        // SAFETY: the caller's promise; a machine with tiles has AVX-512.
-        unsafe { round_sums(sums, out, rows, cols) }
+        // SAFETY: the caller's promise; a machine with tiles has AVX-512 and its bf16 part.
+        unsafe {
+            if out.dtype == DType::BF16 && cols == SIDE {
+                round_block(sums, out, rows);
+            } else {
+                round_sums(sums, out, rows, cols);
+            }
+        }
     }
     unsafe fn begin() {
         let mut config = Config([0; 64]);
@@ -234,6 +240,24 @@ unsafe fn store_part<P: Product>(sums: &Aligned, b: &Block<Amx<P>>) {
                 }
                 _mm512_mask_storeu_epi32(to, mask, value);
             }
+        }
+    }
+}
+
+/// Rounds rows of 32 sums to bf16. The instruction takes denormal sums for zeros: products of tiles have none.
+///
+/// # Safety
+/// As [`round_sums`] for 32 columns.
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn round_block(sums: Sums, out: Rounded, rows: usize) {
+    for row in 0..rows {
+        // SAFETY: a row of the block.
+        unsafe {
+            let from = sums.at.add(row * sums.row);
+            let (low, high) = (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(TILE)));
+            let bits: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+            let to = out.at.cast::<u16>().wrapping_offset(row as isize * out.row);
+            _mm512_storeu_si512(to.cast(), bits);
         }
     }
 }
