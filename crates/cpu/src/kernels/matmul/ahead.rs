@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Operand;
 
 /// Bytes of a line.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// The lines of a part of a matrix, in order, as far as they are not brought near yet.
 #[derive(Clone, Copy, Debug)]

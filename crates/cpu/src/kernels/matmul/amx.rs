@@ -23,6 +23,14 @@ const SIDE: usize = 2 * TILE;
 const ROW_BYTES: usize = 64;
 const TILE_BYTES: usize = TILE * ROW_BYTES;
 
+/// A panel of the left matrix: bytes from one row of a tile to the next, and from one pair of tiles to the next.
+#[derive(Clone, Copy)]
+pub(super) struct LeftPanel {
+    at: *const u8,
+    row: isize,
+    step: isize,
+}
+
 /// The product instruction of a pair of types.
 pub(super) trait Product {
     type Elem: Copy;
@@ -34,7 +42,7 @@ pub(super) trait Product {
     /// Tiles are configured, the factors are packed, and 32 rows of 128 bytes at `sum` are writable.
     unsafe fn product(
         blocks: usize,
-        left: *const u8,
+        left: LeftPanel,
         right: *const u8,
         sum: *mut u8,
         sum_row_bytes: isize,
@@ -63,17 +71,18 @@ macro_rules! walk {
             "2:",
             near!(),
             "tileloadd tmm6, [{b} + {r}]",
-            "tileloaddt1 tmm4, [{a} + {r}]",
+            "tileloaddt1 tmm4, [{a} + {t}]",
             concat!($instruction, " tmm0, tmm4, tmm6"),
             near!(),
             "tileloadd tmm7, [{b} + {r} + 1024]",
             concat!($instruction, " tmm1, tmm4, tmm7"),
             $more,
-            "tileloaddt1 tmm5, [{a} + {r} + 1024]",
+            "tileloaddt1 tmm5, [{e} + {t}]",
             concat!($instruction, " tmm2, tmm5, tmm6"),
             $more,
             concat!($instruction, " tmm3, tmm5, tmm7"),
-            "add {a}, 2048",
+            "add {a}, {f}",
+            "add {e}, {f}",
             "add {b}, 2048",
             "dec {n}",
             "jnz 2b",
@@ -81,7 +90,8 @@ macro_rules! walk {
             "tilestored [{c} + {s} + 64], tmm1",
             "tilestored [{d} + {s}], tmm2",
             "tilestored [{d} + {s} + 64], tmm3",
-            a = inout(reg) $left => _, b = inout(reg) $right => _, n = inout(reg) $blocks => _,
+            a = inout(reg) $left.at => _, e = inout(reg) $left.at.wrapping_offset(TILE as isize * $left.row) => _,
+            t = in(reg) $left.row, f = in(reg) $left.step, b = inout(reg) $right => _, n = inout(reg) $blocks => _,
             p = inout(reg) $near => _,
             r = in(reg) ROW_BYTES, c = in(reg) $sum, d = in(reg) $second, s = in(reg) $row,
             options(nostack)
@@ -98,7 +108,7 @@ macro_rules! product {
 
             unsafe fn product(
                 blocks: usize,
-                left: *const u8,
+                left: LeftPanel,
                 right: *const u8,
                 sum: *mut u8,
                 sum_row_bytes: isize,
@@ -156,6 +166,7 @@ impl<P: Product> Kernel for Amx<P> {
     const STEP: usize = ROW_BYTES / size_of::<P::Elem>();
     /// 32 KiB of a right panel.
     const PIECE: usize = 16 * ROW_BYTES / size_of::<P::Elem>();
+    const DIRECT_PANELS: usize = 16;
     const SUM: DType = P::SUM;
 
     unsafe fn pack_left(strip: &Strip, to: *mut P::Elem) {
@@ -170,15 +181,21 @@ impl<P: Product> Kernel for Amx<P> {
     unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
         ahead.fetch(usize::MAX);
         let blocks = b.steps.div_ceil(Self::STEP);
+        let left = match b.left_row {
+            None => LeftPanel { at: b.left.cast(), row: ROW_BYTES as isize, step: 2 * TILE_BYTES as isize },
+            Some(row) => {
+                LeftPanel { at: b.left.cast(), row: row * size_of::<P::Elem>() as isize, step: ROW_BYTES as isize }
+            }
+        };
         if b.rows == SIDE && b.cols == SIDE && blocks > 0 {
             // SAFETY: the caller's promise, and the whole block belongs to the result.
-            return unsafe { P::product(blocks, b.left.cast(), b.right.cast(), b.sum.cast(), b.sum_row * 4, b.start) };
+            return unsafe { P::product(blocks, left, b.right.cast(), b.sum.cast(), b.sum_row * 4, b.start) };
         }
         let mut sums = Aligned([0; SIDE * SIDE]);
         if blocks > 0 {
             let at = sums.0.as_mut_ptr().cast();
             // SAFETY: the panels are packed; the sums are 32 rows of 128 bytes.
-            unsafe { P::product(blocks, b.left.cast(), b.right.cast(), at, SIDE as isize * 4, Start::Zero) };
+            unsafe { P::product(blocks, left, b.right.cast(), at, SIDE as isize * 4, Start::Zero) };
         }
         // SAFETY: the block of the result is writable for its rows and columns.
         unsafe { store_part::<P>(&sums, &b) };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tensor::DType;
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, LINE};
 use super::lanes::{Factors, Place, Start};
 use super::pack::{self, Rounded, Strip, Sums};
 use super::scratch::{Loan, Slot};
@@ -29,6 +29,8 @@ pub(super) trait Kernel {
     const STEP: usize;
     /// Steps of a right panel that stay in L1 while the rows of a task go by. A multiple of `STEP`.
     const PIECE: usize;
+    /// Up to this many panels of columns, left factors whose steps lie side by side are read as they are.
+    const DIRECT_PANELS: usize = 0;
     /// The type of `Sum`.
     const SUM: DType;
 
@@ -71,6 +73,8 @@ pub(super) trait Kernel {
 pub(super) struct Block<K: Kernel + ?Sized> {
     pub(super) steps: usize,
     pub(super) left: *const K::Left,
+    /// Elements between rows of the left factor where it is not packed: only for whole blocks of a kernel that says so.
+    pub(super) left_row: Option<isize>,
     pub(super) right: *const K::Right,
     pub(super) sum: *mut K::Sum,
     pub(super) sum_row: isize,
@@ -134,7 +138,9 @@ impl Cut {
         let small = m.saturating_mul(n).saturating_mul(k) <= 48 * 48 * 48;
         // Packed rows pay when many columns meet them.
         let few_columns = n <= 2 * K::COLS && k <= DEPTH && problem.lhs.col_stride == 1;
-        let left = if plain && (small || few_columns) { Reading::Direct } else { Reading::Packed };
+        // Steps that fill whole tiles need no packing; it pays for many columns, which then meet rows that lie closer.
+        let whole_tiles = n <= K::DIRECT_PANELS * K::COLS && problem.lhs.col_stride == 1 && k.is_multiple_of(K::STEP);
+        let left = if plain && (small || few_columns) || whole_tiles { Reading::Direct } else { Reading::Packed };
         // A large matrix is fetched ahead of its packing, which pays even for a few rows.
         let few_rows = m <= 2 * K::ROWS && n.saturating_mul(k).saturating_mul(size_of::<K::Right>()) <= FAR_BYTES;
         let right = if plain && problem.rhs.col_stride == 1 && (small || few_columns || few_rows) {
@@ -392,21 +398,28 @@ unsafe fn pack_shared<K: Kernel>(
     });
 }
 
-/// Packs the rows of a part.
+/// Packs some rows, `height` of them a panel.
 ///
 /// # Safety
 /// The left matrix is readable, `to` takes the panels.
-unsafe fn pack_rows<K: Kernel>(job: &Job<'_>, part: &Part, height: usize, to: *mut K::Left, panel: usize) {
+unsafe fn pack_rows<K: Kernel>(
+    job: &Job<'_>,
+    rows: Range<usize>,
+    steps: &Range<usize>,
+    height: usize,
+    to: *mut K::Left,
+    panel: usize,
+) {
     let lhs = &job.problem.lhs;
-    for (index, row) in part.rows.clone().step_by(height).enumerate() {
-        let at = row as isize * lhs.row_stride + part.steps.start as isize * lhs.col_stride;
+    for (index, row) in rows.clone().step_by(height).enumerate() {
+        let at = row as isize * lhs.row_stride + steps.start as isize * lhs.col_stride;
         let strip = Strip {
             dtype: lhs.dtype,
             at: job.lhs.wrapping_offset(at * lhs.dtype.size_bytes() as isize),
             lane: lhs.row_stride,
             step: lhs.col_stride,
-            lanes: height.min(part.rows.end - row),
-            steps: part.steps.len(),
+            lanes: height.min(rows.end - row),
+            steps: steps.len(),
         };
         // SAFETY: the strip is a part of the matrix; each panel has its own place.
         unsafe { K::pack_left(&strip, to.add(index * panel)) };
@@ -431,11 +444,23 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
     let left_panel = padded * K::ROWS;
     let left_panels = part.rows.len().div_ceil(K::ROWS);
     let height = block_height::<K>(part.rows.len());
-    let left =
-        (cut.left == Reading::Packed).then(|| Loan::take(Slot::Left, left_panels * left_panel * size_of::<K::Left>()));
+    // Whole blocks may be read as they are; rows that do not fill one are packed.
+    let direct_rows = match cut.left {
+        Reading::Packed => 0,
+        // Rows of tiles that cross lines would take twice the loads.
+        Reading::Direct if K::DIRECT_PANELS > 0 => {
+            let row_bytes = problem.lhs.row_stride.wrapping_mul(size_of::<K::Left>() as isize);
+            let is_aligned = (job.lhs as usize | row_bytes as usize).is_multiple_of(LINE);
+            if is_aligned { part.rows.len() / K::ROWS * K::ROWS } else { 0 }
+        }
+        Reading::Direct => part.rows.len(),
+    };
+    let packed_panels = (part.rows.len() - direct_rows).div_ceil(K::ROWS);
+    let left = (packed_panels > 0).then(|| Loan::take(Slot::Left, packed_panels * left_panel * size_of::<K::Left>()));
     if let Some(left) = left.as_ref().filter(|left| !(is_held && left.kept)) {
-        // SAFETY: the part is within the matrix, and the loan has room for its panels.
-        unsafe { pack_rows::<K>(job, part, height, left.at(), left_panel) };
+        let rows = part.rows.start + direct_rows..part.rows.end;
+        // SAFETY: the rows are within the matrix, and the loan has room for their panels.
+        unsafe { pack_rows::<K>(job, rows, &part.steps, height, left.at(), left_panel) };
     }
     // Panels that are packed and met together: rows of the source are then read in longer runs.
     let together = if matches!(right, Right::Matrix) && problem.rhs.col_stride == 1 { TOGETHER } else { 1 };
@@ -532,14 +557,26 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
                             (job.out.cast::<K::Sum>().wrapping_offset(at), problem.out.row_stride)
                         }
                     };
-                    let packed = left.as_ref().map(|left| {
-                        left.at::<K::Left>().cast_const().wrapping_add(index * left_panel + piece * K::ROWS)
+                    let packed = left.as_ref().filter(|_| row - part.rows.start >= direct_rows).map(|left| {
+                        let panel = index - direct_rows / height;
+                        left.at::<K::Left>().cast_const().wrapping_add(panel * left_panel + piece * K::ROWS)
                     });
-                    if let (Some(left), false) = (packed, matches!(right, Right::Direct)) {
+                    let (block_left, left_row) = match packed {
+                        None if K::DIRECT_PANELS > 0 => {
+                            let lhs = &problem.lhs;
+                            let at = row as isize * lhs.row_stride + step as isize;
+                            (Some(job.lhs.cast::<K::Left>().wrapping_offset(at)), Some(lhs.row_stride))
+                        }
+                        packed => (packed, None),
+                    };
+                    if let (Some(left), false) = (block_left, matches!(right, Right::Direct)) {
                         let right = panels.start.cast_const().wrapping_add(panel * panels.panel);
-                        // SAFETY: both panels are packed; the block of the result is this part's.
+                        // SAFETY: the right panel is packed, the left one too or a whole block; the block of the result is this part's.
                         unsafe {
-                            K::multiply(Block { steps, left, right, sum, sum_row, start, rows, cols }, &mut ahead)
+                            K::multiply(
+                                Block { steps, left, left_row, right, sum, sum_row, start, rows, cols },
+                                &mut ahead,
+                            )
                         };
                         if let (Rounding::Blocks, Some(sums)) = (rounding, &sums) {
                             round(sums, row..row + rows, col..col + cols);

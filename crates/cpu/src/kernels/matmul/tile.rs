@@ -141,6 +141,7 @@ impl Tiles {
                 let part = Block::<K> {
                     steps: steps.len(),
                     left: left.at.wrapping_add(block * panel + steps.start * K::ROWS),
+                    left_row: None,
                     right,
                     sum: sums.wrapping_add(rows.start * K::COLS),
                     sum_row: K::COLS as isize,
