@@ -99,13 +99,28 @@ struct Case {
     k: usize,
 }
 
+/// Bytes in memory that begins `skew` bytes after a line's start, and where that is.
+fn placed(bytes: &[u8], skew: usize) -> (Vec<u8>, usize) {
+    let mut memory = vec![0; bytes.len() + 128];
+    let start = memory.as_ptr().align_offset(64) + skew;
+    memory[start..start + bytes.len()].copy_from_slice(bytes);
+    (memory, start)
+}
+
 /// Runs a case on every machine, with one thread and with three, whole and by rows, packed and not.
 fn check(case: Case) {
+    check_placed(case, 0);
+}
+
+/// As [`check`], the left matrices `skew` bytes after a line's start.
+fn check_placed(case: Case, skew: usize) {
     let Case { types: [lhs_type, rhs_type, out_type], layouts, batch, m, n, k } = case;
     let (lhs, lhs_len) = operand(lhs_type, layouts[0], m, k);
     let (rhs, rhs_len) = operand(rhs_type, layouts[1], k, n);
     let count = |operand: &Operand, len: usize| if operand.batch_stride == 0 { len } else { len * batch };
     let (a, a_values) = fill(lhs_type, count(&lhs, lhs_len), 1);
+    let (a, a_start) = placed(&a, skew);
+    let a = &a[a_start..];
     let (b, b_values) = fill(rhs_type, count(&rhs, rhs_len), 2);
     // Columns beyond the result must stay untouched.
     let row = n + 3;
@@ -246,6 +261,19 @@ fn large_enough_to_be_cut() {
         check(Case { types, layouts: [Rows, Columns], batch: 1, m: 20, n: 50, k: 1700 });
     }
     check(Case { types: F32, layouts: [Rows, Rows], batch: 9, m: 30, n: 40, k: 50 });
+}
+
+#[test]
+fn left_rows_of_whole_lines_on_and_off_a_line() {
+    use Layout::*;
+    for types in [[DType::BF16; 3], [DType::BF16, DType::BF16, DType::F32], [DType::I8, DType::I8, DType::I32], F32] {
+        for (m, n, k) in [(32, 32, 64), (71, 96, 128), (300, 70, 1216), (31, 512, 64), (64, 513, 192), (96, 33, 65)] {
+            for skew in [0, 8] {
+                check_placed(Case { types, layouts: [Rows, Rows], batch: 1, m, n, k }, skew);
+            }
+        }
+        check(Case { types, layouts: [Shared, Columns], batch: 3, m: 65, n: 40, k: 128 });
+    }
 }
 
 #[test]
