@@ -369,10 +369,9 @@ fn finish_rows<K: Kernel>(rows: usize, threads: usize) -> usize {
 
 /// Into how many ranges of panels a chunk is cut so that threads end at about the same time.
 fn groups(row_blocks: usize, panels: usize, threads: usize) -> usize {
-    if threads <= 1 || row_blocks >= 4 * threads {
-        return 1;
-    }
-    (4 * threads).div_ceil(row_blocks).min(panels).max(1)
+    // Ranges of one block of rows are even; blocks are not, and seldom a multiple of the threads.
+    let tasks = threads.saturating_mul(if row_blocks == 1 { 4 } else { 12 });
+    if threads <= 1 { 1 } else { tasks.div_ceil(row_blocks.max(1)).min(panels).max(1) }
 }
 
 /// Packs a chunk of columns, all threads taking part.
