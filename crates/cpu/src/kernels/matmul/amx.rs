@@ -39,7 +39,7 @@ pub(super) trait Product {
     /// Four tiles of sums over `blocks` pairs of tiles of each factor.
     ///
     /// # Safety
-    /// Tiles are configured, the factors are packed, and 32 rows of 128 bytes at `sum` are writable.
+    /// Tiles are configured, `left` is readable as it says, `right` is packed, and 32 rows of 128 bytes at `sum` are writable.
     unsafe fn product(
         blocks: usize,
         left: LeftPanel,
