@@ -28,6 +28,12 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Compile a StableHLO program for a slice with the real TPU compiler.
     Compile(Box<CompileArgs>),
+    /// Run a StableHLO program on a TPU, a GPU or this machine's processor: print, save, compare or time its results.
+    Run(Box<RunArgs>),
+    /// Find the device, run a small model end to end, and show what a slice would make of it.
+    Quickstart(QuickstartArgs),
+    /// Show the configuration and where each value came from.
+    Config(ConfigArgs),
     /// Read a StableHLO program: verify, count, print, convert.
     Hlo(HloArgs),
     /// Run self-checking StableHLO programs and count what passes.
@@ -200,6 +206,77 @@ pub(crate) struct CacheFolderArgs {
     /// Bound of the cache folder, in GiB.
     #[arg(long, default_value_t = 20.0, value_name = "GIB")]
     pub(crate) cache_max_gib: f64,
+}
+
+/// Where the configuration comes from.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConfigFileArgs {
+    /// Configuration file, TOML; default: $TPUBRIDGE_CONFIG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Set an option, as in precision=f32; `tpu config show` lists them. May be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// StableHLO program, text or bytecode; `-` reads standard input.
+    pub(crate) file: PathBuf,
+    /// Inputs: an .npz, .npy or .safetensors file, by name or in order, or the word random.
+    #[arg(long, default_value = "random", value_name = "FILE|random")]
+    pub(crate) inputs: String,
+    /// Seed of random inputs.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    /// Write the results to a file, .npz or .safetensors.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Compare the results with a file's; exit 1 if they differ.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) expect: Option<PathBuf>,
+    /// How far results may be apart, relative to the largest; default: by type, 1e-4 for f32.
+    #[arg(long, value_name = "X")]
+    pub(crate) tolerance: Option<f64>,
+    /// Time the program.
+    #[arg(long, short)]
+    pub(crate) bench: bool,
+    /// Seconds to time for, with --bench.
+    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    pub(crate) seconds: f64,
+    /// Run op by op on the reference interpreter and print every value.
+    #[arg(long, conflicts_with_all = ["bench", "out", "expect"])]
+    pub(crate) steps: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QuickstartArgs {
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, default_value = "auto", value_name = "DEVICE")]
+    pub(crate) device: String,
+    /// Slice to compile for where the TPU compiler is installed.
+    #[arg(long, short, default_value = "v5e-4")]
+    pub(crate) slice: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Every option, its value, and where the value came from.
+    Show {
+        #[command(flatten)]
+        config: ConfigFileArgs,
+    },
 }
 
 #[derive(Debug, Args)]

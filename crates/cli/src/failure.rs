@@ -44,9 +44,16 @@ impl Failure {
     }
 }
 
+impl From<runtime::CompileError> for Failure {
+    fn from(error: runtime::CompileError) -> Self {
+        let hint = runtime_hint(&error);
+        Failure { error: error.into(), hint }
+    }
+}
+
 impl From<runtime::Error> for Failure {
     fn from(error: runtime::Error) -> Self {
-        let hint = runtime_hint(&error);
+        let hint = Some(error.remedy());
         Failure { error: error.into(), hint }
     }
 }
@@ -101,8 +108,8 @@ fn program_hint(error: &hlo::Error) -> Option<&'static str> {
     })
 }
 
-fn runtime_hint(error: &runtime::Error) -> Option<String> {
-    use runtime::Error as E;
+fn runtime_hint(error: &runtime::CompileError) -> Option<String> {
+    use runtime::CompileError as E;
     Some(match error {
         E::Program(error) => return program_hint(error).map(str::to_string),
         E::Unsupported(_) => "the TPU compiler would abort on this; change the program as the findings say".into(),

@@ -9,8 +9,8 @@ use chips::Slice;
 use pjrt::Effort;
 
 use crate::cache::{Cache, Entry, Key, KeyParts, Lock, LockAttempt, Lookup, now_unix};
+use crate::compile_error::CompileError;
 use crate::devices::{self, Assignment};
-use crate::error::Error;
 use crate::plugin_file::PluginFile;
 use crate::program::{Partitioner, Program};
 use crate::refusal;
@@ -54,7 +54,7 @@ pub struct CompileRequest {
     pub optimization_level: Option<Effort>,
     /// Effort spent on fitting into memory.
     pub memory_fitting_level: Option<Effort>,
-    /// Compiler flags.
+    /// SliceCompiler flags.
     pub flags: BTreeMap<String, String>,
     /// Whether results are kept and reused.
     pub cache: CacheUse,
@@ -108,7 +108,7 @@ pub enum Origin {
 
 /// The real compiler of a plugin, behind a cache. Shared by reference: several compilations may run side by side.
 #[derive(Debug)]
-pub struct Compiler {
+pub struct SliceCompiler {
     /// The plugin.
     pub plugin: PluginFile,
     /// The cache.
@@ -119,7 +119,7 @@ pub struct Compiler {
     pub limits: Limits,
 }
 
-impl Compiler {
+impl SliceCompiler {
     /// Compiles StableHLO text or bytecode.
     ///
     /// `stop` ends the compilation from another thread or a signal handler. `progress` hears what is being done.
@@ -129,7 +129,7 @@ impl Compiler {
         request: &CompileRequest,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Compilation, Error> {
+    ) -> Result<Compilation, CompileError> {
         let started = Instant::now();
         let mut warnings = Vec::new();
         let mut request = request.clone();
@@ -167,7 +167,7 @@ impl Compiler {
             hlo::Processes { partitions: assignment.partitions, replicas: assignment.replicas },
         );
         if !unsupported.is_empty() {
-            return Err(Error::Unsupported(unsupported));
+            return Err(CompileError::Unsupported(unsupported));
         }
         let parts = self.parts(program.parts(), request, Some((&program, &assignment)));
         let key = parts.key();
@@ -202,7 +202,7 @@ impl Compiler {
         finish(entry, key, origin, warnings, miss)
     }
 
-    fn assign(&self, program: &Program, request: &CompileRequest) -> Result<Assignment, Error> {
+    fn assign(&self, program: &Program, request: &CompileRequest) -> Result<Assignment, CompileError> {
         let replicas = request.replicas.or(program.replicas()).unwrap_or(1);
         let partitions = request.partitions.or(program.partitions()).unwrap_or(1);
         devices::assign(&request.slice, replicas, partitions, request.device_ids.as_deref())
@@ -266,7 +266,12 @@ impl Compiler {
     }
 
     /// Waits while another process compiles the same key, and takes its result.
-    fn wait_for_turn(&self, key: &Key, stop: &AtomicBool, progress: &mut dyn FnMut(&str)) -> Result<Turn, Error> {
+    fn wait_for_turn(
+        &self,
+        key: &Key,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Turn, CompileError> {
         let started = Instant::now();
         let mut said = false;
         loop {
@@ -285,10 +290,10 @@ impl Compiler {
                 said = true;
             }
             if stop.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
+                return Err(CompileError::Interrupted);
             }
             if started.elapsed() > self.limits.time {
-                return Err(Error::Timeout(self.limits.time));
+                return Err(CompileError::Timeout(self.limits.time));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -302,7 +307,7 @@ impl Compiler {
         parts: KeyParts,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Entry, Error> {
+    ) -> Result<Entry, CompileError> {
         let topology = request.slice.topology_request();
         let (free_arguments, free_results) = program.unsharded();
         let level = |effort: Option<Effort>| effort.map(|e| e as u8);
@@ -333,7 +338,7 @@ impl Compiler {
         let compiled = match output.answer {
             Answer::Compiled(compiled) => compiled,
             Answer::Failed(failure) => return Err(refusal::classify(failure)),
-            Answer::Probed(_) => return Err(Error::Protocol("a probe's answer to a compilation".into())),
+            Answer::Probed(_) => return Err(CompileError::Protocol("a probe's answer to a compilation".into())),
         };
         progress("reading the result");
         let mut report = Report {
@@ -380,13 +385,13 @@ pub fn probe(
     launch: &Launch,
     limits: &Limits,
     stop: &AtomicBool,
-) -> Result<worker::PluginProbe, Error> {
+) -> Result<worker::PluginProbe, CompileError> {
     let request = Request::Probe { plugin: plugin.to_path_buf(), devices: devices == Devices::Ask };
     let output = worker::run(launch, limits, &request, None, stop, &mut |_| {})?;
     match output.answer {
         Answer::Probed(probe) => Ok(probe),
         Answer::Failed(failure) => Err(refusal::classify(failure)),
-        Answer::Compiled(_) => Err(Error::Protocol("a compilation's answer to a probe".into())),
+        Answer::Compiled(_) => Err(CompileError::Protocol("a compilation's answer to a probe".into())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use chips::Slice;
 
-use crate::error::Error;
+use crate::compile_error::CompileError;
 
 /// Replicas, partitions and, where the compiler needs them, the device of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub(crate) fn assign(
     replicas: u32,
     partitions: u32,
     device_ids: Option<&[i64]>,
-) -> Result<Assignment, Error> {
-    let refuse = |message: String| Err(Error::Devices(message));
+) -> Result<Assignment, CompileError> {
+    let refuse = |message: String| Err(CompileError::Devices(message));
     let Some(needed) = replicas.checked_mul(partitions).filter(|&n| n > 0) else {
         return refuse(format!("{replicas} replicas of {partitions} partitions are not a number of devices"));
     };

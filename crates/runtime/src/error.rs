@@ -1,130 +1,197 @@
-//! Errors of the crate, by who must act: the caller's input, the machine, or us.
+//! Errors of a backend: one hierarchy, by what failed. Each keeps its cause and says what helps.
 
 use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What can go wrong while compiling for a slice or keeping results.
+use crate::compile_error::CompileError;
+use crate::config::ConfigError;
+use crate::memory::MemoryError;
+
+/// What can go wrong between a program and its results.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     // ---- the caller's input ----
-    /// The program is not StableHLO, or breaks its rules.
-    Program(hlo::Error),
-    /// The program is StableHLO, but the TPU compiler cannot take it.
-    Unsupported(Vec<hlo::Finding>),
-    /// Partitions, replicas or device ids do not fit the slice.
-    Devices(String),
-    /// A compiler flag is unknown or its value is refused.
-    Flag {
-        /// What the compiler said.
-        message: String,
-        /// Known flags that look alike.
-        similar: Vec<String>,
-    },
-    /// The compiler refused the program or the options.
-    Refused {
-        /// Status, as in `INVALID_ARGUMENT`.
-        code: String,
-        /// What it said.
-        message: String,
-    },
-    /// The program does not fit into device memory.
-    OutOfMemory(OutOfMemory),
-    /// A bundle cannot be read.
-    Bundle {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// The operation needs a cache on disk and there is none.
-    NoCacheFolder,
+    /// The configuration is wrong.
+    Configuration(ConfigError),
+    /// A program, its parameters or its inputs do not fit together.
+    Validation(ValidationError),
+    /// A rewrite of a program failed, or changed its results more than it may.
+    Optimization(String),
 
     // ---- the device or the machine ----
-    /// The plugin cannot be loaded or lacks a function.
-    Plugin(String),
-    /// The compiler took longer than allowed.
-    Timeout(Duration),
-    /// The compiler used more memory than allowed.
-    MemoryLimit {
-        /// Bytes it held.
-        used: u64,
-        /// Bytes it may hold.
-        limit: u64,
-    },
-    /// The compiler's process died.
-    Crashed {
-        /// How: a signal's name or an exit code.
-        how: String,
-        /// The last lines it wrote.
-        log: String,
-    },
-    /// The caller asked to stop.
-    Interrupted,
-    /// A file or process could not be used.
-    Io {
+    /// No device can be used.
+    NotAvailable(NotAvailable),
+    /// A program could not be compiled.
+    Compilation(CompileError),
+    /// Device memory is exhausted or misused.
+    Memory(MemoryError),
+    /// The device failed while it ran a program or moved data.
+    Device {
         /// What was being done.
         doing: &'static str,
-        /// With which path.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// What the plugin said.
+        source: pjrt::Error,
     },
-
-    // ---- us ----
-    /// The compiler answered something we cannot read.
-    Protocol(String),
+    /// Waiting for a device failed or took too long.
+    Synchronization {
+        /// How long was waited.
+        waited: Duration,
+        /// What the plugin said, if it said anything.
+        source: Option<pjrt::Error>,
+    },
+    /// Devices or processes do not act together.
+    Distributed(String),
+    /// A model cannot be saved or loaded.
+    Checkpoint(weights::Error),
 }
 
-/// Which memory overflowed, and by how much, as far as the compiler says.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct OutOfMemory {
-    /// `HBM` or `VMEM`.
-    pub space: String,
-    /// Bytes needed, to the precision of the compiler's message.
-    pub needed_bytes: Option<u64>,
-    /// Bytes available.
-    pub available_bytes: Option<u64>,
-    /// The compiler's message.
-    pub message: String,
+/// The classes of [`Error`], finer than its variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Class {
+    Configuration,
+    Validation,
+    Optimization,
+    NotAvailable,
+    Compilation,
+    CompilationTimeout,
+    Memory,
+    OutOfMemory,
+    Pool,
+    Device,
+    Synchronization,
+    Distributed,
+    Checkpoint,
+}
+
+/// What does not fit together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ValidationError {
+    /// Another number of inputs than the program takes.
+    InputCount {
+        /// Inputs the program takes beside its parameters.
+        expected: usize,
+        /// Inputs given.
+        given: usize,
+    },
+    /// An input or parameter of another type or shape.
+    Input {
+        /// Its name or position.
+        name: String,
+        /// What the program takes.
+        expected: String,
+        /// What was given.
+        given: String,
+    },
+    /// A parameter the program takes and nobody gave.
+    MissingParameter {
+        /// Its name.
+        name: String,
+        /// Parameters that were given and look alike.
+        similar: Vec<String>,
+    },
+    /// NaN or infinity where numbers are expected.
+    NotFinite {
+        /// The array.
+        name: String,
+        /// Where in it, as a flat index.
+        index: usize,
+    },
+    /// A value that is not finite came out of this op.
+    NotFiniteResult {
+        /// The op.
+        op: String,
+        /// Where the op is in the source.
+        location: String,
+    },
+    /// More devices than there are.
+    DeviceCount {
+        /// Devices the program needs.
+        needed: usize,
+        /// Devices there are.
+        present: usize,
+    },
+    /// An array of another backend.
+    ForeignArray,
+    /// Something that would be a warning, in strict mode.
+    Strict(String),
+    /// Anything else.
+    Other(String),
+}
+
+/// Why there is no device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotAvailable {
+    /// What was asked for.
+    pub wanted: String,
+    /// What was looked at, and why it does not do.
+    pub tried: Vec<(String, String)>,
 }
 
 impl Error {
-    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Error {
-        Error::Io { doing, path: path.to_path_buf(), source }
+    /// The class.
+    pub fn class(&self) -> Class {
+        match self {
+            Error::Configuration(_) => Class::Configuration,
+            Error::Validation(_) => Class::Validation,
+            Error::Optimization(_) => Class::Optimization,
+            Error::NotAvailable(_) => Class::NotAvailable,
+            Error::Compilation(CompileError::Timeout(_)) => Class::CompilationTimeout,
+            Error::Compilation(_) => Class::Compilation,
+            Error::Memory(MemoryError::OutOfMemory(_)) => Class::OutOfMemory,
+            Error::Memory(MemoryError::Pool(_)) => Class::Pool,
+            Error::Memory(_) => Class::Memory,
+            Error::Device { .. } => Class::Device,
+            Error::Synchronization { .. } => Class::Synchronization,
+            Error::Distributed(_) => Class::Distributed,
+            Error::Checkpoint(_) => Class::Checkpoint,
+        }
+    }
+
+    /// What helps.
+    pub fn remedy(&self) -> String {
+        match self {
+            Error::Configuration(error) => error.remedy(),
+            Error::Validation(error) => error.remedy(),
+            Error::Optimization(_) => "lower `optimization`; at `none` programs stay as they are".into(),
+            Error::NotAvailable(_) => {
+                "use device `cpu`, which is always there; `tpu doctor` says what is missing".into()
+            }
+            Error::Compilation(error) => error.remedy(),
+            Error::Memory(error) => error.remedy(),
+            Error::Device { source, .. } if source.code() == Some(pjrt::Code::ResourceExhausted) => {
+                "use a smaller batch, donate inputs that are no longer needed, or drop arrays earlier".into()
+            }
+            Error::Device { .. } => "`tpu doctor` checks the device; the program itself runs with device `cpu`".into(),
+            Error::Synchronization { .. } => "a device may hang: `tpu doctor` checks it; restart the process".into(),
+            Error::Distributed(_) => "check the number of processes, their ranks and the coordinator's address".into(),
+            Error::Checkpoint(error) => error.remedy(),
+        }
+    }
+
+    /// Turns a failed call into ours.
+    pub(crate) fn device(doing: &'static str) -> impl FnOnce(pjrt::Error) -> Error {
+        move |source| Error::Device { doing, source }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Program(_) => f.write_str("the program cannot be compiled"),
-            Error::Unsupported(findings) => {
-                f.write_str("the TPU compiler cannot take this program")?;
-                findings.iter().take(10).try_for_each(|finding| write!(f, "\n  {finding}"))
+            Error::Configuration(_) => f.write_str("the configuration is wrong"),
+            Error::Validation(error) => error.fmt(f),
+            Error::Optimization(message) => write!(f, "the program could not be optimized: {message}"),
+            Error::NotAvailable(error) => error.fmt(f),
+            Error::Compilation(_) => f.write_str("the program could not be compiled"),
+            Error::Memory(error) => error.fmt(f),
+            Error::Device { doing, .. } => write!(f, "the device failed while {doing}"),
+            Error::Synchronization { waited, .. } => {
+                write!(f, "waiting for the device failed after {:.1} s", waited.as_secs_f64())
             }
-            Error::Devices(message) => f.write_str(message),
-            Error::Flag { message, .. } => write!(f, "the compiler refused a flag: {message}"),
-            Error::Refused { code, message } => write!(f, "the compiler refused the program ({code}): {message}"),
-            Error::OutOfMemory(oom) => write!(f, "the program does not fit into {}: {}", oom.space, oom.message),
-            Error::Bundle { path, message } => write!(f, "{} cannot be imported: {message}", path.display()),
-            Error::NoCacheFolder => f.write_str("there is no cache folder"),
-            Error::Plugin(message) => f.write_str(message),
-            Error::Timeout(limit) => write!(f, "the compiler did not finish within {} s", limit.as_secs_f64()),
-            Error::MemoryLimit { used, limit } => {
-                write!(
-                    f,
-                    "the compiler used {} MiB of host memory, more than the limit of {} MiB",
-                    used >> 20,
-                    limit >> 20
-                )
-            }
-            Error::Crashed { how, .. } => write!(f, "the compiler's process died ({how})"),
-            Error::Interrupted => f.write_str("interrupted"),
-            Error::Io { doing, path, .. } => write!(f, "{doing} failed: {}", path.display()),
-            Error::Protocol(message) => write!(f, "unreadable answer from the compiler's process: {message}"),
+            Error::Distributed(message) => f.write_str(message),
+            Error::Checkpoint(_) => f.write_str("the checkpoint cannot be used"),
         }
     }
 }
@@ -132,15 +199,99 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Program(error) => Some(error),
-            Error::Io { source, .. } => Some(source),
+            Error::Configuration(error) => Some(error),
+            Error::Compilation(error) => Some(error),
+            Error::Device { source, .. } => Some(source),
+            Error::Synchronization { source: Some(source), .. } => Some(source),
+            Error::Checkpoint(error) => Some(error),
             _ => None,
         }
     }
 }
 
+impl ValidationError {
+    /// What helps.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::InputCount { .. } | Self::Input { .. } => "`tpu hlo FILE` shows what the program takes".into(),
+            Self::MissingParameter { similar, .. } if !similar.is_empty() => {
+                format!("did you mean {}?", similar.join(" or "))
+            }
+            Self::MissingParameter { .. } => "give every parameter the program names".into(),
+            Self::NotFinite { .. } => "clean the data, or turn `strict_validation` off".into(),
+            Self::NotFiniteResult { .. } => {
+                "look at the operands of that op; `tpu run --interpret` shows values".into()
+            }
+            Self::DeviceCount { .. } => {
+                "use more devices (`cpu_device_count` for the CPU device) or fewer partitions".into()
+            }
+            Self::ForeignArray => "prepare the data with the backend that runs the program".into(),
+            Self::Strict(_) => "mend it, or turn `strict_validation` off".into(),
+            Self::Other(_) => "change the input as the message says".into(),
+        }
+    }
+}
+
+impl fmt::Display for ValidationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InputCount { expected, given } => {
+                write!(f, "the program takes {expected} inputs, {given} were given")
+            }
+            Self::Input { name, expected, given } => write!(f, "{name} is {given}; the program takes {expected}"),
+            Self::MissingParameter { name, .. } => write!(f, "parameter `{name}` is missing"),
+            Self::NotFinite { name, index } => write!(f, "{name} is not finite at element {index}"),
+            Self::NotFiniteResult { op, location } => {
+                write!(f, "the first value that is not finite came from {op} at {location}")
+            }
+            Self::DeviceCount { needed, present } => {
+                write!(f, "the program needs {needed} devices, there are {present}")
+            }
+            Self::ForeignArray => f.write_str("an array belongs to another backend"),
+            Self::Strict(message) | Self::Other(message) => f.write_str(message),
+        }
+    }
+}
+
+impl fmt::Display for NotAvailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no device for `{}`", self.wanted)?;
+        self.tried.iter().try_for_each(|(what, why)| write!(f, "\n  {what}: {why}"))
+    }
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Error::Configuration(error)
+    }
+}
+
+impl From<ValidationError> for Error {
+    fn from(error: ValidationError) -> Self {
+        Error::Validation(error)
+    }
+}
+
+impl From<CompileError> for Error {
+    fn from(error: CompileError) -> Self {
+        Error::Compilation(error)
+    }
+}
+
+impl From<MemoryError> for Error {
+    fn from(error: MemoryError) -> Self {
+        Error::Memory(error)
+    }
+}
+
+impl From<weights::Error> for Error {
+    fn from(error: weights::Error) -> Self {
+        Error::Checkpoint(error)
+    }
+}
+
 impl From<hlo::Error> for Error {
     fn from(error: hlo::Error) -> Self {
-        Error::Program(error)
+        Error::Compilation(CompileError::Program(error))
     }
 }

@@ -27,6 +27,12 @@ pub fn similar(name: &str) -> Vec<String> {
     found.into_iter().take(3).map(|(_, flag)| flag.to_string()).collect()
 }
 
+/// Whether one name may be meant by the other.
+pub(crate) fn is_near(name: &str, meant: &str) -> bool {
+    let name: String = name.chars().take(200).collect();
+    distance(&name, meant) <= name.len() / 4 + 1
+}
+
 /// Edit distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();

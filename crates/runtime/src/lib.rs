@@ -1,20 +1,21 @@
-//! Compile for a slice in a child process, and the compile cache.
+//! Run programs on the devices of a plugin, and compile for slices that are not here.
 //!
-//! A [`Compiler`] is a plugin, a cache, and the way its process is started. It turns StableHLO into a [`Report`] and an
-//! executable for any slice, on a machine that has none of its devices.
+//! A [`Backend`] is the devices of one plugin with their compiler and their memory: TPU, GPU or the built-in CPU device,
+//! with the same code. A [`SliceCompiler`] is a plugin, a cache, and the way its process is started. It turns StableHLO
+//! into a [`Report`] and an executable for any slice, on a machine that has none of its devices.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use runtime::cache::{Cache, CacheConfig};
 //! use runtime::worker::{Launch, Limits};
-//! use runtime::{CompileRequest, Compiler, PluginFile};
+//! use runtime::{CompileRequest, PluginFile, SliceCompiler};
 //!
 //! // The compiler runs in a child: this program, started again with this argument, must do nothing else.
 //! if std::env::args().any(|arg| arg == "compile-worker") {
 //!     std::process::exit(if runtime::worker::serve() == std::process::ExitCode::SUCCESS { 0 } else { 2 });
 //! }
-//! let compiler = Compiler {
+//! let compiler = SliceCompiler {
 //!     plugin: PluginFile::open("libtpu.so".as_ref())?,
 //!     cache: Cache::open(&CacheConfig::default()),
 //!     launch: Launch::this_program(["compile-worker"])?,
@@ -27,21 +28,38 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod backend;
 pub mod blob;
 pub mod cache;
 mod compile;
+mod compile_error;
+mod compiler;
+pub mod config;
+pub mod debug;
 mod devices;
+mod element;
 mod error;
 pub mod flags;
 mod measure;
+pub mod memory;
+pub mod optimize;
 mod plugin_file;
 mod program;
 mod refusal;
 mod report;
+mod signature;
 pub mod worker;
 
-pub use compile::{CacheUse, Compilation, CompileRequest, Compiler, Devices, Origin, probe};
-pub use error::{Error, OutOfMemory};
+pub use backend::{
+    Backend, Choice, DeviceArray, DeviceInfo, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model,
+    Parameters, Peak, Platform, Surroundings, Tree,
+};
+pub use compile::{CacheUse, Compilation, CompileRequest, Devices, Origin, SliceCompiler, probe};
+pub use compile_error::{CompileError, OutOfMemory};
+pub use compiler::{Compiler, CompilerStats, Executable, Recompilation};
+pub use element::{dtype, element_type};
+pub use error::{Class, Error, NotAvailable, ValidationError};
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};
 pub use report::{Buffer, Collective, Memory, Mode, REPORT_VERSION, Report};
+pub use signature::{Port, Signature, Spec};

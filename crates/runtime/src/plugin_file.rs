@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::cache::PluginParts;
-use crate::error::Error;
+use crate::compile_error::CompileError;
 
 /// Bytes hashed from each end of a library that carries no build id.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -23,8 +23,8 @@ pub struct PluginFile {
 
 impl PluginFile {
     /// Reads the identity of the library at `path`.
-    pub fn open(path: &Path) -> Result<PluginFile, Error> {
-        let failed = |source| Error::io("reading the plugin", path, source);
+    pub fn open(path: &Path) -> Result<PluginFile, CompileError> {
+        let failed = |source| CompileError::io("reading the plugin", path, source);
         let mut file = File::open(path).map_err(failed)?;
         let build = match elf_build_id(&mut file).map_err(failed)? {
             Some(id) => id,

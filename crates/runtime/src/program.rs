@@ -1,18 +1,20 @@
 //! A program as the compiler takes it: its bytes, and what we know of it from reading it.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use hlo::{Attr, Module, OpKind};
 use sha2::{Digest, Sha256};
 
 use crate::cache::ProgramParts;
-use crate::error::Error;
+use crate::compile_error::CompileError;
 
 /// A verified program and the bytes it came from.
 #[derive(Clone, Debug)]
 pub struct Program {
     bytes: Vec<u8>,
     module: hlo::Verified,
+    digest: OnceLock<[u8; 32]>,
 }
 
 /// Which partitioner reads the program's annotations.
@@ -29,10 +31,10 @@ pub enum Partitioner {
 
 impl Program {
     /// Reads StableHLO text or bytecode and verifies it.
-    pub fn read(bytes: Vec<u8>) -> Result<Program, Error> {
+    pub fn read(bytes: Vec<u8>) -> Result<Program, CompileError> {
         let module = hlo::read(&bytes)?;
         let module = hlo::verify(module)?;
-        Ok(Program { bytes, module })
+        Ok(Program { bytes, module, digest: OnceLock::new() })
     }
 
     /// What the compiler is given.
@@ -48,6 +50,16 @@ impl Program {
     /// The program, as verified.
     pub fn verified(&self) -> &hlo::Verified {
         &self.module
+    }
+
+    /// The module's name.
+    pub fn name(&self) -> &str {
+        self.module.name.as_deref().unwrap_or("module")
+    }
+
+    /// A digest of the bytes, computed once.
+    pub fn digest(&self) -> [u8; 32] {
+        *self.digest.get_or_init(|| Sha256::digest(&self.bytes).into())
     }
 
     /// Replicas the program was made for, if it says so.

@@ -1,30 +1,38 @@
 //! What the compiler's errors mean: too large, a bad flag, or a program it does not take.
 
-use crate::error::{Error, OutOfMemory};
+use crate::compile_error::{CompileError, OutOfMemory};
 use crate::flags;
 use crate::worker::Failure;
 
 /// Turns a failure of the compiler's process into an error the caller can act on.
-pub(crate) fn classify(failure: Failure) -> Error {
+pub(crate) fn classify(failure: Failure) -> CompileError {
     match failure {
-        Failure::Plugin(message) => Error::Plugin(message),
-        Failure::Request(message) => Error::Devices(message),
+        Failure::Plugin(message) => CompileError::Plugin(message),
+        Failure::Request(message) => CompileError::Devices(message),
         Failure::Status { code, message, call } => {
             if let Some(oom) = out_of_memory(&code, &message) {
-                return Error::OutOfMemory(oom);
+                return CompileError::OutOfMemory(oom);
             }
             if let Some(flag) = unknown_flag(&message) {
-                return Error::Flag { similar: flags::similar(flag), message };
+                return CompileError::Flag { similar: flags::similar(flag), message };
             }
             if message.contains("into flag") {
-                return Error::Flag { similar: Vec::new(), message: message.trim_end_matches([' ', ':']).to_string() };
+                return CompileError::Flag {
+                    similar: Vec::new(),
+                    message: message.trim_end_matches([' ', ':']).to_string(),
+                };
             }
             if call.contains("Initialize") || code == "UNIMPLEMENTED" && !message.contains("HLO") {
-                return Error::Plugin(format!("{call}: {code}: {message}"));
+                return CompileError::Plugin(format!("{call}: {code}: {message}"));
             }
-            Error::Refused { code, message }
+            CompileError::Refused { code, message }
         }
     }
+}
+
+/// Turns an error of a plugin in this process into ours.
+pub(crate) fn of_plugin(error: pjrt::Error) -> CompileError {
+    classify(crate::worker::failure(error))
 }
 
 fn unknown_flag(message: &str) -> Option<&str> {
@@ -79,7 +87,7 @@ fn size(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn status(code: &str, message: &str) -> Error {
+    fn status(code: &str, message: &str) -> CompileError {
         classify(Failure::Status { call: "PJRT_Compile".into(), code: code.into(), message: message.into() })
     }
 
@@ -88,7 +96,7 @@ mod tests {
         let hbm = "E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required for HLO temporaries \
                    (22.50G) exceeds available HBM (15.75G). HLO module: jit_step.";
         match status("RESOURCE_EXHAUSTED", hbm) {
-            Error::OutOfMemory(oom) => {
+            CompileError::OutOfMemory(oom) => {
                 assert_eq!(oom.space, "HBM");
                 assert_eq!(oom.needed_bytes, Some(45 << 29));
                 assert_eq!(oom.available_bytes, Some(63 << 28));
@@ -97,7 +105,7 @@ mod tests {
         }
         let vmem = "E1001: CompileTimeScopedVmemOom: Scoped allocation with size 64.0K and limit 1.0K exceeded";
         match status("RESOURCE_EXHAUSTED", vmem) {
-            Error::OutOfMemory(oom) => {
+            CompileError::OutOfMemory(oom) => {
                 assert_eq!(
                     (oom.space.as_str(), oom.needed_bytes, oom.available_bytes),
                     ("VMEM", Some(65536), Some(1024))
@@ -110,7 +118,7 @@ mod tests {
     #[test]
     fn an_unknown_flag_names_its_neighbours() {
         match status("INVALID_ARGUMENT", "No such compile option: 'xla_tpu_scoped_vmem_limit_kb'") {
-            Error::Flag { similar, .. } => assert_eq!(similar[0], "xla_tpu_scoped_vmem_limit_kib"),
+            CompileError::Flag { similar, .. } => assert_eq!(similar[0], "xla_tpu_scoped_vmem_limit_kib"),
             other => panic!("{other}"),
         }
     }

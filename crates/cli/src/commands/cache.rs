@@ -36,7 +36,7 @@ pub(crate) fn config(args: &CacheFolderArgs) -> CacheConfig {
 
 pub(crate) fn run(args: &CacheArgs, output: &Output) -> Result<Answer, Failure> {
     let config = config(&args.folder);
-    let folder = config.folder.clone().ok_or(runtime::Error::NoCacheFolder)?;
+    let folder = config.folder.clone().ok_or(runtime::CompileError::NoCacheFolder)?;
     let cache = Cache::open(&config);
     match &args.command {
         CacheCommand::Folder => output.record(&folder, || format!("{}\n", folder.display()))?,

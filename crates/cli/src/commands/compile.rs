@@ -9,7 +9,8 @@ use pjrt::Effort;
 use runtime::cache::Cache;
 use runtime::worker::{Chatter, Limits};
 use runtime::{
-    CacheUse, Compilation, CompileRequest, Compiler, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, blob,
+    CacheUse, Compilation, CompileRequest, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, SliceCompiler,
+    blob,
 };
 use serde::Serialize;
 
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
     if args.verbose {
         launch.chatter = Chatter::Show;
     }
-    let compiler = Compiler {
+    let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugin)?,
         cache: Cache::open(&commands::cache::config(&args.cache)),
         launch,
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
     drop(progress);
     let compilation = match result {
         Ok(compilation) => compilation,
-        Err(runtime::Error::OutOfMemory(oom)) => return too_large(&request, &oom, output),
+        Err(runtime::CompileError::OutOfMemory(oom)) => return too_large(&request, &oom, output),
         Err(error) => return Err(error.into()),
     };
     for warning in &compilation.warnings {
@@ -211,7 +212,7 @@ fn too_large(request: &CompileRequest, oom: &OutOfMemory, output: &Output) -> Re
     Ok(Answer::No)
 }
 
-fn table(compilation: &Compilation) -> String {
+pub(crate) fn table(compilation: &Compilation) -> String {
     let report = &compilation.entry.report;
     let memory = &report.memory;
     let mut text = format!(

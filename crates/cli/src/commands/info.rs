@@ -58,7 +58,7 @@ pub(crate) fn run(args: &InfoArgs, output: &Output) -> Result<Answer, Failure> {
             launch.env.extend(plugins::environment(&found.name));
             match probe(&found.path, Devices::Ask, &launch, &limits, &stop) {
                 Ok(probe) => (Some(probe), None),
-                Err(runtime::Error::Interrupted) => return Err(runtime::Error::Interrupted.into()),
+                Err(runtime::CompileError::Interrupted) => return Err(runtime::CompileError::Interrupted.into()),
                 Err(error) => (None, Some(error.to_string())),
             }
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use runtime::cache::{Cache, CacheConfig};
 use runtime::worker::{Launch, Limits};
-use runtime::{CompileRequest, Compiler, Mode, PluginFile, Program};
+use runtime::{CompileRequest, Mode, PluginFile, Program, SliceCompiler};
 use testkit::{Mutator, Needed, repository, require};
 
 use crate::harness::{Bench, MATMUL, arg};
@@ -127,7 +127,7 @@ fn ten_thousand_mutated_programs_crash_nothing() {
     let Some(bench) = Bench::with_libtpu("ten_thousand_mutated_programs") else { return };
     let Some(corpus) = require("ten_thousand_mutated_programs", Needed::Corpus) else { return };
     let Some(libtpu) = require("ten_thousand_mutated_programs", Needed::Libtpu) else { return };
-    let compiler = Compiler {
+    let compiler = SliceCompiler {
         plugin: PluginFile::open(&libtpu).unwrap(),
         cache: Cache::open(&CacheConfig { folder: Some(bench.path("cache")), ..CacheConfig::default() }),
         launch: Launch {

@@ -28,6 +28,27 @@ pub struct Options {
     pub stop: Option<Arc<AtomicBool>>,
     /// Takes what `interpreter.print` prints; `None` drops it.
     pub print: Option<fn(&str)>,
+    /// Sees the results of every op.
+    pub watch: Option<Watch>,
+}
+
+/// Somebody who sees the results of every op, and may end the run by an error.
+#[derive(Clone)]
+pub struct Watch(Arc<Watcher>);
+
+type Watcher = dyn Fn(&Func, &Op, &[Value]) -> Result<(), Error> + Send + Sync;
+
+impl Watch {
+    /// Calls a function with every op and its results, in the order in which they are computed.
+    pub fn new(watcher: impl Fn(&Func, &Op, &[Value]) -> Result<(), Error> + Send + Sync + 'static) -> Watch {
+        Watch(Arc::new(watcher))
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 impl Options {
@@ -165,6 +186,9 @@ impl<'r> Run<'r> {
             let results = self.op(frame, op)?;
             if results.len() != op.num_results as usize {
                 return Err(Error::Internal(format!("{} gave {} results", op.name.as_str(), results.len())));
+            }
+            if let Some(Watch(watcher)) = &self.options.watch {
+                watcher(func, op, &results)?;
             }
             for (value, result) in op.results().zip(results) {
                 if !fits(&result, func.ty(value)) {

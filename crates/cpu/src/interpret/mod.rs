@@ -37,7 +37,7 @@ mod sorting;
 mod value;
 
 pub(crate) use context::evaluate;
-pub use context::{Interpreter, Options};
+pub use context::{Interpreter, Options, Watch};
 pub use process::GridSize;
 pub(crate) use process::{Process, run_each};
 pub use value::{Complex, Elements, Tensor, Value};

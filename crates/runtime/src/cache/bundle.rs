@@ -7,7 +7,7 @@ use std::path::Path;
 use super::disk::Disk;
 use super::entry::Entry;
 use super::key::Key;
-use crate::error::Error;
+use crate::compile_error::CompileError;
 
 /// Version of the bundle format.
 const FORMAT: u32 = 1;
@@ -26,15 +26,15 @@ pub struct Moved {
     pub skipped: u64,
 }
 
-pub(crate) fn export(disk: &Disk, keys: Option<&[Key]>, path: &Path) -> Result<Moved, Error> {
-    let failed = |source| Error::io("writing the bundle", path, source);
+pub(crate) fn export(disk: &Disk, keys: Option<&[Key]>, path: &Path) -> Result<Moved, CompileError> {
+    let failed = |source| CompileError::io("writing the bundle", path, source);
     let mut moved = Moved::default();
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     {
         let mut out = BufWriter::new(file.as_file_mut());
         out.write_all(MAGIC).and_then(|()| out.write_all(&FORMAT.to_le_bytes())).map_err(failed)?;
-        let entries = disk.list().map_err(|source| Error::io("listing the cache", disk.root(), source))?;
+        let entries = disk.list().map_err(|source| CompileError::io("listing the cache", disk.root(), source))?;
         for listed in entries.iter().filter(|e| keys.is_none_or(|keys| keys.contains(&e.key))) {
             let Some(bytes) = fs::read(&listed.path).ok().filter(|b| Entry::decode(b).is_ok()) else {
                 moved.skipped += 1;
@@ -51,9 +51,9 @@ pub(crate) fn export(disk: &Disk, keys: Option<&[Key]>, path: &Path) -> Result<M
     Ok(moved)
 }
 
-pub(crate) fn import(disk: &Disk, path: &Path) -> Result<Moved, Error> {
-    let failed = |source| Error::io("reading the bundle", path, source);
-    let bad = |why: &str| Error::Bundle { path: path.to_path_buf(), message: why.to_string() };
+pub(crate) fn import(disk: &Disk, path: &Path) -> Result<Moved, CompileError> {
+    let failed = |source| CompileError::io("reading the bundle", path, source);
+    let bad = |why: &str| CompileError::Bundle { path: path.to_path_buf(), message: why.to_string() };
     let mut input = BufReader::new(File::open(path).map_err(failed)?);
     let mut head = [0u8; 16];
     input.read_exact(&mut head).map_err(|_| bad("it is too short to be a bundle"))?;
@@ -89,7 +89,8 @@ pub(crate) fn import(disk: &Disk, path: &Path) -> Result<Moved, Error> {
             moved.skipped += 1;
             continue;
         }
-        disk.write_encoded(&key, &bytes).map_err(|source| Error::io("writing to the cache", disk.root(), source))?;
+        disk.write_encoded(&key, &bytes)
+            .map_err(|source| CompileError::io("writing to the cache", disk.root(), source))?;
         moved.entries += 1;
         moved.bytes += length;
     }

@@ -20,7 +20,7 @@ pub use entry::{Blob, Entry, Unreadable};
 pub use key::{Key, KeyParts, PluginParts, ProgramParts};
 pub use stats::Stats;
 
-use crate::error::Error;
+use crate::compile_error::CompileError;
 use disk::{Disk, Read};
 use memory::Memory;
 
@@ -198,9 +198,9 @@ impl Cache {
     }
 
     /// Entries on disk, most recently used first.
-    pub fn list(&self) -> Result<Vec<Row>, Error> {
+    pub fn list(&self) -> Result<Vec<Row>, CompileError> {
         let Some(disk) = &self.disk else { return Ok(Vec::new()) };
-        let mut listed = disk.list().map_err(|source| Error::io("listing the cache", disk.root(), source))?;
+        let mut listed = disk.list().map_err(|source| CompileError::io("listing the cache", disk.root(), source))?;
         listed.sort_by_key(|e| std::cmp::Reverse(e.used));
         let row = |e: &disk::Listed| {
             let (parts, compile_seconds, created_unix) = disk.read_parts(e)?;
@@ -220,31 +220,31 @@ impl Cache {
     }
 
     /// Number of entries and bytes on disk.
-    pub fn disk_usage(&self) -> Result<(u64, u64), Error> {
+    pub fn disk_usage(&self) -> Result<(u64, u64), CompileError> {
         let Some(disk) = &self.disk else { return Ok((0, 0)) };
-        let listed = disk.list().map_err(|source| Error::io("listing the cache", disk.root(), source))?;
+        let listed = disk.list().map_err(|source| CompileError::io("listing the cache", disk.root(), source))?;
         Ok((listed.len() as u64, listed.iter().map(|e| e.bytes).sum()))
     }
 
     /// Removes everything; returns entries and bytes removed from disk.
-    pub fn clear(&self) -> Result<(u64, u64), Error> {
+    pub fn clear(&self) -> Result<(u64, u64), CompileError> {
         lock(&self.memory).clear();
         let Some(disk) = &self.disk else { return Ok((0, 0)) };
-        disk.clear().map_err(|source| Error::io("clearing the cache", disk.root(), source))
+        disk.clear().map_err(|source| CompileError::io("clearing the cache", disk.root(), source))
     }
 
     /// Writes entries (all, or those named) to one file.
-    pub fn export(&self, keys: Option<&[Key]>, path: &Path) -> Result<Moved, Error> {
+    pub fn export(&self, keys: Option<&[Key]>, path: &Path) -> Result<Moved, CompileError> {
         bundle::export(self.disk()?, keys, path)
     }
 
     /// Adds the entries of a bundle.
-    pub fn import(&self, path: &Path) -> Result<Moved, Error> {
+    pub fn import(&self, path: &Path) -> Result<Moved, CompileError> {
         bundle::import(self.disk()?, path)
     }
 
-    fn disk(&self) -> Result<&Disk, Error> {
-        self.disk.as_ref().ok_or(Error::NoCacheFolder)
+    fn disk(&self) -> Result<&Disk, CompileError> {
+        self.disk.as_ref().ok_or(CompileError::NoCacheFolder)
     }
 
     fn count(&self, delta: Stats) {

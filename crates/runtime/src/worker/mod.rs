@@ -13,4 +13,5 @@ pub use serve::serve;
 pub use watch::{Chatter, Launch, Limits};
 
 pub(crate) use message::{Answer, Compile, Compiled, Failure, Request};
+pub(crate) use serve::failure;
 pub(crate) use watch::run;

@@ -63,7 +63,7 @@ fn serve_once() -> io::Result<()> {
     out.flush()
 }
 
-fn failure(error: pjrt::Error) -> Failure {
+pub(crate) fn failure(error: pjrt::Error) -> Failure {
     match error {
         pjrt::Error::Pjrt { call, code, message, .. } => {
             Failure::Status { call: call.to_string(), code: code.name().to_string(), message }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::frame::{self, Kind};
 use super::message::{Answer, Request};
 use crate::cache::Blob;
-use crate::error::Error;
+use crate::compile_error::CompileError;
 
 /// How often the child's memory and the caller's wish to stop are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -90,8 +90,8 @@ pub(crate) fn run(
     program: Option<&[u8]>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
-) -> Result<Output, Error> {
-    let failed = |doing| move |source| Error::io(doing, &launch.program, source);
+) -> Result<Output, CompileError> {
+    let failed = |doing| move |source| CompileError::io(doing, &launch.program, source);
     let mut child = Reaped(spawn(launch).map_err(failed("starting the compiler's process"))?);
     let started = Instant::now();
 
@@ -182,37 +182,40 @@ fn watch(
     stop: &AtomicBool,
     started: Instant,
     progress: &mut dyn FnMut(&str),
-) -> Result<Option<Output>, Error> {
+) -> Result<Option<Output>, CompileError> {
     let mut blobs = Vec::new();
     loop {
         match received.recv_timeout(LOOK) {
             Ok(Event::Frame(Kind::Progress, text)) => progress(&String::from_utf8_lossy(&text)),
             Ok(Event::Frame(Kind::Blob, frame)) => {
                 let (name, bytes) =
-                    frame::split_blob(frame).ok_or_else(|| Error::Protocol("a nameless blob".into()))?;
+                    frame::split_blob(frame).ok_or_else(|| CompileError::Protocol("a nameless blob".into()))?;
                 blobs.push(Blob { name, bytes });
             }
             Ok(Event::Frame(Kind::Answer, json)) => {
-                let answer = serde_json::from_slice(&json).map_err(|error| Error::Protocol(error.to_string()))?;
+                let answer =
+                    serde_json::from_slice(&json).map_err(|error| CompileError::Protocol(error.to_string()))?;
                 return Ok(Some(Output { answer, blobs }));
             }
-            Ok(Event::Frame(Kind::Request, _)) => return Err(Error::Protocol("a request from the child".into())),
+            Ok(Event::Frame(Kind::Request, _)) => {
+                return Err(CompileError::Protocol("a request from the child".into()));
+            }
             Ok(Event::End(None)) | Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
             // A child that dies in the middle of a frame has crashed: the exit status says more than the cut stream.
             Ok(Event::End(Some(error))) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            Ok(Event::End(Some(error))) => return Err(Error::Protocol(error.to_string())),
+            Ok(Event::End(Some(error))) => return Err(CompileError::Protocol(error.to_string())),
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
+            return Err(CompileError::Interrupted);
         }
         if started.elapsed() > limits.time {
-            return Err(Error::Timeout(limits.time));
+            return Err(CompileError::Timeout(limits.time));
         }
         if let (Some(limit), Some(used)) = (limits.memory_bytes, resident_bytes(child.id()))
             && used > limit
         {
-            return Err(Error::MemoryLimit { used, limit });
+            return Err(CompileError::MemoryLimit { used, limit });
         }
     }
 }
@@ -250,7 +253,7 @@ impl Drop for Reaped {
     }
 }
 
-fn crashed(status: Option<ExitStatus>, log: String) -> Error {
+fn crashed(status: Option<ExitStatus>, log: String) -> CompileError {
     let how = match status {
         Some(status) => match (status.signal(), status.code()) {
             (Some(signal), _) => signal_name(signal),
@@ -259,7 +262,7 @@ fn crashed(status: Option<ExitStatus>, log: String) -> Error {
         },
         None => "its status is unknown".into(),
     };
-    Error::Crashed { how, log }
+    CompileError::Crashed { how, log }
 }
 
 fn signal_name(signal: i32) -> String {

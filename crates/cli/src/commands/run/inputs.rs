@@ -1,0 +1,90 @@
+//! Inputs of a program: from files by name or position, or random.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use runtime::{Port, Spec};
+use tensor::{DType, Literal, encode_float};
+
+use crate::failure::Failure;
+
+/// The word for inputs that are made up.
+const RANDOM: &str = "random";
+
+/// Loads what the program takes.
+pub(super) fn load(from: &str, seed: u64, ports: &[Port]) -> Result<Vec<Arc<Literal>>, Failure> {
+    if from == RANDOM {
+        let made = ports.iter().enumerate().map(|(n, port)| random(&port.spec, seed, n as u64).map(Arc::new));
+        return made.collect();
+    }
+    let given = read(Path::new(from))?;
+    let by_name = ports.iter().all(|port| given.iter().any(|(name, _)| *name == port.name));
+    if !by_name && given.len() != ports.len() {
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        return Err(Failure::new(format!("the program takes {} inputs, {from} has {}", ports.len(), given.len()))
+            .hint(format!("name the arrays {}, or give one for each input in order", names.join(", "))));
+    }
+    let pick = |(index, port): (usize, &Port)| {
+        let found = if by_name { given.iter().find(|(name, _)| *name == port.name) } else { given.get(index) };
+        found.map(|(_, literal)| Arc::new(literal.clone()))
+    };
+    Ok(ports.iter().enumerate().filter_map(pick).collect())
+}
+
+/// Arrays of a file, in its order.
+pub(super) fn read(path: &Path) -> Result<Vec<(String, Literal)>, Failure> {
+    let read = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("npz") => weights::read_npz(path),
+        Some("npy") => weights::read_npy(path).map(|literal| vec![("argument 0".to_string(), literal)]),
+        Some("safetensors") => weights::SafeTensors::open(path).and_then(|file| {
+            let names = file.entries().keys();
+            names.map(|name| Ok((name.clone(), file.read(name)?))).collect()
+        }),
+        _ => {
+            return Err(Failure::new(format!("{} is of no known format", path.display()))
+                .hint("inputs are .npz, .npy or .safetensors files, or the word random"));
+        }
+    };
+    Ok(read.map_err(runtime::Error::from)?)
+}
+
+/// Numbers between -1 and 1, small integers, both booleans: the same for the same seed.
+fn random(spec: &Spec, seed: u64, stream: u64) -> Result<Literal, Failure> {
+    let mut state = seed ^ (stream + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut next = || {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let too_large = || Failure::new(format!("an input {spec} is too large for this machine"));
+    let mut literal = Literal::zeros(spec.dtype, spec.dims.clone()).ok_or_else(too_large)?;
+    let width = spec.dtype.size_bytes();
+    for element in literal.bytes_mut().chunks_exact_mut(width) {
+        put(spec.dtype, &mut next, element);
+    }
+    Ok(literal)
+}
+
+fn put(dtype: DType, next: &mut impl FnMut() -> u64, element: &mut [u8]) {
+    let mut real = || (next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+    let bits = match dtype {
+        DType::C64 => {
+            element[..4].copy_from_slice(&(real() as f32).to_le_bytes());
+            element[4..].copy_from_slice(&(real() as f32).to_le_bytes());
+            return;
+        }
+        DType::C128 => {
+            element[..8].copy_from_slice(&real().to_le_bytes());
+            element[8..].copy_from_slice(&real().to_le_bytes());
+            return;
+        }
+        dtype if dtype.is_float() => encode_float(dtype, real()).unwrap_or_default(),
+        dtype if dtype.is_bool() => next() & 1,
+        // Valid indices more often than not.
+        dtype => next() % (1 << dtype.bits().min(4).saturating_sub(1)),
+    };
+    element.copy_from_slice(&bits.to_le_bytes()[..element.len()]);
+}

@@ -1,0 +1,42 @@
+//! A plugin may end its process. So a command that loads one runs in a process of its own, and this one tells the tale.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use runtime::config::Target;
+
+use super::is_built_in;
+use crate::failure::{Answer, Failure};
+
+/// Set in the process that loads the plugin.
+const INSIDE: &str = "TPUBRIDGE_RUN_INSIDE";
+
+/// Whether the command must run in a process of its own, and this is not yet it.
+pub(crate) fn must_isolate(target: &Target) -> bool {
+    !is_built_in(target) && std::env::var_os(INSIDE).is_none()
+}
+
+/// Runs this command again, with the same words, in a process of its own.
+pub(crate) fn again() -> Result<Answer, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find this program's own file: {error}")))?;
+    let mut child = Command::new(program);
+    child.args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    for (name, value) in crate::plugins::environment("libtpu") {
+        if std::env::var_os(&name).is_none() {
+            child.env(name, value);
+        }
+    }
+    let status = child.status().map_err(|error| Failure::new(format!("cannot start a process: {error}")))?;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(Answer::Yes),
+        (Some(1), _) => Ok(Answer::No),
+        // It has said why.
+        (Some(code), _) => std::process::exit(code),
+        (None, signal) => Err(Failure::new(format!(
+            "the plugin ended its process{}",
+            signal.map_or_else(String::new, |signal| format!(" by signal {signal}"))
+        ))
+        .hint("nothing was written; the program runs with --device cpu, and `tpu doctor` checks the device")),
+    }
+}

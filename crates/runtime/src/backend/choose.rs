@@ -1,0 +1,209 @@
+//! Which device a backend gets: a TPU, else a GPU, else the built-in CPU device, and why.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pjrt::discover::{self, Discovery};
+use pjrt::{Client, ClientOptions, Plugin};
+
+use super::builtin;
+use crate::config::Target;
+use crate::error::{Error, NotAvailable};
+
+/// What kind of device a backend runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Platform {
+    /// A TPU.
+    Tpu,
+    /// An NVIDIA GPU.
+    Cuda,
+    /// The built-in CPU device, or another plugin's.
+    Cpu,
+    /// Anything else, by the name the plugin gives.
+    Other(String),
+}
+
+impl Platform {
+    pub(crate) fn from_name(name: &str) -> Platform {
+        match name {
+            "tpu" => Platform::Tpu,
+            "cuda" | "gpu" => Platform::Cuda,
+            "cpu" => Platform::Cpu,
+            other => Platform::Other(other.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Platform::Tpu => "tpu",
+            Platform::Cuda => "cuda",
+            Platform::Cpu => "cpu",
+            Platform::Other(name) => name,
+        })
+    }
+}
+
+/// The device that was chosen, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What was asked for.
+    pub wanted: Target,
+    /// The plugin's library; `None` for the built-in CPU device.
+    pub plugin: Option<PathBuf>,
+    /// What was looked at before, and why it was passed over.
+    pub passed_over: Vec<(Target, String)>,
+}
+
+impl std::fmt::Display for Choice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.plugin {
+            Some(path) => write!(f, "{}", path.display())?,
+            None => f.write_str("the built-in CPU device")?,
+        }
+        match (&self.wanted, self.passed_over.as_slice()) {
+            (Target::Auto, []) => f.write_str(", the first that was found"),
+            (Target::Auto, passed_over) => {
+                let reasons: Vec<String> = passed_over.iter().map(|(what, why)| format!("{what}: {why}")).collect();
+                write!(f, ", because {}", reasons.join("; "))
+            }
+            (wanted, _) => write!(f, ", as `{wanted}` was asked for"),
+        }
+    }
+}
+
+/// Where to look for devices.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Root of the file system whose `/dev` and `/sys` tell which devices are there.
+    pub root: PathBuf,
+    /// Where plugins are.
+    pub discovery: Discovery,
+    /// Options for every client that is made.
+    pub client: ClientOptions,
+}
+
+impl Surroundings {
+    /// This machine.
+    pub fn host() -> Surroundings {
+        let discovery = Discovery::from_environment();
+        Surroundings { root: "/".into(), discovery, client: ClientOptions::default() }
+    }
+}
+
+/// Makes a client of the device that is wanted.
+pub(crate) fn choose(wanted: &Target, around: &Surroundings) -> Result<(Client, Choice), Error> {
+    let order = match wanted {
+        Target::Auto => vec![Target::Tpu, Target::Cuda, Target::Cpu],
+        other => vec![other.clone()],
+    };
+    let mut passed_over = Vec::new();
+    for target in order {
+        match open(&target, around) {
+            Ok((client, plugin)) => return Ok((client, Choice { wanted: wanted.clone(), plugin, passed_over })),
+            Err(why) => passed_over.push((target, why)),
+        }
+    }
+    let tried = passed_over.into_iter().map(|(target, why)| (target.to_string(), why)).collect();
+    Err(Error::NotAvailable(NotAvailable { wanted: wanted.to_string(), tried }))
+}
+
+/// Makes a client of one kind of device; the error says why there is none.
+fn open(target: &Target, around: &Surroundings) -> Result<(Client, Option<PathBuf>), String> {
+    let plugin_path = match target {
+        Target::Cpu | Target::Auto => None,
+        Target::Tpu => {
+            if !has_tpu(&around.root) {
+                return Err("there is no TPU in this machine".into());
+            }
+            Some(find(around, "libtpu", "`tpu setup` installs it")?)
+        }
+        Target::Cuda => {
+            if !around.root.join("dev/nvidia0").exists() && !around.root.join("dev/nvidiactl").exists() {
+                return Err("there is no NVIDIA GPU in this machine".into());
+            }
+            Some(find(around, "cuda", "JAX's package `jax-cuda13-pjrt` has one")?)
+        }
+        Target::Plugin(path) => Some(path.clone()),
+    };
+    let plugin = match &plugin_path {
+        None => builtin::plugin(),
+        Some(path) => Plugin::load(path),
+    };
+    let client = plugin.and_then(|plugin| plugin.client(&around.client)).map_err(|error| with_causes(&error))?;
+    match client.addressable_devices() {
+        Ok(devices) if devices.is_empty() => Err("the plugin has no devices in this process".into()),
+        Ok(_) => Ok((client, plugin_path)),
+        Err(error) => Err(with_causes(&error)),
+    }
+}
+
+fn find(around: &Surroundings, name: &str, remedy: &str) -> Result<PathBuf, String> {
+    let search = discover::plugins(&around.discovery);
+    let found = search.found.into_iter().find(|found| found.name.contains(name));
+    found.map(|found| found.path).ok_or_else(|| format!("no plugin `{name}` was found; {remedy}"))
+}
+
+/// Whether a TPU is on the PCI bus.
+fn has_tpu(root: &Path) -> bool {
+    let Ok(devices) = fs::read_dir(root.join("sys/bus/pci/devices")) else { return false };
+    devices.flatten().any(|device| {
+        let id = |file: &str| {
+            let text = fs::read_to_string(device.path().join(file)).ok()?;
+            u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+        };
+        let ids = (id("vendor"), id("device"), id("subsystem_device"));
+        let (Some(vendor), Some(device), subsystem) = ids else { return false };
+        chips::Generation::from_pci(vendor, device, subsystem.unwrap_or_default()).is_some()
+    })
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty_machine() -> (tempfile::TempDir, Surroundings) {
+        let root = tempfile::tempdir().unwrap();
+        let discovery = Discovery { explicit: None, variables: Default::default(), python_timeout: None };
+        let around = Surroundings { root: root.path().into(), discovery, client: ClientOptions::default() };
+        (root, around)
+    }
+
+    #[test]
+    fn without_accelerators_the_cpu_device_is_taken_and_the_reason_said() {
+        let (_root, around) = empty_machine();
+        let (client, choice) = choose(&Target::Auto, &around).unwrap();
+        assert_eq!(client.platform_name().unwrap(), "cpu");
+        assert_eq!(choice.plugin, None);
+        assert!(choice.to_string().contains("there is no TPU"), "{choice}");
+        assert!(choice.to_string().contains("there is no NVIDIA GPU"), "{choice}");
+    }
+
+    #[test]
+    fn a_device_that_was_asked_for_and_is_not_there_is_an_error() {
+        let (root, around) = empty_machine();
+        let Err(Error::NotAvailable(error)) = choose(&Target::Tpu, &around) else { panic!("there is no TPU") };
+        assert_eq!(error.tried.len(), 1);
+        // A TPU on the bus, but no plugin.
+        let slot = root.path().join("sys/bus/pci/devices/0000:00:04.0");
+        fs::create_dir_all(&slot).unwrap();
+        for (file, text) in [("vendor", "0x1ae0"), ("device", "0x0063"), ("subsystem_device", "0x0000")] {
+            fs::write(slot.join(file), text).unwrap();
+        }
+        let Err(Error::NotAvailable(error)) = choose(&Target::Tpu, &around) else { panic!("there is no plugin") };
+        assert!(error.to_string().contains("tpu setup"), "{error}");
+        let missing = Target::Plugin(root.path().join("none.so"));
+        assert!(matches!(choose(&missing, &around), Err(Error::NotAvailable(_))));
+    }
+}

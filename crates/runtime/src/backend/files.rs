@@ -1,0 +1,74 @@
+//! Models in files, and what the memory of a backend is used for.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tensor::Literal;
+use weights::Checkpoint;
+
+use super::{Backend, Model, Parameters};
+use crate::compiler::CompilerStats;
+use crate::error::Error;
+use crate::memory::MemoryUse;
+use crate::program::Program;
+
+/// What the memory of a backend is used for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryStats {
+    /// What arrays of this backend hold.
+    pub arrays: MemoryUse,
+    /// Bytes the device says are in use, by anybody; `None` where it does not say.
+    pub device_used_bytes: Option<i64>,
+    /// The most the device says was in use.
+    pub device_peak_bytes: Option<i64>,
+    /// Bytes the device says it has.
+    pub device_limit_bytes: Option<i64>,
+    /// Prepared models that are kept.
+    pub models: usize,
+    /// What the compiler did.
+    pub compiler: CompilerStats,
+}
+
+/// What was loaded beside the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// State of the optimizer by name.
+    pub optimizer: BTreeMap<String, Literal>,
+    /// What was noted.
+    pub notes: BTreeMap<String, String>,
+}
+
+impl Backend {
+    /// What the memory is used for.
+    pub fn memory_stats(&self) -> MemoryStats {
+        let device = self.first_device_memory();
+        MemoryStats {
+            arrays: self.memory().in_use(),
+            device_used_bytes: device.map(|device| device.bytes_in_use),
+            device_peak_bytes: device.and_then(|device| device.peak_bytes_in_use),
+            device_limit_bytes: device.and_then(|device| device.bytes_limit),
+            models: self.models().len(),
+            compiler: self.compiler().stats(),
+        }
+    }
+
+    /// Writes a model's parameters, by the names its program gives them, with the optimizer's state and notes.
+    pub fn save_model(&self, model: &Model, extras: Extras, path: &Path) -> Result<(), Error> {
+        let mut parameters = BTreeMap::new();
+        for (name, array) in model.parameters() {
+            parameters.insert(name.to_string(), array.to_host()?);
+        }
+        let checkpoint = Checkpoint { parameters, optimizer: extras.optimizer, notes: extras.notes };
+        Ok(checkpoint.save(path)?)
+    }
+
+    /// Reads parameters and prepares the program with them.
+    pub fn load_model(&self, program: &Arc<Program>, path: &Path) -> Result<(Model, Extras), Error> {
+        let Checkpoint { parameters, optimizer, notes } = Checkpoint::load(path)?;
+        let parameters = parameters.into_iter().map(|(name, literal)| (name, Arc::new(literal))).collect();
+        let model = self.prepare_model(program, &Parameters::named(parameters))?;
+        Ok((model, Extras { optimizer, notes }))
+    }
+}

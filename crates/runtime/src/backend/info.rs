@@ -1,0 +1,109 @@
+//! What a device is: the same record for TPU, GPU and CPU.
+
+use pjrt::{Device, Value};
+use serde::Serialize;
+
+use super::choose::Platform;
+use crate::error::Error;
+
+/// A device of a backend.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceInfo {
+    /// Number of the device, unique over all processes.
+    pub id: i32,
+    /// The vendor's name of this kind of device.
+    pub kind: String,
+    /// Generation, for a TPU.
+    pub generation: Option<chips::Generation>,
+    /// Place in the torus, for a TPU.
+    pub coordinates: Option<Vec<i64>>,
+    /// Which core of its chip, for a TPU with several devices in a chip.
+    pub core_on_chip: Option<i64>,
+    /// Which slice, where there are several.
+    pub slice_index: Option<i64>,
+    /// The process it belongs to.
+    pub process_index: i32,
+    /// Memory of the device in bytes, as the plugin says, else as the table of chips does.
+    pub memory_bytes: Option<u64>,
+    /// Peak rates, where they are known.
+    pub peak: Peak,
+}
+
+/// Peak rates of one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Peak {
+    /// bfloat16 products, operations per second.
+    pub bf16_flops: Option<f64>,
+    /// f32 products, operations per second.
+    pub f32_flops: Option<f64>,
+    /// int8 products, operations per second.
+    pub int8_ops: Option<f64>,
+    /// Memory, bytes per second.
+    pub memory_bytes_per_s: Option<f64>,
+}
+
+/// NVIDIA's data sheets: dense rates without sparsity, by a part of the device's name.
+const GPUS: &[(&str, Peak)] = &[
+    ("H200", gpu(989.5, 67.0, 1979.0, 4800.0)),
+    ("H100", gpu(989.5, 67.0, 1979.0, 3350.0)),
+    ("B200", gpu(2250.0, 75.0, 4500.0, 8000.0)),
+    ("A100", gpu(312.0, 19.5, 624.0, 2039.0)),
+    ("L40S", gpu(362.0, 91.6, 733.0, 864.0)),
+    ("L4", gpu(121.0, 30.3, 242.0, 300.0)),
+];
+
+/// Rates in 10^12 operations and 10^9 bytes per second.
+const fn gpu(bf16: f64, f32: f64, int8: f64, memory: f64) -> Peak {
+    Peak {
+        bf16_flops: Some(bf16 * 1e12),
+        f32_flops: Some(f32 * 1e12),
+        int8_ops: Some(int8 * 1e12),
+        memory_bytes_per_s: Some(memory * 1e9),
+    }
+}
+
+impl DeviceInfo {
+    pub(crate) fn read(device: &Device, platform: &Platform) -> Result<DeviceInfo, Error> {
+        let description = device.description().map_err(Error::device("describing the device"))?;
+        let int = |name: &str| description.attribute(name).and_then(Value::as_int);
+        let generation = chips::Generation::from_device_kind(&description.kind);
+        let limit = device.memory_stats().ok().and_then(|stats| stats.bytes_limit);
+        let memory_bytes = limit
+            .or_else(|| int("device_memory_bytes_limit"))
+            .and_then(|bytes| u64::try_from(bytes).ok())
+            .or_else(|| generation.map(|generation| table(generation).1));
+        let peak = match (generation, platform) {
+            (Some(generation), _) => table(generation).0,
+            (None, Platform::Cuda) => GPUS
+                .iter()
+                .find(|(name, _)| description.kind.contains(name))
+                .map_or_else(Peak::default, |(_, peak)| *peak),
+            (None, _) => Peak::default(),
+        };
+        Ok(DeviceInfo {
+            id: description.id,
+            coordinates: description.attribute("coords").and_then(Value::as_ints).map(<[i64]>::to_vec),
+            core_on_chip: int("core_on_chip"),
+            slice_index: int("slice_index"),
+            process_index: description.process_index,
+            kind: description.kind,
+            generation,
+            memory_bytes,
+            peak,
+        })
+    }
+}
+
+/// Rates and memory of one device of a generation.
+fn table(generation: chips::Generation) -> (Peak, u64) {
+    let spec = generation.spec();
+    let devices = f64::from(spec.cores.devices_per_chip.value);
+    let rate = |tera: f64| tera * 1e12 / devices;
+    let peak = Peak {
+        bf16_flops: Some(rate(spec.rates.bf16_tflops.value)),
+        f32_flops: None,
+        int8_ops: spec.rates.int8_tops.value.map(rate),
+        memory_bytes_per_s: Some(spec.memory.hbm_gb_per_s.value * 1e9 / devices),
+    };
+    (peak, spec.memory.usable_hbm_bytes_per_device.value)
+}

@@ -1,0 +1,244 @@
+//! A backend: devices of one plugin, a compiler for them, and the memory they have. The same code runs on TPU, GPU and CPU.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use runtime::config::{Config, Mode, Target};
+//! use runtime::{Backend, Parameters, Program};
+//! use tensor::{DType, Literal};
+//!
+//! let backend = Backend::auto(&Config::new(Mode::Development).device(Target::Cpu))?;
+//! let program = Program::read(
+//!     b"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { %y = stablehlo.add %x, %x : tensor<2xf32> return %y : tensor<2xf32> }".to_vec(),
+//! )?;
+//! let model = backend.prepare_model(&Arc::new(program), &Parameters::none())?;
+//! let x = Literal::new(DType::F32, [2], [1f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect()).unwrap();
+//! let outputs = model.run(&[backend.send(&Arc::new(x))?])?;
+//! assert_eq!(outputs[0].to_host()?.bytes()[..4], 2f32.to_le_bytes());
+//! # Ok::<(), runtime::Error>(())
+//! ```
+
+mod array;
+mod builtin;
+mod choose;
+mod data;
+mod files;
+mod info;
+mod model;
+
+pub use array::DeviceArray;
+pub use choose::{Choice, Platform, Surroundings};
+pub use data::{DeviceTree, Feed, HostTree, Tree};
+pub use files::{Extras, MemoryStats};
+pub use info::{DeviceInfo, Peak};
+pub use model::{Input, Model, Parameters};
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use pjrt::{Client, Device, Event};
+use tensor::Literal;
+
+use self::model::ModelKey;
+use crate::compiler::Compiler;
+use crate::config::Config;
+use crate::element::element_type;
+use crate::error::Error;
+use crate::memory::{MemoryManager, Owner};
+use crate::signature::Spec;
+
+/// Launches that are remembered before finished ones are forgotten.
+const REMEMBERED_LAUNCHES: usize = 64;
+
+/// Devices, their compiler and their memory. Clones are the same backend.
+#[derive(Clone, Debug)]
+pub struct Backend {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: Config,
+    client: Client,
+    platform: Platform,
+    choice: Choice,
+    devices: Vec<Device>,
+    infos: Vec<DeviceInfo>,
+    world_size: usize,
+    rank: usize,
+    compiler: Compiler,
+    memory: MemoryManager,
+    /// Owner of arrays that nobody named.
+    data: Owner,
+    models: Mutex<HashMap<ModelKey, Model>>,
+    running: Mutex<Vec<Event>>,
+}
+
+impl Backend {
+    /// The best device of this machine: a TPU, else a GPU, else the built-in CPU device; or the one the configuration
+    /// names. [`Backend::choice`] says which and why.
+    ///
+    /// A plugin is loaded into this process.
+    pub fn auto(config: &Config) -> Result<Backend, Error> {
+        Backend::within(&Surroundings::host(), config)
+    }
+
+    /// As [`auto`](Self::auto), with everything that is looked at given by the caller.
+    pub fn within(around: &Surroundings, config: &Config) -> Result<Backend, Error> {
+        let (client, choice) = choose::choose(&config.device, around)?;
+        Backend::create(client, choice, config)
+    }
+
+    /// The devices of a client that exists already.
+    pub fn on(client: &Client, config: &Config) -> Result<Backend, Error> {
+        let choice = Choice { wanted: config.device.clone(), plugin: None, passed_over: Vec::new() };
+        Backend::create(client.clone(), choice, config)
+    }
+
+    fn create(client: Client, choice: Choice, config: &Config) -> Result<Backend, Error> {
+        let asking = "asking for devices";
+        let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
+        let devices = client.addressable_devices().map_err(Error::device(asking))?;
+        let infos = devices.iter().map(|device| DeviceInfo::read(device, &platform)).collect::<Result<Vec<_>, _>>()?;
+        let world_size = client.devices().map_err(Error::device(asking))?.len();
+        let rank = client.process_index().map_err(Error::device(asking))?;
+        let limit = infos.first().and_then(|info| info.memory_bytes);
+        let limit = limit.map(|bytes| (bytes as f64 * config.memory_fraction.get()) as u64);
+        let memory = MemoryManager::new(limit, config.allocation_history_retention_seconds.get());
+        tracing::info!(%platform, devices = devices.len(), %choice, "backend");
+        Ok(Backend {
+            shared: Arc::new(Shared {
+                compiler: Compiler::new(&client, config)?,
+                data: memory.owner("data"),
+                config: config.clone(),
+                client,
+                platform,
+                choice,
+                devices,
+                infos,
+                world_size,
+                rank: usize::try_from(rank).unwrap_or_default(),
+                memory,
+                models: Mutex::default(),
+                running: Mutex::default(),
+            }),
+        })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// What kind of device this is.
+    pub fn platform(&self) -> &Platform {
+        &self.shared.platform
+    }
+
+    /// Which device was chosen, and why.
+    pub fn choice(&self) -> &Choice {
+        &self.shared.choice
+    }
+
+    /// Devices of this process.
+    pub fn devices(&self) -> &[DeviceInfo] {
+        &self.shared.infos
+    }
+
+    /// The device that arrays and programs of one device go to.
+    pub fn device(&self) -> &DeviceInfo {
+        &self.shared.infos[0]
+    }
+
+    /// Devices of all processes.
+    pub fn world_size(&self) -> usize {
+        self.shared.world_size
+    }
+
+    /// Number of this process.
+    pub fn rank(&self) -> usize {
+        self.shared.rank
+    }
+
+    /// Whether there is more than one device.
+    pub fn is_distributed(&self) -> bool {
+        self.shared.world_size > 1
+    }
+
+    /// The plugin's client.
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    /// The compiler for these devices.
+    pub fn compiler(&self) -> &Compiler {
+        &self.shared.compiler
+    }
+
+    /// The books of device memory.
+    pub fn memory(&self) -> &MemoryManager {
+        &self.shared.memory
+    }
+
+    /// Sends an array to the first device.
+    pub fn send(&self, literal: &Arc<Literal>) -> Result<DeviceArray, Error> {
+        self.send_for(&self.shared.data, literal)
+    }
+
+    /// Sends an array on behalf of an owner.
+    pub fn send_for(&self, owner: &Owner, literal: &Arc<Literal>) -> Result<DeviceArray, Error> {
+        let shared = &self.shared;
+        DeviceArray::send(&shared.client, &shared.devices[0], &shared.memory, owner, literal)
+    }
+
+    /// An array with unspecified contents, to be written by programs it is donated to.
+    pub fn uninitialized(&self, owner: &Owner, spec: &Spec) -> Result<DeviceArray, Error> {
+        let shared = &self.shared;
+        let allocation = shared.memory.reserve(owner, spec.bytes())?;
+        let dims: Vec<i64> = spec.dims.iter().map(|&size| size as i64).collect();
+        let placement = pjrt::Placement::Device(&shared.devices[0]);
+        let made = shared.client.uninitialized_buffer(element_type(spec.dtype), &dims, placement);
+        Ok(DeviceArray::new(made.map_err(Error::device("making an array"))?, spec.clone(), allocation))
+    }
+
+    /// What the first device says of its memory.
+    pub(crate) fn first_device_memory(&self) -> Option<pjrt::DeviceMemoryStats> {
+        self.shared.devices[0].memory_stats().ok()
+    }
+
+    /// Waits until everything that was started is done.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        let started = Instant::now();
+        let running = std::mem::take(&mut *self.running());
+        for event in running {
+            let waited = || started.elapsed();
+            event.wait().map_err(|source| Error::Synchronization { waited: waited(), source: Some(source) })?;
+        }
+        Ok(())
+    }
+
+    /// Forgets prepared models and compiled programs. Models in use stay usable.
+    pub fn clear_cache(&self) {
+        self.models().clear();
+        self.shared.compiler.clear_cache();
+    }
+
+    fn models(&self) -> MutexGuard<'_, HashMap<ModelKey, Model>> {
+        self.shared.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers a launch until it is done.
+    fn started(&self, events: Vec<Event>) {
+        let mut running = self.running();
+        if running.len() >= REMEMBERED_LAUNCHES {
+            // An event that cannot be asked stays, so that waiting for it reports why.
+            running.retain(|event| !matches!(event.is_ready(), Ok(true)));
+        }
+        running.extend(events);
+    }
+}

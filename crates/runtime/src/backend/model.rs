@@ -1,0 +1,306 @@
+//! A model: a program compiled for a backend, with its parameters on the device.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use pjrt::{Argument, ExecuteOptions};
+use sha2::{Digest, Sha256};
+use tensor::Literal;
+
+use super::Backend;
+use super::array::{DeviceArray, spec_of};
+use super::data::first_not_finite;
+use crate::CacheUse;
+use crate::compiler::Executable;
+use crate::debug::{self, Check};
+use crate::error::{Error, ValidationError};
+use crate::flags;
+use crate::memory::Owner;
+use crate::program::Program;
+use crate::signature::{Port, Signature};
+
+/// What a prepared model depends on.
+pub(super) type ModelKey = ([u8; 32], [u8; 32]);
+
+/// Parameters of a model. Clones share the arrays and the digest of their contents.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    content: Arc<Content>,
+}
+
+#[derive(Debug)]
+struct Content {
+    by: By,
+    digest: OnceLock<[u8; 32]>,
+}
+
+#[derive(Debug)]
+enum By {
+    Name(BTreeMap<String, Arc<Literal>>),
+    Position(Vec<Arc<Literal>>),
+}
+
+impl Parameters {
+    /// No parameters: everything is an input.
+    pub fn none() -> Parameters {
+        Parameters::leading(Vec::new())
+    }
+
+    /// Parameters by the names the program gives its arguments.
+    pub fn named(parameters: BTreeMap<String, Arc<Literal>>) -> Parameters {
+        Parameters { content: Arc::new(Content { by: By::Name(parameters), digest: OnceLock::new() }) }
+    }
+
+    /// Parameters that are the first arguments of the program, in order.
+    pub fn leading(parameters: Vec<Arc<Literal>>) -> Parameters {
+        Parameters { content: Arc::new(Content { by: By::Position(parameters), digest: OnceLock::new() }) }
+    }
+
+    /// A digest of names and contents, computed once.
+    fn digest(&self) -> [u8; 32] {
+        *self.content.digest.get_or_init(|| {
+            let mut digest = Sha256::new();
+            let mut add = |name: &str, literal: &Literal| {
+                for part in [name.as_bytes(), literal.dtype().to_string().as_bytes(), literal.bytes()] {
+                    digest.update((part.len() as u64).to_le_bytes());
+                    digest.update(part);
+                }
+                literal.dims().iter().for_each(|size| digest.update((*size as u64).to_le_bytes()));
+            };
+            match &self.content.by {
+                By::Name(parameters) => parameters.iter().for_each(|(name, literal)| add(name, literal)),
+                By::Position(parameters) => parameters.iter().for_each(|literal| add("", literal)),
+            }
+            digest.finalize().into()
+        })
+    }
+
+    /// The parameter of each argument; `None` for inputs.
+    fn bind(&self, signature: &Signature) -> Result<Vec<Option<Arc<Literal>>>, ValidationError> {
+        let bound: Vec<Option<Arc<Literal>>> = match &self.content.by {
+            By::Position(parameters) => {
+                if parameters.len() > signature.arguments.len() {
+                    let (expected, given) = (signature.arguments.len(), parameters.len());
+                    return Err(ValidationError::InputCount { expected, given });
+                }
+                (0..signature.arguments.len()).map(|index| parameters.get(index).cloned()).collect()
+            }
+            By::Name(parameters) => {
+                let names: Vec<&str> = signature.arguments.iter().map(|argument| argument.name.as_str()).collect();
+                if let Some(name) = parameters.keys().find(|name| !names.contains(&name.as_str())) {
+                    let similar = names.iter().filter(|known| flags::is_near(name, known));
+                    let similar = similar.take(3).map(ToString::to_string).collect();
+                    return Err(ValidationError::MissingParameter { name: name.clone(), similar });
+                }
+                names.iter().map(|name| parameters.get(*name).cloned()).collect()
+            }
+        };
+        for (argument, parameter) in signature.arguments.iter().zip(&bound) {
+            if let Some(parameter) = parameter {
+                fits(argument, parameter.dtype(), parameter.dims())?;
+            }
+        }
+        Ok(bound)
+    }
+}
+
+fn fits(argument: &Port, dtype: tensor::DType, dims: &[usize]) -> Result<(), ValidationError> {
+    if argument.spec.dtype == dtype && argument.spec.dims == dims {
+        return Ok(());
+    }
+    let given = crate::signature::Spec::new(dtype, dims).to_string();
+    Err(ValidationError::Input { name: argument.name.clone(), expected: argument.spec.to_string(), given })
+}
+
+/// An input of a model.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The array stays usable.
+    Keep(DeviceArray),
+    /// The program may take the array's memory for a result.
+    Donate(DeviceArray),
+}
+
+impl Input {
+    fn array(&self) -> &DeviceArray {
+        match self {
+            Input::Keep(array) | Input::Donate(array) => array,
+        }
+    }
+}
+
+impl From<DeviceArray> for Input {
+    fn from(array: DeviceArray) -> Input {
+        Input::Keep(array)
+    }
+}
+
+/// A program compiled for a backend, with its parameters on the device. Clones are the same model.
+#[derive(Clone, Debug)]
+pub struct Model {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    backend: Backend,
+    executable: Arc<Executable>,
+    /// The parameter of each argument; `None` where an input goes.
+    parameters: Vec<Option<DeviceArray>>,
+    num_inputs: usize,
+    results: Owner,
+    result_bytes: Vec<u64>,
+}
+
+impl Backend {
+    /// Compiles a program, sends its parameters, and keeps both: the same program with the same parameters is prepared once.
+    pub fn prepare_model(&self, program: &Arc<Program>, parameters: &Parameters) -> Result<Model, Error> {
+        let key = (program.digest(), parameters.digest());
+        if let Some(model) = self.models().get(&key) {
+            return Ok(model.clone());
+        }
+        let executable = self.compiler().compile(program, &[], CacheUse::ReadWrite)?;
+        if executable.num_devices() != 1 {
+            let present = self.devices().len();
+            return Err(ValidationError::DeviceCount { needed: executable.num_devices(), present }.into());
+        }
+        let owner = self.memory().owner(&format!("parameters of {}", program.name()));
+        let bound = parameters.bind(executable.signature())?;
+        let sent = bound.iter().map(|parameter| parameter.as_ref().map(|p| self.send_for(&owner, p)).transpose());
+        let parameters = sent.collect::<Result<Vec<_>, _>>()?;
+        let model = Model {
+            inner: Arc::new(Inner {
+                backend: self.clone(),
+                num_inputs: parameters.iter().filter(|parameter| parameter.is_none()).count(),
+                parameters,
+                results: self.memory().owner(&format!("results of {}", program.name())),
+                result_bytes: executable.signature().results.iter().map(|port| port.spec.bytes()).collect(),
+                executable,
+            }),
+        };
+        if self.config().cache {
+            let mut models = self.models();
+            if models.len() >= self.config().cache_max_size
+                && let Some(some) = models.keys().next().copied()
+            {
+                models.remove(&some);
+            }
+            models.insert(key, model.clone());
+        }
+        Ok(model)
+    }
+}
+
+impl Model {
+    /// The compiled program.
+    pub fn executable(&self) -> &Arc<Executable> {
+        &self.inner.executable
+    }
+
+    /// What the model takes beside its parameters.
+    pub fn inputs(&self) -> impl Iterator<Item = &Port> {
+        let arguments = &self.inner.executable.signature().arguments;
+        arguments.iter().zip(&self.inner.parameters).filter(|(_, parameter)| parameter.is_none()).map(|(port, _)| port)
+    }
+
+    /// Parameters, by the names the program gives them.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, &DeviceArray)> {
+        let arguments = &self.inner.executable.signature().arguments;
+        let bound = arguments.iter().zip(&self.inner.parameters);
+        bound.filter_map(|(port, parameter)| Some((port.name.as_str(), parameter.as_ref()?)))
+    }
+
+    /// Starts the model; results are there when they are waited for or read.
+    pub fn run<I: Clone + Into<Input>>(&self, inputs: &[I]) -> Result<Vec<DeviceArray>, Error> {
+        let inputs: Vec<Input> = inputs.iter().cloned().map(Into::into).collect();
+        let config = self.inner.backend.config();
+        let check = Check { nan: config.debug_nans, infinity: config.debug_infs };
+        if config.interpret || check.nan || check.infinity {
+            self.run_watched(&inputs, check)
+        } else {
+            self.launch(&inputs)
+        }
+    }
+
+    /// Runs with every mistake in sight, at the cost of speed: op by op if the configuration says so, and with results
+    /// that are not finite traced to the op that made the first of them.
+    fn run_watched(&self, inputs: &[Input], check: Check) -> Result<Vec<DeviceArray>, Error> {
+        let inner = &*self.inner;
+        self.check(inputs)?;
+        let program = inner.executable.program();
+        // Before the run: a donated input is gone afterwards.
+        let arguments = self.arguments(inputs).map(|array| Ok(Arc::new(array.to_host()?)));
+        let arguments = arguments.collect::<Result<Vec<_>, Error>>()?;
+        let outputs = if inner.backend.config().interpret {
+            let results = debug::interpret(program, &arguments, |_| {})?;
+            let sent = results.into_iter().map(|literal| inner.backend.send_for(&inner.results, &Arc::new(literal)));
+            sent.collect::<Result<Vec<_>, Error>>()?
+        } else {
+            self.launch(inputs)?
+        };
+        for output in &outputs {
+            if (check.nan || check.infinity)
+                && first_not_finite(&output.to_host()?).is_some()
+                && let Some(fault) = debug::find_not_finite(program, &arguments, check)?
+            {
+                let op = format!("{} ({} at element {} of {:?})", fault.op, fault.found, fault.index, fault.shape);
+                return Err(ValidationError::NotFiniteResult { op, location: fault.location }.into());
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn check(&self, inputs: &[Input]) -> Result<(), ValidationError> {
+        let expected = self.inner.num_inputs;
+        if inputs.len() != expected {
+            return Err(ValidationError::InputCount { expected, given: inputs.len() });
+        }
+        self.inputs().zip(inputs).try_for_each(|(port, input)| {
+            let spec = input.array().spec();
+            fits(port, spec.dtype, &spec.dims)
+        })
+    }
+
+    /// What goes to each argument of the program. The inputs were counted.
+    fn arguments<'a>(&'a self, inputs: &'a [Input]) -> impl Iterator<Item = &'a DeviceArray> {
+        let mut inputs = inputs.iter();
+        self.inner.parameters.iter().filter_map(move |parameter| match parameter {
+            Some(parameter) => Some(parameter),
+            None => inputs.next().map(Input::array),
+        })
+    }
+
+    fn launch(&self, inputs: &[Input]) -> Result<Vec<DeviceArray>, Error> {
+        let inner = &*self.inner;
+        self.check(inputs)?;
+        let memory = inner.backend.memory();
+        let reserved = inner.result_bytes.iter().map(|bytes| memory.reserve(&inner.results, *bytes));
+        let reserved = reserved.collect::<Result<Vec<_>, _>>()?;
+        let mut inputs = inputs.iter();
+        let arguments = inner.parameters.iter().filter_map(|parameter| match parameter {
+            Some(parameter) => Some(Argument::Keep(parameter.buffer())),
+            None => inputs.next().map(|input| match input {
+                Input::Keep(array) => Argument::Keep(array.buffer()),
+                Input::Donate(array) => Argument::Donate(array.buffer()),
+            }),
+        });
+        let arguments: Vec<Argument<'_>> = arguments.collect();
+        let launched = inner.executable.loaded().execute(&[arguments], &ExecuteOptions::default());
+        let launch = launched.map_err(|error| match error {
+            pjrt::Error::Input { .. } => Error::Validation(ValidationError::ForeignArray),
+            error => Error::Device { doing: "running a program", source: error },
+        })?;
+        inner.backend.started(launch.done);
+        let outputs = launch.outputs.into_iter().next().unwrap_or_default();
+        let ports = &inner.executable.signature().results;
+        if outputs.len() != ports.len() {
+            let message = format!("the device gave {} results instead of {}", outputs.len(), ports.len());
+            return Err(ValidationError::Other(message).into());
+        }
+        let arrays = outputs.into_iter().zip(reserved).zip(ports).map(|((buffer, allocation), port)| {
+            debug_assert_eq!(spec_of(&buffer).ok().as_ref(), Some(&port.spec));
+            DeviceArray::new(buffer, port.spec.clone(), allocation)
+        });
+        Ok(arrays.collect())
+    }
+}

@@ -1,0 +1,124 @@
+//! Compiled programs, and the bounded memory of them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pjrt::{CompileOptions, LoadedExecutable};
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+use crate::program::Program;
+use crate::signature::Signature;
+
+/// What a compiled program depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key([u8; 32]);
+
+impl Key {
+    pub(super) fn new(program: &Program, options: &CompileOptions) -> Key {
+        let mut digest = Sha256::new();
+        digest.update(program.digest());
+        digest.update(options.to_bytes());
+        Key(digest.finalize().into())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..6].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A program compiled for the devices of a backend.
+#[derive(Debug)]
+pub struct Executable {
+    loaded: LoadedExecutable,
+    signature: Signature,
+    program: Arc<Program>,
+    compile_seconds: f64,
+    num_devices: usize,
+}
+
+impl Executable {
+    pub(super) fn new(
+        loaded: LoadedExecutable,
+        signature: Signature,
+        program: &Arc<Program>,
+        compile_seconds: f64,
+    ) -> Result<Executable, Error> {
+        let devices = loaded.addressable_devices().map_err(Error::device("asking for a program's devices"))?;
+        Ok(Executable { loaded, signature, program: Arc::clone(program), compile_seconds, num_devices: devices.len() })
+    }
+
+    /// The plugin's handle.
+    pub fn loaded(&self) -> &LoadedExecutable {
+        &self.loaded
+    }
+
+    /// What the program takes and gives.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// How long the compiler took.
+    pub fn compile_seconds(&self) -> f64 {
+        self.compile_seconds
+    }
+
+    /// Devices of this process that run it together.
+    pub fn num_devices(&self) -> usize {
+        self.num_devices
+    }
+}
+
+/// Compiled programs by key, as many as the configuration allows.
+#[derive(Debug)]
+pub(super) struct Kept {
+    capacity: usize,
+    entries: HashMap<Key, (Arc<Executable>, u64)>,
+    clock: u64,
+}
+
+impl Kept {
+    pub(super) fn new(capacity: usize) -> Kept {
+        Kept { capacity, entries: HashMap::new(), clock: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    pub(super) fn get(&mut self, key: &Key) -> Option<Arc<Executable>> {
+        self.clock += 1;
+        let (executable, used) = self.entries.get_mut(key)?;
+        *used = self.clock;
+        Some(Arc::clone(executable))
+    }
+
+    /// Keeps a program; answers how many had to leave for it.
+    pub(super) fn put(&mut self, key: Key, executable: Arc<Executable>) -> u64 {
+        if self.capacity == 0 {
+            return 0;
+        }
+        self.clock += 1;
+        self.entries.insert(key, (executable, self.clock));
+        let mut evicted = 0;
+        while self.entries.len() > self.capacity {
+            let oldest = self.entries.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
+            let Some(oldest) = oldest else { break };
+            self.entries.remove(&oldest);
+            evicted += 1;
+        }
+        evicted
+    }
+}

@@ -1,0 +1,153 @@
+//! Compiling for the devices of a backend, and remembering what was compiled.
+
+mod cached;
+mod stats;
+
+pub use cached::Executable;
+pub use stats::{CompilerStats, Recompilation};
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pjrt::{Client, CompileOptions, Effort};
+
+use self::cached::{Kept, Key};
+use self::stats::Counters;
+use crate::compile_error::CompileError;
+use crate::config::{Config, MemoryOptimization};
+use crate::error::{Error, ValidationError};
+use crate::program::Program;
+use crate::signature::{Signature, Spec};
+use crate::{CacheUse, refusal};
+
+/// Compiles programs for the devices of a client. Clones share what was compiled.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    client: Client,
+    options: CompileOptions,
+    timeout: Duration,
+    kept: Mutex<Kept>,
+    counters: Mutex<Counters>,
+}
+
+impl Compiler {
+    /// A compiler for the devices of a client, as the configuration says.
+    pub fn new(client: &Client, config: &Config) -> Result<Compiler, Error> {
+        let capacity = if config.cache { config.cache_max_size } else { 0 };
+        Ok(Compiler {
+            shared: Arc::new(Shared {
+                client: client.clone(),
+                options: options(config),
+                timeout: config.compilation_timeout_seconds.get(),
+                kept: Mutex::new(Kept::new(capacity)),
+                counters: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Compiles a program, or takes what was compiled before. Samples, if given, must be what the program takes.
+    pub fn compile(&self, program: &Arc<Program>, samples: &[Spec], cache: CacheUse) -> Result<Arc<Executable>, Error> {
+        let signature = Signature::read(program.module())?;
+        check_samples(&signature, samples)?;
+        let key = Key::new(program, &self.shared.options);
+        if cache == CacheUse::ReadWrite {
+            let found = self.kept().get(&key);
+            self.counters().looked_up(found.is_some());
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        let _span = tracing::info_span!("compile", program = program.name(), key = %key).entered();
+        let started = Instant::now();
+        let loaded = self.run(program)?;
+        let seconds = started.elapsed().as_secs_f64();
+        tracing::debug!(seconds, "compiled");
+        let executable = Arc::new(Executable::new(loaded, signature, program, seconds)?);
+        self.counters().compiled(program, seconds);
+        if cache != CacheUse::Off {
+            let evicted = self.kept().put(key, Arc::clone(&executable));
+            self.counters().evictions += evicted;
+        }
+        Ok(executable)
+    }
+
+    /// Compilations, hits and evictions so far.
+    pub fn stats(&self) -> CompilerStats {
+        let kept = self.kept().len();
+        self.counters().read(kept)
+    }
+
+    /// Forgets everything that was compiled.
+    pub fn clear_cache(&self) {
+        self.kept().clear();
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counters(&self) -> std::sync::MutexGuard<'_, Counters> {
+        self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the plugin's compiler on a thread of its own: a plugin cannot be interrupted, but it need not be waited for.
+    fn run(&self, program: &Arc<Program>) -> Result<pjrt::LoadedExecutable, Error> {
+        let (answer, answered) = mpsc::channel();
+        let (shared, program) = (Arc::clone(&self.shared), Arc::clone(program));
+        let mut options = shared.options.clone();
+        options.num_replicas = program.replicas().unwrap_or(1);
+        options.num_partitions = program.partitions().unwrap_or(1);
+        options.use_shardy_partitioner = program.uses_shardy();
+        let work = move || {
+            let source = pjrt::Program::mlir(program.bytes());
+            // Nobody hears the answer of a compilation that took too long.
+            let _ = answer.send(shared.client.compile(&source, &options));
+        };
+        let spawned = std::thread::Builder::new().name("tpubridge-compile".into()).spawn(work);
+        spawned.map_err(|error| CompileError::io("starting a thread", std::path::Path::new("compile"), error))?;
+        match answered.recv_timeout(self.shared.timeout) {
+            Ok(Ok(loaded)) => Ok(loaded),
+            Ok(Err(error)) => Err(refusal::of_plugin(error).into()),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(CompileError::Timeout(self.shared.timeout).into()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Err(CompileError::Crashed { how: "panic".into(), log: String::new() }.into())
+            }
+        }
+    }
+}
+
+fn check_samples(signature: &Signature, samples: &[Spec]) -> Result<(), ValidationError> {
+    if samples.is_empty() {
+        return Ok(());
+    }
+    if samples.len() != signature.arguments.len() {
+        return Err(ValidationError::InputCount { expected: signature.arguments.len(), given: samples.len() });
+    }
+    for (argument, sample) in signature.arguments.iter().zip(samples) {
+        if argument.spec != *sample {
+            let (expected, given) = (argument.spec.to_string(), sample.to_string());
+            return Err(ValidationError::Input { name: argument.name.clone(), expected, given });
+        }
+    }
+    Ok(())
+}
+
+/// What the configuration means to a compiler.
+fn options(config: &Config) -> CompileOptions {
+    let effort = |level: usize| [Effort::O0, Effort::O1, Effort::O2, Effort::O3][level.min(3)];
+    CompileOptions {
+        optimization_level: config.xla_optimization_level.map(effort),
+        memory_fitting_level: match config.memory_optimization {
+            MemoryOptimization::None => Some(Effort::O0),
+            MemoryOptimization::Normal => None,
+            MemoryOptimization::Aggressive => Some(Effort::O3),
+        },
+        ..CompileOptions::default()
+    }
+}

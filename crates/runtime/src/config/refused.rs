@@ -1,0 +1,43 @@
+//! Options known from other tools that have no meaning here, each with the reason.
+
+/// An option that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its name elsewhere.
+    pub name: &'static str,
+    /// Why it is refused, and what to use instead.
+    pub reason: &'static str,
+}
+
+/// Options that are refused.
+pub static REFUSED: &[Refused] = &[
+    Refused {
+        name: "enable_xla_fusion",
+        reason: "the TPU compiler always fuses and has no switch for it; `optimization` chooses how far programs are rewritten before",
+    },
+    Refused {
+        name: "communication_optimization",
+        reason: "it names no single thing; use `async_collectives`, `latency_hiding` or `collective_matmul`",
+    },
+    Refused {
+        name: "gradient_checkpointing",
+        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler compute values again",
+    },
+    Refused {
+        name: "enable_hardware_acceleration",
+        reason: "no TPU has a vector-quantization unit; there is nothing to switch on",
+    },
+    Refused { name: "mixed_precision", reason: "use `precision`: bf16, f32 or mixed" },
+    Refused { name: "fp32_params", reason: "use `precision = mixed`: parameters in f32, arithmetic in bf16" },
+    Refused { name: "tpu_version", reason: "use `slice`, such as v5e-16: it names generation, chips and topology" },
+    Refused { name: "num_chips", reason: "use `slice`, such as v5e-16: it names generation, chips and topology" },
+    Refused { name: "topology", reason: "use `slice`, such as v5e:4x4: it names generation, chips and topology" },
+    Refused {
+        name: "memory_per_chip",
+        reason: "the table of chips has it; `v6e_memory_gb` and `v7_memory_gb` replace a figure that differs on your machines",
+    },
+    Refused {
+        name: "xla_python_client_preallocate",
+        reason: "it belongs to Python's client; `memory_fraction` bounds what is allocated",
+    },
+];

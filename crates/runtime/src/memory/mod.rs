@@ -1,0 +1,81 @@
+//! Device memory: who holds how much, within a budget, so that the device is never asked for more than it has.
+//!
+//! Every array of a backend holds an [`Allocation`] of an [`Owner`]. A request past the budget is refused before the device
+//! sees it, with the largest owners named.
+
+mod budget;
+mod history;
+mod monitor;
+mod pool;
+
+pub use budget::{Allocation, MemoryManager, MemoryUse, Owner, OwnerUse};
+pub use history::MemoryEvent;
+pub use monitor::{Monitor, Reading, TimeSeries};
+pub use pool::{Pool, PoolStats};
+
+use std::fmt;
+
+/// What is wrong with a request for memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The budget does not allow it.
+    OutOfMemory(OutOfBudget),
+    /// A pool was used wrongly, or is empty.
+    Pool(String),
+    /// The device does not say what it uses.
+    Statistics(String),
+}
+
+/// A request past the budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfBudget {
+    /// For whom.
+    pub owner: String,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Bytes that may be used.
+    pub limit_bytes: u64,
+    /// Who holds the most, largest first.
+    pub largest: Vec<OwnerUse>,
+}
+
+impl MemoryError {
+    /// What helps.
+    pub fn remedy(&self) -> String {
+        match self {
+            MemoryError::OutOfMemory(_) => {
+                "use a smaller batch, drop or donate arrays earlier, raise `memory_fraction`, or use a larger device"
+                    .into()
+            }
+            MemoryError::Pool(_) => "give buffers back to the pool they came from, or make a larger pool".into(),
+            MemoryError::Statistics(_) => "set `memory_fraction` with a plugin that reports its memory".into(),
+        }
+    }
+}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemoryError::OutOfMemory(error) => error.fmt(f),
+            MemoryError::Pool(message) | MemoryError::Statistics(message) => f.write_str(message),
+        }
+    }
+}
+
+impl fmt::Display for OutOfBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} asked for {} bytes of device memory; {} of {} are in use",
+            self.owner, self.requested_bytes, self.used_bytes, self.limit_bytes
+        )?;
+        self.largest.iter().try_for_each(|owner| {
+            write!(f, "\n  {}: {} bytes in {} arrays", owner.name, owner.bytes, owner.allocations)
+        })
+    }
+}
+
+impl std::error::Error for MemoryError {}

@@ -1,0 +1,5 @@
+//! Rewrites of programs before they are compiled, by level.
+
+mod level;
+
+pub use level::Level;

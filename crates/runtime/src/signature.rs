@@ -1,0 +1,90 @@
+//! What a program takes and gives: types, shapes and names of its arguments and results.
+
+use std::fmt;
+
+use hlo::{Attr, Module, Type};
+use tensor::DType;
+
+use crate::error::ValidationError;
+
+/// Type and shape of an array.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Spec {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes, major to minor.
+    pub dims: Vec<usize>,
+}
+
+impl Spec {
+    /// Type and shape.
+    pub fn new(dtype: DType, dims: impl Into<Vec<usize>>) -> Spec {
+        Spec { dtype, dims: dims.into() }
+    }
+
+    /// Number of elements.
+    pub fn num_elements(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Bytes on the host.
+    pub fn bytes(&self) -> u64 {
+        self.num_elements() as u64 * self.dtype.size_bytes() as u64
+    }
+
+    fn of(ty: &Type) -> Option<Spec> {
+        let tensor = ty.as_tensor()?;
+        let dims = tensor.dims.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<Vec<_>>>()?;
+        // A shape whose bytes cannot be counted cannot be held either.
+        let dtype = tensor.element.plain()?;
+        dims.iter().try_fold(dtype.size_bytes(), |bytes, &size| bytes.checked_mul(size))?;
+        Some(Spec { dtype, dims })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.dims.iter().map(usize::to_string).collect();
+        write!(f, "{}[{}]", self.dtype, dims.join(","))
+    }
+}
+
+/// An argument or result of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The name the program gives it, else its position.
+    pub name: String,
+    /// Type and shape.
+    pub spec: Spec,
+}
+
+/// What a program takes and gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// Arguments.
+    pub arguments: Vec<Port>,
+    /// Results.
+    pub results: Vec<Port>,
+}
+
+impl Signature {
+    /// Reads the entry function. Sizes must be known and types plain.
+    pub fn read(module: &Module) -> Result<Signature, ValidationError> {
+        let entry = module.entry().ok_or_else(|| ValidationError::Other("the program has no entry function".into()))?;
+        let ports = |types: &[Type], attrs: &[hlo::Attrs], kind: &str, keys: &[&str]| {
+            let port = |(index, ty): (usize, &Type)| {
+                let named = keys.iter().find_map(|key| attrs.get(index)?.get(key).and_then(Attr::as_str));
+                let name = named.map_or_else(|| format!("{kind} {index}"), str::to_string);
+                let spec = Spec::of(ty);
+                let spec =
+                    spec.ok_or_else(|| ValidationError::Other(format!("{name} is {ty}, whose size is not known")))?;
+                Ok(Port { name, spec })
+            };
+            types.iter().enumerate().map(port).collect::<Result<Vec<Port>, ValidationError>>()
+        };
+        Ok(Signature {
+            arguments: ports(&entry.inputs, &entry.input_attrs, "argument", &["tpubridge.name", "jax.arg_info"])?,
+            results: ports(&entry.outputs, &entry.output_attrs, "result", &["tpubridge.name", "jax.result_info"])?,
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of the backend through its public face.
+
+mod backend;
