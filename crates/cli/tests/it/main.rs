@@ -7,3 +7,4 @@ mod harness;
 mod hostile;
 mod offline;
 mod reference;
+mod run;

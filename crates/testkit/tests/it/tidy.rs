@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["cpu", "trace"],
     &["nn", "runtime"],
     &["plan", "fleet"],
-    &["cli"],
+    &["cli", "tpubridge"],
 ];
 
 /// Files that may hold unsafe code, each for a reason of its own.
