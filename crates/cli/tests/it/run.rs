@@ -127,5 +127,5 @@ fn the_configuration_says_where_values_come_from() {
         (Some("0.5"), Some("c.toml"))
     );
     assert_eq!(option("precision")["source"], "command line");
-    assert_eq!(option("cache")["source"], "default");
+    assert_eq!(option("enable_cache")["source"], "default");
 }

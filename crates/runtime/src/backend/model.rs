@@ -178,7 +178,7 @@ impl Backend {
                 executable,
             }),
         };
-        if self.config().cache {
+        if self.config().enable_cache {
             let mut models = self.models();
             if models.len() >= self.config().cache_max_size
                 && let Some(some) = models.keys().next().copied()

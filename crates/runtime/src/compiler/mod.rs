@@ -39,7 +39,7 @@ struct Shared {
 impl Compiler {
     /// A compiler for the devices of a client, as the configuration says.
     pub fn new(client: &Client, config: &Config) -> Result<Compiler, Error> {
-        let capacity = if config.cache { config.cache_max_size } else { 0 };
+        let capacity = if config.enable_cache { config.cache_max_size } else { 0 };
         Ok(Compiler {
             shared: Arc::new(Shared {
                 client: client.clone(),

@@ -78,7 +78,7 @@ options! {
         Mode::Development => Precision::F32,
     };
     /// Whether compiled programs and prepared models are kept.
-    cache: bool = |_| true;
+    enable_cache: bool = |_| true;
     /// Compiled programs kept in memory; the least recently used leaves first.
     cache_max_size: usize = |mode| if mode == Mode::Inference { 200 } else { 100 };
     /// Seconds a compilation may take.

@@ -91,7 +91,7 @@ fn the_same_model_is_prepared_once() {
 
 #[test]
 fn caching_can_be_off() {
-    let backend = Backend::auto(&config().cache(false)).unwrap();
+    let backend = Backend::auto(&config().enable_cache(false)).unwrap();
     for _ in 0..2 {
         backend.prepare_model(&program(LINEAR), &linear_parameters()).unwrap();
     }
