@@ -12,8 +12,24 @@ pub(crate) struct Cli {
     /// Print one JSON record on standard output instead of tables.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// What is logged on standard error: error, warn, info, debug, trace, or target=level, with commas between them;
+    /// default: $TPUBRIDGE_LOG, else warn.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+    /// How it is logged.
+    #[arg(long, global = true, value_enum, default_value = "human")]
+    pub(crate) log_format: LogFormat,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    Human,
+    /// One JSON object a line.
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -144,8 +160,9 @@ pub(crate) struct CompileArgs {
     /// StableHLO program, text or bytecode; `-` reads standard input.
     pub(crate) file: PathBuf,
     /// Slice to compile for: v5e-16, v5litepod-16, v5e:4x4, v4-8, v5p-128, v6e-256, tpu7x-8, 2xv5e-256.
+    /// Default: option `slice` of the configuration.
     #[arg(long, short)]
-    pub(crate) slice: String,
+    pub(crate) slice: Option<String>,
     /// Stop after the compiler's first phase: memory, collectives and schedule in seconds, but no executable.
     #[arg(long, short)]
     pub(crate) quick: bool,
@@ -176,9 +193,9 @@ pub(crate) struct CompileArgs {
     /// Print a program on standard output; the table then goes to standard error.
     #[arg(long, value_enum)]
     pub(crate) emit: Option<Emit>,
-    /// Seconds the compiler may take.
-    #[arg(long, default_value_t = 300.0, value_name = "SECONDS")]
-    pub(crate) compilation_timeout_seconds: f64,
+    /// Seconds the compiler may take; default: the option of the configuration, 300.
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) compilation_timeout_seconds: Option<f64>,
     /// Host memory the compiler may take, in GiB.
     #[arg(long, value_name = "GIB")]
     pub(crate) memory_limit: Option<f64>,
@@ -195,6 +212,8 @@ pub(crate) struct CompileArgs {
     pub(crate) plugin: PluginArgs,
     #[command(flatten)]
     pub(crate) cache: CacheFolderArgs,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
 }
 
 /// Where the cache is.
@@ -256,12 +275,14 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct QuickstartArgs {
-    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
-    #[arg(long, short, default_value = "auto", value_name = "DEVICE")]
-    pub(crate) device: String,
-    /// Slice to compile for where the TPU compiler is installed.
-    #[arg(long, short, default_value = "v5e-4")]
-    pub(crate) slice: String,
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path; default: option `device` of the configuration.
+    #[arg(long, short, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    /// Slice to compile for where the TPU compiler is installed; default: option `slice` of the configuration, else v5e-4.
+    #[arg(long, short)]
+    pub(crate) slice: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
 }
 
 #[derive(Debug, Args)]
@@ -276,6 +297,16 @@ pub(crate) enum ConfigCommand {
     Show {
         #[command(flatten)]
         config: ConfigFileArgs,
+    },
+    /// What libtpu must find in the environment, as `export` lines; nothing is set here.
+    Environment {
+        #[command(flatten)]
+        config: ConfigFileArgs,
+    },
+    /// Flags of the TPU compiler that option `xla_flags` takes.
+    Flags {
+        /// Only those whose name contains this.
+        filter: Option<String>,
     },
 }
 

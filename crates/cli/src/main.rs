@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod human;
+mod log;
 mod output;
 mod plugins;
 mod progress;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Answer, Failure> {
+    log::start(cli.log.as_deref(), cli.log_format)?;
     let output = output::Output::new(cli.json);
     match cli.command {
         Command::Setup(args) => commands::setup::run(&args, &output),

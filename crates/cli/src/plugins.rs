@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pjrt::discover::{Discovery, Search, first, plugins};
+use runtime::config::{Config, Mode, configure_environment};
 use runtime::worker::Launch;
 
 use crate::failure::Failure;
@@ -33,18 +34,11 @@ pub(crate) fn launch() -> Result<Launch, Failure> {
         .map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))
 }
 
-/// Environment a plugin's process needs to load on a machine without its devices.
-///
-/// On a machine with TPUs only the chatter is silenced: there libtpu must ask the metadata server and hold its lock.
+/// Environment a plugin's process needs, beside what is set already.
 pub(crate) fn environment(plugin: &str) -> Vec<(String, String)> {
     if plugin != "libtpu" {
         return Vec::new();
     }
-    let has_tpu = ["/dev/accel0", "/dev/vfio/0"].iter().any(|node| Path::new(node).exists());
-    let quiet_only = ["TPU_LOG_DIR", "TPU_MIN_LOG_LEVEL", "TPU_STDERR_LOG_LEVEL"];
-    pjrt::libtpu_environment()
-        .into_iter()
-        .filter(|(name, _)| !has_tpu || quiet_only.contains(name))
-        .map(|(name, value)| (name.to_string(), value))
-        .collect()
+    let variables = configure_environment(&Config::new(Mode::Inference)).into_iter();
+    variables.map(|variable| (variable.name.to_string(), variable.value)).collect()
 }

@@ -147,6 +147,11 @@ impl Client {
         same_client(&self.handle, client)
     }
 
+    /// The profiler of the client's plugin, if it has one.
+    pub fn profiler(&self) -> Option<crate::extension::Profiler> {
+        crate::extension::Profiler::find(&self.handle.api)
+    }
+
     /// The platform, such as `tpu` or `cpu`.
     pub fn platform_name(&self) -> Result<String, Error> {
         let mut args = PJRT_Client_PlatformName_Args::new();

@@ -354,6 +354,11 @@ impl SliceCompiler {
             ..Report::default()
         };
         crate::measure::fill(&mut report, &compiled, &output.blobs);
+        // A budget given as a flag is the one the compiler checked against.
+        let budget_mib = request.flags.get(crate::config::HBM_LIMIT_MIB).and_then(|text| text.parse::<u64>().ok());
+        if let Some(mib) = budget_mib.filter(|mib| *mib > 0) {
+            report.memory.limit = mib.saturating_mul(1 << 20);
+        }
         Ok(Entry {
             parts,
             compile_seconds: report.compile_seconds,

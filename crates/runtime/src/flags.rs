@@ -10,6 +10,11 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     KNOWN.lines()
 }
 
+/// Whether libtpu takes a flag of this name for one compilation.
+pub fn is_known(name: &str) -> bool {
+    known().any(|flag| flag == name)
+}
+
 /// Up to three known flags that look like `name`, nearest first.
 pub fn similar(name: &str) -> Vec<String> {
     let name: String = name.chars().take(200).collect();

@@ -40,6 +40,7 @@ mod devices;
 mod element;
 mod error;
 pub mod flags;
+pub mod log;
 mod measure;
 pub mod memory;
 pub mod optimize;

@@ -32,6 +32,7 @@ pub enum Partitioner {
 impl Program {
     /// Reads StableHLO text or bytecode and verifies it.
     pub fn read(bytes: Vec<u8>) -> Result<Program, CompileError> {
+        let _span = tracing::debug_span!("trace", bytes = bytes.len()).entered();
         let module = hlo::read(&bytes)?;
         let module = hlo::verify(module)?;
         Ok(Program { bytes, module, digest: OnceLock::new() })

@@ -1,12 +1,12 @@
 //! `tpu compile`: what the real compiler says of a program on a slice.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use pjrt::Effort;
 use runtime::cache::Cache;
+use runtime::config::Config;
 use runtime::worker::{Chatter, Limits};
 use runtime::{
     CacheUse, Compilation, CompileRequest, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, SliceCompiler,
@@ -51,7 +51,8 @@ struct TooLarge<'a> {
 }
 
 pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure> {
-    let request = request(args)?;
+    let config = commands::config::resolve(&args.config, None)?.config;
+    let request = request(args, &config)?;
     let program = read_input(&args.file)?;
     let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
     let mut launch = plugins::launch()?;
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
         plugin: PluginFile::open(&plugin)?,
         cache: Cache::open(&commands::cache::config(&args.cache)),
         launch,
-        limits: limits(args)?,
+        limits: limits(args, &config)?,
     };
     let stop = stop::on_signal();
     let progress = Progress::start();
@@ -106,8 +107,14 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
     Ok(if report.headroom() >= 0 { Answer::Yes } else { Answer::No })
 }
 
-fn request(args: &CompileArgs) -> Result<CompileRequest, Failure> {
-    let mut flags = BTreeMap::new();
+/// What the configuration asks for, with what the command line says in its place.
+fn request(args: &CompileArgs, config: &Config) -> Result<CompileRequest, Failure> {
+    let mut config = config.clone();
+    if let Some(slice) = &args.slice {
+        config.slice = Some(slice.parse()?);
+    }
+    let wanted = config.compile_request().map_err(runtime::Error::from)?;
+    let mut flags = wanted.flags.clone();
     for flag in &args.flags {
         let (name, value) = flag
             .trim_start_matches('-')
@@ -131,21 +138,24 @@ fn request(args: &CompileArgs) -> Result<CompileRequest, Failure> {
             PartitionerArg::Shardy => Partitioner::Shardy,
             PartitionerArg::Gspmd => Partitioner::Gspmd,
         },
-        optimization_level: args.optimization_level.map(effort),
-        memory_fitting_level: args.memory_fitting_level.map(effort),
+        optimization_level: args.optimization_level.map(effort).or(wanted.optimization_level),
+        memory_fitting_level: args.memory_fitting_level.map(effort).or(wanted.memory_fitting_level),
         flags,
         cache: match (args.no_cache, args.refresh) {
             (true, _) => CacheUse::Off,
             (false, true) => CacheUse::Refresh,
-            (false, false) => CacheUse::ReadWrite,
+            (false, false) => wanted.cache,
         },
-        ..CompileRequest::new(args.slice.parse()?)
+        ..wanted
     })
 }
 
-fn limits(args: &CompileArgs) -> Result<Limits, Failure> {
-    let time = Duration::try_from_secs_f64(args.compilation_timeout_seconds)
-        .map_err(|_| Failure::new("--compilation-timeout-seconds must be a positive number"))?;
+fn limits(args: &CompileArgs, config: &Config) -> Result<Limits, Failure> {
+    let time = match args.compilation_timeout_seconds {
+        Some(seconds) => Duration::try_from_secs_f64(seconds)
+            .map_err(|_| Failure::new("--compilation-timeout-seconds must be a positive number"))?,
+        None => config.compilation_timeout_seconds.get(),
+    };
     let memory_bytes = match args.memory_limit {
         None => None,
         Some(gib) if gib > 0.0 && gib.is_finite() => Some((gib * (1u64 << 30) as f64) as u64),

@@ -1,9 +1,9 @@
-//! `tpu config`: every option, its value, and where the value came from.
+//! `tpu config`: every option, its value, and where the value came from; what libtpu needs; the compiler's flags.
 
-use runtime::config::{OPTIONS, Setting, Sources};
+use runtime::config::{Config, Effective, Mode, OPTIONS, Setting, Sources, Variable, configure_environment};
 use serde::Serialize;
 
-use crate::args::{ConfigArgs, ConfigCommand};
+use crate::args::{ConfigArgs, ConfigCommand, ConfigFileArgs};
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 
@@ -21,40 +21,106 @@ struct OptionRecord {
     what: &'static str,
 }
 
+#[derive(Serialize)]
+struct EnvironmentRecord {
+    version: u32,
+    variables: Vec<Variable>,
+}
+
+#[derive(Serialize)]
+struct FlagsRecord {
+    version: u32,
+    flags: Vec<&'static str>,
+}
+
 pub(crate) fn run(args: &ConfigArgs, output: &Output) -> Result<Answer, Failure> {
     match &args.command {
-        ConfigCommand::Show { config } => {
-            let mut sources = Sources::from_environment();
-            if let Some(file) = &config.config {
-                sources.file = Some(file.clone());
-            }
-            for setting in &config.set {
-                let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-                sources.command_line.push((name.to_string(), value.to_string()));
-            }
-            let effective = sources.resolve().map_err(runtime::Error::from)?;
-            let mode = OptionRecord {
-                name: "mode",
-                value: effective.config.mode.show(),
-                source: effective.source("mode").to_string(),
-                what: "What the process is for; sets the defaults of the others.",
-            };
-            let options = OPTIONS.iter().map(|option| OptionRecord {
-                name: option.name,
-                value: (option.show)(&effective.config),
-                source: effective.source(option.name).to_string(),
-                what: option.doc.trim(),
-            });
-            let record = Record { version: 1, options: std::iter::once(mode).chain(options).collect() };
-            output.record(&record, || {
-                let mut table = Table::new(&[Align::Left; 4]);
-                table.row(["option", "value", "from", "what it does"]);
-                for option in &record.options {
-                    table.row([option.name, &option.value, &option.source, option.what]);
-                }
-                table.render()
-            })?;
-            Ok(Answer::Yes)
+        ConfigCommand::Show { config } => show(&resolve(config, None)?, output),
+        ConfigCommand::Environment { config } => environment(&resolve(config, None)?.config, output),
+        ConfigCommand::Flags { filter } => flags(filter.as_deref().unwrap_or(""), output),
+    }
+}
+
+/// The configuration of a command: defaults for inference, a file, the environment, and what the command line sets.
+pub(crate) fn resolve(args: &ConfigFileArgs, device: Option<&str>) -> Result<Effective, Failure> {
+    let mut sources = Sources { program: Some(Config::new(Mode::Inference)), ..Sources::from_environment() };
+    if let Some(file) = &args.config {
+        sources.file = Some(file.clone());
+    }
+    for setting in &args.set {
+        let (name, value) = setting.split_once('=').ok_or_else(|| {
+            Failure::new(format!("`--set {setting}` has no value")).hint("write it as --set NAME=VALUE")
+        })?;
+        sources.command_line.push((name.to_string(), value.to_string()));
+    }
+    if let Some(device) = device {
+        sources.command_line.push(("device".into(), device.into()));
+    }
+    Ok(sources.resolve().map_err(runtime::Error::from)?)
+}
+
+fn show(effective: &Effective, output: &Output) -> Result<Answer, Failure> {
+    let mode = OptionRecord {
+        name: "mode",
+        value: effective.config.mode.show(),
+        source: effective.source("mode").to_string(),
+        what: "What the process is for; sets the defaults of the others.",
+    };
+    let options = OPTIONS.iter().map(|option| OptionRecord {
+        name: option.name,
+        value: (option.show)(&effective.config),
+        source: effective.source(option.name).to_string(),
+        what: option.doc.trim(),
+    });
+    let record = Record { version: 1, options: std::iter::once(mode).chain(options).collect() };
+    output.record(&record, || {
+        let mut table = Table::new(&[Align::Left; 4]);
+        table.row(["option", "value", "from", "what it does"]);
+        for option in &record.options {
+            table.row([option.name, &option.value, &option.source, option.what]);
         }
+        table.render()
+    })?;
+    Ok(Answer::Yes)
+}
+
+fn environment(config: &Config, output: &Output) -> Result<Answer, Failure> {
+    let record = EnvironmentRecord { version: 1, variables: configure_environment(config) };
+    output.record(&record, || {
+        let line =
+            |variable: &Variable| format!("# {}\nexport {}={}\n", variable.why, variable.name, quoted(&variable.value));
+        record.variables.iter().map(line).collect()
+    })?;
+    Ok(Answer::Yes)
+}
+
+/// A value as a shell reads it.
+fn quoted(value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:/=".contains(c);
+    if !value.is_empty() && value.chars().all(is_plain) {
+        return value.to_string();
+    }
+    format!("'{}'", value.replace('\'', "'\\''"))
+}
+
+fn flags(filter: &str, output: &Output) -> Result<Answer, Failure> {
+    let flags: Vec<&str> = runtime::flags::known().filter(|flag| flag.contains(filter)).collect();
+    let answer = if flags.is_empty() { Answer::No } else { Answer::Yes };
+    let record = FlagsRecord { version: 1, flags };
+    output.record(&record, || record.flags.iter().map(|flag| format!("{flag}\n")).collect())?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn values_are_safe_in_a_shell() {
+        assert_eq!(quoted("a,b=1"), "a,b=1");
+        assert_eq!(quoted("--a=1 --b=2"), "'--a=1 --b=2'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted("$HOME"), "'$HOME'");
+        assert_eq!(quoted(""), "''");
     }
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use runtime::cache::Cache;
-use runtime::config::{Config, Mode};
 use runtime::worker::Limits;
 use runtime::{
     Backend, Compilation, CompileRequest, DeviceArray, Input, Parameters, PluginFile, Program, SliceCompiler, Spec,
@@ -22,6 +21,9 @@ use crate::{commands, human, plugins};
 
 /// The program: one step of training.
 const STEP: &str = include_str!("../../../../examples/fit_sine.mlir");
+
+/// Slice that is compiled for when none is asked for.
+const DEFAULT_SLICE: &str = "v5e-4";
 
 /// Steps of training.
 const STEPS: usize = 2000;
@@ -55,27 +57,30 @@ struct SliceRecord {
 }
 
 pub(crate) fn run(args: &QuickstartArgs, output: &Output) -> Result<Answer, Failure> {
-    let slice = args.slice.parse()?;
-    let target = args.device.parse().map_err(|expected: String| {
-        Failure::new(format!("there is no device `{}`", args.device)).hint(format!("--device takes {expected}"))
-    })?;
-    if must_isolate(&target) {
+    let mut config = commands::config::resolve(&args.config, args.device.as_deref())?.config;
+    config.slice = match &args.slice {
+        Some(slice) => Some(slice.parse()?),
+        None => Some(config.slice.map_or_else(|| DEFAULT_SLICE.parse(), Ok)?),
+    };
+    let request = config.compile_request().map_err(runtime::Error::from)?;
+    if must_isolate(&config.device) {
         return isolate_again();
     }
     let progress = Progress::start();
     progress.step("finding the device");
-    let backend = Backend::auto(&Config::new(Mode::Inference).device(target))?;
+    let backend = Backend::auto(&config)?;
     progress.step("training");
     let trained = train(&backend)?;
     progress.step("asking the TPU compiler");
-    let asked = ask(slice);
+    let name = request.slice.to_string();
+    let asked = ask(&request);
     drop(progress);
     let (slice, no_slice) = match asked {
         Ok(compilation) => {
             let report = compilation.entry.report.clone();
             let table = commands::compile::table(&compilation);
             let (fits, headroom_bytes) = (report.headroom() >= 0, report.headroom());
-            (Some(SliceRecord { name: args.slice.clone(), fits, headroom_bytes, report, table }), None)
+            (Some(SliceRecord { name, fits, headroom_bytes, report, table }), None)
         }
         Err(why) => (None, Some(why)),
     };
@@ -138,7 +143,7 @@ fn literal(spec: &Spec, value: impl Fn(usize) -> f32) -> Literal {
 }
 
 /// What the TPU compiler makes of the step; the error says why it was not asked.
-fn ask(slice: chips::Slice) -> Result<Compilation, String> {
+fn ask(request: &CompileRequest) -> Result<Compilation, String> {
     let plugin =
         plugins::tpu(None).map_err(|_| "the TPU compiler is not installed; `tpu setup` gets it".to_string())?;
     let compiler = SliceCompiler {
@@ -147,8 +152,7 @@ fn ask(slice: chips::Slice) -> Result<Compilation, String> {
         launch: plugins::launch().map_err(|_| "this program's own file is not found".to_string())?,
         limits: Limits::default(),
     };
-    let request = CompileRequest::new(slice);
-    let compiled = compiler.compile(STEP.as_bytes(), &request, &AtomicBool::new(false), &mut |_| {});
+    let compiled = compiler.compile(STEP.as_bytes(), request, &AtomicBool::new(false), &mut |_| {});
     compiled.map_err(|error| error.to_string())
 }
 

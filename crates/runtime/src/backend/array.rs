@@ -46,6 +46,7 @@ impl DeviceArray {
         literal: &Arc<Literal>,
     ) -> Result<DeviceArray, Error> {
         let spec = Spec::new(literal.dtype(), literal.dims());
+        let _span = tracing::debug_span!("transfer", to = "device", bytes = spec.bytes()).entered();
         let allocation = memory.reserve(owner, spec.bytes())?;
         let dims: Vec<i64> = spec.dims.iter().map(|&size| size as i64).collect();
         let shared: SharedBytes = Arc::new(Shared(Arc::clone(literal)));
@@ -93,6 +94,7 @@ impl DeviceArray {
 
     /// Copies the array to the host, after waiting for it.
     pub fn to_host(&self) -> Result<Literal, Error> {
+        let _span = tracing::debug_span!("transfer", to = "host", bytes = self.held.spec.bytes()).entered();
         let read = self.held.buffer.to_host().and_then(|read| read.wait());
         let bytes = read.map_err(Error::device("reading an array"))?;
         let Spec { dtype, dims } = &self.held.spec;

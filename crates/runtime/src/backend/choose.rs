@@ -114,7 +114,7 @@ fn open(target: &Target, around: &Surroundings) -> Result<(Client, Option<PathBu
     let plugin_path = match target {
         Target::Cpu | Target::Auto => None,
         Target::Tpu => {
-            if !has_tpu(&around.root) {
+            if tpu_chips(&around.root) == 0 {
                 return Err("there is no TPU in this machine".into());
             }
             Some(find(around, "libtpu", "`tpu setup` installs it")?)
@@ -145,10 +145,10 @@ fn find(around: &Surroundings, name: &str, remedy: &str) -> Result<PathBuf, Stri
     found.map(|found| found.path).ok_or_else(|| format!("no plugin `{name}` was found; {remedy}"))
 }
 
-/// Whether a TPU is on the PCI bus.
-fn has_tpu(root: &Path) -> bool {
-    let Ok(devices) = fs::read_dir(root.join("sys/bus/pci/devices")) else { return false };
-    devices.flatten().any(|device| {
+/// TPU chips on the PCI bus.
+pub(crate) fn tpu_chips(root: &Path) -> usize {
+    let Ok(devices) = fs::read_dir(root.join("sys/bus/pci/devices")) else { return 0 };
+    let is_tpu = |device: &fs::DirEntry| {
         let id = |file: &str| {
             let text = fs::read_to_string(device.path().join(file)).ok()?;
             u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
@@ -156,7 +156,8 @@ fn has_tpu(root: &Path) -> bool {
         let ids = (id("vendor"), id("device"), id("subsystem_device"));
         let (Some(vendor), Some(device), subsystem) = ids else { return false };
         chips::Generation::from_pci(vendor, device, subsystem.unwrap_or_default()).is_some()
-    })
+    };
+    devices.flatten().filter(is_tpu).count()
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {

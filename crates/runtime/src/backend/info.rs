@@ -1,5 +1,6 @@
 //! What a device is: the same record for TPU, GPU and CPU.
 
+use chips::{Generation, Overrides, Quantity};
 use pjrt::{Device, Value};
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ pub struct DeviceInfo {
     /// The vendor's name of this kind of device.
     pub kind: String,
     /// Generation, for a TPU.
-    pub generation: Option<chips::Generation>,
+    pub generation: Option<Generation>,
     /// Place in the torus, for a TPU.
     pub coordinates: Option<Vec<i64>>,
     /// Which core of its chip, for a TPU with several devices in a chip.
@@ -63,17 +64,15 @@ const fn gpu(bf16: f64, f32: f64, int8: f64, memory: f64) -> Peak {
 }
 
 impl DeviceInfo {
-    pub(crate) fn read(device: &Device, platform: &Platform) -> Result<DeviceInfo, Error> {
+    pub(crate) fn read(device: &Device, platform: &Platform, overrides: &Overrides) -> Result<DeviceInfo, Error> {
         let description = device.description().map_err(Error::device("describing the device"))?;
         let int = |name: &str| description.attribute(name).and_then(Value::as_int);
-        let generation = chips::Generation::from_device_kind(&description.kind);
+        let generation = Generation::from_device_kind(&description.kind);
         let limit = device.memory_stats().ok().and_then(|stats| stats.bytes_limit);
-        let memory_bytes = limit
-            .or_else(|| int("device_memory_bytes_limit"))
-            .and_then(|bytes| u64::try_from(bytes).ok())
-            .or_else(|| generation.map(|generation| table(generation).1));
+        let said = limit.or_else(|| int("device_memory_bytes_limit")).and_then(|bytes| u64::try_from(bytes).ok());
+        let memory_bytes = memory(generation, said, overrides);
         let peak = match (generation, platform) {
-            (Some(generation), _) => table(generation).0,
+            (Some(generation), _) => peak(generation),
             (None, Platform::Cuda) => GPUS
                 .iter()
                 .find(|(name, _)| description.kind.contains(name))
@@ -94,16 +93,58 @@ impl DeviceInfo {
     }
 }
 
-/// Rates and memory of one device of a generation.
-fn table(generation: chips::Generation) -> (Peak, u64) {
+/// Memory of one device: what the plugin says, else what the table of chips does. A figure of the user's is believed over
+/// the table, and bounds what the plugin says: a device cannot give more than it has.
+fn memory(generation: Option<Generation>, said: Option<u64>, overrides: &Overrides) -> Option<u64> {
+    let Some(generation) = generation else { return said };
+    let spec = generation.spec().with(overrides);
+    let usable = spec.memory.usable_hbm_bytes_per_device.value;
+    let is_given = overrides.get(generation, Quantity::Memory).is_some();
+    match said {
+        Some(said) if is_given => Some(said.min(usable)),
+        Some(said) => Some(said),
+        None => Some(usable),
+    }
+}
+
+/// Rates of one device of a generation.
+fn peak(generation: Generation) -> Peak {
     let spec = generation.spec();
     let devices = f64::from(spec.cores.devices_per_chip.value);
     let rate = |tera: f64| tera * 1e12 / devices;
-    let peak = Peak {
+    Peak {
         bf16_flops: Some(rate(spec.rates.bf16_tflops.value)),
         f32_flops: None,
         int8_ops: spec.rates.int8_tops.value.map(rate),
         memory_bytes_per_s: Some(spec.memory.hbm_gb_per_s.value * 1e9 / devices),
-    };
-    (peak, spec.memory.usable_hbm_bytes_per_device.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Gibibytes, Mode};
+
+    #[test]
+    fn memory_is_what_the_plugin_says_and_no_more_than_the_user_says() {
+        let gib = |gib: f64| Gibibytes::new(gib).unwrap();
+        let none = Config::new(Mode::Inference);
+        let small = none.clone().v6e_memory_gb(Some(gib(16.0))).v7_memory_gb(Some(gib(96.0)));
+        let large = none.clone().v6e_memory_gb(Some(gib(64.0)));
+        let check = |config: &Config, generation, said| memory(Some(generation), said, &config.chip_overrides());
+        let (v6e, v7) = (Generation::V6e, Generation::Tpu7x);
+        let table = check(&none, v6e, None).unwrap();
+        assert!((31 << 30..=32 << 30).contains(&table), "{table}");
+        // What the runtime keeps for itself stays; the rest follows the user's figure.
+        assert_eq!(check(&small, v6e, None), Some(table - (16 << 30)));
+        assert_eq!(check(&small, v6e, Some(table)), Some(table - (16 << 30)));
+        assert_eq!(check(&large, v6e, Some(table)), Some(table));
+        assert_eq!(check(&large, v6e, None), Some(table + (32 << 30)));
+        // Two devices share the memory of a TPU7x chip.
+        let table = check(&none, v7, None).unwrap();
+        assert_eq!(check(&small, v7, None), Some(table - (48 << 30)));
+        // Another generation, or no TPU at all: nothing to override.
+        assert_eq!(check(&small, Generation::V5e, Some(7)), Some(7));
+        assert_eq!(memory(None, Some(7), &small.chip_overrides()), Some(7));
+    }
 }

@@ -25,8 +25,10 @@ mod data;
 mod files;
 mod info;
 mod model;
+mod profile;
 
 pub use array::DeviceArray;
+pub(crate) use choose::tpu_chips;
 pub use choose::{Choice, Platform, Surroundings};
 pub use data::{DeviceTree, Feed, HostTree, Tree};
 pub use files::{Extras, MemoryStats};
@@ -41,10 +43,12 @@ use pjrt::{Client, Device, Event};
 use tensor::Literal;
 
 use self::model::ModelKey;
+use self::profile::Profile;
 use crate::compiler::Compiler;
 use crate::config::Config;
 use crate::element::element_type;
 use crate::error::Error;
+use crate::log;
 use crate::memory::{MemoryManager, Owner};
 use crate::signature::Spec;
 
@@ -73,6 +77,7 @@ struct Shared {
     data: Owner,
     models: Mutex<HashMap<ModelKey, Model>>,
     running: Mutex<Vec<Event>>,
+    profile: Mutex<Option<Profile>>,
 }
 
 impl Backend {
@@ -100,12 +105,18 @@ impl Backend {
         let asking = "asking for devices";
         let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
         let devices = client.addressable_devices().map_err(Error::device(asking))?;
-        let infos = devices.iter().map(|device| DeviceInfo::read(device, &platform)).collect::<Result<Vec<_>, _>>()?;
+        let overrides = config.chip_overrides();
+        let infos = devices.iter().map(|device| DeviceInfo::read(device, &platform, &overrides));
+        let infos = infos.collect::<Result<Vec<_>, _>>()?;
         let world_size = client.devices().map_err(Error::device(asking))?.len();
         let rank = client.process_index().map_err(Error::device(asking))?;
         let limit = infos.first().and_then(|info| info.memory_bytes);
         let limit = limit.map(|bytes| (bytes as f64 * config.memory_fraction.get()) as u64);
         let memory = MemoryManager::new(limit, config.allocation_history_retention_seconds.get());
+        let profile = match config.profiling {
+            true => Some(Profile::start(client.profiler(), &config.profile_dir)?),
+            false => None,
+        };
         tracing::info!(%platform, devices = devices.len(), %choice, "backend");
         Ok(Backend {
             shared: Arc::new(Shared {
@@ -122,6 +133,7 @@ impl Backend {
                 memory,
                 models: Mutex::default(),
                 running: Mutex::default(),
+                profile: Mutex::new(profile),
             }),
         })
     }
@@ -189,7 +201,12 @@ impl Backend {
     /// Sends an array on behalf of an owner.
     pub fn send_for(&self, owner: &Owner, literal: &Arc<Literal>) -> Result<DeviceArray, Error> {
         let shared = &self.shared;
-        DeviceArray::send(&shared.client, &shared.devices[0], &shared.memory, owner, literal)
+        let sent = DeviceArray::send(&shared.client, &shared.devices[0], &shared.memory, owner, literal)?;
+        if shared.config.log_device_placement {
+            let (device, owner) = (&shared.infos[0], sent.owner());
+            tracing::info!(target: log::PLACEMENT, array = %sent.spec(), owner, device = device.id, kind = %device.kind, "placed");
+        }
+        Ok(sent)
     }
 
     /// An array with unspecified contents, to be written by programs it is donated to.

@@ -160,6 +160,10 @@ impl Backend {
             return Ok(model.clone());
         }
         let executable = self.compiler().compile(program, &[], CacheUse::ReadWrite)?;
+        if self.config().log_device_placement {
+            let (program, device) = (program.name(), self.device());
+            tracing::info!(target: crate::log::PLACEMENT, program, device = device.id, kind = %device.kind, "placed");
+        }
         if executable.num_devices() != 1 {
             let present = self.devices().len();
             return Err(ValidationError::DeviceCount { needed: executable.num_devices(), present }.into());
@@ -272,6 +276,7 @@ impl Model {
 
     fn launch(&self, inputs: &[Input]) -> Result<Vec<DeviceArray>, Error> {
         let inner = &*self.inner;
+        let _span = tracing::debug_span!("execute", program = inner.executable.program().name()).entered();
         self.check(inputs)?;
         let memory = inner.backend.memory();
         let reserved = inner.result_bytes.iter().map(|bytes| memory.reserve(&inner.results, *bytes));

@@ -10,16 +10,17 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pjrt::{Client, CompileOptions, Effort};
+use pjrt::{Client, CompileOptions};
 
 use self::cached::{Kept, Key};
 use self::stats::Counters;
+use crate::backend::Platform;
 use crate::compile_error::CompileError;
-use crate::config::{Config, MemoryOptimization};
+use crate::config::Config;
 use crate::error::{Error, ValidationError};
 use crate::program::Program;
 use crate::signature::{Signature, Spec};
-use crate::{CacheUse, refusal};
+use crate::{CacheUse, log, refusal};
 
 /// Compiles programs for the devices of a client. Clones share what was compiled.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ struct Shared {
     client: Client,
     options: CompileOptions,
     timeout: Duration,
+    /// Whether compilations are told to whoever listens.
+    log: bool,
     kept: Mutex<Kept>,
     counters: Mutex<Counters>,
 }
@@ -43,7 +46,8 @@ impl Compiler {
         Ok(Compiler {
             shared: Arc::new(Shared {
                 client: client.clone(),
-                options: options(config),
+                options: options(client, config)?,
+                log: config.log_compiles,
                 timeout: config.compilation_timeout_seconds.get(),
                 kept: Mutex::new(Kept::new(capacity)),
                 counters: Mutex::default(),
@@ -53,9 +57,11 @@ impl Compiler {
 
     /// Compiles a program, or takes what was compiled before. Samples, if given, must be what the program takes.
     pub fn compile(&self, program: &Arc<Program>, samples: &[Spec], cache: CacheUse) -> Result<Arc<Executable>, Error> {
+        let lower = tracing::debug_span!("lower", program = program.name()).entered();
         let signature = Signature::read(program.module())?;
         check_samples(&signature, samples)?;
         let key = Key::new(program, &self.shared.options);
+        drop(lower);
         if cache == CacheUse::ReadWrite {
             let found = self.kept().get(&key);
             self.counters().looked_up(found.is_some());
@@ -69,7 +75,10 @@ impl Compiler {
         let seconds = started.elapsed().as_secs_f64();
         tracing::debug!(seconds, "compiled");
         let executable = Arc::new(Executable::new(loaded, signature, program, seconds)?);
-        self.counters().compiled(program, seconds);
+        let why = self.counters().compiled(program, seconds);
+        if self.shared.log {
+            tracing::info!(target: log::COMPILES, program = program.name(), key = %key, seconds, why, "compiled");
+        }
         if cache != CacheUse::Off {
             let evicted = self.kept().put(key, Arc::clone(&executable));
             self.counters().evictions += evicted;
@@ -138,16 +147,27 @@ fn check_samples(signature: &Signature, samples: &[Spec]) -> Result<(), Validati
     Ok(())
 }
 
-/// What the configuration means to a compiler.
-fn options(config: &Config) -> CompileOptions {
-    let effort = |level: usize| [Effort::O0, Effort::O1, Effort::O2, Effort::O3][level.min(3)];
-    CompileOptions {
-        optimization_level: config.xla_optimization_level.map(effort),
-        memory_fitting_level: match config.memory_optimization {
-            MemoryOptimization::None => Some(Effort::O0),
-            MemoryOptimization::Normal => None,
-            MemoryOptimization::Aggressive => Some(Effort::O3),
-        },
-        ..CompileOptions::default()
+/// What the configuration means to the compiler of a client. Wishes only the TPU compiler can follow are warned about
+/// elsewhere, and are errors where warnings are.
+fn options(client: &Client, config: &Config) -> Result<CompileOptions, Error> {
+    let asking = "asking for devices";
+    let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
+    if platform == Platform::Tpu {
+        let devices = client.addressable_devices().map_err(Error::device(asking))?;
+        let description = devices.first().map(|device| device.description()).transpose();
+        let kind = description.map_err(Error::device(asking))?.map(|description| description.kind);
+        if let Some(generation) = kind.as_deref().and_then(chips::Generation::from_device_kind) {
+            let world = client.devices().map_err(Error::device(asking))?.len();
+            return Ok(config.tpu_options(generation, u32::try_from(world).unwrap_or(u32::MAX))?.compile_options());
+        }
     }
+    let unheard = config.tpu_only();
+    if !unheard.is_empty() {
+        let message = format!("only the compiler of a known TPU follows {}; this is {platform}", unheard.join(", "));
+        if config.strict_validation {
+            return Err(ValidationError::Strict(message).into());
+        }
+        tracing::warn!("{message}");
+    }
+    Ok(config.any_compile_options())
 }

@@ -64,15 +64,15 @@ impl Counters {
         *if found { &mut self.hits } else { &mut self.misses } += 1;
     }
 
-    pub(super) fn compiled(&mut self, program: &Program, seconds: f64) {
+    /// Counts a compilation; answers why it was needed.
+    pub(super) fn compiled(&mut self, program: &Program, seconds: f64) -> String {
         self.compilations += 1;
         self.seconds += seconds;
         let name = program.name().to_string();
         let types = |entry: &hlo::Func| entry.inputs.iter().map(ToString::to_string).collect::<Vec<_>>();
         let arguments = program.module().entry().map(types).unwrap_or_default();
-        if let Some(before) = self.last.get(&name)
-            && self.recompilations.len() < MAX_RECOMPILATIONS
-        {
+        let mut why = "the first of this name".to_string();
+        if let Some(before) = self.last.get(&name) {
             let changed = before.iter().zip(&arguments).enumerate().find(|(_, (one, other))| one != other);
             let reason = match changed {
                 Some((index, (one, other))) => format!("argument {index} was {one} and is {other}"),
@@ -81,9 +81,13 @@ impl Counters {
                 }
                 None => "its body changed, or it was no longer kept".to_string(),
             };
-            self.recompilations.push(Recompilation { program: name.clone(), reason });
+            why.clone_from(&reason);
+            if self.recompilations.len() < MAX_RECOMPILATIONS {
+                self.recompilations.push(Recompilation { program: name.clone(), reason });
+            }
         }
         self.last.insert(name, arguments);
+        why
     }
 
     pub(super) fn read(&self, kept: usize) -> CompilerStats {

@@ -3,17 +3,24 @@
 //! An option is one line of [`options!`](options): a field of [`Config`], a setter, and an entry of [`OPTIONS`] that files, the
 //! environment and the command line set by name.
 
+mod environment;
 mod options;
 mod refused;
 mod setting;
 mod sources;
+mod tpu_flags;
 mod values;
+mod xla_flags;
 
+pub use environment::{Host, Variable, configure_environment};
 pub use options::{Config, OPTIONS, OptionInfo};
 pub use refused::{REFUSED, Refused};
 pub use setting::Setting;
 pub use sources::{Effective, Source, Sources};
+pub(crate) use tpu_flags::HBM_LIMIT_MIB;
+pub use tpu_flags::TpuOptions;
 pub use values::{Fraction, Gibibytes, MemoryOptimization, Mode, Precision, Seconds, Switch, Target};
+pub use xla_flags::XlaFlags;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -72,6 +79,27 @@ pub enum ConfigError {
         /// Flags that look alike.
         similar: Vec<String>,
     },
+    /// A value that this device, this plugin or another option rules out.
+    Unsupported {
+        /// The option.
+        name: &'static str,
+        /// The value.
+        value: String,
+        /// Why not.
+        reason: String,
+    },
+    /// An option that has no default was not given.
+    Missing {
+        /// The option.
+        name: &'static str,
+    },
+    /// The folder of profiles cannot be written.
+    ProfileFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -85,6 +113,13 @@ impl fmt::Display for ConfigError {
             Self::Unreadable { path, .. } => write!(f, "the configuration {} cannot be read", path.display()),
             Self::Syntax { path, message } => write!(f, "the configuration {} is not TOML: {message}", path.display()),
             Self::Flag { name, .. } => write!(f, "the compiler has no flag `{name}`"),
+            Self::Unsupported { name, value, reason } => {
+                write!(f, "option `{name}` cannot be `{value}` here: {reason}")
+            }
+            Self::Missing { name } => write!(f, "option `{name}` is not set"),
+            Self::ProfileFolder { path, .. } => {
+                write!(f, "the folder of profiles {} cannot be written", path.display())
+            }
         }
     }
 }
@@ -92,7 +127,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unreadable { source, .. } => Some(source),
+            Self::Unreadable { source, .. } | Self::ProfileFolder { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -106,10 +141,16 @@ impl ConfigError {
             Self::Unknown { .. } | Self::Value { .. } | Self::Refused { .. } => {
                 "`tpu config show` lists every option with its value and what it takes".into()
             }
+            Self::Unsupported { name, .. } => format!("leave `{name}` out, or change what the message names"),
+            Self::Missing { name } => {
+                let variable = name.to_uppercase();
+                format!("give it on the command line, as TPUBRIDGE_{variable}, or in the configuration file")
+            }
+            Self::ProfileFolder { .. } => "set `profile_dir` to a folder that can be written".into(),
             Self::Unreadable { .. } => "check the path and the permissions".into(),
             Self::Syntax { .. } => "write `option = value`, one a line".into(),
             Self::Flag { similar, .. } if !similar.is_empty() => format!("did you mean {}?", similar.join(" or ")),
-            Self::Flag { .. } => "names are the compiler's own; `tpu config show --flags` lists them".into(),
+            Self::Flag { .. } => "names are the compiler's own; `tpu config flags` lists them".into(),
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use pjrt::Effort;
+
 use super::setting::Setting;
 use super::values::{Fraction, Gibibytes, MemoryOptimization, Mode, Precision, Seconds, Switch, Target};
+use super::xla_flags::XlaFlags;
 use crate::optimize::Level;
 
 /// An option, for those who set it by name.
@@ -89,9 +92,9 @@ options! {
         Mode::Inference | Mode::Training => Level::Balanced,
     };
     /// Effort of the compiler on run time, 0 to 3; none is its own default.
-    xla_optimization_level: Option<usize> = |mode| match mode {
-        Mode::Development => Some(0),
-        Mode::Training => Some(2),
+    xla_optimization_level: Option<Effort> = |mode| match mode {
+        Mode::Development => Some(Effort::O0),
+        Mode::Training => Some(Effort::O2),
         Mode::Inference => None,
     };
     /// How hard the compiler tries to save memory: none, normal or aggressive.
@@ -106,6 +109,8 @@ options! {
     collective_matmul: Switch = |_| Switch::Auto;
     /// Two cores of a chip as one device, on generations that can choose.
     megacore: Switch = |_| Switch::Auto;
+    /// Flags of the TPU compiler, as in `xla_tpu_scoped_vmem_limit_kib=65536`; they win over the options above.
+    xla_flags: XlaFlags = |_| XlaFlags::default();
     /// Seconds for which allocations stay in the history.
     allocation_history_retention_seconds: Seconds = |_| seconds(3600.0);
     /// HBM of a v6e chip in GiB, where yours differs from the table.

@@ -110,6 +110,9 @@ impl Sources {
         for (name, value, source) in given.iter().filter(|(name, ..)| name != "mode") {
             let option = OPTIONS.iter().find(|option| option.name == name);
             let option = option.ok_or_else(|| unknown(name, source))?;
+            if option.name == "xla_flags" {
+                config.set_xla_flags(value).map_err(|error| from(error, source))?;
+            }
             (option.read)(&mut config, value).map_err(|expected| refuse(name, value, expected, source))?;
             sources.insert(option.name, source.clone());
         }
@@ -141,6 +144,14 @@ impl Sources {
 
 fn refuse(name: &str, value: &str, expected: String, source: &Source) -> ConfigError {
     ConfigError::Value { name: name.into(), value: value.into(), expected, source: source.clone() }
+}
+
+/// The error, with the place the value really came from.
+fn from(error: ConfigError, place: &Source) -> ConfigError {
+    match error {
+        ConfigError::Value { name, value, expected, .. } => refuse(&name, &value, expected, place),
+        other => other,
+    }
 }
 
 fn unknown(name: &str, source: &Source) -> ConfigError {

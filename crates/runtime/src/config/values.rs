@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use pjrt::Effort;
+
 use super::setting::Setting;
 
 macro_rules! words {
@@ -243,5 +245,19 @@ impl Setting for Gibibytes {
 
     fn show(&self) -> String {
         self.0.to_string()
+    }
+}
+
+/// Effort levels, by number.
+const EFFORTS: [(Effort, &str); 4] = [(Effort::O0, "0"), (Effort::O1, "1"), (Effort::O2, "2"), (Effort::O3, "3")];
+
+impl Setting for Effort {
+    fn read(text: &str) -> Result<Self, String> {
+        let found = EFFORTS.iter().find(|(_, number)| text.trim_start_matches('O') == *number);
+        found.map(|(effort, _)| *effort).ok_or_else(|| "0, 1, 2 or 3".into())
+    }
+
+    fn show(&self) -> String {
+        EFFORTS.iter().find(|(effort, _)| effort == self).map_or("", |(_, number)| number).to_string()
     }
 }

@@ -22,11 +22,7 @@ pub(crate) fn again() -> Result<Answer, Failure> {
         .map_err(|error| Failure::new(format!("cannot find this program's own file: {error}")))?;
     let mut child = Command::new(program);
     child.args(std::env::args_os().skip(1)).env(INSIDE, "1");
-    for (name, value) in crate::plugins::environment("libtpu") {
-        if std::env::var_os(&name).is_none() {
-            child.env(name, value);
-        }
-    }
+    child.envs(crate::plugins::environment("libtpu"));
     let status = child.status().map_err(|error| Failure::new(format!("cannot start a process: {error}")))?;
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(Answer::Yes),

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use runtime::config::{Config, Mode, Sources, Target};
+use runtime::config::Target;
 use runtime::{Backend, DeviceArray, Parameters, Program, debug};
 use serde::Serialize;
 use tensor::Literal;
 
-use crate::args::{ConfigFileArgs, RunArgs};
+use crate::args::RunArgs;
 use crate::commands::compile::read_input;
+use crate::commands::config;
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -39,7 +40,7 @@ struct Record {
 }
 
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
-    let config = configuration(&args.config, args.device.as_deref())?;
+    let config = config::resolve(&args.config, args.device.as_deref())?.config;
     if must_isolate(&config.device) {
         return isolate::again();
     }
@@ -73,6 +74,9 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
         }
         false => None,
     };
+    if let Some(path) = backend.finish_profile()? {
+        eprintln!("profile: {}", path.display());
+    }
     drop(progress);
     let record = Record {
         version: 1,
@@ -87,26 +91,6 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
     output.record(&record, || text(&record))?;
     let agrees = record.comparison.as_ref().is_none_or(|comparison| comparison.agrees);
     Ok(if agrees { Answer::Yes } else { Answer::No })
-}
-
-/// The configuration of a command: its own defaults, a file, the environment, and what the command line sets.
-pub(crate) fn configuration(args: &ConfigFileArgs, device: Option<&str>) -> Result<Config, Failure> {
-    let mut sources = Sources::from_environment();
-    // What a program computes is its own affair here: it runs as it was exported.
-    sources.program = Some(Config::new(Mode::Inference));
-    if let Some(file) = &args.config {
-        sources.file = Some(file.clone());
-    }
-    for setting in &args.set {
-        let (name, value) = setting.split_once('=').ok_or_else(|| {
-            Failure::new(format!("`--set {setting}` has no value")).hint("write it as --set NAME=VALUE")
-        })?;
-        sources.command_line.push((name.to_string(), value.to_string()));
-    }
-    if let Some(device) = device {
-        sources.command_line.push(("device".into(), device.into()));
-    }
-    Ok(sources.resolve().map_err(runtime::Error::from)?.config)
 }
 
 fn host(arrays: &[DeviceArray]) -> Result<Vec<Literal>, Failure> {
