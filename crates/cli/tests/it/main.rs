@@ -3,6 +3,7 @@
 mod cache;
 mod check;
 mod compile;
+mod config;
 mod harness;
 mod hostile;
 mod offline;

@@ -236,6 +236,7 @@ impl Model {
         let arguments = self.arguments(inputs).map(|array| Ok(Arc::new(array.to_host()?)));
         let arguments = arguments.collect::<Result<Vec<_>, Error>>()?;
         let outputs = if inner.backend.config().interpret {
+            let _span = tracing::debug_span!("execute", program = program.name(), interpreted = true).entered();
             let results = debug::interpret(program, &arguments, |_| {})?;
             let sent = results.into_iter().map(|literal| inner.backend.send_for(&inner.results, &Arc::new(literal)));
             sent.collect::<Result<Vec<_>, Error>>()?

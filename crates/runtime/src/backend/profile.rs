@@ -95,4 +95,31 @@ mod tests {
         assert_eq!(*name, "profiling");
         assert!(!profiles.exists());
     }
+
+    /// Set for the process that loads libtpu, which needs an environment of its own.
+    const INSIDE: &str = "TPUBRIDGE_TEST_PROFILE_FOLDER";
+
+    #[test]
+    fn libtpu_writes_a_profile_where_tools_look_for_it() {
+        let test = "libtpu_writes_a_profile_where_tools_look_for_it";
+        let Some(libtpu) = testkit::require(test, testkit::Needed::Libtpu) else { return };
+        if let Some(folder) = std::env::var_os(INSIDE) {
+            let plugin = pjrt::Plugin::load(&libtpu).unwrap();
+            for _ in 0..2 {
+                let path = Profile::start(plugin.profiler(), Path::new(&folder)).unwrap().finish().unwrap();
+                assert!(std::fs::metadata(path).unwrap().len() > 0);
+            }
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("backend::profile::tests::{test}");
+        let mut inside = std::process::Command::new(std::env::current_exe().unwrap());
+        inside.args([&name, "--exact"]).envs(pjrt::libtpu_environment()).env(INSIDE, folder.path());
+        let output = inside.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let runs = std::fs::read_dir(folder.path().join("plugins/profile")).unwrap().flatten();
+        let files: Vec<_> = runs.flat_map(|run| std::fs::read_dir(run.path()).unwrap().flatten()).collect();
+        assert_eq!(files.len(), 2, "{files:?}");
+        assert!(files.iter().all(|file| file.file_name().to_string_lossy().ends_with(".xplane.pb")), "{files:?}");
+    }
 }

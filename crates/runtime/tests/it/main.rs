@@ -1,3 +1,4 @@
 //! Tests of the backend through its public face.
 
 mod backend;
+mod config;
