@@ -23,10 +23,13 @@ pub fn similar(name: &str) -> Vec<String> {
         known().map(|flag| (distance(&name, flag), flag)).filter(|(d, _)| *d <= near).collect();
     found.sort();
     if found.is_empty() {
-        // A half-remembered name: flags that contain its longest word.
-        let word = name.split('_').filter(|w| !["xla", "tpu"].contains(w)).max_by_key(|w| w.len()).unwrap_or("");
-        if word.len() >= 4 {
-            found = known().filter(|flag| flag.contains(word)).map(|flag| (0, flag)).collect();
+        // A half-remembered name: flags that contain its longest word, and most of the others.
+        let words: Vec<&str> = name.split('_').filter(|w| !w.is_empty() && !["xla", "tpu"].contains(w)).collect();
+        let longest = words.iter().max_by_key(|w| w.len()).copied().unwrap_or("");
+        if longest.len() >= 4 {
+            let missing = |flag: &str| words.iter().filter(|word| !flag.contains(**word)).count();
+            found = known().filter(|flag| flag.contains(longest)).map(|flag| (missing(flag), flag)).collect();
+            found.sort_by_key(|(missing, flag)| (*missing, flag.len()));
         }
     }
     found.into_iter().take(3).map(|(_, flag)| flag.to_string()).collect()
@@ -62,6 +65,7 @@ mod tests {
     fn suggests_what_was_meant() {
         assert_eq!(similar("xla_tpu_scoped_vmem_limit_kb")[0], "xla_tpu_scoped_vmem_limit_kib");
         assert!(similar("async_collective_fusion").iter().any(|f| f.contains("collective")));
+        assert_eq!(similar("xla_tpu_scoped_vmem")[0], "xla_tpu_scoped_vmem_limit_kib");
         assert!(similar("zzzz").is_empty());
     }
 

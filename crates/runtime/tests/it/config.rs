@@ -194,7 +194,7 @@ fn logs_that_an_option_turns_on() {
     assert!(text.contains("tpubridge::compiles") && text.contains("the first of this name"), "{text}");
     let text = logged(Level::INFO, || drop(run(&config().log_device_placement(true), [1.0, 1.0]).unwrap()));
     assert_eq!(text.matches("tpubridge::placement").count(), 2, "an array and a program\n{text}");
-    assert!(text.contains("tensor<2xf32>") && text.contains("program=\"logarithm\""), "{text}");
+    assert!(text.contains("f32[2]") && text.contains("program=\"logarithm\""), "{text}");
 }
 
 #[test]
