@@ -118,9 +118,12 @@ impl Compiler {
             // Nobody hears the answer of a compilation that took too long.
             let _ = answer.send(shared.client.compile(&source, &options));
         };
+        let started = Instant::now();
         let spawned = std::thread::Builder::new().name("tpubridge-compile".into()).spawn(work);
         spawned.map_err(|error| CompileError::io("starting a thread", std::path::Path::new("compile"), error))?;
         match answered.recv_timeout(self.shared.timeout) {
+            // Whether an answer came too late must not depend on when this thread got to wait for it.
+            Ok(_) if started.elapsed() > self.shared.timeout => Err(CompileError::Timeout(self.shared.timeout).into()),
             Ok(Ok(loaded)) => Ok(loaded),
             Ok(Err(error)) => Err(refusal::of_plugin(error).into()),
             Err(mpsc::RecvTimeoutError::Timeout) => Err(CompileError::Timeout(self.shared.timeout).into()),

@@ -184,7 +184,8 @@ fn wrong_inputs_are_named() {
     let program = program(LINEAR);
     let model = backend.prepare_model(&program, &linear_parameters()).unwrap();
     let x = backend.send(&floats(&[2, 3], &[0.0; 6])).unwrap();
-    let Err(Error::Validation(ValidationError::Input { expected, given, .. })) = model.run(&[x.clone()]) else {
+    let Err(Error::Validation(ValidationError::Input { expected, given, .. })) = model.run(std::slice::from_ref(&x))
+    else {
         panic!("another shape")
     };
     assert_eq!((expected.as_str(), given.as_str()), ("f32[4,3]", "f32[2,3]"));

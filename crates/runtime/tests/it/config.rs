@@ -85,8 +85,7 @@ fn every_option_is_named_here() {
 #[test]
 fn the_guide_lists_every_option_as_it_is() {
     let guide = std::fs::read_to_string(testkit::repository().join("docs/guide/config.md")).unwrap();
-    let [inference, training, development] =
-        [Mode::Inference, Mode::Training, Mode::Development].map(|mode| Config::new(mode));
+    let [inference, training, development] = [Mode::Inference, Mode::Training, Mode::Development].map(Config::new);
     for option in OPTIONS {
         let show = |config: &Config| format!("`{}`", (option.show)(config));
         let (first, others) = (show(&inference), [show(&training), show(&development)]);
