@@ -22,6 +22,9 @@ pub use tpu_flags::TpuOptions;
 pub use values::{Fraction, Gibibytes, MemoryOptimization, Mode, Precision, Seconds, Switch, Target};
 pub use xla_flags::XlaFlags;
 
+/// Effort levels of compilers.
+pub use pjrt::Effort;
+
 use std::fmt;
 use std::path::PathBuf;
 

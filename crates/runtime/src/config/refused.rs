@@ -41,4 +41,25 @@ pub static REFUSED: &[Refused] = &[
         name: "xla_python_client_preallocate",
         reason: "it belongs to Python's client; `memory_fraction` bounds what is allocated",
     },
+    Refused { name: "enable_strict_validation", reason: "use `strict_validation`" },
+    Refused { name: "enable_async_collective", reason: "use `async_collectives`: auto, on or off" },
+    Refused { name: "enable_rematerialization", reason: "use `rematerialization`: auto, on or off" },
+    Refused { name: "use_collective_matmul", reason: "use `collective_matmul`: auto, on or off" },
+    Refused { name: "enable_latency_hiding", reason: "use `latency_hiding`: auto, on or off" },
+    Refused { name: "enable_megacore", reason: "use `megacore`: auto, on or off" },
+    Refused { name: "enable_profiling", reason: "use `profiling`" },
+    Refused {
+        name: "enable_xla_optimizations",
+        reason: "use `optimization` for rewrites before the compiler, `xla_optimization_level` for the compiler's effort",
+    },
+    Refused { name: "use_mixed_precision", reason: "use `precision`: bf16, f32 or mixed" },
+    Refused {
+        name: "activation_checkpointing_layers",
+        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler compute values again",
+    },
+    Refused { name: "version", reason: "use `slice`, such as v5e-16: it names generation, chips and topology" },
+    Refused {
+        name: "xla_python_client_allocator",
+        reason: "it belongs to Python's client; `memory_fraction` bounds what is allocated",
+    },
 ];

@@ -237,6 +237,14 @@ mod tests {
     }
 
     #[test]
+    fn long_names_of_types_are_taken() {
+        for (text, precision) in [("bfloat16", Precision::Bf16), ("float32", Precision::F32)] {
+            let found = resolve("", &[], &[("precision", text)]).unwrap();
+            assert_eq!(found.config.precision, precision);
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let error = resolve("memory_fracton = 1", &[], &[]).unwrap_err();
         assert!(error.remedy().contains("memory_fraction"), "{error}: {}", error.remedy());

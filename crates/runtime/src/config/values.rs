@@ -9,7 +9,7 @@ use pjrt::Effort;
 use super::setting::Setting;
 
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $word:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident $word:literal $(or $other:literal)?,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
@@ -30,8 +30,10 @@ macro_rules! words {
 
         impl Setting for $name {
             fn read(text: &str) -> Result<Self, String> {
-                let found = Self::ALL.iter().copied().find(|value| value.name() == text);
-                found.ok_or_else(|| [$($word),*].join(", "))
+                match text {
+                    $($word $(| $other)? => Ok(Self::$variant),)*
+                    _ => Err([$($word),*].join(", ")),
+                }
             }
 
             fn show(&self) -> String {
@@ -57,9 +59,9 @@ words! {
     /// In which type a model computes.
     Precision {
         /// Parameters and arithmetic in bfloat16, with islands in f32 where sums would lose too much.
-        Bf16 "bf16",
+        Bf16 "bf16" or "bfloat16",
         /// Everything as the program has it.
-        F32 "f32",
+        F32 "f32" or "float32",
         /// Parameters in f32, arithmetic in bfloat16.
         Mixed "mixed",
     }

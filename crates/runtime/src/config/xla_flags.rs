@@ -85,6 +85,10 @@ mod tests {
         let error = config.set_xla_flags("xla_tpu_scoped_vmem_limit_kib").unwrap_err();
         assert!(matches!(error, ConfigError::Value { .. }), "{error}");
         assert_eq!(config.xla_flags.show(), kept, "a mistake changes nothing");
+        // Names that are passed around and that libtpu does not have.
+        for name in ["xla_tpu_enable_data_parallelism", "xla_tpu_enable_megacore_fusion", "xla_gpu_triton_gemm_any"] {
+            assert!(config.set_xla_flags(&format!("{name}=true")).is_err(), "{name}");
+        }
         config.set_xla_flags("none").unwrap();
         assert!(config.xla_flags.is_empty());
     }
