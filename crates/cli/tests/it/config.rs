@@ -111,7 +111,7 @@ fn show_lists_every_option_with_its_source() {
     check("xla_flags", "xla_tpu_scoped_vmem_limit_kib=65536", arg(&file));
     check("slice", "v6e-8", "$TPUBRIDGE_SLICE");
     check("interpret", "true", "command line");
-    check("use_cache", "true", "default");
+    check("enable_cache", "true", "default");
     let table = bench.expect(0, &["config", "show"]).stdout;
     assert!(OPTIONS.iter().all(|option| table.contains(option.name) && table.contains(option.doc.trim())), "{table}");
 }
@@ -316,7 +316,7 @@ fn effort_flags_and_slice_come_from_the_configuration() {
     };
     assert_eq!(report(&[])["cached"], false);
     assert_eq!(report(&[])["cached"], true);
-    assert_eq!(report(&["use_cache=false"])["cached"], false);
+    assert_eq!(report(&["enable_cache=false"])["cached"], false);
     // No slice on the command line.
     let mut command = bench.command(&["compile", arg(&program), "--quick", "--json"]);
     let found = ran(command.env("TPUBRIDGE_SLICE", "v6e-4").output().unwrap());

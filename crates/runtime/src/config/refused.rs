@@ -27,7 +27,7 @@ pub static REFUSED: &[Refused] = &[
         name: "enable_hardware_acceleration",
         reason: "no TPU has a vector-quantization unit; there is nothing to switch on",
     },
-    Refused { name: "enable_xla_cache", reason: "use `use_cache`: it keeps compiled programs and prepared models" },
+    Refused { name: "enable_xla_cache", reason: "use `enable_cache`: it keeps compiled programs and prepared models" },
     Refused { name: "mixed_precision", reason: "use `precision`: bf16, f32 or mixed" },
     Refused { name: "fp32_params", reason: "use `precision = mixed`: parameters in f32, arithmetic in bf16" },
     Refused { name: "tpu_version", reason: "use `slice`, such as v5e-16: it names generation, chips and topology" },

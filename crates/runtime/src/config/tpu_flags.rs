@@ -136,7 +136,7 @@ impl Config {
             optimization_level: options.optimization_level,
             memory_fitting_level: options.memory_fitting_level,
             flags: options.flags,
-            cache: if self.use_cache { CacheUse::ReadWrite } else { CacheUse::Off },
+            cache: if self.enable_cache { CacheUse::ReadWrite } else { CacheUse::Off },
             ..CompileRequest::new(slice)
         })
     }

@@ -151,7 +151,7 @@ fn caching() {
         backend.compiler().stats().compilations
     };
     assert_eq!(compilations(&config(), false), 1);
-    assert_eq!(compilations(&config().use_cache(false), false), 3);
+    assert_eq!(compilations(&config().enable_cache(false), false), 3);
     assert_eq!(compilations(&config(), true), 2);
     assert_eq!(compilations(&config().cache_max_size(1), true), 3);
 }
