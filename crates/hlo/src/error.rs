@@ -38,6 +38,8 @@ pub enum Error {
     },
     /// A program that breaks the specification.
     Verify(Vec<Finding>),
+    /// A program with symbolic sizes that cannot be had for the argument types asked for.
+    Specialize(Vec<Finding>),
     /// A limit that protects against hostile input.
     Limit {
         /// Which limit, and its value.
@@ -83,17 +85,25 @@ impl fmt::Display for Error {
             Error::Unwritable { message } => write!(f, "cannot be written as a portable artifact: {message}"),
             Error::Verify(findings) => {
                 write!(f, "the program breaks {} rule(s) of the specification", findings.len())?;
-                for finding in findings.iter().take(20) {
-                    write!(f, "\n  {finding}")?;
-                }
-                if findings.len() > 20 {
-                    write!(f, "\n  … and {} more", findings.len() - 20)?;
-                }
-                Ok(())
+                list(f, findings)
+            }
+            Error::Specialize(findings) => {
+                f.write_str("the program cannot be made static for these argument types")?;
+                list(f, findings)
             }
             Error::Limit { message } => write!(f, "limit reached: {message}"),
         }
     }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, findings: &[Finding]) -> fmt::Result {
+    for finding in findings.iter().take(20) {
+        write!(f, "\n  {finding}")?;
+    }
+    if findings.len() > 20 {
+        write!(f, "\n  … and {} more", findings.len() - 20)?;
+    }
+    Ok(())
 }
 
 impl std::error::Error for Error {}

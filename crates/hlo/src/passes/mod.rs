@@ -7,6 +7,7 @@ mod fold;
 mod inline;
 mod rewrite;
 mod simplify;
+mod specialize;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ use crate::error::Error;
 use crate::module::{Module, Op};
 use crate::ty::TensorType;
 use crate::verify::{Verified, verify};
+
+pub use specialize::specialize;
 
 /// Whether the program is going to be split over devices after these passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
