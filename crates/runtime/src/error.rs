@@ -113,6 +113,17 @@ pub enum ValidationError {
         /// Devices there are.
         present: usize,
     },
+    /// A size that no bucket holds.
+    BeyondBuckets {
+        /// The dimension's name.
+        dimension: String,
+        /// The size asked for.
+        size: usize,
+        /// The largest bucket.
+        largest: usize,
+    },
+    /// Buckets, dimensions and program do not fit together.
+    Buckets(String),
     /// An array of another backend.
     ForeignArray,
     /// Something that would be a warning, in strict mode.
@@ -225,6 +236,10 @@ impl ValidationError {
             Self::DeviceCount { .. } => {
                 "use more devices (`cpu_device_count` for the CPU device) or fewer partitions".into()
             }
+            Self::BeyondBuckets { dimension, size, .. } => {
+                format!("add a bucket of at least {size} to `{dimension}`, or split the input")
+            }
+            Self::Buckets(_) => "name each dimension that varies with its arguments and results".into(),
             Self::ForeignArray => "prepare the data with the backend that runs the program".into(),
             Self::Strict(_) => "mend it, or turn `strict_validation` off".into(),
             Self::Other(_) => "change the input as the message says".into(),
@@ -247,6 +262,10 @@ impl fmt::Display for ValidationError {
             Self::DeviceCount { needed, present } => {
                 write!(f, "the program needs {needed} devices, there are {present}")
             }
+            Self::BeyondBuckets { dimension, size, largest } => {
+                write!(f, "`{dimension}` is {size}, and its largest bucket is {largest}")
+            }
+            Self::Buckets(message) => f.write_str(message),
             Self::ForeignArray => f.write_str("an array belongs to another backend"),
             Self::Strict(message) | Self::Other(message) => f.write_str(message),
         }

@@ -57,7 +57,10 @@ pub use backend::{
 };
 pub use compile::{CacheUse, Compilation, CompileRequest, Devices, Origin, SliceCompiler, probe};
 pub use compile_error::{CompileError, OutOfMemory};
-pub use compiler::{Compiler, CompilerStats, Executable, Recompilation};
+pub use compiler::{
+    BucketReport, BucketUse, BucketedModel, Bucketing, Buckets, Compiler, CompilerStats, Dimension, Executable, Padded,
+    Recompilation, Source, WarmUp, WarmUpStep,
+};
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError};
 pub use plugin_file::PluginFile;

@@ -38,6 +38,11 @@ impl Program {
         Ok(Program { bytes, module, digest: OnceLock::new() })
     }
 
+    /// A program made in memory; the compiler is given its text.
+    pub fn of(module: hlo::Verified) -> Program {
+        Program { bytes: hlo::text::print(&module).into_bytes(), module, digest: OnceLock::new() }
+    }
+
     /// What the compiler is given.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -28,6 +28,7 @@ fn custom_call(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     }
     match target {
         "ApproxTopK" => approx_top_k(context),
+        "shape_assertion" => shape_assertion(context),
         // Annotations for a partitioner or a layout assignment: nothing to do on one device.
         "Sharding"
         | "SPMDFullToShardShape"
@@ -42,6 +43,19 @@ fn custom_call(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         }
         _ => Err(Error::Unsupported { what: format!("custom call @{target}") }),
     }
+}
+
+/// What an exporter of symbolic sizes asks of them; its message has `{n}` where operand `n + 1` goes.
+fn shape_assertion(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+    if context.tensor(0)?.bool()? {
+        return Ok(Vec::new());
+    }
+    let message = context.op.attr("error_message").and_then(Attr::as_str).unwrap_or("a shape assertion fails");
+    let mut message = message.to_string();
+    for n in 1..context.op.operands.len() {
+        message = message.replace(&format!("{{{}}}", n - 1), &context.tensor(n)?.int()?.to_string());
+    }
+    context.fail(message)
 }
 
 /// The first elements along a dimension in the order of a comparator. All of them are right, whatever recall is asked.

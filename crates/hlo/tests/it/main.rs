@@ -2,5 +2,6 @@
 
 mod bytecode;
 mod passes;
+mod specialize;
 mod text;
 mod verify;

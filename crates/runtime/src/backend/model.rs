@@ -168,20 +168,8 @@ impl Backend {
             let present = self.devices().len();
             return Err(ValidationError::DeviceCount { needed: executable.num_devices(), present }.into());
         }
-        let owner = self.memory().owner(&format!("parameters of {}", program.name()));
-        let bound = parameters.bind(executable.signature())?;
-        let sent = bound.iter().map(|parameter| parameter.as_ref().map(|p| self.send_for(&owner, p)).transpose());
-        let parameters = sent.collect::<Result<Vec<_>, _>>()?;
-        let model = Model {
-            inner: Arc::new(Inner {
-                backend: self.clone(),
-                num_inputs: parameters.iter().filter(|parameter| parameter.is_none()).count(),
-                parameters,
-                results: self.memory().owner(&format!("results of {}", program.name())),
-                result_bytes: executable.signature().results.iter().map(|port| port.spec.bytes()).collect(),
-                executable,
-            }),
-        };
+        let parameters = self.send_parameters(program.name(), parameters, executable.signature())?;
+        let model = self.model_of(executable, parameters);
         if self.config().enable_cache {
             let mut models = self.models();
             if models.len() >= self.config().cache_max_size
@@ -192,6 +180,34 @@ impl Backend {
             models.insert(key, model.clone());
         }
         Ok(model)
+    }
+
+    /// Sends the parameters of a program: one array for each argument that is a parameter.
+    pub(crate) fn send_parameters(
+        &self,
+        program: &str,
+        parameters: &Parameters,
+        signature: &Signature,
+    ) -> Result<Vec<Option<DeviceArray>>, Error> {
+        let owner = self.memory().owner(&format!("parameters of {program}"));
+        let bound = parameters.bind(signature)?;
+        let sent = bound.iter().map(|parameter| parameter.as_ref().map(|p| self.send_for(&owner, p)).transpose());
+        sent.collect()
+    }
+
+    /// A compiled program with parameters that are on the device already; they fit its signature.
+    pub(crate) fn model_of(&self, executable: Arc<Executable>, parameters: Vec<Option<DeviceArray>>) -> Model {
+        let name = executable.program().name().to_string();
+        Model {
+            inner: Arc::new(Inner {
+                backend: self.clone(),
+                num_inputs: parameters.iter().filter(|parameter| parameter.is_none()).count(),
+                parameters,
+                results: self.memory().owner(&format!("results of {name}")),
+                result_bytes: executable.signature().results.iter().map(|port| port.spec.bytes()).collect(),
+                executable,
+            }),
+        }
     }
 }
 

@@ -1,19 +1,28 @@
 //! Compiling for the devices of a backend, and remembering what was compiled.
 
+mod bucketed;
+mod buckets;
 mod cached;
+mod padding;
 mod stats;
+mod stored;
+mod warm_up;
 
+pub use bucketed::{BucketReport, BucketUse, BucketedModel, Padded};
+pub use buckets::{Bucketing, Buckets, Dimension, Source};
 pub use cached::Executable;
 pub use stats::{CompilerStats, Recompilation};
+pub use warm_up::{WarmUp, WarmUpStep};
 
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use pjrt::{Client, CompileOptions};
 
 use self::cached::{Kept, Key};
 use self::stats::Counters;
+use self::stored::Store;
 use crate::backend::Platform;
 use crate::compile_error::CompileError;
 use crate::config::Config;
@@ -37,6 +46,7 @@ struct Shared {
     log: bool,
     kept: Mutex<Kept>,
     counters: Mutex<Counters>,
+    store: OnceLock<Store>,
 }
 
 impl Compiler {
@@ -51,6 +61,7 @@ impl Compiler {
                 timeout: config.compilation_timeout_seconds.get(),
                 kept: Mutex::new(Kept::new(capacity)),
                 counters: Mutex::default(),
+                store: OnceLock::new(),
             }),
         })
     }
@@ -71,14 +82,31 @@ impl Compiler {
         }
         let _span = tracing::info_span!("compile", program = program.name(), key = %key).entered();
         let started = Instant::now();
-        let loaded = self.run(program)?;
-        let seconds = started.elapsed().as_secs_f64();
-        tracing::debug!(seconds, "compiled");
-        let executable = Arc::new(Executable::new(loaded, signature, program, seconds)?);
-        let why = self.counters().compiled(program, seconds);
-        if self.shared.log {
-            tracing::info!(target: log::COMPILES, program = program.name(), key = %key, seconds, why, "compiled");
-        }
+        let options = self.options_for(program);
+        let store = self.shared.store.get().filter(|_| cache != CacheUse::Off);
+        let stored = store.filter(|_| cache == CacheUse::ReadWrite);
+        let executable = match stored.and_then(|store| store.load(&self.shared.client, program, &options)) {
+            Some(loaded) => {
+                let seconds = started.elapsed().as_secs_f64();
+                tracing::debug!(seconds, "loaded");
+                self.counters().loaded += 1;
+                Executable::new(loaded, signature, program, seconds)?
+            }
+            None => {
+                let loaded = self.run(program, options.clone())?;
+                let seconds = started.elapsed().as_secs_f64();
+                tracing::debug!(seconds, "compiled");
+                let why = self.counters().compiled(program, seconds);
+                if self.shared.log {
+                    tracing::info!(target: log::COMPILES, program = program.name(), key = %key, seconds, why, "compiled");
+                }
+                if let Some(store) = store {
+                    store.keep(&loaded, program, &options, seconds);
+                }
+                Executable::new(loaded, signature, program, seconds)?
+            }
+        };
+        let executable = Arc::new(executable);
         if cache != CacheUse::Off {
             let evicted = self.kept().put(key, Arc::clone(&executable));
             self.counters().evictions += evicted;
@@ -105,14 +133,19 @@ impl Compiler {
         self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the plugin's compiler on a thread of its own: a plugin cannot be interrupted, but it need not be waited for.
-    fn run(&self, program: &Arc<Program>) -> Result<pjrt::LoadedExecutable, Error> {
-        let (answer, answered) = mpsc::channel();
-        let (shared, program) = (Arc::clone(&self.shared), Arc::clone(program));
-        let mut options = shared.options.clone();
+    /// The configuration's options for a program.
+    fn options_for(&self, program: &Program) -> CompileOptions {
+        let mut options = self.shared.options.clone();
         options.num_replicas = program.replicas().unwrap_or(1);
         options.num_partitions = program.partitions().unwrap_or(1);
         options.use_shardy_partitioner = program.uses_shardy();
+        options
+    }
+
+    /// Runs the plugin's compiler on a thread of its own: a plugin cannot be interrupted, but it need not be waited for.
+    fn run(&self, program: &Arc<Program>, options: CompileOptions) -> Result<pjrt::LoadedExecutable, Error> {
+        let (answer, answered) = mpsc::channel();
+        let (shared, program) = (Arc::clone(&self.shared), Arc::clone(program));
         let work = move || {
             let source = pjrt::Program::mlir(program.bytes());
             // Nobody hears the answer of a compilation that took too long.

@@ -14,6 +14,8 @@ const MAX_RECOMPILATIONS: usize = 1000;
 pub struct CompilerStats {
     /// Programs compiled.
     pub compilations: u64,
+    /// Programs loaded from the cache on disk instead of compiled.
+    pub loaded: u64,
     /// Look-ups that found a compiled program.
     pub hits: u64,
     /// Look-ups that did not.
@@ -50,6 +52,7 @@ pub struct Recompilation {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     compilations: u64,
+    pub(super) loaded: u64,
     hits: u64,
     misses: u64,
     pub(super) evictions: u64,
@@ -93,6 +96,7 @@ impl Counters {
     pub(super) fn read(&self, kept: usize) -> CompilerStats {
         CompilerStats {
             compilations: self.compilations,
+            loaded: self.loaded,
             hits: self.hits,
             misses: self.misses,
             evictions: self.evictions,

@@ -1,4 +1,5 @@
 //! Tests of the backend through its public face.
 
 mod backend;
+mod buckets;
 mod config;

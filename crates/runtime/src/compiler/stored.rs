@@ -1,0 +1,157 @@
+//! Executables in a compile cache on disk: a second process loads them instead of compiling.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pjrt::{Client, CompileOptions, LoadedExecutable};
+
+use super::Compiler;
+use crate::backend::Backend;
+use crate::cache::{Blob, Cache, Entry, Key, KeyParts, Lookup, Moved, PluginParts, now_unix};
+use crate::compile_error::CompileError;
+use crate::error::Error;
+use crate::plugin_file::PluginFile;
+use crate::program::Program;
+use crate::report::Report;
+
+/// What the plugin can load.
+const EXECUTABLE: &str = "executable";
+/// What it was compiled from, so that a bundle can be warmed up from without its programs at hand.
+const PROGRAM: &str = "program";
+
+/// A cache of executables, and what they depend on beside the program.
+#[derive(Debug)]
+pub(super) struct Store {
+    cache: Arc<Cache>,
+    plugin: PluginParts,
+    target: String,
+    /// Entries this process loaded or wrote: what [`Compiler::export_bundle`] writes.
+    used: Mutex<Vec<Key>>,
+}
+
+impl Store {
+    fn parts(&self, program: &Program, options: &CompileOptions) -> KeyParts {
+        let options = options.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        KeyParts {
+            program: program.parts(),
+            target: self.target.clone(),
+            plugin: self.plugin.clone(),
+            options: BTreeMap::from([("compile_options".to_string(), options)]),
+            flags: BTreeMap::new(),
+        }
+    }
+
+    fn used(&self, key: Key) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if !used.contains(&key) {
+            used.push(key);
+        }
+    }
+
+    /// Loads what was compiled before. What cannot be loaded is compiled again.
+    pub(super) fn load(
+        &self,
+        client: &Client,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Option<LoadedExecutable> {
+        let key = self.parts(program, options).key();
+        let entry = match self.cache.get(&key) {
+            Lookup::Hit(entry) => entry,
+            Lookup::Miss(warning) => {
+                if let Some(warning) = warning {
+                    tracing::warn!("{warning}");
+                }
+                return None;
+            }
+        };
+        match client.deserialize(entry.blob(EXECUTABLE)?, None) {
+            Ok(loaded) => {
+                self.used(key);
+                Some(loaded)
+            }
+            Err(error) => {
+                tracing::warn!(%error, program = program.name(), "a kept executable cannot be loaded; compiling again");
+                None
+            }
+        }
+    }
+
+    /// Keeps an executable, if its plugin can write it. Failing costs the next process a compilation, nothing else.
+    pub(super) fn keep(&self, loaded: &LoadedExecutable, program: &Program, options: &CompileOptions, seconds: f64) {
+        let bytes = match loaded.executable().and_then(|executable| executable.serialize()) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                tracing::debug!(%error, program = program.name(), "this plugin does not write executables");
+                return;
+            }
+        };
+        let parts = self.parts(program, options);
+        let key = parts.key();
+        let report =
+            Report { module: program.name().to_string(), plugin: parts.plugin.to_string(), ..Report::default() };
+        let blob = |name: &str, bytes: Vec<u8>| Blob { name: name.to_string(), bytes };
+        let blobs = vec![blob(EXECUTABLE, bytes), blob(PROGRAM, program.bytes().to_vec())];
+        let entry = Entry { parts, report, compile_seconds: seconds, created_unix: now_unix(), blobs };
+        match self.cache.put(Arc::new(entry)) {
+            Some(warning) => tracing::warn!("{warning}"),
+            None => self.used(key),
+        }
+    }
+
+    /// Programs of entries for these devices and this plugin.
+    fn programs(&self) -> Result<Vec<Arc<Program>>, CompileError> {
+        let mut programs = Vec::new();
+        for row in self.cache.list()? {
+            let Ok(key) = row.key.parse::<Key>() else { continue };
+            let Some(entry) = self.cache.recheck(&key) else { continue };
+            let is_ours = entry.parts.target == self.target && entry.parts.plugin.build == self.plugin.build;
+            if let Some(bytes) = entry.blob(PROGRAM).filter(|_| is_ours) {
+                programs.push(Arc::new(Program::read(bytes.to_vec())?));
+            }
+        }
+        Ok(programs)
+    }
+}
+
+impl Backend {
+    /// Keeps executables in a cache on disk too, and looks there before compiling. The first cache given stays.
+    ///
+    /// An entry depends on the program, the plugin's build, the kind and number of devices, and the compile options. A
+    /// plugin that cannot write executables compiles as before.
+    pub fn keep_executables(&self, cache: Cache) -> Result<(), Error> {
+        let version = self.client().platform_version().map_err(Error::device("asking for a version"))?;
+        let plugin = match &self.choice().plugin {
+            Some(path) => PluginFile::open(path)?.parts,
+            None => PluginParts { name: self.platform().to_string(), version: Some(version.clone()), build: version },
+        };
+        let target = format!("{} device(s) of {}", self.world_size(), self.device().kind);
+        let store = Store { cache: Arc::new(cache), plugin, target, used: Mutex::default() };
+        // Whoever set a cache first decided where this compiler's results are.
+        let _ = self.compiler().shared.store.set(store);
+        Ok(())
+    }
+}
+
+impl Compiler {
+    fn store(&self) -> Result<&Store, CompileError> {
+        self.shared.store.get().ok_or(CompileError::NoCacheFolder)
+    }
+
+    /// Writes the executables this process compiled or loaded to one file, for another machine or process. Needs
+    /// [`Backend::keep_executables`].
+    pub fn export_bundle(&self, path: &Path) -> Result<Moved, Error> {
+        let store = self.store()?;
+        let used = store.used.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(store.cache.export(Some(&used), path)?)
+    }
+
+    /// Adds the executables of a bundle to the cache and gives the programs they are of, for
+    /// [`warm_up`](Self::warm_up). Needs [`Backend::keep_executables`].
+    pub fn import_bundle(&self, path: &Path) -> Result<Vec<Arc<Program>>, Error> {
+        let store = self.store()?;
+        store.cache.import(path)?;
+        Ok(store.programs()?)
+    }
+}
