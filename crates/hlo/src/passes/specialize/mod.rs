@@ -34,11 +34,7 @@ const REPLACEMENTS_PER_OP: u64 = 64;
 /// it computed, dynamic ops replaced by static ones, and shape assertions (`custom_call @shape_assertion`) that hold are
 /// dropped. [`Error::Specialize`] names assertions that do not hold, and ops whose sizes depend on values. `evaluate`
 /// computes what integer arithmetic on sizes does not cover.
-pub fn specialize(
-    module: &Verified,
-    arguments: &[Type],
-    evaluate: Option<&Evaluate<'_>>,
-) -> Result<Verified, Error> {
+pub fn specialize(module: &Verified, arguments: &[Type], evaluate: Option<&Evaluate<'_>>) -> Result<Verified, Error> {
     let mut module = (**module).clone();
     let name = entry_name(&module)?;
     set_arguments(&mut module, &name, arguments)?;
@@ -48,11 +44,15 @@ pub fn specialize(
     // Functions that ops name without calling them, such as the reducers of custom calls.
     let named: HashMap<Arc<str>, Func> = module.funcs.iter().map(|func| (func.name.clone(), func.clone())).collect();
     let mut findings = Vec::new();
-    for func in module.funcs.iter_mut().filter(|func| *func.name == *name) {
-        body(func, &named, &options, &mut findings);
-        // Only this function is wanted; the others stay if it still names them.
-        if func.visibility == Visibility::Private {
-            func.visibility = Visibility::Public;
+    for func in &mut module.funcs {
+        if *func.name == *name {
+            body(func, &named, &options, &mut findings);
+        }
+        // Only the entry is wanted; the others stay if it still names them.
+        match (*func.name == *name, func.visibility) {
+            (true, Visibility::Private) => func.visibility = Visibility::Public,
+            (true, _) => {}
+            (false, _) => func.visibility = Visibility::Private,
         }
     }
     refused(findings)?;

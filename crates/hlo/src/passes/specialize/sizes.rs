@@ -66,7 +66,8 @@ fn evaluate(op: &Op, kind: OpKind, operands: &[Ints], result: &TensorType) -> Op
     match (kind, operands) {
         (OpKind::Reshape, [a]) => (a.values.len() == count).then(|| a.values.clone()),
         (OpKind::BroadcastInDim, [a]) => broadcast(a, &i64s(op, "broadcast_dimensions")?, &result.dims, count),
-        (OpKind::Concatenate, all) if result.rank() == 1 => {
+        // Along the first dimension the elements follow each other.
+        (OpKind::Concatenate, all) if op.attr("dimension").and_then(Attr::as_int) == Some(0) => {
             Some(all.iter().flat_map(|a| a.values.iter().copied()).collect())
         }
         (OpKind::Slice, [a]) if result.rank() == 1 => {

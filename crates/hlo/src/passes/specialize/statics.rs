@@ -39,9 +39,7 @@ pub(super) fn replace(site: &mut Site<'_>) -> Result<Replacement, Violation> {
     match kind {
         K::DynamicReshape => shaped(site, 1, K::Reshape, |_| Attrs::new()),
         K::DynamicIota => shaped(site, 0, K::Iota, |site| kept(site, &["iota_dimension"])),
-        K::DynamicBroadcastInDim => {
-            shaped(site, 1, K::BroadcastInDim, |site| kept(site, &["broadcast_dimensions"]))
-        }
+        K::DynamicBroadcastInDim => shaped(site, 1, K::BroadcastInDim, |site| kept(site, &["broadcast_dimensions"])),
         K::DynamicPad => pad(site),
         K::DynamicGather => gather(site),
         K::DynamicConv => convolve(site),
