@@ -165,7 +165,7 @@ fn binary(kind: OpKind, dtype: DType, a: i128, b: i128) -> Option<i128> {
 
 /// The low bits of a number, as its type reads them.
 fn wrapped(value: i128, dtype: DType) -> i64 {
-    let unused = 64 - dtype.bits().min(64) as u32;
+    let unused = 64 - dtype.bits().min(64);
     let low = (value as i64) << unused;
     if dtype.is_signed_integer() { low >> unused } else { ((low as u64) >> unused) as i64 }
 }
