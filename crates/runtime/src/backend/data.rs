@@ -123,7 +123,7 @@ impl Drop for Feed {
 }
 
 /// Position of the first NaN or infinity.
-pub(super) fn first_not_finite(literal: &Literal) -> Option<usize> {
+pub(crate) fn first_not_finite(literal: &Literal) -> Option<usize> {
     let dtype = literal.dtype();
     if !dtype.is_float() {
         return None;

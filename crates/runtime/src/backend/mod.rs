@@ -30,6 +30,7 @@ mod profile;
 pub use array::DeviceArray;
 pub(crate) use choose::tpu_chips;
 pub use choose::{Choice, Platform, Surroundings};
+pub(crate) use data::first_not_finite;
 pub use data::{DeviceTree, Feed, HostTree, Tree};
 pub use files::{Extras, MemoryStats};
 pub use info::{DeviceInfo, Peak};

@@ -13,7 +13,7 @@ use super::buckets::{Bucketing, Cuts, Form, Source};
 use super::padding;
 use super::warm_up::{WarmUp, WarmUpStep};
 use crate::CacheUse;
-use crate::backend::{Backend, DeviceArray, Model, Parameters};
+use crate::backend::{Backend, DeviceArray, Model, Parameters, first_not_finite};
 use crate::error::{Error, ValidationError};
 use crate::program::Program;
 use crate::signature::{Port, Spec};
@@ -259,6 +259,13 @@ impl BucketedModel {
                 }
                 (Role::Input { fill }, Some(literal)) => {
                     let dims = self.padded_dims(index, &bucket);
+                    // What was given is looked at, not what it is padded with.
+                    if inner.backend.config().strict_validation
+                        && let Some(element) = first_not_finite(literal)
+                    {
+                        let name = inner.arguments[index].name.clone();
+                        return Err(ValidationError::NotFinite { name, index: element }.into());
+                    }
                     given += literal.num_elements() as u64;
                     let grown = if literal.dims() == dims {
                         Arc::clone(literal)

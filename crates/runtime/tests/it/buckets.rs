@@ -305,6 +305,17 @@ fn inputs_must_fit_the_model() {
     assert!(model.run(&[of(&[0, 2]), of(&[0, 2])]).unwrap()[0].bytes().is_empty());
 }
 
+#[test]
+fn strict_mode_looks_at_inputs_and_not_at_padding() {
+    let config = Config::new(Mode::Training).device(Target::Cpu).strict_validation(true);
+    let backend = Backend::auto(&config).unwrap();
+    let bucketing = rows(Buckets::of([4])).pad_with(1, f64::NEG_INFINITY);
+    let model = backend.prepare_bucketed(program(ROWS), &weights(), bucketing).unwrap();
+    assert!(model.run(&[floats(&[2, 3], |_| 1.0)]).is_ok());
+    let refused = model.run(&[floats(&[2, 3], |n| if n == 4 { f32::NAN } else { 1.0 })]);
+    assert!(matches!(refused, Err(Error::Validation(ValidationError::NotFinite { index: 4, .. }))), "{refused:?}");
+}
+
 // ---- many executions ----
 
 #[test]
