@@ -12,6 +12,7 @@ mod sharding;
 
 pub use engine::{CompileOptions, Compiled, Cpu, Donation, Folding, Mode, Port, Spread};
 pub use error::Error;
+pub use lower::evaluate_constant;
 pub use memory::{Array, Memory};
 pub use plugin::{GetPjrtApi, api};
 pub use program::StepTime;

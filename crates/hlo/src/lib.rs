@@ -3,6 +3,7 @@
 pub mod attr;
 mod build;
 pub mod bytecode;
+pub mod cost;
 mod dense;
 pub mod dims;
 mod error;

@@ -5,8 +5,8 @@ use hlo::{Attr, Dense, Keyword, Op, OpKind, TensorType};
 use crate::interpret::scalar::TotalOrder;
 use crate::interpret::{Elements, Tensor, attribute, convert, elementwise, encode, storage};
 
-/// An elementwise op on constants.
-pub(crate) fn evaluate(op: &Op, operands: &[&Dense], result: &TensorType) -> Option<Dense> {
+/// Computes an elementwise op on constants, for [`hlo::passes::Options::evaluate`].
+pub fn evaluate(op: &Op, operands: &[&Dense], result: &TensorType) -> Option<Dense> {
     let to = result.element.plain()?;
     let values: Vec<Tensor> = operands.iter().map(|dense| Tensor::from_dense(dense).ok()).collect::<Option<_>>()?;
     let elements = match (op.kind()?, &values[..]) {

@@ -27,6 +27,7 @@ use crate::kernels::machine::Machine;
 use crate::memory::{Memory, byte_count};
 use crate::program::{Program, ResultPort};
 use block::{Lowering, Origin};
+pub use fold::evaluate as evaluate_constant;
 
 /// Bytes one value may have: far more than a machine has, few enough that sums of sizes do not overflow.
 const MAX_VALUE_BYTES: u64 = 1 << 42;

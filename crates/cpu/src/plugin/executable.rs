@@ -13,7 +13,6 @@ use crate::sharding::Sharding;
 
 use super::call::{Failure, bytes, entries, give_bytes, give_text, handles, object};
 use super::client::{Client, MEMORY_KINDS};
-use super::cost;
 use super::element;
 use super::extensions::{Layout, LayoutList};
 use super::named::{Named, NamedList};
@@ -108,7 +107,7 @@ impl Program {
         let bytes = |ports: &[Port]| ports.iter().map(|port| port.bytes().unwrap_or(0) as f64).sum::<f64>() as f32;
         let accessed = bytes(compiled.arguments()) + bytes(results);
         let costs = vec![
-            ("flops".to_string(), Named::Float(cost::flops(compiled.module()) as f32)),
+            ("flops".to_string(), Named::Float(hlo::cost::cost(compiled.module()).flops as f32)),
             ("bytes accessed".to_string(), Named::Float(accessed)),
         ];
         let num_ports = results.len().max(compiled.arguments().len());

@@ -8,7 +8,6 @@ use pjrt_sys::*;
 mod buffer;
 mod call;
 mod client;
-mod cost;
 mod element;
 mod event;
 mod executable;
