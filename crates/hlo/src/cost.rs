@@ -251,6 +251,11 @@ fn elements(func: &Func, value: Value) -> f64 {
     func.ty(value).as_tensor().and_then(|ty| ty.num_elements()).map_or(0.0, |n| n as f64)
 }
 
+/// Operations of one op, without what it calls or repeats.
+pub fn op_flops(func: &Func, op: &Op) -> f64 {
+    op.kind().map_or(0.0, |kind| own_flops(func, op, kind))
+}
+
 /// Operations of an op that runs no other function, its regions being parts of it.
 fn own_flops(func: &Func, op: &Op, kind: OpKind) -> f64 {
     use OpKind as K;

@@ -38,9 +38,10 @@ impl Program {
         Ok(Program { bytes, module, digest: OnceLock::new() })
     }
 
-    /// A program made in memory; the compiler is given its text.
-    pub fn of(module: hlo::Verified) -> Program {
-        Program { bytes: hlo::text::print(&module).into_bytes(), module, digest: OnceLock::new() }
+    /// A program that was made here: written as a portable artifact, or as text where it holds what artifacts cannot.
+    pub fn from_module(module: hlo::Verified) -> Program {
+        let bytes = hlo::bytecode::write(&module).unwrap_or_else(|_| hlo::text::print(&module).into_bytes());
+        Program { bytes, module, digest: OnceLock::new() }
     }
 
     /// What the compiler is given.

@@ -16,6 +16,7 @@ use crate::debug::{self, Check};
 use crate::error::{Error, ValidationError};
 use crate::flags;
 use crate::memory::Owner;
+use crate::optimize::{Level, Optimizer, Target};
 use crate::program::Program;
 use crate::signature::{Port, Signature};
 
@@ -153,23 +154,22 @@ struct Inner {
 }
 
 impl Backend {
-    /// Compiles a program, sends its parameters, and keeps both: the same program with the same parameters is prepared once.
+    /// Rewrites a program as `optimization` and `precision` say, compiles it, sends its parameters, and keeps both: the same
+    /// program with the same parameters is prepared once. Arguments and results keep their types.
     pub fn prepare_model(&self, program: &Arc<Program>, parameters: &Parameters) -> Result<Model, Error> {
         let key = (program.digest(), parameters.digest());
         if let Some(model) = self.models().get(&key) {
             return Ok(model.clone());
         }
-        let executable = self.compiler().compile(program, &[], CacheUse::ReadWrite)?;
-        if self.config().log_device_placement {
-            let (program, device) = (program.name(), self.device());
-            tracing::info!(target: crate::log::PLACEMENT, program, device = device.id, kind = %device.kind, "placed");
-        }
-        if executable.num_devices() != 1 {
-            let present = self.devices().len();
-            return Err(ValidationError::DeviceCount { needed: executable.num_devices(), present }.into());
-        }
-        let parameters = self.send_parameters(program.name(), parameters, executable.signature())?;
-        let model = self.model_of(executable, parameters);
+        let model = match self.config().optimization {
+            Level::None => self.prepare_as_written(program, parameters, CacheUse::ReadWrite)?,
+            level => {
+                let optimizer = Optimizer::new(level, Target::of(self), self.config().precision);
+                let _span = tracing::info_span!("optimize", program = program.name(), level = level.name()).entered();
+                let (rewritten, _) = optimizer.rewrite(program)?;
+                self.prepare_as_written(&Arc::new(rewritten), parameters, CacheUse::ReadWrite)?
+            }
+        };
         if self.config().enable_cache {
             let mut models = self.models();
             if models.len() >= self.config().cache_max_size
@@ -180,6 +180,26 @@ impl Backend {
             models.insert(key, model.clone());
         }
         Ok(model)
+    }
+
+    /// Compiles a program as it is and sends its parameters.
+    pub(crate) fn prepare_as_written(
+        &self,
+        program: &Arc<Program>,
+        parameters: &Parameters,
+        cache: CacheUse,
+    ) -> Result<Model, Error> {
+        let executable = self.compiler().compile(program, &[], cache)?;
+        if self.config().log_device_placement {
+            let (program, device) = (program.name(), self.device());
+            tracing::info!(target: crate::log::PLACEMENT, program, device = device.id, kind = %device.kind, "placed");
+        }
+        if executable.num_devices() != 1 {
+            let present = self.devices().len();
+            return Err(ValidationError::DeviceCount { needed: executable.num_devices(), present }.into());
+        }
+        let parameters = self.send_parameters(program.name(), parameters, executable.signature())?;
+        Ok(self.model_of(executable, parameters))
     }
 
     /// Sends the parameters of a program: one array for each argument that is a parameter.

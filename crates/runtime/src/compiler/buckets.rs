@@ -196,7 +196,7 @@ impl Source {
             Origin::Symbolic(program) => {
                 let types = argument_types(program, bucketing, sizes)?;
                 let module = hlo::passes::specialize(program.verified(), &types, None)?;
-                Ok(Arc::new(Program::of(module)))
+                Ok(Arc::new(Program::from_module(module)))
             }
         }
     }

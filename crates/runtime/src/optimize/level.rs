@@ -1,4 +1,4 @@
-//! How far programs are rewritten.
+//! How far programs are rewritten, and how far their results may move.
 
 use crate::config::Setting;
 
@@ -26,6 +26,17 @@ impl Level {
             Level::Conservative => "conservative",
             Level::Balanced => "balanced",
             Level::Aggressive => "aggressive",
+        }
+    }
+
+    /// The largest [deviation](super::deviation) of results that the level may cause. bf16 has 8 significant bits, so a
+    /// rounded operand is off by up to 2^-9 = 0.002; the bounds of the upper levels leave room for a few layers of that.
+    pub fn tolerance(self) -> f64 {
+        match self {
+            Level::None => 0.0,
+            Level::Conservative => 1e-5,
+            Level::Balanced => 0.03,
+            Level::Aggressive => 0.06,
         }
     }
 }

@@ -98,7 +98,7 @@ fn specialized(program: &Program, inputs: &[Arc<Literal>]) -> Arc<Program> {
         hlo::Type::tensor(dims, literal.dtype())
     };
     let types: Vec<hlo::Type> = inputs.iter().map(ty).collect();
-    Arc::new(Program::of(hlo::passes::specialize(program.verified(), &types, None).unwrap()))
+    Arc::new(Program::from_module(hlo::passes::specialize(program.verified(), &types, None).unwrap()))
 }
 
 fn on_device(backend: &Backend, program: &Arc<Program>, inputs: &[Arc<Literal>]) -> Vec<Literal> {

@@ -3,3 +3,4 @@
 mod backend;
 mod buckets;
 mod config;
+mod optimize;

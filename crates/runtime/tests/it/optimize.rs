@@ -1,0 +1,248 @@
+//! Optimizer levels: what each rewrite makes of a program, that results stay near, and that the backend applies them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use runtime::config::{Config, Mode, Precision, Setting, Target as Device};
+use runtime::optimize::{Level, Optimizer, Target, Trial};
+use runtime::{Backend, Class, Error, Parameters, Program, Signature, Spec};
+use tensor::{DType, Literal, encode_float};
+use testkit::{Golden, Needed, golden_files, require};
+
+fn program(text: &str) -> Program {
+    Program::read(text.as_bytes().to_vec()).unwrap()
+}
+
+fn v5e() -> Target {
+    Target::tpu(chips::Generation::V5e)
+}
+
+fn backend() -> Backend {
+    Backend::auto(&Config::new(Mode::Development).device(Device::Cpu)).unwrap()
+}
+
+fn printed(program: &Program) -> String {
+    let mut module = program.module().clone();
+    module.strip_locations();
+    hlo::text::print(&module)
+}
+
+/// The optimizer that the first line of a file asks for.
+fn asked_for(line: &str) -> Optimizer {
+    let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let mut target = match value("target").unwrap() {
+        "v5e" => v5e(),
+        "v6e" => Target::tpu(chips::Generation::V6e),
+        other => panic!("no target {other}"),
+    };
+    if let Some(loss) = value("ragged_loss") {
+        target.ragged_loss = loss.parse().unwrap();
+    }
+    let level = Level::read(value("level").unwrap()).unwrap();
+    let precision = Precision::read(value("precision").unwrap()).unwrap();
+    let donated: Vec<usize> =
+        value("donate").map_or_else(Vec::new, |list| list.split(',').map(|n| n.parse().unwrap()).collect());
+    Optimizer::new(level, target, precision).donate(donated)
+}
+
+/// Numbers that look random and are the same in every run: floats around zero, small integers, booleans.
+fn sample(spec: &Spec, seed: &mut u64) -> Arc<Literal> {
+    let mut next = || {
+        *seed ^= *seed << 13;
+        *seed ^= *seed >> 7;
+        *seed ^= *seed << 17;
+        *seed >> 11
+    };
+    let mut element = |dtype: DType| {
+        let n = next();
+        let bits = match dtype {
+            DType::Bool => n & 1,
+            _ if dtype.is_float() => encode_float(dtype, (n % 4001) as f64 / 2000.0 - 1.0).unwrap(),
+            _ => n % 3,
+        };
+        bits.to_le_bytes()[..dtype.size_bytes()].to_vec()
+    };
+    let bytes = (0..spec.num_elements()).flat_map(|_| match spec.dtype.complex_part() {
+        Some(part) => [element(part), element(part)].concat(),
+        None => element(spec.dtype),
+    });
+    Arc::new(Literal::new(spec.dtype, spec.dims.clone(), bytes.collect()).unwrap())
+}
+
+fn samples(program: &Program) -> Vec<Arc<Literal>> {
+    let mut seed = 0x9e37_79b9_7f4a_7c15;
+    Signature::read(program.module()).unwrap().arguments.iter().map(|port| sample(&port.spec, &mut seed)).collect()
+}
+
+#[test]
+fn each_rewrite_does_what_its_file_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/optimize");
+    let backend = backend();
+    for path in golden_files(&folder, ".mlir") {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let program = program(&text);
+        let optimizer = asked_for(text.lines().next().unwrap());
+        let trial = Trial { samples: &samples(&program), backend: Some(&backend), compiler: None };
+        let optimized = optimizer.optimize(&program, &trial).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let step = optimized.steps.iter().find(|step| step.rewrite == name);
+        assert!(step.is_some_and(|step| step.changes > 0), "{name}: {:?}", optimized.steps);
+        Golden::new(path.with_extension("after")).check(&printed(&optimized.program));
+        // What is written is what was rewritten.
+        let read = Program::read(optimized.program.bytes().to_vec()).unwrap();
+        assert_eq!(printed(&read), printed(&optimized.program), "{name}");
+    }
+}
+
+const PRODUCT: &str = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+  return %0 : tensor<256x256xf32>
+}";
+
+#[test]
+fn f32_stays_f32_at_every_level() {
+    for level in Level::ALL {
+        let optimized = Optimizer::new(level, v5e(), Precision::F32).optimize(&program(PRODUCT), &Trial::default());
+        let optimized = optimized.unwrap();
+        assert!(!printed(&optimized.program).contains("bf16"), "{level:?}");
+        // Nothing changed: the bytes are those that were given.
+        assert_eq!(optimized.program.bytes(), PRODUCT.as_bytes(), "{level:?}");
+    }
+}
+
+#[test]
+fn what_does_not_pay_is_left() {
+    let changes = |target: Target, rewrite: &str| {
+        let text = PRODUCT.replace("256x256", "200x200");
+        let optimizer = Optimizer::new(Level::Aggressive, target, Precision::Bf16);
+        let optimized = optimizer.optimize(&program(&text), &Trial::default()).unwrap();
+        optimized.steps.iter().find(|step| step.rewrite == rewrite).unwrap().changes
+    };
+    assert_eq!(changes(Target::UNKNOWN, "bf16_products"), 0);
+    assert_eq!(changes(v5e(), "bf16_products"), 1);
+    // Each element enters 200 products, half of that for each operand that is converted.
+    assert_eq!(changes(Target { bf16_min_reuse: Some(101.0), ..v5e() }, "bf16_products"), 0);
+    assert_eq!(changes(Target { bf16_min_reuse: Some(100.0), ..v5e() }, "bf16_products"), 1);
+    // Both operands would be written once more to save a few hundredths of a short product.
+    assert_eq!(changes(v5e(), "pad_products"), 0);
+    assert_eq!(changes(Target { ragged_loss: 0.9, memory_bytes_per_s: Some(1e15), ..v5e() }, "pad_products"), 1);
+}
+
+#[test]
+fn results_that_move_too_far_are_an_error() {
+    // 1.001 is 1 in bf16, and the difference to 256 is all that is left of the sum.
+    let text = "func.func @main(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
+      %c = stablehlo.constant dense<256.0> : tensor<256x256xf32>
+      %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %1 = stablehlo.subtract %0, %c : tensor<256x256xf32>
+      return %1 : tensor<256x256xf32>
+    }";
+    let bytes = (0..1 << 16).flat_map(|_| 1.001f32.to_le_bytes()).collect();
+    let samples = [Arc::new(Literal::new(DType::F32, [256, 256], bytes).unwrap())];
+    let backend = backend();
+    let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
+    let error = Optimizer::new(Level::Balanced, v5e(), Precision::Bf16).optimize(&program(text), &trial).unwrap_err();
+    assert_eq!(error.class(), Class::Optimization);
+    assert!(error.to_string().contains("balanced may move them by"), "{error}");
+    let exact = Optimizer::new(Level::Balanced, v5e(), Precision::F32).optimize(&program(text), &trial).unwrap();
+    assert_eq!(exact.deviation, Some(0.0));
+}
+
+#[test]
+fn wrong_samples_and_arguments_are_refused() {
+    let backend = backend();
+    let trial = Trial { samples: &[], backend: Some(&backend), compiler: None };
+    let optimizer = Optimizer::new(Level::Balanced, v5e(), Precision::Bf16);
+    assert_eq!(optimizer.optimize(&program(PRODUCT), &trial).unwrap_err().class(), Class::Validation);
+    let error = optimizer.donate([2]).optimize(&program(PRODUCT), &Trial::default()).unwrap_err();
+    assert!(matches!(&error, Error::Validation(_)) && error.to_string().contains("argument 2"), "{error}");
+}
+
+#[test]
+fn presets_are_levels_with_a_purpose() {
+    let changes = |optimizer: Optimizer, rewrite: &str| {
+        let optimized = optimizer.optimize(&program(PRODUCT), &Trial::default()).unwrap();
+        optimized.steps.iter().find(|step| step.rewrite == rewrite).map(|step| step.changes)
+    };
+    assert_eq!(changes(Optimizer::for_inference(v5e()), "donate"), Some(0));
+    assert_eq!(changes(Optimizer::for_inference(v5e()), "bf16_arithmetic"), Some(0));
+    assert_eq!(changes(Optimizer::for_training(v5e(), [0]), "donate"), Some(1));
+    assert_eq!(changes(Optimizer::for_training(v5e(), [0]), "bf16_arithmetic"), None);
+    assert_eq!(changes(Optimizer::for_training(v5e(), [0]), "bf16_products"), Some(1));
+}
+
+#[test]
+fn a_backend_prepares_models_as_configured() {
+    let x = Arc::new(program(PRODUCT));
+    let prepared = |level: Level, precision: Precision| {
+        let config = Config::new(Mode::Training).device(Device::Cpu).optimization(level).precision(precision);
+        let backend = Backend::auto(&config).unwrap();
+        let model = backend.prepare_model(&x, &Parameters::none()).unwrap();
+        let expected = Optimizer::new(level, Target::of(&backend), precision).optimize(&x, &Trial::default()).unwrap();
+        assert_eq!(model.executable().program().digest(), expected.program.digest());
+        // Outside nothing changes.
+        assert_eq!(model.executable().signature(), &Signature::read(x.module()).unwrap());
+        backend.prepare_model(&x, &Parameters::none()).unwrap();
+        assert_eq!(backend.compiler().stats().compilations, 1);
+        printed(model.executable().program())
+    };
+    assert_eq!(prepared(Level::None, Precision::Bf16), printed(&x));
+    assert!(!prepared(Level::Aggressive, Precision::F32).contains("bf16"));
+    let pays = Target::cpu().bf16_min_reuse.is_some();
+    for precision in [Precision::Bf16, Precision::Mixed] {
+        assert_eq!(prepared(Level::Balanced, precision).contains("bf16"), pays);
+        assert!(!prepared(Level::Conservative, precision).contains("bf16"));
+    }
+}
+
+/// Programs whose results are numbers of a model; each has products.
+const MODELS: &[&str] = &[
+    "model_attention",
+    "model_attention_gradient",
+    "model_attention_grouped",
+    "model_chunked_attention",
+    "model_decode_step",
+    "model_gru",
+    "model_lstm",
+    "model_lstm_gradient",
+    "model_mlp_adam",
+    "model_moe_dense",
+    "model_resnet_block",
+    "model_resnet_gradient",
+    "model_t5_bias",
+    "model_transformer_cpu",
+    "model_transformer_export",
+    "model_transformer_loss",
+    "model_transformer_train",
+    "model_vae",
+    "model_vit_block",
+];
+
+#[test]
+fn exported_models_stay_within_their_tolerance() {
+    let Some(folder) = require("exported_models_stay_within_their_tolerance", Needed::Corpus) else { return };
+    let backend = backend();
+    let mut narrowed = 0;
+    for name in MODELS {
+        let program = Program::read(fs::read(folder.join(format!("{name}.mlir.bc"))).unwrap()).unwrap();
+        let samples = samples(&program);
+        let mut last = None;
+        for level in Level::ALL {
+            let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
+            let optimizer = Optimizer::new(level, v5e(), Precision::Bf16);
+            let optimized = optimizer.optimize(&program, &trial).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let deviation = optimized.deviation.unwrap();
+            println!("{name} {} {deviation:.2e} {:?}", level.name(), optimized.after);
+            if level <= Level::Conservative {
+                assert!(optimized.after.ops <= optimized.before.ops, "{name}: {:?}", optimized.steps);
+            }
+            if let Some(below) = last {
+                assert!(optimized.after.flops <= below, "{name} at {level:?}: {:?}", optimized.steps);
+            }
+            last = Some(optimized.after.flops);
+            narrowed += u32::from(level == Level::Balanced && deviation > 0.0);
+        }
+    }
+    assert!(narrowed as usize > MODELS.len() / 2, "most models have products");
+}
