@@ -7,7 +7,7 @@
 use hlo::{Attrs, Definition, Func, OpId, OpKind, TensorType, Value, Verified};
 use tensor::DType;
 
-use super::edit::{array_of, become_op, emit, narrow, visit_ops};
+use super::edit::{Narrower, array_of, become_op, emit, visit_ops};
 use super::optimizer::Context;
 use super::step::Step;
 use crate::error::Error;
@@ -35,7 +35,10 @@ fn run(module: Verified, through: Through) -> Result<(Verified, u64), Error> {
     let mut module = module.into_inner();
     let mut changed = 0;
     for func in &mut module.funcs {
+        // Ids in program order: regions are visited outer before inner.
+        func.renumber();
         let narrowed = find(func, through);
+        let mut narrower = Narrower::of(func);
         visit_ops(func, |func, region, id| {
             if !narrowed.get(id.0 as usize).copied().unwrap_or(false) {
                 return;
@@ -43,7 +46,8 @@ fn run(module: Verified, through: Through) -> Result<(Verified, u64), Error> {
             let op = func.op(id).clone();
             let Some(dims) = array_of(func, op.first_result, DType::F32).map(|ty| ty.dims.clone()) else { return };
             let Some(kind) = op.kind() else { return };
-            let operands: Vec<Value> = op.operands.iter().map(|&value| narrow(func, region, id, value)).collect();
+            let operands: Vec<Value> =
+                op.operands.iter().map(|&value| narrower.narrow(func, region, id, value)).collect();
             let ty = TensorType::new(dims, DType::BF16);
             let value = emit(func, region, id, kind, &operands, op.attrs, ty);
             // Its readers convert back to bf16; clean-up drops both conversions.

@@ -6,7 +6,7 @@
 use hlo::{Attr, Func, Keyword, Op, OpKind, Verified};
 use tensor::DType;
 
-use super::edit::{array_of, is_narrow_already, narrow, visit_ops};
+use super::edit::{Narrower, array_of, is_narrow_already, visit_ops};
 use super::optimizer::Context;
 use super::step::Step;
 use crate::error::Error;
@@ -20,6 +20,9 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
     let mut module = module.into_inner();
     let (mut changed, mut asked_for_more, mut too_small) = (0, 0, 0);
     for func in &mut module.funcs {
+        // Ids in program order: regions are visited outer before inner.
+        func.renumber();
+        let mut narrower = Narrower::of(func);
         visit_ops(func, |func, region, id| {
             let op = func.op(id);
             if !is_f32_product(func, op) {
@@ -34,7 +37,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
                 return;
             }
             let operands = op.operands.clone();
-            let operands = operands.into_iter().map(|value| narrow(func, region, id, value)).collect();
+            let operands = operands.into_iter().map(|value| narrower.narrow(func, region, id, value)).collect();
             func.op_mut(id).operands = operands;
             changed += 1;
         });

@@ -1,6 +1,7 @@
 //! Changing a function in place: new ops go before the op that needs them, and an op becomes another one of the same
 //! result type, so nothing that reads it has to change.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use hlo::{
@@ -8,7 +9,7 @@ use hlo::{
 };
 use tensor::{DType, decode_float, encode_float};
 
-/// Visits every op of a function, region by region; `visit` may write ops before the one it looks at, with [`emit`].
+/// Visits every op of a function, region by region in the order of their ids; `visit` may write ops before the one it looks at, with [`emit`].
 pub(super) fn visit_ops(func: &mut Func, mut visit: impl FnMut(&mut Func, Region, OpId)) {
     for region in (0..func.regions.len() as u32).map(Region) {
         let ops = std::mem::take(&mut func.regions[region.0 as usize].ops);
@@ -70,24 +71,66 @@ pub(super) fn is_narrow_already(func: &Func, value: Value) -> bool {
     })
 }
 
-/// The value in bf16, converted before the op `like`.
-pub(super) fn narrow(func: &mut Func, region: Region, like: OpId, value: Value) -> Value {
-    let Some(ty) = array_of(func, value, DType::F32) else { return value };
-    let ty = TensorType::new(ty.dims.clone(), DType::BF16);
-    if let Some(op) = definition(func, value) {
-        match op.kind() {
-            Some(OpKind::Convert) if array_of(func, op.operands[0], DType::BF16).is_some() => return op.operands[0],
-            Some(OpKind::Constant) => {
-                if let Some(dense) = op.attr("value").and_then(|attr| narrow_constant(attr, &ty)) {
-                    let mut attrs = Attrs::new();
-                    attrs.set("value", Attr::Dense(Arc::new(dense)));
-                    return emit(func, region, like, OpKind::Constant, &[], attrs, ty);
-                }
-            }
-            _ => {}
+/// Converts values of one function to bf16.
+pub(super) struct Narrower {
+    /// The region of each op that was there from the start.
+    regions: Vec<Region>,
+    /// Values that were converted where they come from.
+    hoisted: HashMap<Value, Value>,
+}
+
+impl Narrower {
+    pub(super) fn of(func: &Func) -> Narrower {
+        let mut regions = vec![Region(0); func.ops.len()];
+        for (region, data) in func.regions.iter().enumerate() {
+            data.ops.iter().for_each(|id| regions[id.0 as usize] = Region(region as u32));
         }
+        Narrower { regions, hoisted: HashMap::new() }
     }
-    emit(func, region, like, OpKind::Convert, &[value], Attrs::new(), ty)
+
+    /// The value in bf16, converted before the op `like`. A value from outside the loop or branch that `like` stands in is
+    /// converted where it comes from, once.
+    pub(super) fn narrow(&mut self, func: &mut Func, region: Region, like: OpId, value: Value) -> Value {
+        let Some(ty) = array_of(func, value, DType::F32) else { return value };
+        let ty = TensorType::new(ty.dims.clone(), DType::BF16);
+        if let Some(op) = definition(func, value) {
+            match op.kind() {
+                Some(OpKind::Convert) if array_of(func, op.operands[0], DType::BF16).is_some() => {
+                    return op.operands[0];
+                }
+                Some(OpKind::Constant) => {
+                    if let Some(dense) = op.attr("value").and_then(|attr| narrow_constant(attr, &ty)) {
+                        let mut attrs = Attrs::new();
+                        attrs.set("value", Attr::Dense(Arc::new(dense)));
+                        return emit(func, region, like, OpKind::Constant, &[], attrs, ty);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let home = match func.value(value).definition {
+            Definition::Argument(home, _) => home,
+            Definition::Result(id, _) => self.regions.get(id.0 as usize).copied().unwrap_or(region),
+        };
+        if home == region {
+            return emit(func, region, like, OpKind::Convert, &[value], Attrs::new(), ty);
+        }
+        if let Some(&converted) = self.hoisted.get(&value) {
+            return converted;
+        }
+        // Regions around this one were visited before it, so all their ops are in place.
+        let at = match func.value(value).definition {
+            Definition::Argument(..) => 0,
+            Definition::Result(id, _) => {
+                func.region(home).ops.iter().position(|&op| op == id).map_or(0, |position| position + 1)
+            }
+        };
+        let converted = emit(func, home, like, OpKind::Convert, &[value], Attrs::new(), ty);
+        let ops = &mut func.regions[home.0 as usize].ops;
+        ops[at..].rotate_right(1);
+        self.hoisted.insert(value, converted);
+        converted
+    }
 }
 
 fn narrow_constant(attr: &Attr, ty: &TensorType) -> Option<Dense> {
