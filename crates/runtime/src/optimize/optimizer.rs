@@ -28,19 +28,22 @@ pub(super) struct Context<'a> {
     pub(super) is_partitioned: bool,
 }
 
+/// A rewrite's work.
+type Run = fn(Verified, &Context<'_>) -> Result<(Verified, Step), Error>;
+
 /// A rewrite, and from where on it is applied.
 struct Rewrite {
     level: Level,
     /// Whether it lowers precision, which must be allowed.
     lowers_precision: bool,
-    run: fn(Verified, &Context<'_>) -> Result<(Verified, Step), Error>,
+    run: Run,
 }
 
-const fn keeps(level: Level, run: fn(Verified, &Context<'_>) -> Result<(Verified, Step), Error>) -> Rewrite {
+const fn keeps(level: Level, run: Run) -> Rewrite {
     Rewrite { level, lowers_precision: false, run }
 }
 
-const fn lowers(level: Level, run: fn(Verified, &Context<'_>) -> Result<(Verified, Step), Error>) -> Rewrite {
+const fn lowers(level: Level, run: Run) -> Rewrite {
     Rewrite { level, lowers_precision: true, run }
 }
 
