@@ -47,7 +47,7 @@ fn asked_for(line: &str) -> Optimizer {
 }
 
 /// Numbers that look random and are the same in every run: small integers, booleans, and floats from 0 to 0.1, since second
-/// moments and variances are among the arguments.
+/// moments and variances are among the arguments. From -1 to 1 model_transformer_cpu moves by 0.36 at balanced.
 fn sample(spec: &Spec, seed: &mut u64) -> Arc<Literal> {
     let mut next = || {
         *seed ^= *seed << 13;
@@ -211,7 +211,6 @@ const MODELS: &[&str] = &[
     "model_moe_dense",
     "model_resnet_block",
     "model_resnet_gradient",
-    "model_t5_bias",
     "model_transformer_cpu",
     "model_transformer_export",
     "model_transformer_loss",
