@@ -43,9 +43,7 @@ pub(crate) fn run(args: &ConfigArgs, output: &Output) -> Result<Answer, Failure>
 
 /// The configuration of a command: defaults for inference, a file, the environment, and what the command line sets.
 pub(crate) fn resolve(args: &ConfigFileArgs, device: Option<&str>) -> Result<Effective, Failure> {
-    // What a program computes is its own affair on the command line: it runs as it was exported.
-    let program = Config::new(Mode::Inference).optimization(Level::None);
-    let mut sources = Sources { program: Some(program), ..Sources::from_environment() };
+    let mut sources = Sources { program: Some(Config::new(Mode::Inference)), ..Sources::from_environment() };
     if let Some(file) = &args.config {
         sources.file = Some(file.clone());
     }

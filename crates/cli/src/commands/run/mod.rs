@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use runtime::config::Target;
+use runtime::config::{Source, Target};
+use runtime::optimize::Level;
 use runtime::{Backend, DeviceArray, Parameters, Program, debug};
 use serde::Serialize;
 use tensor::Literal;
@@ -40,7 +41,13 @@ struct Record {
 }
 
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
-    let config = config::resolve(&args.config, args.device.as_deref())?.config;
+    let effective = config::resolve(&args.config, args.device.as_deref())?;
+    let chosen = effective.source("optimization") != Source::Default;
+    let mut config = effective.config;
+    if !chosen {
+        // What a program computes is its own affair here: it runs as it was exported.
+        config.optimization = Level::None;
+    }
     if must_isolate(&config.device) {
         return isolate::again();
     }

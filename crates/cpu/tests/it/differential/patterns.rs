@@ -184,7 +184,7 @@ impl Writer {
             self.lines.push(format!("{name} = stablehlo.iota dim = {along} : {}", whole.ty()));
             V { name, ..whole.clone() }
         });
-        let mut compare = |generator: &mut Self, order: &str, shift: i64| {
+        let compare = |generator: &mut Self, order: &str, shift: i64| {
             let shift = generator.splat(&whole, &shift.to_string());
             let (moved, name) = (generator.name(), generator.name());
             let ty = whole.ty();
