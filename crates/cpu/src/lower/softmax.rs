@@ -140,8 +140,7 @@ impl Found<'_> {
     /// One mask more.
     fn hide(&mut self, by: Bias) -> Option<()> {
         let outside = by.outside * self.scale;
-        // Also false for NaN.
-        if !(outside < HIDDEN) {
+        if outside.is_nan() || outside >= HIDDEN {
             return None;
         }
         self.outside = self.outside.max(outside);

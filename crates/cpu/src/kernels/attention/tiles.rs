@@ -365,8 +365,7 @@ impl Tiled {
     unsafe fn outside(&self, (scores, values): (&MatMul, &MatMul), factors: &Factors) -> Option<f32> {
         // SAFETY: the caller's promise.
         let most = unsafe { self.magnitude(&values.rhs, (values.k, values.n), factors.values) };
-        // Also false for NaN.
-        if !(most <= f32::MAX / 4.0 / values.k as f32) {
+        if most.is_nan() || most > f32::MAX / 4.0 / values.k as f32 {
             return None;
         }
         let Some(mask) = &self.softmax.mask else { return Some(f32::NEG_INFINITY) };
@@ -382,7 +381,8 @@ impl Tiled {
         };
         // More than any sum of products, however it is rounded.
         let most = 2.0 * left * right * scores.k as f32;
-        (most.is_finite() && (most * self.softmax.scale).is_finite()).then(|| mask.outside + most * self.softmax.scale)
+        (most.is_finite() && (most * self.softmax.scale).is_finite())
+            .then_some(mask.outside + most * self.softmax.scale)
     }
 
     /// The largest magnitude in a matrix, NaN where there is one.

@@ -39,7 +39,7 @@ pub(super) struct LongRow {
 #[derive(Debug)]
 enum First {
     /// Parts of this length but for the last, one after the other.
-    Parts { body: Body, nest: Nest, part: usize },
+    Parts { body: Box<Body>, nest: Box<Nest>, part: usize },
     /// Equal parts, as rows of their own.
     Rows(Box<Ready>),
 }
@@ -126,7 +126,7 @@ impl LongRow {
             let partials = first_writes.len();
             First::Rows(Box::new(Ready::with_body(with_parts(first, part, parts, partials), machine, body)))
         } else {
-            First::Parts { nest: Nest::new(&first), body: body(&first, machine), part }
+            First::Parts { nest: Box::new(Nest::new(&first)), body: Box::new(body(&first, machine)), part }
         };
         Some(LongRow {
             first,

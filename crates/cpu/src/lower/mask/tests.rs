@@ -30,7 +30,8 @@ fn check(insts: &[Inst], wanted: Option<&dyn Fn(i64, i64) -> bool>) {
 
 #[test]
 fn comparisons_of_positions() {
-    let meanings: [(Compare, fn(i64, i64) -> bool); 5] = [
+    type Meaning = fn(i64, i64) -> bool;
+    let meanings: [(Compare, Meaning); 5] = [
         (Compare::Eq, |a, b| a == b),
         (Compare::Lt, |a, b| a < b),
         (Compare::Le, |a, b| a <= b),
