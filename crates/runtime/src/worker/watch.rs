@@ -228,10 +228,12 @@ fn resident_bytes(pid: u32) -> Option<u64> {
 }
 
 /// A child that never outlives its owner.
-struct Reaped(Child);
+#[derive(Debug)]
+pub struct Reaped(pub Child);
 
 impl Reaped {
-    fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
+    /// Waits for the child to end by itself, for `grace` at most, and then ends it.
+    pub fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + grace;
         loop {
             if let Ok(Some(status)) = self.0.try_wait() {

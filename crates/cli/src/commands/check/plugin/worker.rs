@@ -3,14 +3,14 @@
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use runtime::worker::Launch;
+use runtime::worker::{Launch, Reaped};
 
 use super::message::{self, Answer, Output};
 
@@ -55,7 +55,7 @@ type Answered = io::Result<Option<(Answer, Vec<Output>)>>;
 /// A process that is ready for a program.
 #[derive(Debug)]
 pub(super) struct Worker {
-    process: Process,
+    process: Reaped,
     requests: BufWriter<ChildStdin>,
     answers: Receiver<Answered>,
     /// The end of what it printed.
@@ -75,7 +75,7 @@ impl Worker {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        let mut process = Process(child);
+        let mut process = Reaped(child);
         let pipes = (process.0.stdin.take(), process.0.stdout.take(), process.0.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(Trouble::Start("the process has no pipes".into()));
@@ -178,33 +178,6 @@ fn keep_end(mut pipe: impl Read, log: &Mutex<Vec<u8>>) {
             let surplus = log.len() - LOG_BYTES;
             log.drain(..surplus);
         }
-    }
-}
-
-/// A child that never outlives its owner.
-#[derive(Debug)]
-struct Process(Child);
-
-impl Process {
-    fn end(&mut self, grace: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + grace;
-        loop {
-            if let Ok(Some(status)) = self.0.try_wait() {
-                return Some(status);
-            }
-            if Instant::now() >= deadline {
-                let _ = self.0.kill();
-                return self.0.wait().ok();
-            }
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
