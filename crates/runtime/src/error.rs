@@ -65,6 +65,25 @@ pub enum Class {
     Checkpoint,
 }
 
+impl Class {
+    /// Every class.
+    pub const ALL: [Class; 13] = [
+        Class::Configuration,
+        Class::Validation,
+        Class::Optimization,
+        Class::NotAvailable,
+        Class::Compilation,
+        Class::CompilationTimeout,
+        Class::Memory,
+        Class::OutOfMemory,
+        Class::Pool,
+        Class::Device,
+        Class::Synchronization,
+        Class::Distributed,
+        Class::Checkpoint,
+    ];
+}
+
 /// What does not fit together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

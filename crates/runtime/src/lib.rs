@@ -46,6 +46,7 @@ pub mod memory;
 pub mod optimize;
 mod plugin_file;
 mod program;
+mod recent;
 mod refusal;
 mod report;
 mod signature;
@@ -53,7 +54,7 @@ pub mod worker;
 
 pub use backend::{
     Backend, Choice, DeviceArray, DeviceInfo, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model,
-    Parameters, Peak, Platform, Surroundings, Tree,
+    Parameters, Peak, Platform, SliceDevices, Surroundings, Topology, Tree,
 };
 pub use compile::{CacheUse, Compilation, CompileRequest, Devices, Origin, SliceCompiler, probe};
 pub use compile_error::{CompileError, OutOfMemory};

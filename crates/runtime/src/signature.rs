@@ -7,6 +7,11 @@ use tensor::DType;
 
 use crate::error::ValidationError;
 
+/// Attribute of an argument: the result that takes its memory.
+pub(crate) const ALIAS: &str = "tf.aliasing_output";
+/// Attribute of an argument: some result may take its memory.
+pub(crate) const DONOR: &str = "jax.buffer_donor";
+
 /// Type and shape of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
@@ -56,6 +61,8 @@ pub struct Port {
     pub name: String,
     /// Type and shape.
     pub spec: Spec,
+    /// Whether the program puts a result into the memory of this argument, if it is donated.
+    pub is_taken: bool,
 }
 
 /// What a program takes and gives.
@@ -78,7 +85,8 @@ impl Signature {
                 let spec = Spec::of(ty);
                 let spec =
                     spec.ok_or_else(|| ValidationError::Other(format!("{name} is {ty}, whose size is not known")))?;
-                Ok(Port { name, spec })
+                let is_taken = [ALIAS, DONOR].iter().any(|key| attrs.get(index).is_some_and(|a| a.get(key).is_some()));
+                Ok(Port { name, spec, is_taken })
             };
             types.iter().enumerate().map(port).collect::<Result<Vec<Port>, ValidationError>>()
         };

@@ -7,7 +7,7 @@ use tensor::Literal;
 
 use crate::element::{dtype, element_type};
 use crate::error::{Error, ValidationError};
-use crate::memory::{Allocation, MemoryManager, Owner};
+use crate::memory::{Allocation, MemoryError, MemoryManager, Owner};
 use crate::signature::Spec;
 
 /// An array on a device. Clones are the same array; its memory is free when the last is dropped.
@@ -71,6 +71,11 @@ impl DeviceArray {
         self.held.allocation.bytes()
     }
 
+    /// A program has taken the memory of this array: it counts for the result.
+    pub(crate) fn memory_was_taken(&self) {
+        self.held.allocation.release();
+    }
+
     /// Who holds it.
     pub fn owner(&self) -> &str {
         self.held.allocation.owner()
@@ -86,14 +91,23 @@ impl DeviceArray {
         self.held.buffer.is_deleted().map_err(Error::device("asking for an array"))
     }
 
+    /// Fails if a program has taken its memory.
+    pub(crate) fn must_be_here(&self) -> Result<(), MemoryError> {
+        // Empty arrays have nothing to take.
+        let is_here = self.held.allocation.bytes() > 0 || self.held.spec.bytes() == 0;
+        if is_here { Ok(()) } else { Err(MemoryError::Taken(self.held.spec.clone())) }
+    }
+
     /// Waits until the array is computed.
     pub fn wait(&self) -> Result<(), Error> {
+        self.must_be_here()?;
         let event = self.held.buffer.ready_event().map_err(Error::device("waiting for an array"))?;
         event.wait().map_err(Error::device("computing an array"))
     }
 
     /// Copies the array to the host, after waiting for it.
     pub fn to_host(&self) -> Result<Literal, Error> {
+        self.must_be_here()?;
         let _span = tracing::debug_span!("transfer", to = "host", bytes = self.held.spec.bytes()).entered();
         let read = self.held.buffer.to_host().and_then(|read| read.wait());
         let bytes = read.map_err(Error::device("reading an array"))?;

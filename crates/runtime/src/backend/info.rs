@@ -1,7 +1,7 @@
 //! What a device is: the same record for TPU, GPU and CPU.
 
 use chips::{Generation, Overrides, Quantity};
-use pjrt::{Device, Value};
+use pjrt::{Device, DeviceDescription, Value};
 use serde::Serialize;
 
 use super::choose::Platform;
@@ -66,9 +66,19 @@ const fn gpu(bf16: f64, f32: f64, int8: f64, memory: f64) -> Peak {
 impl DeviceInfo {
     pub(crate) fn read(device: &Device, platform: &Platform, overrides: &Overrides) -> Result<DeviceInfo, Error> {
         let description = device.description().map_err(Error::device("describing the device"))?;
+        let limit = device.memory_stats().ok().and_then(|stats| stats.bytes_limit);
+        Ok(DeviceInfo::of(description, limit, platform, overrides))
+    }
+
+    /// A device by its description, present or not; the limit is what the device itself says of its memory.
+    pub(crate) fn of(
+        description: DeviceDescription,
+        limit: Option<i64>,
+        platform: &Platform,
+        overrides: &Overrides,
+    ) -> DeviceInfo {
         let int = |name: &str| description.attribute(name).and_then(Value::as_int);
         let generation = Generation::from_device_kind(&description.kind);
-        let limit = device.memory_stats().ok().and_then(|stats| stats.bytes_limit);
         let said = limit.or_else(|| int("device_memory_bytes_limit")).and_then(|bytes| u64::try_from(bytes).ok());
         let memory_bytes = memory(generation, said, overrides);
         let peak = match (generation, platform) {
@@ -79,7 +89,7 @@ impl DeviceInfo {
                 .map_or_else(Peak::default, |(_, peak)| *peak),
             (None, _) => Peak::default(),
         };
-        Ok(DeviceInfo {
+        DeviceInfo {
             id: description.id,
             coordinates: description.attribute("coords").and_then(Value::as_ints).map(<[i64]>::to_vec),
             core_on_chip: int("core_on_chip"),
@@ -89,7 +99,7 @@ impl DeviceInfo {
             generation,
             memory_bytes,
             peak,
-        })
+        }
     }
 }
 

@@ -26,6 +26,7 @@ mod files;
 mod info;
 mod model;
 mod profile;
+mod topology;
 
 pub use array::DeviceArray;
 pub(crate) use choose::tpu_chips;
@@ -35,8 +36,8 @@ pub use data::{DeviceTree, Feed, HostTree, Tree};
 pub use files::{Extras, MemoryStats};
 pub use info::{DeviceInfo, Peak};
 pub use model::{Input, Model, Parameters};
+pub use topology::{SliceDevices, Topology};
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -51,6 +52,7 @@ use crate::element::element_type;
 use crate::error::Error;
 use crate::log;
 use crate::memory::{MemoryManager, Owner};
+use crate::recent::Recent;
 use crate::signature::Spec;
 
 /// Launches that are remembered before finished ones are forgotten.
@@ -70,13 +72,13 @@ struct Shared {
     choice: Choice,
     devices: Vec<Device>,
     infos: Vec<DeviceInfo>,
-    world_size: usize,
+    topology: Topology,
     rank: usize,
     compiler: Compiler,
     memory: MemoryManager,
     /// Owner of arrays that nobody named.
     data: Owner,
-    models: Mutex<HashMap<ModelKey, Model>>,
+    models: Mutex<Recent<ModelKey, Model>>,
     running: Mutex<Vec<Event>>,
     profile: Mutex<Option<Profile>>,
 }
@@ -107,9 +109,10 @@ impl Backend {
         let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
         let devices = client.addressable_devices().map_err(Error::device(asking))?;
         let overrides = config.chip_overrides();
-        let infos = devices.iter().map(|device| DeviceInfo::read(device, &platform, &overrides));
-        let infos = infos.collect::<Result<Vec<_>, _>>()?;
-        let world_size = client.devices().map_err(Error::device(asking))?.len();
+        let describe = |device: &Device| DeviceInfo::read(device, &platform, &overrides);
+        let infos = devices.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
+        let world = client.devices().map_err(Error::device(asking))?;
+        let topology = Topology::of(world.iter().map(describe).collect::<Result<Vec<_>, _>>()?)?;
         let rank = client.process_index().map_err(Error::device(asking))?;
         let limit = infos.first().and_then(|info| info.memory_bytes);
         let limit = limit.map(|bytes| (bytes as f64 * config.memory_fraction.get()) as u64);
@@ -129,10 +132,10 @@ impl Backend {
                 choice,
                 devices,
                 infos,
-                world_size,
+                topology,
                 rank: usize::try_from(rank).unwrap_or_default(),
                 memory,
-                models: Mutex::default(),
+                models: Mutex::new(Recent::new(if config.enable_cache { config.cache_max_size } else { 0 })),
                 running: Mutex::default(),
                 profile: Mutex::new(profile),
             }),
@@ -166,7 +169,12 @@ impl Backend {
 
     /// Devices of all processes.
     pub fn world_size(&self) -> usize {
-        self.shared.world_size
+        self.shared.topology.num_devices()
+    }
+
+    /// Devices of all processes by slice, with their places.
+    pub fn topology(&self) -> &Topology {
+        &self.shared.topology
     }
 
     /// Number of this process.
@@ -176,7 +184,7 @@ impl Backend {
 
     /// Whether there is more than one device.
     pub fn is_distributed(&self) -> bool {
-        self.shared.world_size > 1
+        self.world_size() > 1
     }
 
     /// The plugin's client.
@@ -242,7 +250,7 @@ impl Backend {
         self.shared.compiler.clear_cache();
     }
 
-    fn models(&self) -> MutexGuard<'_, HashMap<ModelKey, Model>> {
+    fn models(&self) -> MutexGuard<'_, Recent<ModelKey, Model>> {
         self.shared.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -159,7 +159,7 @@ impl Backend {
     pub fn prepare_model(&self, program: &Arc<Program>, parameters: &Parameters) -> Result<Model, Error> {
         let key = (program.digest(), parameters.digest());
         if let Some(model) = self.models().get(&key) {
-            return Ok(model.clone());
+            return Ok(model);
         }
         let model = match self.config().optimization {
             Level::None => self.prepare_as_written(program, parameters, CacheUse::ReadWrite)?,
@@ -170,15 +170,7 @@ impl Backend {
                 self.prepare_as_written(&Arc::new(rewritten), parameters, CacheUse::ReadWrite)?
             }
         };
-        if self.config().enable_cache {
-            let mut models = self.models();
-            if models.len() >= self.config().cache_max_size
-                && let Some(some) = models.keys().next().copied()
-            {
-                models.remove(&some);
-            }
-            models.insert(key, model.clone());
-        }
+        self.models().put(key, model.clone());
         Ok(model)
     }
 
@@ -291,14 +283,15 @@ impl Model {
         Ok(outputs)
     }
 
-    fn check(&self, inputs: &[Input]) -> Result<(), ValidationError> {
+    fn check(&self, inputs: &[Input]) -> Result<(), Error> {
         let expected = self.inner.num_inputs;
         if inputs.len() != expected {
-            return Err(ValidationError::InputCount { expected, given: inputs.len() });
+            return Err(ValidationError::InputCount { expected, given: inputs.len() }.into());
         }
         self.inputs().zip(inputs).try_for_each(|(port, input)| {
             let spec = input.array().spec();
-            fits(port, spec.dtype, &spec.dims)
+            fits(port, spec.dtype, &spec.dims)?;
+            Ok(input.array().must_be_here()?)
         })
     }
 
@@ -311,13 +304,23 @@ impl Model {
         })
     }
 
+    /// Inputs whose memory the program takes.
+    fn taken<'a>(&'a self, inputs: &'a [Input]) -> impl Iterator<Item = &'a DeviceArray> {
+        self.inputs().zip(inputs).filter_map(|(port, input)| match input {
+            Input::Donate(array) if port.is_taken => Some(array),
+            _ => None,
+        })
+    }
+
     fn launch(&self, inputs: &[Input]) -> Result<Vec<DeviceArray>, Error> {
         let inner = &*self.inner;
         let _span = tracing::debug_span!("execute", program = inner.executable.program().name()).entered();
         self.check(inputs)?;
         let memory = inner.backend.memory();
-        let reserved = inner.result_bytes.iter().map(|bytes| memory.reserve(&inner.results, *bytes));
-        let reserved = reserved.collect::<Result<Vec<_>, _>>()?;
+        // Results in the memory of donated inputs need none of their own.
+        let given: u64 = self.taken(inputs).map(DeviceArray::bytes).sum();
+        let reserved = memory.reserve_all(&inner.results, &inner.result_bytes, given)?;
+        let donated = inputs;
         let mut inputs = inputs.iter();
         let arguments = inner.parameters.iter().filter_map(|parameter| match parameter {
             Some(parameter) => Some(Argument::Keep(parameter.buffer())),
@@ -333,6 +336,7 @@ impl Model {
             error => Error::Device { doing: "running a program", source: error },
         })?;
         inner.backend.started(launch.done);
+        self.taken(donated).for_each(DeviceArray::memory_was_taken);
         let outputs = launch.outputs.into_iter().next().unwrap_or_default();
         let ports = &inner.executable.signature().results;
         if outputs.len() != ports.len() {

@@ -5,7 +5,6 @@ mod disk;
 mod entry;
 mod explain;
 mod key;
-mod memory;
 mod stats;
 
 use std::path::{Path, PathBuf};
@@ -21,8 +20,8 @@ pub use key::{Key, KeyParts, PluginParts, ProgramParts};
 pub use stats::Stats;
 
 use crate::compile_error::CompileError;
+use crate::recent::Recent;
 use disk::{Disk, Read};
-use memory::Memory;
 
 /// How a cache is kept.
 #[derive(Clone, Debug)]
@@ -52,7 +51,7 @@ pub fn default_folder(env: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// A compile cache. Cheap to share by reference between threads; processes share its folder.
 #[derive(Debug)]
 pub struct Cache {
-    memory: Mutex<Memory>,
+    memory: Mutex<Recent<Key, Arc<Entry>>>,
     disk: Option<Disk>,
     stats: Mutex<Stats>,
 }
@@ -96,7 +95,7 @@ impl Cache {
         if let Some(disk) = &disk {
             disk.sweep();
         }
-        Cache { memory: Mutex::new(Memory::new(config.max_entries)), disk, stats: Mutex::default() }
+        Cache { memory: Mutex::new(Recent::new(config.max_entries)), disk, stats: Mutex::default() }
     }
 
     /// Looks an entry up and counts the answer.
@@ -331,7 +330,7 @@ mod tests {
         assert!(is_hit(&cache, "a"));
         cache.put(Arc::new(entry("c")));
         assert!(is_hit(&cache, "a") && !is_hit(&cache, "b") && is_hit(&cache, "c"));
-        assert_eq!(cache.stats().evictions, 4);
+        assert_eq!(cache.stats().evictions, 1);
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! Compiled programs, and the bounded memory of them.
+//! Compiled programs, and what they depend on.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,51 +73,5 @@ impl Executable {
     /// Devices of this process that run it together.
     pub fn num_devices(&self) -> usize {
         self.num_devices
-    }
-}
-
-/// Compiled programs by key, as many as the configuration allows.
-#[derive(Debug)]
-pub(super) struct Kept {
-    capacity: usize,
-    entries: HashMap<Key, (Arc<Executable>, u64)>,
-    clock: u64,
-}
-
-impl Kept {
-    pub(super) fn new(capacity: usize) -> Kept {
-        Kept { capacity, entries: HashMap::new(), clock: 0 }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.entries.clear();
-    }
-
-    pub(super) fn get(&mut self, key: &Key) -> Option<Arc<Executable>> {
-        self.clock += 1;
-        let (executable, used) = self.entries.get_mut(key)?;
-        *used = self.clock;
-        Some(Arc::clone(executable))
-    }
-
-    /// Keeps a program; answers how many had to leave for it.
-    pub(super) fn put(&mut self, key: Key, executable: Arc<Executable>) -> u64 {
-        if self.capacity == 0 {
-            return 0;
-        }
-        self.clock += 1;
-        self.entries.insert(key, (executable, self.clock));
-        let mut evicted = 0;
-        while self.entries.len() > self.capacity {
-            let oldest = self.entries.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
-            let Some(oldest) = oldest else { break };
-            self.entries.remove(&oldest);
-            evicted += 1;
-        }
-        evicted
     }
 }

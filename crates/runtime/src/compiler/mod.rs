@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use pjrt::{Client, CompileOptions};
 
-use self::cached::{Kept, Key};
+use self::cached::Key;
 use self::stats::Counters;
 use self::stored::Store;
 use crate::backend::Platform;
@@ -28,6 +28,7 @@ use crate::compile_error::CompileError;
 use crate::config::Config;
 use crate::error::{Error, ValidationError};
 use crate::program::Program;
+use crate::recent::Recent;
 use crate::signature::{Signature, Spec};
 use crate::{CacheUse, log, refusal};
 
@@ -44,7 +45,7 @@ struct Shared {
     timeout: Duration,
     /// Whether compilations are told to whoever listens.
     log: bool,
-    kept: Mutex<Kept>,
+    kept: Mutex<Recent<Key, Arc<Executable>>>,
     counters: Mutex<Counters>,
     store: OnceLock<Store>,
 }
@@ -59,7 +60,7 @@ impl Compiler {
                 options: options(client, config)?,
                 log: config.log_compiles,
                 timeout: config.compilation_timeout_seconds.get(),
-                kept: Mutex::new(Kept::new(capacity)),
+                kept: Mutex::new(Recent::new(capacity)),
                 counters: Mutex::default(),
                 store: OnceLock::new(),
             }),
@@ -125,7 +126,7 @@ impl Compiler {
         self.kept().clear();
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, Recent<Key, Arc<Executable>>> {
         self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

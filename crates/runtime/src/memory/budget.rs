@@ -78,13 +78,26 @@ pub struct MemoryUse {
 pub struct Allocation {
     manager: Arc<Books>,
     owner: Arc<OwnerBooks>,
-    bytes: u64,
+    /// 0 once it was given back.
+    bytes: AtomicU64,
 }
 
 impl Allocation {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives the memory back before the end.
+    pub(crate) fn release(&self) {
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        if bytes == 0 {
+            return;
+        }
+        let before = self.manager.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.manager.history.add(&self.owner.name, -(bytes as i64), before - bytes);
+        self.owner.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.owner.allocations.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Who holds them.
@@ -95,10 +108,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let before = self.manager.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.manager.history.add(&self.owner.name, -(self.bytes as i64), before - self.bytes);
-        self.owner.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.owner.allocations.fetch_sub(1, Ordering::Relaxed);
+        self.release();
     }
 }
 
@@ -138,14 +148,33 @@ impl MemoryManager {
     /// Takes memory for an owner, or says who holds it.
     pub fn reserve(&self, owner: &Owner, bytes: u64) -> Result<Allocation, MemoryError> {
         let limit = self.books.limit_bytes.unwrap_or(u64::MAX);
+        self.reserve_within(owner, bytes, limit)
+    }
+
+    /// Takes memory for several arrays of an owner, or for none. The caller gives back `given_bytes` at once when it has
+    /// them, so that much more than the limit may be held for a moment.
+    pub(crate) fn reserve_all(
+        &self,
+        owner: &Owner,
+        sizes: &[u64],
+        given_bytes: u64,
+    ) -> Result<Vec<Allocation>, MemoryError> {
+        let limit = self.books.limit_bytes.unwrap_or(u64::MAX).saturating_add(given_bytes);
+        sizes.iter().map(|bytes| self.reserve_within(owner, *bytes, limit)).collect()
+    }
+
+    fn reserve_within(&self, owner: &Owner, bytes: u64, limit: u64) -> Result<Allocation, MemoryError> {
         let take = |used: u64| used.checked_add(bytes).filter(|total| *total <= limit);
         let before = self.books.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         let before = before.map_err(|used_bytes| self.refusal(owner, bytes, used_bytes))?;
-        self.books.peak_bytes.fetch_max(before + bytes, Ordering::Relaxed);
+        self.books
+            .peak_bytes
+            .fetch_max((before + bytes).min(self.limit_bytes().unwrap_or(u64::MAX)), Ordering::Relaxed);
         self.books.history.add(&owner.books.name, bytes as i64, before + bytes);
         owner.books.bytes.fetch_add(bytes, Ordering::Relaxed);
         owner.books.allocations.fetch_add(1, Ordering::Relaxed);
-        Ok(Allocation { manager: Arc::clone(&self.books), owner: Arc::clone(&owner.books), bytes })
+        let (manager, owner) = (Arc::clone(&self.books), Arc::clone(&owner.books));
+        Ok(Allocation { manager, owner, bytes: AtomicU64::new(bytes) })
     }
 
     /// Bytes in use now.

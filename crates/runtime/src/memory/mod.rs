@@ -15,6 +15,8 @@ pub use pool::{Pool, PoolStats};
 
 use std::fmt;
 
+use crate::signature::Spec;
+
 /// What is wrong with a request for memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,8 +25,8 @@ pub enum MemoryError {
     OutOfMemory(OutOfBudget),
     /// A pool was used wrongly, or is empty.
     Pool(String),
-    /// The device does not say what it uses.
-    Statistics(String),
+    /// An array was used after a program took its memory.
+    Taken(Spec),
 }
 
 /// A request past the budget.
@@ -51,7 +53,7 @@ impl MemoryError {
                     .into()
             }
             MemoryError::Pool(_) => "give buffers back to the pool they came from, or make a larger pool".into(),
-            MemoryError::Statistics(_) => "set `memory_fraction` with a plugin that reports its memory".into(),
+            MemoryError::Taken(_) => "use the program's result, or give the array with `Input::Keep`".into(),
         }
     }
 }
@@ -60,7 +62,8 @@ impl fmt::Display for MemoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MemoryError::OutOfMemory(error) => error.fmt(f),
-            MemoryError::Pool(message) | MemoryError::Statistics(message) => f.write_str(message),
+            MemoryError::Pool(message) => f.write_str(message),
+            MemoryError::Taken(spec) => write!(f, "an array {spec} was used after a program took its memory"),
         }
     }
 }

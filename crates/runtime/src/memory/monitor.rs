@@ -10,6 +10,12 @@ use crate::backend::Backend;
 use crate::compile_error::CompileError;
 use crate::error::Error;
 
+/// No shorter interval tells more: allocations are remembered one by one elsewhere.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Readings that are kept at most; beyond, every other one is dropped and the interval doubled.
+const MAX_READINGS: usize = 1 << 16;
+
 /// One reading.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reading {
@@ -56,8 +62,17 @@ impl Backend {
         let work = move || {
             let started = Instant::now();
             let mut series = TimeSeries::default();
+            let mut interval = interval.max(SHORTEST_INTERVAL);
             loop {
                 series.readings.push(backend.reading(started));
+                if series.readings.len() >= MAX_READINGS {
+                    let mut is_kept = false;
+                    series.readings.retain(|_| {
+                        is_kept = !is_kept;
+                        is_kept
+                    });
+                    interval *= 2;
+                }
                 let left = duration.saturating_sub(started.elapsed());
                 if left.is_zero() {
                     return series;

@@ -7,10 +7,9 @@ use hlo::{Attr, Func, OpKind, Verified};
 use super::optimizer::Context;
 use super::step::Step;
 use crate::error::{Error, ValidationError};
+use crate::signature::{ALIAS, DONOR};
 
 const NAME: &str = "donate";
-const ALIAS: &str = "tf.aliasing_output";
-const DONOR: &str = "jax.buffer_donor";
 
 /// Gives each argument that the caller no longer needs to the first result of its type that has none yet. One that fits
 /// no result is still given to the compiler, as scratch.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use runtime::config::{Config, Fraction, Mode, Seconds, Target};
 use runtime::memory::MemoryError;
 use runtime::{
-    Backend, CacheUse, Class, Error, Extras, Input, Parameters, Platform, Program, Spec, Tree, ValidationError,
+    Backend, CacheUse, Class, Error, Extras, Input, Parameters, Platform, Program, Spec, Surroundings, Tree,
+    ValidationError,
 };
 use tensor::{DType, Literal};
 
@@ -32,6 +33,12 @@ fn config() -> Config {
 
 fn backend() -> Backend {
     Backend::auto(&config()).unwrap()
+}
+
+/// This machine, with a CPU device of so much memory.
+fn limited(bytes: i64) -> Surroundings {
+    let client = pjrt::ClientOptions::default().option("memory_limit_bytes", bytes);
+    Surroundings { client, ..Surroundings::host() }
 }
 
 fn program(text: &str) -> Arc<Program> {
@@ -123,6 +130,62 @@ fn donated_inputs_are_taken() {
         assert!(taken.is_deleted().unwrap());
     }
     assert_eq!(values(&x.to_host().unwrap())[7], 1024.0);
+}
+
+#[test]
+fn results_in_donated_memory_need_none_of_their_own() {
+    let backend = Backend::within(&limited(3 << 12), &config().memory_fraction(Fraction::new(0.5).unwrap())).unwrap();
+    // Room for one array and a half.
+    assert_eq!(backend.memory().limit_bytes(), Some(3 << 11));
+    let model = backend.prepare_model(&program(DOUBLE), &Parameters::none()).unwrap();
+    let mut x = backend.send(&floats(&[1024], &[1.0; 1024])).unwrap();
+    for _ in 0..3 {
+        x = model.run(&[Input::Donate(x)]).unwrap().remove(0);
+        assert_eq!(backend.memory().used_bytes(), 1 << 12);
+    }
+    assert_eq!(values(&x.to_host().unwrap())[7], 8.0);
+    assert_eq!(class(model.run(&[x])), Class::OutOfMemory);
+}
+
+#[test]
+fn a_million_arrays_leave_nothing_behind() {
+    let backend = backend();
+    let owner = backend.memory().owner("scratch");
+    let before = backend.memory_stats();
+    for n in 0..1_000_000u64 {
+        let spec = Spec::new(DType::F32, [(n % 7 + 1) as usize * 16]);
+        drop(backend.uninitialized(&owner, &spec).unwrap());
+    }
+    let after = backend.memory_stats();
+    assert_eq!((after.arrays.used_bytes, after.device_used_bytes), (0, before.device_used_bytes));
+    assert_eq!(after.arrays.peak_bytes, 7 * 64);
+    // The history of two million events is bounded.
+    assert!(backend.memory().history().len() <= 1 << 16);
+}
+
+#[test]
+fn the_topology_has_every_device() {
+    let around = Surroundings {
+        client: pjrt::ClientOptions::default().option("cpu_device_count", 4i64),
+        ..Surroundings::host()
+    };
+    let backend = Backend::within(&around, &config()).unwrap();
+    let topology = backend.topology();
+    assert_eq!((topology.num_devices(), topology.slices.len(), topology.processes.as_slice()), (4, 1, &[0][..]));
+    assert_eq!(topology.devices().map(|device| device.id).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert!(backend.is_distributed());
+}
+
+#[test]
+fn models_that_were_not_used_for_long_leave_first() {
+    let backend = Backend::auto(&config().cache_max_size(2)).unwrap();
+    let sized = |n: usize| program(&DOUBLE.replace("1024", &n.to_string()));
+    let prepare = |n: usize| backend.prepare_model(&sized(n), &Parameters::none()).unwrap();
+    let (first, _) = (prepare(8), prepare(16));
+    assert!(Arc::ptr_eq(first.executable(), prepare(8).executable()));
+    prepare(24);
+    assert_eq!((backend.memory_stats().models, backend.compiler().stats().compilations), (2, 3));
+    assert!(Arc::ptr_eq(first.executable(), prepare(8).executable()));
 }
 
 #[test]
@@ -218,12 +281,8 @@ fn strict_mode_refuses_what_is_not_finite() {
 
 #[test]
 fn the_budget_holds_before_the_device_fails() {
-    let around = runtime::Surroundings {
-        client: pjrt::ClientOptions::default().option("memory_limit_bytes", 1i64 << 20),
-        ..runtime::Surroundings::host()
-    };
     let fraction = Fraction::new(0.5).unwrap();
-    let backend = Backend::within(&around, &config().memory_fraction(fraction)).unwrap();
+    let backend = Backend::within(&limited(1 << 20), &config().memory_fraction(fraction)).unwrap();
     assert_eq!(backend.memory().limit_bytes(), Some(1 << 19));
     let quarter = floats(&[1 << 16], &[0.0; 1 << 16]);
     let kept = backend.send(&quarter).unwrap();

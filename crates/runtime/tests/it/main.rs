@@ -3,4 +3,5 @@
 mod backend;
 mod buckets;
 mod config;
+mod errors;
 mod optimize;

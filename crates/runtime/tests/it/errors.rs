@@ -1,0 +1,139 @@
+//! Every class of error, provoked: each says what happened, keeps its cause, and says what helps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::config::{Config, Fraction, Mode, Precision, Seconds, Sources, Target};
+use runtime::optimize::{Level, Optimizer, Target as Device, Trial};
+use runtime::{Backend, Class, DeviceArray, Error, Input, Parameters, Program, Spec, Surroundings, Topology};
+use tensor::{DType, Literal};
+
+const DOUBLE: &str = "module @double {
+  func.func @main(%x: tensor<64xf32> {tf.aliasing_output = 0 : i32}) -> tensor<64xf32> {
+    %0 = stablehlo.add %x, %x : tensor<64xf32>
+    return %0 : tensor<64xf32>
+  }
+}";
+
+/// A call of something that is not there: it compiles, and fails when it is reached.
+const CALLS_NOTHING: &str = "module @calls {
+  func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+    %0 = stablehlo.custom_call @none(%x) : (tensor<64xf32>) -> tensor<64xf32>
+    return %0 : tensor<64xf32>
+  }
+}";
+
+fn config() -> Config {
+    Config::new(Mode::Training).device(Target::Cpu)
+}
+
+fn program(text: &str) -> Result<Arc<Program>, Error> {
+    Ok(Arc::new(Program::read(text.as_bytes().to_vec())?))
+}
+
+fn numbers() -> Arc<Literal> {
+    Arc::new(Literal::zeros(DType::F32, [64]).unwrap())
+}
+
+fn run(backend: &Backend, text: &str) -> Result<DeviceArray, Error> {
+    let model = backend.prepare_model(&program(text)?, &Parameters::none())?;
+    Ok(model.run(&[backend.send(&numbers())?])?.remove(0))
+}
+
+/// Does what must fail with this class. A new class does not compile until it is here.
+fn provoke(class: Class) -> Result<(), Error> {
+    let backend = Backend::auto(&config())?;
+    match class {
+        Class::Configuration => {
+            let set = [("memory_fraction".to_string(), "2".to_string())];
+            Sources { command_line: set.into(), ..Sources::default() }.resolve().map(drop)?;
+        }
+        Class::Validation => {
+            let model = backend.prepare_model(&program(DOUBLE)?, &Parameters::none())?;
+            model.run::<Input>(&[])?;
+        }
+        Class::Optimization => {
+            // 64 * (1 + 2^-9 + 2^-12) - 64 is 0.14; with a product of bf16 it is 0. The arguments are exact in bf16.
+            let text = "module @cancels {
+              func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+                %little = stablehlo.constant dense<0.002197265625> : tensor<64x64xf32>
+                %all = stablehlo.constant dense<64.0> : tensor<64x64xf32>
+                %0 = stablehlo.add %x, %little : tensor<64x64xf32>
+                %1 = stablehlo.dot_general %0, %x, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+                %2 = stablehlo.subtract %1, %all : tensor<64x64xf32>
+                return %2 : tensor<64x64xf32>
+              }
+            }";
+            let ones = Literal::new(DType::F32, [64, 64], 1f32.to_le_bytes().repeat(64 * 64)).unwrap();
+            let samples = [Arc::new(ones)];
+            let trial = Trial { samples: &samples, backend: Some(&backend), ..Trial::default() };
+            let optimizer = Optimizer::new(Level::Balanced, Device::tpu(chips::Generation::V5e), Precision::Bf16);
+            let program = program(text)?;
+            optimizer.optimize(&program, &trial)?;
+        }
+        Class::NotAvailable => drop(Backend::auto(&config().device(Target::Plugin("/none.so".into())))?),
+        Class::Compilation => drop(program("func.func @main(")?),
+        Class::CompilationTimeout => {
+            let soon = config().compilation_timeout_seconds(Seconds::new(1e-9).unwrap());
+            run(&Backend::auto(&soon)?, DOUBLE)?;
+        }
+        Class::Memory => {
+            let model = backend.prepare_model(&program(DOUBLE)?, &Parameters::none())?;
+            let x = backend.send(&numbers())?;
+            model.run(&[Input::Donate(x.clone())])?;
+            model.run(&[x])?;
+        }
+        Class::OutOfMemory => {
+            let client = pjrt::ClientOptions::default().option("memory_limit_bytes", 300i64);
+            let small = Surroundings { client, ..Surroundings::host() };
+            let backend = Backend::within(&small, &config().memory_fraction(Fraction::new(1.0).unwrap()))?;
+            let _kept = backend.send(&numbers())?;
+            backend.send(&numbers())?;
+        }
+        Class::Pool => {
+            let pool = backend.create_pool("one", &Spec::new(DType::F32, [64]), 1)?;
+            let _taken = pool.take()?;
+            pool.take()?;
+        }
+        Class::Device => drop(run(&backend, CALLS_NOTHING)?.to_host()?),
+        Class::Synchronization => {
+            let _failed = run(&backend, CALLS_NOTHING);
+            backend.synchronize()?;
+        }
+        Class::Distributed => {
+            let mut devices = backend.devices().to_vec();
+            devices.push(runtime::DeviceInfo { id: 1, slice_index: Some(1), ..devices[0].clone() });
+            devices.push(runtime::DeviceInfo { id: 2, slice_index: Some(1), ..devices[0].clone() });
+            Topology::of(devices)?;
+        }
+        Class::Checkpoint => {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), [0xff; 64]).unwrap();
+            backend.load_model(&program(DOUBLE)?, file.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_class_is_provoked() {
+    for class in Class::ALL {
+        let error = provoke(class).expect_err(&format!("{class:?} was not provoked"));
+        assert_eq!(error.class(), class, "{error:?}");
+        assert!(!error.to_string().is_empty() && !error.remedy().is_empty(), "{error:?}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_what_failed() {
+    let backend = Backend::auto(&config()).unwrap();
+    let failed = run(&backend, CALLS_NOTHING).and_then(|array| array.to_host().map(drop));
+    assert_eq!(failed.unwrap_err().class(), Class::Device);
+    let _ = backend.synchronize();
+    backend.clear_cache();
+    assert_eq!(backend.memory_stats().arrays.used_bytes, 0);
+    // The backend goes on.
+    run(&backend, DOUBLE).unwrap().wait().unwrap();
+    let monitor = backend.monitor(Duration::ZERO, Duration::from_millis(5)).unwrap();
+    assert!(!monitor.wait().readings.is_empty());
+}
