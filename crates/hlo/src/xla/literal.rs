@@ -38,6 +38,29 @@ pub(crate) fn scalar_integer(instruction: &Instruction) -> Option<i64> {
     }
 }
 
+/// Largest constant that is read as a list of integers.
+const MAX_INTEGERS: u64 = 1 << 20;
+
+impl Instruction {
+    /// The values of an integer or predicate constant; `None` for other instructions, types and large arrays.
+    pub fn constant_integers(&self) -> Option<Vec<i64>> {
+        if self.opcode != Opcode::Constant || self.shape.element_count() > MAX_INTEGERS {
+            return None;
+        }
+        let literal = proto::Literal::decode(&self.attributes().literal[..]).ok()?;
+        let values: Vec<i64> = match self.shape.element_type() {
+            ElementType::Pred => literal.preds.iter().map(|&b| i64::from(b)).collect(),
+            ElementType::S8 => literal.s8s.iter().map(|&b| i64::from(b as i8)).collect(),
+            ElementType::U8 => literal.u8s.iter().map(|&b| i64::from(b)).collect(),
+            ElementType::S32 => literal.s32s.iter().map(|&v| i64::from(v)).collect(),
+            ElementType::U32 => literal.u32s.iter().map(|&v| i64::from(v)).collect(),
+            ElementType::S64 => literal.s64s.clone(),
+            _ => return None,
+        };
+        (values.len() as u64 == self.shape.element_count()).then_some(values)
+    }
+}
+
 /// The argument of `constant(...)` as HLO text shows it; `{...}` for what is large or of a rare type.
 pub(crate) fn text(instruction: &Instruction) -> String {
     const ELIDED: &str = "{...}";

@@ -1,0 +1,187 @@
+//! Custom kernels, which the compiler does not price: their work from their names and operands.
+
+use hlo::xla::{ElementType, InstructionId, Module, Opcode, Shape};
+
+use crate::machine::Machine;
+use crate::op_time::OpTime;
+use crate::work::{Product, Work};
+
+/// Simple vector operations for each score of an attention kernel: scale, mask, running maximum, subtraction, sums, and
+/// conversions; and the exponential.
+const FORWARD_OPS_PER_SCORE: f64 = 10.0;
+/// The same on the way back: the scores again, and their gradient.
+const BACKWARD_OPS_PER_SCORE: f64 = 12.0;
+
+/// What a kernel computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// Family, in words.
+    pub family: &'static str,
+    /// Products, if any.
+    products: Vec<Product>,
+    vector_ops: f64,
+    transcendentals: f64,
+}
+
+impl Kernel {
+    /// Reads a custom call; `None` for one whose work nobody knows.
+    pub fn read(module: &Module, id: InstructionId) -> Option<Kernel> {
+        let instruction = module.instruction(id);
+        let name = kernel_name(module, id);
+        if let Some(products) = attention_products(&name) {
+            return attention(module, id, products);
+        }
+        if name.contains("gmm") {
+            return grouped_product(module, id);
+        }
+        let stated = instruction.kernel_cost()?;
+        let product = Product { flops: stated.flops as f64, element: ElementType::Bf16, contracted: 0, columns: 0 };
+        Some(Kernel {
+            family: "kernel with a stated cost",
+            products: vec![product],
+            vector_ops: 0.0,
+            transcendentals: stated.transcendentals as f64,
+        })
+    }
+
+    /// Operations of its products.
+    pub fn flops(&self) -> f64 {
+        self.products.iter().map(|product| product.flops).sum()
+    }
+
+    /// Time on a machine; matrix and vector units work side by side.
+    pub fn time(&self, machine: &Machine, work: &Work) -> OpTime {
+        OpTime {
+            matrix_s: self.products.iter().map(|product| machine.product_s(product)).sum(),
+            vector_s: machine.vector_s(self.vector_ops, self.transcendentals),
+            ..machine.op_time(work)
+        }
+    }
+}
+
+fn kernel_name(module: &Module, id: InstructionId) -> String {
+    let instruction = module.instruction(id);
+    let source = instruction.metadata().map_or("", |metadata| metadata.op_name.as_str());
+    format!("{} {source}", instruction.name()).to_lowercase()
+}
+
+/// Products of an attention kernel for each pair of positions, by its name.
+fn attention_products(name: &str) -> Option<u32> {
+    let is_attention = ["splash", "flash", "attention", "mha", "mqa"].iter().any(|word| name.contains(word));
+    let instruction_name = name.split(' ').next().unwrap_or_default();
+    if !is_attention {
+        return None;
+    }
+    // Scores, values; scores, their gradient, and one product for each gradient asked for.
+    Some(if instruction_name.contains("dkv") {
+        if instruction_name.contains("fused") { 5 } else { 4 }
+    } else if instruction_name.contains("dq") {
+        3
+    } else {
+        2
+    })
+}
+
+fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
+    let operands = module.instruction(id).operands();
+    let is_values = |shape: &&Shape| {
+        !shape.is_tuple()
+            && shape.dimensions().len() >= 3
+            && shape.element_type().bits() >= 8
+            && !matches!(shape.element_type(), ElementType::S32 | ElementType::S8 | ElementType::U8 | ElementType::Pred)
+    };
+    let mut values = operands.iter().map(|&operand| module.instruction(operand).shape()).filter(is_values);
+    let (query, key) = (values.next()?, values.next()?);
+    let size = |shape: &Shape, from_end: usize| {
+        shape.dimensions().iter().rev().nth(from_end).and_then(|&n| u64::try_from(n).ok()).unwrap_or(1)
+    };
+    let (rows, depth, columns) = (size(query, 1), size(query, 0), size(key, 1));
+    let others = query.element_count() / (rows * depth).max(1);
+    let scores = others as f64 * rows as f64 * columns as f64 * visible(module, operands);
+    let one = |contracted: u64, columns: u64| Product {
+        flops: 2.0 * scores * depth as f64,
+        element: query.element_type(),
+        contracted,
+        columns,
+    };
+    // Half of the products sum over the depth, the others have it as columns.
+    let by_depth = products / 2;
+    let list = (0..products).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
+    let ops = if products == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
+    Some(Kernel { family: "attention", products: list.collect(), vector_ops: scores * ops, transcendentals: scores })
+}
+
+/// Share of the scores that a kernel computes: blocks that its mask leaves out cost nothing. Where the mask is not in the
+/// program, half: that of a causal one.
+fn visible(module: &Module, operands: &[InstructionId]) -> f64 {
+    let tables: Vec<(&[i64], Vec<i64>)> = operands
+        .iter()
+        .filter_map(|&operand| {
+            let constant = through_copies(module, operand);
+            let instruction = module.instruction(constant);
+            let dims = instruction.shape().dimensions();
+            (dims.len() == 3).then(|| Some((dims, instruction.constant_integers()?)))?
+        })
+        .collect();
+    // Three tables of one shape: the block to load next, what its mask is (0: nothing is visible), where a mask is kept.
+    let Some((dims, mask)) =
+        tables.iter().find(|(_, values)| values.iter().all(|&v| (0..=2).contains(&v)) && values.iter().any(|&v| v > 0))
+    else {
+        return 0.5;
+    };
+    let next = tables.iter().find(|(other, values)| other == dims && values.iter().any(|&v| v > 2));
+    let visible = mask.iter().filter(|&&v| v > 0).count() as f64;
+    let (heads, rows, listed) = (dims[0] as f64, dims[1] as f64, dims[2] as f64);
+    // Blocks that no row sees are not listed; the number of the last one tells how many there are.
+    let blocks = next.and_then(|(_, values)| values.iter().max()).map_or(listed, |&last| (last + 1) as f64).max(listed);
+    visible / (heads * rows * blocks).max(1.0)
+}
+
+fn through_copies(module: &Module, mut id: InstructionId) -> InstructionId {
+    for _ in 0..16 {
+        let instruction = module.instruction(id);
+        match (instruction.opcode(), instruction.operands()) {
+            (
+                Opcode::Copy
+                | Opcode::Bitcast
+                | Opcode::Convert
+                | Opcode::CopyDone
+                | Opcode::CopyStart
+                | Opcode::Broadcast,
+                [first, ..],
+            ) => {
+                id = *first;
+            }
+            _ => break,
+        }
+    }
+    id
+}
+
+/// A product of rows with the matrix of their group: every row meets one matrix.
+fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
+    let instruction = module.instruction(id);
+    let is_matrix = |shape: &&Shape| {
+        shape.dimensions().len() >= 2
+            && shape.element_type().bits() <= 32
+            && !matches!(shape.element_type(), ElementType::S32 | ElementType::Pred)
+    };
+    let mut operands =
+        instruction.operands().iter().map(|&operand| module.instruction(operand).shape()).filter(is_matrix);
+    let (lhs, rhs) = (operands.next()?, operands.next()?);
+    let output = instruction.shape().leaves().next()?;
+    let last = |shape: &Shape, n: usize| shape.dimensions().iter().rev().nth(n).map_or(1, |&d| d.max(1) as u64);
+    // Rows of the groups lie one after the other; with the gradient of the matrices, rows are what is summed over.
+    let (flops, contracted, columns) = if output.dimensions().len() == 3 {
+        let (k, n) = (last(output, 1), last(output, 0));
+        let rows = lhs.element_count() / k.max(1);
+        (2.0 * rows as f64 * k as f64 * n as f64, rows, n)
+    } else {
+        let (rows, n) = (last(output, 1), last(output, 0));
+        let k = lhs.element_count() / rows.max(1);
+        (2.0 * rows as f64 * k as f64 * n as f64, k, n)
+    };
+    let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
+    let product = Product { flops, element, contracted, columns };
+    Some(Kernel { family: "grouped product", products: vec![product], vector_ops: 0.0, transcendentals: 0.0 })
+}

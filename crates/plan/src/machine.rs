@@ -1,0 +1,134 @@
+//! What a device can do, and how much of that programs reach: the physical constants of the estimate.
+
+use chips::{Generation, Slice};
+use hlo::xla::ElementType;
+
+use crate::torus::Torus;
+
+/// Rates of one device of a slice.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The generation.
+    pub generation: Generation,
+    /// Cycles per second, as the compiler counts them.
+    pub clock_hz: f64,
+    /// Rows and columns of a matrix unit.
+    pub mxu_edge: u64,
+    /// Products of bf16, operations per second.
+    pub bf16_flops: f64,
+    /// Products of types at twice that rate.
+    double_rate_types: &'static [&'static str],
+    /// Simple operations on f32 elements per second.
+    pub vector_ops: f64,
+    /// Exponentials, logarithms, roots per second.
+    pub transcendentals: f64,
+    /// Device memory, bytes per second.
+    pub hbm_bytes_per_s: f64,
+    /// Host link, bytes per second and direction.
+    pub host_bytes_per_s: f64,
+    /// Network between slices, bytes per second and direction.
+    pub dcn_bytes_per_s: f64,
+    /// Links between the chips.
+    pub torus: Torus,
+    /// How much of the rates programs reach.
+    pub reach: Reach,
+}
+
+/// Shares of peak rates that programs reach, and fixed costs. Each is calibrated on the measurements its comment names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reach {
+    /// Of HBM bandwidth in long copies: `hbm-copy-7x-*` level off at 3205 of 3690 GB/s, v6e copies of 32 MiB at 1358 of 1638.
+    pub hbm: f64,
+    /// Of the compiler's own cycle estimates of products: `gemm-7x-*`, `gemm-v6e-8192`.
+    pub mxu: f64,
+    /// Of link bandwidth in long transfers: `allgather-7x-2x2x1-*` level off at 178.8 of 180 GB/s.
+    pub ici: f64,
+    /// Of the data-center network: `psum-dcn-v6e-256`.
+    pub dcn: f64,
+    /// Of the host link.
+    pub host: f64,
+    /// Seconds from one op to the next.
+    pub launch_s: f64,
+    /// Seconds until a collective moves its first byte, beside hops: `allgather-7x-2x2x1-*`.
+    pub collective_s: f64,
+    /// Seconds for each hop.
+    pub hop_s: f64,
+}
+
+impl Machine {
+    /// The device of a slice.
+    pub fn of(slice: &Slice) -> Machine {
+        let spec = slice.spec();
+        let devices = f64::from(spec.cores.devices_per_chip.value);
+        let cores_per_device = f64::from(spec.cores.tensor_cores_per_chip.value) / devices;
+        let clock_hz = spec.cores.clock_ghz.value * 1e9;
+        let network = &spec.network;
+        Machine {
+            generation: slice.generation(),
+            clock_hz,
+            mxu_edge: u64::from(spec.cores.mxu_edge.value),
+            bf16_flops: spec.rates.bf16_tflops.value * 1e12 / devices,
+            double_rate_types: spec.rates.double_rate_types.value,
+            vector_ops: VECTOR_LANES * vector_slots(slice.generation()) * clock_hz * cores_per_device,
+            transcendentals: VECTOR_LANES * clock_hz * cores_per_device,
+            hbm_bytes_per_s: spec.memory.hbm_gb_per_s.value * 1e9 / devices,
+            host_bytes_per_s: spec.host.pcie_gb_per_s_per_chip.map_or(DEFAULT_HOST_GB_PER_S, |f| f.value) * 1e9
+                / devices,
+            dcn_bytes_per_s: network.dcn_gb_per_s_per_chip.map_or(DEFAULT_DCN_GB_PER_S, |f| f.value) * 1e9 / devices,
+            torus: Torus::of(slice),
+            reach: Reach::of(slice.generation()),
+        }
+    }
+
+    /// Products of a type, operations per second. f32 is multiplied as bf16 unless asked otherwise.
+    pub fn product_flops(&self, element: ElementType) -> f64 {
+        let is_double = self.double_rate_types.iter().any(|name| name.eq_ignore_ascii_case(stablehlo_name(element)));
+        if is_double { 2.0 * self.bf16_flops } else { self.bf16_flops }
+    }
+}
+
+impl Reach {
+    fn of(generation: Generation) -> Reach {
+        let common = Reach {
+            hbm: 0.86,
+            mxu: 1.0,
+            ici: 0.95,
+            dcn: 0.7,
+            host: 0.8,
+            launch_s: 0.5e-6,
+            collective_s: 10e-6,
+            hop_s: 1e-6,
+        };
+        match generation {
+            Generation::Tpu7x => Reach { mxu: 0.96, ..common },
+            _ => common,
+        }
+    }
+}
+
+/// Lanes of a vector unit: 8 by 128.
+const VECTOR_LANES: f64 = 1024.0;
+
+/// Vector operations a core starts in a cycle.
+fn vector_slots(generation: Generation) -> f64 {
+    match generation {
+        Generation::V2 | Generation::V3 | Generation::V4 => 2.0,
+        _ => 4.0,
+    }
+}
+
+/// Where no figure is published: a PCIe 4.0 x16 link.
+const DEFAULT_HOST_GB_PER_S: f64 = 32.0;
+/// Where no figure is published: 50 Gb/s.
+const DEFAULT_DCN_GB_PER_S: f64 = 6.25;
+
+fn stablehlo_name(element: ElementType) -> &'static str {
+    match element {
+        ElementType::S8 => "i8",
+        ElementType::S4 => "i4",
+        ElementType::F8E5M2 => "f8E5M2",
+        ElementType::F8E4M3Fn => "f8E4M3FN",
+        ElementType::F8E4M3B11Fnuz => "f8E4M3B11FNUZ",
+        other => other.name(),
+    }
+}

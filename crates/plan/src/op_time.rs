@@ -1,0 +1,117 @@
+//! How long one op takes on the device, and what it waits for: the roofline.
+
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::work::{Product, Work};
+
+/// What limits an op, or a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Matrix units.
+    Matrix,
+    /// Vector units.
+    Vector,
+    /// Device memory.
+    Hbm,
+    /// Links between chips.
+    Ici,
+    /// Network between slices.
+    Dcn,
+    /// Link to the host.
+    Host,
+    /// Starting ops.
+    Launch,
+}
+
+impl Bound {
+    /// Every one.
+    pub const ALL: [Bound; 7] =
+        [Bound::Matrix, Bound::Vector, Bound::Hbm, Bound::Ici, Bound::Dcn, Bound::Host, Bound::Launch];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::Matrix => "matrix units",
+            Bound::Vector => "vector units",
+            Bound::Hbm => "device memory",
+            Bound::Ici => "chip links",
+            Bound::Dcn => "data-center network",
+            Bound::Host => "host link",
+            Bound::Launch => "op launches",
+        }
+    }
+}
+
+/// Seconds each part of the device needs for an op; they work at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct OpTime {
+    /// Matrix units.
+    pub matrix_s: f64,
+    /// Vector units.
+    pub vector_s: f64,
+    /// Device memory.
+    pub hbm_s: f64,
+    /// Fixed cost.
+    pub launch_s: f64,
+}
+
+impl OpTime {
+    /// The whole op.
+    pub fn seconds(&self) -> f64 {
+        self.matrix_s.max(self.vector_s).max(self.hbm_s) + self.launch_s
+    }
+
+    /// What limits it.
+    pub fn bound(&self) -> Bound {
+        let most = self.matrix_s.max(self.vector_s).max(self.hbm_s);
+        if most < self.launch_s {
+            Bound::Launch
+        } else if most == self.matrix_s {
+            Bound::Matrix
+        } else if most == self.hbm_s {
+            Bound::Hbm
+        } else {
+            Bound::Vector
+        }
+    }
+}
+
+impl Machine {
+    /// Time of an op that is no collective and no custom kernel.
+    pub fn op_time(&self, work: &Work) -> OpTime {
+        let hbm_bytes = work.traffic.read.hbm + work.traffic.written.hbm;
+        let is_product = !work.products.is_empty();
+        let matrix_s = match work.cycles {
+            // The compiler prices products well, everything else per element instead of per byte.
+            Some(cycles) if is_product => cycles as f64 / self.clock_hz / self.reach.mxu,
+            _ => work.products.iter().map(|product| self.product_s(product)).sum(),
+        };
+        OpTime {
+            matrix_s,
+            // Beside a product vector work hides in the compiler's estimate.
+            vector_s: if is_product { 0.0 } else { self.vector_s(work.vector_ops, work.transcendentals) },
+            hbm_s: hbm_bytes / (self.hbm_bytes_per_s * self.reach.hbm),
+            launch_s: self.reach.launch_s,
+        }
+    }
+
+    /// Time of vector arithmetic.
+    pub(crate) fn vector_s(&self, ops: f64, transcendentals: f64) -> f64 {
+        ops / self.vector_ops + transcendentals / self.transcendentals
+    }
+
+    /// Time of a product without the compiler's estimate: sizes rounded up to the matrix unit.
+    pub(crate) fn product_s(&self, product: &Product) -> f64 {
+        let padded = |size: u64| {
+            let edge = self.mxu_edge;
+            if size == 0 { 1.0 } else { (size.div_ceil(edge) * edge) as f64 / size as f64 }
+        };
+        let waste = padded(product.contracted) * padded(product.columns);
+        product.flops * waste / (self.product_flops(product.element) * self.reach.mxu * UNPRICED_REACH)
+    }
+}
+
+/// Share of the matrix units' rate in large products that libtpu priced on v5p, v6e and TPU7x.
+const UNPRICED_REACH: f64 = 0.9;

@@ -1,0 +1,458 @@
+//! Runs the schedule of a compiled program on a clock: ops one after the other, transfers beside them, waits where the program waits.
+
+use std::collections::HashMap;
+
+use hlo::xla::{
+    Collective, ComputationId, Executions, InstructionId, Link, Module, Opcode, Overlap, ReplicaGroups, TripCount,
+    Users,
+};
+
+use crate::kernels::Kernel;
+use crate::machine::Machine;
+use crate::op_time::{Bound, OpTime};
+use crate::torus::Group;
+use crate::work::Work;
+
+/// What an instruction costs in a step.
+#[derive(Clone, Debug)]
+pub struct OpCost {
+    /// The instruction.
+    pub instruction: InstructionId,
+    /// Executions in a step.
+    pub executions: f64,
+    /// Seconds of one execution that the core spends on it, or waits for it.
+    pub seconds: f64,
+    /// What it is limited by, or what it waits for.
+    pub bound: Bound,
+    /// Operations of its products, once.
+    pub flops: f64,
+    /// Bytes of device memory, once.
+    pub hbm_bytes: f64,
+}
+
+impl OpCost {
+    /// Seconds in a step.
+    pub fn total_s(&self) -> f64 {
+        self.seconds * self.executions
+    }
+}
+
+/// A step on the clock.
+#[derive(Clone, Debug, Default)]
+pub struct Simulation {
+    /// Seconds of the step.
+    pub seconds: f64,
+    /// What every instruction costs, in the order of the schedule, loops after the op that runs them.
+    pub ops: Vec<OpCost>,
+    /// Seconds that transfers were under way in a step, hidden or not, by what they travel over.
+    pub transfers: HashMap<Bound, f64>,
+    /// What is not known and was assumed.
+    pub notes: Vec<String>,
+}
+
+/// Where the time of a transfer begins and ends.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    done_at: f64,
+    lane: Bound,
+}
+
+/// Things that work beside the core, each on one transfer after the other.
+#[derive(Clone, Debug, Default)]
+struct Lanes {
+    free_at: HashMap<Bound, f64>,
+}
+
+impl Lanes {
+    fn start(&mut self, lane: Bound, now: f64, seconds: f64) -> f64 {
+        let free = self.free_at.entry(lane).or_default();
+        *free = free.max(now) + seconds;
+        *free
+    }
+
+    /// What is left at a time, as seen from there.
+    fn since(&self, now: f64) -> Lanes {
+        let free_at = self.free_at.iter().map(|(lane, free)| (*lane, (free - now).max(0.0))).collect();
+        Lanes { free_at }
+    }
+}
+
+/// A program, with everything that is asked of it often.
+struct Program<'a> {
+    module: &'a Module,
+    machine: &'a Machine,
+    users: Users,
+    /// Collectives by the scheduled instruction that holds them.
+    collectives: HashMap<InstructionId, Collective>,
+    /// Device of each partition, in the order of the slice.
+    devices: &'a [u64],
+    trips: HashMap<InstructionId, u64>,
+}
+
+/// One pass over a computation.
+struct Pass {
+    now: f64,
+    lanes: Lanes,
+    pending: HashMap<InstructionId, Pending>,
+    ops: Vec<OpCost>,
+    transfers: HashMap<Bound, f64>,
+    notes: Vec<String>,
+}
+
+/// Simulates a step. `devices` are the device numbers of the partitions, in the order of the slice; partition `n` runs on device
+/// `n` where it is empty.
+pub fn simulate(module: &Module, executions: &Executions, machine: &Machine, devices: &[u64]) -> Simulation {
+    let program = Program {
+        module,
+        machine,
+        users: module.users(),
+        collectives: scheduled_collectives(module, executions),
+        devices,
+        trips: executions
+            .loops()
+            .iter()
+            .map(|(id, trips)| (*id, if let TripCount::Known(n) = trips { *n } else { 1 }))
+            .collect(),
+    };
+    let mut pass = Pass {
+        now: 0.0,
+        lanes: Lanes::default(),
+        pending: HashMap::new(),
+        ops: Vec::new(),
+        transfers: HashMap::new(),
+        notes: Vec::new(),
+    };
+    program.run(module.entry(), &mut pass, &HashMap::new(), 0);
+    for (id, why) in executions.unknown_loops() {
+        pass.notes.push(format!("{} is counted once: {why}", module.instruction(id).name()));
+    }
+    Simulation { seconds: pass.now, ops: pass.ops, transfers: pass.transfers, notes: pass.notes }
+}
+
+/// Collectives by the instruction of a schedule that starts them: itself, or the fusion or call around it.
+fn scheduled_collectives(module: &Module, executions: &Executions) -> HashMap<InstructionId, Collective> {
+    let mut found = HashMap::new();
+    for collective in module.collectives(executions) {
+        let mut at = collective.instruction;
+        // Fusions and computations of an async pair are called by one instruction.
+        for _ in 0..MAX_DEPTH {
+            let computation = module.computation(module.instruction(at).computation());
+            let &[caller] = computation.callers() else { break };
+            let is_part = matches!(
+                module.instruction(caller).opcode(),
+                Opcode::Fusion | Opcode::AsyncStart | Opcode::Call | Opcode::CustomCall
+            );
+            let is_plain_call =
+                *module.instruction(caller).opcode() == Opcode::Call && collective.overlap == Overlap::Synchronous;
+            if !is_part || is_plain_call {
+                break;
+            }
+            at = caller;
+        }
+        found.insert(at, collective);
+    }
+    found
+}
+
+const MAX_DEPTH: u32 = 64;
+
+impl Program<'_> {
+    /// Runs a computation. `carried` are transfers that a loop's last iteration left under way, by the place in the loop state.
+    fn run(&self, id: ComputationId, pass: &mut Pass, carried: &HashMap<u32, Pending>, depth: u32) {
+        if depth > MAX_DEPTH {
+            return;
+        }
+        for &at in self.module.order(id) {
+            self.step(at, pass, carried, depth);
+        }
+    }
+
+    fn step(&self, at: InstructionId, pass: &mut Pass, carried: &HashMap<u32, Pending>, depth: u32) {
+        let instruction = self.module.instruction(at);
+        if let Some(collective) = self.collectives.get(&at) {
+            return self.collective(at, collective, pass);
+        }
+        match instruction.opcode() {
+            Opcode::While => self.run_loop(at, pass, depth),
+            Opcode::Call => {
+                for &called in instruction.called_computations() {
+                    self.run(called, pass, carried, depth + 1);
+                }
+            }
+            Opcode::Conditional => self.conditional(at, pass, depth),
+            Opcode::CopyStart | Opcode::AsyncStart => self.start_transfer(at, pass),
+            Opcode::AllGatherDone
+            | Opcode::AllReduceDone
+            | Opcode::CollectivePermuteDone
+            | Opcode::CopyDone
+            | Opcode::AsyncDone
+            | Opcode::SendDone
+            | Opcode::RecvDone => self.wait(at, pass, carried),
+            Opcode::CustomCall => self.custom_call(at, pass),
+            _ => self.op(at, pass),
+        }
+    }
+
+    fn op(&self, at: InstructionId, pass: &mut Pass) {
+        let work = Work::of(self.module, &self.users, at);
+        let bytes =
+            work.traffic.read.hbm + work.traffic.written.hbm + work.traffic.read.vmem + work.traffic.written.vmem;
+        if work.products.is_empty() && bytes == 0.0 && work.cycles.is_none() {
+            return;
+        }
+        if let Some(done) = self.collective_done_in(at) {
+            pass.wait_for(at, done);
+        }
+        let time = self.machine.op_time(&work);
+        pass.spend(at, time, &work, work.flops());
+        // A fused transfer between device and host moves beside the core.
+        let host = work.traffic.read.host + work.traffic.written.host;
+        if host > 0.0 {
+            let seconds = host / (self.machine.host_bytes_per_s * self.machine.reach.host);
+            let done = pass.lanes.start(Bound::Host, pass.now, seconds);
+            *pass.transfers.entry(Bound::Host).or_default() += seconds;
+            pass.wait_for(at, Pending { done_at: done, lane: Bound::Host });
+        }
+    }
+
+    /// The end of a collective that was spread over fusions, if this fusion is the last of them.
+    fn collective_done_in(&self, _at: InstructionId) -> Option<Pending> {
+        None
+    }
+
+    fn custom_call(&self, at: InstructionId, pass: &mut Pass) {
+        let work = Work::of(self.module, &self.users, at);
+        match Kernel::read(self.module, at) {
+            Some(kernel) => {
+                let time = kernel.time(self.machine, &work);
+                pass.spend(at, time, &work, kernel.flops());
+            }
+            None if work.traffic.read.hbm + work.traffic.written.hbm > 0.0 => {
+                let name = self.module.instruction(at).name();
+                pass.notes.push(format!("{name} states no cost: it is priced by the bytes of its operands"));
+                pass.spend(at, self.machine.op_time(&work), &work, 0.0);
+            }
+            None => {}
+        }
+    }
+
+    fn collective(&self, at: InstructionId, collective: &Collective, pass: &mut Pass) {
+        let (lane, seconds) = self.transfer(collective);
+        *pass.transfers.entry(lane).or_default() += seconds;
+        let done_at = pass.lanes.start(lane, pass.now, seconds);
+        let pending = Pending { done_at, lane };
+        if *self.module.instruction(at).opcode() == Opcode::Fusion {
+            let work = Work::of(self.module, &self.users, at);
+            if !work.products.is_empty() || collective.overlap == Overlap::Asynchronous {
+                pass.spend(at, self.machine.op_time(&work), &work, work.flops());
+            }
+        }
+        if collective.overlap == Overlap::Asynchronous {
+            pass.pending.insert(at, pending);
+        } else {
+            pass.wait_for(at, pending);
+        }
+    }
+
+    /// What a collective travels over, and for how long.
+    fn transfer(&self, collective: &Collective) -> (Bound, f64) {
+        let reach = &self.machine.reach;
+        let payload = collective.payload_bytes;
+        match collective.link {
+            Link::DataCenter => {
+                let seconds = collective.sent_bytes as f64 / (self.machine.dcn_bytes_per_s * reach.dcn);
+                (Bound::Dcn, seconds + reach.collective_s)
+            }
+            Link::Host => {
+                let seconds = collective.sent_bytes as f64 / (self.machine.host_bytes_per_s * reach.host);
+                (Bound::Host, seconds + reach.collective_s)
+            }
+            _ => {
+                let group = self.group(collective);
+                let rate = self.machine.torus.link_bytes_per_s * reach.ici;
+                let seconds = group.transfer_s(collective.kind, payload, rate);
+                (Bound::Ici, seconds + reach.collective_s + group.hops() as f64 * reach.hop_s)
+            }
+        }
+    }
+
+    /// Where the first group of a collective lies; all groups are alike.
+    fn group(&self, collective: &Collective) -> Group {
+        let attributes = self.module.instruction(collective.instruction).attributes();
+        let all = self.module.num_replicas() * self.module.num_partitions();
+        let members: Vec<u64> = if !attributes.source_target_pairs.is_empty() {
+            let (from, to) = attributes.source_target_pairs[0];
+            vec![from.max(0) as u64, to.max(0) as u64]
+        } else {
+            let groups = attributes.replica_groups.as_ref().map(ReplicaGroups::expand).unwrap_or_default();
+            match groups.into_iter().next() {
+                Some(group) => group.into_iter().map(|id| id.max(0) as u64).collect(),
+                None => (0..all).collect(),
+            }
+        };
+        let device = |member: &u64| self.devices.get(*member as usize).copied().unwrap_or(*member);
+        self.machine.torus.group(&members.iter().map(device).collect::<Vec<_>>())
+    }
+
+    /// A copy or another op that runs beside the core.
+    fn start_transfer(&self, at: InstructionId, pass: &mut Pass) {
+        let mut traffic = self.users.traffic(self.module, at);
+        for &called in self.module.instruction(at).called_computations() {
+            for &inner in self.module.computation(called).instructions() {
+                let more = self.users.traffic(self.module, inner);
+                traffic.read.hbm += more.read.hbm;
+                traffic.written.hbm += more.written.hbm;
+                traffic.read.host += more.read.host;
+                traffic.written.host += more.written.host;
+            }
+        }
+        let host = traffic.read.host.max(traffic.written.host);
+        let (lane, seconds) = if host > 0.0 {
+            (Bound::Host, host / (self.machine.host_bytes_per_s * self.machine.reach.host))
+        } else {
+            let bytes = traffic.read.hbm + traffic.written.hbm;
+            (Bound::Hbm, bytes / (self.machine.hbm_bytes_per_s * self.machine.reach.hbm))
+        };
+        *pass.transfers.entry(lane).or_default() += seconds;
+        let done_at = pass.lanes.start(lane, pass.now, seconds);
+        pass.pending.insert(at, Pending { done_at, lane });
+    }
+
+    fn wait(&self, at: InstructionId, pass: &mut Pass, carried: &HashMap<u32, Pending>) {
+        match self.origin(at) {
+            Origin::Start(start) => {
+                if let Some(pending) = pass.pending.remove(&start) {
+                    pass.wait_for(at, pending);
+                }
+            }
+            Origin::Carried(index) => {
+                if let Some(&pending) = carried.get(&index) {
+                    pass.wait_for(at, pending);
+                }
+            }
+            Origin::Unknown => {}
+        }
+    }
+
+    /// Where the transfer began that an instruction waits for.
+    fn origin(&self, done: InstructionId) -> Origin {
+        let mut at = done;
+        let mut index = None;
+        for _ in 0..MAX_DEPTH {
+            let Some(&operand) = self.module.instruction(at).operands().first() else { return Origin::Unknown };
+            let instruction = self.module.instruction(operand);
+            match instruction.opcode() {
+                Opcode::AsyncUpdate | Opcode::Bitcast | Opcode::OptimizationBarrier | Opcode::AddDependency => {
+                    at = operand
+                }
+                Opcode::GetTupleElement => {
+                    index = index.or(instruction.attributes().tuple_index);
+                    at = operand;
+                }
+                Opcode::Parameter => return index.map_or(Origin::Unknown, Origin::Carried),
+                _ => return Origin::Start(operand),
+            }
+        }
+        Origin::Unknown
+    }
+
+    fn run_loop(&self, at: InstructionId, pass: &mut Pass, depth: u32) {
+        let trips = self.trips.get(&at).copied().unwrap_or(1);
+        let &[body, _] = self.module.instruction(at).called_computations() else { return };
+        if trips == 0 {
+            return;
+        }
+        // The first iteration tells what is under way when the next one begins.
+        let mut carried = HashMap::new();
+        let mut lanes = pass.lanes.since(pass.now);
+        let mut inner = Pass::begin(lanes.clone());
+        for _ in 0..2 {
+            inner = Pass::begin(lanes);
+            self.run(body, &mut inner, &carried, depth + 1);
+            carried = self.left_under_way(body, &inner);
+            lanes = inner.lanes.since(inner.now);
+        }
+        let times = trips as f64;
+        pass.now += inner.now * times;
+        pass.lanes = Lanes { free_at: lanes.free_at.iter().map(|(lane, left)| (*lane, pass.now + left)).collect() };
+        for mut op in inner.ops {
+            op.executions *= times;
+            pass.ops.push(op);
+        }
+        for (lane, seconds) in inner.transfers {
+            *pass.transfers.entry(lane).or_default() += seconds * times;
+        }
+        pass.notes.extend(inner.notes);
+    }
+
+    /// Transfers that go on into the next iteration, by their place in the loop state, seen from its beginning.
+    fn left_under_way(&self, body: ComputationId, pass: &Pass) -> HashMap<u32, Pending> {
+        let root = self.module.instruction(self.module.computation(body).root());
+        let mut left = HashMap::new();
+        for (index, &operand) in root.operands().iter().enumerate() {
+            if let Some(pending) = pass.pending.get(&operand) {
+                let done_at = (pending.done_at - pass.now).max(0.0);
+                left.insert(index as u32, Pending { done_at, lane: pending.lane });
+            }
+        }
+        left
+    }
+
+    /// The longest branch.
+    fn conditional(&self, at: InstructionId, pass: &mut Pass, depth: u32) {
+        let lanes = pass.lanes.since(pass.now);
+        let branches = self.module.instruction(at).called_computations().iter().map(|&branch| {
+            let mut inner = Pass::begin(lanes.clone());
+            self.run(branch, &mut inner, &HashMap::new(), depth + 1);
+            inner
+        });
+        let Some(longest) = branches.max_by(|a, b| a.now.total_cmp(&b.now)) else { return };
+        pass.now += longest.now;
+        pass.ops.extend(longest.ops);
+        for (lane, seconds) in longest.transfers {
+            *pass.transfers.entry(lane).or_default() += seconds;
+        }
+        pass.notes.extend(longest.notes);
+    }
+}
+
+enum Origin {
+    Start(InstructionId),
+    Carried(u32),
+    Unknown,
+}
+
+impl Pass {
+    fn begin(lanes: Lanes) -> Pass {
+        Pass { now: 0.0, lanes, pending: HashMap::new(), ops: Vec::new(), transfers: HashMap::new(), notes: Vec::new() }
+    }
+
+    fn spend(&mut self, instruction: InstructionId, time: OpTime, work: &Work, flops: f64) {
+        let seconds = time.seconds();
+        self.now += seconds;
+        self.ops.push(OpCost {
+            instruction,
+            executions: 1.0,
+            seconds,
+            bound: time.bound(),
+            flops,
+            hbm_bytes: work.traffic.read.hbm + work.traffic.written.hbm,
+        });
+    }
+
+    fn wait_for(&mut self, instruction: InstructionId, pending: Pending) {
+        let seconds = pending.done_at - self.now;
+        if seconds <= 0.0 {
+            return;
+        }
+        self.now = pending.done_at;
+        self.ops.push(OpCost {
+            instruction,
+            executions: 1.0,
+            seconds,
+            bound: pending.lane,
+            flops: 0.0,
+            hbm_bytes: 0.0,
+        });
+    }
+}

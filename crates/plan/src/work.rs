@@ -1,0 +1,148 @@
+//! What one instruction of a compiled program does: products, vector arithmetic, bytes moved.
+
+use hlo::xla::{ComputationId, ElementType, InstructionId, Module, Opcode, Traffic, Users};
+
+/// The work of one execution of an instruction, with everything it fuses.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// Matrix products.
+    pub products: Vec<Product>,
+    /// Simple operations on elements.
+    pub vector_ops: f64,
+    /// Exponentials, logarithms, roots and the like, on elements.
+    pub transcendentals: f64,
+    /// Bytes moved.
+    pub traffic: Traffic,
+    /// The compiler's own estimate.
+    pub cycles: Option<u64>,
+}
+
+/// A matrix product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Product {
+    /// Operations: two for each multiply-add.
+    pub flops: f64,
+    /// Type that decides the rate.
+    pub element: ElementType,
+    /// Summed size.
+    pub contracted: u64,
+    /// Columns of the result: the size that comes from the second operand.
+    pub columns: u64,
+}
+
+impl Work {
+    /// Operations of all products.
+    pub fn flops(&self) -> f64 {
+        self.products.iter().map(|product| product.flops).sum()
+    }
+
+    /// Reads the work of an instruction that is scheduled (not inside a fusion).
+    pub fn of(module: &Module, users: &Users, id: InstructionId) -> Work {
+        let instruction = module.instruction(id);
+        let mut work =
+            Work { traffic: users.traffic(module, id), cycles: instruction.estimated_cycles(), ..Work::default() };
+        work.add(module, id, 0);
+        work
+    }
+
+    fn add(&mut self, module: &Module, id: InstructionId, depth: u32) {
+        let instruction = module.instruction(id);
+        match instruction.opcode() {
+            Opcode::Fusion if depth < MAX_DEPTH => {
+                for &ComputationId(called) in instruction.called_computations() {
+                    for &inner in module.computation(ComputationId(called)).instructions() {
+                        self.add(module, inner, depth + 1);
+                    }
+                }
+            }
+            Opcode::Dot | Opcode::RaggedDot | Opcode::ScaledDot | Opcode::Convolution => {
+                let flops = module.matmul_flops(id) as f64;
+                let element = module.matmul_type(id).unwrap_or(ElementType::Bf16);
+                let (contracted, columns) = sides(module, id);
+                self.products.push(Product { flops, element, contracted, columns });
+            }
+            Opcode::Reduce | Opcode::ReduceWindow => self.vector_ops += elements_of_operand(module, id),
+            opcode => match cost(opcode) {
+                Cost::Free => {}
+                Cost::Simple => self.vector_ops += elements(module, id),
+                Cost::Transcendental => self.transcendentals += elements(module, id),
+            },
+        }
+    }
+}
+
+const MAX_DEPTH: u32 = 16;
+
+fn elements(module: &Module, id: InstructionId) -> f64 {
+    module.instruction(id).shape().element_count() as f64
+}
+
+fn elements_of_operand(module: &Module, id: InstructionId) -> f64 {
+    module.instruction(id).operands().first().map_or(0.0, |&operand| elements(module, operand))
+}
+
+/// Summed size and columns of a product.
+fn sides(module: &Module, id: InstructionId) -> (u64, u64) {
+    let instruction = module.instruction(id);
+    let attributes = instruction.attributes();
+    let operand = |n: usize| instruction.operands().get(n).map(|&operand| module.instruction(operand).shape());
+    if let (Some(numbers), Some(kernel)) = (&attributes.convolution, operand(1)) {
+        let features = kernel.dimension(numbers.kernel_input_feature_dimension).unwrap_or(1);
+        let columns = kernel.dimension(numbers.kernel_output_feature_dimension).unwrap_or(1);
+        return (features, columns);
+    }
+    if let (Some(numbers), Some(lhs), Some(rhs)) = (&attributes.dot, operand(0), operand(1)) {
+        let product = |dims: &[i64]| dims.iter().filter_map(|&d| lhs.dimension(d)).product::<u64>().max(1);
+        let contracted = product(&numbers.lhs_contracting_dimensions);
+        let batch = product(&numbers.lhs_batch_dimensions);
+        return (contracted, rhs.element_count() / (contracted * batch).max(1));
+    }
+    (0, 0)
+}
+
+enum Cost {
+    Free,
+    Simple,
+    Transcendental,
+}
+
+fn cost(opcode: &Opcode) -> Cost {
+    match opcode {
+        Opcode::Exp
+        | Opcode::Expm1
+        | Opcode::Log
+        | Opcode::Log1p
+        | Opcode::Logistic
+        | Opcode::Tanh
+        | Opcode::Power
+        | Opcode::Rsqrt
+        | Opcode::Sqrt
+        | Opcode::Cbrt
+        | Opcode::Sin
+        | Opcode::Cos
+        | Opcode::Tan
+        | Opcode::Erf
+        | Opcode::Divide => Cost::Transcendental,
+        Opcode::Abs
+        | Opcode::Add
+        | Opcode::And
+        | Opcode::Clamp
+        | Opcode::Compare
+        | Opcode::Convert
+        | Opcode::Maximum
+        | Opcode::Minimum
+        | Opcode::Multiply
+        | Opcode::Negate
+        | Opcode::Not
+        | Opcode::Or
+        | Opcode::Remainder
+        | Opcode::Select
+        | Opcode::ShiftLeft
+        | Opcode::ShiftRightArithmetic
+        | Opcode::ShiftRightLogical
+        | Opcode::Sign
+        | Opcode::Subtract
+        | Opcode::Xor => Cost::Simple,
+        _ => Cost::Free,
+    }
+}
