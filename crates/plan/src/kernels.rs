@@ -6,11 +6,14 @@ use crate::machine::Machine;
 use crate::op_time::OpTime;
 use crate::work::{Product, Work};
 
-/// Simple vector operations for each score of an attention kernel: scale, mask, running maximum, subtraction, sums, and
-/// conversions; and the exponential.
-const FORWARD_OPS_PER_SCORE: f64 = 10.0;
-/// The same on the way back: the scores again, and their gradient.
-const BACKWARD_OPS_PER_SCORE: f64 = 12.0;
+/// Simple vector operations for each score of an attention kernel, beside the exponential: running maximum, subtraction, sum,
+/// conversion; masks only where a block is partly visible.
+const FORWARD_OPS_PER_SCORE: f64 = 5.0;
+/// The same on the way back: subtraction, the gradient's subtraction and product, conversions of both.
+const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
+/// Share of the rate of a plain product that a product by groups reaches: its tiles are smaller, and matrices are read once for
+/// each tile of rows. Calibrated on the sparse models of the published runs.
+const GROUPED_REACH: f64 = 0.65;
 
 /// What a kernel computes.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +31,7 @@ impl Kernel {
     pub fn read(module: &Module, id: InstructionId) -> Option<Kernel> {
         let instruction = module.instruction(id);
         let name = kernel_name(module, id);
-        if let Some(products) = attention_products(&name) {
+        if let Some(products) = attention_products(module, id, &name) {
             return attention(module, id, products);
         }
         if name.contains("gmm") {
@@ -65,16 +68,17 @@ fn kernel_name(module: &Module, id: InstructionId) -> String {
     format!("{} {source}", instruction.name()).to_lowercase()
 }
 
-/// Products of an attention kernel for each pair of positions, by its name.
-fn attention_products(name: &str) -> Option<u32> {
+/// Products of an attention kernel for each pair of positions, by its name and results.
+fn attention_products(module: &Module, id: InstructionId, name: &str) -> Option<u32> {
     let is_attention = ["splash", "flash", "attention", "mha", "mqa"].iter().any(|word| name.contains(word));
-    let instruction_name = name.split(' ').next().unwrap_or_default();
     if !is_attention {
         return None;
     }
-    // Scores, values; scores, their gradient, and one product for each gradient asked for.
-    Some(if instruction_name.contains("dkv") {
-        if instruction_name.contains("fused") { 5 } else { 4 }
+    let instruction_name = name.split(' ').next().unwrap_or_default();
+    // Scores, values; scores, their gradient, and one product for each gradient that comes out.
+    Some(if instruction_name.contains("dkv") || instruction_name.contains("bwd") {
+        let gradients = module.instruction(id).shape().leaves().filter(|shape| shape.dimensions().len() >= 4).count();
+        2 + gradients.clamp(1, 3) as u32
     } else if instruction_name.contains("dq") {
         3
     } else {
@@ -97,7 +101,7 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
     };
     let (rows, depth, columns) = (size(query, 1), size(query, 0), size(key, 1));
     let others = query.element_count() / (rows * depth).max(1);
-    let scores = others as f64 * rows as f64 * columns as f64 * visible(module, operands);
+    let scores = others as f64 * rows as f64 * columns as f64 * visible(module, operands, rows, columns);
     let one = |contracted: u64, columns: u64| Product {
         flops: 2.0 * scores * depth as f64,
         element: query.element_type(),
@@ -111,51 +115,84 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
     Some(Kernel { family: "attention", products: list.collect(), vector_ops: scores * ops, transcendentals: scores })
 }
 
-/// Share of the scores that a kernel computes: blocks that its mask leaves out cost nothing. Where the mask is not in the
-/// program, half: that of a causal one.
-fn visible(module: &Module, operands: &[InstructionId]) -> f64 {
-    let tables: Vec<(&[i64], Vec<i64>)> = operands
-        .iter()
-        .filter_map(|&operand| {
-            let constant = through_copies(module, operand);
-            let instruction = module.instruction(constant);
-            let dims = instruction.shape().dimensions();
-            (dims.len() == 3).then(|| Some((dims, instruction.constant_integers()?)))?
-        })
-        .collect();
-    // Three tables of one shape: the block to load next, what its mask is (0: nothing is visible), where a mask is kept.
-    let Some((dims, mask)) =
-        tables.iter().find(|(_, values)| values.iter().all(|&v| (0..=2).contains(&v)) && values.iter().any(|&v| v > 0))
-    else {
-        return 0.5;
+/// Share of the scores that a kernel computes: blocks that its mask leaves out cost nothing.
+///
+/// Kernels with a mask known ahead take tables of one shape, heads by blocks of rows by blocks listed for them: which block to load
+/// next, and whether any of it is visible (0: none). Where their contents are not in the program their shape tells: blocks that
+/// no row of a table's line sees are not listed.
+fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64) -> f64 {
+    let is_table = |shape: &Shape| {
+        let dims = shape.dimensions();
+        dims.len() == 3
+            && matches!(shape.element_type(), ElementType::S8 | ElementType::S16 | ElementType::S32)
+            && dims[1] > 0
     };
-    let next = tables.iter().find(|(other, values)| other == dims && values.iter().any(|&v| v > 2));
-    let visible = mask.iter().filter(|&&v| v > 0).count() as f64;
-    let (heads, rows, listed) = (dims[0] as f64, dims[1] as f64, dims[2] as f64);
-    // Blocks that no row sees are not listed; the number of the last one tells how many there are.
-    let blocks = next.and_then(|(_, values)| values.iter().max()).map_or(listed, |&last| (last + 1) as f64).max(listed);
-    visible / (heads * rows * blocks).max(1.0)
+    let tables: Vec<InstructionId> =
+        operands.iter().copied().filter(|&operand| is_table(module.instruction(operand).shape())).collect();
+    let Some(&first) = tables.first() else { return CAUSAL };
+    let dims = module.instruction(first).shape().dimensions();
+    let (heads, row_blocks, listed) = (dims[0] as f64, dims[1] as f64, dims[2] as f64);
+    // Blocks are square where nothing says otherwise.
+    let square = (columns as f64 * row_blocks / rows.max(1) as f64).max(1.0);
+    let contents: Vec<Vec<i64>> =
+        tables.iter().filter_map(|&table| module.instruction(source(module, table)).constant_integers()).collect();
+    let is_mask = |values: &&Vec<i64>| values.iter().all(|&v| (0..=2).contains(&v)) && values.iter().any(|&v| v > 0);
+    match contents.iter().rev().find(is_mask) {
+        Some(mask) => {
+            let last = contents.iter().flatten().max().copied().unwrap_or(0);
+            let blocks = square.max((last + 1) as f64).max(listed);
+            mask.iter().filter(|&&v| v > 0).count() as f64 / (heads * row_blocks * blocks)
+        }
+        None if listed < square => listed / square,
+        None => (row_blocks + 1.0) / (2.0 * row_blocks),
+    }
 }
 
-fn through_copies(module: &Module, mut id: InstructionId) -> InstructionId {
-    for _ in 0..16 {
+/// Half of the scores.
+const CAUSAL: f64 = 0.5;
+
+/// Where a value comes from: through copies, and through the state of loops that only pass it on.
+fn source(module: &Module, mut id: InstructionId) -> InstructionId {
+    for _ in 0..64 {
         let instruction = module.instruction(id);
-        match (instruction.opcode(), instruction.operands()) {
+        let next = match (instruction.opcode(), instruction.operands()) {
             (
                 Opcode::Copy
                 | Opcode::Bitcast
                 | Opcode::Convert
                 | Opcode::CopyDone
                 | Opcode::CopyStart
-                | Opcode::Broadcast,
+                | Opcode::Reshape,
                 [first, ..],
-            ) => {
-                id = *first;
+            ) => Some(*first),
+            (Opcode::GetTupleElement, [tuple]) => {
+                element(module, *tuple, instruction.attributes().tuple_index.unwrap_or(0))
             }
-            _ => break,
+            _ => None,
+        };
+        match next {
+            Some(next) => id = next,
+            None => break,
         }
     }
     id
+}
+
+/// An element of a tuple: of one that is built, or of a loop's state where the loop begins.
+fn element(module: &Module, tuple: InstructionId, index: u32) -> Option<InstructionId> {
+    let instruction = module.instruction(tuple);
+    match instruction.opcode() {
+        Opcode::Tuple => instruction.operands().get(index as usize).copied(),
+        Opcode::Parameter => {
+            let &[caller] = module.computation(instruction.computation()).callers() else { return None };
+            let caller = module.instruction(caller);
+            let is_loop = *caller.opcode() == Opcode::While;
+            let begin = caller.operands().first().filter(|_| is_loop)?;
+            element(module, *begin, index)
+        }
+        Opcode::While => element(module, *instruction.operands().first()?, index),
+        _ => None,
+    }
 }
 
 /// A product of rows with the matrix of their group: every row meets one matrix.
@@ -182,6 +219,6 @@ fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
         (2.0 * rows as f64 * k as f64 * n as f64, k, n)
     };
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
-    let product = Product { flops, element, contracted, columns };
+    let product = Product { flops: flops / GROUPED_REACH, element, contracted, columns };
     Some(Kernel { family: "grouped product", products: vec![product], vector_ops: 0.0, transcendentals: 0.0 })
 }

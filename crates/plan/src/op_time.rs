@@ -85,7 +85,7 @@ impl Machine {
         let is_product = !work.products.is_empty();
         let matrix_s = match work.cycles {
             // The compiler prices products well, everything else per element instead of per byte.
-            Some(cycles) if is_product => cycles as f64 / self.clock_hz / self.reach.mxu,
+            Some(cycles) if is_product => cycles as f64 / self.clock_hz / self.reach.cycles,
             _ => work.products.iter().map(|product| self.product_s(product)).sum(),
         };
         OpTime {
@@ -109,9 +109,9 @@ impl Machine {
             if size == 0 { 1.0 } else { (size.div_ceil(edge) * edge) as f64 / size as f64 }
         };
         let waste = padded(product.contracted) * padded(product.columns);
-        product.flops * waste / (self.product_flops(product.element) * self.reach.mxu * UNPRICED_REACH)
+        product.flops * waste / (self.product_flops(product.element) * self.reach.mxu * IN_A_MODEL)
     }
 }
 
-/// Share of the matrix units' rate in large products that libtpu priced on v5p, v6e and TPU7x.
-const UNPRICED_REACH: f64 = 0.9;
+/// Share of the rate of a plain large product that products inside a model reach: other shapes, work fused to them.
+const IN_A_MODEL: f64 = 0.95;

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use hlo::xla::{
-    Collective, ComputationId, Executions, InstructionId, Link, Module, Opcode, Overlap, ReplicaGroups, TripCount,
-    Users,
+    Collective, CollectiveKind, ComputationId, Executions, InstructionId, Link, Module, Opcode, Overlap, ReplicaGroups,
+    TripCount, Users,
 };
 
 use crate::kernels::Kernel;
 use crate::machine::Machine;
 use crate::op_time::{Bound, OpTime};
-use crate::torus::Group;
+use crate::torus::{Group, Way};
 use crate::work::Work;
 
 /// What an instruction costs in a step.
@@ -54,20 +54,35 @@ pub struct Simulation {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     done_at: f64,
-    lane: Bound,
+    over: Bound,
 }
 
-/// Things that work beside the core, each on one transfer after the other.
+/// Something that carries one transfer after the other, beside the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lane {
+    /// The links along a dimension of the torus, one way.
+    Ici(usize, Way),
+    /// The network between slices.
+    Dcn,
+    /// The link to the host, one way.
+    Host(Way),
+    /// Copies within device memory.
+    Hbm,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Lanes {
-    free_at: HashMap<Bound, f64>,
+    free_at: HashMap<Lane, f64>,
 }
 
 impl Lanes {
-    fn start(&mut self, lane: Bound, now: f64, seconds: f64) -> f64 {
-        let free = self.free_at.entry(lane).or_default();
-        *free = free.max(now) + seconds;
-        *free
+    /// A transfer that needs several lanes at once begins when all are free.
+    fn start(&mut self, lanes: &[Lane], now: f64, seconds: f64) -> f64 {
+        let free = lanes.iter().filter_map(|lane| self.free_at.get(lane)).fold(now, |latest, free| latest.max(*free));
+        for lane in lanes {
+            self.free_at.insert(*lane, free + seconds);
+        }
+        free + seconds
     }
 
     /// What is left at a time, as seen from there.
@@ -200,24 +215,17 @@ impl Program<'_> {
         if work.products.is_empty() && bytes == 0.0 && work.cycles.is_none() {
             return;
         }
-        if let Some(done) = self.collective_done_in(at) {
-            pass.wait_for(at, done);
-        }
         let time = self.machine.op_time(&work);
         pass.spend(at, time, &work, work.flops());
         // A fused transfer between device and host moves beside the core.
         let host = work.traffic.read.host + work.traffic.written.host;
         if host > 0.0 {
             let seconds = host / (self.machine.host_bytes_per_s * self.machine.reach.host);
-            let done = pass.lanes.start(Bound::Host, pass.now, seconds);
+            let way = if work.traffic.written.host > 0.0 { Way::Up } else { Way::Down };
+            let done_at = pass.lanes.start(&[Lane::Host(way)], pass.now, seconds);
             *pass.transfers.entry(Bound::Host).or_default() += seconds;
-            pass.wait_for(at, Pending { done_at: done, lane: Bound::Host });
+            pass.wait_for(at, Pending { done_at, over: Bound::Host });
         }
-    }
-
-    /// The end of a collective that was spread over fusions, if this fusion is the last of them.
-    fn collective_done_in(&self, _at: InstructionId) -> Option<Pending> {
-        None
     }
 
     fn custom_call(&self, at: InstructionId, pass: &mut Pass) {
@@ -237,10 +245,10 @@ impl Program<'_> {
     }
 
     fn collective(&self, at: InstructionId, collective: &Collective, pass: &mut Pass) {
-        let (lane, seconds) = self.transfer(collective);
-        *pass.transfers.entry(lane).or_default() += seconds;
-        let done_at = pass.lanes.start(lane, pass.now, seconds);
-        let pending = Pending { done_at, lane };
+        let transfer = self.transfer(collective);
+        *pass.transfers.entry(transfer.over).or_default() += transfer.seconds;
+        let done_at = pass.lanes.start(&transfer.lanes, pass.now, transfer.seconds);
+        let pending = Pending { done_at, over: transfer.over };
         if *self.module.instruction(at).opcode() == Opcode::Fusion {
             let work = Work::of(self.module, &self.users, at);
             if !work.products.is_empty() || collective.overlap == Overlap::Asynchronous {
@@ -255,43 +263,66 @@ impl Program<'_> {
     }
 
     /// What a collective travels over, and for how long.
-    fn transfer(&self, collective: &Collective) -> (Bound, f64) {
+    fn transfer(&self, collective: &Collective) -> Transfer {
         let reach = &self.machine.reach;
-        let payload = collective.payload_bytes;
+        let sent = collective.sent_bytes as f64;
         match collective.link {
             Link::DataCenter => {
-                let seconds = collective.sent_bytes as f64 / (self.machine.dcn_bytes_per_s * reach.dcn);
-                (Bound::Dcn, seconds + reach.collective_s)
+                let seconds = sent / (self.machine.dcn_bytes_per_s * reach.dcn) + reach.collective_s;
+                Transfer { over: Bound::Dcn, lanes: vec![Lane::Dcn], seconds }
             }
             Link::Host => {
-                let seconds = collective.sent_bytes as f64 / (self.machine.host_bytes_per_s * reach.host);
-                (Bound::Host, seconds + reach.collective_s)
+                let seconds = sent / (self.machine.host_bytes_per_s * reach.host) + reach.collective_s;
+                let way = if collective.kind == CollectiveKind::Send { Way::Up } else { Way::Down };
+                Transfer { over: Bound::Host, lanes: vec![Lane::Host(way)], seconds }
             }
             _ => {
                 let group = self.group(collective);
                 let rate = self.machine.torus.link_bytes_per_s * reach.ici;
-                let seconds = group.transfer_s(collective.kind, payload, rate);
-                (Bound::Ici, seconds + reach.collective_s + group.hops() as f64 * reach.hop_s)
+                let moving = group.transfer_s(collective.kind, collective.payload_bytes, rate);
+                let start_s =
+                    if collective.kind == CollectiveKind::CollectivePermute { 0.0 } else { reach.collective_s };
+                Transfer {
+                    over: Bound::Ici,
+                    lanes: self.ici_lanes(collective, &group),
+                    seconds: moving + start_s + group.hops() as f64 * reach.hop_s,
+                }
             }
         }
+    }
+
+    /// The links a collective keeps busy: one way for a permute, both ways along every dimension of the group otherwise.
+    fn ici_lanes(&self, collective: &Collective, group: &Group) -> Vec<Lane> {
+        if collective.kind == CollectiveKind::CollectivePermute {
+            let pairs = &self.module.instruction(collective.instruction).attributes().source_target_pairs;
+            let moving = pairs.iter().find(|(from, to)| from != to);
+            let way = moving.and_then(|(from, to)| self.machine.torus.way(self.device(*from), self.device(*to)));
+            return way.map(|(dimension, way)| Lane::Ici(dimension, way)).into_iter().collect();
+        }
+        let both = |dimension: usize| [Lane::Ici(dimension, Way::Up), Lane::Ici(dimension, Way::Down)];
+        group.spans.iter().flat_map(|span| both(span.dimension)).collect()
+    }
+
+    fn device(&self, member: i64) -> u64 {
+        let member = u64::try_from(member).unwrap_or(0);
+        self.devices.get(member as usize).copied().unwrap_or(member)
     }
 
     /// Where the first group of a collective lies; all groups are alike.
     fn group(&self, collective: &Collective) -> Group {
         let attributes = self.module.instruction(collective.instruction).attributes();
         let all = self.module.num_replicas() * self.module.num_partitions();
-        let members: Vec<u64> = if !attributes.source_target_pairs.is_empty() {
-            let (from, to) = attributes.source_target_pairs[0];
-            vec![from.max(0) as u64, to.max(0) as u64]
+        let members: Vec<i64> = if !attributes.source_target_pairs.is_empty() {
+            let moving = attributes.source_target_pairs.iter().find(|(from, to)| from != to);
+            moving.map_or_else(Vec::new, |(from, to)| vec![*from, *to])
         } else {
             let groups = attributes.replica_groups.as_ref().map(ReplicaGroups::expand).unwrap_or_default();
             match groups.into_iter().next() {
-                Some(group) => group.into_iter().map(|id| id.max(0) as u64).collect(),
-                None => (0..all).collect(),
+                Some(group) => group,
+                None => (0..i64::try_from(all).unwrap_or(0)).collect(),
             }
         };
-        let device = |member: &u64| self.devices.get(*member as usize).copied().unwrap_or(*member);
-        self.machine.torus.group(&members.iter().map(device).collect::<Vec<_>>())
+        self.machine.torus.group(&members.iter().map(|&member| self.device(member)).collect::<Vec<_>>())
     }
 
     /// A copy or another op that runs beside the core.
@@ -307,15 +338,16 @@ impl Program<'_> {
             }
         }
         let host = traffic.read.host.max(traffic.written.host);
-        let (lane, seconds) = if host > 0.0 {
-            (Bound::Host, host / (self.machine.host_bytes_per_s * self.machine.reach.host))
+        let (over, lane, seconds) = if host > 0.0 {
+            let way = if traffic.written.host >= traffic.read.host { Way::Up } else { Way::Down };
+            (Bound::Host, Lane::Host(way), host / (self.machine.host_bytes_per_s * self.machine.reach.host))
         } else {
             let bytes = traffic.read.hbm + traffic.written.hbm;
-            (Bound::Hbm, bytes / (self.machine.hbm_bytes_per_s * self.machine.reach.hbm))
+            (Bound::Hbm, Lane::Hbm, bytes / (self.machine.hbm_bytes_per_s * self.machine.reach.hbm))
         };
-        *pass.transfers.entry(lane).or_default() += seconds;
-        let done_at = pass.lanes.start(lane, pass.now, seconds);
-        pass.pending.insert(at, Pending { done_at, lane });
+        *pass.transfers.entry(over).or_default() += seconds;
+        let done_at = pass.lanes.start(&[lane], pass.now, seconds);
+        pass.pending.insert(at, Pending { done_at, over });
     }
 
     fn wait(&self, at: InstructionId, pass: &mut Pass, carried: &HashMap<u32, Pending>) {
@@ -392,7 +424,7 @@ impl Program<'_> {
         for (index, &operand) in root.operands().iter().enumerate() {
             if let Some(pending) = pass.pending.get(&operand) {
                 let done_at = (pending.done_at - pass.now).max(0.0);
-                left.insert(index as u32, Pending { done_at, lane: pending.lane });
+                left.insert(index as u32, Pending { done_at, over: pending.over });
             }
         }
         left
@@ -414,6 +446,13 @@ impl Program<'_> {
         }
         pass.notes.extend(longest.notes);
     }
+}
+
+/// A transfer: what it travels over, what it keeps busy, and for how long.
+struct Transfer {
+    over: Bound,
+    lanes: Vec<Lane>,
+    seconds: f64,
 }
 
 enum Origin {
@@ -450,7 +489,7 @@ impl Pass {
             instruction,
             executions: 1.0,
             seconds,
-            bound: pending.lane,
+            bound: pending.over,
             flops: 0.0,
             hbm_bytes: 0.0,
         });

@@ -36,10 +36,21 @@ pub struct Group {
 /// How a group lies along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
+    /// The dimension.
+    pub dimension: usize,
     /// Places of the group along the dimension.
     pub places: u64,
     /// Links that bring bytes to a member along this dimension, at once; below 1 where groups share links.
     pub links: f64,
+}
+
+/// A direction along a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// To higher places.
+    Up,
+    /// To lower places.
+    Down,
 }
 
 /// One direction of one link where no figure is published.
@@ -64,6 +75,20 @@ impl Torus {
         let chip = device % self.devices_per_slice.max(1) / self.devices_per_chip.max(1);
         let [x, y, _] = self.shape;
         ([chip % x, chip / x % y, chip / (x * y)], slice)
+    }
+
+    /// Which way a transfer from one device to another leaves: the dimension, and whether towards higher places. The shorter way
+    /// around a ring is taken; `None` within a chip or between slices.
+    pub fn way(&self, from: u64, to: u64) -> Option<(usize, Way)> {
+        let ((from, from_slice), (to, to_slice)) = (self.place(from), self.place(to));
+        if from_slice != to_slice {
+            return None;
+        }
+        let dimension = (0..3).find(|&dimension| from[dimension] != to[dimension])?;
+        let (whole, a, b) = (self.shape[dimension], from[dimension], to[dimension]);
+        let up = (b + whole - a) % whole;
+        let is_up = if self.wrap[dimension] { 2 * up <= whole } else { b > a };
+        Some((dimension, if is_up { Way::Up } else { Way::Down }))
     }
 
     /// Where a group lies. `devices` are numbers in the order of the slice.
@@ -98,7 +123,7 @@ impl Torus {
             let shared = (reach as f64 / places as f64).max(1.0);
             (if is_ring { 2.0 } else { 1.0 }) / shared
         };
-        Span { places, links }
+        Span { dimension, places, links }
     }
 }
 

@@ -137,7 +137,7 @@ impl Users {
                     if shape.is_tuple() {
                         read_all(&mut traffic.read, shape);
                     } else {
-                        let touched = self.touched(module, parameter, 0, &mut fuel);
+                        let touched = self.touched(module, parameter, &mut fuel);
                         traffic.read.add(shape.memory_space(), touched.min(shape.padded_byte_size()));
                     }
                 }
@@ -151,38 +151,46 @@ impl Users {
         traffic
     }
 
-    /// Bytes of `value` that its users inside a fusion look at.
-    fn touched(&self, module: &Module, value: InstructionId, depth: u32, fuel: &mut u32) -> u64 {
-        let whole = module.instruction(value).shape.padded_byte_size();
+    /// Bytes of a fusion's parameter that the fusion looks at.
+    fn touched(&self, module: &Module, parameter: InstructionId, fuel: &mut u32) -> u64 {
+        let whole = module.instruction(parameter).shape.padded_byte_size();
+        (self.needed(module, parameter, 1.0, 0, fuel) * whole as f64) as u64
+    }
+
+    /// Share of the elements of `value` that are computed or read inside a fusion, of whose result a share is needed. A fusion
+    /// computes elements on demand: what stands between a value and a slice of it touches no more than the slice.
+    fn needed(&self, module: &Module, value: InstructionId, of_result: f64, depth: u32, fuel: &mut u32) -> f64 {
+        let instruction = module.instruction(value);
+        let mut sum = if module.computation(instruction.computation).root == value { of_result } else { 0.0 };
         if depth > MAX_DEPTH {
-            return whole;
+            return 1.0;
         }
-        let mut sum: u64 =
-            if module.computation(module.instruction(value).computation).root == value { whole } else { 0 };
         for &user in self.of(value) {
-            if *fuel == 0 || sum >= whole {
-                return whole;
+            if *fuel == 0 || sum >= 1.0 {
+                return 1.0;
             }
             *fuel -= 1;
-            let instruction = module.instruction(user);
-            let is_first_operand_only = instruction.operands.first() == Some(&value)
-                && !instruction.operands.iter().skip(1).any(|&o| o == value);
-            let bytes = match instruction.opcode {
+            let by = module.instruction(user);
+            let is_first_operand_only =
+                by.operands.first() == Some(&value) && !by.operands.iter().skip(1).any(|&o| o == value);
+            let mut through = || self.needed(module, user, of_result, depth + 1, fuel);
+            sum += match by.opcode {
                 Opcode::DynamicSlice | Opcode::Slice | Opcode::Gather if is_first_operand_only => {
-                    instruction.shape.padded_byte_size()
+                    let share = by.shape.element_count() as f64 / instruction.shape.element_count().max(1) as f64;
+                    share * through()
                 }
-                Opcode::DynamicUpdateSlice if is_first_operand_only => 0,
-                Opcode::Bitcast => self.touched(module, user, depth + 1, fuel),
+                Opcode::DynamicUpdateSlice if is_first_operand_only => 0.0,
                 Opcode::Fusion => {
-                    let fused = module.computation(instruction.called[0]);
-                    let inner = instruction.operands.iter().zip(&fused.parameters).filter(|(o, _)| **o == value);
-                    inner.fold(0u64, |n, (_, &p)| n.saturating_add(self.touched(module, p, depth + 1, fuel)))
+                    let of_fusion = through();
+                    let fused = module.computation(by.called[0]);
+                    let inner = by.operands.iter().zip(&fused.parameters).filter(|(o, _)| **o == value);
+                    inner.map(|(_, &p)| self.needed(module, p, of_fusion, depth + 1, fuel)).sum()
                 }
-                _ => whole,
+                ref opcode if keeps_elements(opcode) => through(),
+                _ => 1.0,
             };
-            sum = sum.saturating_add(bytes);
         }
-        sum.min(whole)
+        sum.min(1.0)
     }
 
     fn fusion_writes(&self, module: &Module, id: InstructionId, written: &mut SpaceBytes) {
@@ -204,18 +212,59 @@ impl Users {
     }
 }
 
+/// Whether each element of the result needs one element of each operand, or is one of them.
+fn keeps_elements(opcode: &Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::Abs
+            | Opcode::Add
+            | Opcode::And
+            | Opcode::Bitcast
+            | Opcode::BitcastConvert
+            | Opcode::Broadcast
+            | Opcode::Compare
+            | Opcode::Convert
+            | Opcode::Copy
+            | Opcode::Divide
+            | Opcode::Maximum
+            | Opcode::Minimum
+            | Opcode::Multiply
+            | Opcode::Negate
+            | Opcode::Not
+            | Opcode::Or
+            | Opcode::ReducePrecision
+            | Opcode::Reshape
+            | Opcode::Select
+            | Opcode::Subtract
+            | Opcode::Transpose
+    )
+}
+
 /// Bytes a fusion root really writes: only the update where it updates a buffer in place, nothing where it passes a
 /// parameter on.
 fn produced(module: &Module, mut at: InstructionId) -> u64 {
+    // Operands of the fusions that were entered, innermost last.
+    let mut entered: Vec<&[InstructionId]> = Vec::new();
     for _ in 0..MAX_DEPTH {
         let instruction = module.instruction(at);
         at = match (&instruction.opcode, &*instruction.operands) {
             (Opcode::DynamicUpdateSlice, [_, update, ..]) => {
                 return module.instruction(*update).shape.padded_byte_size();
             }
-            (Opcode::Parameter, _) => return 0,
+            (Opcode::Parameter, _) => {
+                // A parameter of an inner fusion is a value of the outer one.
+                let number = instruction.attributes().parameter_number.unwrap_or(0) as usize;
+                match entered.pop().and_then(|operands| operands.get(number)) {
+                    Some(outer) => *outer,
+                    None => return 0,
+                }
+            }
             (Opcode::Bitcast, [operand]) => *operand,
-            (Opcode::Fusion, _) => module.computation(instruction.called[0]).root,
+            (Opcode::Copy, [operand]) if !entered.is_empty() => *operand,
+            (Opcode::Fusion, operands) => {
+                entered.push(operands);
+                module.computation(instruction.called[0]).root
+            }
             _ => break,
         };
     }

@@ -1,0 +1,106 @@
+//! Published measurements against what is predicted for the same runs.
+
+mod micro;
+mod page;
+mod record;
+mod summary;
+
+pub use micro::{MicroRow, micro_rows};
+pub use page::page;
+pub use record::{Record, Table};
+pub use summary::Summary;
+
+use std::sync::atomic::AtomicBool;
+
+use runtime::{CompileRequest, Mode, SliceCompiler};
+
+use crate::compiled::{Driver, Outcome};
+use crate::error::Error;
+use crate::estimate::{Estimate, Workload};
+
+/// A measured run beside its prediction.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The run.
+    pub record: Record,
+    /// What is predicted, or why nothing is.
+    pub prediction: Result<Prediction, String>,
+}
+
+/// What is predicted for a run.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// The step.
+    pub estimate: Estimate,
+    /// Device memory by the compiler's own figure, bytes.
+    pub hbm_bytes: u64,
+    /// Device memory there is, bytes.
+    pub hbm_limit_bytes: u64,
+    /// How much of the compiler ran.
+    pub mode: Mode,
+    /// Seconds it took, now or when the result was kept.
+    pub compile_seconds: f64,
+}
+
+impl Comparison {
+    /// How far the prediction is from the measurement, as a share of the measurement.
+    pub fn error(&self) -> Option<f64> {
+        let prediction = self.prediction.as_ref().ok()?;
+        Some(prediction.estimate.step.seconds / self.record.measured_step_s? - 1.0)
+    }
+}
+
+/// Compiles an exported run for its slice and predicts its step.
+pub fn compare(
+    compiler: &SliceCompiler,
+    record: Record,
+    program: &[u8],
+    mode: Mode,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&str),
+) -> Comparison {
+    let prediction = predict(compiler, &record, program, mode, stop, progress).map_err(|error| with_causes(&error));
+    Comparison { record, prediction }
+}
+
+fn predict(
+    compiler: &SliceCompiler,
+    record: &Record,
+    program: &[u8],
+    mode: Mode,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Prediction, Error> {
+    let slice = record.slice()?;
+    let mut request = CompileRequest::new(slice);
+    request.mode = mode;
+    request.device_ids = Some(record.device_ids.clone());
+    request.flags = record.flags();
+    let mut driver = Driver { compiler, stop, progress };
+    let compiled = match driver.once(program, &request)? {
+        Outcome::Fits(compiled) => compiled,
+        Outcome::TooLarge(oom) => return Err(Error::TooLarge(oom)),
+    };
+    let workload = Workload {
+        tokens_per_step: record.tokens_per_step,
+        model_flops_per_step: record.model_flops_per_chip.map(|flops| flops * f64::from(slice.chips())),
+    };
+    let estimate = Estimate::of(&compiled.module, &slice, &record.device_numbers(&slice), &workload);
+    Ok(Prediction {
+        estimate,
+        hbm_bytes: compiled.report.memory.total,
+        hbm_limit_bytes: compiled.report.memory.limit,
+        mode: compiled.report.mode,
+        compile_seconds: compiled.report.compile_seconds,
+    })
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
