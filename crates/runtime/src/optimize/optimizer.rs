@@ -7,7 +7,7 @@ use std::time::Instant;
 use hlo::Verified;
 use tensor::Literal;
 
-use super::deviation::{deviation, run};
+use super::deviation::{Tried, deviations, sensitivities};
 use super::level::Level;
 use super::metrics::Metrics;
 use super::step::Step;
@@ -95,6 +95,9 @@ pub struct Optimized {
     pub after: Metrics,
     /// How far results moved on the sample inputs, where they were given; see [`deviation`].
     pub deviation: Option<f64>,
+    /// How far results of the program as it was move when its f32 samples move by half a unit of bf16, where the level
+    /// lowers precision: what no program in bf16 can be better than.
+    pub sensitivity: Option<f64>,
     /// What each rewrite did, in order.
     pub steps: Vec<Step>,
 }
@@ -124,17 +127,17 @@ impl Optimizer {
     }
 
     /// Rewrites a program. With samples and a backend it runs before and after; results that moved beyond the level's
-    /// [tolerance](Level::tolerance) are an error.
+    /// [tolerance](Level::tolerance_at) are an error.
     pub fn optimize(&self, program: &Program, trial: &Trial<'_>) -> Result<Optimized, Error> {
         let started = Instant::now();
         let (rewritten, steps) = self.rewrite(program)?;
         let seconds = started.elapsed().as_secs_f64();
-        let deviation = match trial.backend {
-            Some(backend) => Some(self.compare(backend, program, &rewritten, trial.samples)?),
-            None => None,
+        let (deviation, sensitivity) = match trial.backend {
+            Some(backend) => self.compare(backend, program, &rewritten, trial.samples)?,
+            None => (None, None),
         };
         let (before, after) = (measure(program, trial)?, measure(&rewritten, trial)?);
-        Ok(Optimized { program: rewritten, seconds, before, after, deviation, steps })
+        Ok(Optimized { program: rewritten, seconds, before, after, deviation, sensitivity, steps })
     }
 
     /// Rewrites a program without measuring anything.
@@ -163,24 +166,41 @@ impl Optimizer {
         Ok((Program::from_module(module), steps))
     }
 
+    /// The deviation of a rewritten program on the samples, and the sensitivity of the program as it was.
     fn compare(
         &self,
         backend: &Backend,
         before: &Program,
         after: &Program,
         samples: &[Arc<Literal>],
-    ) -> Result<f64, Error> {
-        let expected = run(backend, &Arc::new(before.clone()), samples)?;
-        let found = run(backend, &Arc::new(after.clone()), samples)?;
-        let deviation = deviation(&expected, &found);
-        let tolerance = self.level.tolerance();
-        // A deviation that is no number is beyond every tolerance.
-        if deviation <= tolerance {
-            return Ok(deviation);
+    ) -> Result<(Option<f64>, Option<f64>), Error> {
+        let before = Tried::new(backend, before)?;
+        let expected = before.run(samples)?;
+        let moved = deviations(&expected, &Tried::new(backend, after)?.run(samples)?);
+        let sensitivity = match self.lowers_precision() {
+            true => Some(sensitivities(&before, samples, &expected)?),
+            false => None,
+        };
+        for (result, &moved) in moved.iter().enumerate() {
+            let sensitivity = sensitivity.as_ref().and_then(|results| results.get(result)).copied();
+            let tolerance = self.level.tolerance_at(sensitivity.unwrap_or(0.0));
+            // A deviation that is no number is within no tolerance.
+            if moved <= tolerance {
+                continue;
+            }
+            let level = self.level.name();
+            let mut message = format!("result {result} moves by {moved:.2e}, {level} may move it by {tolerance:.0e}");
+            if let Some(sensitivity) = sensitivity {
+                message += &format!("; inputs moved by half a unit of bf16 move it by {sensitivity:.2e}");
+            }
+            return Err(Error::Optimization(message));
         }
-        let level = self.level.name();
-        let message = format!("results move by {deviation:.2e}, {level} may move them by {tolerance:.0e}");
-        Err(Error::Optimization(message))
+        let most = |results: Vec<f64>| results.into_iter().fold(0.0, f64::max);
+        Ok((Some(most(moved)), sensitivity.map(most)))
+    }
+
+    fn lowers_precision(&self) -> bool {
+        self.precision != Precision::F32 && self.level >= Level::Balanced
     }
 }
 
