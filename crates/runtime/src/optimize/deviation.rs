@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tensor::{DType, Literal, decode_float, encode_float};
 
+use super::bf16_parameters::narrowed;
 use crate::CacheUse;
 use crate::backend::{Backend, DeviceArray, Model, Parameters};
 use crate::error::Error;
@@ -24,7 +25,12 @@ impl<'a> Tried<'a> {
 
     /// The results of one run.
     pub(super) fn run(&self, samples: &[Arc<Literal>]) -> Result<Vec<Literal>, Error> {
-        let sent = samples.iter().map(|sample| self.backend.send(sample)).collect::<Result<Vec<_>, _>>()?;
+        // Parameters may be taken in bf16; a wrong number of samples is found when the model runs.
+        let wanted = self.model.inputs().map(|port| Some(port.spec.dtype)).chain(std::iter::repeat(None));
+        let sent = samples.iter().zip(wanted).map(|(sample, wanted)| {
+            self.backend.send(&wanted.map_or_else(|| Arc::clone(sample), |wanted| narrowed(sample, wanted)))
+        });
+        let sent = sent.collect::<Result<Vec<_>, _>>()?;
         self.model.run(&sent)?.iter().map(DeviceArray::to_host).collect()
     }
 }

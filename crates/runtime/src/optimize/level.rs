@@ -42,8 +42,8 @@ impl Level {
     }
 
     /// The largest deviation that the level may cause in a result that moves by `sensitivity` when the f32 inputs move by half
-    /// a unit of bf16. Whoever computes in bf16 cannot be closer than that: the first step of Adam, for one, follows the
-    /// sign of each gradient, and the signs of those near zero hang on the last bits of the inputs.
+    /// a unit of bf16. Whoever computes in bf16 cannot be closer than that: the gradient of a ReLU, for one, is all or nothing,
+    /// and for sums near zero it hangs on the last bits of the inputs.
     pub fn tolerance_at(self, sensitivity: f64) -> f64 {
         match self {
             Level::None | Level::Conservative => self.tolerance(),

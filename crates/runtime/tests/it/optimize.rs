@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use runtime::config::{Config, Mode, Precision, Setting, Target as Device};
 use runtime::optimize::{Level, Optimizer, Target, Trial};
-use runtime::{Backend, Class, Error, Parameters, Program, Signature, Spec};
+use runtime::{Backend, Bucketing, Buckets, Class, Dimension, Error, Extras, Parameters, Program, Signature, Spec};
 use tensor::{DType, Literal, encode_float};
 use testkit::{Golden, Needed, golden_files, require};
 
@@ -42,9 +42,10 @@ fn asked_for(line: &str) -> Optimizer {
     }
     let level = Level::read(value("level").unwrap()).unwrap();
     let precision = Precision::read(value("precision").unwrap()).unwrap();
-    let donated: Vec<usize> =
-        value("donate").map_or_else(Vec::new, |list| list.split(',').map(|n| n.parse().unwrap()).collect());
-    Optimizer::new(level, target, precision).donate(donated)
+    let positions = |name: &str| -> Vec<usize> {
+        value(name).map_or_else(Vec::new, |list| list.split(',').map(|n| n.parse().unwrap()).collect())
+    };
+    Optimizer::new(level, target, precision).donate(positions("donate")).parameters(positions("parameters"))
 }
 
 /// Numbers that look random and are the same in every run: small integers, booleans, and floats of a range.
@@ -216,6 +217,81 @@ fn a_backend_prepares_models_as_configured() {
     for precision in [Precision::Bf16, Precision::Mixed] {
         assert_eq!(prepared(Level::Balanced, precision).contains("bf16"), pays);
         assert!(!prepared(Level::Conservative, precision).contains("bf16"));
+    }
+}
+
+/// Weights and an input that the CPU device multiplies in bf16, if it can.
+fn weights_and_input() -> (Parameters, Arc<Literal>) {
+    let spec = Spec::new(DType::F32, [256, 256]);
+    let mut seed = 7;
+    let [x, w] = [0; 2].map(|_| sample(&spec, &(-1.0..1.0), &mut seed));
+    (Parameters::named([("argument 1".to_string(), w)].into()), x)
+}
+
+#[test]
+fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
+    let (parameters, x) = weights_and_input();
+    let product = Arc::new(program(PRODUCT));
+    let file = tempfile::tempdir().unwrap();
+    let prepared = |precision: Precision| {
+        let config = Config::new(Mode::Training).device(Device::Cpu).optimization(Level::Balanced).precision(precision);
+        let backend = Backend::auto(&config).unwrap();
+        let model = backend.prepare_model(&product, &parameters).unwrap();
+        let bytes = backend.memory_stats().arrays.used_bytes;
+        let results = model.run(&[backend.send(&x).unwrap()]).unwrap();
+        // What is read back and saved has the type that was exported.
+        assert_eq!(model.read_parameters().unwrap()["argument 1"].dtype(), DType::F32);
+        let path = file.path().join(format!("{}.safetensors", precision.name()));
+        backend.save_model(&model, Extras::default(), &path).unwrap();
+        let (loaded, _) = backend.load_model(&product, &path).unwrap();
+        assert_eq!(loaded.read_parameters().unwrap(), model.read_parameters().unwrap());
+        (bytes, results[0].to_host().unwrap(), model.read_parameters().unwrap())
+    };
+    let (narrow_bytes, narrow, rounded) = prepared(Precision::Bf16);
+    let (wide_bytes, wide, kept) = prepared(Precision::Mixed);
+    let pays = Target::cpu().bf16_min_reuse.is_some();
+    assert_eq!((narrow_bytes, wide_bytes), (256 * 256 * if pays { 2 } else { 4 }, 256 * 256 * 4));
+    // Rounded before or inside: the same products.
+    assert_eq!(narrow, wide);
+    assert_eq!(rounded == kept, !pays);
+    let deviation = runtime::optimize::deviation(&[kept["argument 1"].clone()], &[rounded["argument 1"].clone()]);
+    assert!(deviation <= 1.0 / 512.0, "{deviation}");
+}
+
+#[test]
+fn buckets_are_rewritten_as_models_are() {
+    let text = PRODUCT.replace("%x: tensor<256x256xf32>", "%x: tensor<?x256xf32>");
+    let text = text.replace(
+        "(tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>",
+        "(tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>",
+    );
+    let text =
+        text.replace("tensor<256x256xf32>) -> tensor<256x256xf32> {", "tensor<256x256xf32>) -> tensor<?x256xf32> {");
+    let text = text.replace("return %0 : tensor<256x256xf32>", "return %0 : tensor<?x256xf32>");
+    let (parameters, x) = weights_and_input();
+    let run = |level: Level, precision: Precision, smallest: usize| {
+        let config = Config::new(Mode::Training).device(Device::Cpu).optimization(level).precision(precision);
+        let backend = Backend::auto(&config).unwrap();
+        let buckets = Buckets::of([smallest, 256, 512]);
+        let bucketing = Bucketing::new([Dimension::new("rows", buckets).argument(0, 0)]);
+        let model = backend.prepare_bucketed(Arc::new(program(&text)), &parameters, bucketing).unwrap();
+        let bytes = backend.memory_stats().arrays.used_bytes;
+        let results = model.run(std::slice::from_ref(&x)).unwrap();
+        model.warm_up(std::num::NonZeroUsize::MIN, &|_| {}).unwrap();
+        assert_eq!(backend.compiler().stats().compilations, 3, "a warm-up compiles what a call does");
+        (bytes, results)
+    };
+    let (bytes, as_written) = run(Level::None, Precision::Bf16, 128);
+    assert_eq!(bytes, 256 * 256 * 4);
+    let pays = Target::cpu().bf16_min_reuse.is_some();
+    for (precision, smallest, is_half) in
+        [(Precision::Bf16, 128, true), (Precision::Bf16, 8, false), (Precision::Mixed, 128, false)]
+    {
+        let (bytes, rewritten) = run(Level::Balanced, precision, smallest);
+        assert_eq!(bytes, 256 * 256 * if is_half && pays { 2 } else { 4 }, "{precision:?} {smallest}");
+        let moved = runtime::optimize::deviation(&as_written, &rewritten);
+        assert_eq!(moved > 0.0, pays, "{precision:?} {smallest}: {moved}");
+        assert!(moved <= Level::Balanced.tolerance(), "{moved}");
     }
 }
 
