@@ -91,7 +91,7 @@ options! {
     /// How far programs are rewritten before they are compiled: none, conservative, balanced, aggressive.
     optimization: Level = |mode| match mode {
         Mode::Development => Level::None,
-        Mode::Inference | Mode::Training => Level::Conservative,
+        Mode::Inference | Mode::Training => Level::Balanced,
     };
     /// Effort of the compiler on run time, 0 to 3; none is its own default.
     xla_optimization_level: Option<Effort> = |mode| match mode {

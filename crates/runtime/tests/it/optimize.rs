@@ -129,9 +129,28 @@ fn what_does_not_pay_is_left() {
     // Each element enters 200 products, half of that for each operand that is converted.
     assert_eq!(changes(Target { bf16_min_reuse: Some(101.0), ..v5e() }, "bf16_products"), 0);
     assert_eq!(changes(Target { bf16_min_reuse: Some(100.0), ..v5e() }, "bf16_products"), 1);
+    assert_eq!(changes(Target { gains_from_bf16_arithmetic: false, ..v5e() }, "bf16_arithmetic"), 0);
     // Both operands would be written once more to save a few hundredths of a short product.
     assert_eq!(changes(v5e(), "pad_products"), 0);
     assert_eq!(changes(Target { ragged_loss: 0.9, memory_bytes_per_s: Some(1e15), ..v5e() }, "pad_products"), 1);
+}
+
+#[test]
+fn on_the_cpu_device_convolutions_and_arithmetic_stay_f32() {
+    let text = "func.func @main(%x: tensor<1x32x32x64xf32>, %k: tensor<3x3x64x64xf32>, %w: tensor<64x64xf32>) -> tensor<1x32x32x64xf32> {
+      %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x32x32x64xf32>, tensor<3x3x64x64xf32>) -> tensor<1x32x32x64xf32>
+      %1 = stablehlo.multiply %0, %0 : tensor<1x32x32x64xf32>
+      %2 = stablehlo.dot_general %1, %w, contracting_dims = [3] x [0] : (tensor<1x32x32x64xf32>, tensor<64x64xf32>) -> tensor<1x32x32x64xf32>
+      return %2 : tensor<1x32x32x64xf32>
+    }";
+    let changes = |target: Target| {
+        let optimizer = Optimizer::new(Level::Aggressive, target, Precision::Bf16);
+        let steps = optimizer.optimize(&program(text), &Trial::default()).unwrap().steps;
+        ["bf16_products", "bf16_arithmetic"].map(|name| steps.iter().find(|step| step.rewrite == name).unwrap().changes)
+    };
+    assert_eq!(changes(v5e()), [2, 1]);
+    let gains = Target { bf16_min_reuse: Some(0.0), ..Target::cpu() };
+    assert_eq!(changes(gains), [1, 0]);
 }
 
 #[test]
