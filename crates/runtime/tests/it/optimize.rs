@@ -346,6 +346,13 @@ fn exported_models_stay_within_their_tolerance() {
     let (mut narrowed, mut beyond) = (0, 0);
     for name in MODELS {
         let program = Program::read(fs::read(folder.join(format!("{name}.mlir.bc"))).unwrap()).unwrap();
+        // On the CPU device nothing that only the highest level does pays.
+        let on_cpu = |level: Level| {
+            let target = Target { bf16_min_reuse: Some(0.0), ..Target::cpu() };
+            let optimized = Optimizer::new(level, target, Precision::Bf16).optimize(&program, &Trial::default());
+            optimized.unwrap().program.digest()
+        };
+        assert_eq!(on_cpu(Level::Balanced), on_cpu(Level::Aggressive), "{name}");
         for (range, seed) in RANGES.iter().cloned().zip(0..) {
             let samples = samples(&program, range.clone(), seed);
             let mut last = None;
