@@ -27,7 +27,8 @@ pub mod prelude {
     pub use chips::{Generation, Slice};
     pub use runtime::config::{Config, Mode, Precision, Target};
     pub use runtime::{
-        Backend, Class, DeviceArray, DeviceInfo, Error, Feed, Input, Model, Parameters, Program, Spec, Tree,
+        Backend, BucketedModel, Bucketing, Buckets, Class, DeviceArray, DeviceInfo, Dimension, Error, Feed, Input,
+        Model, Parameters, Program, Spec, Topology, Tree,
     };
     pub use tensor::{DType, Literal};
     pub use weights::Checkpoint;

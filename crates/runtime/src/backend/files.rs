@@ -54,12 +54,10 @@ impl Backend {
         }
     }
 
-    /// Writes a model's parameters, by the names its program gives them, with the optimizer's state and notes.
+    /// Writes a model's parameters, by the names and in the types its program was exported with, with the optimizer's
+    /// state and notes. Parameters that are kept in bf16 are written with the precision they have left.
     pub fn save_model(&self, model: &Model, extras: Extras, path: &Path) -> Result<(), Error> {
-        let mut parameters = BTreeMap::new();
-        for (name, array) in model.parameters() {
-            parameters.insert(name.to_string(), array.to_host()?);
-        }
+        let parameters = model.read_parameters()?;
         let checkpoint = Checkpoint { parameters, optimizer: extras.optimizer, notes: extras.notes };
         Ok(checkpoint.save(path)?)
     }

@@ -46,6 +46,7 @@ use tensor::Literal;
 
 use self::model::ModelKey;
 use self::profile::Profile;
+use crate::cache::{Cache, CacheConfig};
 use crate::compiler::Compiler;
 use crate::config::Config;
 use crate::element::element_type;
@@ -122,7 +123,7 @@ impl Backend {
             false => None,
         };
         tracing::info!(%platform, devices = devices.len(), %choice, "backend");
-        Ok(Backend {
+        let backend = Backend {
             shared: Arc::new(Shared {
                 compiler: Compiler::new(&client, config)?,
                 data: memory.owner("data"),
@@ -139,7 +140,12 @@ impl Backend {
                 running: Mutex::default(),
                 profile: Mutex::new(profile),
             }),
-        })
+        };
+        if let Some(folder) = config.executables_dir.as_ref().filter(|_| config.enable_cache) {
+            let cache = CacheConfig { folder: Some(folder.clone()), ..CacheConfig::default() };
+            backend.keep_executables(Cache::open(&cache))?;
+        }
+        Ok(backend)
     }
 
     /// The configuration.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt::{Argument, ExecuteOptions};
 use sha2::{Digest, Sha256};
-use tensor::Literal;
+use tensor::{DType, Literal};
 
 use super::Backend;
 use super::array::{DeviceArray, spec_of};
@@ -16,7 +16,7 @@ use crate::debug::{self, Check};
 use crate::error::{Error, ValidationError};
 use crate::flags;
 use crate::memory::Owner;
-use crate::optimize::{Level, Optimizer, Target};
+use crate::optimize::{self, Level, Optimizer, Target};
 use crate::program::Program;
 use crate::signature::{Port, Signature};
 
@@ -74,6 +74,12 @@ impl Parameters {
             }
             digest.finalize().into()
         })
+    }
+
+    /// The arguments that are parameters.
+    pub(crate) fn positions(&self, signature: &Signature) -> Result<Vec<usize>, ValidationError> {
+        let bound = self.bind(signature)?;
+        Ok((0..bound.len()).filter(|&argument| bound[argument].is_some()).collect())
     }
 
     /// The parameter of each argument; `None` for inputs.
@@ -148,6 +154,8 @@ struct Inner {
     executable: Arc<Executable>,
     /// The parameter of each argument; `None` where an input goes.
     parameters: Vec<Option<DeviceArray>>,
+    /// The type of each argument as exported; parameters may be in bf16 on the device.
+    exported: Vec<DType>,
     num_inputs: usize,
     results: Owner,
     result_bytes: Vec<u64>,
@@ -155,7 +163,8 @@ struct Inner {
 
 impl Backend {
     /// Rewrites a program as `optimization` and `precision` say, compiles it, sends its parameters, and keeps both: the same
-    /// program with the same parameters is prepared once. Arguments and results keep their types.
+    /// program with the same parameters is prepared once. Inputs and results keep their types; with precision bf16,
+    /// parameters that the rewritten program reads in bf16 alone are rounded and kept in bf16.
     pub fn prepare_model(&self, program: &Arc<Program>, parameters: &Parameters) -> Result<Model, Error> {
         let key = (program.digest(), parameters.digest());
         if let Some(model) = self.models().get(&key) {
@@ -164,20 +173,44 @@ impl Backend {
         let model = match self.config().optimization {
             Level::None => self.prepare_as_written(program, parameters, CacheUse::ReadWrite)?,
             level => {
-                let optimizer = Optimizer::new(level, Target::of(self), self.config().precision);
-                let _span = tracing::info_span!("optimize", program = program.name(), level = level.name()).entered();
-                let (rewritten, _) = optimizer.rewrite(program)?;
-                self.prepare_as_written(&Arc::new(rewritten), parameters, CacheUse::ReadWrite)?
+                let exported = Signature::read(program.module())?;
+                let bound = parameters.positions(&exported)?;
+                let rewritten = self.rewrite(program, level, |optimizer| optimizer.parameters(bound))?;
+                self.prepare_rewritten(&rewritten, &exported, parameters, CacheUse::ReadWrite)?
             }
         };
         self.models().put(key, model.clone());
         Ok(model)
     }
 
+    /// A program as a level makes it for this device.
+    pub(crate) fn rewrite(
+        &self,
+        program: &Arc<Program>,
+        level: Level,
+        with: impl FnOnce(Optimizer) -> Optimizer,
+    ) -> Result<Arc<Program>, Error> {
+        let _span = tracing::info_span!("optimize", program = program.name(), level = level.name()).entered();
+        let (rewritten, _) = with(Optimizer::new(level, Target::of(self), self.config().precision)).rewrite(program)?;
+        Ok(Arc::new(rewritten))
+    }
+
     /// Compiles a program as it is and sends its parameters.
     pub(crate) fn prepare_as_written(
         &self,
         program: &Arc<Program>,
+        parameters: &Parameters,
+        cache: CacheUse,
+    ) -> Result<Model, Error> {
+        let exported = Signature::read(program.module())?;
+        self.prepare_rewritten(program, &exported, parameters, cache)
+    }
+
+    /// Compiles a program as it is; its parameters are those of the program as exported.
+    fn prepare_rewritten(
+        &self,
+        program: &Arc<Program>,
+        exported: &Signature,
         parameters: &Parameters,
         cache: CacheUse,
     ) -> Result<Model, Error> {
@@ -190,31 +223,42 @@ impl Backend {
             let present = self.devices().len();
             return Err(ValidationError::DeviceCount { needed: executable.num_devices(), present }.into());
         }
-        let parameters = self.send_parameters(program.name(), parameters, executable.signature())?;
-        Ok(self.model_of(executable, parameters))
+        let parameters = self.send_parameters(program.name(), parameters, exported, executable.signature())?;
+        Ok(self.model_of(executable, parameters, &exported.arguments))
     }
 
-    /// Sends the parameters of a program: one array for each argument that is a parameter.
+    /// Sends the parameters of a program as it takes them: one array for each argument that is a parameter. They fit the
+    /// program as exported.
     pub(crate) fn send_parameters(
         &self,
         program: &str,
         parameters: &Parameters,
-        signature: &Signature,
+        exported: &Signature,
+        taken: &Signature,
     ) -> Result<Vec<Option<DeviceArray>>, Error> {
         let owner = self.memory().owner(&format!("parameters of {program}"));
-        let bound = parameters.bind(signature)?;
-        let sent = bound.iter().map(|parameter| parameter.as_ref().map(|p| self.send_for(&owner, p)).transpose());
+        let bound = parameters.bind(exported)?;
+        let sent = bound.iter().zip(&taken.arguments).map(|(parameter, port)| {
+            let parameter = parameter.as_ref().map(|literal| optimize::narrowed(literal, port.spec.dtype));
+            parameter.map(|literal| self.send_for(&owner, &literal)).transpose()
+        });
         sent.collect()
     }
 
     /// A compiled program with parameters that are on the device already; they fit its signature.
-    pub(crate) fn model_of(&self, executable: Arc<Executable>, parameters: Vec<Option<DeviceArray>>) -> Model {
+    pub(crate) fn model_of(
+        &self,
+        executable: Arc<Executable>,
+        parameters: Vec<Option<DeviceArray>>,
+        exported: &[Port],
+    ) -> Model {
         let name = executable.program().name().to_string();
         Model {
             inner: Arc::new(Inner {
                 backend: self.clone(),
                 num_inputs: parameters.iter().filter(|parameter| parameter.is_none()).count(),
                 parameters,
+                exported: exported.iter().map(|port| port.spec.dtype).collect(),
                 results: self.memory().owner(&format!("results of {name}")),
                 result_bytes: executable.signature().results.iter().map(|port| port.spec.bytes()).collect(),
                 executable,
@@ -235,11 +279,19 @@ impl Model {
         arguments.iter().zip(&self.inner.parameters).filter(|(_, parameter)| parameter.is_none()).map(|(port, _)| port)
     }
 
-    /// Parameters, by the names the program gives them.
+    /// Parameters as they are on the device, by the names the program gives them: with precision bf16 some are in bf16.
     pub fn parameters(&self) -> impl Iterator<Item = (&str, &DeviceArray)> {
         let arguments = &self.inner.executable.signature().arguments;
         let bound = arguments.iter().zip(&self.inner.parameters);
         bound.filter_map(|(port, parameter)| Some((port.name.as_str(), parameter.as_ref()?)))
+    }
+
+    /// Copies the parameters to the host, each in the type that the program was exported with. What bf16 dropped is gone.
+    pub fn read_parameters(&self) -> Result<BTreeMap<String, Literal>, Error> {
+        let inner = &*self.inner;
+        let arguments = inner.executable.signature().arguments.iter().zip(&inner.exported).zip(&inner.parameters);
+        let bound = arguments.filter_map(|((port, dtype), parameter)| Some((port, *dtype, parameter.as_ref()?)));
+        bound.map(|(port, dtype, array)| Ok((port.name.clone(), optimize::widened(array.to_host()?, dtype)))).collect()
     }
 
     /// Starts the model; results are there when they are waited for or read.

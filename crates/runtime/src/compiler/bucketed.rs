@@ -15,8 +15,9 @@ use super::warm_up::{WarmUp, WarmUpStep};
 use crate::CacheUse;
 use crate::backend::{Backend, DeviceArray, Model, Parameters, first_not_finite};
 use crate::error::{Error, ValidationError};
+use crate::optimize::Level;
 use crate::program::Program;
-use crate::signature::{Port, Spec};
+use crate::signature::{Port, Signature, Spec};
 
 /// Buckets that a warm-up may compile: more is a mistake in the choice of buckets.
 const MAX_BUCKETS: usize = 1024;
@@ -41,6 +42,8 @@ struct Inner {
     roles: Vec<Role>,
     /// On the device once, for all buckets.
     parameters: Vec<Option<DeviceArray>>,
+    /// Those of them that every bucket's program takes in bf16 where the source has f32.
+    narrow: Vec<usize>,
     slots: Mutex<BTreeMap<Vec<usize>, Arc<Slot>>>,
     refused: AtomicU64,
 }
@@ -179,7 +182,9 @@ impl fmt::Display for BucketReport {
 
 impl Backend {
     /// Prepares a model whose sizes vary. Nothing is compiled until a bucket is used or
-    /// [`warm_up`](BucketedModel::warm_up) asks for all of them; parameters are sent once.
+    /// [`warm_up`](BucketedModel::warm_up) asks for all of them; parameters are sent once. Each bucket's program is
+    /// rewritten as [`prepare_model`](Backend::prepare_model) does; which parameters are in bf16 is decided by the
+    /// smallest.
     pub fn prepare_bucketed(
         &self,
         source: impl Into<Source>,
@@ -188,7 +193,17 @@ impl Backend {
     ) -> Result<BucketedModel, Error> {
         let source = source.into();
         let Form { smallest, signature, cuts } = Form::read(&source, &bucketing)?;
-        let parameters = self.send_parameters(smallest.name(), parameters, &signature)?;
+        let taken = match self.config().optimization {
+            Level::None => signature.clone(),
+            level => {
+                let bound = parameters.positions(&signature)?;
+                let rewritten = self.rewrite(&smallest, level, |optimizer| optimizer.parameters(bound))?;
+                Signature::read(rewritten.module())?
+            }
+        };
+        let ports = signature.arguments.iter().zip(&taken.arguments).enumerate();
+        let narrow = ports.filter(|(_, (from, to))| from.spec != to.spec).map(|(argument, _)| argument).collect();
+        let parameters = self.send_parameters(smallest.name(), parameters, &signature, &taken)?;
         let roles = roles(&bucketing, &signature.arguments, &parameters)?;
         Ok(BucketedModel {
             inner: Arc::new(Inner {
@@ -199,6 +214,7 @@ impl Backend {
                 arguments: signature.arguments,
                 roles,
                 parameters,
+                narrow,
                 slots: Mutex::default(),
                 refused: AtomicU64::new(0),
             }),
@@ -310,7 +326,7 @@ impl BucketedModel {
                 return Err(ValidationError::Buckets(message).into());
             }
         }
-        let programs = buckets.iter().map(|bucket| inner.source.program(&inner.bucketing, bucket));
+        let programs = buckets.iter().map(|bucket| self.program(bucket));
         let programs = programs.collect::<Result<Vec<Arc<Program>>, Error>>()?;
         let report = inner.backend.compiler().warm_up(&programs, threads, progress);
         let is_failed = |n: usize| report.failed.iter().any(|(failed, _)| *failed == n);
@@ -409,11 +425,24 @@ impl BucketedModel {
         if let Some(ready) = &*ready {
             return Ok(ready.model.clone());
         }
-        let program = self.inner.source.program(&self.inner.bucketing, bucket)?;
+        let program = self.program(bucket)?;
         let made = self.prepare(&program, because())?;
         let model = made.model.clone();
         *ready = Some(made);
         Ok(model)
+    }
+
+    /// The program of a bucket, rewritten with its sizes known.
+    fn program(&self, bucket: &[usize]) -> Result<Arc<Program>, Error> {
+        let inner = &*self.inner;
+        let program = inner.source.program(&inner.bucketing, bucket)?;
+        match inner.backend.config().optimization {
+            Level::None => Ok(program),
+            level => {
+                let narrow = inner.narrow.clone();
+                inner.backend.rewrite(&program, level, |optimizer| optimizer.narrow_parameters(narrow))
+            }
+        }
     }
 
     fn prepare(&self, program: &Arc<Program>, because: String) -> Result<Ready, Error> {
@@ -434,7 +463,11 @@ impl BucketedModel {
             return Err(ValidationError::Buckets(message).into());
         }
         let seconds = executable.compile_seconds();
-        Ok(Ready { model: inner.backend.model_of(executable, inner.parameters.clone()), seconds, because })
+        Ok(Ready {
+            model: inner.backend.model_of(executable, inner.parameters.clone(), &inner.arguments),
+            seconds,
+            because,
+        })
     }
 
     fn padded_dims(&self, argument: usize, bucket: &[usize]) -> Vec<usize> {

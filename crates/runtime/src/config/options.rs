@@ -84,12 +84,14 @@ options! {
     enable_cache: bool = |_| true;
     /// Compiled programs kept in memory; the least recently used leaves first.
     cache_max_size: usize = |mode| if mode == Mode::Inference { 200 } else { 100 };
+    /// Folder where compiled programs are kept for the next process; none keeps them in memory only.
+    executables_dir: Option<PathBuf> = |_| None;
     /// Seconds a compilation may take.
     compilation_timeout_seconds: Seconds = |_| seconds(300.0);
     /// How far programs are rewritten before they are compiled: none, conservative, balanced, aggressive.
     optimization: Level = |mode| match mode {
         Mode::Development => Level::None,
-        Mode::Inference | Mode::Training => Level::Conservative,
+        Mode::Inference | Mode::Training => Level::Balanced,
     };
     /// Effort of the compiler on run time, 0 to 3; none is its own default.
     xla_optimization_level: Option<Effort> = |mode| match mode {

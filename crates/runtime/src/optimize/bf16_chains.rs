@@ -26,7 +26,10 @@ pub(super) fn through_moves(module: Verified, _: &Context<'_>) -> Result<(Verifi
     Ok((module, Step::new("bf16_moves", changed, format!("{changed} ops move bf16 instead of f32"))))
 }
 
-pub(super) fn through_arithmetic(module: Verified, _: &Context<'_>) -> Result<(Verified, Step), Error> {
+pub(super) fn through_arithmetic(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), Error> {
+    if !context.target.gains_from_bf16_arithmetic {
+        return Ok((module, Step::new("bf16_arithmetic", 0, "the device is not faster in bf16")));
+    }
     let (module, changed) = run(module, Through::Arithmetic)?;
     Ok((module, Step::new("bf16_arithmetic", changed, format!("{changed} ops between products compute in bf16"))))
 }

@@ -18,7 +18,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
         return Ok((module, Step::new(NAME, 0, "the device is not faster in bf16")));
     };
     let mut module = module.into_inner();
-    let (mut changed, mut asked_for_more, mut too_small) = (0, 0, 0);
+    let (mut changed, mut asked_for_more, mut too_small, mut convolutions) = (0, 0, 0, 0);
     for func in &mut module.funcs {
         // Ids in program order: regions are visited outer before inner.
         func.renumber();
@@ -32,6 +32,10 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
                 asked_for_more += 1;
                 return;
             }
+            if op.kind() == Some(OpKind::Convolution) && !context.target.gains_from_bf16_convolutions {
+                convolutions += 1;
+                return;
+            }
             if reuse(func, op) < min_reuse {
                 too_small += 1;
                 return;
@@ -43,7 +47,12 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
         });
     }
     let mut detail = format!("{changed} products take bf16 and sum in f32");
-    for (count, why) in [(asked_for_more, "ask for more precision"), (too_small, "are too small to gain")] {
+    let left = [
+        (asked_for_more, "ask for more precision"),
+        (too_small, "are too small to gain"),
+        (convolutions, "are convolutions, which do not gain here"),
+    ];
+    for (count, why) in left {
         if count > 0 {
             detail += &format!("; {count} {why}");
         }

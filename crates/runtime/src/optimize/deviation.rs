@@ -2,18 +2,99 @@
 
 use std::sync::Arc;
 
-use tensor::{DType, Literal, decode_float};
+use tensor::{DType, Literal, decode_float, encode_float};
 
+use super::bf16_parameters::narrowed;
 use crate::CacheUse;
-use crate::backend::{Backend, DeviceArray, Parameters};
+use crate::backend::{Backend, DeviceArray, Model, Parameters};
 use crate::error::Error;
 use crate::program::Program;
 
-/// Runs a program on sample inputs: on the backend as it is configured, without any rewrite.
-pub(super) fn run(backend: &Backend, program: &Arc<Program>, samples: &[Arc<Literal>]) -> Result<Vec<Literal>, Error> {
-    let model = backend.prepare_as_written(program, &Parameters::none(), CacheUse::Off)?;
-    let sent = samples.iter().map(|sample| backend.send(sample)).collect::<Result<Vec<_>, _>>()?;
-    model.run(&sent)?.iter().map(DeviceArray::to_host).collect()
+/// A program compiled for trials: on the backend as it is configured, without any rewrite.
+pub(super) struct Tried<'a> {
+    backend: &'a Backend,
+    model: Model,
+}
+
+impl<'a> Tried<'a> {
+    pub(super) fn new(backend: &'a Backend, program: &Program) -> Result<Tried<'a>, Error> {
+        let program = Arc::new(program.clone());
+        let model = backend.prepare_as_written(&program, &Parameters::none(), CacheUse::Off)?;
+        Ok(Tried { backend, model })
+    }
+
+    /// The results of one run.
+    pub(super) fn run(&self, samples: &[Arc<Literal>]) -> Result<Vec<Literal>, Error> {
+        // Parameters may be taken in bf16; a wrong number of samples is found when the model runs.
+        let wanted = self.model.inputs().map(|port| Some(port.spec.dtype)).chain(std::iter::repeat(None));
+        let sent = samples.iter().zip(wanted).map(|(sample, wanted)| {
+            self.backend.send(&wanted.map_or_else(|| Arc::clone(sample), |wanted| narrowed(sample, wanted)))
+        });
+        let sent = sent.collect::<Result<Vec<_>, _>>()?;
+        self.model.run(&sent)?.iter().map(DeviceArray::to_host).collect()
+    }
+}
+
+/// How inputs are moved to see how much results depend on their last bits: by at most half a unit of bf16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nudge {
+    /// To the next bf16, which is what a rewrite does first of all.
+    Round,
+    /// Up and down by turns that look random: programs that round their inputs themselves do not notice rounding.
+    Scatter,
+    /// As [`Scatter`](Self::Scatter), the other way around.
+    Mirror,
+}
+
+/// Half a unit of bf16, as a share of a number.
+const HALF_UNIT: f32 = 1.0 / 512.0;
+
+/// The sample with its elements moved; only f32 is wider than bf16.
+fn nudged(sample: &Arc<Literal>, nudge: Nudge) -> Arc<Literal> {
+    if sample.dtype() != DType::F32 {
+        return Arc::clone(sample);
+    }
+    let mut state = 0x2545_f491_4f6c_dd1d ^ ((sample.num_elements() as u64) << 7);
+    let mut move_one = |bytes: &[u8]| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let number = f32::from_le_bytes(bytes.try_into().ok()?);
+        let is_up = (state >> 40) & 1 == 0;
+        let moved = match nudge {
+            // bf16 is the upper half of f32.
+            Nudge::Round => f32::from_bits((encode_float(DType::BF16, f64::from(number))? as u32) << 16),
+            Nudge::Scatter | Nudge::Mirror if is_up == (nudge == Nudge::Scatter) => number * (1.0 + HALF_UNIT),
+            Nudge::Scatter | Nudge::Mirror => number * (1.0 - HALF_UNIT),
+        };
+        Some(moved.to_le_bytes())
+    };
+    let bytes: Option<Vec<[u8; 4]>> = sample.bytes().chunks_exact(4).map(&mut move_one).collect();
+    let literal = bytes.and_then(|bytes| Literal::new(DType::F32, sample.dims().to_vec(), bytes.concat()));
+    literal.map_or_else(|| Arc::clone(sample), Arc::new)
+}
+
+/// How far each result moves when the f32 inputs move by up to half a unit of bf16: the most that was seen in three runs. A
+/// run that gives no numbers where there were some says nothing.
+pub(super) fn sensitivities(
+    program: &Tried<'_>,
+    samples: &[Arc<Literal>],
+    expected: &[Literal],
+) -> Result<Vec<f64>, Error> {
+    let mut most = vec![0.0; expected.len()];
+    for nudge in [Nudge::Round, Nudge::Scatter, Nudge::Mirror] {
+        let samples: Vec<Arc<Literal>> = samples.iter().map(|sample| nudged(sample, nudge)).collect();
+        let moved = deviations(expected, &program.run(&samples)?);
+        for (most, moved) in most.iter_mut().zip(moved).filter(|(_, moved)| moved.is_finite()) {
+            *most = f64::max(*most, moved);
+        }
+    }
+    Ok(most)
+}
+
+/// The [deviation] of each result.
+pub(super) fn deviations(before: &[Literal], after: &[Literal]) -> Vec<f64> {
+    before.iter().zip(after).map(|(before, after)| of_array(before, after)).collect()
 }
 
 /// The largest difference between two lists of results: for numbers with a fraction, as a share of the largest of their
@@ -22,7 +103,7 @@ pub fn deviation(before: &[Literal], after: &[Literal]) -> f64 {
     if before.len() != after.len() {
         return f64::INFINITY;
     }
-    before.iter().zip(after).map(|(before, after)| of_array(before, after)).fold(0.0, f64::max)
+    deviations(before, after).into_iter().fold(0.0, f64::max)
 }
 
 fn of_array(before: &Literal, after: &Literal) -> f64 {
@@ -63,6 +144,22 @@ mod tests {
 
     fn f32s(values: &[f32]) -> Literal {
         Literal::new(DType::F32, [values.len()], values.iter().flat_map(|x| x.to_le_bytes()).collect()).unwrap()
+    }
+
+    #[test]
+    fn inputs_move_by_at_most_half_a_unit_of_bf16() {
+        let sample = Arc::new(f32s(&[1.0, -3.001, 0.0, 1e-3, f32::INFINITY]));
+        for nudge in [Nudge::Round, Nudge::Scatter, Nudge::Mirror] {
+            let moved = floats(DType::F32, &nudged(&sample, nudge));
+            for (before, after) in floats(DType::F32, &sample).into_iter().zip(moved) {
+                assert!(before == after || ((after - before) / before).abs() <= 1.001 / 512.0, "{before} {after}");
+            }
+        }
+        assert_eq!(nudged(&sample, Nudge::Round).bytes()[..4], 1f32.to_le_bytes());
+        let (scatter, mirror) = (nudged(&sample, Nudge::Scatter), nudged(&sample, Nudge::Mirror));
+        assert_ne!(scatter.bytes()[..4], mirror.bytes()[..4]);
+        let words = Arc::new(Literal::new(DType::I32, [1], vec![1, 0, 0, 0]).unwrap());
+        assert_eq!(nudged(&words, Nudge::Scatter).bytes(), words.bytes());
     }
 
     #[test]

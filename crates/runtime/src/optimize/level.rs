@@ -29,8 +29,9 @@ impl Level {
         }
     }
 
-    /// The largest [deviation](super::deviation) of results that the level may cause. bf16 has 8 significant bits, so a
-    /// rounded operand is off by up to 2^-9 = 0.002; the bounds of the upper levels leave room for a few layers of that.
+    /// The largest [deviation](super::deviation) of results that the level may cause in a program of which nothing else is
+    /// known. bf16 has 8 significant bits, so a rounded operand is off by up to 2^-9 = 0.002; the bounds of the upper
+    /// levels leave room for a few layers of that.
     pub fn tolerance(self) -> f64 {
         match self {
             Level::None => 0.0,
@@ -39,7 +40,21 @@ impl Level {
             Level::Aggressive => 0.06,
         }
     }
+
+    /// The largest deviation that the level may cause in a result that moves by `sensitivity` when the f32 inputs move by half
+    /// a unit of bf16. Whoever computes in bf16 cannot be closer than that: the gradient of a ReLU, for one, is all or nothing,
+    /// and for sums near zero it hangs on the last bits of the inputs.
+    pub fn tolerance_at(self, sensitivity: f64) -> f64 {
+        match self {
+            Level::None | Level::Conservative => self.tolerance(),
+            Level::Balanced | Level::Aggressive => self.tolerance().max(SENSITIVITY_FACTOR * sensitivity),
+        }
+    }
 }
+
+/// A rewrite rounds in every layer, not only at the inputs. Of the exported models, with inputs up to 1 none needs more than 1.5;
+/// one with inputs up to 3 needs 2.9.
+const SENSITIVITY_FACTOR: f64 = 3.0;
 
 impl Setting for Level {
     fn read(text: &str) -> Result<Self, String> {

@@ -22,6 +22,7 @@
 //! ```
 
 mod bf16_chains;
+mod bf16_parameters;
 mod bf16_products;
 mod clean_up;
 mod deviation;
@@ -34,6 +35,7 @@ mod pad_products;
 mod step;
 mod target;
 
+pub(crate) use bf16_parameters::{narrowed, widened};
 pub use deviation::deviation;
 pub use level::Level;
 pub use metrics::Metrics;

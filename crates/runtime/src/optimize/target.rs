@@ -17,12 +17,23 @@ pub struct Target {
     pub ragged_loss: f64,
     /// How often an element must enter a product for its conversion to bf16 to pay; `None` where it never does.
     pub bf16_min_reuse: Option<f64>,
+    /// Whether what holds for products of matrices holds for convolutions.
+    pub gains_from_bf16_convolutions: bool,
+    /// Whether arithmetic on single elements is faster in bf16 than in f32.
+    pub gains_from_bf16_arithmetic: bool,
 }
 
 impl Target {
     /// A device of which nothing is known: it gets only what no device loses by.
-    pub const UNKNOWN: Target =
-        Target { mxu_edge: None, bf16_flops: None, memory_bytes_per_s: None, ragged_loss: 0.0, bf16_min_reuse: None };
+    pub const UNKNOWN: Target = Target {
+        mxu_edge: None,
+        bf16_flops: None,
+        memory_bytes_per_s: None,
+        ragged_loss: 0.0,
+        bf16_min_reuse: None,
+        gains_from_bf16_convolutions: false,
+        gains_from_bf16_arithmetic: false,
+    };
 
     /// One device of a TPU generation. Its matrix unit takes bf16: f32 operands are converted in any case.
     pub fn tpu(generation: Generation) -> Target {
@@ -34,15 +45,23 @@ impl Target {
             memory_bytes_per_s: Some(spec.memory.hbm_gb_per_s.value * 1e9 / devices),
             ragged_loss: ragged_loss(spec.cores.mxu_edge.value),
             bf16_min_reuse: Some(0.0),
+            gains_from_bf16_convolutions: true,
+            gains_from_bf16_arithmetic: true,
         }
     }
 
     /// A GPU with tensor cores.
     pub fn gpu() -> Target {
-        Target { bf16_min_reuse: Some(GPU_MIN_REUSE), ..Target::UNKNOWN }
+        Target {
+            bf16_min_reuse: Some(GPU_MIN_REUSE),
+            gains_from_bf16_convolutions: true,
+            gains_from_bf16_arithmetic: true,
+            ..Target::UNKNOWN
+        }
     }
 
-    /// This machine's processor: bf16 pays where it has instructions for it, and not for products of vectors.
+    /// This machine's processor: bf16 pays where it has instructions for it, and not for products of vectors. For
+    /// convolutions and arithmetic no gain was seen: `docs/optimizer-levels.md`.
     pub fn cpu() -> Target {
         let bf16_min_reuse = has_bf16_products().then_some(CPU_MIN_REUSE);
         Target { bf16_min_reuse, ..Target::UNKNOWN }

@@ -157,6 +157,20 @@ fn caching() {
 }
 
 #[test]
+fn executables_for_the_next_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let compiled = |config: &Config| {
+        let backend = Backend::auto(config).unwrap();
+        backend.compiler().compile(&program(LOG), &[], CacheUse::ReadWrite).unwrap();
+        let stats = backend.compiler().stats();
+        (stats.compilations, stats.loaded)
+    };
+    let kept = config().executables_dir(Some(folder.path().into()));
+    assert_eq!((compiled(&kept), compiled(&kept), compiled(&config())), ((1, 0), (0, 1), (1, 0)));
+    assert_eq!(compiled(&kept.enable_cache(false)), (1, 0));
+}
+
+#[test]
 fn a_compilation_may_take_so_long() {
     let short = config().compilation_timeout_seconds(Seconds::new(1e-9).unwrap());
     assert_eq!(run(&short, [1.0, 1.0]).unwrap_err().class(), Class::CompilationTimeout);

@@ -37,8 +37,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Literal)>, Failure> {
         Some("npz") => weights::read_npz(path),
         Some("npy") => weights::read_npy(path).map(|literal| vec![("argument 0".to_string(), literal)]),
         Some("safetensors") => weights::SafeTensors::open(path).and_then(|file| {
-            let names = file.entries().keys();
-            names.map(|name| Ok((name.clone(), file.read(name)?))).collect()
+            // The format has no order of its own: names by their numbers, so that `2` comes before `10`.
+            let mut names: Vec<&String> = file.entries().keys().collect();
+            names.sort_by_key(|name| by_number(name));
+            names.into_iter().map(|name| Ok((name.clone(), file.read(name)?))).collect()
         }),
         _ => {
             return Err(Failure::new(format!("{} is of no known format", path.display()))
@@ -46,6 +48,20 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, Literal)>, Failure> {
         }
     };
     Ok(read.map_err(runtime::Error::from)?)
+}
+
+/// A name as words and numbers, for sorting.
+fn by_number(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(digits);
+        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        parts.push((word.to_string(), after[..end].parse().unwrap_or(u64::MAX)));
+        rest = &after[end..];
+    }
+    parts
 }
 
 /// Numbers between -1 and 1, small integers, both booleans: the same for the same seed.
@@ -87,4 +103,16 @@ fn put(dtype: DType, next: &mut impl FnMut() -> u64, element: &mut [u8]) {
         dtype => next() % (1 << dtype.bits().min(4).saturating_sub(1)),
     };
     element.copy_from_slice(&bits.to_le_bytes()[..element.len()]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_by_their_numbers() {
+        let mut names = ["10", "2", "b.1", "a.11", "a.9"];
+        names.sort_by_key(|name| by_number(name));
+        assert_eq!(names, ["2", "10", "a.9", "a.11", "b.1"]);
+    }
 }
