@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
     Quickstart(QuickstartArgs),
+    /// Compare published measurements of TPU runs with what is predicted for them.
+    Accuracy(AccuracyArgs),
     /// Show the configuration and where each value came from.
     Config(ConfigArgs),
     /// Read a StableHLO program: verify, count, print, convert.
@@ -283,6 +285,34 @@ pub(crate) struct QuickstartArgs {
     pub(crate) slice: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AccuracyArgs {
+    /// Measurements: a JSON file with `rows`, each with its configuration and what was measured.
+    pub(crate) file: PathBuf,
+    /// Rows to compare, by their ids; default: all.
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    pub(crate) only: Vec<String>,
+    /// Interpreter with jax and libtpu, which writes the measured models as programs; default: $TPUBRIDGE_PYTHON, else python3.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) python: Option<PathBuf>,
+    /// Folder to keep the programs in; default: a temporary one.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) programs: Option<PathBuf>,
+    /// Write the tables to a file, in Markdown.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Run the whole compiler instead of its first phase: minutes for each row.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Seconds the compiler may take for a row.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    pub(crate) limit: u64,
+    #[command(flatten)]
+    pub(crate) plugin: PluginArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheFolderArgs,
 }
 
 #[derive(Debug, Args)]

@@ -41,6 +41,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Doctor(args) => commands::doctor::run(&args, &output),
         Command::Compile(args) => commands::compile::run(&args, &output),
         Command::Run(args) => commands::run::run(&args, &output),
+        Command::Accuracy(args) => commands::accuracy::run(&args, &output),
         Command::Quickstart(args) => commands::quickstart::run(&args, &output),
         Command::Config(args) => commands::config::run(&args, &output),
         Command::Hlo(args) => commands::hlo::run(&args, &output),

@@ -39,7 +39,8 @@ pub struct Machine {
 pub struct Reach {
     /// Of HBM bandwidth in long copies: `hbm-copy-7x-*` level off at 3205 of 3690 GB/s, v6e copies of 32 MiB at 1358 of 1638.
     pub hbm: f64,
-    /// Of the matrix units' rate in large products: `gemm-7x-32768` 956 of 1153 TFLOP/s, `gemm-v6e-8192` 827 of 918.
+    /// Of the matrix units' rate in large products: what libtpu itself prices 4096 cubed at (v5e 0.968, v5p 0.962, v4 0.89,
+    /// v6e 0.869, TPU7x 0.807), corrected on TPU7x by `gemm-7x-*`.
     pub mxu: f64,
     /// Of the compiler's own cycle estimates of products: the same measurements against libtpu's estimates.
     pub cycles: f64,
@@ -51,6 +52,8 @@ pub struct Reach {
     pub host: f64,
     /// Seconds from one op to the next.
     pub launch_s: f64,
+    /// Seconds a program takes beside its ops: `gemm-7x-128` and `hbm-copy-7x-2097152`, where little else is left.
+    pub program_s: f64,
     /// Seconds until a collective moves its first byte, beside hops: `allgather-7x-2x2x1-*`.
     pub collective_s: f64,
     /// Seconds for each hop.
@@ -93,19 +96,21 @@ impl Reach {
     fn of(generation: Generation) -> Reach {
         let common = Reach {
             hbm: 0.86,
-            mxu: 0.9,
+            mxu: 0.965,
             cycles: 1.0,
-            ici: 0.95,
+            ici: 0.99,
             dcn: 0.7,
             host: 0.8,
             launch_s: 0.5e-6,
+            program_s: 1.2e-6,
             collective_s: 10e-6,
             hop_s: 1e-6,
         };
         match generation {
-            Generation::Tpu7x => Reach { mxu: 0.83, cycles: 0.97, ..common },
+            Generation::V4 => Reach { mxu: 0.89, ..common },
             // Offloading runs on v6e hide more than the published 32 GB/s would let them.
-            Generation::V6e => Reach { mxu: 0.9, cycles: 1.1, host: 1.6, ..common },
+            Generation::V6e => Reach { mxu: 0.87, cycles: 1.1, host: 1.6, ..common },
+            Generation::Tpu7x => Reach { mxu: 0.78, cycles: 0.97, ..common },
             _ => common,
         }
     }

@@ -1,8 +1,10 @@
 //! How long one op takes on the device, and what it waits for: the roofline.
 
+use hlo::xla::CollectiveKind;
 use serde::Serialize;
 
 use crate::machine::Machine;
+use crate::torus::Group;
 use crate::work::{Product, Work};
 
 /// What limits an op, or a step.
@@ -97,6 +99,19 @@ impl Machine {
         }
     }
 
+    /// Time of a program of one op.
+    pub(crate) fn alone_s(&self, work: &Work) -> f64 {
+        self.op_time(work).seconds() + self.reach.program_s
+    }
+
+    /// Time of a collective among a group, from its first to its last byte.
+    pub(crate) fn collective_s(&self, kind: CollectiveKind, payload_bytes: u64, group: &Group) -> f64 {
+        let rate = self.torus.link_bytes_per_s * self.reach.ici;
+        // A permute is a copy to a neighbour; everything else is set up between all members.
+        let start_s = if kind == CollectiveKind::CollectivePermute { 0.0 } else { self.reach.collective_s };
+        group.transfer_s(kind, payload_bytes, rate) + start_s + group.hops() as f64 * self.reach.hop_s
+    }
+
     /// Time of vector arithmetic.
     pub(crate) fn vector_s(&self, ops: f64, transcendentals: f64) -> f64 {
         ops / self.vector_ops + transcendentals / self.transcendentals
@@ -114,4 +129,4 @@ impl Machine {
 }
 
 /// Share of the rate of a plain large product that products inside a model reach: other shapes, work fused to them.
-const IN_A_MODEL: f64 = 0.95;
+const IN_A_MODEL: f64 = 0.87;

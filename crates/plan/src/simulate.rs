@@ -278,14 +278,10 @@ impl Program<'_> {
             }
             _ => {
                 let group = self.group(collective);
-                let rate = self.machine.torus.link_bytes_per_s * reach.ici;
-                let moving = group.transfer_s(collective.kind, collective.payload_bytes, rate);
-                let start_s =
-                    if collective.kind == CollectiveKind::CollectivePermute { 0.0 } else { reach.collective_s };
                 Transfer {
                     over: Bound::Ici,
                     lanes: self.ici_lanes(collective, &group),
-                    seconds: moving + start_s + group.hops() as f64 * reach.hop_s,
+                    seconds: self.machine.collective_s(collective.kind, collective.payload_bytes, &group),
                 }
             }
         }

@@ -58,7 +58,7 @@ impl Work {
             Opcode::Dot | Opcode::RaggedDot | Opcode::ScaledDot | Opcode::Convolution => {
                 let flops = module.matmul_flops(id) as f64;
                 let element = module.matmul_type(id).unwrap_or(ElementType::Bf16);
-                let (contracted, columns) = sides(module, id);
+                let (contracted, columns) = sides(module, id, flops);
                 self.products.push(Product { flops, element, contracted, columns });
             }
             Opcode::Reduce | Opcode::ReduceWindow => self.vector_ops += elements_of_operand(module, id),
@@ -81,23 +81,17 @@ fn elements_of_operand(module: &Module, id: InstructionId) -> f64 {
     module.instruction(id).operands().first().map_or(0.0, |&operand| elements(module, operand))
 }
 
-/// Summed size and columns of a product.
-fn sides(module: &Module, id: InstructionId) -> (u64, u64) {
+/// Summed size and columns of a product. The compiler writes products as convolutions over several dimensions, so sizes are
+/// told by counts of elements rather than by dimensions.
+fn sides(module: &Module, id: InstructionId, flops: f64) -> (u64, u64) {
     let instruction = module.instruction(id);
-    let attributes = instruction.attributes();
-    let operand = |n: usize| instruction.operands().get(n).map(|&operand| module.instruction(operand).shape());
-    if let (Some(numbers), Some(kernel)) = (&attributes.convolution, operand(1)) {
-        let features = kernel.dimension(numbers.kernel_input_feature_dimension).unwrap_or(1);
-        let columns = kernel.dimension(numbers.kernel_output_feature_dimension).unwrap_or(1);
-        return (features, columns);
+    let results = instruction.shape().leaves().next().map_or(0, |shape| shape.element_count());
+    let right = instruction.operands().get(1).map_or(0, |&operand| module.instruction(operand).shape().element_count());
+    if results == 0 || flops <= 0.0 {
+        return (0, 0);
     }
-    if let (Some(numbers), Some(lhs), Some(rhs)) = (&attributes.dot, operand(0), operand(1)) {
-        let product = |dims: &[i64]| dims.iter().filter_map(|&d| lhs.dimension(d)).product::<u64>().max(1);
-        let contracted = product(&numbers.lhs_contracting_dimensions);
-        let batch = product(&numbers.lhs_batch_dimensions);
-        return (contracted, rhs.element_count() / (contracted * batch).max(1));
-    }
-    (0, 0)
+    let contracted = (flops / 2.0 / results as f64).round().max(1.0);
+    (contracted as u64, (right as f64 / contracted).round().max(1.0) as u64)
 }
 
 enum Cost {

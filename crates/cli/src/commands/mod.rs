@@ -1,5 +1,6 @@
 //! One file or folder per command.
 
+pub(crate) mod accuracy;
 pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod chips;

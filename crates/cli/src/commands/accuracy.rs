@@ -1,0 +1,194 @@
+//! `tpu accuracy`: published measurements of TPU runs against what is predicted for the same runs.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use plan::accuracy::{Comparison, Record, compare, micro_rows, page};
+use runtime::cache::Cache;
+use runtime::worker::Limits;
+use runtime::{Mode, PluginFile, SliceCompiler};
+use serde::Serialize;
+
+use crate::args::AccuracyArgs;
+use crate::failure::{self, Answer, Failure};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::{commands, plugins, stop};
+
+/// The exporter: runs that were measured become programs. Python and JAX, since the measured models were written in it.
+const EXPORTER: &[(&str, &str)] = &[
+    ("attention.py", include_str!("../../../../benchmarks/accuracy/attention.py")),
+    ("decoder.py", include_str!("../../../../benchmarks/accuracy/decoder.py")),
+    ("export.py", include_str!("../../../../benchmarks/accuracy/export.py")),
+    ("flops.py", include_str!("../../../../benchmarks/accuracy/flops.py")),
+    ("layers.py", include_str!("../../../../benchmarks/accuracy/layers.py")),
+    ("layout.py", include_str!("../../../../benchmarks/accuracy/layout.py")),
+    ("models.json", include_str!("../../../../benchmarks/accuracy/models.json")),
+    ("models.py", include_str!("../../../../benchmarks/accuracy/models.py")),
+    ("moe.py", include_str!("../../../../benchmarks/accuracy/moe.py")),
+    ("program.py", include_str!("../../../../benchmarks/accuracy/program.py")),
+    ("quantize.py", include_str!("../../../../benchmarks/accuracy/quantize.py")),
+    ("recipes.json", include_str!("../../../../benchmarks/accuracy/recipes.json")),
+    ("rows.py", include_str!("../../../../benchmarks/accuracy/rows.py")),
+    ("slices.py", include_str!("../../../../benchmarks/accuracy/slices.py")),
+];
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Rows<'a> {
+    version: u32,
+    rows: Vec<Line<'a>>,
+    summary: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    slice: &'a str,
+    measured_s: Option<f64>,
+    predicted_s: Option<f64>,
+    error: Option<f64>,
+    failure: Option<&'a str>,
+}
+
+pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failure> {
+    let measurements = fs::read(&args.file).map_err(|error| failure::file("reading", &args.file, error))?;
+    let (micro, unknown) = micro_rows(&measurements)?;
+    let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
+    let compiler = SliceCompiler {
+        plugin: PluginFile::open(&plugin)?,
+        cache: Cache::open(&commands::cache::config(&args.cache)),
+        launch: plugins::launch()?,
+        limits: Limits { time: Duration::from_secs(args.limit), memory_bytes: None },
+    };
+    let scratch = tempfile::tempdir().map_err(|error| Failure::new(format!("no folder for programs: {error}")))?;
+    let folder = args.programs.clone().unwrap_or_else(|| scratch.path().join("programs"));
+    let stop = stop::on_signal();
+    export(args, scratch.path(), &folder)?;
+    let comparisons = predict_all(args, &compiler, &folder, &stop)?;
+    let text = page(&comparisons, &micro, &unknown);
+    if let Some(path) = &args.out {
+        write_whole(path, &format!("{}{text}", heading(args)))?;
+    }
+    let summary = text.lines().last().map(str::to_string);
+    let record = Rows { version: 1, rows: comparisons.iter().map(line).collect(), summary };
+    output.record(&record, || text)?;
+    let all_predicted = comparisons.iter().all(|comparison| comparison.prediction.is_ok());
+    Ok(if all_predicted { Answer::Yes } else { Answer::No })
+}
+
+fn line(comparison: &Comparison) -> Line<'_> {
+    Line {
+        id: &comparison.record.id,
+        slice: &comparison.record.slice,
+        measured_s: comparison.record.measured_step_s,
+        predicted_s: comparison.prediction.as_ref().ok().map(|prediction| prediction.estimate.step.seconds),
+        error: comparison.error(),
+        failure: comparison.prediction.as_ref().err().map(String::as_str),
+    }
+}
+
+/// Writes the programs of the measured runs that are not there yet.
+fn export(args: &AccuracyArgs, scratch: &Path, folder: &Path) -> Result<(), Failure> {
+    let exporter = scratch.join("exporter");
+    for folder in [&exporter, folder] {
+        fs::create_dir_all(folder).map_err(|error| failure::file("making", folder, error))?;
+    }
+    for (name, text) in EXPORTER {
+        let path = exporter.join(name);
+        fs::write(&path, text).map_err(|error| failure::file("writing", &path, error))?;
+    }
+    let python = args.python.clone().or_else(|| std::env::var_os("TPUBRIDGE_PYTHON").map(PathBuf::from));
+    let python = python.unwrap_or_else(|| PathBuf::from("python3"));
+    let mut command = Command::new(&python);
+    command.arg(exporter.join("export.py")).arg(&args.file).arg(folder);
+    if !args.only.is_empty() {
+        command.arg("--only").args(&args.only);
+    }
+    // Whatever the exporter says is talk; this command's answer is the table.
+    let status = command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr())).status();
+    let status = status.map_err(|error| {
+        Failure::new(format!("{} cannot be run: {error}", python.display()))
+            .hint("--python names an interpreter that has jax and libtpu")
+    })?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(1) => {
+            eprintln!("warning: some rows could not be exported; their reasons are above");
+            Ok(())
+        }
+        _ => Err(Failure::new("the programs of the measured runs could not be exported")
+            .hint("--python names an interpreter that has jax and libtpu: pip install jax==0.10.2 libtpu==0.0.51")),
+    }
+}
+
+fn predict_all(
+    args: &AccuracyArgs,
+    compiler: &SliceCompiler,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<Vec<Comparison>, Failure> {
+    let mut records: Vec<PathBuf> = fs::read_dir(folder)
+        .map_err(|error| failure::file("reading", folder, error))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    records.sort();
+    let mode = if args.full { Mode::Full } else { Mode::Quick };
+    let mut comparisons = Vec::new();
+    let count = records.len();
+    for (index, path) in records.iter().enumerate() {
+        let json = fs::read(path).map_err(|error| failure::file("reading", path, error))?;
+        // Other files of the folder, such as reports of a check, are no records.
+        let Ok(record) = Record::read(&json) else { continue };
+        if !args.only.is_empty() && !args.only.contains(&record.id) {
+            continue;
+        }
+        let program = path.with_file_name(&record.program);
+        let program = fs::read(&program).map_err(|error| failure::file("reading", &program, error))?;
+        let progress = Progress::start();
+        let about = format!("{} of {count}, {}", index + 1, record.id);
+        comparisons.push(compare(compiler, record, &program, mode, stop, &mut |step| progress.step(&format!("{about}: {step}"))));
+        drop(progress);
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::new("stopped").hint("what was compiled is kept: the next run goes on from there"));
+        }
+        if let Some(comparison) = comparisons.last() {
+            match (&comparison.prediction, comparison.error()) {
+                (Ok(_), Some(error)) => eprintln!("{}: {:+.1} %", comparison.record.id, error * 100.0),
+                (Err(why), _) => eprintln!("{}: {why}", comparison.record.id),
+                _ => {}
+            }
+        }
+    }
+    Ok(comparisons)
+}
+
+fn heading(args: &AccuracyArgs) -> String {
+    let mode = if args.full { " --full" } else { "" };
+    format!(
+        "# Predictions and measurements
+
+Written by `tpu accuracy FILE{mode} --out docs/accuracy.md`. Steps are predicted from what libtpu makes of the program on a machine without
+a TPU; no constant belongs to a row. `docs/guide/estimate.md` says how.
+
+"
+    )
+}
+
+/// Whole, or not at all.
+fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(parent)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|error| failure::file("writing", path, error))
+}
