@@ -5,6 +5,8 @@ mod kernels;
 mod machine;
 mod op_time;
 mod simulate;
+#[cfg(test)]
+mod tests;
 mod torus;
 mod work;
 

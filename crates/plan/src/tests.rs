@@ -1,0 +1,111 @@
+//! Tests of the estimate on programs the TPU compiler returned.
+
+use chips::Slice;
+use hlo::xla::{InstructionId, Module};
+
+use crate::estimate::{Estimate, Workload};
+use crate::machine::Machine;
+use crate::op_time::Bound;
+use crate::simulate::{Simulation, simulate};
+use crate::work::Work;
+
+macro_rules! compiled {
+    ($($name:literal),*) => {
+        [$(($name, include_bytes!(concat!("../../hlo/tests/data/xla/", $name, ".pb.zst")) as &[u8])),*]
+    };
+}
+
+/// Programs compiled for `v5e:2x2`; `crates/hlo/tests/data/xla/README.md` says what they are.
+const COMPILED: [(&str, &[u8]); 7] =
+    compiled!("matmul_tanh", "ffn_4", "ffn_grad_4", "scan_3", "scan_3_unrolled", "fori_nested", "scan_grad_4");
+const BIG: &[u8] = include_bytes!("../../hlo/tests/data/xla/scan_grad_big.opt_hlo.zst");
+
+fn load(name: &str) -> Module {
+    let (_, bytes) = COMPILED.iter().find(|(known, _)| *known == name).unwrap();
+    Module::from_any(bytes).unwrap()
+}
+
+fn v5e() -> Slice {
+    "v5e-4".parse().unwrap()
+}
+
+fn run(module: &Module) -> Simulation {
+    simulate(module, &module.executions(), &Machine::of(&v5e()), &[])
+}
+
+fn flops(name: &str) -> f64 {
+    Estimate::of(&load(name), &v5e(), &[], &Workload::default()).flops
+}
+
+#[test]
+fn loops_count_as_often_as_they_run() {
+    assert_eq!(flops("scan_3"), flops("scan_3_unrolled"));
+    assert_eq!(flops("fori_nested"), 5.0 * 4.0 * 2.0 * 256.0 * 512.0 * 512.0);
+    // Forward, forward again, and two products for each on the way back, of two products in each of 5 layers.
+    let layer = 2.0 * 2.0 * 512.0 * 1024.0 * 4096.0;
+    let step = flops("scan_grad_4");
+    assert!(step > 5.0 * layer / 4.0, "{step}");
+}
+
+#[test]
+fn every_second_of_a_step_belongs_to_an_op() {
+    let mut programs: Vec<(&str, Module)> = COMPILED.iter().map(|(name, _)| (*name, load(name))).collect();
+    programs.push(("scan_grad_big", Module::from_any(BIG).unwrap()));
+    for (name, module) in programs {
+        let simulation = run(&module);
+        let sum: f64 = simulation.ops.iter().map(|op| op.total_s()).sum();
+        assert!(simulation.seconds > 0.0, "{name}");
+        assert!((sum / simulation.seconds - 1.0).abs() < 1e-9, "{name}: {sum} of {}", simulation.seconds);
+        for op in &simulation.ops {
+            assert!(op.seconds.is_finite() && op.seconds > 0.0 && op.executions >= 1.0, "{name}: {op:?}");
+        }
+    }
+}
+
+#[test]
+fn waits_are_no_longer_than_transfers() {
+    for name in ["ffn_4", "ffn_grad_4", "scan_grad_4"] {
+        let estimate = Estimate::of(&load(name), &v5e(), &[], &Workload::default());
+        let ici = estimate.transfers.iter().find(|transfer| transfer.lane == Bound::Ici);
+        let ici = ici.unwrap_or_else(|| panic!("{name} is split over four devices"));
+        assert!(ici.exposed_s <= ici.seconds * (1.0 + 1e-9), "{name}: {ici:?}");
+        let shares: f64 = estimate.shares.iter().map(|share| share.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
+        let step = estimate.step;
+        assert!(step.low_s < step.seconds && step.seconds < step.high_s, "{name}: {step:?}");
+    }
+}
+
+#[test]
+fn a_faster_machine_is_faster() {
+    let module = Module::from_any(BIG).unwrap();
+    let seconds = |slice: &str| {
+        let machine = Machine::of(&slice.parse().unwrap());
+        simulate(&module, &module.executions(), &machine, &[]).seconds
+    };
+    assert!(seconds("v6e-4") < seconds("v5e-4"));
+    assert!(seconds("v5p-8") < seconds("v5e-4"));
+}
+
+#[test]
+fn utilization_is_of_the_peak_and_by_the_callers_figures() {
+    let module = load("scan_grad_4");
+    let workload = Workload { tokens_per_step: Some(512.0), model_flops_per_step: Some(1e9) };
+    let estimate = Estimate::of(&module, &v5e(), &[], &workload);
+    let seconds = estimate.step.seconds;
+    assert!((estimate.tokens_per_s.unwrap() - 512.0 / seconds).abs() < 1e-6);
+    assert!((estimate.mfu.unwrap() - 1e9 / 4.0 / seconds / 197e12).abs() < 1e-9);
+    assert!(estimate.hfu > 0.0 && estimate.hfu < 1.0);
+    assert_eq!(Estimate::of(&module, &v5e(), &[], &Workload::default()).mfu, None);
+}
+
+#[test]
+fn products_know_their_sides() {
+    let module = load("matmul_tanh");
+    let users = module.users();
+    let product = |id: InstructionId| Work::of(&module, &users, id).products.first().copied();
+    let order = module.order(module.entry());
+    let product = order.iter().find_map(|&id| product(id)).unwrap();
+    assert_eq!((product.contracted, product.columns), (512, 1024));
+    assert_eq!(product.flops, 2.0 * 256.0 * 512.0 * 1024.0);
+}
