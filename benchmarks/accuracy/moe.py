@@ -1,0 +1,204 @@
+"""Mixtures of experts: grouped matrix products over sorted tokens, or dispatch by einsum with a capacity."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.pallas.ops.tpu.megablox import common as megablox_common
+from jax.sharding import PartitionSpec
+
+from layout import BATCH, Layout
+from models import Model
+from quantize import COMPUTE, gradient_to_fp8, to_fp8
+from rows import Run
+
+Weights = dict[str, jax.Array]
+Activation = Callable[[list[jax.Array]], jax.Array]
+Tiling = tuple[int, int, int]
+
+# The package has a function of the same name as this module.
+megablox = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")
+
+_FLOAT8 = (jnp.float8_e4m3fn, jnp.float8_e5m2)
+
+
+def _allow_float8() -> None:
+    """Megablox checks for bfloat16 and float32 operands only; its kernel is as good for float8."""
+    check, select = megablox_common.assert_is_supported_dtype, megablox_common.select_input_dtype
+
+    def checked(dtype: jnp.dtype) -> None:
+        if dtype not in _FLOAT8:
+            check(dtype)
+
+    def selected(lhs: jax.Array, rhs: jax.Array) -> jnp.dtype:
+        return COMPUTE if lhs.dtype in _FLOAT8 else select(lhs, rhs)
+
+    megablox_common.assert_is_supported_dtype = checked
+    megablox_common.select_input_dtype = selected
+
+
+_allow_float8()
+
+
+def route(model: Model, logits: jax.Array, bias: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+    """Weight and index of the experts of each token, the score function as the model has it."""
+    count = model["experts_per_token"]
+    if model.get("routed_score_func") == "sigmoid":
+        scores = jax.nn.sigmoid(logits)
+        _, chosen = jax.lax.top_k(scores if bias is None else scores + bias.astype(scores.dtype), count)
+        weights = jnp.take_along_axis(scores, chosen, axis=-1)
+        weights = weights / weights.sum(-1, keepdims=True) * model.get("routed_scaling_factor", 1.0)
+    elif model["family"] == "llama4":
+        top, chosen = jax.lax.top_k(logits, count)
+        weights = jax.nn.sigmoid(top)
+    elif model["family"] in ("deepseek", "qwen3_moe"):
+        top, chosen = jax.lax.top_k(jax.nn.softmax(logits, axis=-1), count)
+        weights = top / top.sum(-1, keepdims=True) if model.get("norm_topk_prob") else top
+    else:
+        top, chosen = jax.lax.top_k(logits if bias is None else logits + bias.astype(logits.dtype), count)
+        weights = jax.nn.softmax(top, axis=-1)
+    return weights.astype(COMPUTE), chosen
+
+
+def sparse(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
+    """Every device sorts its own tokens by expert and multiplies them with all experts' gathered weights."""
+    tensor = "tensor" if layout.sizes["tensor"] > 1 else None
+    tokens = PartitionSpec(BATCH, "context", None)
+    up, down = PartitionSpec(None, None, tensor), PartitionSpec(None, tensor, None)
+    names = [name for name in ("wi_0", "wi_1", "wo", "bi_0", "bi_1", "bo", "gate_bias") if name in w]
+    specs = {"wi_0": up, "wi_1": up, "wo": down, "bi_0": PartitionSpec(None, tensor), "bi_1": PartitionSpec(None, tensor)}
+    fp8 = run.quantization == "fp8"
+    calibration = str(run.setting("weight_quantization_calibration_method") or "absmax")
+
+    @functools.partial(
+        jax.shard_map,
+        mesh=layout.mesh,
+        in_specs=(tokens, tokens, *(specs.get(name, PartitionSpec()) for name in names)),
+        out_specs=tokens,
+        check_vma=False,
+    )
+    def local(x: jax.Array, gate: jax.Array, *kernels: jax.Array) -> jax.Array:
+        k = dict(zip(names, kernels, strict=True))
+        batch, length, emb = x.shape
+        weights, chosen = route(run.model, gate, k.get("gate_bias"))
+        flat = chosen.reshape(-1)
+        order = jnp.argsort(flat)
+        back = jnp.argsort(order)
+        per_token = run.model["experts_per_token"]
+        repeated = jnp.repeat(x.reshape(-1, emb), per_token, axis=0)
+        gather = _gather_sorted if run.setting("use_custom_sort_vjp") else (lambda y, to, _: jnp.take(y, to, axis=0))
+        rows = gather(repeated, order, back)
+        sizes = jnp.bincount(flat, length=run.model["experts"]).astype(jnp.int32)
+        product = functools.partial(_grouped, run, fp8, calibration)
+        experts = flat[order]
+        hidden = []
+        for i in range(len(run.model["activations"])):
+            h = product("wi", rows, k[f"wi_{i}"], sizes)
+            if f"bi_{i}" in k:
+                h = h + k[f"bi_{i}"][experts]
+            hidden.append(checkpoint_name(h, f"mlpwi_{i}"))
+        out = product("wo", act(hidden), k["wo"], sizes)
+        if tensor:
+            out = jax.lax.psum(out, tensor)
+        if "bo" in k:
+            out = out + k["bo"][experts]
+        out = checkpoint_name(out, "mlpwo")
+        out = gather(out, back, order).reshape(-1, per_token, emb)
+        precision = COMPUTE if run.setting("float32_weight_sum") is False else jnp.float32
+        mixed = jnp.einsum("tke,tk->te", out.astype(precision), weights.reshape(-1, per_token).astype(precision))
+        return mixed.astype(COMPUTE).reshape(batch, length, emb)
+
+    return local(x, gate, *(w[name].astype(COMPUTE) for name in names))
+
+
+@jax.custom_vjp
+def _gather_sorted(x: jax.Array, order: jax.Array, back: jax.Array) -> jax.Array:
+    """Rows in another order, with the gradient gathered back instead of scattered."""
+    del back
+    return jnp.take(x, order, axis=0)
+
+
+_gather_sorted.defvjp(
+    lambda x, order, back: (jnp.take(x, order, axis=0), back),
+    lambda back, grad: (jnp.take(grad, back, axis=0), None, None),
+)
+
+
+def _tiling(run: Run, which: str, pass_: str, m: int, k: int, n: int) -> Tiling:
+    """Tile of a grouped product as the recipe says, for rows, contraction and columns."""
+
+    def size(name: str, default: int) -> int:
+        return int(run.settings.get(f"{which}_tile_{pass_}_{name}") or run.settings.get(f"tile_{name}") or default)
+
+    tile_m = math.gcd(size("batch_seq", 512), m)
+    return tile_m, min(size("embed_dim", 1024), k), min(size("mlp_dim", 1024), n)
+
+
+def _grouped(
+    run: Run, fp8: bool, calibration: str, which: str, x: jax.Array, w: jax.Array, sizes: jax.Array
+) -> jax.Array:
+    """Rows of each group times the matrix of that group."""
+    (m, k), n = x.shape, w.shape[2]
+    forward, to_x, to_w = (
+        _tiling(run, which, "fwd", m, k, n),
+        _tiling(run, which, "dlhs", m, n, k),
+        _tiling(run, which, "drhs", m, k, n),
+    )
+
+    def multiply(x: jax.Array, w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        scale = jnp.float32(1)
+        if fp8:
+            x, sx = to_fp8(x, calibration)
+            w, sw = to_fp8(w, calibration)
+            scale = sx * sw
+            out = megablox.gmm(x, w, sizes, jnp.float32, forward)
+            return (out * scale).astype(COMPUTE), (x, sx, w, sw)
+        return megablox.gmm(x, w, sizes, COMPUTE, forward), (x, scale, w, scale)
+
+    @jax.custom_vjp
+    def run_product(x: jax.Array, w: jax.Array) -> jax.Array:
+        return multiply(x, w)[0]
+
+    def backward(kept: tuple[jax.Array, ...], grad: jax.Array) -> tuple[jax.Array, jax.Array]:
+        x, sx, w, sw = kept
+        if not fp8:
+            dx = megablox.gmm(grad, w, sizes, COMPUTE, to_x, transpose_rhs=True)
+            return dx, megablox.tgmm(x.swapaxes(0, 1), grad, sizes, COMPUTE, to_w)
+        g, sg = gradient_to_fp8(grad)
+        dx = megablox.gmm(g, w, sizes, jnp.float32, to_x, transpose_rhs=True)
+        dw = megablox.tgmm(x.swapaxes(0, 1), g, sizes, jnp.float32, to_w)
+        return (dx * sg * sw).astype(COMPUTE), (dw * sx * sg).astype(COMPUTE)
+
+    run_product.defvjp(multiply, backward)
+    return run_product(x, w)
+
+
+def dropping(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
+    """Each expert takes at most its capacity of every sequence; tokens go there and back by products with masks."""
+    model = run.model
+    experts, per_token, length = model["experts"], model["experts_per_token"], x.shape[1]
+    factor = run.setting("capacity_factor")
+    capacity = int(max(math.ceil(length * per_token / experts) * factor, factor))
+    weights, chosen = route(model, gate, w.get("gate_bias"))
+    taken = jax.nn.one_hot(chosen, experts, dtype=jnp.int32)
+    fused = taken.reshape(x.shape[0], -1, experts)
+    place = (jnp.cumsum(fused, axis=1) * fused).reshape(*taken.shape)
+    inside = taken * (place <= capacity)
+    slot = jax.nn.one_hot(jnp.sum(place * inside, axis=-2) - 1, capacity, dtype=COMPUTE)
+    expert_weight = jnp.sum(weights[..., None] * inside, axis=-2)
+    dispatch = layout.constrain(slot * (jnp.sum(inside, axis=-2) > 0)[..., None], "batch", "length", None, None)
+    combine = (expert_weight[..., None] * dispatch).astype(COMPUTE)
+    sent = layout.constrain(jnp.einsum("bsm,bsec->ebcm", x, dispatch), "exp", "batch", None, "act_embed")
+    hidden = []
+    for i in range(len(model["activations"])):
+        h = jnp.einsum("ebcm,emh->ebch", sent, w[f"wi_{i}"].astype(COMPUTE))
+        hidden.append(checkpoint_name(layout.constrain(h, "exp", "batch", None, "act_mlp"), f"mlpwi_{i}"))
+    out = jnp.einsum("ebch,ehm->ebcm", act(hidden), w["wo"].astype(COMPUTE))
+    out = checkpoint_name(layout.constrain(out, "exp", "batch", None, "act_embed"), "mlpwo")
+    return jnp.einsum("ebcm,bsec->bsm", out, combine)
