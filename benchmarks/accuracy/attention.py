@@ -104,6 +104,20 @@ def balanced_order(length: int, shards: int) -> np.ndarray:
     return np.concatenate([np.concatenate([chunks[i], chunks[2 * shards - 1 - i]]) for i in range(shards)])
 
 
+class _LongCausalMask(masks.CausalMask):
+    """A causal mask that answers for a block without comparing its elements, where the block is all one value."""
+
+    def __getitem__(self, index: tuple[slice, slice]) -> np.ndarray:
+        rows, columns = self.q_sequence[index[0]], range(self.shape[1])[index[1]]
+        if len(columns) == 1:
+            return rows[:, None] >= columns[0]
+        if rows.min() >= columns[-1]:
+            return np.ones((1, 1), bool)
+        if rows.max() < columns[0]:
+            return np.zeros((1, 1), bool)
+        return super().__getitem__(index)
+
+
 def _splash_mask(mask: Mask, length: int, heads: int, shards: int) -> masks.MultiHeadMask:
     shape = (length, length)
     if mask.window is not None and mask.window < length:
@@ -111,7 +125,7 @@ def _splash_mask(mask: Mask, length: int, heads: int, shards: int) -> masks.Mult
     elif mask.chunk is not None and mask.chunk < length:
         one = masks.ChunkedCausalMask(shape, mask.chunk, shard_count=shards)
     else:
-        one = masks.CausalMask(shape, shard_count=shards)
+        one = _LongCausalMask(shape, shard_count=shards)
         if shards > 1:
             one.q_sequence = balanced_order(length, shards).astype(np.int32)
     return masks.MultiHeadMask([one] * heads)

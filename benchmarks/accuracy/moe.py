@@ -136,8 +136,12 @@ def _tiling(run: Run, which: str, pass_: str, m: int, k: int, n: int) -> Tiling:
     def size(name: str, default: int) -> int:
         return int(run.settings.get(f"{which}_tile_{pass_}_{name}") or run.settings.get(f"tile_{name}") or default)
 
+    def fitted(tile: int, whole: int) -> int:
+        """A tile is the whole dimension or a multiple of the 128 lanes."""
+        return whole if tile >= whole or tile % 128 else tile
+
     tile_m = math.gcd(size("batch_seq", 512), m)
-    return tile_m, min(size("embed_dim", 1024), k), min(size("mlp_dim", 1024), n)
+    return tile_m, fitted(size("embed_dim", 1024), k), fitted(size("mlp_dim", 1024), n)
 
 
 def _grouped(
@@ -151,32 +155,32 @@ def _grouped(
         _tiling(run, which, "drhs", m, k, n),
     )
 
-    def multiply(x: jax.Array, w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    def multiply(x: jax.Array, w: jax.Array, sizes: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         scale = jnp.float32(1)
         if fp8:
             x, sx = to_fp8(x, calibration)
             w, sw = to_fp8(w, calibration)
             scale = sx * sw
             out = megablox.gmm(x, w, sizes, jnp.float32, forward)
-            return (out * scale).astype(COMPUTE), (x, sx, w, sw)
-        return megablox.gmm(x, w, sizes, COMPUTE, forward), (x, scale, w, scale)
+            return (out * scale).astype(COMPUTE), (x, sx, w, sw, sizes)
+        return megablox.gmm(x, w, sizes, COMPUTE, forward), (x, scale, w, scale, sizes)
 
     @jax.custom_vjp
-    def run_product(x: jax.Array, w: jax.Array) -> jax.Array:
-        return multiply(x, w)[0]
+    def run_product(x: jax.Array, w: jax.Array, sizes: jax.Array) -> jax.Array:
+        return multiply(x, w, sizes)[0]
 
-    def backward(kept: tuple[jax.Array, ...], grad: jax.Array) -> tuple[jax.Array, jax.Array]:
-        x, sx, w, sw = kept
+    def backward(kept: tuple[jax.Array, ...], grad: jax.Array) -> tuple[jax.Array, jax.Array, None]:
+        x, sx, w, sw, sizes = kept
         if not fp8:
             dx = megablox.gmm(grad, w, sizes, COMPUTE, to_x, transpose_rhs=True)
-            return dx, megablox.tgmm(x.swapaxes(0, 1), grad, sizes, COMPUTE, to_w)
+            return dx, megablox.tgmm(x.swapaxes(0, 1), grad, sizes, COMPUTE, to_w), None
         g, sg = gradient_to_fp8(grad)
         dx = megablox.gmm(g, w, sizes, jnp.float32, to_x, transpose_rhs=True)
         dw = megablox.tgmm(x.swapaxes(0, 1), g, sizes, jnp.float32, to_w)
-        return (dx * sg * sw).astype(COMPUTE), (dw * sx * sg).astype(COMPUTE)
+        return (dx * sg * sw).astype(COMPUTE), (dw * sx * sg).astype(COMPUTE), None
 
     run_product.defvjp(multiply, backward)
-    return run_product(x, w)
+    return run_product(x, w, sizes)
 
 
 def dropping(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:

@@ -50,7 +50,7 @@ def flag_text(name: str, value: Any) -> str:
 def compile_quickly(record: dict[str, Any], outdir: Path, plugin: str | None, limit: int) -> None:
     """Runs the first phase of the compiler and keeps its report."""
     program = outdir / record["program"]
-    command = [tpu_command(), "compile", str(program), "--slice", record["slice"], "--quick", "--json", "--no-cache"]
+    command = [tpu_command(), "compile", str(program), "--slice", record["slice"], "--quick", "--json"]
     command += ["--devices", ",".join(map(str, record["device_ids"]))]
     command += ["--compilation-timeout-seconds", str(limit)]
     command += ["--plugin", plugin] if plugin else []
