@@ -18,6 +18,7 @@ BATCH = ("data", "fsdp", "fsdp_transpose", "expert")
 # Dimensions are assigned in this order, so `mlp` takes fsdp_transpose before `embed` can.
 _RULES: dict[str, tuple[str, ...]] = {
     "batch": BATCH,
+    "batch_no_exp": ("data", "fsdp", "fsdp_transpose"),
     "length": ("context",),
     "act_heads": ("tensor",),
     "act_embed": ("tensor",),

@@ -198,11 +198,11 @@ def dropping(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array
     expert_weight = jnp.sum(weights[..., None] * inside, axis=-2)
     dispatch = layout.constrain(slot * (jnp.sum(inside, axis=-2) > 0)[..., None], "batch", "length", None, None)
     combine = (expert_weight[..., None] * dispatch).astype(COMPUTE)
-    sent = layout.constrain(jnp.einsum("bsm,bsec->ebcm", x, dispatch), "exp", "batch", None, "act_embed")
+    sent = layout.constrain(jnp.einsum("bsm,bsec->ebcm", x, dispatch), "exp", "batch_no_exp", None, "act_embed")
     hidden = []
     for i in range(len(model["activations"])):
         h = jnp.einsum("ebcm,emh->ebch", sent, w[f"wi_{i}"].astype(COMPUTE))
-        hidden.append(checkpoint_name(layout.constrain(h, "exp", "batch", None, "act_mlp"), f"mlpwi_{i}"))
+        hidden.append(checkpoint_name(layout.constrain(h, "exp", "batch_no_exp", None, "act_mlp"), f"mlpwi_{i}"))
     out = jnp.einsum("ebch,ehm->ebcm", act(hidden), w["wo"].astype(COMPUTE))
-    out = checkpoint_name(layout.constrain(out, "exp", "batch", None, "act_embed"), "mlpwo")
+    out = checkpoint_name(layout.constrain(out, "exp", "batch_no_exp", None, "act_embed"), "mlpwo")
     return jnp.einsum("ebcm,bsec->bsm", out, combine)
