@@ -36,11 +36,12 @@ def attend(
     sinks: jax.Array | None = None,
 ) -> jax.Array:
     """Attention over arrays of [batch, length, heads, head]; keys and values may have fewer heads than queries."""
-    kind = str(run.row.get("attention") or run.setting("attention"))
+    of_2023 = run.model["family"] == "parallel2023"
+    kind = str(run.row.get("attention") or ("dot_product" if of_2023 else run.setting("attention")))
     if "dot_product" in kind or kind == "?":
         return _dot_product(mask, q, k, v)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
-    if run.model["family"] == "parallel2023":
+    if of_2023:
         out = _flash_2023(layout, q, k, v)
     else:
         out = _splash(run, layout, mask, q, k, v, segments, sinks)

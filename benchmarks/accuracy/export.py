@@ -191,8 +191,10 @@ def approximations(run: rows.Run, check: dict[str, Any]) -> list[str]:
         out.append("JAX's splash attention instead of tokamax's, with the recipe's block sizes")
     if run.setting("use_tokamax_gmm") and run.model.get("experts"):
         out.append("JAX's megablox grouped product instead of tokamax's")
-    if family == "parallel2023" and run.row.get("attention") == "?":
+    if family == "parallel2023" and run.row.get("attention") in (None, "?"):
         out.append("the row does not say which attention was used: dot products")
+    if run.model.get("experts") and run.setting("sparse_matmul") and run.mesh["expert"] > 1:
+        out.append("experts' weights are gathered over the expert axis, where the run moved tokens")
     if run.quantization == "int8":
         out.append("int8 products round to nearest in the backward pass, where AQT rounds stochastically")
     if run.quantization == "fp8":

@@ -133,14 +133,13 @@ def _declare_mlp(model: Model, width: int, prefix: str) -> Declared:
 def _declare_moe(run: Run) -> Declared:
     model = run.model
     emb, experts, width = model["emb"], model["experts"], model.get("moe_mlp", model["mlp"])
-    on_fsdp = run.setting("fsdp_shard_on_exp") or run.setting("shard_exp_on_fsdp")
-    exp, inner = ("exp_on_fsdp", None) if on_fsdp else ("exp", "embed_moe")
+    names = moe.weight_names(run)
     out: Declared = {"gate": ((emb, experts), ("embed", None))}
     for i in range(len(model["activations"])):
-        out[f"wi_{i}"] = ((experts, emb, width), (exp, inner, "mlp"))
+        out[f"wi_{i}"] = ((experts, emb, width), names[f"wi_{i}"])
         if model.get("mlp_bias"):
             out[f"bi_{i}"] = ((experts, width), (None, None))
-    out["wo"] = ((experts, width, emb), (exp, "mlp", inner))
+    out["wo"] = ((experts, width, emb), names["wo"])
     if model.get("mlp_bias"):
         out["bo"] = ((experts, emb), (None, None))
     if model.get("routed_bias"):

@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 
 from layout import BATCH, Layout
 from models import Model
-from quantize import COMPUTE, gradient_to_fp8, to_fp8
+from quantize import COMPUTE, to_fp8
 from rows import Run
 
 Weights = dict[str, jax.Array]
@@ -25,7 +25,7 @@ Tiling = tuple[int, int, int]
 # The package has a function of the same name as this module.
 megablox = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")
 
-_FLOAT8 = (jnp.float8_e4m3fn, jnp.float8_e5m2)
+_FLOAT8 = jnp.float8_e4m3fn
 
 
 def _allow_float8() -> None:
@@ -33,11 +33,11 @@ def _allow_float8() -> None:
     check, select = megablox_common.assert_is_supported_dtype, megablox_common.select_input_dtype
 
     def checked(dtype: jnp.dtype) -> None:
-        if dtype not in _FLOAT8:
+        if dtype != _FLOAT8:
             check(dtype)
 
     def selected(lhs: jax.Array, rhs: jax.Array) -> jnp.dtype:
-        return COMPUTE if lhs.dtype in _FLOAT8 else select(lhs, rhs)
+        return lhs.dtype if lhs.dtype == rhs.dtype == _FLOAT8 else select(lhs, rhs)
 
     megablox_common.assert_is_supported_dtype = checked
     megablox_common.select_input_dtype = selected
@@ -66,6 +66,13 @@ def route(model: Model, logits: jax.Array, bias: jax.Array | None) -> tuple[jax.
     return weights.astype(COMPUTE), chosen
 
 
+def weight_names(run: Run) -> dict[str, tuple[str | None, ...]]:
+    """Dimension names of the experts' matrices: split over the experts or over the embedding, as the recipe says."""
+    on_fsdp = run.setting("fsdp_shard_on_exp") or run.setting("shard_exp_on_fsdp")
+    exp, inner = ("exp_on_fsdp", None) if on_fsdp else ("exp", "embed_moe")
+    return {"wi_0": (exp, inner, "mlp"), "wi_1": (exp, inner, "mlp"), "wo": (exp, "mlp", inner)}
+
+
 def sparse(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
     """Every device sorts its own tokens by expert and multiplies them with all experts' gathered weights."""
     tensor = "tensor" if layout.sizes["tensor"] > 1 else None
@@ -75,6 +82,10 @@ def sparse(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, 
     specs = {"wi_0": up, "wi_1": up, "wo": down, "bi_0": PartitionSpec(None, tensor), "bi_1": PartitionSpec(None, tensor)}
     fp8 = run.quantization == "fp8"
     calibration = str(run.setting("weight_quantization_calibration_method") or "absmax")
+    if fp8 and calibration.startswith("fixed"):
+        # The scale is known without looking, so shards are quantized first and gathered in one byte each.
+        specs |= {name: layout.spec(names_, w[name].shape) for name, names_ in weight_names(run).items() if name in w}
+    gathers = {name: _gathered_axes(specs[name]) if name in specs else () for name in ("wi_0", "wi_1", "wo")}
 
     @functools.partial(
         jax.shard_map,
@@ -99,11 +110,11 @@ def sparse(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, 
         experts = flat[order]
         hidden = []
         for i in range(len(run.model["activations"])):
-            h = product("wi", rows, k[f"wi_{i}"], sizes)
+            h = product("wi", gathers[f"wi_{i}"], rows, k[f"wi_{i}"], sizes)
             if f"bi_{i}" in k:
                 h = h + k[f"bi_{i}"][experts]
             hidden.append(checkpoint_name(h, f"mlpwi_{i}"))
-        out = product("wo", act(hidden), k["wo"], sizes)
+        out = product("wo", gathers["wo"], act(hidden), k["wo"], sizes)
         if tensor:
             out = jax.lax.psum(out, tensor)
         if "bo" in k:
@@ -115,6 +126,16 @@ def sparse(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, 
         return mixed.astype(COMPUTE).reshape(batch, length, emb)
 
     return local(x, gate, *(w[name].astype(COMPUTE) for name in names))
+
+
+def _gathered_axes(spec: PartitionSpec) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Dimensions of a weight and the mesh axes to gather them over; tensor shards stay apart."""
+    out = []
+    for dimension, axes in enumerate(spec):
+        found = tuple(a for a in ((axes,) if isinstance(axes, str) else axes or ()) if a != "tensor")
+        if found:
+            out.append((dimension, found))
+    return tuple(out)
 
 
 @jax.custom_vjp
@@ -145,10 +166,19 @@ def _tiling(run: Run, which: str, pass_: str, m: int, k: int, n: int) -> Tiling:
 
 
 def _grouped(
-    run: Run, fp8: bool, calibration: str, which: str, x: jax.Array, w: jax.Array, sizes: jax.Array
+    run: Run,
+    fp8: bool,
+    calibration: str,
+    which: str,
+    gathers: tuple[tuple[int, tuple[str, ...]], ...],
+    x: jax.Array,
+    w: jax.Array,
+    sizes: jax.Array,
 ) -> jax.Array:
-    """Rows of each group times the matrix of that group."""
+    """Rows of each group times the matrix of that group, gathered over these axes first."""
     (m, k), n = x.shape, w.shape[2]
+    for dimension, axes in gathers:
+        n *= math.prod(run.mesh[axis] for axis in axes) if dimension == 2 else 1
     forward, to_x, to_w = (
         _tiling(run, which, "fwd", m, k, n),
         _tiling(run, which, "dlhs", m, n, k),
@@ -160,6 +190,8 @@ def _grouped(
         if fp8:
             x, sx = to_fp8(x, calibration)
             w, sw = to_fp8(w, calibration)
+            for dimension, axes in gathers:
+                w = jax.lax.all_gather(w, axes, axis=dimension, tiled=True)
             scale = sx * sw
             out = megablox.gmm(x, w, sizes, jnp.float32, forward)
             return (out * scale).astype(COMPUTE), (x, sx, w, sw, sizes)
@@ -174,10 +206,14 @@ def _grouped(
         if not fp8:
             dx = megablox.gmm(grad, w, sizes, COMPUTE, to_x, transpose_rhs=True)
             return dx, megablox.tgmm(x.swapaxes(0, 1), grad, sizes, COMPUTE, to_w), None
-        g, sg = gradient_to_fp8(grad)
+        # Both operands of the kernel must be of one type: gradients are e4m3 here too.
+        g, sg = to_fp8(grad, "absmax")
         dx = megablox.gmm(g, w, sizes, jnp.float32, to_x, transpose_rhs=True)
         dw = megablox.tgmm(x.swapaxes(0, 1), g, sizes, jnp.float32, to_w)
-        return (dx * sg * sw).astype(COMPUTE), (dw * sx * sg).astype(COMPUTE), None
+        dw = (dw * sx * sg).astype(COMPUTE)
+        for dimension, axes in reversed(gathers):
+            dw = jax.lax.psum_scatter(dw, axes, scatter_dimension=dimension, tiled=True)
+        return (dx * sg * sw).astype(COMPUTE), dw, None
 
     run_product.defvjp(multiply, backward)
     return run_product(x, w, sizes)

@@ -50,7 +50,8 @@ def of_row(row: dict[str, Any]) -> Slice:
     if not text:
         raise UnknownSlice("the row names no slice")
     if re.fullmatch(r"\d+(x\d+)+", text):
-        text = f"{generation}:{text}"
+        smallest_first = "x".join(sorted(text.split("x"), key=int))
+        text = f"{generation}:{smallest_first}"
     found = describe(text, slices)
     if row.get("chips") and found.chips != row["chips"]:
         raise UnknownSlice(f"{found.name} has {found.chips} chips, the row says {row['chips']}")
