@@ -84,13 +84,14 @@ def _is_good(record: dict[str, Any], outdir: Path) -> bool:
 
 def _line(record: dict[str, Any], outdir: Path) -> str:
     report, error = _report(record, outdir), record["flops_identity_error"]
-    identity = "no rate published" if error is None else f"{error:+.3%} {record['flops_convention']}"
+    identity = "no step time" if error is None else f"{error:+.3%} {record['flops_convention']}"
     if report is None:
-        return f"| {record['id']} | {record['slice']} | {identity} | not compiled | | |"
+        return f"| {record['id']} | {record['slice']} | {identity} | | | | not compiled |"
     memory = ((report["report"] or {}).get("report") or {}).get("memory")
     used = f"{memory['total'] / GIB:.2f} of {memory['limit'] / GIB:.2f}" if memory else "?"
     host = f"{(memory.get('host_temporaries') or 0) / GIB:.1f}" if memory else ""
-    verdict = "fits" if report["status"] == 0 else report["message"].splitlines()[0] if report["message"] else "failed"
+    said = report["message"].splitlines() or ["failed"]
+    verdict = "fits" if report["status"] == 0 else said[0]
     return f"| {record['id']} | {record['slice']} | {identity} | {report['wall_seconds']} | {used} | {host} | {verdict} |"
 
 
