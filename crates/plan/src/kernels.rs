@@ -55,7 +55,8 @@ impl Kernel {
     /// Time on a machine; matrix and vector units work side by side.
     pub fn time(&self, machine: &Machine, work: &Work) -> OpTime {
         OpTime {
-            matrix_s: self.products.iter().map(|product| machine.product_s(product)).sum(),
+            matrix_s: self.products.iter().map(|product| machine.product_s(product)).sum::<f64>()
+                / machine.reach.in_a_model,
             vector_s: machine.vector_s(self.vector_ops, self.transcendentals),
             ..machine.op_time(work)
         }
@@ -96,10 +97,13 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
     };
     let mut values = operands.iter().map(|&operand| module.instruction(operand).shape()).filter(is_values);
     let (query, key) = (values.next()?, values.next()?);
-    let size = |shape: &Shape, from_end: usize| {
-        shape.dimensions().iter().rev().nth(from_end).and_then(|&n| u64::try_from(n).ok()).unwrap_or(1)
+    // Positions and depth are the last two sizes, in either order; the depth is the smaller one.
+    let last_two = |shape: &Shape| {
+        let mut sizes = shape.dimensions().iter().rev().map(|&n| u64::try_from(n).unwrap_or(1).max(1));
+        let (a, b) = (sizes.next().unwrap_or(1), sizes.next().unwrap_or(1));
+        (a.max(b), a.min(b))
     };
-    let (rows, depth, columns) = (size(query, 1), size(query, 0), size(key, 1));
+    let ((rows, depth), (columns, _)) = (last_two(query), last_two(key));
     let others = query.element_count() / (rows * depth).max(1);
     let scores = others as f64 * rows as f64 * columns as f64 * visible(module, operands, rows, columns);
     let one = |contracted: u64, columns: u64| Product {

@@ -39,9 +39,12 @@ pub struct Machine {
 pub struct Reach {
     /// Of HBM bandwidth in long copies: `hbm-copy-7x-*` level off at 3205 of 3690 GB/s, v6e copies of 32 MiB at 1358 of 1638.
     pub hbm: f64,
-    /// Of the matrix units' rate in large products: what libtpu itself prices 4096 cubed at (v5e 0.968, v5p 0.962, v4 0.89,
-    /// v6e 0.869, TPU7x 0.807), corrected on TPU7x by `gemm-7x-*`.
+    /// Of the matrix units' rate in large products: `gemm-7x-32768` 956 of 1153 TFLOP/s, `gemm-v6e-8192` 827 of 918; for
+    /// the others what libtpu itself prices 4096 cubed at (v5e 0.968, v5p 0.962, v4 0.89).
     pub mxu: f64,
+    /// Of that, in products inside a model: other shapes, work fused to them, operands that do not wait in fast memory. The
+    /// 256-wide matrix units of v6e and TPU7x lose more. The training runs of `docs/accuracy.md`.
+    pub in_a_model: f64,
     /// Of the compiler's own cycle estimates of products: the same measurements against libtpu's estimates.
     pub cycles: f64,
     /// Of link bandwidth in long transfers: `allgather-7x-2x2x1-*` level off at 178.8 of 180 GB/s.
@@ -54,6 +57,8 @@ pub struct Reach {
     pub launch_s: f64,
     /// Seconds a program takes beside its ops: `gemm-7x-128` and `hbm-copy-7x-2097152`, where little else is left.
     pub program_s: f64,
+    /// Seconds to move a row that an index names: rows are moved one by one. The sparse models of `docs/accuracy.md`.
+    pub indexed_row_s: f64,
     /// Seconds until a collective moves its first byte, beside hops: `allgather-7x-2x2x1-*`.
     pub collective_s: f64,
     /// Seconds for each hop.
@@ -97,20 +102,22 @@ impl Reach {
         let common = Reach {
             hbm: 0.86,
             mxu: 0.965,
+            in_a_model: 0.97,
             cycles: 1.0,
             ici: 0.99,
             dcn: 0.7,
             host: 0.8,
             launch_s: 0.5e-6,
             program_s: 1.2e-6,
+            indexed_row_s: 10e-9,
             collective_s: 10e-6,
             hop_s: 1e-6,
         };
         match generation {
             Generation::V4 => Reach { mxu: 0.89, ..common },
             // Offloading runs on v6e hide more than the published 32 GB/s would let them.
-            Generation::V6e => Reach { mxu: 0.87, cycles: 1.1, host: 1.6, ..common },
-            Generation::Tpu7x => Reach { mxu: 0.78, cycles: 0.97, ..common },
+            Generation::V6e => Reach { mxu: 0.9, in_a_model: 0.84, cycles: 1.1, host: 1.6, ..common },
+            Generation::Tpu7x => Reach { mxu: 0.83, in_a_model: 0.91, cycles: 0.97, ..common },
             _ => common,
         }
     }

@@ -88,12 +88,13 @@ impl Machine {
         let matrix_s = match work.cycles {
             // The compiler prices products well, everything else per element instead of per byte.
             Some(cycles) if is_product => cycles as f64 / self.clock_hz / self.reach.cycles,
-            _ => work.products.iter().map(|product| self.product_s(product)).sum(),
+            _ => work.products.iter().map(|product| self.product_s(product)).sum::<f64>() / self.reach.in_a_model,
         };
         OpTime {
             matrix_s,
             // Beside a product vector work hides in the compiler's estimate.
-            vector_s: if is_product { 0.0 } else { self.vector_s(work.vector_ops, work.transcendentals) },
+            vector_s: work.indexed_rows * self.reach.indexed_row_s
+                + if is_product { 0.0 } else { self.vector_s(work.vector_ops, work.transcendentals) },
             hbm_s: hbm_bytes / (self.hbm_bytes_per_s * self.reach.hbm),
             launch_s: self.reach.launch_s,
         }
@@ -101,7 +102,9 @@ impl Machine {
 
     /// Time of a program of one op.
     pub(crate) fn alone_s(&self, work: &Work) -> f64 {
-        self.op_time(work).seconds() + self.reach.program_s
+        let mut time = self.op_time(work);
+        time.matrix_s *= self.reach.in_a_model;
+        time.seconds() + self.reach.program_s
     }
 
     /// Time of a collective among a group, from its first to its last byte.
@@ -124,9 +127,6 @@ impl Machine {
             if size == 0 { 1.0 } else { (size.div_ceil(edge) * edge) as f64 / size as f64 }
         };
         let waste = padded(product.contracted) * padded(product.columns);
-        product.flops * waste / (self.product_flops(product.element) * self.reach.mxu * IN_A_MODEL)
+        product.flops * waste / (self.product_flops(product.element) * self.reach.mxu)
     }
 }
-
-/// Share of the rate of a plain large product that products inside a model reach: other shapes, work fused to them.
-const IN_A_MODEL: f64 = 0.87;

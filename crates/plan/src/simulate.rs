@@ -184,8 +184,22 @@ impl Program<'_> {
 
     fn step(&self, at: InstructionId, pass: &mut Pass, carried: &HashMap<u32, Pending>, depth: u32) {
         let instruction = self.module.instruction(at);
-        if let Some(collective) = self.collectives.get(&at) {
-            return self.collective(at, collective, pass);
+        match instruction.opcode() {
+            // Its operands come later, and with them the work begins.
+            Opcode::AsyncStart if instruction.operands().is_empty() => return,
+            Opcode::AsyncUpdate => {
+                if let Origin::Start(start) = self.origin(at)
+                    && self.module.instruction(start).operands().is_empty()
+                    && !pass.pending.contains_key(&start)
+                {
+                    self.start(start, pass);
+                }
+                return;
+            }
+            _ => {}
+        }
+        if self.collectives.contains_key(&at) {
+            return self.start(at, pass);
         }
         match instruction.opcode() {
             Opcode::While => self.run_loop(at, pass, depth),
@@ -195,7 +209,7 @@ impl Program<'_> {
                 }
             }
             Opcode::Conditional => self.conditional(at, pass, depth),
-            Opcode::CopyStart | Opcode::AsyncStart => self.start_transfer(at, pass),
+            Opcode::CopyStart | Opcode::AsyncStart => self.start(at, pass),
             Opcode::AllGatherDone
             | Opcode::AllReduceDone
             | Opcode::CollectivePermuteDone
@@ -205,6 +219,14 @@ impl Program<'_> {
             | Opcode::RecvDone => self.wait(at, pass, carried),
             Opcode::CustomCall => self.custom_call(at, pass),
             _ => self.op(at, pass),
+        }
+    }
+
+    /// Starts a collective, a copy, or another op that runs beside the core.
+    fn start(&self, at: InstructionId, pass: &mut Pass) {
+        match self.collectives.get(&at) {
+            Some(collective) => self.collective(at, collective, pass),
+            None => self.start_transfer(at, pass),
         }
     }
 
@@ -323,27 +345,42 @@ impl Program<'_> {
 
     /// A copy or another op that runs beside the core.
     fn start_transfer(&self, at: InstructionId, pass: &mut Pass) {
-        let mut traffic = self.users.traffic(self.module, at);
-        for &called in self.module.instruction(at).called_computations() {
-            for &inner in self.module.computation(called).instructions() {
-                let more = self.users.traffic(self.module, inner);
-                traffic.read.hbm += more.read.hbm;
-                traffic.written.hbm += more.written.hbm;
-                traffic.read.host += more.read.host;
-                traffic.written.host += more.written.host;
-            }
-        }
-        let host = traffic.read.host.max(traffic.written.host);
-        let (over, lane, seconds) = if host > 0.0 {
-            let way = if traffic.written.host >= traffic.read.host { Way::Up } else { Way::Down };
-            (Bound::Host, Lane::Host(way), host / (self.machine.host_bytes_per_s * self.machine.reach.host))
+        let beside = self.beside(at, 0);
+        let (over, lane, seconds) = if beside.host_bytes > 0.0 {
+            let way = if beside.is_to_host { Way::Up } else { Way::Down };
+            let seconds = beside.host_bytes / (self.machine.host_bytes_per_s * self.machine.reach.host);
+            (Bound::Host, Lane::Host(way), seconds)
         } else {
-            let bytes = traffic.read.hbm + traffic.written.hbm;
-            (Bound::Hbm, Lane::Hbm, bytes / (self.machine.hbm_bytes_per_s * self.machine.reach.hbm))
+            (Bound::Hbm, Lane::Hbm, beside.seconds)
         };
         *pass.transfers.entry(over).or_default() += seconds;
         let done_at = pass.lanes.start(&[lane], pass.now, seconds);
         pass.pending.insert(at, Pending { done_at, over });
+    }
+
+    /// The work of an instruction and of everything it calls.
+    fn beside(&self, at: InstructionId, depth: u32) -> Beside {
+        let instruction = self.module.instruction(at);
+        let work = Work::of(self.module, &self.users, at);
+        let host = (work.traffic.read.host, work.traffic.written.host);
+        let mut sum =
+            Beside { host_bytes: host.0.max(host.1), is_to_host: host.1 >= host.0 && host.1 > 0.0, seconds: 0.0 };
+        let is_caller = matches!(instruction.opcode(), Opcode::AsyncStart | Opcode::Call | Opcode::CustomCall)
+            && !instruction.called_computations().is_empty();
+        if !is_caller {
+            let is_work = work.traffic.read.hbm + work.traffic.written.hbm > 0.0 || !work.products.is_empty();
+            sum.seconds = if is_work { self.machine.op_time(&work).seconds() } else { 0.0 };
+            return sum;
+        }
+        for &called in instruction.called_computations().iter().filter(|_| depth < MAX_DEPTH) {
+            for &inner in self.module.computation(called).instructions() {
+                let more = self.beside(inner, depth + 1);
+                sum.seconds += more.seconds;
+                sum.host_bytes += more.host_bytes;
+                sum.is_to_host |= more.is_to_host;
+            }
+        }
+        sum
     }
 
     fn wait(&self, at: InstructionId, pass: &mut Pass, carried: &HashMap<u32, Pending>) {
@@ -449,6 +486,13 @@ struct Transfer {
     over: Bound,
     lanes: Vec<Lane>,
     seconds: f64,
+}
+
+/// Work that runs beside the core.
+struct Beside {
+    seconds: f64,
+    host_bytes: f64,
+    is_to_host: bool,
 }
 
 enum Origin {

@@ -11,6 +11,8 @@ pub struct Work {
     pub vector_ops: f64,
     /// Exponentials, logarithms, roots and the like, on elements.
     pub transcendentals: f64,
+    /// Rows that are gathered or scattered by an index each.
+    pub indexed_rows: f64,
     /// Bytes moved.
     pub traffic: Traffic,
     /// The compiler's own estimate.
@@ -61,6 +63,8 @@ impl Work {
                 let (contracted, columns) = sides(module, id, flops);
                 self.products.push(Product { flops, element, contracted, columns });
             }
+            Opcode::Gather => self.indexed_rows += rows(module, id, 1),
+            Opcode::Scatter => self.indexed_rows += rows(module, id, (instruction.operands().len() - 1) / 2),
             Opcode::Reduce | Opcode::ReduceWindow => self.vector_ops += elements_of_operand(module, id),
             opcode => match cost(opcode) {
                 Cost::Free => {}
@@ -75,6 +79,18 @@ const MAX_DEPTH: u32 = 16;
 
 fn elements(module: &Module, id: InstructionId) -> f64 {
     module.instruction(id).shape().element_count() as f64
+}
+
+/// Rows that a gather or scatter with these indices moves.
+fn rows(module: &Module, id: InstructionId, indices: usize) -> f64 {
+    let instruction = module.instruction(id);
+    let Some(&indices) = instruction.operands().get(indices) else { return 0.0 };
+    let shape = module.instruction(indices).shape();
+    let attributes = instruction.attributes();
+    let vector = attributes.gather.as_ref().map(|numbers| numbers.index_vector_dim);
+    let vector = vector.or_else(|| attributes.scatter.as_ref().map(|numbers| numbers.index_vector_dim));
+    let parts = vector.and_then(|dimension| shape.dimension(dimension)).unwrap_or(1).max(1);
+    shape.element_count() as f64 / parts as f64
 }
 
 fn elements_of_operand(module: &Module, id: InstructionId) -> f64 {

@@ -106,6 +106,10 @@ fn export(args: &AccuracyArgs, scratch: &Path, folder: &Path) -> Result<(), Fail
     let python = python.unwrap_or_else(|| PathBuf::from("python3"));
     let mut command = Command::new(&python);
     command.arg(exporter.join("export.py")).arg(&args.file).arg(folder);
+    // Slices are described by this program.
+    if let Ok(this) = std::env::current_exe() {
+        command.env("TPU", this);
+    }
     if !args.only.is_empty() {
         command.arg("--only").args(&args.only);
     }
