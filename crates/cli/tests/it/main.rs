@@ -1,5 +1,6 @@
 //! The real binary: what it prints, where, and with which exit code.
 
+mod accuracy;
 mod cache;
 mod check;
 mod compile;
