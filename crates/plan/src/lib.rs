@@ -1,8 +1,16 @@
 //! Know before you rent: does a program fit a slice, how long is a step, what limits it, what does it cost.
 
+mod advice;
+mod compiled;
+mod cost;
+mod error;
 mod estimate;
+mod explain;
+mod fit;
+mod fix;
 mod kernels;
 mod machine;
+mod memory;
 mod op_time;
 mod simulate;
 #[cfg(test)]
@@ -10,9 +18,16 @@ mod tests;
 mod torus;
 mod work;
 
+pub use advice::{Advice, AdviceKind, Roofline, RooflineOp};
+pub use cost::{Cost, RunLength, Step, Tariff, Terms};
+pub use error::Error;
 pub use estimate::{Estimate, OpLine, Share, StepTime, TransferTime, Workload};
+pub use explain::{Explanation, Trials, explain};
+pub use fit::{Fit, FitRequest, Verdict, fit};
+pub use fix::{Fix, FixKind};
 pub use kernels::Kernel;
 pub use machine::{Machine, Reach};
+pub use memory::{Argument, Class, ClassBytes, Held, Memory, Peak, Vmem};
 pub use op_time::{Bound, OpTime};
 pub use simulate::{OpCost, Simulation, simulate};
 pub use torus::{Group, Span, Torus};

@@ -1,0 +1,90 @@
+//! Products that waste the matrix unit: sizes that do not fill it, and types that are slower than they need be.
+
+use chips::Generation;
+use hlo::xla::ElementType;
+
+use super::{Advice, AdviceKind, Scene, places};
+use crate::estimate::OpLine;
+use crate::op_time::Bound;
+use crate::work::Work;
+
+/// Products whose summed or column size is no multiple of the matrix unit.
+pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
+    let edge = scene.machine.mxu_edge;
+    let idle = |size: u64| if size == 0 { 0.0 } else { 1.0 - size as f64 / (size.div_ceil(edge) * edge) as f64 };
+    let mut found: Vec<(f64, &OpLine)> = Vec::new();
+    let mut sizes: Vec<(f64, u64, u64)> = Vec::new();
+    for (op, id) in scene.ops().filter(|(op, _)| op.bound == Bound::Matrix) {
+        let work = Work::of(scene.module, &scene.users, id);
+        let flops = work.flops();
+        let mut gain = 0.0;
+        for product in &work.products {
+            let used = (1.0 - idle(product.contracted)) * (1.0 - idle(product.columns));
+            let seconds = op.seconds * product.flops / flops.max(1.0) * (1.0 - used);
+            if seconds > 0.0 {
+                gain += seconds;
+                sizes.push((seconds, product.contracted, product.columns));
+            }
+        }
+        if gain > 0.0 {
+            found.push((gain, op));
+        }
+    }
+    let gain: f64 = found.iter().map(|(gain, _)| gain).sum();
+    if !scene.is_worth(gain) {
+        return None;
+    }
+    sizes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (_, contracted, columns) = sizes.first().copied()?;
+    let title = format!(
+        "{} products leave parts of the {edge}x{edge} matrix unit idle, such as one that sums {contracted} into {columns} columns",
+        found.len()
+    );
+    let remedy = format!("make head, feature and shard sizes multiples of {edge}");
+    Some(Advice::new(AdviceKind::Tiles, title, remedy, gain).at(places(found)))
+}
+
+/// Products that read f32.
+pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
+    let slower = f32_slowdown(scene.machine.generation);
+    let hbm_bytes_per_s = scene.machine.hbm_bytes_per_s * scene.machine.reach.hbm;
+    let mut found: Vec<(f64, &OpLine)> = Vec::new();
+    for (op, id) in scene.ops() {
+        let work = Work::of(scene.module, &scene.users, id);
+        let wide: f64 = work
+            .products
+            .iter()
+            .filter(|product| product.element == ElementType::F32)
+            .map(|product| product.flops)
+            .sum();
+        if wide == 0.0 {
+            continue;
+        }
+        let share = wide / work.flops().max(1.0);
+        let gain = match op.bound {
+            Bound::Matrix if work.cycles.is_some() => op.seconds * share * (1.0 - 1.0 / slower),
+            // Half of what is read need not be.
+            Bound::Hbm => work.traffic.read.hbm / 2.0 * op.executions / hbm_bytes_per_s,
+            _ => 0.0,
+        };
+        found.push((gain.min(op.seconds), op));
+    }
+    if found.is_empty() {
+        return None;
+    }
+    let gain: f64 = found.iter().map(|(gain, _)| gain).sum();
+    let title = format!("{} products read f32; the matrix unit multiplies bf16", found.len());
+    let remedy = "convert operands to bf16 and keep sums in f32";
+    Some(Advice::new(AdviceKind::Bf16Products, title, remedy, gain).at(places(found)))
+}
+
+/// Cycles of an f32 product over those of a bf16 one, as libtpu 0.0.51 prices products of 8192 by 8192 by 8192.
+fn f32_slowdown(generation: Generation) -> f64 {
+    match generation {
+        Generation::V5e => 1.59,
+        Generation::V5p => 1.44,
+        Generation::V6e => 1.78,
+        Generation::Tpu7x => 1.56,
+        _ => 1.25,
+    }
+}

@@ -1,0 +1,134 @@
+//! Errors of the crate, by who must act: the caller's input, the machine, or us.
+
+use std::fmt;
+
+use runtime::CompileError;
+
+/// What can go wrong between a program and its plan.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    // ---- the caller's input ----
+    /// The program has no function to start with.
+    NoEntry {
+        /// Functions it has.
+        functions: Vec<String>,
+    },
+    /// The program is not StableHLO, or breaks its rules.
+    Program(hlo::Error),
+    /// A number that must be positive is not.
+    NotPositive {
+        /// Which, as in `tokens per step`.
+        what: &'static str,
+        /// What was given.
+        given: f64,
+    },
+    /// There is no price for the region.
+    UnknownRegion {
+        /// What was asked for.
+        region: String,
+        /// Generation of the slice.
+        generation: String,
+        /// Regions that have a price.
+        known: Vec<String>,
+    },
+    /// A run's length needs tokens per step, and they are not known.
+    TokensUnknown,
+    /// None of the proposed changes is a change of the program.
+    NothingToApply,
+
+    // ---- the device or the machine ----
+    /// The compiler did not answer, or refused the program.
+    Compile(CompileError),
+    /// A rewrite of the program failed.
+    Rewrite(runtime::Error),
+
+    // ---- us ----
+    /// The compiled program cannot be read.
+    Unreadable(hlo::xla::Error),
+    /// The compiler left out something that is always there.
+    Missing(&'static str),
+}
+
+impl Error {
+    /// What helps.
+    pub fn remedy(&self) -> String {
+        match self {
+            Error::NoEntry { functions } if functions.is_empty() => {
+                "export a program with a function @main; `tpu hlo FILE` shows what a file holds".into()
+            }
+            Error::NoEntry { functions } => {
+                format!("the entry function must be called @main; the program has {}", at_most(functions, "@"))
+            }
+            Error::Program(_) => "export the program again; `tpu hlo FILE` shows what is wrong with it".into(),
+            Error::NotPositive { .. } => "give a number above zero, or leave it out".into(),
+            Error::UnknownRegion { known, .. } => {
+                format!("regions with a price are {}; or give a price of your own with --price", at_most(known, ""))
+            }
+            Error::TokensUnknown => "give --tokens, the tokens that all devices together work through in a step".into(),
+            Error::NothingToApply => "apply the flags that are printed, or choose another slice".into(),
+            Error::Compile(error) => error.remedy(),
+            Error::Rewrite(error) => error.remedy(),
+            Error::Unreadable(_) | Error::Missing(_) => "this is a bug; please report it with the program".into(),
+        }
+    }
+}
+
+/// Names, of a long list only the first ones.
+fn at_most(names: &[String], prefix: &str) -> String {
+    const SHOWN: usize = 12;
+    let mut text: Vec<String> = names.iter().take(SHOWN).map(|name| format!("{prefix}{name}")).collect();
+    if names.len() > SHOWN {
+        text.push(format!("{} more", names.len() - SHOWN));
+    }
+    text.join(", ")
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoEntry { .. } => f.write_str("the program has no entry function"),
+            Error::Program(_) => f.write_str("the program cannot be read"),
+            Error::NotPositive { what, given } => write!(f, "{what} must be a positive number, not {given}"),
+            Error::UnknownRegion { region, generation, .. } => {
+                write!(f, "there is no price of {generation} in region {region}")
+            }
+            Error::TokensUnknown => f.write_str("how many steps a run takes is not known without the tokens of a step"),
+            Error::NothingToApply => f.write_str("there is no change of the program to write"),
+            Error::Compile(error) => error.fmt(f),
+            Error::Rewrite(error) => error.fmt(f),
+            Error::Unreadable(_) => f.write_str("what the compiler returned cannot be read"),
+            Error::Missing(what) => write!(f, "the compiler returned no {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Program(error) => Some(error),
+            Error::Compile(error) => error.source(),
+            Error::Rewrite(error) => error.source(),
+            Error::Unreadable(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<CompileError> for Error {
+    fn from(error: CompileError) -> Self {
+        Error::Compile(error)
+    }
+}
+
+impl From<hlo::Error> for Error {
+    fn from(error: hlo::Error) -> Self {
+        Error::Program(error)
+    }
+}
+
+impl From<hlo::xla::Error> for Error {
+    fn from(error: hlo::xla::Error) -> Self {
+        Error::Unreadable(error)
+    }
+}

@@ -1,0 +1,43 @@
+//! Donation: results take the memory of the state they replace.
+
+use hlo::{Attr, Module};
+use runtime::Program;
+
+use super::{FixKind, Proposal, Situation, entry};
+use crate::error::Error;
+use crate::memory::{ALIAS, Argument, Class, DONOR};
+
+/// Arguments that a result of the same type replaces and that are not donated.
+pub(crate) fn candidates(program: &Module, arguments: &[Argument]) -> Vec<usize> {
+    let Some(func) = program.entry() else { return Vec::new() };
+    let is_candidate = |(index, argument): &(usize, &Argument)| {
+        let result = argument.replaced_by.and_then(|result| func.outputs.get(result));
+        !argument.is_donated && argument.class != Class::Inputs && result.is_some() && result == func.inputs.get(*index)
+    };
+    arguments.iter().enumerate().filter(is_candidate).map(|(index, _)| index).collect()
+}
+
+/// The program with these donated; `None` where there is nothing to donate.
+pub(crate) fn donate(program: &Program, arguments: &[Argument]) -> Result<Option<Program>, Error> {
+    let donated = candidates(program.module(), arguments);
+    // Where devices share the work, shardings of results are the compiler's to choose, and only it knows what fits where.
+    let is_partitioned = program.partitions().is_some_and(|count| count > 1);
+    entry::edit(program, |func| {
+        for &index in &donated {
+            let result = arguments[index].replaced_by.and_then(|result| i32::try_from(result).ok());
+            match result.filter(|_| !is_partitioned) {
+                Some(result) => func.input_attrs[index].set(ALIAS, Attr::i32(result)),
+                None => func.input_attrs[index].set(DONOR, Attr::Bool(true)),
+            };
+        }
+        !donated.is_empty()
+    })
+}
+
+pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
+    let count = candidates(situation.program.module(), &situation.arguments).len();
+    let Some(program) = donate(situation.program, &situation.arguments)? else { return Ok(None) };
+    let title = format!("donate {count} state arguments to the results that replace them");
+    let detail = "costs nothing; the caller must not read the old state after a step";
+    Ok(Some(Proposal { program: Some(program), ..situation.proposal(FixKind::Donation, title, detail) }))
+}

@@ -1,0 +1,261 @@
+//! Ways to make a program fit, each tried with the real compiler before it is proposed.
+
+mod bf16_state;
+pub(crate) mod donation;
+mod effort;
+mod entry;
+mod larger_slice;
+mod offload;
+mod shard;
+
+use chips::Slice;
+use runtime::{CompileRequest, Mode, Program};
+use serde::Serialize;
+
+use crate::compiled::{Driver, Outcome};
+use crate::error::Error;
+use crate::estimate::Estimate;
+use crate::fit::{Fit, FitRequest, device_numbers};
+use crate::memory::{Argument, arguments};
+
+/// What kind of change a fix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FixKind {
+    /// Results take the memory of the state they replace.
+    Donation,
+    /// The compiler works harder to save memory.
+    CompilerEffort,
+    /// A compiler flag.
+    Flag,
+    /// Arguments that every device holds whole are split.
+    Sharding,
+    /// Optimizer state waits in host memory.
+    Offload,
+    /// State is kept in bf16.
+    Bf16State,
+    /// Several of the above together.
+    Combination,
+    /// The mesh spans more chips.
+    LargerMesh,
+    /// Another slice.
+    Slice,
+}
+
+/// A change to a program or to how it is compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Proposal {
+    pub(crate) kind: FixKind,
+    pub(crate) title: String,
+    pub(crate) detail: String,
+    /// The changed program; `None` where it stays as it is.
+    pub(crate) program: Option<Program>,
+    /// How it is compiled.
+    pub(crate) request: CompileRequest,
+    /// What to add to the command line.
+    pub(crate) options: Vec<String>,
+}
+
+/// What proposals are made from.
+pub(crate) struct Situation<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) request: &'a CompileRequest,
+    pub(crate) arguments: Vec<Argument>,
+    /// Bytes needed on one device, where known.
+    pub(crate) needed_bytes: u64,
+}
+
+impl<'a> Situation<'a> {
+    fn of(program: &'a Program, request: &'a CompileRequest, needed_bytes: u64) -> Situation<'a> {
+        Situation { program, request, arguments: arguments(program.module()), needed_bytes }
+    }
+
+    fn proposal(&self, kind: FixKind, title: impl Into<String>, detail: impl Into<String>) -> Proposal {
+        Proposal {
+            kind,
+            title: title.into(),
+            detail: detail.into(),
+            program: None,
+            request: self.request.clone(),
+            options: Vec::new(),
+        }
+    }
+}
+
+/// Makes one proposal, if there is something to propose.
+type Propose = fn(&Situation<'_>) -> Result<Option<Proposal>, Error>;
+
+/// Least cost first: donation is free, effort and flags cost step time, sharding and offload cost transfers, bf16 costs
+/// precision. A rewrite that computes activations again belongs after the flags.
+const PROPOSALS: &[Propose] = &[
+    donation::propose,
+    effort::memory_fitting,
+    effort::schedule_for_memory,
+    shard::propose,
+    offload::propose,
+    bf16_state::optimizer,
+    bf16_state::all_state,
+];
+
+/// A fix as it was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fix {
+    /// What kind of change.
+    pub kind: FixKind,
+    /// In one line.
+    pub title: String,
+    /// What changes, and what it costs.
+    pub detail: String,
+    /// Whether the compiler says that it fits then.
+    pub fits: bool,
+    /// Slice it was compiled for.
+    pub slice: String,
+    /// Bytes of device memory then, where the compiler says so.
+    pub hbm_bytes: Option<u64>,
+    /// Bytes there are.
+    pub limit_bytes: Option<u64>,
+    /// Seconds of a step then.
+    pub step_s: Option<f64>,
+    /// Options of `tpu compile` and `tpu fit` that belong to it.
+    pub options: Vec<String>,
+    /// Whether the program changes.
+    pub changes_program: bool,
+    /// The changed program.
+    #[serde(skip)]
+    pub program: Option<Program>,
+}
+
+/// Fixes that make it fit, after which no more are tried.
+const ENOUGH: usize = 3;
+
+/// Tries everything that might make a program fit. What does comes first, in order of its cost.
+pub(crate) fn fixes(
+    driver: &mut Driver<'_>,
+    program: &Program,
+    request: &FitRequest,
+    fit: &Fit,
+) -> Result<Vec<Fix>, Error> {
+    let needed = fit.memory.as_ref().map(|memory| memory.total_bytes).or(fit.verdict.needed_bytes).unwrap_or(0);
+    let compile = CompileRequest { mode: Mode::Quick, ..request.compile.clone() };
+    let situation = Situation::of(program, &compile, needed);
+    let mut tried: Vec<Fix> = Vec::new();
+    let enough = |tried: &[Fix]| tried.iter().filter(|fix| fix.fits).count() >= ENOUGH;
+    if fit.verdict.space != "HBM" {
+        for proposal in effort::vector_memory(&situation, &fit.verdict) {
+            if tried.iter().any(|fix| fix.fits) {
+                break;
+            }
+            tried.extend(try_out(driver, program, proposal, request)?);
+        }
+        tried.sort_by_key(|fix| !fix.fits);
+        return Ok(tried);
+    }
+    let mut helpful: Vec<Propose> = Vec::new();
+    for &propose in PROPOSALS {
+        if enough(&tried) {
+            break;
+        }
+        let Some(proposal) = propose(&situation)? else { continue };
+        let Some(fix) = try_out(driver, program, proposal, request)? else { continue };
+        if fix.fits || fix.hbm_bytes.is_some_and(|bytes| bytes < needed) {
+            helpful.push(propose);
+        }
+        tried.push(fix);
+    }
+    if !tried.iter().any(|fix| fix.fits) {
+        tried.extend(combination(driver, program, request, &compile, needed, &helpful)?);
+    }
+    for proposal in larger_slice::proposals(&situation)? {
+        if enough(&tried) {
+            break;
+        }
+        tried.extend(try_out(driver, program, proposal, request)?);
+    }
+    tried.sort_by_key(|fix| !fix.fits);
+    Ok(tried)
+}
+
+/// Applies what helps one after the other until it fits.
+fn combination(
+    driver: &mut Driver<'_>,
+    program: &Program,
+    request: &FitRequest,
+    compile: &CompileRequest,
+    needed: u64,
+    helpful: &[Propose],
+) -> Result<Option<Fix>, Error> {
+    if helpful.len() < 2 {
+        return Ok(None);
+    }
+    let mut together: Option<Proposal> = None;
+    let mut last = None;
+    for propose in helpful {
+        let next = {
+            let program = together.as_ref().and_then(|done| done.program.as_ref()).unwrap_or(program);
+            let compile = together.as_ref().map_or(compile, |done| &done.request);
+            propose(&Situation::of(program, compile, needed))?
+        };
+        let Some(next) = next else { continue };
+        together = Some(match together {
+            None => next,
+            Some(before) => Proposal {
+                kind: FixKind::Combination,
+                title: format!("{}, and {}", before.title, next.title),
+                detail: format!("{}; {}", before.detail, next.detail),
+                program: next.program.or(before.program),
+                request: next.request,
+                options: [before.options, next.options].concat(),
+            },
+        });
+        let Some(proposal) = together.clone().filter(|proposal| proposal.kind == FixKind::Combination) else {
+            continue;
+        };
+        let fix = try_out(driver, program, proposal, request)?;
+        let fits = fix.as_ref().is_some_and(|fix| fix.fits);
+        last = fix.or(last);
+        if fits {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+/// Compiles a proposal. One that the compiler refuses for other reasons than memory is none.
+pub(crate) fn try_out(
+    driver: &mut Driver<'_>,
+    program: &Program,
+    proposal: Proposal,
+    request: &FitRequest,
+) -> Result<Option<Fix>, Error> {
+    (driver.progress)(&format!("trying: {}", proposal.title));
+    let bytes = proposal.program.as_ref().unwrap_or(program).bytes();
+    let slice: Slice = proposal.request.slice;
+    let (fits, hbm_bytes, limit_bytes, step_s) = match driver.compile(bytes, &proposal.request) {
+        Ok(Outcome::Fits(compiled)) => {
+            let devices = device_numbers(&slice, proposal.request.device_ids.as_deref());
+            let estimate = Estimate::of(&compiled.module, &slice, &devices, &request.workload);
+            let memory = &compiled.report.memory;
+            (true, Some(memory.total), Some(memory.limit), Some(estimate.step.seconds))
+        }
+        Ok(Outcome::TooLarge(oom)) => (false, oom.needed_bytes, oom.available_bytes, None),
+        Err(error @ Error::Compile(runtime::CompileError::Interrupted)) => return Err(error),
+        Err(Error::Compile(error)) => {
+            tracing::debug!(%error, proposal = proposal.title, "a proposal was refused");
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Some(Fix {
+        kind: proposal.kind,
+        title: proposal.title,
+        detail: proposal.detail,
+        fits,
+        slice: slice.to_string(),
+        hbm_bytes,
+        limit_bytes,
+        step_s,
+        options: proposal.options,
+        changes_program: proposal.program.is_some(),
+        program: proposal.program,
+    }))
+}

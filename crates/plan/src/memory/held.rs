@@ -1,0 +1,156 @@
+//! One buffer that fills memory, and what the source calls it.
+
+use hlo::xla::{BufferAssignment, BufferId, InstructionId, Module, Opcode};
+use serde::Serialize;
+
+use super::arguments::Argument;
+use super::class::Class;
+use super::flow::Flow;
+
+/// A buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// The argument's name, or the instruction that defines it.
+    pub name: String,
+    /// What it is.
+    pub class: Class,
+    /// Which argument it is, if it is one.
+    pub argument: Option<u64>,
+    /// Shape on one device, with its layout.
+    pub shape: String,
+    /// Bytes with padding.
+    pub bytes: u64,
+    /// Bytes of the elements.
+    pub logical_bytes: u64,
+    /// Name the source gave the operation.
+    pub source: String,
+    /// File and line of the source, where the program carries them.
+    pub location: Option<String>,
+}
+
+impl Held {
+    /// An argument of the program, or a part of one.
+    pub(super) fn argument(module: &Module, number: i64, index: &[i64], bytes: u64, arguments: &[Argument]) -> Held {
+        let position = usize::try_from(number).unwrap_or(usize::MAX);
+        let told = arguments.get(position);
+        let parameter = module.computation(module.entry()).parameters().get(position).copied();
+        let shape = parameter.and_then(|id| module.instruction(id).shape().subshape(index));
+        let source = parameter.map_or_else(String::new, |id| source(module, id));
+        let name = match told {
+            Some(argument) if !argument.name.is_empty() => argument.name.clone(),
+            _ if !source.is_empty() => source.clone(),
+            _ => format!("argument {number}"),
+        };
+        Held {
+            name,
+            class: told.map_or(Class::Inputs, |argument| argument.class),
+            argument: u64::try_from(number).ok(),
+            shape: shape.map_or_else(String::new, ToString::to_string),
+            bytes,
+            logical_bytes: shape.map_or(bytes, |shape| shape.byte_size()).min(bytes),
+            source,
+            location: parameter.and_then(|id| location(module, id)),
+        }
+    }
+
+    /// A value of the program.
+    pub(super) fn value(module: &Module, assignment: &BufferAssignment, buffer: BufferId, class: Class) -> Held {
+        let logical = assignment.buffer(buffer);
+        let id = assignment.defining_instruction(module, buffer);
+        let shape = id.and_then(|id| module.instruction(id).shape().subshape(&logical.shape_index));
+        Held {
+            name: assignment.describe(module, buffer),
+            class,
+            argument: None,
+            shape: shape.map_or_else(String::new, ToString::to_string),
+            bytes: logical.size_bytes,
+            logical_bytes: shape.map_or(logical.size_bytes, |shape| shape.byte_size()).min(logical.size_bytes),
+            source: id.map_or_else(String::new, |id| source(module, id)),
+            location: id.and_then(|id| location(module, id)),
+        }
+    }
+}
+
+/// The name the source gave an instruction; of a fusion or loop without one, that of what it computes.
+pub(super) fn source(module: &Module, id: InstructionId) -> String {
+    let name = |id| module.instruction(id).metadata().map_or("", |metadata| metadata.op_name.as_str());
+    let own = name(id);
+    if !own.is_empty() {
+        return own.replace("\\'", "'");
+    }
+    let called = module.instruction(id).called_computations().first();
+    called.map_or_else(String::new, |&called| name(module.computation(called).root()).replace("\\'", "'"))
+}
+
+/// File and line of an instruction.
+pub(super) fn location(module: &Module, id: InstructionId) -> Option<String> {
+    let location = module.source(id)?;
+    Some(if location.line > 0 { format!("{}:{}", location.file, location.line) } else { location.file.to_string() })
+}
+
+/// Whether the program's names say that an instruction belongs to the backward pass.
+fn is_backward(module: &Module, id: InstructionId) -> bool {
+    source(module, id).contains("transpose(")
+}
+
+/// A value that collectives define is theirs; one that the forward pass defines and the backward pass reads is kept for it.
+pub(super) fn class_of_temporary(
+    module: &Module,
+    assignment: &BufferAssignment,
+    buffer: BufferId,
+    flow: &Flow<'_>,
+) -> Class {
+    let Some(id) = assignment.defining_instruction(module, buffer) else { return Class::Temporaries };
+    if is_collective(module, id) {
+        return Class::Collectives;
+    }
+    if is_backward(module, id) {
+        return Class::Temporaries;
+    }
+    let readers = flow.readers(id, &assignment.buffer(buffer).shape_index);
+    let backward = readers.iter().any(|&reader| is_backward(module, reader));
+    // A value without a name, such as the empty stack of a loop, belongs to whoever writes into it.
+    let is_unnamed = source(module, id).is_empty();
+    let forward =
+        !is_unnamed || readers.iter().any(|&reader| !is_backward(module, reader) && !source(module, reader).is_empty());
+    if backward && forward { Class::Activations } else { Class::Temporaries }
+}
+
+fn is_collective(module: &Module, id: InstructionId) -> bool {
+    let instruction = module.instruction(id);
+    match instruction.opcode() {
+        Opcode::AllGather
+        | Opcode::AllGatherStart
+        | Opcode::AllGatherDone
+        | Opcode::AllReduce
+        | Opcode::AllReduceStart
+        | Opcode::AllReduceDone
+        | Opcode::AllToAll
+        | Opcode::RaggedAllToAll
+        | Opcode::CollectivePermute
+        | Opcode::CollectivePermuteStart
+        | Opcode::CollectivePermuteDone
+        | Opcode::CollectiveBroadcast
+        | Opcode::ReduceScatter
+        | Opcode::Send
+        | Opcode::Recv => true,
+        Opcode::AsyncStart | Opcode::AsyncUpdate | Opcode::AsyncDone | Opcode::Fusion => {
+            let called = instruction.called_computations().first();
+            called.is_some_and(|&called| {
+                let inner = module.computation(called).instructions();
+                inner.iter().any(|&inner| {
+                    let opcode = module.instruction(inner).opcode();
+                    matches!(
+                        opcode,
+                        Opcode::AllGather
+                            | Opcode::AllReduce
+                            | Opcode::AllToAll
+                            | Opcode::CollectivePermute
+                            | Opcode::ReduceScatter
+                    )
+                })
+            })
+        }
+        _ => false,
+    }
+}
