@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Compile a StableHLO program for a slice with the real TPU compiler.
     Compile(Box<CompileArgs>),
+    /// Find where to run a StableHLO program: slice, mesh, shardings, batch, for a deadline and a budget.
+    Plan(Box<PlanArgs>),
     /// Run a StableHLO program on a TPU, a GPU or this machine's processor: print, save, compare or time its results.
     Run(Box<RunArgs>),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
@@ -216,6 +218,79 @@ pub(crate) struct CompileArgs {
     pub(crate) cache: CacheFolderArgs,
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
+}
+
+/// Terms that chips are rented under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PriceArg {
+    /// Pay as you go.
+    OnDemand,
+    /// Preemptible.
+    Spot,
+    /// One year of commitment.
+    #[value(name = "committed-1-year")]
+    Committed1Year,
+    /// Three years of commitment.
+    #[value(name = "committed-3-years")]
+    Committed3Years,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// StableHLO program with global shapes, text or bytecode; `-` reads standard input.
+    pub(crate) file: PathBuf,
+    /// Tokens to work through, as in 1T or 300B.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) tokens: Option<String>,
+    /// Time it may take, as in 30d or 12h.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<String>,
+    /// Money it may cost, as in $50000 or 50k.
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget: Option<String>,
+    /// Slices to consider, with commas between them, as in v5e-*,v6e-256.
+    #[arg(long, value_delimiter = ',', value_name = "SLICES")]
+    pub(crate) slices: Vec<String>,
+    /// Generations to consider; default: v5e, v5p, v6e, tpu7x, sizes up to 1024 chips that are powers of two.
+    #[arg(long, value_delimiter = ',', value_name = "GENERATIONS")]
+    pub(crate) generations: Vec<String>,
+    /// The batch: ARGUMENT:DIMENSION, as in 0:0, or the name of a symbolic size; default: found.
+    #[arg(long, value_name = "ARG:DIM|NAME")]
+    pub(crate) batch: Option<String>,
+    /// Global batches to consider, in samples, where the program takes any; default: some for each device.
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    pub(crate) batch_size: Vec<std::num::NonZeroU64>,
+    /// Terms of the price.
+    #[arg(long, value_enum, default_value = "on-demand")]
+    pub(crate) price: PriceArg,
+    /// Region of the price; default: the lowest price.
+    #[arg(long)]
+    pub(crate) region: Option<String>,
+    /// Replace a figure, as in v6e_price=2.10. May be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// Compilations at most.
+    #[arg(long, default_value = "16", value_name = "N")]
+    pub(crate) compiles: std::num::NonZeroUsize,
+    /// Time the search may take, as in 20m.
+    #[arg(long, default_value = "20m", value_name = "TIME")]
+    pub(crate) time: String,
+    /// Compilations side by side; default: the number of cores.
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+    /// Confirm the best plan with the whole compiler, which takes minutes.
+    #[arg(long)]
+    pub(crate) confirm: bool,
+    /// Write the program of the recommended plan, with its shardings.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Compiler flag for every compilation. May be given several times.
+    #[arg(long = "flag", value_name = "NAME=VALUE")]
+    pub(crate) flags: Vec<String>,
+    #[command(flatten)]
+    pub(crate) plugin: PluginArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheFolderArgs,
 }
 
 /// Where the cache is.

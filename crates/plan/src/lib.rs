@@ -12,6 +12,7 @@ mod kernels;
 mod machine;
 mod memory;
 mod op_time;
+pub mod search;
 mod simulate;
 #[cfg(test)]
 mod tests;

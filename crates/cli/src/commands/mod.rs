@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 pub(crate) mod hlo;
 pub(crate) mod info;
 pub(crate) mod man;
+pub(crate) mod plan;
 pub(crate) mod quickstart;
 pub(crate) mod run;
 pub(crate) mod setup;

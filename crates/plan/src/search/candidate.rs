@@ -1,0 +1,143 @@
+//! A point of the search: a slice, how the program lies on it, its batch, its precision, the compiler's options.
+
+use std::collections::BTreeMap;
+
+use chips::{Generation, Slice};
+use serde::Serialize;
+
+use super::facts::Facts;
+use super::roles::StepKind;
+use super::rules::MeshShape;
+
+/// How a program is split over devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// By rule, over a mesh.
+    ByRule(MeshShape),
+    /// As the program says.
+    AsWritten,
+}
+
+/// Precision of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// As the program asks.
+    AsWritten,
+    /// The default of the compiler, where the program asks for more.
+    Default,
+}
+
+/// A set of compiler flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlagSet {
+    /// None but the caller's.
+    Default,
+    /// More vector memory for one fusion.
+    LargeVmem,
+}
+
+impl FlagSet {
+    /// The flags for a generation.
+    pub fn flags(self, generation: Generation) -> BTreeMap<String, String> {
+        let kib = match (self, generation) {
+            (FlagSet::Default, _) => return BTreeMap::new(),
+            // Three quarters of the vector memory.
+            (FlagSet::LargeVmem, _) => generation.spec().memory.vmem_bytes_per_core.value / 1024 * 3 / 4,
+        };
+        BTreeMap::from([("xla_tpu_scoped_vmem_limit_kib".to_string(), kib.to_string())])
+    }
+}
+
+/// A point of the search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The slice.
+    pub slice: Slice,
+    /// How the program lies on it.
+    pub layout: Layout,
+    /// Samples in a step, on all devices together.
+    pub batch: u64,
+    /// Precision of products.
+    pub precision: Precision,
+    /// Compiler flags.
+    pub flags: FlagSet,
+}
+
+impl std::fmt::Display for Candidate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.slice)?;
+        match self.layout {
+            Layout::ByRule(mesh) => write!(f, " {mesh}")?,
+            Layout::AsWritten => write!(f, " as written")?,
+        }
+        write!(f, " batch {}", self.batch)?;
+        if self.precision == Precision::Default {
+            write!(f, " default precision")?;
+        }
+        if self.flags == FlagSet::LargeVmem {
+            write!(f, " large vmem")?;
+        }
+        Ok(())
+    }
+}
+
+/// Samples on one device that are tried where the program takes any batch.
+const SAMPLES_PER_PART: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256];
+
+/// Every candidate on the given slices. `batches` replaces the batches that would be tried.
+pub(crate) fn all(facts: &Facts, devices: Option<u64>, slices: &[Slice], batches: Option<&[u64]>) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for &slice in slices {
+        let on = u64::from(slice.devices());
+        let layouts: Vec<Layout> = match devices {
+            Some(devices) if devices == on => vec![Layout::AsWritten],
+            Some(_) => Vec::new(),
+            None => {
+                // Weights gathered for every token of a decode step would be all it does.
+                let max_fsdp = if facts.kind == StepKind::Training { u64::MAX } else { 1 };
+                MeshShape::all(on, facts.max_model_parts, max_fsdp).into_iter().map(Layout::ByRule).collect()
+            }
+        };
+        for layout in layouts {
+            let parts = match layout {
+                Layout::ByRule(mesh) => mesh.batch_parts(),
+                Layout::AsWritten => 1,
+            };
+            // Slices reach each other over the data axis alone.
+            let crosses = matches!(layout, Layout::ByRule(mesh) if mesh.data % u64::from(slice.num_slices()) != 0);
+            if crosses {
+                continue;
+            }
+            let sizes: Vec<u64> = match (facts.batch, batches) {
+                (Some(batch), _) => vec![batch],
+                (None, Some(batches)) => batches.to_vec(),
+                (None, None) => SAMPLES_PER_PART.iter().filter_map(|n| n.checked_mul(parts)).collect(),
+            };
+            for batch in sizes.into_iter().filter(|batch| batch.is_multiple_of(parts.max(1))) {
+                let precisions: &[Precision] = match facts.precise_products {
+                    0 => &[Precision::AsWritten],
+                    _ => &[Precision::AsWritten, Precision::Default],
+                };
+                for &precision in precisions {
+                    found.push(Candidate { slice, layout, batch, precision, flags: FlagSet::Default });
+                }
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_follow_the_vector_memory() {
+        let flags = FlagSet::LargeVmem.flags(Generation::V6e);
+        assert_eq!(flags["xla_tpu_scoped_vmem_limit_kib"], "98304");
+        assert!(FlagSet::Default.flags(Generation::V6e).is_empty());
+    }
+}

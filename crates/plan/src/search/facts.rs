@@ -1,0 +1,266 @@
+//! What a program says about its own work, before any compiler runs: operations, bytes, parameters.
+
+use std::collections::HashSet;
+
+use hlo::{Func, Loc, Location, Module, OpKind, OpName, Value, Verified};
+use serde::Serialize;
+
+use super::flow::{Flow, UseKind};
+use super::roles::{Role, Roles, StepKind, argument_bytes, dims};
+
+/// Figures of a program for one sample, or for all of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Facts {
+    /// What a step is.
+    pub kind: StepKind,
+    /// Samples in the program; `None` where it takes any number.
+    pub batch: Option<u64>,
+    /// Tokens of a sample.
+    pub tokens_per_sample: u64,
+    /// Elements of weights.
+    pub parameters: u64,
+    /// Bytes of everything that stays from step to step: weights, optimizer state.
+    pub state_bytes: u64,
+    /// Bytes of keys and values of earlier tokens, for one sample.
+    pub cache_bytes_per_sample: u64,
+    /// Whether results take the place of the arguments they replace.
+    pub is_donated: bool,
+    /// Operations of products for one sample, as the program runs them.
+    pub flops_per_sample: f64,
+    /// Operations of products for one sample that the model needs.
+    pub model_flops_per_sample: f64,
+    /// What these count.
+    pub convention: String,
+    /// Bytes moved for one sample, beside weights and state.
+    pub traffic_bytes_per_sample: f64,
+    /// Bytes of weights as products read them.
+    pub weight_bytes: f64,
+    /// Bytes of the gradients of weights.
+    pub gradient_bytes: f64,
+    /// Bytes of the largest weight as a product reads it.
+    pub largest_weight_bytes: f64,
+    /// Bytes that loops hand on for one sample: what is kept for the backward pass.
+    pub kept_bytes_per_sample: f64,
+    /// Bytes of the largest value of one sample.
+    pub largest_bytes_per_sample: f64,
+    /// Bytes that layers hand on for one sample, over all products with weights: what splitting layers must exchange.
+    pub exchanged_bytes_per_sample: f64,
+    /// Largest power of two that the weights can be split by along the sizes the rules choose.
+    pub max_model_parts: u64,
+    /// Products that ask for more than the default precision.
+    pub precise_products: usize,
+}
+
+/// Batch that programs with a symbolic one are measured at: a prime, so that sizes with the batch in them are known by it.
+pub(crate) const REFERENCE_BATCH: u64 = 61;
+
+impl Facts {
+    /// Reads a static program with inlined calls. `batch` is its batch; `is_any` says that it stands for any.
+    pub(crate) fn of(module: &Verified, roles: &Roles, flow: &Flow, batch: u64) -> Facts {
+        let samples = batch.max(1) as f64;
+        let Some(func) = module.entry() else { return Facts::empty(roles) };
+        let flops = hlo::cost::cost(&products_only(module, Count::All)).flops;
+        let tokens = roles.batch.tokens_per_sample as f64;
+        let mut facts = Facts { flops_per_sample: flops / samples, ..Facts::empty(roles) };
+        let mut largest: f64 = 0.0;
+        let mut product_parameters = 0u64;
+        for (n, ty) in func.inputs.iter().enumerate() {
+            let bytes = argument_bytes(ty);
+            let elements = dims(ty).iter().fold(1u64, |n, d| n.saturating_mul(u64::try_from(*d).unwrap_or(0)));
+            match roles.arguments[n] {
+                Role::Parameter => {
+                    facts.state_bytes = facts.state_bytes.saturating_add(bytes);
+                    facts.parameters = facts.parameters.saturating_add(elements);
+                    let steps: i64 = flow.stepped[n].iter().filter_map(|dim| dims(ty).get(*dim)).product();
+                    let read = flow.uses_of(n).map(|site| element_bytes(func, site.value)).fold(0.0, f64::max);
+                    facts.weight_bytes += elements as f64 * read;
+                    facts.gradient_bytes += bytes as f64;
+                    largest = largest.max(elements as f64 * read / steps.max(1) as f64);
+                    if flow.uses_of(n).any(|site| site.kind == UseKind::Product) {
+                        product_parameters = product_parameters.saturating_add(elements);
+                    }
+                    let width = dims(ty).iter().filter(|d| **d > 1).min().copied().unwrap_or(1).max(1);
+                    // One value of the model's width for each weight; weights hold the width as one of their sizes, and it
+                    // is never above the square root of the largest product of two of them.
+                    let square = (elements as f64 / steps.max(1) as f64).sqrt().max(width as f64);
+                    facts.exchanged_bytes_per_sample += square.min(8192.0) * 2.0 * tokens * steps.max(1) as f64;
+                }
+                Role::State => facts.state_bytes = facts.state_bytes.saturating_add(bytes),
+                Role::Cache { .. } => facts.cache_bytes_per_sample += bytes / batch.max(1),
+                Role::Batch { .. } | Role::Other => {}
+            }
+        }
+        facts.largest_weight_bytes = largest;
+        let fixed = 3.0 * facts.weight_bytes + 2.0 * facts.state_bytes as f64;
+        facts.traffic_bytes_per_sample = (hlo::cost::cost(module).bytes - fixed).max(0.0) / samples;
+        let held = Held::of(func, batch, roles.batch.tokens_per_sample);
+        facts.kept_bytes_per_sample = held.kept / samples;
+        facts.largest_bytes_per_sample = held.largest / samples;
+        facts.precise_products = func.ops.iter().filter(|op| super::source::is_precise(op)).count();
+        facts.max_model_parts = max_model_parts(func, roles, flow);
+        (facts.model_flops_per_sample, facts.convention) = if has_names(func) {
+            let flops = hlo::cost::cost(&products_only(module, Count::First)).flops / samples;
+            (flops, "products of the program, without those computed again for the backward pass".to_string())
+        } else {
+            let factor = if roles.kind == StepKind::Training { 6.0 } else { 2.0 };
+            let text =
+                format!("{factor:.0} operations for each weight in a product and token (no names in the program)");
+            (factor * product_parameters as f64 * tokens, text)
+        };
+        facts
+    }
+
+    fn empty(roles: &Roles) -> Facts {
+        Facts {
+            kind: roles.kind,
+            batch: roles.batch.size,
+            tokens_per_sample: roles.batch.tokens_per_sample,
+            parameters: 0,
+            state_bytes: 0,
+            cache_bytes_per_sample: 0,
+            is_donated: roles.is_donated,
+            flops_per_sample: 0.0,
+            model_flops_per_sample: 0.0,
+            convention: String::new(),
+            traffic_bytes_per_sample: 0.0,
+            weight_bytes: 0.0,
+            gradient_bytes: 0.0,
+            largest_weight_bytes: 0.0,
+            kept_bytes_per_sample: 0.0,
+            largest_bytes_per_sample: 0.0,
+            exchanged_bytes_per_sample: 0.0,
+            max_model_parts: 1,
+            precise_products: 0,
+        }
+    }
+}
+
+/// Which products are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Count {
+    /// All.
+    All,
+    /// Not those that are computed again.
+    First,
+}
+
+/// The program with everything that is not to be counted made into ops that cost nothing. Scalars stay: loops are
+/// counted by them.
+fn products_only(module: &Module, count: Count) -> Module {
+    let mut module = module.clone();
+    for func in &mut module.funcs {
+        for n in 0..func.ops.len() {
+            let op = &func.ops[n];
+            let counts = match op.kind() {
+                Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => {
+                    count == Count::All || !is_computed_again(&op.loc)
+                }
+                Some(OpKind::While | OpKind::If | OpKind::Case | OpKind::Return | OpKind::FuncReturn) => true,
+                _ => op.num_results == 1 && func.ty(op.first_result).as_tensor().is_some_and(|ty| ty.rank() == 0),
+            };
+            if !counts {
+                func.ops[n].name = OpName::Extern("plan.uncounted".into());
+            }
+        }
+    }
+    module
+}
+
+/// Whether JAX's names say that an op is part of what a checkpointed function computes again.
+fn is_computed_again(loc: &Loc) -> bool {
+    names(loc).any(|name| name.contains("rematted_computation"))
+}
+
+fn has_names(func: &Func) -> bool {
+    func.ops.iter().any(|op| names(&op.loc).any(|name| name.contains("dot_general")))
+}
+
+fn names(loc: &Loc) -> impl Iterator<Item = &str> {
+    let mut pending: Vec<&Location> = loc.as_deref().into_iter().collect();
+    let mut steps = 0;
+    std::iter::from_fn(move || {
+        while let Some(location) = pending.pop() {
+            steps += 1;
+            if steps > MAX_LOCATIONS {
+                return None;
+            }
+            match location {
+                Location::Name(name, inner) => {
+                    pending.extend(inner.as_deref());
+                    return Some(&**name);
+                }
+                Location::CallSite { callee, caller } => {
+                    pending.extend(callee.as_deref());
+                    pending.extend(caller.as_deref());
+                }
+                Location::Fused(parts, _) => pending.extend(parts.iter().filter_map(|part| part.as_deref())),
+                Location::File { .. } => {}
+            }
+        }
+        None
+    })
+}
+
+const MAX_LOCATIONS: usize = 200;
+
+fn element_bytes(func: &Func, value: Value) -> f64 {
+    let bits = func.ty(value).as_tensor().and_then(|ty| ty.element.plain()).map_or(0, |dtype| dtype.bits());
+    f64::from(bits) / 8.0
+}
+
+/// Bytes of values that hold the batch.
+#[derive(Default)]
+struct Held {
+    /// What the loop with most of them hands on.
+    kept: f64,
+    /// The largest.
+    largest: f64,
+}
+
+impl Held {
+    fn of(func: &Func, batch: u64, tokens: u64) -> Held {
+        let sizes: HashSet<i64> = [batch, batch.saturating_mul(tokens)]
+            .into_iter()
+            .filter(|size| *size > 1)
+            .filter_map(|size| i64::try_from(size).ok())
+            .collect();
+        let bytes = |value: Value| -> f64 {
+            let Some(ty) = func.ty(value).as_tensor() else { return 0.0 };
+            let holds = ty.dims.iter().any(|d| sizes.contains(d));
+            if holds { ty.num_elements().unwrap_or(0) as f64 * element_bytes(func, value) } else { 0.0 }
+        };
+        let mut held = Held::default();
+        for op in &func.ops {
+            match op.kind() {
+                Some(OpKind::While) => {
+                    let handed_on: f64 = op.operands.iter().map(|value| bytes(*value)).sum();
+                    held.kept = held.kept.max(handed_on);
+                }
+                Some(OpKind::DotGeneral | OpKind::Convolution) => {
+                    held.largest = op.results().map(bytes).fold(held.largest, f64::max);
+                }
+                _ => {}
+            }
+        }
+        held
+    }
+}
+
+/// The most parts that every large weight can be split into along `model`, up to sixteen.
+fn max_model_parts(func: &Func, roles: &Roles, flow: &Flow) -> u64 {
+    let splits = |model: u64| {
+        let mesh = super::rules::MeshShape { data: 1, fsdp: 1, model };
+        let axes = super::rules::shardings(func, roles, flow, mesh);
+        let split: u64 = (0..func.inputs.len())
+            .filter(|n| roles.arguments[*n] == Role::Parameter && axes[*n].iter().any(|axes| !axes.is_empty()))
+            .map(|n| argument_bytes(&func.inputs[n]))
+            .fold(0, u64::saturating_add);
+        let all: u64 = (0..func.inputs.len())
+            .filter(|n| roles.arguments[*n] == Role::Parameter)
+            .map(|n| argument_bytes(&func.inputs[n]))
+            .fold(0, u64::saturating_add);
+        // Small weights, and keys and values of few heads, may stay whole.
+        split as f64 >= 0.8 * all as f64
+    };
+    [16, 8, 4, 2].into_iter().find(|model| splits(*model)).unwrap_or(1)
+}

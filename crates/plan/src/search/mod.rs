@@ -1,0 +1,24 @@
+//! Where to run a program, split how, with which batch: a closed form prunes, the compiler ranks and confirms.
+
+mod answer;
+mod candidate;
+mod error;
+mod facts;
+mod flow;
+mod goal;
+pub mod quantity;
+mod roles;
+mod rough;
+mod rules;
+mod run;
+mod source;
+
+pub use answer::{Answer, Confidence, Plan, Refused};
+pub use candidate::{Candidate, FlagSet, Layout, Precision};
+pub use error::SearchError;
+pub use facts::Facts;
+pub use goal::{Goal, Outcome};
+pub use roles::{Batch, BatchName, Role, Roles, StepKind};
+pub use rules::MeshShape;
+pub use run::{Confirm, Progress, SearchOptions, search};
+pub use source::{OneProgram, ProgramSource};

@@ -1,0 +1,107 @@
+//! A step in closed form: which candidates are worth compiling.
+//!
+//! Right to a factor, not to a percent: it orders hundreds of candidates, and what the compiler says of the first ones
+//! corrects it for the rest.
+
+use hlo::xla::CollectiveKind;
+
+use super::candidate::{Candidate, Layout};
+use super::facts::Facts;
+use super::roles::StepKind;
+use super::rules::MeshShape;
+use crate::machine::Machine;
+
+/// A step of a candidate, roughly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rough {
+    /// Seconds of a step.
+    pub(crate) step_s: f64,
+    /// Bytes on one device.
+    pub(crate) hbm_bytes: f64,
+}
+
+/// Share of the peak rate that products reach in large programs.
+const PRODUCT_REACH: f64 = 0.7;
+/// Share of a transfer that stands in the way of products even where there is enough to hide it behind.
+const EXPOSED: f64 = 0.15;
+/// Values as large as the largest that are alive at once.
+const WORKING_VALUES: f64 = 3.0;
+
+/// The closed form. `argument_bytes` are those on one device.
+pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, argument_bytes: f64) -> Rough {
+    let devices = f64::from(candidate.slice.devices()).max(1.0);
+    let mesh = match candidate.layout {
+        Layout::ByRule(mesh) => mesh,
+        // Unknown; as if parameters were split over everything.
+        Layout::AsWritten => MeshShape { data: 1, fsdp: candidate.slice.devices().into(), model: 1 },
+    };
+    let samples = candidate.batch as f64;
+    let samples_per_part = samples / mesh.batch_parts() as f64;
+    let (model, split) = (mesh.model as f64, (mesh.fsdp * mesh.model) as f64);
+    let is_training = facts.kind == StepKind::Training;
+
+    let products = facts.flops_per_sample * samples / devices / (machine.bf16_flops * PRODUCT_REACH);
+    let passes = if is_training { 3.0 } else { 1.0 };
+    let traffic = facts.traffic_bytes_per_sample * samples / devices
+        + passes * facts.weight_bytes / model
+        + if is_training { 2.0 * facts.state_bytes as f64 / split } else { 0.0 }
+        + facts.cache_bytes_per_sample as f64 * samples_per_part / model;
+    let memory = traffic / (machine.hbm_bytes_per_s * machine.reach.hbm);
+
+    let links = Links { machine, mesh };
+    let mut transfers = 0.0;
+    if is_training {
+        // Weights are gathered forward and backward, gradients summed up once.
+        transfers += 2.0 * links.seconds(CollectiveKind::AllGather, Axis::Fsdp, facts.weight_bytes / model);
+        transfers += links.seconds(CollectiveKind::ReduceScatter, Axis::Fsdp, facts.gradient_bytes / model);
+        transfers += links.seconds(CollectiveKind::AllReduce, Axis::Data, facts.gradient_bytes / split);
+    }
+    let exchanged = facts.exchanged_bytes_per_sample * samples_per_part * if is_training { 1.0 } else { 0.3 };
+    let between_layers = links.seconds(CollectiveKind::AllReduce, Axis::Model, exchanged);
+    let core = products.max(memory);
+    // Weights can come while the layer before is computed; what layers exchange is waited for.
+    let hidden = transfers.min(core);
+    let step_s = core + (transfers - hidden) + EXPOSED * hidden + 0.8 * between_layers;
+
+    let per_part = facts.kept_bytes_per_sample + WORKING_VALUES * facts.largest_bytes_per_sample / model;
+    let results = if facts.is_donated { 0.0 } else { facts.state_bytes as f64 / split };
+    let gradients = if is_training { facts.gradient_bytes / split } else { 0.0 };
+    let gathered = if mesh.fsdp > 1 { 2.0 * facts.largest_weight_bytes / model } else { 0.0 };
+    let hbm_bytes = argument_bytes + results + gradients + gathered + per_part * samples_per_part;
+    Rough { step_s: step_s.max(1e-9), hbm_bytes }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Data,
+    Fsdp,
+    Model,
+}
+
+struct Links<'a> {
+    machine: &'a Machine,
+    mesh: MeshShape,
+}
+
+impl Links<'_> {
+    /// Seconds of an exchange of `bytes` among the devices along an axis.
+    fn seconds(&self, kind: CollectiveKind, axis: Axis, bytes: f64) -> f64 {
+        let MeshShape { data, fsdp, model } = self.mesh;
+        let (count, stride) = match axis {
+            Axis::Data => (data, fsdp * model),
+            Axis::Fsdp => (fsdp, model),
+            Axis::Model => (model, 1),
+        };
+        if count <= 1 {
+            return 0.0;
+        }
+        let members: Vec<u64> = (0..count).map(|n| n * stride).collect();
+        let torus = &self.machine.torus;
+        let group = torus.group(&members);
+        if group.slices > 1 {
+            // Each slice first, then each device its part over the network between slices.
+            return 2.0 * bytes / (self.machine.dcn_bytes_per_s * self.machine.reach.dcn);
+        }
+        group.transfer_s(kind, bytes as u64, torus.link_bytes_per_s * self.machine.reach.ici)
+    }
+}

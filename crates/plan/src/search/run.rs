@@ -1,0 +1,487 @@
+//! The search itself: the closed form orders candidates, the compiler answers for the best, its answers correct the form.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use chips::{Generation, Overrides, PriceKind, Slice};
+use hlo::xla::Module;
+use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
+
+use super::answer::{Answer, Confidence, Plan, Refused};
+use super::candidate::{self, Candidate, FlagSet};
+use super::error::SearchError;
+use super::goal::Goal;
+use super::rough::{Rough, rough};
+use super::source::ProgramSource;
+use crate::estimate::{Estimate, Workload};
+use crate::machine::Machine;
+
+/// What to explore, and how long.
+#[derive(Clone, Debug)]
+pub struct SearchOptions {
+    /// What the caller wants.
+    pub goal: Goal,
+    /// Slices.
+    pub slices: Vec<Slice>,
+    /// Batches, where the program takes any; `None` tries some for each device.
+    pub batches: Option<Vec<u64>>,
+    /// Terms of the price.
+    pub price: PriceKind,
+    /// Region of the price; `None` takes the lowest.
+    pub region: Option<String>,
+    /// Figures that replace those of the table.
+    pub overrides: Overrides,
+    /// Compilations at most.
+    pub compiles: usize,
+    /// Time at most.
+    pub time: Duration,
+    /// Compilations side by side.
+    pub workers: usize,
+    /// Flags for every compilation.
+    pub flags: BTreeMap<String, String>,
+    /// Whether the whole compiler confirms the best plan.
+    pub confirm: Confirm,
+}
+
+/// Whether the whole compiler runs at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Confirm {
+    /// The first phase is enough.
+    #[default]
+    No,
+    /// The best plan goes through all of it.
+    Best,
+}
+
+/// How far a search is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Compilations that are done.
+    pub done: usize,
+    /// Compilations that may be.
+    pub of: usize,
+    /// Seconds left, as far as can be said.
+    pub left_s: Option<f64>,
+    /// What is being done.
+    pub doing: String,
+}
+
+/// Explores the candidates of a source. `progress` hears what is done, from several threads.
+pub fn search(
+    source: &dyn ProgramSource,
+    options: &SearchOptions,
+    compiler: &SliceCompiler,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(&Progress) + Sync),
+) -> Result<Answer, SearchError> {
+    let started = Instant::now();
+    let facts = source.facts();
+    let prices = prices(options)?;
+    let mut notes = notes(source, options);
+    let candidates = candidate::all(facts, source.devices(), &options.slices, options.batches.as_deref());
+    let considered = candidates.len();
+    if candidates.is_empty() {
+        return Err(SearchError::NoCandidates(why_none(source, options)));
+    }
+    let mut machines: BTreeMap<String, Machine> = BTreeMap::new();
+    let points: Vec<Point> = candidates
+        .into_iter()
+        .map(|candidate| {
+            let machine = machines.entry(candidate.slice.to_string()).or_insert_with(|| Machine::of(&candidate.slice));
+            let rough = rough(facts, machine, &candidate, source.argument_bytes(&candidate));
+            Point { candidate, rough, state: PointState::Waiting }
+        })
+        .collect();
+
+    let hunt = Hunt {
+        source,
+        options,
+        compiler,
+        prices,
+        progress,
+        started,
+        expired: AtomicBool::new(false),
+        finished: AtomicUsize::new(0),
+        board: Mutex::new(Board {
+            points,
+            plans: Vec::new(),
+            refused: Vec::new(),
+            asked: 0,
+            corrections: Vec::new(),
+            failure: None,
+        }),
+    };
+    hunt.run(stop);
+    let is_out_of_time = hunt.started.elapsed() >= options.time;
+    if stop.load(Ordering::Relaxed) {
+        return Err(SearchError::Interrupted);
+    }
+    let mut board = hunt.board.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let (true, Some(failure)) = (board.plans.is_empty(), board.failure.take()) {
+        return Err(SearchError::Compile(failure));
+    }
+    if is_out_of_time {
+        notes.push(format!("stopped after {:.0} s, as --time says", options.time.as_secs_f64()));
+    }
+    let mut answer = Answer {
+        goal: options.goal,
+        facts: facts.clone(),
+        considered,
+        compiled: board.asked,
+        plans: board.plans,
+        refused: board.refused,
+        wall_s: started.elapsed().as_secs_f64(),
+        notes,
+    };
+    answer.arrange();
+    Ok(answer)
+}
+
+/// Prices by generation. A region or terms that no generation has is an error; a generation without is left without.
+fn prices(options: &SearchOptions) -> Result<BTreeMap<Generation, f64>, SearchError> {
+    let mut prices = BTreeMap::new();
+    let mut regions: Vec<String> = Vec::new();
+    for slice in &options.slices {
+        let spec = slice.spec().with(&options.overrides);
+        regions.extend(spec.prices.iter().filter(|p| p.kind == options.price).map(|p| p.region.to_string()));
+        if let Some(price) = spec.price(options.price, options.region.as_deref()) {
+            prices.insert(slice.generation(), price.usd_per_chip_hour);
+        }
+    }
+    regions.sort();
+    regions.dedup();
+    let is_known = options.region.as_ref().is_none_or(|region| regions.contains(region));
+    let is_needed = options.region.is_some() || options.goal.budget_usd.is_some();
+    if !is_known || (prices.is_empty() && is_needed) {
+        regions.retain(|region| region != "any");
+        return Err(SearchError::NoPrice { region: options.region.clone(), kind: options.price, regions });
+    }
+    Ok(prices)
+}
+
+fn notes(source: &dyn ProgramSource, options: &SearchOptions) -> Vec<String> {
+    let facts = source.facts();
+    let mut notes = Vec::new();
+    if let Some(batch) = facts.batch {
+        notes.push(format!("the program's batch of {batch} stays; export it with a symbolic batch to explore others"));
+    }
+    if let Some(devices) = source.devices() {
+        notes.push(format!("the program has shardings for {devices} devices; they stay"));
+    }
+    if !facts.is_donated && facts.state_bytes > 0 && facts.kind == super::roles::StepKind::Training {
+        notes.push("the state is not donated: it is in memory twice; export with donated arguments".into());
+    }
+    if facts.precise_products > 0 {
+        notes.push(format!("{} products ask for more than the default precision", facts.precise_products));
+    }
+    let priced =
+        |slice: &Slice| slice.spec().with(&options.overrides).price(options.price, options.region.as_deref()).is_some();
+    let mut unpriced: Vec<String> =
+        options.slices.iter().filter(|slice| !priced(slice)).map(|slice| slice.generation().to_string()).collect();
+    unpriced.dedup();
+    if !unpriced.is_empty() {
+        notes.push(format!("no price is known for {}: --set {}_price=USD", unpriced.join(", "), unpriced[0]));
+    }
+    notes
+}
+
+fn why_none(source: &dyn ProgramSource, options: &SearchOptions) -> String {
+    match (source.devices(), source.facts().batch) {
+        _ if options.slices.is_empty() => "no slice was chosen".into(),
+        (Some(devices), _) => format!("the program is split over {devices} devices, and no chosen slice has as many"),
+        (None, Some(batch)) => format!("a batch of {batch} can be split over no chosen slice"),
+        (None, None) => "no batch can be split over a chosen slice".into(),
+    }
+}
+
+/// A candidate on the board.
+struct Point {
+    candidate: Candidate,
+    rough: Rough,
+    state: PointState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PointState {
+    Waiting,
+    Taken,
+}
+
+/// What the compiler said against the closed form.
+struct Correction {
+    generation: Generation,
+    /// Seconds by the estimate over seconds by the form, where it compiled.
+    step: Option<f64>,
+    /// Bytes likewise.
+    memory: f64,
+}
+
+struct Board {
+    points: Vec<Point>,
+    plans: Vec<Plan>,
+    refused: Vec<Refused>,
+    asked: usize,
+    corrections: Vec<Correction>,
+    failure: Option<CompileError>,
+}
+
+struct Hunt<'a> {
+    source: &'a dyn ProgramSource,
+    options: &'a SearchOptions,
+    compiler: &'a SliceCompiler,
+    prices: BTreeMap<Generation, f64>,
+    progress: &'a (dyn Fn(&Progress) + Sync),
+    started: Instant,
+    expired: AtomicBool,
+    finished: AtomicUsize,
+    board: Mutex<Board>,
+}
+
+/// What is held back for other compiler flags on the best plan.
+const FLAG_TRIALS: usize = 1;
+
+impl Hunt<'_> {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, stop: &AtomicBool) {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // Ends children that are under way when the time is up or the caller stops.
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if stop.load(Ordering::Relaxed) || self.started.elapsed() >= self.options.time {
+                        self.expired.store(true, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let held_back = if self.options.compiles > 4 { FLAG_TRIALS } else { 0 };
+            self.work(self.options.compiles - held_back.min(self.options.compiles));
+            if held_back > 0 {
+                self.try_flags();
+            }
+            if self.options.confirm == Confirm::Best {
+                self.confirm();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    /// Compiles candidates side by side until so many were asked about.
+    fn work(&self, limit: usize) {
+        std::thread::scope(|scope| {
+            for _ in 0..self.options.workers.max(1) {
+                scope.spawn(|| {
+                    while !self.expired.load(Ordering::Relaxed) {
+                        let Some((candidate, rough)) = self.take(limit) else { break };
+                        self.ask(&candidate, rough, Mode::Quick);
+                    }
+                });
+            }
+        });
+    }
+
+    /// The next candidate: in turns the best of all, and the best on a slice that was not asked about.
+    fn take(&self, limit: usize) -> Option<(Candidate, Rough)> {
+        let mut board = self.board();
+        if board.asked >= limit {
+            return None;
+        }
+        let seen: Vec<Slice> =
+            board.points.iter().filter(|p| p.state == PointState::Taken).map(|p| p.candidate.slice).collect();
+        let wants_new_slice = board.asked % 2 == 1;
+        let mut best: Option<(bool, f64, usize)> = None;
+        for (n, point) in board.points.iter().enumerate().filter(|(_, point)| point.state == PointState::Waiting) {
+            let Some(score) = self.promise(&board.corrections, point) else { continue };
+            let is_behind = wants_new_slice && seen.contains(&point.candidate.slice);
+            if best.is_none_or(|(behind, least, _)| (is_behind, score) < (behind, least)) {
+                best = Some((is_behind, score, n));
+            }
+        }
+        let (_, _, n) = best?;
+        board.asked += 1;
+        let point = &mut board.points[n];
+        point.state = PointState::Taken;
+        Some((point.candidate.clone(), point.rough))
+    }
+
+    /// The score a candidate is expected to have; `None` where it is expected not to fit.
+    fn promise(&self, corrections: &[Correction], point: &Point) -> Option<f64> {
+        let generation = point.candidate.slice.generation();
+        let memory = mean(corrections.iter().map(|c| c.memory)).unwrap_or(1.0);
+        let limit = point.candidate.slice.usable_hbm_bytes_per_device() as f64;
+        if point.rough.hbm_bytes * memory > limit * if corrections.is_empty() { 1.3 } else { 1.02 } {
+            return None;
+        }
+        let of_generation = mean(corrections.iter().filter(|c| c.generation == generation).filter_map(|c| c.step));
+        let step = of_generation.or_else(|| mean(corrections.iter().filter_map(|c| c.step))).unwrap_or(1.0);
+        let tokens = self.tokens(&point.candidate);
+        let price = self.prices.get(&generation).copied();
+        let chips = f64::from(point.candidate.slice.chips());
+        let outcome = self.options.goal.outcome(tokens, point.rough.step_s * step, chips, price);
+        Some(self.options.goal.score(&outcome))
+    }
+
+    fn tokens(&self, candidate: &Candidate) -> f64 {
+        candidate.batch as f64 * self.source.facts().tokens_per_sample as f64
+    }
+
+    /// Asks the compiler about a candidate and writes down what it says.
+    fn ask(&self, candidate: &Candidate, rough: Rough, mode: Mode) {
+        let outcome = self.compile(candidate, rough, mode);
+        self.finished.fetch_add(1, Ordering::Relaxed);
+        let mut board = self.board();
+        let generation = candidate.slice.generation();
+        match outcome {
+            Ok(plan) => {
+                board.corrections.push(Correction {
+                    generation,
+                    step: Some(plan.step.seconds / rough.step_s),
+                    memory: plan.hbm_bytes as f64 / rough.hbm_bytes.max(1.0),
+                });
+                let fits = plan.headroom_bytes() >= 0;
+                let same = |other: &Plan| other.candidate == plan.candidate;
+                if let (true, Some(at)) = (mode == Mode::Full, board.plans.iter().position(same)) {
+                    board.plans[at] = plan;
+                } else if fits {
+                    board.plans.push(plan);
+                } else {
+                    let why = format!("needs {} bytes of HBM more than there are", -plan.headroom_bytes());
+                    board.refused.push(Refused { candidate: candidate.to_string(), why });
+                }
+            }
+            Err(SearchError::Compile(CompileError::OutOfMemory(oom))) => {
+                if let Some(needed) = oom.needed_bytes {
+                    let memory = needed as f64 / rough.hbm_bytes.max(1.0);
+                    board.corrections.push(Correction { generation, step: None, memory });
+                }
+                // More samples on the same devices take more.
+                board.points.retain(|point| {
+                    let other = &point.candidate;
+                    let is_larger = other.slice == candidate.slice
+                        && other.layout == candidate.layout
+                        && other.batch > candidate.batch;
+                    point.state == PointState::Taken || !is_larger
+                });
+                let why = match (oom.needed_bytes, oom.available_bytes) {
+                    (Some(needed), Some(available)) => format!(
+                        "does not fit: {:.1} of {:.1} GiB",
+                        needed as f64 / (1u64 << 30) as f64,
+                        available as f64 / (1u64 << 30) as f64
+                    ),
+                    _ => oom.message,
+                };
+                board.refused.push(Refused { candidate: candidate.to_string(), why });
+            }
+            Err(SearchError::Compile(error)) => {
+                if !matches!(error, CompileError::Interrupted) {
+                    board.refused.push(Refused { candidate: candidate.to_string(), why: error.to_string() });
+                    board.failure.get_or_insert(error);
+                }
+            }
+            Err(error) => board.refused.push(Refused { candidate: candidate.to_string(), why: error.to_string() }),
+        }
+    }
+
+    fn compile(&self, candidate: &Candidate, rough: Rough, mode: Mode) -> Result<Plan, SearchError> {
+        self.say(candidate, mode);
+        let program = self.source.program(candidate)?;
+        let mut request = CompileRequest::new(candidate.slice);
+        request.mode = mode;
+        request.flags = candidate.flags.flags(candidate.slice.generation());
+        request.flags.extend(self.options.flags.clone());
+        let compiled = self
+            .compiler
+            .compile(program.bytes(), &request, &self.expired, &mut |_| {})
+            .map_err(SearchError::Compile)?;
+        let entry = &compiled.entry;
+        let module = match (entry.blob(blob::HLO), entry.blob(blob::HLO_ZSTD)) {
+            (Some(bytes), _) => Module::from_hlo_with_config(bytes),
+            (None, Some(bytes)) => Module::from_zstd(bytes),
+            (None, None) => {
+                return Err(SearchError::Compile(CompileError::Protocol("no optimized program came back".into())));
+            }
+        };
+        let module = module.map_err(|e| SearchError::Compile(CompileError::Protocol(e.to_string())))?;
+        let facts = self.source.facts();
+        let tokens_per_step = self.tokens(candidate);
+        let workload = Workload {
+            tokens_per_step: Some(tokens_per_step),
+            model_flops_per_step: Some(facts.model_flops_per_sample * candidate.batch as f64),
+        };
+        let estimate = Estimate::of(&module, &candidate.slice, &[], &workload);
+        let chips = candidate.slice.chips();
+        let usd_per_chip_hour = self.prices.get(&candidate.slice.generation()).copied();
+        let goal = &self.options.goal;
+        let outcome = goal.outcome(tokens_per_step, estimate.step.seconds, f64::from(chips), usd_per_chip_hour);
+        let tokens_per_s = tokens_per_step / estimate.step.seconds.max(1e-30);
+        Ok(Plan {
+            slice: candidate.slice.to_string(),
+            chips,
+            layout: candidate.layout,
+            batch: candidate.batch,
+            tokens_per_step,
+            precision: candidate.precision,
+            flags: candidate.flags,
+            confidence: if mode == Mode::Full { Confidence::Full } else { Confidence::Quick },
+            step: estimate.step,
+            rough_step_s: rough.step_s,
+            mfu: estimate.mfu.unwrap_or(0.0),
+            hfu: estimate.hfu,
+            tokens_per_s,
+            tokens_per_s_per_chip: tokens_per_s / f64::from(chips.max(1)),
+            hbm_bytes: entry.report.memory.total,
+            hbm_limit_bytes: entry.report.memory.limit,
+            usd_per_chip_hour,
+            outcome,
+            is_met: goal.is_met(&outcome),
+            is_on_frontier: false,
+            candidate: candidate.clone(),
+        })
+    }
+
+    fn say(&self, candidate: &Candidate, mode: Mode) {
+        let done = self.finished.load(Ordering::Relaxed);
+        let elapsed = self.started.elapsed().as_secs_f64();
+        let left = self.options.compiles.saturating_sub(done) as f64;
+        let by_time = (self.options.time.as_secs_f64() - elapsed).max(0.0);
+        let left_s = (done > 0).then(|| (elapsed / done as f64 * left).min(by_time));
+        let verb = if mode == Mode::Full { "confirming" } else { "compiling" };
+        (self.progress)(&Progress { done, of: self.options.compiles, left_s, doing: format!("{verb} {candidate}") });
+    }
+
+    /// The best plan so far.
+    fn best(&self) -> Option<(Candidate, Rough)> {
+        let board = self.board();
+        let score = |plan: &Plan| self.options.goal.score(&plan.outcome);
+        let best = board.plans.iter().min_by(|a, b| score(a).total_cmp(&score(b)))?;
+        // As the compiler measured it, so that nothing is corrected by it twice.
+        let rough = Rough { step_s: best.rough_step_s, hbm_bytes: best.hbm_bytes as f64 };
+        Some((best.candidate.clone(), rough))
+    }
+
+    /// The best plan once more with other compiler flags.
+    fn try_flags(&self) {
+        if let Some((candidate, rough)) = self.best().filter(|_| !self.expired.load(Ordering::Relaxed)) {
+            self.board().asked += 1;
+            self.ask(&Candidate { flags: FlagSet::LargeVmem, ..candidate }, rough, Mode::Quick);
+        }
+    }
+
+    /// The best plan through the whole compiler.
+    fn confirm(&self) {
+        if let Some((candidate, rough)) = self.best().filter(|_| !self.expired.load(Ordering::Relaxed)) {
+            self.ask(&candidate, rough, Mode::Full);
+        }
+    }
+}
+
+/// The geometric mean.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<f64> = values.filter(|value| *value > 0.0 && value.is_finite()).map(f64::ln).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}

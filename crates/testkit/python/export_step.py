@@ -1,0 +1,206 @@
+"""Exports an unsharded Llama-style training or decode step from JAX, as a portable artifact.
+
+    python export_step.py FILE [--model tiny|llama3.1-8b] [--step train|decode] [--sequence N] [--batch N|symbolic]
+                               [--remat full|dots] [--attention-block N]
+
+Global shapes, no shardings: where a program like this should run, and how it is split there, is what `tpu plan` answers.
+"""
+
+import argparse
+import os
+import pathlib
+from functools import partial
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+import jax.numpy as jnp
+from jax import export, lax
+from jax.ad_checkpoint import checkpoint_name
+
+# Embedding, layers, query heads, key and value heads, head size, inner size, vocabulary.
+MODELS = {
+    "tiny": (256, 2, 4, 2, 64, 512, 1024),
+    "llama3.1-8b": (4096, 32, 32, 8, 128, 14336, 128256),
+}
+LOSS_BLOCK = 1024
+COMPUTE = jnp.bfloat16
+
+
+def parameter_shapes(model):
+    emb, layers, heads, kv_heads, head, inner, vocabulary = MODELS[model]
+    return {
+        "embedding": (vocabulary, emb),
+        "output": (emb, vocabulary),
+        "norm": (emb,),
+        "layers": {
+            "norm_attention": (layers, emb),
+            "norm_inner": (layers, emb),
+            "query": (layers, emb, heads, head),
+            "key": (layers, emb, kv_heads, head),
+            "value": (layers, emb, kv_heads, head),
+            "out": (layers, heads, head, emb),
+            "gate": (layers, emb, inner),
+            "up": (layers, emb, inner),
+            "down": (layers, inner, emb),
+        },
+    }
+
+
+def norm(x, scale):
+    wide = x.astype(jnp.float32)
+    normed = wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)
+    return normed.astype(COMPUTE) * scale.astype(COMPUTE)
+
+
+def rotate(x, positions):
+    half = x.shape[-1] // 2
+    frequency = 1.0 / (500000.0 ** (jnp.arange(half, dtype=jnp.float32) / half))
+    angle = positions[:, None].astype(jnp.float32) * frequency
+    sine, cosine = jnp.sin(angle)[None, :, None, :], jnp.cos(angle)[None, :, None, :]
+    a, b = x[..., :half].astype(jnp.float32), x[..., half:].astype(jnp.float32)
+    return jnp.concatenate([a * cosine - b * sine, b * cosine + a * sine], -1).astype(COMPUTE)
+
+
+def attend(query, key, value, first):
+    """Attention of a block of queries that starts at position `first` to all keys."""
+    scores = jnp.einsum("bqkgd,bskd->bkgqs", query, key, preferred_element_type=jnp.float32)
+    scores = scores / jnp.sqrt(jnp.float32(query.shape[-1]))
+    at = first + jnp.arange(query.shape[1])
+    seen = at[:, None] >= jnp.arange(key.shape[1])[None, :]
+    weights = jax.nn.softmax(jnp.where(seen, scores, -1e9), -1).astype(COMPUTE)
+    return jnp.einsum("bkgqs,bskd->bqkgd", weights, value)
+
+
+def attention(query, key, value, block):
+    """Causal attention, a block of queries at a time, nothing of the scores kept."""
+    batch, sequence, heads, head = query.shape
+    groups = heads // key.shape[2]
+    query = query.reshape(batch, sequence, key.shape[2], groups, head)
+    attend_again = jax.checkpoint(attend, prevent_cse=False)
+    if block >= sequence:
+        out = attend_again(query, key, value, 0)
+    else:
+        blocks = sequence // block
+        rows = jnp.moveaxis(query.reshape(batch, blocks, block, *query.shape[2:]), 1, 0)
+        firsts = jnp.arange(blocks) * block
+        _, out = lax.scan(lambda _, at: (None, attend_again(at[0], key, value, at[1])), None, (rows, firsts))
+        out = jnp.moveaxis(out, 0, 1).reshape(batch, sequence, *query.shape[2:])
+    return out.reshape(batch, sequence, heads, head)
+
+
+def cast(w):
+    return jax.tree.map(lambda leaf: leaf.astype(COMPUTE), w)
+
+
+def layer(x, w, block):
+    w = cast(w)
+    positions = jnp.arange(x.shape[1])
+    h = norm(x, w["norm_attention"])
+    query = checkpoint_name(jnp.einsum("bse,ehd->bshd", h, w["query"]), "dot")
+    key = checkpoint_name(jnp.einsum("bse,ehd->bshd", h, w["key"]), "dot")
+    value = checkpoint_name(jnp.einsum("bse,ehd->bshd", h, w["value"]), "dot")
+    context = checkpoint_name(attention(rotate(query, positions), rotate(key, positions), value, block), "dot")
+    x = x + checkpoint_name(jnp.einsum("bshd,hde->bse", context, w["out"]), "dot")
+    h = norm(x, w["norm_inner"])
+    inner = jax.nn.silu(jnp.einsum("bse,ef->bsf", h, w["gate"])) * jnp.einsum("bse,ef->bsf", h, w["up"])
+    return x + jnp.einsum("bsf,fe->bse", inner, w["down"])
+
+
+def cross_entropy(x, output, targets):
+    """Sum over tokens, a block of the sequence at a time, so that logits of the whole batch never exist at once."""
+    batch, sequence, emb = x.shape
+    block = min(LOSS_BLOCK, sequence)
+
+    @partial(jax.checkpoint, prevent_cse=False)
+    def of_block(x, targets):
+        logits = jnp.einsum("bse,ev->bsv", x, output.astype(COMPUTE), preferred_element_type=jnp.float32)
+        chosen = lax.broadcasted_iota(jnp.int32, logits.shape, 2) == targets[..., None]
+        return jnp.sum(jax.nn.logsumexp(logits, -1) - jnp.sum(jnp.where(chosen, logits, 0.0), -1))
+
+    if block == sequence:
+        return of_block(x, targets)
+    split = lambda v: jnp.moveaxis(v.reshape(batch, sequence // block, block, *v.shape[2:]), 1, 0)
+    total, _ = lax.scan(lambda sum, part: (sum + of_block(*part), None), 0.0, (split(x), split(targets)))
+    return total
+
+
+def loss(parameters, tokens, targets, remat, block):
+    x = parameters["embedding"].astype(COMPUTE)[tokens]
+    policy = {"full": None, "dots": jax.checkpoint_policies.save_only_these_names("dot")}[remat]
+    body = jax.checkpoint(lambda x, w: (layer(x, w, block), None), policy=policy, prevent_cse=False)
+    x, _ = lax.scan(body, x, parameters["layers"])
+    return cross_entropy(norm(x, parameters["norm"]), parameters["output"], targets) / tokens.size
+
+
+def train_step(state, tokens, targets, *, remat, block):
+    """One step of Adam."""
+    parameters, first, second, count = state
+    value, gradients = jax.value_and_grad(loss)(parameters, tokens, targets, remat, block)
+    count = count + 1
+    rate, decay_first, decay_second = 3e-4, 0.9, 0.95
+    first = jax.tree.map(lambda m, g: decay_first * m + (1 - decay_first) * g, first, gradients)
+    second = jax.tree.map(lambda v, g: decay_second * v + (1 - decay_second) * g * g, second, gradients)
+    scale = rate * jnp.sqrt(1 - decay_second**count) / (1 - decay_first**count)
+    move = lambda p, m, v: p - scale * m / (jnp.sqrt(v) + 1e-8)
+    return (jax.tree.map(move, parameters, first, second), first, second, count), value
+
+
+def decode_step(parameters, cache, tokens, position):
+    """One token for each sequence of the batch, against a cache of keys and values."""
+    x = parameters["embedding"].astype(COMPUTE)[tokens]
+
+    def body(x, layer_state):
+        w, keys, values = layer_state
+        w = cast(w)
+        h = norm(x, w["norm_attention"])
+        query = rotate(jnp.einsum("bse,ehd->bshd", h, w["query"]), position[None])
+        key = rotate(jnp.einsum("bse,ehd->bshd", h, w["key"]), position[None])
+        keys = lax.dynamic_update_slice_in_dim(keys, key, position, 1)
+        values = lax.dynamic_update_slice_in_dim(values, jnp.einsum("bse,ehd->bshd", h, w["value"]), position, 1)
+        batch, one, heads, head = query.shape
+        grouped = query.reshape(batch, one, keys.shape[2], heads // keys.shape[2], head)
+        context = attend(grouped, keys, values, position).reshape(batch, one, heads, head)
+        x = x + jnp.einsum("bshd,hde->bse", context, w["out"])
+        h = norm(x, w["norm_inner"])
+        inner = jax.nn.silu(jnp.einsum("bse,ef->bsf", h, w["gate"])) * jnp.einsum("bse,ef->bsf", h, w["up"])
+        return x + jnp.einsum("bsf,fe->bse", inner, w["down"]), (keys, values)
+
+    x, cache = lax.scan(body, x, (parameters["layers"], *cache))
+    logits = jnp.einsum("bse,ev->bsv", norm(x, parameters["norm"]), parameters["output"].astype(COMPUTE))
+    return logits, cache
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("file", type=pathlib.Path)
+    options.add_argument("--model", choices=MODELS, default="tiny")
+    options.add_argument("--step", choices=["train", "decode"], default="train")
+    options.add_argument("--sequence", type=int, default=256)
+    options.add_argument("--batch", default="symbolic")
+    options.add_argument("--remat", choices=["full", "dots"], default="full")
+    options.add_argument("--attention-block", type=int, default=1024)
+    options = options.parse_args()
+
+    symbolic = options.batch == "symbolic"
+    batch = export.symbolic_shape("b")[0] if symbolic else int(options.batch)
+    shapes = parameter_shapes(options.model)
+    is_shape = lambda leaf: isinstance(leaf, tuple)
+    arrays = lambda dtype: jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, dtype), shapes, is_leaf=is_shape)
+    if options.step == "train":
+        step = partial(train_step, remat=options.remat, block=options.attention_block)
+        count = jax.ShapeDtypeStruct((), jnp.int32)
+        tokens = jax.ShapeDtypeStruct((batch, options.sequence), jnp.int32)
+        arguments = ((arrays(jnp.float32), arrays(jnp.float32), arrays(jnp.float32), count), tokens, tokens)
+        donated = (0,)
+    else:
+        _, layers, _, kv_heads, head, _, _ = MODELS[options.model]
+        step = decode_step
+        cache = jax.ShapeDtypeStruct((layers, batch, options.sequence, kv_heads, head), COMPUTE)
+        tokens = jax.ShapeDtypeStruct((batch, 1), jnp.int32)
+        arguments = (arrays(COMPUTE), (cache, cache), tokens, jax.ShapeDtypeStruct((), jnp.int32))
+        donated = (1,)
+    exported = export.export(jax.jit(step, donate_argnums=donated), platforms=["tpu"])(*arguments)
+    options.file.write_bytes(exported.mlir_module_serialized)
+
+
+main()
