@@ -8,5 +8,6 @@ mod config;
 mod harness;
 mod hostile;
 mod offline;
+mod plan;
 mod reference;
 mod run;

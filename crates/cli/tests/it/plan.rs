@@ -1,0 +1,110 @@
+//! `tpu plan` with the real TPU compiler, on steps exported from JAX.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use testkit::{Needed, repository, require};
+
+use crate::harness::{Bench, MATMUL, arg};
+
+/// A step of a tiny Llama in the bench's folder.
+fn exported(bench: &Bench, python: &PathBuf, options: &[&str]) -> PathBuf {
+    let file = bench.path("step.bc");
+    let script = repository().join("crates/testkit/python/export_step.py");
+    let output = Command::new(python).arg(script).arg(&file).args(options).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    file
+}
+
+#[test]
+fn a_training_step_gets_a_plan_that_compiles() {
+    let test = "a_training_step_gets_a_plan_that_compiles";
+    let (Some(bench), Some(python)) = (Bench::with_libtpu(test), require(test, Needed::Python)) else { return };
+    let program = exported(&bench, &python, &[]);
+    let out = bench.path("planned.mlir");
+    let common = ["plan", arg(&program), "--slices", "v5e-4,v5e-16,v6e-8", "--batch-size", "16,32", "--compiles", "4"];
+    let record = bench.json(&[&common[..], &["--tokens", "1B", "--deadline", "300d", "--out", arg(&out)]].concat());
+    assert_eq!((record["version"].as_u64(), record["is_met"].as_bool()), (Some(1), Some(true)));
+    assert_eq!(record["compiled"], 4);
+    assert!(record["considered"].as_u64().unwrap() > 20, "{}", record["considered"]);
+    let plans = record["plans"].as_array().unwrap();
+    let best = &record["recommended"];
+    assert_eq!(best, &plans[0]);
+    assert!(plans.iter().any(|plan| plan["is_on_frontier"] == true));
+    // The figures belong together: tokens, time and money.
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let steps = (1e9 / number(&best["tokens_per_step"])).ceil();
+    let seconds = number(&best["outcome"]["seconds"]);
+    assert!((seconds / (steps * number(&best["step"]["seconds"])) - 1.0).abs() < 1e-9);
+    let usd = number(&best["usd_per_chip_hour"]) * number(&best["chips"]) * seconds / 3600.0;
+    assert!((number(&best["outcome"]["usd"]) / usd - 1.0).abs() < 1e-9);
+    assert!((0.0..1.0).contains(&number(&best["mfu"])) && number(&best["mfu"]) < number(&best["hfu"]));
+    // The program it writes is the one it compiled: same memory, from the cache.
+    let slice = best["slice"].as_str().unwrap();
+    assert!(record["next"].as_str().unwrap().contains(&format!("--slice {slice}")));
+    let mut again = vec!["compile", arg(&out), "--slice", slice, "--quick"];
+    let flags: Option<&str> = (best["flags"] == "large_vmem").then_some("xla_tpu_scoped_vmem_limit_kib=98304");
+    if let Some(flag) = flags {
+        again.extend(["--flag", flag]);
+    }
+    let compiled = bench.json(&again);
+    assert_eq!(compiled["report"]["memory"]["total"], best["hbm_bytes"]);
+
+    // The same question again is answered from the cache, and as text.
+    let text = bench.expect(0, &common).stdout;
+    assert!(
+        text.contains("training step") && text.contains("recommended:") && text.contains("next: tpu fit"),
+        "{text}"
+    );
+
+    // What cannot be: the nearest plan and what it would take.
+    let goal = ["--tokens", "1000T", "--deadline", "1h", "--budget", "$5"];
+    let ran = bench.expect(1, &[&common[..], &goal].concat());
+    assert!(ran.stdout.contains("no plan meets the goal; the nearest:"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("a deadline ") && ran.stdout.contains("a budget of $"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_decode_step_is_ranked_by_latency_and_tokens_per_chip() {
+    let test = "a_decode_step_is_ranked_by_latency_and_tokens_per_chip";
+    let (Some(bench), Some(python)) = (Bench::with_libtpu(test), require(test, Needed::Python)) else { return };
+    let program = exported(&bench, &python, &["--step", "decode"]);
+    let common = ["plan", arg(&program), "--slices", "v5e-1,v5e-4", "--compiles", "3"];
+    let text = bench.expect(0, &common).stdout;
+    assert!(text.contains("inference step") && text.contains("latency"), "{text}");
+    assert!(text.contains("tokens/s/chip") && text.contains("keys and values:"), "{text}");
+    let record = bench.json(&common);
+    assert_eq!(record["facts"]["kind"], "inference");
+    // Weights gathered for every token would be all it does.
+    for plan in record["plans"].as_array().unwrap() {
+        assert_eq!(plan["layout"]["by_rule"]["fsdp"], 1, "{plan}");
+    }
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused_with_a_remedy() {
+    let Some(bench) = Bench::with_libtpu("what_is_asked_wrongly_is_refused_with_a_remedy") else { return };
+    let matmul = bench.write("matmul.mlir", MATMUL);
+    let check = |args: &[&str], message: &str, hint: &str| {
+        let ran = bench.expect(2, &[&["plan", arg(&matmul)], args].concat());
+        assert!(ran.stderr.contains(message) && ran.stderr.contains(hint), "{args:?}\n{}", ran.stderr);
+    };
+    check(&[], "no batch dimension was found", "hint: name it: --batch");
+    check(&["--batch", "5:0"], "no argument 5", "--batch 0:0");
+    check(&["--batch", "b"], "no symbolic size `b`", "--batch 0:0");
+    check(&["--batch", "0:0", "--tokens", "lots"], "`lots` is not a count", "1T");
+    check(&["--batch", "0:0", "--deadline", "30d"], "needs a number of tokens", "--tokens");
+    check(&["--batch", "0:0", "--region", "mars-north1"], "region `mars-north1`", "us-central1");
+    check(&["--batch", "0:0", "--slices", "v9-*"], "no slice is named v9-*", "tpu chips");
+    check(&["--batch", "0:0", "--generations", "v9"], "no generation is named v9", "tpu chips");
+    let two = bench.write(
+        "two.mlir",
+        MATMUL.replace("@main", "@a").replace("module @matmul {", "module @matmul {\nfunc.func @b() { return }"),
+    );
+    let ran = bench.expect(2, &["plan", arg(&two)]);
+    assert!(ran.stderr.contains("no entry function") && ran.stderr.contains("hint:"), "{}", ran.stderr);
+    // A static program keeps its batch, and says so.
+    let text =
+        bench.expect(0, &["plan", arg(&matmul), "--batch", "0:0", "--slices", "v5e-1", "--compiles", "1"]).stdout;
+    assert!(text.contains("the program's batch of 512 stays"), "{text}");
+}

@@ -1,0 +1,3 @@
+//! The planner on programs that others made.
+
+mod search;
