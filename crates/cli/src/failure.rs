@@ -51,6 +51,19 @@ impl From<runtime::CompileError> for Failure {
     }
 }
 
+impl From<plan::Error> for Failure {
+    fn from(error: plan::Error) -> Self {
+        match error {
+            plan::Error::Compile(error) => error.into(),
+            plan::Error::Program(error) => error.into(),
+            error => {
+                let hint = Some(error.remedy());
+                Failure { error: error.into(), hint }
+            }
+        }
+    }
+}
+
 impl From<runtime::Error> for Failure {
     fn from(error: runtime::Error) -> Self {
         let hint = Some(error.remedy());

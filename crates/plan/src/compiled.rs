@@ -46,7 +46,7 @@ impl Driver<'_> {
         Ok(Outcome::Fits(compiled))
     }
 
-    fn once(&mut self, program: &[u8], request: &CompileRequest) -> Result<Outcome, Error> {
+    pub(crate) fn once(&mut self, program: &[u8], request: &CompileRequest) -> Result<Outcome, Error> {
         let compilation = match self.compiler.compile(program, request, self.stop, self.progress) {
             Ok(compilation) => compilation,
             Err(CompileError::OutOfMemory(oom)) => return Ok(Outcome::TooLarge(oom)),

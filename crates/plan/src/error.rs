@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use runtime::CompileError;
+use runtime::{CompileError, OutOfMemory};
 
 /// What can go wrong between a program and its plan.
 #[derive(Debug)]
@@ -34,12 +34,18 @@ pub enum Error {
     },
     /// A run's length needs tokens per step, and they are not known.
     TokensUnknown,
+    /// A file of measurements, or the record of an exported run, cannot be read.
+    Record(String),
+    /// There is no such slice.
+    Slice(chips::Error),
     /// None of the proposed changes is a change of the program.
     NothingToApply,
 
     // ---- the device or the machine ----
     /// The compiler did not answer, or refused the program.
     Compile(CompileError),
+    /// The program does not fit.
+    TooLarge(OutOfMemory),
     /// A rewrite of the program failed.
     Rewrite(runtime::Error),
 
@@ -66,6 +72,9 @@ impl Error {
                 format!("regions with a price are {}; or give a price of your own with --price", at_most(known, ""))
             }
             Error::TokensUnknown => "give --tokens, the tokens that all devices together work through in a step".into(),
+            Error::Record(_) => "measurements are a JSON file with `rows`, as docs/accuracy.md describes".into(),
+            Error::Slice(_) => "`tpu chips` shows slices".into(),
+            Error::TooLarge(_) => "`tpu explain` says what fills the memory and what helps".into(),
             Error::NothingToApply => "apply the flags that are printed, or choose another slice".into(),
             Error::Compile(error) => error.remedy(),
             Error::Rewrite(error) => error.remedy(),
@@ -95,6 +104,9 @@ impl fmt::Display for Error {
             }
             Error::TokensUnknown => f.write_str("how many steps a run takes is not known without the tokens of a step"),
             Error::NothingToApply => f.write_str("there is no change of the program to write"),
+            Error::Record(message) => f.write_str(message),
+            Error::Slice(error) => error.fmt(f),
+            Error::TooLarge(_) => f.write_str("the program does not fit the slice"),
             Error::Compile(error) => error.fmt(f),
             Error::Rewrite(error) => error.fmt(f),
             Error::Unreadable(_) => f.write_str("what the compiler returned cannot be read"),
@@ -112,6 +124,12 @@ impl std::error::Error for Error {
             Error::Unreadable(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+impl From<chips::Error> for Error {
+    fn from(error: chips::Error) -> Self {
+        Error::Slice(error)
     }
 }
 

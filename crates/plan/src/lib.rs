@@ -1,5 +1,6 @@
 //! Know before you rent: does a program fit a slice, how long is a step, what limits it, what does it cost.
 
+pub mod accuracy;
 mod advice;
 mod compiled;
 mod cost;

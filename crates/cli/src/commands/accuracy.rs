@@ -156,7 +156,9 @@ fn predict_all(
         let program = fs::read(&program).map_err(|error| failure::file("reading", &program, error))?;
         let progress = Progress::start();
         let about = format!("{} of {count}, {}", index + 1, record.id);
-        comparisons.push(compare(compiler, record, &program, mode, stop, &mut |step| progress.step(&format!("{about}: {step}"))));
+        comparisons.push(compare(compiler, record, &program, mode, stop, &mut |step| {
+            progress.step(&format!("{about}: {step}"))
+        }));
         drop(progress);
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::new("stopped").hint("what was compiled is kept: the next run goes on from there"));

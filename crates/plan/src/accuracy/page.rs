@@ -16,10 +16,17 @@ pub fn page(comparisons: &[Comparison], micro: &[MicroRow], unknown: &[(String, 
         page += &table(&rate_only);
     }
     if !micro.is_empty() {
-        page += "\n## Micro-benchmarks\n\n| row | what | measured, us | predicted, us | error |\n|---|---|---|---|---|\n";
+        page +=
+            "\n## Micro-benchmarks\n\n| row | what | measured, us | predicted, us | error |\n|---|---|---|---|---|\n";
         for row in micro {
             let (measured, predicted) = (row.measured_s * 1e6, row.predicted_s * 1e6);
-            let _ = writeln!(page, "| {} | {} | {measured:.1} | {predicted:.1} | {:+.1} % |", row.id, row.what, row.error() * 100.0);
+            let _ = writeln!(
+                page,
+                "| {} | {} | {measured:.1} | {predicted:.1} | {:+.1} % |",
+                row.id,
+                row.what,
+                row.error() * 100.0
+            );
         }
         if let Some(summary) = Summary::of(micro.iter().map(MicroRow::error)) {
             let _ = writeln!(page, "\nMicro-benchmarks: {summary}");
@@ -56,7 +63,8 @@ fn table(comparisons: &[&Comparison]) -> String {
         match &comparison.prediction {
             Ok(prediction) => {
                 let step = &prediction.estimate.step;
-                let error = comparison.error().map_or_else(|| "-".to_string(), |error| format!("{:+.1} %", error * 100.0));
+                let error =
+                    comparison.error().map_or_else(|| "-".to_string(), |error| format!("{:+.1} %", error * 100.0));
                 let share = |bound: Bound| {
                     let found = prediction.estimate.shares.iter().find(|share| share.bound == bound);
                     found.map_or_else(|| "-".to_string(), |share| format!("{:.0} %", share.share * 100.0))
@@ -83,7 +91,11 @@ fn table(comparisons: &[&Comparison]) -> String {
             }
             Err(why) => {
                 let why = why.replace(['\n', '|'], " ");
-                let _ = writeln!(text, "| {} | {} | {measured} | not predicted: {why} ||||||||||||", record.id, record.slice);
+                let _ = writeln!(
+                    text,
+                    "| {} | {} | {measured} | not predicted: {why} ||||||||||||",
+                    record.id, record.slice
+                );
             }
         }
         differences.extend(record.approximations.iter().map(String::as_str));
