@@ -16,8 +16,17 @@ macro_rules! compiled {
 }
 
 /// Programs compiled for `v5e:2x2`; `crates/hlo/tests/data/xla/README.md` says what they are.
-const COMPILED: [(&str, &[u8]); 7] =
-    compiled!("matmul_tanh", "ffn_4", "ffn_grad_4", "scan_3", "scan_3_unrolled", "fori_nested", "scan_grad_4");
+const COMPILED: [(&str, &[u8]); 9] = compiled!(
+    "matmul_tanh",
+    "ffn_4",
+    "ffn_grad_4",
+    "scan_3",
+    "scan_3_unrolled",
+    "fori_nested",
+    "scan_grad_4",
+    "remat_scan",
+    "remat_unrolled"
+);
 const BIG: &[u8] = include_bytes!("../../hlo/tests/data/xla/scan_grad_big.opt_hlo.zst");
 
 fn load(name: &str) -> Module {
@@ -41,10 +50,11 @@ fn flops(name: &str) -> f64 {
 fn loops_count_as_often_as_they_run() {
     assert_eq!(flops("scan_3"), flops("scan_3_unrolled"));
     assert_eq!(flops("fori_nested"), 5.0 * 4.0 * 2.0 * 256.0 * 512.0 * 512.0);
-    // Forward, forward again, and two products for each on the way back, of two products in each of 5 layers.
-    let layer = 2.0 * 2.0 * 512.0 * 1024.0 * 4096.0;
-    let step = flops("scan_grad_4");
-    assert!(step > 5.0 * layer / 4.0, "{step}");
+    // What is computed again counts again: of two products in each of 5 layers, forward, the first again, and two for each back.
+    let product = 2.0 * 512.0 * 256.0 * 1024.0;
+    let (scanned, unrolled) = (flops("remat_scan"), flops("remat_unrolled"));
+    assert!((scanned / unrolled - 1.0).abs() < 1e-3, "{scanned} {unrolled}");
+    assert!((scanned / (5.0 * 7.0 * product) - 1.0).abs() < 0.03, "{}", scanned / product);
 }
 
 #[test]
