@@ -46,6 +46,10 @@ pub(crate) enum Command {
     Compile(Box<CompileArgs>),
     /// Find where to run a StableHLO program: slice, mesh, shardings, batch, for a deadline and a budget.
     Plan(Box<PlanArgs>),
+    /// Does a program fit a slice, what fills it, how long is a step, what does it cost.
+    Fit(Box<FitArgs>),
+    /// Why a program does not fit or is slow, and what to change: fixes tried with the real compiler.
+    Explain(Box<ExplainArgs>),
     /// Run a StableHLO program on a TPU, a GPU or this machine's processor: print, save, compare or time its results.
     Run(Box<RunArgs>),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
@@ -163,13 +167,26 @@ pub(crate) enum Emit {
 pub(crate) struct CompileArgs {
     /// StableHLO program, text or bytecode; `-` reads standard input.
     pub(crate) file: PathBuf,
+    /// Stop after the compiler's first phase: memory, collectives and schedule in seconds, but no executable.
+    #[arg(long, short)]
+    pub(crate) quick: bool,
+    /// Write the executable to a file.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print a program on standard output; the table then goes to standard error.
+    #[arg(long, value_enum)]
+    pub(crate) emit: Option<Emit>,
+    #[command(flatten)]
+    pub(crate) compiler: CompilerArgs,
+}
+
+/// What a program is compiled for, and how.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompilerArgs {
     /// Slice to compile for: v5e-16, v5litepod-16, v5e:4x4, v4-8, v5p-128, v6e-256, tpu7x-8, 2xv5e-256.
     /// Default: option `slice` of the configuration.
     #[arg(long, short)]
     pub(crate) slice: Option<String>,
-    /// Stop after the compiler's first phase: memory, collectives and schedule in seconds, but no executable.
-    #[arg(long, short)]
-    pub(crate) quick: bool,
     /// Devices the program is partitioned over; default: what the program says.
     #[arg(long)]
     pub(crate) partitions: Option<u32>,
@@ -191,12 +208,6 @@ pub(crate) struct CompileArgs {
     /// Compiler flag, as in xla_tpu_scoped_vmem_limit_kib=65536. May be given several times.
     #[arg(long = "flag", value_name = "NAME=VALUE")]
     pub(crate) flags: Vec<String>,
-    /// Write the executable to a file.
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Print a program on standard output; the table then goes to standard error.
-    #[arg(long, value_enum)]
-    pub(crate) emit: Option<Emit>,
     /// Seconds the compiler may take; default: the option of the configuration, 300.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) compilation_timeout_seconds: Option<f64>,
@@ -291,6 +302,65 @@ pub(crate) struct PlanArgs {
     pub(crate) plugin: PluginArgs,
     #[command(flatten)]
     pub(crate) cache: CacheFolderArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    /// StableHLO program, text or bytecode; `-` reads standard input.
+    pub(crate) file: PathBuf,
+    /// Run the whole compiler: step time from its own cycle estimates, in minutes instead of seconds.
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) compiler: CompilerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// StableHLO program, text or bytecode; `-` reads standard input.
+    pub(crate) file: PathBuf,
+    /// Run the whole compiler: step time from its own cycle estimates, in minutes instead of seconds.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Write the program with the first change applied: the first fix if it does not fit, else the advice that gains most.
+    /// Text, or bytecode if the name ends in .bc.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) apply: Option<PathBuf>,
+    /// Compile nothing but the program itself: fixes are not tried.
+    #[arg(long, conflicts_with = "apply")]
+    pub(crate) no_trials: bool,
+    /// Operations, buffers and sources shown.
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) compiler: CompilerArgs,
+}
+
+/// What a step is and what it costs.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct WorkloadArgs {
+    /// Tokens (or samples) that all devices together work through in a step.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) tokens: Option<f64>,
+    /// FLOPs that the model needs in a step on all devices together, for the model's utilization (MFU).
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) model_flops: Option<f64>,
+    /// Steps of the whole run, for its cost.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "total_tokens")]
+    pub(crate) steps: Option<f64>,
+    /// Tokens of the whole run, for its cost; needs --tokens.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) total_tokens: Option<f64>,
+    /// Region whose prices count; default: the cheapest one.
+    #[arg(long)]
+    pub(crate) region: Option<String>,
+    /// US dollars for one chip for one hour, in place of the published prices.
+    #[arg(long, value_name = "USD_PER_CHIP_HOUR", allow_negative_numbers = true)]
+    pub(crate) price: Option<f64>,
 }
 
 /// Where the cache is.

@@ -41,6 +41,8 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Doctor(args) => commands::doctor::run(&args, &output),
         Command::Compile(args) => commands::compile::run(&args, &output),
         Command::Plan(args) => commands::plan::run(&args, &output),
+        Command::Fit(args) => commands::fit::run(&args, &output),
+        Command::Explain(args) => commands::explain::run(&args, &output),
         Command::Run(args) => commands::run::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
         Command::Quickstart(args) => commands::quickstart::run(&args, &output),

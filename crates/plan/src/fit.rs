@@ -68,6 +68,17 @@ pub struct Verdict {
     pub message: Option<String>,
 }
 
+impl Verdict {
+    /// With figures in place of those that the compiler's message rounds, where they agree.
+    fn exact(mut self, total: u64, limit: u64) -> Verdict {
+        let is_rounded = |said: Option<u64>, exact: u64| said.is_none_or(|said| said.abs_diff(exact) * 100 <= exact);
+        if is_rounded(self.needed_bytes, total) && is_rounded(self.limit_bytes, limit) {
+            (self.needed_bytes, self.limit_bytes) = (Some(total), Some(limit));
+        }
+        self
+    }
+}
+
 /// The answer for one program on one slice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fit {
@@ -161,6 +172,8 @@ pub(crate) fn fit_program(driver: &mut Driver<'_>, program: &Program, request: &
             match past_the_limit(driver, program, request, &oom)? {
                 Some((mut compiled, how)) => {
                     compiled.report.memory.limit = limit;
+                    let verdict =
+                        if oom.space == "HBM" { verdict.exact(compiled.report.memory.total, limit) } else { verdict };
                     let mut fit = answer(program, request, &compiled, &arguments, verdict)?;
                     fit.mode = request.compile.mode;
                     fit.notes.insert(0, how);

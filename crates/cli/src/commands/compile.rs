@@ -14,7 +14,7 @@ use runtime::{
 };
 use serde::Serialize;
 
-use crate::args::{CompileArgs, EffortArg, Emit, PartitionerArg};
+use crate::args::{CompileArgs, CompilerArgs, EffortArg, Emit, PartitionerArg};
 use crate::failure::{self, Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
@@ -51,20 +51,10 @@ struct TooLarge<'a> {
 }
 
 pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure> {
-    let config = commands::config::resolve(&args.config, None)?.config;
-    let request = request(args, &config)?;
+    let config = commands::config::resolve(&args.compiler.config, None)?.config;
+    let request = request(&args.compiler, &config, if args.quick { Mode::Quick } else { Mode::Full })?;
     let program = read_input(&args.file)?;
-    let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
-    let mut launch = plugins::launch()?;
-    if args.verbose {
-        launch.chatter = Chatter::Show;
-    }
-    let compiler = SliceCompiler {
-        plugin: PluginFile::open(&plugin)?,
-        cache: Cache::open(&commands::cache::config(&args.cache)),
-        launch,
-        limits: limits(args, &config)?,
-    };
+    let compiler = compiler(&args.compiler, &config)?;
     let stop = stop::on_signal();
     let progress = Progress::start();
     let result = compiler.compile(&program, &request, &stop, &mut |step| progress.step(step));
@@ -107,8 +97,23 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
     Ok(if report.headroom() >= 0 { Answer::Yes } else { Answer::No })
 }
 
+/// The compiler that the command line and the configuration ask for.
+pub(crate) fn compiler(args: &CompilerArgs, config: &Config) -> Result<SliceCompiler, Failure> {
+    let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
+    let mut launch = plugins::launch()?;
+    if args.verbose {
+        launch.chatter = Chatter::Show;
+    }
+    Ok(SliceCompiler {
+        plugin: PluginFile::open(&plugin)?,
+        cache: Cache::open(&commands::cache::config(&args.cache)),
+        launch,
+        limits: limits(args, config)?,
+    })
+}
+
 /// What the configuration asks for, with what the command line says in its place.
-fn request(args: &CompileArgs, config: &Config) -> Result<CompileRequest, Failure> {
+pub(crate) fn request(args: &CompilerArgs, config: &Config, mode: Mode) -> Result<CompileRequest, Failure> {
     let mut config = config.clone();
     if let Some(slice) = &args.slice {
         config.slice = Some(slice.parse()?);
@@ -129,7 +134,7 @@ fn request(args: &CompileArgs, config: &Config) -> Result<CompileRequest, Failur
         EffortArg::O3 => Effort::O3,
     };
     Ok(CompileRequest {
-        mode: if args.quick { Mode::Quick } else { Mode::Full },
+        mode,
         replicas: args.replicas,
         partitions: args.partitions,
         device_ids: args.devices.clone(),
@@ -150,7 +155,7 @@ fn request(args: &CompileArgs, config: &Config) -> Result<CompileRequest, Failur
     })
 }
 
-fn limits(args: &CompileArgs, config: &Config) -> Result<Limits, Failure> {
+fn limits(args: &CompilerArgs, config: &Config) -> Result<Limits, Failure> {
     let time = match args.compilation_timeout_seconds {
         Some(seconds) => Duration::try_from_secs_f64(seconds)
             .map_err(|_| Failure::new("--compilation-timeout-seconds must be a positive number"))?,

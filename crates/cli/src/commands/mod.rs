@@ -8,6 +8,8 @@ pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod fit;
 pub(crate) mod hlo;
 pub(crate) mod info;
 pub(crate) mod man;

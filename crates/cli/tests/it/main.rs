@@ -5,6 +5,7 @@ mod cache;
 mod check;
 mod compile;
 mod config;
+mod fit;
 mod harness;
 mod hostile;
 mod offline;

@@ -1,7 +1,7 @@
 //! Products that waste the matrix unit: sizes that do not fill it, and types that are slower than they need be.
 
 use chips::Generation;
-use hlo::xla::ElementType;
+use hlo::xla::{ElementType, InstructionId, Module, Opcode};
 
 use super::{Advice, AdviceKind, Scene, places};
 use crate::estimate::OpLine;
@@ -18,8 +18,11 @@ pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
         let work = Work::of(scene.module, &scene.users, id);
         let flops = work.flops();
         let mut gain = 0.0;
+        // Sizes the compiler wrote as a window count to whichever side needs them.
+        let window = window_size(scene.module, id, 0);
+        let filled = |size: u64| if size % edge == 0 { size } else { size.saturating_mul(window) };
         for product in &work.products {
-            let used = (1.0 - idle(product.contracted)) * (1.0 - idle(product.columns));
+            let used = (1.0 - idle(filled(product.contracted))) * (1.0 - idle(filled(product.columns)));
             let seconds = op.seconds * product.flops / flops.max(1.0) * (1.0 - used);
             if seconds > 0.0 {
                 gain += seconds;
@@ -44,10 +47,29 @@ pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
     Some(Advice::new(AdviceKind::Tiles, title, remedy, gain).at(places(found)))
 }
 
+/// Elements of the largest window of the convolutions in an op: products of several dimensions become windows.
+fn window_size(module: &Module, id: InstructionId, depth: u32) -> u64 {
+    let instruction = module.instruction(id);
+    match instruction.opcode() {
+        Opcode::Convolution => {
+            let sizes = instruction.attributes().window.iter().map(|dim| u64::try_from(dim.size).unwrap_or(1).max(1));
+            sizes.fold(1, u64::saturating_mul)
+        }
+        Opcode::Fusion if depth < MAX_DEPTH => {
+            let called = instruction.called_computations().iter();
+            let inner = called.flat_map(|&called| module.computation(called).instructions());
+            inner.map(|&inner| window_size(module, inner, depth + 1)).max().unwrap_or(1)
+        }
+        _ => 1,
+    }
+}
+
+/// Fusions inside fusions that are looked into.
+const MAX_DEPTH: u32 = 8;
+
 /// Products that read f32.
 pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
     let slower = f32_slowdown(scene.machine.generation);
-    let hbm_bytes_per_s = scene.machine.hbm_bytes_per_s * scene.machine.reach.hbm;
     let mut found: Vec<(f64, &OpLine)> = Vec::new();
     for (op, id) in scene.ops() {
         let work = Work::of(scene.module, &scene.users, id);
@@ -61,10 +83,9 @@ pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
             continue;
         }
         let share = wide / work.flops().max(1.0);
+        // What limits an op that reads f32 from memory is the argument's type, which a conversion after reading leaves as it is.
         let gain = match op.bound {
             Bound::Matrix if work.cycles.is_some() => op.seconds * share * (1.0 - 1.0 / slower),
-            // Half of what is read need not be.
-            Bound::Hbm => work.traffic.read.hbm / 2.0 * op.executions / hbm_bytes_per_s,
             _ => 0.0,
         };
         found.push((gain.min(op.seconds), op));

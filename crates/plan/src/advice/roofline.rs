@@ -60,7 +60,7 @@ impl Roofline {
                 name: op.name.clone(),
                 source: op.source.clone(),
                 seconds: op.seconds,
-                intensity: (op.hbm_bytes > 0.0).then(|| op.flops / op.hbm_bytes),
+                intensity: (op.hbm_bytes > 0.0).then(|| op.flops / op.hbm_bytes + 0.0),
                 flops_per_s: op.flops / seconds,
                 share_of_roof: (from_memory.max(from_units) / seconds).min(1.0),
                 bound: op.bound,

@@ -21,10 +21,15 @@ pub(super) fn collectives(scene: &Scene<'_>) -> Option<Advice> {
     let executions = scene.module.executions();
     let all = scene.module.collectives(&executions);
     let groups = |id: InstructionId| {
-        // A wait names the operation that started the transfer.
-        let start = scene.module.instruction(id).operands().first().copied();
-        let collective =
-            all.iter().find(|collective| collective.instruction == id || Some(collective.instruction) == start);
+        // A wait names the operation that started the transfer; a fusion holds it inside.
+        let instruction = scene.module.instruction(id);
+        let start = instruction.operands().first().copied();
+        let collective = all.iter().find(|collective| {
+            let home = scene.module.instruction(collective.instruction).computation();
+            collective.instruction == id
+                || Some(collective.instruction) == start
+                || instruction.called_computations().contains(&home)
+        });
         collective.map_or_else(String::new, |collective| {
             format!(
                 ", {} over groups of {}, {} MiB",

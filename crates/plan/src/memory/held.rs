@@ -104,17 +104,56 @@ pub(super) fn class_of_temporary(
     if is_collective(module, id) {
         return Class::Collectives;
     }
-    if is_backward(module, id) {
+    if is_backward(module, id) || is_copy_of_argument(module, id) {
         return Class::Temporaries;
     }
     let readers = flow.readers(id, &assignment.buffer(buffer).shape_index);
     let backward = readers.iter().any(|&reader| is_backward(module, reader));
-    // A value without a name, such as the empty stack of a loop, belongs to whoever writes into it.
-    let is_unnamed = source(module, id).is_empty();
-    let forward =
-        !is_unnamed || readers.iter().any(|&reader| !is_backward(module, reader) && !source(module, reader).is_empty());
+    // Memory that is filled later, such as the empty stack of a loop, belongs to whoever writes into it.
+    let forward = !is_empty_at_first(module, id)
+        || readers.iter().any(|&reader| !is_backward(module, reader) && is_path(&source(module, reader)));
     if backward && forward { Class::Activations } else { Class::Temporaries }
 }
+
+/// Whether a name is that of an operation in a traced program, not one the compiler made up.
+fn is_path(source: &str) -> bool {
+    source.contains('/')
+}
+
+/// Whether an instruction computes nothing.
+fn is_empty_at_first(module: &Module, id: InstructionId) -> bool {
+    let instruction = module.instruction(id);
+    match instruction.opcode() {
+        Opcode::Broadcast | Opcode::Constant | Opcode::Iota => true,
+        Opcode::CustomCall => instruction.attributes().custom_call_target == "AllocateBuffer",
+        _ => !is_path(&source(module, id)),
+    }
+}
+
+/// Whether a value is an argument in another type or layout: a weight converted to bf16 is no activation.
+fn is_copy_of_argument(module: &Module, mut id: InstructionId) -> bool {
+    for _ in 0..MAX_COPIES {
+        let instruction = module.instruction(id);
+        let is_whole = instruction.computation() == module.entry();
+        match (instruction.opcode(), instruction.operands()) {
+            (Opcode::Parameter, _) => return is_whole,
+            (
+                Opcode::Convert
+                | Opcode::Bitcast
+                | Opcode::Copy
+                | Opcode::CopyStart
+                | Opcode::CopyDone
+                | Opcode::Fusion,
+                &[operand],
+            ) => id = operand,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// Copies of copies that are followed.
+const MAX_COPIES: u32 = 8;
 
 fn is_collective(module: &Module, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
