@@ -1,7 +1,7 @@
 """Exports an unsharded Llama-style training or decode step from JAX, as a portable artifact.
 
     python export_step.py FILE [--model tiny|llama3.1-8b] [--step train|decode] [--sequence N] [--batch N|symbolic]
-                               [--remat full|dots] [--attention-block N]
+                               [--remat full|dots] [--attention-block N] [--attention-parts N]
 
 Global shapes, no shardings: where a program like this should run, and how it is split there, is what `tpu plan` answers.
 """
@@ -71,35 +71,50 @@ def attend(query, key, value, first):
     return jnp.einsum("bkgqs,bskd->bqkgd", weights, value)
 
 
-def attention(query, key, value, block):
-    """Causal attention, a block of queries at a time, nothing of the scores kept."""
+def attention(query, key, value, block, parts):
+    """Causal attention, one head of keys and one block of queries at a time, nothing of the scores kept.
+
+    Small enough a block stays in vector memory between the products, as it would in a kernel. Each of `parts` of the
+    sequence reads only the keys up to its own end.
+    """
     batch, sequence, heads, head = query.shape
-    groups = heads // key.shape[2]
-    query = query.reshape(batch, sequence, key.shape[2], groups, head)
+    kv_heads = key.shape[2]
+    query = query.reshape(batch, sequence, kv_heads, heads // kv_heads, head)
     attend_again = jax.checkpoint(attend, prevent_cse=False)
     if block >= sequence:
-        out = attend_again(query, key, value, 0)
-    else:
-        blocks = sequence // block
-        rows = jnp.moveaxis(query.reshape(batch, blocks, block, *query.shape[2:]), 1, 0)
-        firsts = jnp.arange(blocks) * block
-        _, out = lax.scan(lambda _, at: (None, attend_again(at[0], key, value, at[1])), None, (rows, firsts))
-        out = jnp.moveaxis(out, 0, 1).reshape(batch, sequence, *query.shape[2:])
-    return out.reshape(batch, sequence, heads, head)
+        return attend_again(query, key, value, 0).reshape(batch, sequence, heads, head)
+    part = sequence // parts
+    first = lambda x: jnp.moveaxis(x, 2, 0)
+
+    def of_part(at):
+        seen = (at + 1) * part
+
+        def of_head(_, head_state):
+            query, key, value = (x[:, :, None] for x in head_state)
+            rows = jnp.moveaxis(query.reshape(batch, part // block, block, *query.shape[2:]), 1, 0)
+            starts = at * part + jnp.arange(part // block) * block
+            _, out = lax.scan(lambda _, row: (None, attend_again(row[0], key, value, row[1])), None, (rows, starts))
+            return None, jnp.moveaxis(out, 0, 1).reshape(batch, part, -1, head)
+
+        rows = query[:, at * part : seen]
+        _, out = lax.scan(of_head, None, (first(rows), first(key[:, :seen]), first(value[:, :seen])))
+        return jnp.moveaxis(out, 0, 2).reshape(batch, part, heads, head)
+
+    return jnp.concatenate([of_part(at) for at in range(parts)], 1)
 
 
 def cast(w):
     return jax.tree.map(lambda leaf: leaf.astype(COMPUTE), w)
 
 
-def layer(x, w, block):
+def layer(x, w, block, parts):
     w = cast(w)
     positions = jnp.arange(x.shape[1])
     h = norm(x, w["norm_attention"])
     query = checkpoint_name(jnp.einsum("bse,ehd->bshd", h, w["query"]), "dot")
     key = checkpoint_name(jnp.einsum("bse,ehd->bshd", h, w["key"]), "dot")
     value = checkpoint_name(jnp.einsum("bse,ehd->bshd", h, w["value"]), "dot")
-    context = checkpoint_name(attention(rotate(query, positions), rotate(key, positions), value, block), "dot")
+    context = checkpoint_name(attention(rotate(query, positions), rotate(key, positions), value, block, parts), "dot")
     x = x + checkpoint_name(jnp.einsum("bshd,hde->bse", context, w["out"]), "dot")
     h = norm(x, w["norm_inner"])
     inner = jax.nn.silu(jnp.einsum("bse,ef->bsf", h, w["gate"])) * jnp.einsum("bse,ef->bsf", h, w["up"])
@@ -124,18 +139,18 @@ def cross_entropy(x, output, targets):
     return total
 
 
-def loss(parameters, tokens, targets, remat, block):
+def loss(parameters, tokens, targets, remat, block, parts):
     x = parameters["embedding"].astype(COMPUTE)[tokens]
     policy = {"full": None, "dots": jax.checkpoint_policies.save_only_these_names("dot")}[remat]
-    body = jax.checkpoint(lambda x, w: (layer(x, w, block), None), policy=policy, prevent_cse=False)
+    body = jax.checkpoint(lambda x, w: (layer(x, w, block, parts), None), policy=policy, prevent_cse=False)
     x, _ = lax.scan(body, x, parameters["layers"])
     return cross_entropy(norm(x, parameters["norm"]), parameters["output"], targets) / tokens.size
 
 
-def train_step(state, tokens, targets, *, remat, block):
+def train_step(state, tokens, targets, *, remat, block, parts):
     """One step of Adam."""
     parameters, first, second, count = state
-    value, gradients = jax.value_and_grad(loss)(parameters, tokens, targets, remat, block)
+    value, gradients = jax.value_and_grad(loss)(parameters, tokens, targets, remat, block, parts)
     count = count + 1
     rate, decay_first, decay_second = 3e-4, 0.9, 0.95
     first = jax.tree.map(lambda m, g: decay_first * m + (1 - decay_first) * g, first, gradients)
@@ -179,6 +194,7 @@ def main():
     options.add_argument("--batch", default="symbolic")
     options.add_argument("--remat", choices=["full", "dots"], default="full")
     options.add_argument("--attention-block", type=int, default=1024)
+    options.add_argument("--attention-parts", type=int, default=1)
     options = options.parse_args()
 
     symbolic = options.batch == "symbolic"
@@ -187,7 +203,7 @@ def main():
     is_shape = lambda leaf: isinstance(leaf, tuple)
     arrays = lambda dtype: jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, dtype), shapes, is_leaf=is_shape)
     if options.step == "train":
-        step = partial(train_step, remat=options.remat, block=options.attention_block)
+        step = partial(train_step, remat=options.remat, block=options.attention_block, parts=options.attention_parts)
         count = jax.ShapeDtypeStruct((), jnp.int32)
         tokens = jax.ShapeDtypeStruct((batch, options.sequence), jnp.int32)
         arguments = ((arrays(jnp.float32), arrays(jnp.float32), arrays(jnp.float32), count), tokens, tokens)
