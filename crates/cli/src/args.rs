@@ -108,7 +108,10 @@ pub(crate) struct InfoArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ChipsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ChipsCommand>,
     /// A generation (v5e) or any slice name (v5litepod-16, v5e:4x4, v4-8, 2xv5e-256).
     pub(crate) name: Option<String>,
     /// Replace a figure, as in v7_memory_gb=128. May be given several times.
@@ -117,6 +120,22 @@ pub(crate) struct ChipsArgs {
     /// List every slice of the generation.
     #[arg(long)]
     pub(crate) slices: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChipsCommand {
+    /// Put generations or slices side by side: rates, memory, links, prices, and what they are to the first.
+    Compare(CompareArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Generations (v5e) or slices (v5p-128); the others are set against the first.
+    #[arg(required = true, num_args = 2..=12, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Replace a figure, as in v7_memory_gb=128. May be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -210,7 +210,7 @@ fn sources(module: &Module, ops: &[OpCost]) -> Vec<(String, f64)> {
 }
 
 /// `jit(step)/transpose(jvp())/while/body/closed_call/checkpoint/bse,ef->bsf/dot_general` is `backward: bse,ef->bsf/dot_general`.
-fn short_source(name: &str) -> String {
+pub(crate) fn short_source(name: &str) -> String {
     if name.is_empty() {
         return "unnamed".into();
     }

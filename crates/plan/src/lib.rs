@@ -13,6 +13,7 @@ mod kernels;
 mod machine;
 mod memory;
 mod op_time;
+pub mod report;
 pub mod search;
 mod simulate;
 #[cfg(test)]

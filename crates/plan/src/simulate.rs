@@ -145,7 +145,7 @@ pub fn simulate(module: &Module, executions: &Executions, machine: &Machine, dev
 }
 
 /// Collectives by the instruction of a schedule that starts them: itself, or the fusion or call around it.
-fn scheduled_collectives(module: &Module, executions: &Executions) -> HashMap<InstructionId, Collective> {
+pub(crate) fn scheduled_collectives(module: &Module, executions: &Executions) -> HashMap<InstructionId, Collective> {
     let mut found = HashMap::new();
     for collective in module.collectives(executions) {
         let mut at = collective.instruction;

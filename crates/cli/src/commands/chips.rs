@@ -3,7 +3,8 @@
 use chips::{Generation, Overrides, PriceKind, Slice, Spec};
 use serde::Serialize;
 
-use crate::args::ChipsArgs;
+use crate::args::{ChipsArgs, ChipsCommand};
+use crate::commands::compare;
 use crate::failure::{Answer, Failure};
 use crate::human;
 use crate::output::{Align, Output, Table};
@@ -29,6 +30,9 @@ struct SlicesRecord<'a> {
 }
 
 pub(crate) fn run(args: &ChipsArgs, output: &Output) -> Result<Answer, Failure> {
+    if let Some(ChipsCommand::Compare(args)) = &args.command {
+        return compare::run(args, output);
+    }
     let overrides = Overrides::parse(&args.overrides)?;
     let Some(name) = &args.name else {
         let specs: Vec<Spec> = Generation::ALL.iter().map(|g| g.spec().with(&overrides)).collect();

@@ -4,6 +4,7 @@ pub(crate) mod accuracy;
 pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod chips;
+pub(crate) mod compare;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -114,3 +114,47 @@ fn setup_says_what_it_would_do_before_doing_it() {
     assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
     assert!(bench.expect(2, &["setup", "nonsense"]).stderr.contains("nonsense"));
 }
+
+#[test]
+fn generations_and_slices_stand_side_by_side() {
+    let bench = Bench::bare();
+    let shown = bench.expect(0, &["chips", "compare", "v5e", "v6e", "v5p-128"]).stdout;
+    for expected in ["v6e/v5e", "v5p-128/v5e", "PER SLICE", "HBM bandwidth", "USD PER CHIP-HOUR", "spot, us-central1"] {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+    let record = bench.json(&["chips", "compare", "v5e", "v6e"]);
+    assert_eq!(record["version"], 1);
+    assert_eq!(record["names"], serde_json::json!(["v5e", "v6e"]));
+    assert!(record["slice"].as_array().unwrap().is_empty());
+    let row = |rows: &str, quantity: &str| {
+        let list = record[rows].as_array().unwrap();
+        list.iter().find(|row| row["quantity"] == quantity).unwrap_or_else(|| panic!("{quantity}: {record}")).clone()
+    };
+    let bf16 = row("chip", "bf16");
+    let [v5e, v6e] = [0, 1].map(|at| bf16["values"][at].as_f64().unwrap());
+    assert_eq!(bf16["to_first"], serde_json::json!([1.0, v6e / v5e]));
+    // A chip-hour at the price of the rate it has is a chip-hour again.
+    let rate_hour = row("chip", "bf16 PFLOP/s-hour, on demand")["values"][0].as_f64().unwrap();
+    let chip_hour = row("chip", "chip-hour, on demand")["values"][0].as_f64().unwrap();
+    assert!((rate_hour * v5e / 1e3 - chip_hour).abs() < 1e-9);
+}
+
+#[test]
+fn a_comparison_takes_overrides() {
+    let bench = Bench::bare();
+    let record = bench.json(&["chips", "compare", "v6e-8", "tpu7x-8", "--set", "v7_price=12"]);
+    let slice = record["slice"].as_array().unwrap();
+    let hour = slice.iter().find(|row| row["quantity"] == "hour, on demand").unwrap();
+    // `tpu7x-8` is eight TensorCores on four chips.
+    assert_eq!(hour["values"][1], 48.0);
+}
+
+#[test]
+fn a_comparison_of_unknown_or_single_names_is_refused() {
+    let bench = Bench::bare();
+    let unknown = bench.expect(2, &["chips", "compare", "v5e", "v9-8"]).stderr;
+    assert!(unknown.contains("unknown TPU generation") && unknown.contains("hint: `tpu chips`"), "{unknown}");
+    let neighbours = bench.expect(2, &["chips", "compare", "v5e", "v5e-5"]).stderr;
+    assert!(neighbours.contains("next smaller v5litepod-4"), "{neighbours}");
+    assert!(bench.expect(2, &["chips", "compare", "v5e"]).stderr.contains("2 values required"));
+}
