@@ -90,7 +90,13 @@ impl LiveMemory {
             .collect();
         // The first of several equal ones.
         let peak = (0..points.len()).rev().max_by_key(|&at| points[at].bytes)?;
-        Some(LiveMemory { held_bytes: held, peak, bands: bands(module, trace, parts), points, reserved_bytes: reserved })
+        Some(LiveMemory {
+            held_bytes: held,
+            peak,
+            bands: bands(module, trace, parts),
+            points,
+            reserved_bytes: reserved,
+        })
     }
 
     /// Bytes at the fullest moment.

@@ -92,7 +92,10 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!([bytes(0), bytes(1023), bytes(16_909_334_528)], ["0 B", "1023 B", "15.7 GiB"]);
         assert_eq!([scaled(3.4106e12, "FLOP/s"), scaled(12.0, "")], ["3.41 TFLOP/s", "12.0"]);
-        assert_eq!([seconds(4.2e-3), seconds(1.5), seconds(3e-9), seconds(0.0)], ["4.20 ms", "1.50 s", "3.00 ns", "0 s"]);
+        assert_eq!(
+            [seconds(4.2e-3), seconds(1.5), seconds(3e-9), seconds(0.0)],
+            ["4.20 ms", "1.50 s", "3.00 ns", "0 s"]
+        );
         assert_eq!([dollars(1234567.0), dollars(1.375), dollars(0.000418)], ["$1,234,567", "$1.38", "$0.000418"]);
         assert_eq!(percent(0.4321), "43.2 %");
     }

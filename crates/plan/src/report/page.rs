@@ -112,10 +112,8 @@ fn header(input: &ReportInput) -> String {
     if let Some(Verdict::TooLarge { message, .. }) = &input.verdict
         && !message.is_empty()
     {
-        html += &format!(
-            "<details open><summary>The compiler says</summary><pre>{}</pre></details>\n",
-            lines_of(message)
-        );
+        html +=
+            &format!("<details open><summary>The compiler says</summary><pre>{}</pre></details>\n", lines_of(message));
     }
     html + "</header>\n"
 }
@@ -139,7 +137,11 @@ fn tile(class: &str, name: &str, value: &str, below: &str) -> String {
 
 fn headroom(memory: Option<&MemoryPart>) -> String {
     memory.map_or_else(String::new, |memory| {
-        format!("{} of {} left", bytes(memory.limit_bytes.saturating_sub(memory.total_bytes)), bytes(memory.limit_bytes))
+        format!(
+            "{} of {} left",
+            bytes(memory.limit_bytes.saturating_sub(memory.total_bytes)),
+            bytes(memory.limit_bytes)
+        )
     })
 }
 
@@ -158,7 +160,8 @@ fn memory_section(memory: &MemoryPart) -> String {
         shown: bytes(class.bytes),
     };
     let segments: Vec<Segment> = memory.classes.iter().take(MOST_CLASSES).map(segment).collect();
-    let limit = (memory.limit_bytes > 0).then(|| (memory.limit_bytes as f64, format!("limit {}", bytes(memory.limit_bytes))));
+    let limit =
+        (memory.limit_bytes > 0).then(|| (memory.limit_bytes as f64, format!("limit {}", bytes(memory.limit_bytes))));
     html += &stacked("Device memory by class", &segments, limit);
     html + &tables::classes(memory)
 }

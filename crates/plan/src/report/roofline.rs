@@ -48,6 +48,9 @@ mod tests {
         let (names, rate) = v6e.narrow.unwrap();
         assert!(names.contains("int8") && rate == 2.0 * v6e.bf16_flops_per_s);
         // Two devices share a chip.
-        assert_eq!(roof("tpu7x-8").hbm_bytes_per_s, "tpu7x-8".parse::<Slice>().unwrap().spec().memory.hbm_gb_per_s.value * 5e8);
+        assert_eq!(
+            roof("tpu7x-8").hbm_bytes_per_s,
+            "tpu7x-8".parse::<Slice>().unwrap().spec().memory.hbm_gb_per_s.value * 5e8
+        );
     }
 }

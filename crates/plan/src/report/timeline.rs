@@ -356,7 +356,10 @@ mod tests {
 
     #[test]
     fn a_long_span_keeps_its_name() {
-        let fewer = fewer_spans(vec![span(0.0, 0.1, "a"), span(0.1, 0.3, "b"), span(0.3, 99.0, "c"), span(99.0, 100.0, "d")], 100.0);
+        let fewer = fewer_spans(
+            vec![span(0.0, 0.1, "a"), span(0.1, 0.3, "b"), span(0.3, 99.0, "c"), span(99.0, 100.0, "d")],
+            100.0,
+        );
         let named: Vec<(&str, u64)> = fewer.iter().map(|span| (span.name.as_str(), span.ops)).collect();
         assert_eq!(named, [("b", 2), ("c", 1), ("d", 1)]);
     }

@@ -2,16 +2,10 @@
 
 use std::collections::HashSet;
 
-<<<<<<< HEAD
 use hlo::{Func, Module, OpKind, OpName, Value, Verified};
 use serde::Serialize;
 
 use super::again::{is_again, names};
-=======
-use hlo::{Func, Loc, Location, Module, OpKind, OpName, Value, Verified};
-use serde::Serialize;
-
->>>>>>> 4ad8e13be4b8549414ff6c033c5f24a97964b453
 use super::flow::{Flow, UseKind};
 use super::roles::{Role, Roles, StepKind, argument_bytes, dims};
 
@@ -160,11 +154,7 @@ fn products_only(module: &Module, count: Count) -> Module {
             let op = &func.ops[n];
             let counts = match op.kind() {
                 Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => {
-<<<<<<< HEAD
                     count == Count::All || !is_again(&op.loc)
-=======
-                    count == Count::All || !is_computed_again(&op.loc)
->>>>>>> 4ad8e13be4b8549414ff6c033c5f24a97964b453
                 }
                 Some(OpKind::While | OpKind::If | OpKind::Case | OpKind::Return | OpKind::FuncReturn) => true,
                 _ => op.num_results == 1 && func.ty(op.first_result).as_tensor().is_some_and(|ty| ty.rank() == 0),
@@ -177,49 +167,10 @@ fn products_only(module: &Module, count: Count) -> Module {
     module
 }
 
-<<<<<<< HEAD
-=======
-/// Whether JAX's names say that an op is part of what a checkpointed function computes again.
-fn is_computed_again(loc: &Loc) -> bool {
-    names(loc).any(|name| name.contains("rematted_computation"))
-}
-
->>>>>>> 4ad8e13be4b8549414ff6c033c5f24a97964b453
 fn has_names(func: &Func) -> bool {
     func.ops.iter().any(|op| names(&op.loc).any(|name| name.contains("dot_general")))
 }
 
-<<<<<<< HEAD
-=======
-fn names(loc: &Loc) -> impl Iterator<Item = &str> {
-    let mut pending: Vec<&Location> = loc.as_deref().into_iter().collect();
-    let mut steps = 0;
-    std::iter::from_fn(move || {
-        while let Some(location) = pending.pop() {
-            steps += 1;
-            if steps > MAX_LOCATIONS {
-                return None;
-            }
-            match location {
-                Location::Name(name, inner) => {
-                    pending.extend(inner.as_deref());
-                    return Some(&**name);
-                }
-                Location::CallSite { callee, caller } => {
-                    pending.extend(callee.as_deref());
-                    pending.extend(caller.as_deref());
-                }
-                Location::Fused(parts, _) => pending.extend(parts.iter().filter_map(|part| part.as_deref())),
-                Location::File { .. } => {}
-            }
-        }
-        None
-    })
-}
-
-const MAX_LOCATIONS: usize = 200;
-
->>>>>>> 4ad8e13be4b8549414ff6c033c5f24a97964b453
 fn element_bytes(func: &Func, value: Value) -> f64 {
     let bits = func.ty(value).as_tensor().and_then(|ty| ty.element.plain()).map_or(0, |dtype| dtype.bits());
     f64::from(bits) / 8.0

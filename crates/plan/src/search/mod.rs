@@ -1,9 +1,6 @@
 //! Where to run a program, split how, with which batch: a closed form prunes, the compiler ranks and confirms.
 
-<<<<<<< HEAD
 mod again;
-=======
->>>>>>> 4ad8e13be4b8549414ff6c033c5f24a97964b453
 mod answer;
 mod candidate;
 mod error;

@@ -6,10 +6,7 @@ use hlo::passes::{self, INLINE, Options, Partitioned};
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
 use runtime::Program;
 
-<<<<<<< HEAD
 use super::again;
-=======
->>>>>>> 4ad8e13be4b8549414ff6c033c5f24a97964b453
 use super::candidate::{Candidate, Layout, Precision};
 use super::error::SearchError;
 use super::facts::{Facts, REFERENCE_BATCH};
@@ -49,18 +46,11 @@ pub struct OneProgram {
 impl OneProgram {
     /// Reads a program: text or bytecode.
     pub fn read(bytes: Vec<u8>, batch: Option<&BatchName>) -> Result<OneProgram, SearchError> {
-<<<<<<< HEAD
         let mut module = hlo::read(&bytes)?;
         if module.entry().is_none_or(|func| func.body.is_none()) {
             return Err(SearchError::NoEntry);
         }
         again::mark(&mut module);
-=======
-        let module = hlo::read(&bytes)?;
-        if module.entry().is_none_or(|func| func.body.is_none()) {
-            return Err(SearchError::NoEntry);
-        }
->>>>>>> 4ad8e13be4b8549414ff6c033c5f24a97964b453
         let original = hlo::verify(module)?;
         let func = original.entry().ok_or(SearchError::NoEntry)?;
         let batch = find_batch(&original, func, batch)?;

@@ -37,7 +37,10 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
         let at = px(x(10f64.powi(power)));
         svg += &format!("<line class=\"grid\" x1=\"{at}\" x2=\"{at}\" y1=\"{TOP}\" y2=\"{bottom}\"/>");
         let words = if power < 0 { format!("{}", 10f64.powi(power)) } else { scaled_power(power) };
-        svg += &format!("<text class=\"dim\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{words}</text>\n", px(bottom + 16.0));
+        svg += &format!(
+            "<text class=\"dim\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{words}</text>\n",
+            px(bottom + 16.0)
+        );
     }
     for power in y0..=y1 {
         let at = y(10f64.powi(power));
@@ -93,7 +96,12 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
     }
     let moved: f64 = estimate.ops.iter().map(|op| op.hbm_bytes).sum();
     if estimate.flops > 0.0 && moved > 0.0 {
-        svg += &step_mark(x(estimate.flops / moved), y(estimate.flops / whole), estimate.flops / moved, estimate.flops / whole);
+        svg += &step_mark(
+            x(estimate.flops / moved),
+            y(estimate.flops / whole),
+            estimate.flops / moved,
+            estimate.flops / whole,
+        );
     }
     svg + CLOSE
 }
@@ -134,7 +142,10 @@ impl<'a> Point<'a> {
         );
         if radius >= 9.0 {
             let (at, baseline) = (px(x), px(y + 4.0));
-            svg += &format!("<text class=\"on\" x=\"{at}\" y=\"{baseline}\" text-anchor=\"middle\">{}</text>", self.number);
+            svg += &format!(
+                "<text class=\"on\" x=\"{at}\" y=\"{baseline}\" text-anchor=\"middle\">{}</text>",
+                self.number
+            );
         }
         svg + "</g>\n"
     }
