@@ -330,6 +330,9 @@ pub(crate) struct FitArgs {
     /// Run the whole compiler: step time from its own cycle estimates, in minutes instead of seconds.
     #[arg(long)]
     pub(crate) full: bool,
+    /// Write everything as one HTML page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
     #[command(flatten)]
@@ -353,6 +356,9 @@ pub(crate) struct ExplainArgs {
     /// Operations, buffers and sources shown.
     #[arg(long, default_value_t = 8, value_name = "N")]
     pub(crate) top: usize,
+    /// Write everything as one HTML page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
     #[command(flatten)]

@@ -11,7 +11,10 @@ use crate::compiled::{Compiled, Driver, Outcome};
 use crate::cost::{Cost, RunLength, Step, Tariff, positive};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
+use crate::machine::Machine;
 use crate::memory::{Argument, Memory, arguments};
+use crate::report::{LiveMemory, Pictures, Timeline};
+use crate::simulate::simulate;
 
 /// What to ask.
 #[derive(Clone, Debug)]
@@ -110,6 +113,9 @@ pub struct Fit {
     pub advice: Vec<Advice>,
     /// What was assumed.
     pub notes: Vec<String>,
+    /// What only a page shows.
+    #[serde(skip)]
+    pub pictures: Pictures,
 }
 
 /// Asks the real compiler, and reads its answer.
@@ -277,7 +283,17 @@ fn answer(
         cost: Some(cost),
         advice,
         notes,
+        pictures: pictures(compiled, slice, &devices),
     })
+}
+
+fn pictures(compiled: &Compiled, slice: &Slice, devices: &[u64]) -> Pictures {
+    let executions = compiled.module.executions();
+    let simulation = simulate(&compiled.module, &executions, &Machine::of(slice), devices);
+    Pictures {
+        timeline: Some(Timeline::of(&compiled.module, &executions, &simulation)),
+        live: compiled.buffers.as_ref().and_then(|buffers| LiveMemory::of(&compiled.module, buffers)),
+    }
 }
 
 fn refused(program: &Program, request: &FitRequest, verdict: Verdict) -> Fit {
@@ -297,6 +313,7 @@ fn refused(program: &Program, request: &FitRequest, verdict: Verdict) -> Fit {
         cost: None,
         advice: Vec::new(),
         notes: vec!["the compiler gives no breakdown of this program".into()],
+        pictures: Pictures::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::ExplainArgs;
 use crate::commands::compile::{read_input, write_file};
-use crate::commands::fit::{head, memory_table, mode, seconds, setup, talk};
+use crate::commands::fit::{head, memory_table, mode, seconds, setup, talk, write_page};
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
@@ -32,6 +32,9 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Answer, Failure
     let explanation = explanation?;
     output.record(&Record { version: 1, explanation: &explanation }, || text(&explanation, args.top))?;
     talk_of(&explanation);
+    if let Some(path) = &args.html {
+        write_page(&explanation.fit, &request, &explanation.fixes, path)?;
+    }
     if let Some(path) = &args.apply {
         apply(&explanation, path)?;
     }

@@ -1,6 +1,9 @@
 //! `tpu fit`: does a program fit a slice, what fills it, how long is a step, what does it cost.
 
-use plan::{Cost, Estimate, Fit, FitRequest, Memory, RunLength, Tariff, Workload};
+use std::path::Path;
+
+use plan::report::{ReportInput, html};
+use plan::{Cost, Estimate, Fit, FitRequest, Fix, Memory, RunLength, Tariff, Workload};
 use runtime::Mode;
 use serde::Serialize;
 
@@ -29,6 +32,9 @@ pub(crate) fn run(args: &FitArgs, output: &Output) -> Result<Answer, Failure> {
     let fit = fit?;
     output.record(&Record { version: 1, fit: &fit }, || text(&fit))?;
     talk(&fit);
+    if let Some(path) = &args.html {
+        write_page(&fit, &request, &[], path)?;
+    }
     Ok(if fit.verdict.fits { Answer::Yes } else { Answer::No })
 }
 
@@ -54,6 +60,14 @@ pub(crate) fn setup(
         tariff: Tariff { region: workload.region.clone(), usd_per_chip_hour: workload.price },
     };
     Ok((compile::compiler(compiler, &config)?, request))
+}
+
+/// Writes the answer as a page.
+pub(crate) fn write_page(fit: &Fit, request: &FitRequest, fixes: &[Fix], path: &Path) -> Result<(), Failure> {
+    let page = html(&ReportInput::of(fit, &request.compile.slice, fixes));
+    compile::write_file(path, page.as_bytes())?;
+    eprintln!("page written to {}", path.display());
+    Ok(())
 }
 
 /// Remarks beside the answer.

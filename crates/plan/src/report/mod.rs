@@ -7,6 +7,7 @@
 //! Names and messages come from programs that nobody here wrote: all text is escaped and cut, all lists are cut with
 //! their length said, and the page forbids itself every connection.
 
+mod answer;
 mod charts;
 mod input;
 mod live;
@@ -17,6 +18,7 @@ mod tables;
 mod text;
 mod timeline;
 
+pub use answer::Pictures;
 pub use input::{
     AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict,
 };
