@@ -1,7 +1,6 @@
 //! `tpu accuracy`: published measurements of TPU runs against what is predicted for the same runs.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +71,7 @@ pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failur
     let comparisons = predict_all(args, &compiler, &folder, &stop)?;
     let text = page(&comparisons, &micro, &unknown);
     if let Some(path) = &args.out {
-        write_whole(path, &format!("{}{text}", heading(args)))?;
+        commands::compile::write_file(path, format!("{}{text}", heading(args)).as_bytes())?;
     }
     let summary = text.lines().last().map(str::to_string);
     let record = Rows { version: 1, rows: comparisons.iter().map(line).collect(), summary };
@@ -184,17 +183,4 @@ a TPU; no constant belongs to a row. `docs/guide/estimate.md` says how.
 
 "
     )
-}
-
-/// Whole, or not at all.
-fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(parent)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    write().map_err(|error| failure::file("writing", path, error))
 }

@@ -183,7 +183,9 @@ pub(crate) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = |e| failure::file("cannot write", path, e);
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    // Readable by whom the user's umask lets, as any file that a command writes.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder).map_err(failed)?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     file.persist(path).map_err(|e| failed(e.error))?;
     Ok(())
