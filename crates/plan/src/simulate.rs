@@ -1,5 +1,6 @@
 //! Runs the schedule of a compiled program on a clock: ops one after the other, transfers beside them, waits where the program waits.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use hlo::xla::{
@@ -102,6 +103,8 @@ struct Program<'a> {
     /// Device of each partition, in the order of the slice.
     devices: &'a [u64],
     trips: HashMap<InstructionId, u64>,
+    /// Instructions that may still be visited: a small program can call a computation very many times.
+    fuel: Cell<u64>,
 }
 
 /// One pass over a computation.
@@ -128,6 +131,7 @@ pub fn simulate(module: &Module, executions: &Executions, machine: &Machine, dev
             .iter()
             .map(|(id, trips)| (*id, if let TripCount::Known(n) = trips { *n } else { 1 }))
             .collect(),
+        fuel: Cell::new(FUEL),
     };
     let mut pass = Pass {
         now: 0.0,
@@ -170,6 +174,9 @@ pub(crate) fn scheduled_collectives(module: &Module, executions: &Executions) ->
 }
 
 const MAX_DEPTH: u32 = 64;
+/// Loops within loops whose second iteration is looked at too: each level doubles the work.
+const CARRYING_DEPTH: u32 = 6;
+const FUEL: u64 = 4_000_000;
 
 impl Program<'_> {
     /// Runs a computation. `carried` are transfers that a loop's last iteration left under way, by the place in the loop state.
@@ -178,6 +185,11 @@ impl Program<'_> {
             return;
         }
         for &at in self.module.order(id) {
+            let Some(left) = self.fuel.get().checked_sub(1) else {
+                pass.notes.push("the program calls too much: the rest of it is left out".into());
+                return;
+            };
+            self.fuel.set(left);
             self.step(at, pass, carried, depth);
         }
     }
@@ -360,6 +372,7 @@ impl Program<'_> {
 
     /// The work of an instruction and of everything it calls.
     fn beside(&self, at: InstructionId, depth: u32) -> Beside {
+        self.fuel.set(self.fuel.get().saturating_sub(1));
         let instruction = self.module.instruction(at);
         let work = Work::of(self.module, &self.users, at);
         let host = (work.traffic.read.host, work.traffic.written.host);
@@ -372,7 +385,7 @@ impl Program<'_> {
             sum.seconds = if is_work { self.machine.op_time(&work).seconds() } else { 0.0 };
             return sum;
         }
-        for &called in instruction.called_computations().iter().filter(|_| depth < MAX_DEPTH) {
+        for &called in instruction.called_computations().iter().filter(|_| depth < MAX_DEPTH && self.fuel.get() > 0) {
             for &inner in self.module.computation(called).instructions() {
                 let more = self.beside(inner, depth + 1);
                 sum.seconds += more.seconds;
@@ -431,7 +444,7 @@ impl Program<'_> {
         let mut carried = HashMap::new();
         let mut lanes = pass.lanes.since(pass.now);
         let mut inner = Pass::begin(lanes.clone());
-        for _ in 0..2 {
+        for _ in 0..if depth < CARRYING_DEPTH { 2 } else { 1 } {
             inner = Pass::begin(lanes);
             self.run(body, &mut inner, &carried, depth + 1);
             carried = self.left_under_way(body, &inner);
