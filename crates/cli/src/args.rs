@@ -368,6 +368,9 @@ pub(crate) struct ExplainArgs {
 /// What a step is and what it costs.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct WorkloadArgs {
+    /// Batch of a program that leaves it open: the unknown leading sizes of its arguments.
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<u64>,
     /// Tokens (or samples) that all devices together work through in a step.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) tokens: Option<f64>,

@@ -16,6 +16,15 @@ pub enum Error {
     },
     /// The program is not StableHLO, or breaks its rules.
     Program(hlo::Error),
+    /// Sizes of the program are known only at run time, and no batch was given.
+    BatchUnknown,
+    /// An unknown size is no batch.
+    NoBatch {
+        /// Which argument, from 0.
+        argument: usize,
+        /// Its type.
+        ty: String,
+    },
     /// A number that must be positive is not.
     NotPositive {
         /// Which, as in `tokens per step`.
@@ -67,6 +76,10 @@ impl Error {
                 format!("the entry function must be called @main; the program has {}", at_most(functions, "@"))
             }
             Error::Program(_) => "export the program again; `tpu hlo FILE` shows what is wrong with it".into(),
+            Error::BatchUnknown => "give --batch N; the unknown leading sizes of arguments become N".into(),
+            Error::NoBatch { .. } => {
+                "only leading sizes can be the batch; export the program with the others fixed".into()
+            }
             Error::NotPositive { .. } => "give a number above zero, or leave it out".into(),
             Error::UnknownRegion { known, .. } => {
                 format!("regions with a price are {}; or give a price of your own with --price", at_most(known, ""))
@@ -98,6 +111,10 @@ impl fmt::Display for Error {
         match self {
             Error::NoEntry { .. } => f.write_str("the program has no entry function"),
             Error::Program(_) => f.write_str("the program cannot be read"),
+            Error::BatchUnknown => f.write_str("the program's batch is known only at run time"),
+            Error::NoBatch { argument, ty } => {
+                write!(f, "argument {argument} is {ty}: a size that is not the leading one is unknown")
+            }
             Error::NotPositive { what, given } => write!(f, "{what} must be a positive number, not {given}"),
             Error::UnknownRegion { region, generation, .. } => {
                 write!(f, "there is no price of {generation} in region {region}")

@@ -12,7 +12,7 @@ use crate::advice::{Advice, AdviceKind, Roofline};
 use crate::compiled::{Driver, Outcome};
 use crate::error::Error;
 use crate::estimate::Estimate;
-use crate::fit::{Fit, FitRequest, device_numbers, fit_program, read};
+use crate::fit::{Fit, FitRequest, device_numbers, fit_program, fixed, read};
 use crate::fix::{self, Fix};
 use crate::memory::arguments;
 
@@ -48,17 +48,21 @@ pub fn explain(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Explanation, Error> {
-    let program = read(program)?;
+    request.check()?;
+    let read = read(program)?;
+    let made = fixed(&read, request.batch)?;
+    let symbolic = made.as_ref().and(request.batch).map(|batch| (&read, batch));
+    let program = made.as_ref().unwrap_or(&read);
     let mut driver = Driver { compiler, stop, progress };
-    let mut fit = fit_program(&mut driver, &program, request)?;
+    let mut fit = fit_program(&mut driver, program, request)?;
     let slice = request.compile.slice;
     let roofline = fit.estimate.as_ref().map(|estimate| Roofline::of(estimate, &slice));
     let (mut fixes, mut applied) = (Vec::new(), None);
     if trials == Trials::Run {
         if fit.verdict.fits {
-            applied = try_advice(&mut driver, &program, request, &mut fit)?;
+            applied = try_advice(&mut driver, program, request, &mut fit)?;
         } else {
-            fixes = fix::fixes(&mut driver, &program, request, &fit)?;
+            fixes = fix::fixes(&mut driver, program, symbolic, request, &fit)?;
             let first = fixes.iter().find(|fix| fix.fits);
             applied = first.and_then(|fix| Some((fix.title.clone(), fix.program.clone()?)));
         }

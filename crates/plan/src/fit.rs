@@ -7,6 +7,7 @@ use runtime::{CompileError, CompileRequest, Mode, OutOfMemory, Program, Report, 
 use serde::Serialize;
 
 use crate::advice::{Advice, advise};
+use crate::batch;
 use crate::compiled::{Compiled, Driver, Outcome};
 use crate::cost::{Cost, RunLength, Step, Tariff, positive};
 use crate::error::Error;
@@ -21,6 +22,8 @@ use crate::simulate::simulate;
 pub struct FitRequest {
     /// Slice, devices and flags. The quick mode answers in seconds; the full one adds the compiler's own cycle estimates.
     pub compile: CompileRequest,
+    /// The batch of a program that leaves it open: the unknown leading sizes of its arguments.
+    pub batch: Option<u64>,
     /// What a step is.
     pub workload: Workload,
     /// How long a run is.
@@ -34,6 +37,7 @@ impl FitRequest {
     pub fn new(slice: Slice) -> FitRequest {
         FitRequest {
             compile: CompileRequest { mode: Mode::Quick, ..CompileRequest::new(slice) },
+            batch: None,
             workload: Workload::default(),
             run: RunLength::Unknown,
             tariff: Tariff::default(),
@@ -128,7 +132,9 @@ pub fn fit(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Fit, Error> {
+    request.check()?;
     let program = read(program)?;
+    let program = fixed(&program, request.batch)?.unwrap_or(program);
     let mut driver = Driver { compiler, stop, progress };
     fit_program(&mut driver, &program, request)
 }
@@ -147,8 +153,16 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Program, Error> {
     Ok(program)
 }
 
+/// A program that leaves its batch open, made for the one that is asked for; `None` where nothing is open.
+pub(crate) fn fixed(program: &Program, batch: Option<u64>) -> Result<Option<Program>, Error> {
+    match (batch::is_symbolic(program), batch) {
+        (false, _) => Ok(None),
+        (true, None) => Err(Error::BatchUnknown),
+        (true, Some(batch)) => batch::with_batch(program, batch).map(Some),
+    }
+}
+
 pub(crate) fn fit_program(driver: &mut Driver<'_>, program: &Program, request: &FitRequest) -> Result<Fit, Error> {
-    request.check()?;
     let arguments = arguments(program.module());
     match driver.compile(program.bytes(), &request.compile)? {
         Outcome::Fits(compiled) => {

@@ -2,6 +2,7 @@
 
 pub mod accuracy;
 mod advice;
+mod batch;
 mod compiled;
 mod cost;
 mod error;

@@ -51,6 +51,7 @@ pub(crate) fn setup(
     let config = commands::config::resolve(&compiler.config, None)?.config;
     let request = FitRequest {
         compile: compile::request(compiler, &config, mode)?,
+        batch: workload.batch,
         workload: Workload { tokens_per_step: workload.tokens, model_flops_per_step: workload.model_flops },
         run: match (workload.steps, workload.total_tokens) {
             (Some(steps), _) => RunLength::Steps(steps),

@@ -207,6 +207,32 @@ fn fixes_that_move_or_narrow_state_save_what_they_say() {
 }
 
 #[test]
+fn a_program_that_leaves_its_batch_open_gets_a_smaller_one() {
+    let test = "a_program_that_leaves_its_batch_open_gets_a_smaller_one";
+    let Some(bench) = Bench::with_libtpu(test) else { return };
+    let (x, w, y) = ("tensor<?x16384xf32>", "tensor<16384x12288xf32>", "tensor<?x12288xf32>");
+    let program = bench.write(
+        "layer.mlir",
+        format!(
+            "func.func @main(%x: {x}, %w: {w}) -> {y} {{
+               %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({x}, {w}) -> {y}
+               return %0 : {y}
+             }}"
+        ),
+    );
+    let ran = bench.expect(2, &["fit", arg(&program), "--slice", "v5e-1"]);
+    assert!(ran.stderr.contains("hint: give --batch N"), "{}", ran.stderr);
+    // 10 GiB come in and 7.5 GiB go out; nothing but less of it helps on this chip.
+    let fixed = bench.path("fixed.mlir");
+    let explain = ["explain", arg(&program), "--slice", "v5e-1", "--batch", "163840", "--apply", arg(&fixed)];
+    let record = json_of(&bench, 1, &explain);
+    let first = &record["fixes"][0];
+    assert_eq!((&first["kind"], &first["fits"]), (&Value::from("batch"), &Value::from(true)), "{}", record["fixes"]);
+    assert!(std::fs::read_to_string(&fixed).unwrap().contains("tensor<81920x12288xf32>"));
+    assert_eq!(bench.json(&["compile", arg(&fixed), "--slice", "v5e-1", "--quick"])["fits"], true);
+}
+
+#[test]
 fn an_operation_without_vector_memory_is_named() {
     let Some(bench) = Bench::with_libtpu("an_operation_without_vector_memory_is_named") else { return };
     let program = bench.write("matmul.mlir", MATMUL);

@@ -20,7 +20,7 @@ pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
         let mut gain = 0.0;
         // Sizes the compiler wrote as a window count to whichever side needs them.
         let window = window_size(scene.module, id, 0);
-        let filled = |size: u64| if size % edge == 0 { size } else { size.saturating_mul(window) };
+        let filled = |size: u64| if size.is_multiple_of(edge) { size } else { size.saturating_mul(window) };
         for product in &work.products {
             let used = (1.0 - idle(filled(product.contracted))) * (1.0 - idle(filled(product.columns)));
             let seconds = op.seconds * product.flops / flops.max(1.0) * (1.0 - used);

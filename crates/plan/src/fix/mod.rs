@@ -7,6 +7,7 @@ mod entry;
 mod larger_slice;
 mod offload;
 mod shard;
+mod smaller_batch;
 
 use chips::Slice;
 use runtime::{CompileRequest, Mode, Program};
@@ -34,6 +35,8 @@ pub enum FixKind {
     Offload,
     /// State is kept in bf16.
     Bf16State,
+    /// A smaller batch.
+    Batch,
     /// Several of the above together.
     Combination,
     /// The mesh spans more chips.
@@ -61,13 +64,15 @@ pub(crate) struct Situation<'a> {
     pub(crate) program: &'a Program,
     pub(crate) request: &'a CompileRequest,
     pub(crate) arguments: Vec<Argument>,
+    /// The program before its batch was fixed, and the batch.
+    pub(crate) symbolic: Option<(&'a Program, u64)>,
     /// Bytes needed on one device, where known.
     pub(crate) needed_bytes: u64,
 }
 
 impl<'a> Situation<'a> {
     fn of(program: &'a Program, request: &'a CompileRequest, needed_bytes: u64) -> Situation<'a> {
-        Situation { program, request, arguments: arguments(program.module()), needed_bytes }
+        Situation { program, request, arguments: arguments(program.module()), symbolic: None, needed_bytes }
     }
 
     fn proposal(&self, kind: FixKind, title: impl Into<String>, detail: impl Into<String>) -> Proposal {
@@ -132,12 +137,13 @@ const ENOUGH: usize = 3;
 pub(crate) fn fixes(
     driver: &mut Driver<'_>,
     program: &Program,
+    symbolic: Option<(&Program, u64)>,
     request: &FitRequest,
     fit: &Fit,
 ) -> Result<Vec<Fix>, Error> {
     let needed = fit.memory.as_ref().map(|memory| memory.total_bytes).or(fit.verdict.needed_bytes).unwrap_or(0);
     let compile = CompileRequest { mode: Mode::Quick, ..request.compile.clone() };
-    let situation = Situation::of(program, &compile, needed);
+    let situation = Situation { symbolic, ..Situation::of(program, &compile, needed) };
     let mut tried: Vec<Fix> = Vec::new();
     let enough = |tried: &[Fix]| tried.iter().filter(|fix| fix.fits).count() >= ENOUGH;
     if fit.verdict.space != "HBM" {
@@ -165,7 +171,8 @@ pub(crate) fn fixes(
     if !tried.iter().any(|fix| fix.fits) {
         tried.extend(combination(driver, program, request, &compile, needed, &helpful)?);
     }
-    for proposal in larger_slice::proposals(&situation)? {
+    let costly = [smaller_batch::proposals(&situation)?, larger_slice::proposals(&situation)?].concat();
+    for proposal in costly {
         if enough(&tried) {
             break;
         }
