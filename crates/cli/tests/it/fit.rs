@@ -138,6 +138,50 @@ fn classes_add_up_to_the_compilers_figure() {
 }
 
 #[test]
+fn what_waits_for_the_backward_pass_is_told_from_temporaries() {
+    let Some(bench) = Bench::with_libtpu("what_waits_for_the_backward_pass") else { return };
+    // 512 MiB each: %h is made by the forward pass and read by the backward pass, %d is made and read there.
+    let (h, w) = ("tensor<65536x2048xf32>", "tensor<2048x2048xf32>");
+    let forward = |name: &str| format!("loc(\"jit(step)/jvp()/{name}\")");
+    let backward = |name: &str| format!("loc(\"jit(step)/transpose(jvp())/{name}\")");
+    let dot = |dims: &str, types: &str| format!("contracting_dims = {dims} : {types}");
+    let text = format!(
+        "func.func @main(%x: {h} {{jax.arg_info = \"batch\"}}, %a: {w} {{jax.arg_info = \"params.a\"}},
+             %b: {w} {{jax.arg_info = \"params.b\"}}) -> ({w}, {w}) {{
+           %0 = stablehlo.dot_general %x, %a, {rows} {fa}
+           %h = stablehlo.tanh %0 : {h} {ft}
+           %y = stablehlo.dot_general %h, %b, {rows} {fb}
+           %d = stablehlo.dot_general %y, %b, {rows} {bb}
+           %e = stablehlo.multiply %d, %h : {h} {bm}
+           %ga = stablehlo.dot_general %x, %e, {columns} {ba}
+           %gb = stablehlo.dot_general %h, %y, {columns} {bg}
+           return %ga, %gb : {w}, {w}
+         }}",
+        rows = dot("[1] x [0]", &format!("({h}, {w}) -> {h}")),
+        columns = dot("[0] x [0]", &format!("({h}, {h}) -> {w}")),
+        fa = forward("a/dot_general"),
+        ft = forward("tanh"),
+        fb = forward("b/dot_general"),
+        bb = backward("b/dot_general"),
+        bm = backward("mul"),
+        ba = backward("a/dot_general"),
+        bg = backward("b/transpose"),
+    );
+    let program = bench.write("step.mlir", text);
+    let record = json_of(&bench, 0, &["explain", arg(&program), "--slice", "v5e-1", "--no-trials"]);
+    let fit = &record["fit"];
+    assert_classes_add_up(fit);
+    assert!(class(fit, "activations") >= 256 << 20, "{}", fit["memory"]["classes"]);
+    let alive = fit["memory"]["peak"]["alive"].as_array().unwrap();
+    let kept = alive.iter().find(|held| held["class"] == "activations").unwrap();
+    assert!(
+        kept["source"].as_str().unwrap().contains("jvp()/") && kept["bytes"].as_u64().unwrap() >= 256 << 20,
+        "{kept}"
+    );
+    assert!(!kept["source"].as_str().unwrap().contains("transpose("), "{kept}");
+}
+
+#[test]
 fn what_does_not_fit_is_explained_and_the_first_fix_compiles() {
     let test = "what_does_not_fit_is_explained_and_the_first_fix_compiles";
     let Some(bench) = Bench::with_libtpu(test) else { return };

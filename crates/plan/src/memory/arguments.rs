@@ -185,6 +185,16 @@ fn read_by_products(module: &Module, entry: &Func) -> HashSet<usize> {
             }
         }
     }
+    let mut callers: HashMap<&str, Vec<(&Func, OpId)>> = HashMap::new();
+    for func in &module.funcs {
+        for id in func.walk() {
+            if let (Some(OpKind::FuncCall), Some(Attr::Symbol(callee))) =
+                (func.op(id).kind(), func.op(id).attr("callee"))
+            {
+                callers.entry(callee).or_default().push((func, id));
+            }
+        }
+    }
     let mut seen: HashSet<(&str, Value)> = HashSet::new();
     let mut found = HashSet::new();
     for (index, &argument) in entry.args().iter().enumerate() {
@@ -210,6 +220,14 @@ fn read_by_products(module: &Module, entry: &Func) -> HashSet<usize> {
                             if let Some(callee) = callee {
                                 pending.extend(callee.args().get(position).map(|&inner| (callee, inner)));
                             }
+                        }
+                    }
+                    Some(OpKind::FuncReturn) => {
+                        for (position, _) in op.operands.iter().enumerate().filter(|(_, operand)| **operand == value) {
+                            let outside = callers.get(&*func.name).into_iter().flatten();
+                            pending.extend(outside.filter_map(|&(caller, call)| {
+                                caller.op(call).results().nth(position).map(|result| (caller, result))
+                            }));
                         }
                     }
                     Some(kind) if is_move(kind) || kind == OpKind::CustomCall => {
@@ -301,6 +319,22 @@ mod tests {
                %2 = stablehlo.subtract %w, %1 : tensor<8x8xf32>
                %3 = stablehlo.reshape %0 : (tensor<4x8xf32>) -> tensor<32xf32>
                return %2, %1, %3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<32xf32>
+             }",
+            &[Class::Parameters, Class::OptimizerState, Class::Inputs],
+        );
+        // A weight that a function takes a slice of before it is multiplied.
+        check(
+            "func.func public @main(%w: tensor<2x8x8xf32>, %m: tensor<2x8x8xf32>, %x: tensor<8x8xf32>) -> (tensor<2x8x8xf32>, tensor<2x8x8xf32>, tensor<64xf32>) {
+               %0 = func.call @layer(%w) : (tensor<2x8x8xf32>) -> tensor<8x8xf32>
+               %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+               %2 = stablehlo.add %m, %w : tensor<2x8x8xf32>
+               %3 = stablehlo.reshape %1 : (tensor<8x8xf32>) -> tensor<64xf32>
+               return %2, %2, %3 : tensor<2x8x8xf32>, tensor<2x8x8xf32>, tensor<64xf32>
+             }
+             func.func private @layer(%w: tensor<2x8x8xf32>) -> tensor<8x8xf32> {
+               %0 = stablehlo.slice %w [0:1, 0:8, 0:8] : (tensor<2x8x8xf32>) -> tensor<1x8x8xf32>
+               %1 = stablehlo.reshape %0 : (tensor<1x8x8xf32>) -> tensor<8x8xf32>
+               return %1 : tensor<8x8xf32>
              }",
             &[Class::Parameters, Class::OptimizerState, Class::Inputs],
         );

@@ -24,7 +24,7 @@ pub enum Class {
     Temporaries,
     /// Constants.
     Constants,
-    /// Gaps between buffers in the memory for temporaries.
+    /// The rest of the memory for temporaries: gaps between buffers, and scratch of the compiler's own.
     Gaps,
 }
 
@@ -55,7 +55,7 @@ impl Class {
             Class::Collectives => "collective buffers",
             Class::Temporaries => "temporaries",
             Class::Constants => "constants",
-            Class::Gaps => "gaps between temporaries",
+            Class::Gaps => "gaps and compiler scratch",
         }
     }
 }
