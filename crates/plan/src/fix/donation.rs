@@ -7,19 +7,29 @@ use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
 use crate::memory::{ALIAS, Argument, Class, DONOR};
 
+/// Which arguments may be donated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Donors {
+    /// What lives from step to step.
+    State,
+    /// Inputs as well, which the caller may want to keep.
+    Any,
+}
+
 /// Arguments that a result of the same type replaces and that are not donated.
-pub(crate) fn candidates(program: &Module, arguments: &[Argument]) -> Vec<usize> {
+pub(crate) fn candidates(program: &Module, arguments: &[Argument], donors: Donors) -> Vec<usize> {
     let Some(func) = program.entry() else { return Vec::new() };
     let is_candidate = |(index, argument): &(usize, &Argument)| {
         let result = argument.replaced_by.and_then(|result| func.outputs.get(result));
-        !argument.is_donated && argument.class != Class::Inputs && result.is_some() && result == func.inputs.get(*index)
+        let may = donors == Donors::Any || argument.class != Class::Inputs;
+        may && !argument.is_donated && result.is_some() && result == func.inputs.get(*index)
     };
     arguments.iter().enumerate().filter(is_candidate).map(|(index, _)| index).collect()
 }
 
 /// The program with these donated; `None` where there is nothing to donate.
-pub(crate) fn donate(program: &Program, arguments: &[Argument]) -> Result<Option<Program>, Error> {
-    let donated = candidates(program.module(), arguments);
+pub(crate) fn donate(program: &Program, arguments: &[Argument], donors: Donors) -> Result<Option<Program>, Error> {
+    let donated = candidates(program.module(), arguments, donors);
     // Where devices share the work, shardings of results are the compiler's to choose, and only it knows what fits where.
     let is_partitioned = program.partitions().is_some_and(|count| count > 1);
     entry::edit(program, |func| {
@@ -35,9 +45,9 @@ pub(crate) fn donate(program: &Program, arguments: &[Argument]) -> Result<Option
 }
 
 pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
-    let count = candidates(situation.program.module(), &situation.arguments).len();
-    let Some(program) = donate(situation.program, &situation.arguments)? else { return Ok(None) };
-    let title = format!("donate {count} state arguments to the results that replace them");
-    let detail = "costs nothing; the caller must not read the old state after a step";
+    let count = candidates(situation.program.module(), &situation.arguments, Donors::Any).len();
+    let Some(program) = donate(situation.program, &situation.arguments, Donors::Any)? else { return Ok(None) };
+    let title = format!("donate {count} arguments to the results that replace them");
+    let detail = "costs nothing; the caller must not read them after a step";
     Ok(Some(Proposal { program: Some(program), ..situation.proposal(FixKind::Donation, title, detail) }))
 }

@@ -3,8 +3,8 @@
 //! The name decides where it says: `opt_state`, `mu`, `nu` and the like are optimizer state, `params` and names that end in
 //! `weight` or `kernel` are parameters, `cache` is a cache, `batch`, `inputs`, `tokens` are inputs; of several such words in
 //! a path the leftmost counts. Without a telling name, an argument is state if a result takes its memory or one has
-//! its type. State that products or look-ups read is a parameter in a program that has a backward pass or other
-//! state, state that nothing but arithmetic reads is optimizer state. What is no state is an input of a program that trains;
+//! its type. State that nothing but arithmetic reads is optimizer state. State that products or look-ups read is a parameter in a
+//! program that has a backward pass or such optimizer state; of others it is a cache if it is donated, else an input. What is no state is an input of a program that trains;
 //! of others, if it holds integers or shares its leading size with the results, and a parameter if not.
 
 use std::collections::{HashMap, HashSet};
@@ -48,7 +48,9 @@ pub(crate) fn arguments(module: &Module) -> Vec<Argument> {
             let by_role = || match replaced[index] {
                 Some(_) if !in_products.contains(&index) => Class::OptimizerState,
                 Some(_) if is_trained || has_idle_state => Class::Parameters,
-                Some(_) => Class::CarriedState,
+                Some(_) if has(ALIAS) || has(DONOR) => Class::CarriedState,
+                // A layer whose result looks like its input.
+                Some(_) => Class::Inputs,
                 None if is_trained || has_idle_state || is_input(entry, index) => Class::Inputs,
                 None => Class::Parameters,
             };
