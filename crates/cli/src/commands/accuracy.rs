@@ -56,7 +56,7 @@ struct Line<'a> {
 
 pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failure> {
     let measurements = fs::read(&args.file).map_err(|error| failure::file("reading", &args.file, error))?;
-    let (micro, unknown) = micro_rows(&measurements)?;
+    let micro = micro_rows(&measurements)?;
     let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugin)?,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failur
     let stop = stop::on_signal();
     export(args, scratch.path(), &folder)?;
     let comparisons = predict_all(args, &compiler, &folder, &stop)?;
-    let text = page(&comparisons, &micro, &unknown);
+    let text = page(&comparisons, &micro);
     if let Some(path) = &args.out {
         commands::compile::write_file(path, format!("{}{text}", heading(args)).as_bytes())?;
     }

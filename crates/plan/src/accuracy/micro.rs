@@ -28,11 +28,20 @@ impl MicroRow {
     }
 }
 
-/// The micro-benchmarks of a file of measurements that can be predicted, and those that cannot with the reason.
-pub fn micro_rows(json: &[u8]) -> Result<(Vec<MicroRow>, Vec<(String, String)>), Error> {
+/// The micro-benchmarks of a file of measurements.
+#[derive(Clone, Debug, Default)]
+pub struct MicroRows {
+    /// Those that can be predicted.
+    pub known: Vec<MicroRow>,
+    /// Those that cannot, by name, with the reason.
+    pub unknown: Vec<(String, String)>,
+}
+
+/// Reads and predicts the micro-benchmarks of a file of measurements.
+pub fn micro_rows(json: &[u8]) -> Result<MicroRows, Error> {
     let file: Value = serde_json::from_slice(json).map_err(|error| Error::Record(error.to_string()))?;
     let rows = file.get("rows").and_then(Value::as_array).ok_or_else(|| Error::Record("there are no `rows`".into()))?;
-    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    let MicroRows { mut known, mut unknown } = MicroRows::default();
     for row in rows.iter().filter(|row| row.get("kind").and_then(Value::as_str) == Some("micro")) {
         let id = text(row, "id").to_string();
         match read(row) {
@@ -40,7 +49,7 @@ pub fn micro_rows(json: &[u8]) -> Result<(Vec<MicroRow>, Vec<(String, String)>),
             Err(why) => unknown.push((id, why)),
         }
     }
-    Ok((known, unknown))
+    Ok(MicroRows { known, unknown })
 }
 
 fn text<'a>(row: &'a Value, key: &str) -> &'a str {

@@ -5,7 +5,7 @@ mod page;
 mod record;
 mod summary;
 
-pub use micro::{MicroRow, micro_rows};
+pub use micro::{MicroRow, MicroRows, micro_rows};
 pub use page::page;
 pub use record::{Record, Table};
 pub use summary::Summary;

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{Comparison, MicroRow, Summary, Table};
+use super::{Comparison, MicroRow, MicroRows, Summary, Table};
 use crate::op_time::Bound;
 
 /// Writes the tables of all comparisons; the last line sums up the verified rows.
-pub fn page(comparisons: &[Comparison], micro: &[MicroRow], unknown: &[(String, String)]) -> String {
+pub fn page(comparisons: &[Comparison], micro: &MicroRows) -> String {
+    let MicroRows { known: micro, unknown } = micro;
     let of = |table: Table| comparisons.iter().filter(|c| c.record.table() == table).collect::<Vec<_>>();
     let (verified, rate_only) = (of(Table::Verified), of(Table::RateOnly));
     let mut page = String::from("## Training runs whose figures agree with each other\n\n");

@@ -171,10 +171,13 @@ fn count(value: f64) -> String {
     if value.is_finite() && value.fract() == 0.0 && value < 1e6 { format!("{value:.0}") } else { scaled(value, "") }
 }
 
+/// A figure that not every line has.
+type Figure = fn(&CostLine) -> Option<f64>;
+
 pub(super) fn cost(lines: &[CostLine]) -> String {
-    let has = |field: fn(&CostLine) -> Option<f64>| lines.iter().any(|line| field(line).is_some());
+    let has = |field: Figure| lines.iter().any(|line| field(line).is_some());
     let mut names = vec!["Terms", "Region", "Read", "#Chip-hour", "#Slice-hour"];
-    let optional: [(&str, fn(&CostLine) -> Option<f64>); 3] = [
+    let optional: [(&str, Figure); 3] = [
         ("#Step", |line| line.usd_per_step),
         ("#Million tokens", |line| line.usd_per_million_tokens),
         ("#Run", |line| line.usd_per_run),
