@@ -248,6 +248,9 @@ fn fixes_that_move_or_narrow_state_save_what_they_say() {
     assert_eq!(narrow["fits"], true, "{fixes:#?}");
     assert!(fixes.iter().all(|fix| fix["kind"] != "donation"), "{fixes:#?}");
     assert!(fixes[0]["fits"] == true, "{fixes:#?}");
+    // Two moments of 64 MiB become two of 32 MiB.
+    let saved = record["fit"]["memory"]["total_bytes"].as_u64().unwrap() - narrow["hbm_bytes"].as_u64().unwrap();
+    assert!(saved.abs_diff(64 << 20) < 1 << 20, "{saved}\n{fixes:#?}");
 }
 
 #[test]
