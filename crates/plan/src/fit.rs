@@ -12,10 +12,8 @@ use crate::compiled::{Compiled, Driver, Outcome};
 use crate::cost::{Cost, RunLength, Step, Tariff, positive};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
-use crate::machine::Machine;
 use crate::memory::{Argument, Memory, arguments};
-use crate::report::{LiveMemory, Pictures, Timeline};
-use crate::simulate::simulate;
+use crate::report::Pictures;
 
 /// What to ask.
 #[derive(Clone, Debug)]
@@ -297,17 +295,8 @@ fn answer(
         cost: Some(cost),
         advice,
         notes,
-        pictures: pictures(compiled, slice, &devices),
+        pictures: Pictures::of(&compiled.module, compiled.buffers.as_ref(), slice, &devices),
     })
-}
-
-fn pictures(compiled: &Compiled, slice: &Slice, devices: &[u64]) -> Pictures {
-    let executions = compiled.module.executions();
-    let simulation = simulate(&compiled.module, &executions, &Machine::of(slice), devices);
-    Pictures {
-        timeline: Some(Timeline::of(&compiled.module, &executions, &simulation)),
-        live: compiled.buffers.as_ref().and_then(|buffers| LiveMemory::of(&compiled.module, buffers)),
-    }
 }
 
 fn refused(program: &Program, request: &FitRequest, verdict: Verdict) -> Fit {

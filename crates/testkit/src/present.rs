@@ -20,6 +20,8 @@ pub enum Needed {
     Reference,
     /// StableHLO's own self-checking programs.
     Conformance,
+    /// A browser.
+    Chromium,
 }
 
 impl Needed {
@@ -32,9 +34,13 @@ impl Needed {
             Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
             Needed::Reference => "TPUBRIDGE_REFERENCE",
             Needed::Conformance => "TPUBRIDGE_CONFORMANCE",
+            Needed::Chromium => "TPUBRIDGE_CHROMIUM",
         }
     }
 }
+
+/// Set by `./test`, which says so, where Chromium is not there and cannot be installed.
+const NO_BROWSER: &str = "TPUBRIDGE_NO_BROWSER";
 
 /// The path of something needed, or `None` after reporting the skip.
 ///
@@ -46,6 +52,10 @@ pub fn require(test: &str, needed: Needed) -> Option<PathBuf> {
     match std::env::var_os(variable).map(PathBuf::from) {
         Some(path) if path.exists() => Some(path),
         Some(path) => panic!("{variable} names {}, which does not exist", path.display()),
+        None if needed == Needed::Chromium && std::env::var_os(NO_BROWSER).is_some() => {
+            eprintln!("{test} did not run: there is no browser, and ./test could not install one");
+            None
+        }
         None => {
             let strict = ["CI", "TPUBRIDGE_REQUIRE_ALL"].iter().any(|name| std::env::var_os(name).is_some());
             assert!(!strict || needed == Needed::Conformance, "{variable} is not set and nothing may be skipped here");

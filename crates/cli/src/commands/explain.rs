@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plan::report::ReportInput;
 use plan::{Explanation, Fit, Fix, Held, Roofline, Trials};
 use serde::Serialize;
 
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Answer, Failure
     output.record(&Record { version: 1, explanation: &explanation }, || text(&explanation, args.top))?;
     talk_of(&explanation);
     if let Some(path) = &args.html {
-        write_page(&explanation.fit, &request, &explanation.fixes, path)?;
+        let pictures = explanation.fit.pictures.clone();
+        write_page(&ReportInput::of_explanation(&explanation, &request.compile.slice, pictures), path)?;
     }
     if let Some(path) = &args.apply {
         apply(&explanation, path)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plan::report::{ReportInput, html};
-use plan::{Cost, Estimate, Fit, FitRequest, Fix, Memory, RunLength, Tariff, Workload};
+use plan::{Cost, Estimate, Fit, FitRequest, Memory, RunLength, Tariff, Workload};
 use runtime::Mode;
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &FitArgs, output: &Output) -> Result<Answer, Failure> {
     output.record(&Record { version: 1, fit: &fit }, || text(&fit))?;
     talk(&fit);
     if let Some(path) = &args.html {
-        write_page(&fit, &request, &[], path)?;
+        write_page(&ReportInput::of_fit(&fit, &request.compile.slice, fit.pictures.clone()), path)?;
     }
     Ok(if fit.verdict.fits { Answer::Yes } else { Answer::No })
 }
@@ -64,9 +64,8 @@ pub(crate) fn setup(
 }
 
 /// Writes the answer as a page.
-pub(crate) fn write_page(fit: &Fit, request: &FitRequest, fixes: &[Fix], path: &Path) -> Result<(), Failure> {
-    let page = html(&ReportInput::of(fit, &request.compile.slice, fixes));
-    compile::write_file(path, page.as_bytes())?;
+pub(crate) fn write_page(report: &ReportInput, path: &Path) -> Result<(), Failure> {
+    compile::write_file(path, html(report).as_bytes())?;
     eprintln!("page written to {}", path.display());
     Ok(())
 }

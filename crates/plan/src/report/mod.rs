@@ -1,14 +1,14 @@
 //! The answer as one HTML file that needs nothing else: no network, no other file, readable without scripts.
 //!
 //! What is shown is plain data, so that every command that has a part of an answer can fill that part:
-//! [`ReportInput`] is turned into a page by [`html`]. [`Timeline::of`], [`LiveMemory::of`] and [`Roof::of`] make the parts
-//! that come from a compiled program rather than from an answer.
+//! [`ReportInput`] is turned into a page by [`html`]. [`Pictures::of`] makes the parts that come from a compiled program
+//! rather than from an answer.
 //!
 //! Names and messages come from programs that nobody here wrote: all text is escaped and cut, all lists are cut with
 //! their length said, and the page forbids itself every connection.
 
-mod answer;
 mod charts;
+mod fill;
 mod input;
 mod live;
 mod number;
@@ -18,7 +18,7 @@ mod tables;
 mod text;
 mod timeline;
 
-pub use answer::Pictures;
+pub use fill::Pictures;
 pub use input::{
     AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict,
 };

@@ -79,13 +79,13 @@ pub(super) fn alive(buffers: &[Alive]) -> String {
         let padding = buffer.bytes.saturating_sub(buffer.logical_bytes);
         html += &format!(
             "<tr>{}<td><i class=\"swatch {}\"></i>{}</td>{}{}{}{}</tr>\n",
-            name(&buffer.name, 40),
+            name(&buffer.name, 34),
             memory_class(&buffer.class),
             text(&buffer.class),
             number(&bytes(buffer.bytes), buffer.bytes as f64),
             number(&if padding == 0 { "–".into() } else { bytes(padding) }, padding as f64),
-            format_args!("<td class=\"name\">{}</td>", Text(&buffer.shape, 48)),
-            name(&buffer.source, 52),
+            format_args!("<td class=\"name\">{}</td>", Text(&buffer.shape, 40)),
+            name(&buffer.source, 30),
         );
     }
     html + FOOT + &rest(buffers.len(), BUFFERS, "buffers")
@@ -142,7 +142,7 @@ pub(super) fn sources(estimate: &Estimate) -> String {
 pub(super) fn ops(estimate: &Estimate) -> String {
     let whole = estimate.step.seconds.max(1e-30);
     let columns =
-        ["#", "Operation", "#Time", "#Share", "#Runs", "Limited by", "#FLOP", "#HBM", "#FLOP/B", "Shape", "Source"];
+        ["##", "Operation", "#Time", "#Share", "#Runs", "Limited by", "#FLOP", "#HBM", "#FLOP/B", "Source", "Shape"];
     let mut html = head(&columns);
     for (at, op) in estimate.ops.iter().take(OPS).enumerate() {
         let intensity = op.flops / op.hbm_bytes;
@@ -151,7 +151,7 @@ pub(super) fn ops(estimate: &Estimate) -> String {
         html += &format!(
             "<tr>{}{}{}{}{}<td><i class=\"swatch {}\"></i>{}</td>{}{}{}{}{}</tr>\n",
             number(&(at + 1).to_string(), at as f64),
-            name(&op.name, 30),
+            name(&op.name, 26),
             number(&seconds(op.seconds), op.seconds),
             number(&percent(op.seconds / whole), op.seconds),
             number(&count(op.executions), op.executions),
@@ -160,8 +160,8 @@ pub(super) fn ops(estimate: &Estimate) -> String {
             number(&if op.flops > 0.0 { scaled(op.flops, "") } else { "–".into() }, op.flops),
             number(&if op.hbm_bytes > 0.0 { bytes(op.hbm_bytes as u64) } else { "–".into() }, op.hbm_bytes),
             number(&intensity_shown, intensity),
+            name(&op.source, 30),
             format_args!("<td class=\"name\">{}</td>", Text(&op.shape, 40)),
-            name(&op.source, 48),
         );
     }
     html + FOOT + &rest(estimate.ops.len(), OPS, "operations")

@@ -157,9 +157,9 @@ impl Walk<'_> {
     fn step(&mut self, at: InstructionId, depth: u32, loop_depth: u32) {
         let instruction = self.module.instruction(at);
         let begin_s = self.now;
-        let waits_before = self.spans.len();
-        while self.ops.get(self.next).is_some_and(|op| op.instruction == at) {
-            self.take();
+        let mut waited = None;
+        while self.ops.get(self.next).is_some_and(|op| op.instruction == at || self.is_begun_by(at, op)) {
+            waited = self.take().or(waited);
         }
         match instruction.opcode() {
             Opcode::While => {
@@ -183,11 +183,15 @@ impl Walk<'_> {
                 if let Some(lane) = self.lane(at) {
                     self.started.insert(at, (begin_s, lane));
                 }
-                let waited = self.spans[waits_before..].iter().find(|span| span.kind == SpanKind::Wait);
-                let waited = waited.map(|span| span.bound);
                 self.finish(at, begin_s, waited);
             }
         }
+    }
+
+    /// Whether an op that was started without its operands begins its work with this update.
+    fn is_begun_by(&self, update: InstructionId, op: &OpCost) -> bool {
+        *self.module.instruction(update).opcode() == Opcode::AsyncUpdate
+            && *self.module.instruction(op.instruction).opcode() == Opcode::AsyncStart
     }
 
     /// What a transfer that begins at an instruction travels over.
@@ -240,13 +244,13 @@ impl Walk<'_> {
         None
     }
 
-    /// Puts the next op on the axis.
-    fn take(&mut self) {
+    /// Puts the next op on the axis, and tells what it waits for.
+    fn take(&mut self) -> Option<Bound> {
         let op = &self.ops[self.next];
         self.next += 1;
         let seconds = op.total_s();
         if !seconds.is_finite() || seconds <= 0.0 {
-            return;
+            return None;
         }
         let begin_s = self.now;
         self.now += seconds;
@@ -262,6 +266,7 @@ impl Walk<'_> {
             }
             _ => self.spans.push(Span { begin_s, end_s: self.now, name, kind, bound: op.bound, ops: 1 }),
         }
+        is_wait.then_some(op.bound)
     }
 }
 

@@ -1,3 +1,4 @@
 //! The planner on programs that others made.
 
+mod report;
 mod search;

@@ -62,10 +62,10 @@ pub(in super::super) fn live(memory: &LiveMemory, limit_bytes: u64) -> String {
     }
     if shows_limit {
         svg += &format!(
-            "<line class=\"limit\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{0}\" y2=\"{0}\"/><text class=\"strong\" x=\"{1}\" y=\"{2}\">limit {3}</text>\n",
+            "<line class=\"limit\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{0}\" y2=\"{0}\"/><text class=\"strong\" x=\"{1}\" y=\"{2}\" text-anchor=\"end\">limit {3}</text>\n",
             px(y(limit)),
-            px(LEFT + 6.0),
-            px(y(limit) + 14.0),
+            px(right - 6.0),
+            px(y(limit) - 6.0),
             bytes(limit_bytes),
         );
     }
@@ -85,14 +85,15 @@ pub(in super::super) fn live(memory: &LiveMemory, limit_bytes: u64) -> String {
 }
 
 fn peak_mark(x: f64, y: f64, bottom: f64, peak_bytes: u64) -> String {
-    let (anchor, shift) = if x > WIDTH * 0.75 { ("end", -8.0) } else { ("start", 8.0) };
+    // At the far right stands the limit.
+    let (anchor, shift) = if x > WIDTH * 0.7 { ("end", -10.0) } else { ("start", 10.0) };
     format!(
         "<line class=\"peak\" x1=\"{0}\" x2=\"{0}\" y1=\"{1}\" y2=\"{2}\"/><circle class=\"dot\" cx=\"{0}\" cy=\"{1}\" r=\"4\"/><text class=\"strong\" x=\"{3}\" y=\"{4}\" text-anchor=\"{anchor}\">fullest: {5}</text>\n",
         px(x),
         px(y),
         px(bottom),
         px(x + shift),
-        px(TOP - 10.0),
+        px(y - 6.0),
         bytes(peak_bytes),
     )
 }

@@ -21,14 +21,16 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
     let least_x = points.iter().map(|point| point.intensity).fold(ridge / 10.0, f64::min).max(1e-4);
     let most_x = points.iter().map(|point| point.intensity).fold(ridge * 10.0, f64::max).min(1e9);
     let least_y = points.iter().map(|point| point.rate).fold(highest / 100.0, f64::min).max(highest / 1e6);
-    let ((x0, x1), (y0, y1)) = (decades(least_x, most_x), decades(least_y, highest * 1.2));
+    let ((x0, x1), (y0, _)) = (decades(least_x, most_x), decades(least_y, highest));
+    // Room for a label above the highest roof, and no empty decade.
+    let top_power = (highest.max(1e-30) * 2.0).log10().max(f64::from(y0) + 1.0);
     let bottom = TOP + PLOT;
     let x = |value: f64| {
         let share = (value.max(1e-30).log10() - f64::from(x0)) / f64::from(x1 - x0);
         LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
     };
     let y = |value: f64| {
-        let share = (value.max(1e-30).log10() - f64::from(y0)) / f64::from(y1 - y0);
+        let share = (value.max(1e-30).log10() - f64::from(y0)) / (top_power - f64::from(y0));
         bottom - share.clamp(0.0, 1.0) * PLOT
     };
     let mut svg = open(bottom + 42.0, "Operations per second against operations per byte of device memory");
@@ -42,7 +44,7 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
             px(bottom + 16.0)
         );
     }
-    for power in y0..=y1 {
+    for power in y0..=(top_power.floor() as i32).min(y0 + 24) {
         let at = y(10f64.powi(power));
         svg += &format!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{0}\" y2=\"{0}\"/>", px(at));
         svg += &format!(
@@ -123,7 +125,7 @@ impl<'a> Point<'a> {
 
     fn draw(&self, x: f64, y: f64, whole: f64, roof: &Roof) -> String {
         let share = (self.op.seconds / whole).clamp(0.0, 1.0);
-        let radius = 3.5 + 26.0 * share.sqrt();
+        let radius = 4.0 + 32.0 * share.sqrt();
         let allowed = (self.intensity * roof.hbm_bytes_per_s).min(roof.bf16_flops_per_s);
         let name = if self.op.source.is_empty() { &self.op.name } else { &self.op.source };
         let mut svg = format!(
@@ -140,7 +142,7 @@ impl<'a> Point<'a> {
             scaled(self.rate, "FLOP/s"),
             percent(self.rate / allowed.max(1.0)),
         );
-        if radius >= 9.0 {
+        if radius >= 8.5 {
             let (at, baseline) = (px(x), px(y + 4.0));
             svg += &format!(
                 "<text class=\"on\" x=\"{at}\" y=\"{baseline}\" text-anchor=\"middle\">{}</text>",

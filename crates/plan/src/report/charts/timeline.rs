@@ -129,8 +129,7 @@ fn core_span(span: &Span, x: &dyn Fn(f64) -> f64, top: f64) -> String {
     let room = ((width - 10.0) / CHARACTER) as usize;
     if room >= 6 && span.kind == SpanKind::Work {
         let (at, baseline) = (px(left + 5.0), px(top + CORE / 2.0 + 4.0));
-        svg +=
-            &format!("<text class=\"on\" x=\"{at}\" y=\"{baseline}\">{}</text>", Text(&tail(&span.name, room), room));
+        svg += &format!("<text class=\"on\" x=\"{at}\" y=\"{baseline}\">{}</text>", Text(&span.name, room - 1));
     }
     svg + "</g>\n"
 }
