@@ -22,7 +22,7 @@ MODELS = {
     "tiny": (256, 2, 4, 2, 64, 512, 1024),
     "llama3.1-8b": (4096, 32, 32, 8, 128, 14336, 128256),
 }
-LOSS_BLOCK = 1024
+LOSS_BLOCK = 2048
 COMPUTE = jnp.bfloat16
 
 
@@ -63,11 +63,11 @@ def rotate(x, positions):
 
 def attend(query, key, value, first):
     """Attention of a block of queries that starts at position `first` to all keys."""
+    query = query * jnp.asarray(query.shape[-1] ** -0.5, COMPUTE)
     scores = jnp.einsum("bqkgd,bskd->bkgqs", query, key, preferred_element_type=jnp.float32)
-    scores = scores / jnp.sqrt(jnp.float32(query.shape[-1]))
     at = first + jnp.arange(query.shape[1])
-    seen = at[:, None] >= jnp.arange(key.shape[1])[None, :]
-    weights = jax.nn.softmax(jnp.where(seen, scores, -1e9), -1).astype(COMPUTE)
+    scores = jnp.where(at[:, None] >= jnp.arange(key.shape[1])[None, :], scores, -1e9)
+    weights = jax.nn.softmax(scores, -1).astype(COMPUTE)
     return jnp.einsum("bkgqs,bskd->bqkgd", weights, value)
 
 

@@ -42,11 +42,7 @@ fn a_training_step_gets_a_plan_that_compiles() {
     // The program it writes is the one it compiled: same memory, from the cache.
     let slice = best["slice"].as_str().unwrap();
     assert!(record["next"].as_str().unwrap().contains(&format!("--slice {slice}")));
-    let mut again = vec!["compile", arg(&out), "--slice", slice, "--quick"];
-    let flags: Option<&str> = (best["flags"] == "large_vmem").then_some("xla_tpu_scoped_vmem_limit_kib=98304");
-    if let Some(flag) = flags {
-        again.extend(["--flag", flag]);
-    }
+    let again = ["compile", arg(&out), "--slice", slice, "--quick"];
     let compiled = bench.json(&again);
     assert_eq!(compiled["report"]["memory"]["total"], best["hbm_bytes"]);
 

@@ -35,19 +35,38 @@ pub enum Precision {
 pub enum FlagSet {
     /// None but the caller's.
     Default,
-    /// More vector memory for one fusion.
+    /// More vector memory for one fusion: three quarters of it.
     LargeVmem,
+    /// Transfers started earlier, beside more of the computation.
+    Overlap,
 }
 
 impl FlagSet {
+    /// The sets that are tried on the best plan.
+    pub(crate) const TRIALS: [FlagSet; 2] = [FlagSet::LargeVmem, FlagSet::Overlap];
+
     /// The flags for a generation.
     pub fn flags(self, generation: Generation) -> BTreeMap<String, String> {
-        let kib = match (self, generation) {
-            (FlagSet::Default, _) => return BTreeMap::new(),
-            // Three quarters of the vector memory.
-            (FlagSet::LargeVmem, _) => generation.spec().memory.vmem_bytes_per_core.value / 1024 * 3 / 4,
+        let vmem_kib = generation.spec().memory.vmem_bytes_per_core.value / 1024;
+        let flags: &[(&str, &str)] = match self {
+            FlagSet::Default => &[],
+            FlagSet::LargeVmem => {
+                let kib = (vmem_kib * 3 / 4).to_string();
+                return BTreeMap::from([("xla_tpu_scoped_vmem_limit_kib".to_string(), kib)]);
+            }
+            FlagSet::Overlap => &[
+                ("xla_enable_async_all_gather", "true"),
+                ("xla_latency_hiding_scheduler_rerun", "2"),
+                ("xla_tpu_assign_all_reduce_scatter_layout", "true"),
+                ("xla_tpu_data_parallel_opt_different_sized_ops", "true"),
+                ("xla_tpu_enable_ag_backward_pipelining", "true"),
+                ("xla_tpu_enable_all_experimental_scheduler_features", "true"),
+                ("xla_tpu_enable_data_parallel_all_reduce_opt", "true"),
+                ("xla_tpu_overlap_compute_collective_tc", "true"),
+                ("xla_tpu_scheduler_percent_shared_memory_limit", "100"),
+            ],
         };
-        BTreeMap::from([("xla_tpu_scoped_vmem_limit_kib".to_string(), kib.to_string())])
+        flags.iter().map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect()
     }
 }
 
@@ -77,10 +96,11 @@ impl std::fmt::Display for Candidate {
         if self.precision == Precision::Default {
             write!(f, " default precision")?;
         }
-        if self.flags == FlagSet::LargeVmem {
-            write!(f, " large vmem")?;
+        match self.flags {
+            FlagSet::Default => Ok(()),
+            FlagSet::LargeVmem => write!(f, " large vmem"),
+            FlagSet::Overlap => write!(f, " overlap"),
         }
-        Ok(())
     }
 }
 

@@ -25,7 +25,7 @@ const PRODUCT_REACH: f64 = 0.7;
 /// Share of a transfer that stands in the way of products even where there is enough to hide it behind.
 const EXPOSED: f64 = 0.15;
 /// Values as large as the largest that are alive at once.
-const WORKING_VALUES: f64 = 3.0;
+const WORKING_VALUES: f64 = 2.0;
 
 /// The closed form. `argument_bytes` are those on one device.
 pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, argument_bytes: f64) -> Rough {

@@ -239,8 +239,12 @@ struct Hunt<'a> {
     board: Mutex<Board>,
 }
 
-/// What is held back for other compiler flags on the best plan.
-const FLAG_TRIALS: usize = 1;
+/// How full a device may be by the closed form before and after the compiler corrected it, and what is not worth asking.
+const UNSURE: f64 = 1.3;
+const SURE: f64 = 1.02;
+const HOPELESS: f64 = 4.0;
+/// Above the score of every plan that misses its goal.
+const EXPECTED_TO_FAIL: f64 = 1e60;
 
 impl Hunt<'_> {
     fn board(&self) -> MutexGuard<'_, Board> {
@@ -259,7 +263,8 @@ impl Hunt<'_> {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             });
-            let held_back = if self.options.compiles > 4 { FLAG_TRIALS } else { 0 };
+            // What is held back for other compiler flags on the best plan.
+            let held_back = if self.options.compiles > 4 { FlagSet::TRIALS.len() } else { 0 };
             self.work(self.options.compiles - held_back.min(self.options.compiles));
             if held_back > 0 {
                 self.try_flags();
@@ -309,13 +314,18 @@ impl Hunt<'_> {
         Some((point.candidate.clone(), point.rough))
     }
 
-    /// The score a candidate is expected to have; `None` where it is expected not to fit.
+    /// The score a candidate is expected to have; `None` where it is far from fitting. One that is expected not to fit
+    /// comes after all that are, the smallest first.
     fn promise(&self, corrections: &[Correction], point: &Point) -> Option<f64> {
         let generation = point.candidate.slice.generation();
         let memory = mean(corrections.iter().map(|c| c.memory)).unwrap_or(1.0);
         let limit = point.candidate.slice.usable_hbm_bytes_per_device() as f64;
-        if point.rough.hbm_bytes * memory > limit * if corrections.is_empty() { 1.3 } else { 1.02 } {
+        let filled = point.rough.hbm_bytes * memory / limit;
+        if filled > HOPELESS {
             return None;
+        }
+        if filled > if corrections.is_empty() { UNSURE } else { SURE } {
+            return Some(EXPECTED_TO_FAIL * filled);
         }
         let of_generation = mean(corrections.iter().filter(|c| c.generation == generation).filter_map(|c| c.step));
         let step = of_generation.or_else(|| mean(corrections.iter().filter_map(|c| c.step))).unwrap_or(1.0);
@@ -464,12 +474,21 @@ impl Hunt<'_> {
         Some((best.candidate.clone(), rough))
     }
 
-    /// The best plan once more with other compiler flags.
+    /// The best plan once more with other compiler flags, side by side.
     fn try_flags(&self) {
-        if let Some((candidate, rough)) = self.best().filter(|_| !self.expired.load(Ordering::Relaxed)) {
-            self.board().asked += 1;
-            self.ask(&Candidate { flags: FlagSet::LargeVmem, ..candidate }, rough, Mode::Quick);
-        }
+        let Some((candidate, rough)) = self.best() else { return };
+        let left = Mutex::new(FlagSet::TRIALS.to_vec());
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        std::thread::scope(|scope| {
+            for _ in 0..self.options.workers.max(1) {
+                scope.spawn(|| {
+                    while let Some(flags) = next().filter(|_| !self.expired.load(Ordering::Relaxed)) {
+                        self.board().asked += 1;
+                        self.ask(&Candidate { flags, ..candidate.clone() }, rough, Mode::Quick);
+                    }
+                });
+            }
+        });
     }
 
     /// The best plan through the whole compiler.
