@@ -142,27 +142,47 @@ fn fullest_heap(assignment: &BufferAssignment) -> Option<(i64, &HeapTrace)> {
     traced.max_by_key(|(size, ..)| *size).map(|(_, index, trace)| (index, trace))
 }
 
-/// What is alive while a trace is replayed.
+/// What is alive while a trace is replayed. Values that share memory keep it until the last of them is freed.
 #[derive(Default)]
 struct Heap {
-    alive: HashMap<BufferId, u64>,
+    /// The value whose memory a live value lies in: itself, or the one it shares with.
+    place: HashMap<BufferId, BufferId>,
+    /// Live values in a place.
+    users: HashMap<BufferId, u64>,
     bytes: u64,
 }
 
 impl Heap {
     fn apply(&mut self, assignment: &BufferAssignment, kind: HeapEventKind, buffer: BufferId) {
         match kind {
-            HeapEventKind::Alloc => {
-                let bytes = assignment.buffer(buffer).size_bytes;
-                if self.alive.insert(buffer, bytes).is_none() {
-                    self.bytes = self.bytes.saturating_add(bytes);
-                }
+            HeapEventKind::Alloc => self.enter(assignment, buffer, buffer),
+            HeapEventKind::ShareWith(other) => {
+                let place = self.place.get(&other).copied().unwrap_or(other);
+                self.enter(assignment, buffer, place);
             }
-            HeapEventKind::Free => {
-                let freed = self.alive.remove(&buffer).unwrap_or(0);
-                self.bytes = self.bytes.saturating_sub(freed);
-            }
+            HeapEventKind::Free => self.leave(assignment, buffer),
             _ => {}
+        }
+    }
+
+    fn enter(&mut self, assignment: &BufferAssignment, buffer: BufferId, place: BufferId) {
+        if self.place.insert(buffer, place).is_some() {
+            return;
+        }
+        let users = self.users.entry(place).or_default();
+        *users += 1;
+        if *users == 1 {
+            self.bytes = self.bytes.saturating_add(assignment.buffer(place).size_bytes);
+        }
+    }
+
+    fn leave(&mut self, assignment: &BufferAssignment, buffer: BufferId) {
+        let Some(place) = self.place.remove(&buffer) else { return };
+        let Some(users) = self.users.get_mut(&place) else { return };
+        *users = users.saturating_sub(1);
+        if *users == 0 {
+            self.users.remove(&place);
+            self.bytes = self.bytes.saturating_sub(assignment.buffer(place).size_bytes);
         }
     }
 }

@@ -36,7 +36,8 @@ const FOOT: &str = "</tbody></table></div>\n";
 
 /// A cell with a number, and what it is sorted by.
 fn number(shown: &str, value: f64) -> String {
-    format!("<td class=\"n\" data-v=\"{}\">{}</td>", if value.is_finite() { value } else { -1.0 }, text(shown))
+    let value = if value.is_finite() { value } else { -1.0 };
+    format!("<td class=\"n\" data-v=\"{value:e}\">{}</td>", text(shown))
 }
 
 fn words(shown: &str) -> String {
@@ -128,7 +129,8 @@ pub(super) fn sources(estimate: &Estimate) -> String {
     let most = estimate.sources.first().map_or(1.0, |(_, s)| *s).max(1e-30);
     let mut html = head(&["Source", "#Seconds", "#Of the step", ""]);
     for (source, took) in estimate.sources.iter().take(SOURCES) {
-        let width = (took / most * 100.0).clamp(0.0, 100.0);
+        let share = took / most;
+        let width = if share.is_finite() { (share * 100.0).clamp(0.0, 100.0) } else { 0.0 };
         html += &format!(
             "<tr>{}{}{}<td class=\"bar\"><i style=\"width:{width:.1}%\"></i></td></tr>\n",
             name(source, 80),
