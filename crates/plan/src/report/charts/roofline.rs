@@ -12,10 +12,12 @@ const TOP: f64 = 20.0;
 const PLOT: f64 = 320.0;
 /// Ops drawn.
 const POINTS: usize = 120;
+/// Ops nearer than this, in powers of ten, are drawn as one.
+const NEAR: f64 = 0.03;
 
 /// The chart. Numbers in circles are those of the table of operations.
 pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
-    let mut points: Vec<Point<'_>> = estimate.ops.iter().enumerate().filter_map(Point::of).take(POINTS).collect();
+    let points = joined(estimate.ops.iter().enumerate().filter_map(Point::of).take(POINTS));
     let ridge = roof.bf16_flops_per_s / roof.hbm_bytes_per_s.max(1.0);
     let highest = roof.narrow.as_ref().map_or(roof.bf16_flops_per_s, |(_, rate)| *rate);
     let least_x = points.iter().map(|point| point.intensity).fold(ridge / 10.0, f64::min).max(1e-4);
@@ -90,8 +92,6 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
     if let Some((names, rate)) = &roof.narrow {
         svg += &flat(*rate, "roof narrow", names);
     }
-    // Small ones above large ones.
-    points.sort_by(|a, b| b.op.seconds.total_cmp(&a.op.seconds));
     let whole = estimate.step.seconds.max(1e-30);
     for point in &points {
         svg += &point.draw(x(point.intensity), y(point.rate), whole, roof);
@@ -108,8 +108,32 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
     svg + CLOSE
 }
 
-/// An op with products and bytes.
+/// Ops that would lie on each other as one, most time first so that small ones lie above large ones.
+fn joined<'a>(points: impl Iterator<Item = Point<'a>>) -> Vec<Point<'a>> {
+    let is_near = |a: f64, b: f64| (a / b).log10().abs() < NEAR;
+    let mut kept: Vec<Point<'a>> = Vec::new();
+    for point in points {
+        let same = kept.iter_mut().find(|other| {
+            is_near(other.intensity, point.intensity)
+                && is_near(other.rate, point.rate)
+                && other.op.bound == point.op.bound
+        });
+        match same {
+            Some(other) => {
+                other.seconds += point.seconds;
+                other.others += 1;
+            }
+            None => kept.push(point),
+        }
+    }
+    kept.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    kept
+}
+
+/// An op with products and bytes, and others like it.
 struct Point<'a> {
+    seconds: f64,
+    others: u64,
     number: usize,
     op: &'a OpLine,
     intensity: f64,
@@ -120,23 +144,24 @@ impl<'a> Point<'a> {
     fn of((at, op): (usize, &'a OpLine)) -> Option<Point<'a>> {
         let (intensity, rate) = (op.flops / op.hbm_bytes, op.flops / op.seconds);
         let is_shown = intensity.is_finite() && rate.is_finite() && intensity > 0.0 && rate > 0.0;
-        is_shown.then_some(Point { number: at + 1, op, intensity, rate })
+        is_shown.then_some(Point { seconds: op.seconds, others: 0, number: at + 1, op, intensity, rate })
     }
 
     fn draw(&self, x: f64, y: f64, whole: f64, roof: &Roof) -> String {
-        let share = (self.op.seconds / whole).clamp(0.0, 1.0);
+        let share = (self.seconds / whole).clamp(0.0, 1.0);
+        let others = if self.others > 0 { format!(" and {} like it", self.others) } else { String::new() };
         let radius = 4.0 + 32.0 * share.sqrt();
         let allowed = (self.intensity * roof.hbm_bytes_per_s).min(roof.bf16_flops_per_s);
         let name = if self.op.source.is_empty() { &self.op.name } else { &self.op.source };
         let mut svg = format!(
-            "<g class=\"{}\"><circle class=\"mark point\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}. {}: {}, {} of the step; {} FLOP/B, {}, {} of the bf16 roof there</title></circle>",
+            "<g class=\"{}\"><circle class=\"mark point\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}. {}{others}: {}, {} of the step; {} FLOP/B, {}, {} of the bf16 roof there</title></circle>",
             bound_class(self.op.bound),
             px(x),
             px(y),
             px(radius),
             self.number,
             text(&tail(name, 90)),
-            seconds(self.op.seconds),
+            seconds(self.seconds),
             percent(share),
             significant(self.intensity),
             scaled(self.rate, "FLOP/s"),

@@ -15,7 +15,8 @@ pub(in super::super) struct Segment {
     pub(in super::super) shown: String,
 }
 
-const TOP: f64 = 22.0;
+/// Room for the words of the limit.
+const ABOVE: f64 = 22.0;
 const HEIGHT: f64 = 34.0;
 /// Between two parts.
 const GAP: f64 = 2.0;
@@ -23,11 +24,12 @@ const GAP: f64 = 2.0;
 /// A bar. `limit` is where the line stands, and what it says.
 pub(in super::super) fn stacked(label: &str, segments: &[Segment], limit: Option<(f64, String)>) -> String {
     let total: f64 = segments.iter().map(|segment| segment.value.max(0.0)).sum();
+    let top = if limit.is_some() { ABOVE } else { 2.0 };
     let most = limit.as_ref().map_or(total, |(limit, _)| total.max(*limit)).max(1e-30);
     let x = |value: f64| value / most * (WIDTH - 2.0) + 1.0;
-    let mut svg = open(TOP + HEIGHT + 6.0, label);
+    let mut svg = open(top + HEIGHT + 6.0, label);
     svg += &format!(
-        "<rect class=\"track\" x=\"1\" y=\"{TOP}\" width=\"{}\" height=\"{HEIGHT}\" rx=\"3\"/>\n",
+        "<rect class=\"track\" x=\"1\" y=\"{top}\" width=\"{}\" height=\"{HEIGHT}\" rx=\"3\"/>\n",
         px(WIDTH - 2.0)
     );
     let mut from = 0.0;
@@ -36,7 +38,7 @@ pub(in super::super) fn stacked(label: &str, segments: &[Segment], limit: Option
         from += segment.value;
         let width = (right - left - GAP).max(0.8);
         svg += &format!(
-            "<g class=\"{}\"><rect class=\"mark\" x=\"{}\" y=\"{TOP}\" width=\"{}\" height=\"{HEIGHT}\" rx=\"2\"><title>{}: {}</title></rect>",
+            "<g class=\"{}\"><rect class=\"mark\" x=\"{}\" y=\"{top}\" width=\"{}\" height=\"{HEIGHT}\" rx=\"2\"><title>{}: {}</title></rect>",
             segment.class,
             px(left),
             px(width),
@@ -54,7 +56,7 @@ pub(in super::super) fn stacked(label: &str, segments: &[Segment], limit: Option
             _ => String::new(),
         };
         if !words.is_empty() {
-            let (at, baseline) = (px(left + 7.0), px(TOP + HEIGHT / 2.0 + 4.0));
+            let (at, baseline) = (px(left + 7.0), px(top + HEIGHT / 2.0 + 4.0));
             svg += &format!("<text class=\"on\" x=\"{at}\" y=\"{baseline}\">{}</text>", Text(&words, 80));
         }
         svg += "</g>\n";
@@ -65,7 +67,7 @@ pub(in super::super) fn stacked(label: &str, segments: &[Segment], limit: Option
         svg += &format!(
             "<line class=\"limit\" x1=\"{0}\" x2=\"{0}\" y1=\"4\" y2=\"{1}\"/><text class=\"strong\" x=\"{2}\" y=\"14\" text-anchor=\"{anchor}\">{3}</text>\n",
             px(at),
-            px(TOP + HEIGHT + 5.0),
+            px(top + HEIGHT + 5.0),
             px(at + shift),
             text(&words),
         );
