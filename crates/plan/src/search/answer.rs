@@ -141,7 +141,7 @@ impl Answer {
         }
         if let (false, Some(tokens)) = (lines.is_empty(), self.goal.tokens) {
             let fraction = 1.0 / self.goal.excess(&plan.outcome);
-            lines.push(format!("or {:.3e} tokens instead of {tokens:.3e}", tokens * fraction));
+            lines.push(format!("fewer tokens: {:.3e} instead of {tokens:.3e}", tokens * fraction));
         }
         lines
     }
