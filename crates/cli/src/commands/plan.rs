@@ -40,7 +40,8 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
         plugin: PluginFile::open(&plugins::tpu(args.plugin.plugin.as_deref())?)?,
         cache: Cache::open(&commands::cache::config(&args.cache)),
         launch: plugins::launch()?,
-        limits: Limits { time: options.time, memory_bytes: None },
+        // One slow compilation must not be the whole search.
+        limits: Limits { time: options.time / 4, memory_bytes: None },
     };
     let stop = stop::on_signal();
     let progress = Progress::start();

@@ -80,7 +80,10 @@ pub fn search(
     let facts = source.facts();
     let prices = prices(options)?;
     let mut notes = notes(source, options);
-    let candidates = candidate::all(facts, source.devices(), &options.slices, options.batches.as_deref());
+    // What has no price cannot be compared with what has one.
+    let is_comparable = |slice: &&Slice| prices.is_empty() || prices.contains_key(&slice.generation());
+    let slices: Vec<Slice> = options.slices.iter().filter(is_comparable).copied().collect();
+    let candidates = candidate::all(facts, source.devices(), &slices, options.batches.as_deref());
     let considered = candidates.len();
     if candidates.is_empty() {
         return Err(SearchError::NoCandidates(why_none(source, options)));
@@ -182,7 +185,11 @@ fn notes(source: &dyn ProgramSource, options: &SearchOptions) -> Vec<String> {
         options.slices.iter().filter(|slice| !priced(slice)).map(|slice| slice.generation().to_string()).collect();
     unpriced.dedup();
     if !unpriced.is_empty() {
-        notes.push(format!("no price is known for {}: --set {}_price=USD", unpriced.join(", "), unpriced[0]));
+        notes.push(format!(
+            "no price is known for {}, which is left out where others have one: --set {}_price=USD",
+            unpriced.join(", "),
+            unpriced[0]
+        ));
     }
     notes
 }
