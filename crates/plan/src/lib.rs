@@ -10,6 +10,7 @@ mod estimate;
 mod explain;
 mod fit;
 mod fix;
+mod heap;
 mod kernels;
 mod machine;
 mod memory;

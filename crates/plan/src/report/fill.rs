@@ -93,7 +93,7 @@ fn memory_part(memory: &Memory, live: Option<LiveMemory>) -> MemoryPart {
         total_bytes: memory.total_bytes,
         classes: memory.classes.iter().map(class).collect(),
         live,
-        alive: memory.largest.iter().map(Alive::from).collect(),
+        alive: memory.peak.as_ref().map_or(&memory.largest, |peak| &peak.alive).iter().map(Alive::from).collect(),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use hlo::xla::{AllocationKind, BufferAssignment, BufferId, HeapEventKind, HeapTrace, MemorySpace, Module};
+use hlo::xla::{AllocationKind, BufferAssignment, HeapTrace, MemorySpace, Module};
 use serde::Serialize;
 
 use super::input::Alive;
 use crate::estimate::short_source;
+use crate::heap::Heap;
 
 /// Live bytes over the schedule. A loop's body comes once: all its iterations use the same memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -70,7 +71,7 @@ impl LiveMemory {
         let mut most: Vec<Option<(u64, usize)>> = vec![None; parts];
         let mut heap = Heap::default();
         for (position, event) in trace.events.iter().enumerate() {
-            heap.apply(assignment, event.kind, event.buffer);
+            heap.apply(assignment, event);
             let slot = &mut most[part_of(position)];
             if slot.is_none_or(|(bytes, _)| heap.bytes > bytes) {
                 *slot = Some((heap.bytes, position));
@@ -140,51 +141,6 @@ fn fullest_heap(assignment: &BufferAssignment) -> Option<(i64, &HeapTrace)> {
         Some((a.size_bytes, a.index, trace))
     });
     traced.max_by_key(|(size, ..)| *size).map(|(_, index, trace)| (index, trace))
-}
-
-/// What is alive while a trace is replayed. Values that share memory keep it until the last of them is freed.
-#[derive(Default)]
-struct Heap {
-    /// The value whose memory a live value lies in: itself, or the one it shares with.
-    place: HashMap<BufferId, BufferId>,
-    /// Live values in a place.
-    users: HashMap<BufferId, u64>,
-    bytes: u64,
-}
-
-impl Heap {
-    fn apply(&mut self, assignment: &BufferAssignment, kind: HeapEventKind, buffer: BufferId) {
-        match kind {
-            HeapEventKind::Alloc => self.enter(assignment, buffer, buffer),
-            HeapEventKind::ShareWith(other) => {
-                let place = self.place.get(&other).copied().unwrap_or(other);
-                self.enter(assignment, buffer, place);
-            }
-            HeapEventKind::Free => self.leave(assignment, buffer),
-            _ => {}
-        }
-    }
-
-    fn enter(&mut self, assignment: &BufferAssignment, buffer: BufferId, place: BufferId) {
-        if self.place.insert(buffer, place).is_some() {
-            return;
-        }
-        let users = self.users.entry(place).or_default();
-        *users += 1;
-        if *users == 1 {
-            self.bytes = self.bytes.saturating_add(assignment.buffer(place).size_bytes);
-        }
-    }
-
-    fn leave(&mut self, assignment: &BufferAssignment, buffer: BufferId) {
-        let Some(place) = self.place.remove(&buffer) else { return };
-        let Some(users) = self.users.get_mut(&place) else { return };
-        *users = users.saturating_sub(1);
-        if *users == 0 {
-            self.users.remove(&place);
-            self.bytes = self.bytes.saturating_sub(assignment.buffer(place).size_bytes);
-        }
-    }
 }
 
 /// Runs of events of the same computation, the longest ones, in order.
