@@ -65,6 +65,17 @@ pub enum Class {
     Checkpoint,
 }
 
+/// An error and its causes in one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
 impl Class {
     /// Every class.
     pub const ALL: [Class; 13] = [

@@ -63,8 +63,8 @@ pub use compiler::{
     Recompilation, Source, WarmUp, WarmUpStep,
 };
 pub use element::{dtype, element_type};
-pub use error::{Class, Error, NotAvailable, ValidationError};
+pub use error::{Class, Error, NotAvailable, ValidationError, with_causes};
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};
 pub use report::{Buffer, Collective, Memory, Mode, REPORT_VERSION, Report};
-pub use signature::{Port, Signature, Spec};
+pub use signature::{ALIAS, DONOR, Port, Signature, Spec};

@@ -8,9 +8,9 @@ use tensor::DType;
 use crate::error::ValidationError;
 
 /// Attribute of an argument: the result that takes its memory.
-pub(crate) const ALIAS: &str = "tf.aliasing_output";
+pub const ALIAS: &str = "tf.aliasing_output";
 /// Attribute of an argument: some result may take its memory.
-pub(crate) const DONOR: &str = "jax.buffer_donor";
+pub const DONOR: &str = "jax.buffer_donor";
 
 /// Type and shape of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -12,11 +12,12 @@ pub use summary::Summary;
 
 use std::sync::atomic::AtomicBool;
 
-use runtime::{CompileRequest, Mode, SliceCompiler};
+use runtime::{CompileRequest, Mode, SliceCompiler, with_causes};
 
 use crate::compiled::{Driver, Outcome};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
+use crate::fit::device_numbers;
 
 /// A measured run beside its prediction.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ fn predict(
         tokens_per_step: record.tokens_per_step,
         model_flops_per_step: record.model_flops_per_chip.map(|flops| flops * f64::from(slice.chips())),
     };
-    let estimate = Estimate::of(&compiled.module, &slice, &record.device_numbers(&slice), &workload);
+    let estimate = Estimate::of(&compiled.module, &slice, &device_numbers(&slice, Some(&record.device_ids)), &workload);
     Ok(Prediction {
         estimate,
         hbm_bytes: compiled.report.memory.total,
@@ -93,14 +94,4 @@ fn predict(
         mode: compiled.report.mode,
         compile_seconds: compiled.report.compile_seconds,
     })
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -78,22 +78,7 @@ impl Record {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
         self.raw_flags.iter().map(|(name, value)| (name.clone(), text(value))).collect()
     }
-
-    /// Devices in the order of the slice. Where there are several slices, libtpu numbers them from 100000 on.
-    pub(super) fn device_numbers(&self, slice: &Slice) -> Vec<u64> {
-        let number = |&id: &i64| {
-            let id = u64::try_from(id).unwrap_or_default();
-            if id < FIRST_SLICE {
-                return id;
-            }
-            (id / FIRST_SLICE - 1) * u64::from(slice.devices_per_slice()) + id % FIRST_SLICE
-        };
-        self.device_ids.iter().map(number).collect()
-    }
 }
-
-/// Number of the first device of the first slice, where there are several.
-const FIRST_SLICE: u64 = 100_000;
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +94,7 @@ mod tests {
         let flags: Vec<(String, String)> = record.flags().into_iter().collect();
         let expected = [("x", "true"), ("y", "3"), ("z", "ON")].map(|(a, b)| (a.to_string(), b.to_string()));
         assert_eq!(flags, expected);
-        assert_eq!(record.device_numbers(&record.slice().unwrap()), [0, 7]);
+        assert_eq!(record.slice().unwrap().devices(), 8);
         assert!(Record::read(JSON.replace("\"version\": 1", "\"version\": 2").as_bytes()).is_err());
         assert!(Record::read(b"{").is_err());
     }

@@ -1,11 +1,11 @@
 //! Donation: results take the memory of the state they replace.
 
 use hlo::{Attr, Module};
-use runtime::Program;
+use runtime::{ALIAS, DONOR, Program};
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
-use crate::memory::{ALIAS, Argument, Class, DONOR};
+use crate::memory::{Argument, Class};
 
 /// Which arguments may be donated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! program that has a backward pass or such optimizer state; of others it is a cache if it is donated, else an input. What is no state is an input of a program that trains;
 //! of others, if it holds integers or shares its leading size with the results, and a parameter if not.
 
+use runtime::{ALIAS, DONOR};
 use std::collections::{HashMap, HashSet};
 
 use hlo::{Attr, Func, Location, Module, OpId, OpKind, Type, Value};
@@ -25,11 +26,6 @@ pub struct Argument {
     /// Whether the program says that it may be overwritten.
     pub is_donated: bool,
 }
-
-/// Attribute of an argument: the result that takes its memory.
-pub(crate) const ALIAS: &str = "tf.aliasing_output";
-/// Attribute of an argument: some result may take its memory.
-pub(crate) const DONOR: &str = "jax.buffer_donor";
 
 /// The arguments of the entry function, in order.
 pub(crate) fn arguments(module: &Module) -> Vec<Argument> {

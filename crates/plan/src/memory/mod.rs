@@ -16,7 +16,7 @@ use flow::Flow;
 use heap::Fullest;
 
 pub use arguments::Argument;
-pub(crate) use arguments::{ALIAS, DONOR, arguments};
+pub(crate) use arguments::arguments;
 pub use class::Class;
 pub use held::Held;
 

@@ -8,7 +8,7 @@ use pjrt::{Client, ClientOptions, Plugin};
 
 use super::builtin;
 use crate::config::Target;
-use crate::error::{Error, NotAvailable};
+use crate::error::{Error, NotAvailable, with_causes};
 
 /// What kind of device a backend runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -158,16 +158,6 @@ pub(crate) fn tpu_chips(root: &Path) -> usize {
         chips::Generation::from_pci(vendor, device, subsystem.unwrap_or_default()).is_some()
     };
     devices.flatten().filter(is_tpu).count()
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, Effort, OptionOverri
 use super::frame::{self, Kind};
 use super::message::{Answer, Compile, Compiled, Failure, MemoryStats, PluginProbe, ProbedDevice, Request};
 use crate::blob;
+use crate::error::with_causes;
 use crate::report::Mode;
 
 /// The first phase of the TPU compiler: everything before code is generated.
@@ -70,17 +71,6 @@ pub(crate) fn failure(error: pjrt::Error) -> Failure {
         }
         other => Failure::Plugin(with_causes(&other)),
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 fn probe(path: &std::path::Path, devices: bool) -> Result<PluginProbe, Failure> {

@@ -1,6 +1,5 @@
 //! What runs the cases: the interpreter, the compiler, or a plugin.
 
-use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -78,18 +77,7 @@ impl Engine {
         };
         match ended {
             Ok(()) => Verdict::Passed,
-            Err(error) => Verdict::Failed(with_causes(&error)),
+            Err(error) => Verdict::Failed(runtime::with_causes(&error)),
         }
     }
-}
-
-/// An error and what it comes from, in one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -19,7 +19,7 @@ use pjrt::discover::Discovery;
 use runtime::worker::Launch;
 use tensor::{DType, Literal};
 
-use super::engine::{Verdict, with_causes};
+use super::engine::Verdict;
 use crate::failure::Failure;
 use crate::plugins;
 use message::Output;
@@ -75,7 +75,7 @@ impl Devices {
         };
         match Interpreter::new(&split.checks, options.clone()).run(rewrite::CHECKS, values) {
             Ok(_) => Verdict::Passed,
-            Err(error) => Verdict::Failed(with_causes(&error)),
+            Err(error) => Verdict::Failed(runtime::with_causes(&error)),
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::mpsc;
 use pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin, Program};
 
 use super::message::{self, Answer, Output};
-use crate::commands::check::engine::with_causes;
 use crate::failure::{self, Failure};
+use runtime::with_causes;
 
 /// Runs the programs that arrive on standard input until it closes.
 pub(crate) fn serve(plugin: &Path) -> Result<failure::Answer, Failure> {
