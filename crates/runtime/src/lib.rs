@@ -67,4 +67,5 @@ pub use error::{Class, Error, NotAvailable, ValidationError, with_causes};
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};
 pub use report::{Buffer, Collective, Memory, Mode, REPORT_VERSION, Report};
-pub use signature::{ALIAS, DONOR, Port, Signature, Spec};
+pub use signature::{ALIAS, DONOR, Port, Signature};
+pub use tensor::Spec;

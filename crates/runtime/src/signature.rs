@@ -1,9 +1,7 @@
 //! What a program takes and gives: types, shapes and names of its arguments and results.
 
-use std::fmt;
-
 use hlo::{Attr, Module, Type};
-use tensor::DType;
+use tensor::{DType, Spec};
 
 use crate::error::ValidationError;
 
@@ -12,46 +10,14 @@ pub const ALIAS: &str = "tf.aliasing_output";
 /// Attribute of an argument: some result may take its memory.
 pub const DONOR: &str = "jax.buffer_donor";
 
-/// Type and shape of an array.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Spec {
-    /// Element type.
-    pub dtype: DType,
-    /// Sizes, major to minor.
-    pub dims: Vec<usize>,
-}
-
-impl Spec {
-    /// Type and shape.
-    pub fn new(dtype: DType, dims: impl Into<Vec<usize>>) -> Spec {
-        Spec { dtype, dims: dims.into() }
-    }
-
-    /// Number of elements.
-    pub fn num_elements(&self) -> usize {
-        self.dims.iter().product()
-    }
-
-    /// Bytes on the host.
-    pub fn bytes(&self) -> u64 {
-        self.num_elements() as u64 * self.dtype.size_bytes() as u64
-    }
-
-    fn of(ty: &Type) -> Option<Spec> {
-        let tensor = ty.as_tensor()?;
-        let dims = tensor.dims.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<Vec<_>>>()?;
-        // A shape whose bytes cannot be counted cannot be held either.
-        let dtype = tensor.element.plain()?;
-        dims.iter().try_fold(dtype.size_bytes(), |bytes, &size| bytes.checked_mul(size))?;
-        Some(Spec { dtype, dims })
-    }
-}
-
-impl fmt::Display for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dims: Vec<String> = self.dims.iter().map(usize::to_string).collect();
-        write!(f, "{}[{}]", self.dtype, dims.join(","))
-    }
+/// Type and shape of a value of a program, if its size is known.
+fn spec_of(ty: &Type) -> Option<Spec> {
+    let tensor = ty.as_tensor()?;
+    let dims = tensor.dims.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<Vec<_>>>()?;
+    // A shape whose bytes cannot be counted cannot be held either.
+    let dtype = tensor.element.plain()?;
+    dims.iter().try_fold(dtype.size_bytes(), |bytes, &size| bytes.checked_mul(size))?;
+    Some(Spec { dtype, dims })
 }
 
 /// An argument or result of a program.
@@ -82,7 +48,7 @@ impl Signature {
             let port = |(index, ty): (usize, &Type)| {
                 let named = keys.iter().find_map(|key| attrs.get(index)?.get(key).and_then(Attr::as_str));
                 let name = named.map_or_else(|| format!("{kind} {index}"), str::to_string);
-                let spec = Spec::of(ty);
+                let spec = spec_of(ty);
                 let spec =
                     spec.ok_or_else(|| ValidationError::Other(format!("{name} is {ty}, whose size is not known")))?;
                 let is_taken = [ALIAS, DONOR].iter().any(|key| attrs.get(index).is_some_and(|a| a.get(key).is_some()));

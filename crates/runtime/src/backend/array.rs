@@ -8,7 +8,7 @@ use tensor::Literal;
 use crate::element::{dtype, element_type};
 use crate::error::{Error, ValidationError};
 use crate::memory::{Allocation, MemoryError, MemoryManager, Owner};
-use crate::signature::Spec;
+use tensor::Spec;
 
 /// An array on a device. Clones are the same array; its memory is free when the last is dropped.
 #[derive(Clone, Debug)]

@@ -54,7 +54,7 @@ use crate::error::Error;
 use crate::log;
 use crate::memory::{MemoryManager, Owner};
 use crate::recent::Recent;
-use crate::signature::Spec;
+use tensor::Spec;
 
 /// Launches that are remembered before finished ones are forgotten.
 const REMEMBERED_LAUNCHES: usize = 64;

@@ -115,7 +115,7 @@ fn fits(argument: &Port, dtype: tensor::DType, dims: &[usize]) -> Result<(), Val
     if argument.spec.dtype == dtype && argument.spec.dims == dims {
         return Ok(());
     }
-    let given = crate::signature::Spec::new(dtype, dims).to_string();
+    let given = tensor::Spec::new(dtype, dims).to_string();
     Err(ValidationError::Input { name: argument.name.clone(), expected: argument.spec.to_string(), given })
 }
 

@@ -17,7 +17,7 @@ use crate::backend::{Backend, DeviceArray, Model, Parameters, first_not_finite};
 use crate::error::{Error, ValidationError};
 use crate::optimize::Level;
 use crate::program::Program;
-use crate::signature::{Port, Signature, Spec};
+use crate::signature::{Port, Signature};
 
 /// Buckets that a warm-up may compile: more is a mistake in the choice of buckets.
 const MAX_BUCKETS: usize = 1024;

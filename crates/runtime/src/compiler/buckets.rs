@@ -9,7 +9,7 @@ use hlo::{DYNAMIC, TensorType, Type};
 
 use crate::error::{Error, ValidationError};
 use crate::program::Program;
-use crate::signature::{Signature, Spec};
+use crate::signature::Signature;
 
 /// The sizes that a dimension is padded to, smallest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::error::{Error, ValidationError};
 use crate::program::Program;
 use crate::recent::Recent;
-use crate::signature::{Signature, Spec};
+use crate::signature::Signature;
 use crate::{CacheUse, log, refusal};
 
 /// Compiles programs for the devices of a client. Clones share what was compiled.

@@ -8,7 +8,7 @@ use testkit::repository;
 
 /// Crates by layer, lowest first; a crate may depend on lower layers only.
 const LAYERS: &[&[&str]] = &[
-    &["chips", "tensor", "pjrt-sys"],
+    &["chips", "tensor", "pjrt-sys", "trace-derive"],
     &["hlo", "pjrt", "weights"],
     &["cpu", "trace"],
     &["nn", "runtime"],

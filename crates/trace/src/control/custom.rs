@@ -1,0 +1,92 @@
+//! Functions with a derivative of their own, and calls of code the compiler knows by name.
+
+use std::fmt;
+use std::panic::Location;
+use std::rc::Rc;
+
+use hlo::{Attr, Attrs, OpKind};
+
+use crate::Spec;
+use crate::error::misuse;
+use crate::graph::{Graph, Prim};
+use crate::ops::{attrs, write};
+use crate::stack;
+use crate::tensor::Tensor;
+use crate::transform::{self, Pull};
+use crate::tree::Tree;
+
+/// Cotangents of the inputs from inputs, outputs and cotangents of the outputs.
+type Backward = dyn Fn(&[Tensor], &[Tensor], &[Tensor]) -> Vec<Tensor>;
+
+/// A graph with a derivative of its own.
+pub(crate) struct Custom {
+    pub(crate) body: Graph,
+    backward: Box<Backward>,
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Custom").field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
+/// Runs `f`; its gradient is what `backward` makes of the inputs, the outputs and the gradient of the outputs.
+///
+/// Outer tensors that `f` uses without taking them as inputs count as constants.
+#[track_caller]
+pub fn custom_vjp<I: Tree + Clone + 'static, O: Tree + Clone + 'static>(
+    inputs: &I,
+    f: impl FnOnce(&I) -> O,
+    backward: impl Fn(&I, &O, &O) -> I + 'static,
+) -> O {
+    let at = Location::caller();
+    let mut result = None;
+    let closed = stack::closed(&inputs.specs(), |args| {
+        let output = f(&inputs.with_leaves(args));
+        let leaves = output.leaves();
+        result = Some(output.shapes());
+        leaves
+    });
+    let Some(result) = result else { unreachable!("the function was traced") };
+    let specs = closed.graph.output_specs();
+    let tensors: Vec<Tensor> = inputs.leaves().into_iter().chain(closed.captured).collect();
+    let (in_tree, out_tree) = (inputs.shapes(), result.clone());
+    let num_inputs = in_tree.specs().len();
+    let backward = move |ins: &[Tensor], outs: &[Tensor], cts: &[Tensor]| {
+        let ins = in_tree.with_leaves(ins[..num_inputs].iter().cloned());
+        let with = |tensors: &[Tensor]| out_tree.with_leaves(tensors.iter().cloned());
+        let grads = backward(&ins, &with(outs), &with(cts)).leaves();
+        for (given, input) in grads.iter().zip(ins.leaves()) {
+            if given.spec() != input.spec() {
+                misuse(at, format!("the gradient given for an input of {} is {}", input.spec(), given.spec()));
+            }
+        }
+        grads
+    };
+    let custom = Custom { body: closed.graph, backward: Box::new(backward) };
+    let outputs = stack::push(Prim::Custom(Rc::new(custom)), &tensors.iter().collect::<Vec<_>>(), specs, at);
+    result.with_leaves(outputs)
+}
+
+/// The function as run when its derivative is wanted.
+pub(crate) fn vjp(custom: &Rc<Custom>, ins: &[Tensor]) -> (Vec<Tensor>, Pull) {
+    let outs = transform::replay(&custom.body, ins);
+    let (custom, ins, results) = (custom.clone(), ins.to_vec(), outs.clone());
+    let pull: Pull = Box::new(move |cts| {
+        let cts: Vec<Tensor> =
+            cts.iter().zip(&results).map(|(ct, out)| ct.clone().unwrap_or_else(|| out.zeros_like())).collect();
+        let grads = (custom.backward)(&ins, &results, &cts);
+        let mut grads: Vec<Option<Tensor>> = grads.into_iter().map(Some).collect();
+        grads.resize(ins.len(), None);
+        grads
+    });
+    (outs, pull)
+}
+
+/// A call of code the compiler of the target knows by name; it has no derivative unless [`custom_vjp`] gives one.
+#[track_caller]
+pub fn custom_call(target: &str, inputs: &[Tensor], results: &[Spec], backend_config: &str) -> Vec<Tensor> {
+    let attrs: Attrs =
+        attrs([("call_target_name", Attr::string(target)), ("backend_config", Attr::string(backend_config))]);
+    write((OpKind::CustomCall, attrs, None), &inputs.iter().collect::<Vec<_>>(), Some(results.to_vec()))
+}

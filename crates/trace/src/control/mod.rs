@@ -1,0 +1,57 @@
+//! Structure of traced programs: loops, branches, recomputation, and derivatives of one's own.
+
+mod cond;
+mod custom;
+mod remat;
+mod scan;
+mod while_;
+
+use std::panic::Location;
+
+use crate::graph::Prim;
+use crate::ops::only;
+use crate::stack;
+use crate::tensor::Tensor;
+use crate::tree::Tree;
+
+pub use cond::{Branch, cond, switch};
+pub(crate) use cond::{Cond, jvp as cond_jvp, vjp as cond_vjp};
+pub(crate) use custom::{Custom, vjp as custom_vjp_of};
+pub use custom::{custom_call, custom_vjp};
+pub use remat::{Policy, checkpoint};
+pub(crate) use remat::{Remat, vjp as remat_vjp};
+pub use scan::{Direction, scan, scan_reversed};
+pub(crate) use scan::{Scan, jvp as scan_jvp, vjp as scan_vjp};
+pub use while_::while_loop;
+pub(crate) use while_::{While, jvp as while_jvp};
+
+/// The value, through which no derivative passes.
+#[track_caller]
+pub(crate) fn stopped(tensor: &Tensor) -> Tensor {
+    only(stack::push(Prim::Stop, &[tensor], vec![tensor.spec().clone()], Location::caller()))
+}
+
+impl Tensor {
+    /// The value under a name that [`Policy::Names`] knows.
+    #[track_caller]
+    #[must_use]
+    pub fn named(&self, name: &str) -> Tensor {
+        only(stack::push(Prim::Named(name.into()), &[self], vec![self.spec().clone()], Location::caller()))
+    }
+}
+
+/// Stops the trace unless two structures have the same leaves, type by type.
+#[track_caller]
+fn same_leaves<T: Tree>(what: &str, before: &T, after: &T) {
+    let (paths, before, after) = (before.paths(), before.specs(), after.specs());
+    if before.len() != after.len() {
+        let message = format!("{what} has {} tensors before and {} after", before.len(), after.len());
+        crate::error::misuse(Location::caller(), message);
+    }
+    for ((path, before), after) in paths.iter().zip(&before).zip(&after) {
+        if before != after {
+            let path = if path.is_empty() { String::new() } else { format!(" `{path}`") };
+            crate::error::misuse(Location::caller(), format!("{what}{path} is {before} before and {after} after"));
+        }
+    }
+}

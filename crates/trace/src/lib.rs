@@ -1,0 +1,45 @@
+//! Programs written in Rust: ordinary functions over [`Tensor`]s become StableHLO, with gradients, loops and recomputation.
+//!
+//! ```
+//! use tensor::DType;
+//! use trace::{Donate, Spec, Tensor, grad};
+//!
+//! let x = Tensor::of(Spec::new(DType::F32, [4]));
+//! let (function, _) = trace::trace("step", &x, Donate::Nothing, |x| grad(|x| (x * x).sum_all(), x))?;
+//! assert_eq!(function.outputs[0].spec, Spec::new(DType::F32, [4]));
+//! # Ok::<(), trace::Error>(())
+//! ```
+//!
+//! A shape that does not fit stops the traced function; [`trace()`] returns the error with the user's line.
+
+// The derive macro writes `::trace::…`, also in this crate's own tests.
+extern crate self as trace;
+
+mod control;
+mod emit;
+mod error;
+mod function;
+mod graph;
+mod ops;
+mod region;
+mod stack;
+mod tensor;
+mod transform;
+mod tree;
+
+pub use ::tensor::Spec;
+pub use control::{
+    Branch, Direction, Policy, checkpoint, cond, custom_call, custom_vjp, scan, scan_reversed, switch, while_loop,
+};
+pub use error::{At, Error};
+pub use function::{Donate, Function, Leaf, shapes_of, trace};
+pub use ops::contract::{Contraction, Precision};
+pub use ops::convolve::Convolution;
+pub use ops::index::Update;
+pub use ops::order::{Order, sort_together};
+pub use ops::window::Window;
+pub use stack::scope;
+pub use tensor::Tensor;
+pub use trace_derive::Tree;
+pub use transform::{grad, jvp, value_and_grad, value_and_grad_with, vjp};
+pub use tree::{Path, Tree};

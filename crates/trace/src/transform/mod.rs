@@ -1,0 +1,13 @@
+//! Programs made from programs: replayed, differentiated in both directions, and cut in two.
+
+mod api;
+mod backward;
+mod forward;
+mod replay;
+mod split;
+
+pub use api::{grad, jvp, value_and_grad, value_and_grad_with, vjp};
+pub(crate) use backward::{Pull, activity, forward, forward_from};
+pub(crate) use forward::push_forward;
+pub(crate) use replay::{again, replay, replay_with};
+pub(crate) use split::Split;
