@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::compile_error::CompileError;
 use crate::config::ConfigError;
+use crate::data::DataError;
 use crate::memory::MemoryError;
 
 /// What can go wrong between a program and its results.
@@ -16,6 +17,8 @@ pub enum Error {
     Configuration(ConfigError),
     /// A program, its parameters or its inputs do not fit together.
     Validation(ValidationError),
+    /// Data cannot be read or does not fit the model.
+    Data(DataError),
     /// A rewrite of a program failed, or changed its results more than it may.
     Optimization(String),
 
@@ -52,6 +55,7 @@ pub enum Error {
 pub enum Class {
     Configuration,
     Validation,
+    Data,
     Optimization,
     NotAvailable,
     Compilation,
@@ -78,9 +82,10 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 
 impl Class {
     /// Every class.
-    pub const ALL: [Class; 13] = [
+    pub const ALL: [Class; 14] = [
         Class::Configuration,
         Class::Validation,
+        Class::Data,
         Class::Optimization,
         Class::NotAvailable,
         Class::Compilation,
@@ -177,6 +182,7 @@ impl Error {
         match self {
             Error::Configuration(_) => Class::Configuration,
             Error::Validation(_) => Class::Validation,
+            Error::Data(_) => Class::Data,
             Error::Optimization(_) => Class::Optimization,
             Error::NotAvailable(_) => Class::NotAvailable,
             Error::Compilation(CompileError::Timeout(_)) => Class::CompilationTimeout,
@@ -196,6 +202,7 @@ impl Error {
         match self {
             Error::Configuration(error) => error.remedy(),
             Error::Validation(error) => error.remedy(),
+            Error::Data(error) => error.remedy(),
             Error::Optimization(_) => "lower `optimization`; at `none` programs stay as they are".into(),
             Error::NotAvailable(_) => {
                 "use device `cpu`, which is always there; `tpu doctor` says what is missing".into()
@@ -223,6 +230,7 @@ impl fmt::Display for Error {
         match self {
             Error::Configuration(_) => f.write_str("the configuration is wrong"),
             Error::Validation(error) => error.fmt(f),
+            Error::Data(_) => f.write_str("the data cannot be used"),
             Error::Optimization(message) => write!(f, "the program could not be optimized: {message}"),
             Error::NotAvailable(error) => error.fmt(f),
             Error::Compilation(_) => f.write_str("the program could not be compiled"),
@@ -241,6 +249,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Configuration(error) => Some(error),
+            Error::Data(error) => Some(error),
             Error::Compilation(error) => Some(error),
             Error::Device { source, .. } => Some(source),
             Error::Synchronization { source: Some(source), .. } => Some(source),
@@ -318,6 +327,12 @@ impl From<ConfigError> for Error {
 impl From<ValidationError> for Error {
     fn from(error: ValidationError) -> Self {
         Error::Validation(error)
+    }
+}
+
+impl From<DataError> for Error {
+    fn from(error: DataError) -> Self {
+        Error::Data(error)
     }
 }
 

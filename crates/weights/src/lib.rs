@@ -7,5 +7,5 @@ mod safetensors;
 
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint};
 pub use error::Error;
-pub use npy::{read_npy, read_npz, write_npz};
+pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
 pub use safetensors::{Entry, SafeTensors, write};

@@ -96,13 +96,33 @@ fn header(literal: &Literal) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn read(from: &mut impl Read) -> Result<Literal, String> {
+/// What an array file says of itself before its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NpyHeader {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes, major to minor.
+    pub dims: Vec<usize>,
+    /// Where the elements begin in the file.
+    pub data_offset_bytes: u64,
+    /// Whether the first dimension is the fastest.
+    columns_first: bool,
+}
+
+/// Reads the header of one array, for those who read or map the elements themselves.
+pub fn read_npy_header(path: &Path) -> Result<NpyHeader, Error> {
+    let mut file = File::open(path).map_err(Error::io("opening", path))?;
+    read_header(&mut file).map_err(|message| Error::format(path, message))
+}
+
+fn read_header(from: &mut impl Read) -> Result<NpyHeader, String> {
     let mut start = [0; 8];
     from.read_exact(&mut start).map_err(|_| "it is too short")?;
     if !start.starts_with(MAGIC) {
         return Err("it is no array of NumPy's".into());
     }
     let mut length = vec![0; if start[6] == 1 { 2 } else { 4 }];
+    let data_offset_bytes = (start.len() + length.len()) as u64;
     from.read_exact(&mut length).map_err(|_| "it is too short")?;
     length.resize(4, 0);
     let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize;
@@ -119,6 +139,13 @@ fn read(from: &mut impl Read) -> Result<Literal, String> {
     let sizes = shape.trim_matches(['(', ')']).split(',').map(str::trim).filter(|size| !size.is_empty());
     let dims: Vec<usize> =
         sizes.map(str::parse).collect::<Result<_, _>>().map_err(|_| "its shape is no list of sizes")?;
+    let columns_first = field(&header, "fortran_order") == Some("True");
+    let data_offset_bytes = data_offset_bytes + length as u64;
+    Ok(NpyHeader { dtype: *dtype, dims, data_offset_bytes, columns_first })
+}
+
+fn read(from: &mut impl Read) -> Result<Literal, String> {
+    let NpyHeader { dtype, dims, columns_first, .. } = read_header(from)?;
     let size_bytes = dims.iter().try_fold(dtype.size_bytes(), |bytes, &size| bytes.checked_mul(size));
     let size_bytes = size_bytes.ok_or("its shape is too large")?;
     // Only as much is allocated as the file has.
@@ -127,10 +154,10 @@ fn read(from: &mut impl Read) -> Result<Literal, String> {
     if bytes.len() != size_bytes {
         return Err(format!("it has {} bytes of {size_bytes}", bytes.len()));
     }
-    if field(&header, "fortran_order") == Some("True") {
+    if columns_first {
         bytes = row_major(&bytes, &dims, dtype.size_bytes());
     }
-    Literal::new(*dtype, dims, bytes).ok_or_else(|| "its size does not fit its shape".to_string())
+    Literal::new(dtype, dims, bytes).ok_or_else(|| "its size does not fit its shape".to_string())
 }
 
 /// The value of a key in the header, a Python dictionary of three known keys.

@@ -52,6 +52,10 @@ fn provoke(class: Class) -> Result<(), Error> {
             let model = backend.prepare_model(&program(DOUBLE)?, &Parameters::none())?;
             model.run::<Input>(&[])?;
         }
+        Class::Data => {
+            let options = runtime::data::ImageOptions::new(8, 8, runtime::data::Batching::new(1, 0));
+            runtime::data::ImageFolder::open("/none".as_ref(), options)?;
+        }
         Class::Optimization => {
             // 64 * (1 + 2^-9 + 2^-12) - 64 is 0.14; with a product of bf16 it is 0. The argument has no digits to lose.
             let text = "module @cancels {

@@ -3,5 +3,7 @@
 mod backend;
 mod buckets;
 mod config;
+mod data;
 mod errors;
+mod metrics;
 mod optimize;

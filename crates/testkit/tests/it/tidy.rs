@@ -28,6 +28,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/cpu/src/memory.rs",
     "crates/cpu/src/program.rs",
     "crates/runtime/src/backend/builtin.rs",
+    "crates/runtime/src/data/mapped.rs",
     "crates/fleet/src/glibc.rs",
     "crates/cli/src/stop.rs",
 ];

@@ -1,0 +1,261 @@
+//! Text files tokenized once: the tokens are kept in a folder under a name made from the contents.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::error::DataError;
+use super::tokenizer::{Tokenizer, check_vocabulary, hex};
+use super::tokens::{TokenDataset, TokenWidth, WindowOptions};
+
+/// Version of the token files and of the way text is cut before it is tokenized; part of their names.
+const TOKENS_VERSION: u32 = 1;
+
+/// Text is tokenized in pieces of about this size, so that memory does not grow with the files.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Where a text has no line to end a piece at, it is cut anywhere.
+const MAX_PIECE_BYTES: usize = 8 << 20;
+
+/// How text becomes tokens.
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    /// What makes tokens.
+    pub tokenizer: Tokenizer,
+    /// A token put after each file, by name, such as `<|endoftext|>`.
+    pub separator: Option<String>,
+    /// The folder where tokens are kept.
+    pub cache: PathBuf,
+}
+
+/// The tokens of some text files, in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenizedText {
+    /// The file: bare tokens, little-endian.
+    pub path: PathBuf,
+    /// Width of a token.
+    pub width: TokenWidth,
+    /// Number of tokens.
+    pub tokens: u64,
+    /// Whether it was there already.
+    pub was_cached: bool,
+}
+
+/// What is kept beside the tokens.
+#[derive(Debug, Serialize, Deserialize, PartialEq)]
+struct Sidecar {
+    version: u32,
+    tokens: u64,
+    width_bytes: usize,
+    tokenizer: String,
+}
+
+/// Tokenizes text files in their order, or finds the tokens made of the same contents earlier.
+///
+/// Pieces end where a line ends and the next begins with no white space. Tokenizers that put a mark at the begin of a
+/// text, as those of Llama 2 do, put it at the begin of each piece of about 1 MiB.
+pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<TokenizedText, DataError> {
+    if texts.is_empty() {
+        return Err(DataError::Options("no text file is named".into()));
+    }
+    let TextOptions { tokenizer, separator, cache } = options;
+    let separator = match separator {
+        None => None,
+        Some(name) => Some(tokenizer.token(name).ok_or_else(|| {
+            DataError::Options(format!("the separator `{name}` is no token of tokenizer {tokenizer}"))
+        })?),
+    };
+    let hashes = texts.iter().map(|path| hash_file(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut key = Sha256::new();
+    key.update(format!("tokens {TOKENS_VERSION}\n{}\n{separator:?}\n", tokenizer.fingerprint()));
+    hashes.iter().for_each(|hash| key.update(hash));
+    let name = hex(key.finalize().get(..16).unwrap_or_default());
+    let width = TokenWidth::for_vocabulary(tokenizer.vocabulary());
+    let path = cache.join(format!("{name}.bin"));
+    let sidecar_path = cache.join(format!("{name}.json"));
+    if let Some(tokens) = cached_tokens(&path, &sidecar_path, width) {
+        return Ok(TokenizedText { path, width, tokens, was_cached: true });
+    }
+
+    std::fs::create_dir_all(cache).map_err(DataError::io("making", cache))?;
+    let writing = || DataError::io("writing", &path);
+    let file = tempfile::NamedTempFile::new_in(cache).map_err(writing())?;
+    let mut output = BufWriter::new(file);
+    let mut tokens = 0;
+    let mut write = |piece: &[u32]| -> Result<(), DataError> {
+        tokens += piece.len() as u64;
+        for token in piece {
+            let bytes = token.to_le_bytes();
+            let bytes = bytes.get(..width.dtype().size_bytes()).unwrap_or(&bytes);
+            output.write_all(bytes).map_err(writing())?;
+        }
+        Ok(())
+    };
+    for (text, hash) in texts.iter().zip(&hashes) {
+        let read = for_each_piece(text, |piece| write(&tokenizer.encode(piece)?))?;
+        if read != *hash {
+            return Err(DataError::format(text, "it was changed while it was read"));
+        }
+        write(separator.as_slice())?;
+    }
+    let file = output.into_inner().map_err(|error| writing()(error.into_error()))?;
+    file.as_file().sync_all().map_err(writing())?;
+    file.persist(&path).map_err(|error| writing()(error.error))?;
+    let width_bytes = width.dtype().size_bytes();
+    let sidecar = Sidecar { version: TOKENS_VERSION, tokens, width_bytes, tokenizer: tokenizer.to_string() };
+    write_whole(&sidecar_path, &serde_json::to_vec(&sidecar).unwrap_or_default())?;
+    Ok(TokenizedText { path, width, tokens, was_cached: false })
+}
+
+impl TokenDataset {
+    /// Windows of text files, tokenized once. The tokenizer's tokens must fit the vocabulary the options name.
+    pub fn from_text(
+        texts: &[PathBuf],
+        text_options: &TextOptions,
+        options: WindowOptions,
+    ) -> Result<TokenDataset, DataError> {
+        if let Some(vocabulary) = options.vocabulary {
+            check_vocabulary(&text_options.tokenizer, vocabulary)?;
+        }
+        let tokenized = tokenize_files(texts, text_options)?;
+        TokenDataset::open_named(&[tokenized.path], texts, tokenized.width, options)
+    }
+}
+
+/// The number of tokens in a cached file, if it is whole. What cannot be read is made again.
+fn cached_tokens(path: &Path, sidecar_path: &Path, width: TokenWidth) -> Option<u64> {
+    let text = std::fs::read(sidecar_path).ok()?;
+    let found = std::fs::metadata(path).ok()?.len();
+    let width_bytes = width.dtype().size_bytes();
+    match serde_json::from_slice::<Sidecar>(&text) {
+        Ok(sidecar)
+            if sidecar.version == TOKENS_VERSION
+                && sidecar.width_bytes == width_bytes
+                && sidecar.tokens.checked_mul(width_bytes as u64) == Some(found) =>
+        {
+            Some(sidecar.tokens)
+        }
+        _ => {
+            tracing::warn!(path = %path.display(), "cached tokens are damaged and are made again");
+            None
+        }
+    }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+    let writing = || DataError::io("writing", path);
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(writing())?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(writing())?;
+    file.persist(path).map_err(|error| writing()(error.error))?;
+    Ok(())
+}
+
+fn hash_file(path: &Path) -> Result<[u8; 32], DataError> {
+    let mut file = File::open(path).map_err(DataError::io("opening", path))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        let count = file.read(&mut buffer).map_err(DataError::io("reading", path))?;
+        if count == 0 {
+            return Ok(hash.finalize().into());
+        }
+        hash.update(buffer.get(..count).unwrap_or_default());
+    }
+}
+
+/// Reads a text piece by piece and gives the hash of all of it.
+fn for_each_piece(path: &Path, mut action: impl FnMut(&str) -> Result<(), DataError>) -> Result<[u8; 32], DataError> {
+    let mut file = File::open(path).map_err(DataError::io("opening", path))?;
+    let mut hash = Sha256::new();
+    let mut pending = Vec::new();
+    let mut offset_bytes = 0;
+    loop {
+        let kept = pending.len();
+        let wanted = (PIECE_BYTES.max(kept + 1) - kept).max(PIECE_BYTES / 2) as u64;
+        let count = (&mut file).take(wanted).read_to_end(&mut pending).map_err(DataError::io("reading", path))?;
+        hash.update(pending.get(kept..).unwrap_or_default());
+        let at_end = count == 0;
+        let text = match std::str::from_utf8(&pending) {
+            Ok(text) => text,
+            // The last letter may be cut off by the end of what was read.
+            Err(error) if error.error_len().is_none() && !at_end => {
+                std::str::from_utf8(pending.get(..error.valid_up_to()).unwrap_or_default()).unwrap_or_default()
+            }
+            Err(error) => {
+                let offset_bytes = offset_bytes + error.valid_up_to() as u64;
+                return Err(DataError::Utf8 { path: path.to_path_buf(), offset_bytes });
+            }
+        };
+        let end = match last_line_end(text) {
+            _ if at_end => text.len(),
+            Some(end) => end,
+            None if pending.len() < MAX_PIECE_BYTES => 0,
+            None => text.len(),
+        };
+        if end > 0 {
+            action(text.get(..end).unwrap_or_default())?;
+        }
+        pending.drain(..end);
+        offset_bytes += end as u64;
+        if at_end {
+            return Ok(hash.finalize().into());
+        }
+    }
+}
+
+/// The end of the last line that is followed by something other than white space.
+fn last_line_end(text: &str) -> Option<usize> {
+    let lines = text.rmatch_indices('\n').map(|(at, _)| at + 1);
+    lines
+        .into_iter()
+        .find(|end| text.get(*end..).and_then(|rest| rest.chars().next()).is_some_and(|c| !c.is_whitespace()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(bytes: &[u8]) -> Result<Vec<String>, DataError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        let mut pieces = Vec::new();
+        let hash = for_each_piece(file.path(), |piece| {
+            pieces.push(piece.to_string());
+            Ok(())
+        })?;
+        assert_eq!(hash, hash_file(file.path()).unwrap());
+        Ok(pieces)
+    }
+
+    #[test]
+    fn pieces_are_the_whole_text() {
+        for text in ["", "a", "line\n\n  indented\nline\n", "no line ends here é"] {
+            assert_eq!(pieces(text.as_bytes()).unwrap().concat(), text);
+        }
+        // Letters of two bytes at odd places, in lines and in one line longer than the longest piece.
+        let lines = format!("a{}\n", "é".repeat(1000)).repeat(1500);
+        let found = pieces(lines.as_bytes()).unwrap();
+        assert!(found.len() > 2 && found.iter().all(|piece| piece.ends_with('\n') && piece.len() <= 2 * PIECE_BYTES));
+        assert_eq!(found.concat(), lines);
+        let line = format!("a{}", "é".repeat(MAX_PIECE_BYTES));
+        let found = pieces(line.as_bytes()).unwrap();
+        assert!(found.len() > 1 && found.concat() == line);
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_found() {
+        let check = |bytes: &[u8], expected: u64| match pieces(bytes) {
+            Err(DataError::Utf8 { offset_bytes, .. }) => assert_eq!(offset_bytes, expected),
+            other => panic!("{other:?}"),
+        };
+        check(b"ab\xff", 2);
+        check(b"ab\xc3", 2);
+        check(b"\x80", 0);
+        let mut long = "line\n".repeat(1 << 20).into_bytes();
+        long.extend(b"abc\xc3\x28");
+        check(&long, (5 << 20) + 3);
+    }
+}

@@ -1,0 +1,153 @@
+//! Text to tokens and back: the built-in tokenizer of bytes, or a `tokenizer.json`.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::error::DataError;
+
+/// Largest `tokenizer.json` that is read.
+const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
+
+/// Text to tokens and back.
+#[derive(Clone)]
+pub struct Tokenizer {
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Bytes,
+    File(Arc<FileTokenizer>),
+}
+
+struct FileTokenizer {
+    path: PathBuf,
+    tokenizer: tokenizers::Tokenizer,
+    vocabulary: u32,
+    content_hash: String,
+}
+
+impl Tokenizer {
+    /// Each byte of UTF-8 is a token: 256 of them, no file.
+    pub fn bytes() -> Tokenizer {
+        Tokenizer { kind: Kind::Bytes }
+    }
+
+    /// Reads a `tokenizer.json`. Truncation and padding it asks for are left out: they are not for training text.
+    pub fn open(path: &Path) -> Result<Tokenizer, DataError> {
+        let refuse =
+            |source: Box<dyn std::error::Error + Send + Sync>| DataError::Tokenizer { path: path.into(), source };
+        let metadata = std::fs::metadata(path).map_err(DataError::io("opening", path))?;
+        if !metadata.is_file() || metadata.len() > MAX_TOKENIZER_BYTES {
+            return Err(DataError::format(path, format!("it is no file of up to {MAX_TOKENIZER_BYTES} bytes")));
+        }
+        let bytes = std::fs::read(path).map_err(DataError::io("reading", path))?;
+        let mut tokenizer =
+            guarded("reading a tokenizer", || tokenizers::Tokenizer::from_bytes(&bytes))?.map_err(refuse)?;
+        tokenizer.with_truncation(None).map_err(refuse)?;
+        tokenizer.with_padding(None);
+        let largest = tokenizer.get_vocab(true).into_values().max();
+        let vocabulary = largest.and_then(|largest| largest.checked_add(1)).unwrap_or(0);
+        if vocabulary == 0 || vocabulary > 1 << 31 {
+            return Err(DataError::format(path, "its vocabulary is empty or too large"));
+        }
+        let content_hash = hex(&Sha256::digest(&bytes));
+        let file = FileTokenizer { path: path.to_path_buf(), tokenizer, vocabulary, content_hash };
+        Ok(Tokenizer { kind: Kind::File(Arc::new(file)) })
+    }
+
+    /// One more than the largest token: rows a model's embedding must have.
+    pub fn vocabulary(&self) -> u32 {
+        match &self.kind {
+            Kind::Bytes => 256,
+            Kind::File(file) => file.vocabulary,
+        }
+    }
+
+    /// The tokens of a text, without tokens that mark its begin or end.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        match &self.kind {
+            Kind::Bytes => Ok(text.bytes().map(u32::from).collect()),
+            Kind::File(file) => {
+                let encoded = guarded("tokenizing", || file.tokenizer.encode_fast(text, false))?;
+                Ok(encoded.map_err(|source| file.refuse(source))?.get_ids().to_vec())
+            }
+        }
+    }
+
+    /// The text of tokens. Bytes that are not UTF-8, as of a text that ends within a letter, become U+FFFD.
+    pub fn decode(&self, tokens: &[u32]) -> Result<String, DataError> {
+        match &self.kind {
+            Kind::Bytes => {
+                let bytes = tokens.iter().map(|&token| {
+                    let wrong = || DataError::Options(format!("token {token} is no byte"));
+                    u8::try_from(token).map_err(|_| wrong())
+                });
+                Ok(String::from_utf8_lossy(&bytes.collect::<Result<Vec<_>, _>>()?).into_owned())
+            }
+            Kind::File(file) => {
+                let decoded = guarded("decoding tokens", || file.tokenizer.decode(tokens, false))?;
+                decoded.map_err(|source| file.refuse(source))
+            }
+        }
+    }
+
+    /// The token of this name, such as `<|endoftext|>`; bytes have none.
+    pub fn token(&self, name: &str) -> Option<u32> {
+        match &self.kind {
+            Kind::Bytes => None,
+            Kind::File(file) => file.tokenizer.token_to_id(name),
+        }
+    }
+
+    /// Differs between tokenizers that may give different tokens.
+    pub(crate) fn fingerprint(&self) -> &str {
+        match &self.kind {
+            Kind::Bytes => "bytes",
+            Kind::File(file) => &file.content_hash,
+        }
+    }
+}
+
+impl FileTokenizer {
+    fn refuse(&self, source: Box<dyn std::error::Error + Send + Sync>) -> DataError {
+        DataError::Tokenizer { path: self.path.clone(), source }
+    }
+}
+
+impl fmt::Display for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Bytes => f.write_str("`bytes`"),
+            Kind::File(file) => write!(f, "{}", file.path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tokenizer({self}, {} tokens)", self.vocabulary())
+    }
+}
+
+/// Whether every token of a tokenizer has a row in a model's embedding.
+pub fn check_vocabulary(tokenizer: &Tokenizer, model_vocabulary: u32) -> Result<(), DataError> {
+    let tokens = tokenizer.vocabulary();
+    if tokens <= model_vocabulary {
+        return Ok(());
+    }
+    Err(DataError::Vocabulary { tokenizer: tokenizer.to_string(), tokens, model: model_vocabulary })
+}
+
+/// Tokenizer files are programs of a kind, and the library that runs them panics on some that make no sense.
+fn guarded<T>(doing: &'static str, action: impl FnOnce() -> T) -> Result<T, DataError> {
+    catch_unwind(AssertUnwindSafe(action)).map_err(|_| DataError::Panicked { doing })
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
