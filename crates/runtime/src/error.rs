@@ -19,6 +19,8 @@ pub enum Error {
     Validation(ValidationError),
     /// Data cannot be read or does not fit the model.
     Data(DataError),
+    /// A function over tensors is wrong at a line of the user's source.
+    Trace(trace::Error),
     /// A rewrite of a program failed, or changed its results more than it may.
     Optimization(String),
 
@@ -56,6 +58,7 @@ pub enum Class {
     Configuration,
     Validation,
     Data,
+    Trace,
     Optimization,
     NotAvailable,
     Compilation,
@@ -82,10 +85,11 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 
 impl Class {
     /// Every class.
-    pub const ALL: [Class; 14] = [
+    pub const ALL: [Class; 15] = [
         Class::Configuration,
         Class::Validation,
         Class::Data,
+        Class::Trace,
         Class::Optimization,
         Class::NotAvailable,
         Class::Compilation,
@@ -183,6 +187,7 @@ impl Error {
             Error::Configuration(_) => Class::Configuration,
             Error::Validation(_) => Class::Validation,
             Error::Data(_) => Class::Data,
+            Error::Trace(_) => Class::Trace,
             Error::Optimization(_) => Class::Optimization,
             Error::NotAvailable(_) => Class::NotAvailable,
             Error::Compilation(CompileError::Timeout(_)) => Class::CompilationTimeout,
@@ -203,6 +208,8 @@ impl Error {
             Error::Configuration(error) => error.remedy(),
             Error::Validation(error) => error.remedy(),
             Error::Data(error) => error.remedy(),
+            Error::Trace(trace::Error::Broken(_)) => "please report it with the function that was traced".into(),
+            Error::Trace(_) => "change the function at that line".into(),
             Error::Optimization(_) => "lower `optimization`; at `none` programs stay as they are".into(),
             Error::NotAvailable(_) => {
                 "use device `cpu`, which is always there; `tpu doctor` says what is missing".into()
@@ -231,6 +238,7 @@ impl fmt::Display for Error {
             Error::Configuration(_) => f.write_str("the configuration is wrong"),
             Error::Validation(error) => error.fmt(f),
             Error::Data(_) => f.write_str("the data cannot be used"),
+            Error::Trace(error) => error.fmt(f),
             Error::Optimization(message) => write!(f, "the program could not be optimized: {message}"),
             Error::NotAvailable(error) => error.fmt(f),
             Error::Compilation(_) => f.write_str("the program could not be compiled"),
@@ -250,6 +258,7 @@ impl std::error::Error for Error {
         match self {
             Error::Configuration(error) => Some(error),
             Error::Data(error) => Some(error),
+            Error::Trace(error) => std::error::Error::source(error),
             Error::Compilation(error) => Some(error),
             Error::Device { source, .. } => Some(source),
             Error::Synchronization { source: Some(source), .. } => Some(source),
@@ -333,6 +342,12 @@ impl From<ValidationError> for Error {
 impl From<DataError> for Error {
     fn from(error: DataError) -> Self {
         Error::Data(error)
+    }
+}
+
+impl From<trace::Error> for Error {
+    fn from(error: trace::Error) -> Self {
+        Error::Trace(error)
     }
 }
 

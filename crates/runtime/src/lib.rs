@@ -41,6 +41,7 @@ mod devices;
 mod element;
 mod error;
 pub mod flags;
+mod jit;
 pub mod log;
 mod measure;
 pub mod memory;
@@ -52,6 +53,7 @@ mod recent;
 mod refusal;
 mod report;
 mod signature;
+pub mod trainer;
 pub mod worker;
 
 pub use backend::{
@@ -66,6 +68,7 @@ pub use compiler::{
 };
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError, with_causes};
+pub use jit::{Jit, OnDevice};
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};
 pub use report::{Buffer, Collective, Memory, Mode, REPORT_VERSION, Report};

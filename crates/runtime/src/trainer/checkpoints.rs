@@ -1,0 +1,111 @@
+//! Checkpoints of a training: its state by paths, and what must be the same when it goes on.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tensor::Literal;
+use trace::Tree;
+use weights::{AsyncSaver, Check, Piece, Saved, Saver, Series, Snapshot, WhenBusy};
+
+use super::options::TrainOptions;
+use crate::backend::Backend;
+use crate::error::{Error, ValidationError};
+use crate::jit::OnDevice;
+
+/// Version of what is kept beside the tensors.
+pub const TRAINING_VERSION: u32 = 1;
+
+/// What a checkpoint says of its training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    /// [`TRAINING_VERSION`] of its writer.
+    pub version: u32,
+    /// Steps done.
+    pub step: u64,
+    /// What is read, as the dataset says it.
+    pub data: String,
+    /// [`TrainOptions::description`].
+    pub description: Value,
+}
+
+/// Writes checkpoints in the background.
+pub(super) struct Checkpoints {
+    series: Series,
+    saver: AsyncSaver,
+    data: String,
+    description: Value,
+    saved: Option<u64>,
+}
+
+impl Checkpoints {
+    pub(super) fn open(options: &TrainOptions, data: &str) -> Result<Option<Checkpoints>, Error> {
+        let Some(location) = &options.checkpoints else { return Ok(None) };
+        let series = Series::open(location)?;
+        let saver = AsyncSaver::new(Saver::new(series.clone(), options.keep)?, WhenBusy::Wait)?;
+        let description = options.description.clone();
+        Ok(Some(Checkpoints { series, saver, data: data.to_string(), description, saved: None }))
+    }
+
+    /// The newest good checkpoint, and those that were passed over.
+    pub(super) fn newest(&self) -> Result<Option<(Saved, Vec<(u64, String)>)>, Error> {
+        if self.series.steps()?.is_empty() {
+            return Ok(None);
+        }
+        let found = self.series.latest_good(Check::Contents)?;
+        let damaged = found.damaged.into_iter().map(|(step, error)| (step, crate::with_causes(&error))).collect();
+        Ok(Some((found.saved, damaged)))
+    }
+
+    /// Checks that a checkpoint is of this training, and sends its tensors.
+    pub(super) fn restore<S: Tree>(&self, backend: &Backend, saved: &Saved, state: &S) -> Result<(u64, OnDevice<S>), Error> {
+        let differs = |what: &str, then: String, now: String| {
+            ValidationError::Other(format!("{} is of another training: {what} was {then}, is {now}", saved.address()))
+        };
+        let kept: Resume = serde_json::from_value(saved.metadata().clone())
+            .map_err(|error| ValidationError::Other(format!("{}: {error}", saved.address())))?;
+        if kept.version != TRAINING_VERSION {
+            return Err(differs("the version", kept.version.to_string(), TRAINING_VERSION.to_string()).into());
+        }
+        if kept.data != self.data {
+            return Err(differs("the data", kept.data, self.data.clone()).into());
+        }
+        if kept.description != self.description {
+            return Err(differs("the configuration", kept.description.to_string(), self.description.to_string()).into());
+        }
+        let placed = backend.place(state, &mut |path, spec| {
+            let literal = saved.read_as(path, spec.dtype)?;
+            if literal.dims() != spec.dims {
+                let given = tensor::Spec::new(literal.dtype(), literal.dims()).to_string();
+                return Err(ValidationError::Input { name: path.into(), expected: spec.to_string(), given }.into());
+            }
+            Ok(Arc::new(literal))
+        })?;
+        Ok((kept.step, placed))
+    }
+
+    /// Copies the state to the host and hands it to the thread that writes. An error of an earlier save comes back here.
+    pub(super) fn save<S: Tree>(&mut self, step: u64, state: &OnDevice<S>) -> Result<(), Error> {
+        if self.saved == Some(step) {
+            return Ok(());
+        }
+        let host: Vec<(String, Literal)> = state.to_host()?;
+        let pieces = host.into_iter().map(|(path, literal)| Piece::whole(path, Arc::new(literal))).collect();
+        let resume = Resume {
+            version: TRAINING_VERSION,
+            step,
+            data: self.data.clone(),
+            description: self.description.clone(),
+        };
+        let metadata = serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?;
+        self.saver.save(Snapshot { step, pieces, metadata })?;
+        self.saved = Some(step);
+        Ok(())
+    }
+
+    /// Waits until everything is written.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        self.saver.finish()?;
+        Ok(())
+    }
+}

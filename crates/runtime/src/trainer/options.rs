@@ -1,0 +1,48 @@
+//! How long and how often: the settings of a training.
+
+use std::path::PathBuf;
+
+use weights::Keep;
+
+/// Settings of a training.
+#[derive(Clone, Debug)]
+pub struct TrainOptions {
+    /// Steps in all, those of earlier runs included.
+    pub steps: u64,
+    /// Steps between two records of metrics.
+    pub log_every: u64,
+    /// Steps between two evaluations; `None` for none but the one at the end.
+    pub evaluate_every: Option<u64>,
+    /// Batches of an evaluation.
+    pub evaluate_batches: u64,
+    /// Where checkpoints go: a path or an address of an object store; `None` for no checkpoints.
+    pub checkpoints: Option<String>,
+    /// Steps between two checkpoints; one more is saved at the end.
+    pub save_every: Option<u64>,
+    /// Checkpoints that are kept.
+    pub keep: Keep,
+    /// Folder of metrics; `None` for none.
+    pub metrics: Option<PathBuf>,
+    /// Batches prepared ahead.
+    pub ahead: usize,
+    /// What belongs to the training and must be the same when it is resumed: the configuration of model and optimizer.
+    pub description: serde_json::Value,
+}
+
+impl TrainOptions {
+    /// So many steps, a record every 10, no evaluation, no checkpoints, no metrics.
+    pub fn new(steps: u64) -> TrainOptions {
+        TrainOptions {
+            steps,
+            log_every: 10,
+            evaluate_every: None,
+            evaluate_batches: 8,
+            checkpoints: None,
+            save_every: None,
+            keep: Keep::newest(3),
+            metrics: None,
+            ahead: 2,
+            description: serde_json::Value::Null,
+        }
+    }
+}
