@@ -1,7 +1,7 @@
 //! What a program takes and gives: types, shapes and names of its arguments and results.
 
 use hlo::{Attr, Module, Type};
-use tensor::{DType, Spec};
+use tensor::Spec;
 
 use crate::error::ValidationError;
 

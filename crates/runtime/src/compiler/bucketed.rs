@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use tensor::{DType, Literal};
+use tensor::{DType, Literal, Spec};
 
 use super::buckets::{Bucketing, Cuts, Form, Source};
 use super::padding;

@@ -10,6 +10,7 @@ use hlo::{DYNAMIC, TensorType, Type};
 use crate::error::{Error, ValidationError};
 use crate::program::Program;
 use crate::signature::Signature;
+use tensor::Spec;
 
 /// The sizes that a dimension is padded to, smallest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@ use crate::program::Program;
 use crate::recent::Recent;
 use crate::signature::Signature;
 use crate::{CacheUse, log, refusal};
+use tensor::Spec;
 
 /// Compiles programs for the devices of a client. Clones share what was compiled.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ pub use pool::{Pool, PoolStats};
 
 use std::fmt;
 
-use crate::signature::Spec;
+use tensor::Spec;
 
 /// What is wrong with a request for memory.
 #[derive(Clone, Debug, PartialEq, Eq)]

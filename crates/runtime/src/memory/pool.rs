@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::MemoryError;
 use crate::backend::{Backend, DeviceArray};
 use crate::error::Error;
-use crate::signature::Spec;
+use tensor::Spec;
 
 /// Equal arrays on a device. Clones are the same pool.
 #[derive(Clone, Debug)]

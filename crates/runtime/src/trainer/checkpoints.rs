@@ -58,7 +58,12 @@ impl Checkpoints {
     }
 
     /// Checks that a checkpoint is of this training, and sends its tensors.
-    pub(super) fn restore<S: Tree>(&self, backend: &Backend, saved: &Saved, state: &S) -> Result<(u64, OnDevice<S>), Error> {
+    pub(super) fn restore<S: Tree>(
+        &self,
+        backend: &Backend,
+        saved: &Saved,
+        state: &S,
+    ) -> Result<(u64, OnDevice<S>), Error> {
         let differs = |what: &str, then: String, now: String| {
             ValidationError::Other(format!("{} is of another training: {what} was {then}, is {now}", saved.address()))
         };
@@ -91,12 +96,8 @@ impl Checkpoints {
         }
         let host: Vec<(String, Literal)> = state.to_host()?;
         let pieces = host.into_iter().map(|(path, literal)| Piece::whole(path, Arc::new(literal))).collect();
-        let resume = Resume {
-            version: TRAINING_VERSION,
-            step,
-            data: self.data.clone(),
-            description: self.description.clone(),
-        };
+        let resume =
+            Resume { version: TRAINING_VERSION, step, data: self.data.clone(), description: self.description.clone() };
         let metadata = serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?;
         self.saver.save(Snapshot { step, pieces, metadata })?;
         self.saved = Some(step);

@@ -63,7 +63,9 @@ impl<T: Task + 'static> Trainer<T> {
     fn step_jit(&self, state: &T::State) -> StepJit<T::State> {
         let task = self.task.clone();
         let donate = Donate::Leading(state.specs().len());
-        Jit::new(&self.backend, "train_step", donate, move |(state, batch): &StepInput<T::State>| task.step(state, batch))
+        Jit::new(&self.backend, "train_step", donate, move |(state, batch): &StepInput<T::State>| {
+            task.step(state, batch)
+        })
     }
 
     /// Trains until all steps are done, `stop` is set, or the loss is no number; goes on from the newest checkpoint if
@@ -77,21 +79,16 @@ impl<T: Task + 'static> Trainer<T> {
     ) -> Result<Training<T::State>, Error> {
         let structure = self.state_structure()?;
         let checkpoints = Checkpoints::open(&self.options, &data.describe())?;
-        let stopped = |step| Training {
-            state: None,
-            step,
-            first_step: step,
-            ended: Ended::Stopped,
-            last: None,
-            compilations: 0,
-        };
+        let stopped =
+            |step| Training { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
         let (first_step, state) = match checkpoints.as_ref().map(Checkpoints::newest).transpose()?.flatten() {
             Some((saved, damaged)) => {
                 for (step, message) in damaged {
                     watch(&Event::Damaged(step, message));
                 }
-                let restored = checkpoints.as_ref().map(|c| c.restore(&self.backend, &saved, &structure)).transpose()?;
+                let restored =
+                    checkpoints.as_ref().map(|c| c.restore(&self.backend, &saved, &structure)).transpose()?;
                 let Some((step, state)) = restored else { return Ok(stopped(0)) };
                 watch(&Event::Resumed(step));
                 (step, state)
@@ -172,7 +169,8 @@ impl<T: Task + 'static> Run<'_, T> {
             return Ok(Ended::Stopped);
         }
         let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
-        let mut feed = Batches::start(&self.trainer.backend, self.data.clone(), first_step..options.steps, options.ahead)?;
+        let mut feed =
+            Batches::start(&self.trainer.backend, self.data.clone(), first_step..options.steps, options.ahead)?;
         let mut since = Instant::now();
         let mut since_step = self.step;
         while self.step < options.steps {
@@ -185,7 +183,8 @@ impl<T: Task + 'static> Run<'_, T> {
             };
             let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&batch).cloned().collect();
             drop(state);
-            let (next, measures) = self.split(self.step_jit.call(&inputs, &arrays)?)?;
+            let results = self.step_jit.call(&inputs, &arrays)?;
+            let (next, measures) = self.split(results)?;
             self.state = Some(next);
             self.step += 1;
             let step = self.step;
@@ -226,7 +225,10 @@ impl<T: Task + 'static> Run<'_, T> {
     }
 
     /// The next state and the measures of a step's results.
-    fn split(&self, results: OnDevice<(T::State, Measures)>) -> Result<(OnDevice<T::State>, OnDevice<Measures>), Error> {
+    fn split(
+        &self,
+        results: OnDevice<(T::State, Measures)>,
+    ) -> Result<(OnDevice<T::State>, OnDevice<Measures>), Error> {
         let count = self.structure.specs().len();
         let (state, measures) = results.arrays().split_at(count);
         let structure = results.structure();
@@ -313,15 +315,17 @@ impl Batches {
         let loader = Loader::start(data, steps, ahead)?;
         let failed = Arc::new(std::sync::Mutex::new(None));
         let theirs = failed.clone();
-        let host = loader.map_while(move |batch| match batch {
-            Ok(batch) => {
-                Some(Data::List(batch.arrays.into_iter().map(|array| Data::Leaf(Arc::new(array))).collect()) as HostTree)
-            }
-            Err(error) => {
-                *theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
-                None
-            }
-        });
+        let host =
+            loader.map_while(move |batch| match batch {
+                Ok(batch) => {
+                    Some(Data::List(batch.arrays.into_iter().map(|array| Data::Leaf(Arc::new(array))).collect())
+                        as HostTree)
+                }
+                Err(error) => {
+                    *theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                    None
+                }
+            });
         Ok(Batches { feed: backend.feed(host, ahead)?, failed })
     }
 
@@ -347,10 +351,13 @@ struct Evaluation<T: Task> {
 impl<T: Task + 'static> Evaluation<T> {
     fn new(trainer: &Trainer<T>, data: Arc<dyn Dataset>) -> Evaluation<T> {
         let task = trainer.task.clone();
-        let jit = Jit::new(&trainer.backend, "evaluate", Donate::Nothing, move |(state, batch): &StepInput<T::State>| {
-            task.evaluate(state, batch)
-        });
-        let batches = data.batches_per_epoch().map_or(trainer.options.evaluate_batches, |all| all.min(trainer.options.evaluate_batches));
+        let jit =
+            Jit::new(&trainer.backend, "evaluate", Donate::Nothing, move |(state, batch): &StepInput<T::State>| {
+                task.evaluate(state, batch)
+            });
+        let batches = data
+            .batches_per_epoch()
+            .map_or(trainer.options.evaluate_batches, |all| all.min(trainer.options.evaluate_batches));
         Evaluation { backend: trainer.backend.clone(), data, jit, batches: batches.max(1) }
     }
 
@@ -376,7 +383,8 @@ impl<T: Task + 'static> Evaluation<T> {
                 return Ok(None);
             }
             let batch = self.data.batch(n)?;
-            let sent = batch.into_iter().map(|array| self.backend.send(&Arc::new(array))).collect::<Result<Vec<_>, _>>()?;
+            let sent =
+                batch.into_iter().map(|array| self.backend.send(&Arc::new(array))).collect::<Result<Vec<_>, _>>()?;
             let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&sent).cloned().collect();
             for (name, value) in guard::read(&self.jit.call(&inputs, &arrays)?)? {
                 *sums.entry(name).or_default() += value;

@@ -56,6 +56,10 @@ fn provoke(class: Class) -> Result<(), Error> {
             let options = runtime::data::ImageOptions::new(8, 8, runtime::data::Batching::new(1, 0));
             runtime::data::ImageFolder::open("/none".as_ref(), options)?;
         }
+        Class::Trace => {
+            let matrix = trace::Tensor::of(Spec::new(DType::F32, [2, 3]));
+            trace::trace("wrong", &matrix, trace::Donate::Nothing, |x| x.matmul(x))?;
+        }
         Class::Optimization => {
             // 64 * (1 + 2^-9 + 2^-12) - 64 is 0.14; with a product of bf16 it is 0. The argument has no digits to lose.
             let text = "module @cancels {
