@@ -7,3 +7,4 @@ mod data;
 mod errors;
 mod metrics;
 mod optimize;
+mod trainer;
