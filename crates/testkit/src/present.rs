@@ -12,6 +12,8 @@ pub enum Needed {
     XlaCpu,
     /// A Python interpreter with JAX.
     Python,
+    /// A Python interpreter with an S3 server and Hugging Face's safetensors.
+    StoresPython,
     /// Programs exported from JAX.
     Corpus,
     /// Programs exported from PyTorch.
@@ -30,6 +32,7 @@ impl Needed {
             Needed::Libtpu => "TPUBRIDGE_LIBTPU",
             Needed::XlaCpu => "TPUBRIDGE_XLA_CPU",
             Needed::Python => "TPUBRIDGE_PYTHON",
+            Needed::StoresPython => "TPUBRIDGE_STORES_PYTHON",
             Needed::Corpus => "TPUBRIDGE_CORPUS",
             Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
             Needed::Reference => "TPUBRIDGE_REFERENCE",

@@ -1,10 +1,15 @@
-//! What is wrong with a file of tensors.
+//! What is wrong with a file of tensors, or with the place it is kept.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is wrong with a file of tensors.
+use tensor::DType;
+
+/// The cause of an error that another library or a caller's function made.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// What is wrong with a file of tensors, or with the place it is kept.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,16 +22,16 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// The file is damaged or of another format.
+    /// The file or object is damaged, missing from its checkpoint, or of another format.
     Format {
-        /// The file.
+        /// The file, or the address of the object.
         path: PathBuf,
         /// What is wrong.
         message: String,
     },
     /// The file was written by a newer release.
     Newer {
-        /// The file.
+        /// The file, or the address of the object.
         path: PathBuf,
         /// Its version.
         found: u64,
@@ -35,7 +40,7 @@ pub enum Error {
     },
     /// There is no tensor of this name.
     Missing {
-        /// The file.
+        /// The file, or the address of the checkpoint.
         path: PathBuf,
         /// The name.
         name: String,
@@ -47,6 +52,78 @@ pub enum Error {
         /// Why not.
         message: String,
     },
+    /// A tensor cannot be read as the asked type.
+    Cast {
+        /// The name.
+        name: String,
+        /// Its type.
+        from: DType,
+        /// The asked type.
+        to: DType,
+    },
+    /// A part was asked for that the tensor does not have.
+    OutOfRange {
+        /// The name.
+        name: String,
+        /// The part and the tensor.
+        message: String,
+    },
+    /// This is no place to keep files.
+    Location {
+        /// The path or address as it was given.
+        location: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// An object store refused or failed.
+    Store {
+        /// What was being done.
+        doing: &'static str,
+        /// The address of the object.
+        object: String,
+        /// Why it failed, as far as it can be told apart.
+        failure: StoreFailure,
+        /// What the store said.
+        source: Cause,
+    },
+    /// There is no checkpoint of this step, or none at all.
+    NoCheckpoint {
+        /// Where they would be.
+        series: String,
+        /// The step that was asked for.
+        step: Option<u64>,
+    },
+    /// Another process saves into this series.
+    Busy {
+        /// Where.
+        series: String,
+    },
+    /// The function that was to give a tensor did not.
+    NotProduced {
+        /// The tensor.
+        name: String,
+        /// Why not.
+        source: Cause,
+    },
+    /// A thread could not be started, or ended although it should not have: a mistake of this library or no threads left.
+    Thread {
+        /// What it was for.
+        doing: &'static str,
+        /// Why not, when it is known.
+        source: Option<io::Error>,
+    },
+}
+
+/// Why an object store failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreFailure {
+    /// Bucket or object do not exist.
+    NotFound,
+    /// The credentials are missing, wrong, or do not allow it.
+    NotAllowed,
+    /// Anything else, after the retries: the network, the server, the configuration.
+    Other,
 }
 
 impl Error {
@@ -55,8 +132,13 @@ impl Error {
         move |source| Error::Io { doing, path, source }
     }
 
-    pub(crate) fn format(path: &Path, message: impl Into<String>) -> Error {
-        Error::Format { path: path.to_path_buf(), message: message.into() }
+    pub(crate) fn format(path: impl AsRef<Path>, message: impl Into<String>) -> Error {
+        Error::Format { path: path.as_ref().to_path_buf(), message: message.into() }
+    }
+
+    /// Whether what was read is damaged, as opposed to a place that cannot be reached now or a mistake of the caller's.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::Format { .. })
     }
 
     /// What helps.
@@ -68,10 +150,34 @@ impl Error {
                 io::ErrorKind::StorageFull => "free some disk space; what was there before is untouched".into(),
                 _ => "check the disk; what was there before is untouched".into(),
             },
-            Error::Format { .. } => "the file is damaged or not safetensors; use an older copy".into(),
+            Error::Format { .. } => "the file is damaged or of another format; use an older copy".into(),
             Error::Newer { .. } => "update tpubridge, or save the model again with this release".into(),
             Error::Missing { .. } => "the file belongs to another model; its names are in its header".into(),
-            Error::Tensor { .. } => "convert the tensor to a type that safetensors has".into(),
+            Error::Tensor { .. } => "convert the tensor to a type that the format has, or rename it".into(),
+            Error::Cast { .. } => "only floats are converted, to floats; ask for the type it was saved in".into(),
+            Error::OutOfRange { .. } => "ask for a part that lies inside the tensor".into(),
+            Error::Location { .. } => {
+                "give a path, or an address file:///, s3://bucket/prefix or gs://bucket/prefix".into()
+            }
+            Error::Store { failure: StoreFailure::NotFound, .. } => {
+                "check the bucket's name, and that it exists".into()
+            }
+            Error::Store { failure: StoreFailure::NotAllowed, object, .. } if object.starts_with("gs://") => {
+                "check GOOGLE_APPLICATION_CREDENTIALS and the account's rights on the bucket".into()
+            }
+            Error::Store { failure: StoreFailure::NotAllowed, .. } => {
+                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights on the bucket".into()
+            }
+            Error::Store { object, .. } if object.starts_with("gs://") => {
+                "check the network and GOOGLE_*; complete checkpoints are untouched".into()
+            }
+            Error::Store { .. } => {
+                "check the network, AWS_ENDPOINT_URL and AWS_REGION; complete checkpoints are untouched".into()
+            }
+            Error::NoCheckpoint { .. } => "check the path; a checkpoint that was not finished does not count".into(),
+            Error::Busy { .. } => "stop the other process, or save somewhere else".into(),
+            Error::NotProduced { .. } => "see the cause; complete checkpoints are untouched".into(),
+            Error::Thread { .. } => "allow more threads; if there are enough, report this as a bug".into(),
         }
     }
 }
@@ -86,6 +192,15 @@ impl fmt::Display for Error {
             }
             Error::Missing { path, name } => write!(f, "{} has no tensor `{name}`", path.display()),
             Error::Tensor { name, message } => write!(f, "tensor `{name}` cannot be written: {message}"),
+            Error::Cast { name, from, to } => write!(f, "tensor `{name}` is {from} and cannot be read as {to}"),
+            Error::OutOfRange { name, message } => write!(f, "tensor `{name}`: {message}"),
+            Error::Location { location, message } => write!(f, "`{location}` is no place for files: {message}"),
+            Error::Store { doing, object, .. } => write!(f, "{doing} {object} failed"),
+            Error::NoCheckpoint { series, step: None } => write!(f, "{series} has no checkpoint"),
+            Error::NoCheckpoint { series, step: Some(step) } => write!(f, "{series} has no checkpoint of step {step}"),
+            Error::Busy { series } => write!(f, "another process is saving into {series}"),
+            Error::NotProduced { name, .. } => write!(f, "tensor `{name}` could not be fetched for saving"),
+            Error::Thread { doing, .. } => write!(f, "the thread for {doing} is not there"),
         }
     }
 }
@@ -93,7 +208,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io { source, .. } => Some(source),
+            Error::Io { source, .. } | Error::Thread { source: Some(source), .. } => Some(source),
+            Error::Store { source, .. } | Error::NotProduced { source, .. } => Some(source.as_ref()),
             _ => None,
         }
     }

@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 use tensor::{DType, Literal};
 
 use crate::error::Error;
+use crate::region::Region;
 
 /// Longest header that is read.
-const MAX_HEADER_BYTES: u64 = 100 << 20;
+pub(crate) const MAX_HEADER_BYTES: u64 = 100 << 20;
 
 /// Key of the header that is no tensor.
 const METADATA: &str = "__metadata__";
@@ -101,10 +102,33 @@ impl SafeTensors {
         &self.metadata
     }
 
+    /// Reads a part of a tensor, and no more from the file than that part.
+    pub fn read_region(&self, name: &str, region: &Region) -> Result<Literal, Error> {
+        let entry = self.entry(name)?;
+        if !region.lies_in(&entry.dims) {
+            let message = format!("{region:?} does not lie in its shape {:?}", entry.dims);
+            return Err(Error::OutOfRange { name: name.to_string(), message });
+        }
+        let element_bytes = entry.dtype.size_bytes();
+        let wrong = || Error::format(&self.path, format!("tensor `{name}` has another size"));
+        // No larger than the tensor, which the file was checked to have.
+        let mut bytes = vec![0; region.size_bytes(element_bytes).ok_or_else(wrong)?];
+        let whole = Region::whole(&entry.dims);
+        Region::for_each_run(&whole, region, region, element_bytes, |run| {
+            let target = &mut bytes[run.into_offset..run.into_offset + run.size_bytes];
+            self.file.read_exact_at(target, entry.offset + run.from_offset as u64)
+        })
+        .map_err(Error::io("reading", &self.path))?;
+        Literal::new(entry.dtype, region.size.clone(), bytes).ok_or_else(wrong)
+    }
+
+    fn entry(&self, name: &str) -> Result<&Entry, Error> {
+        self.entries.get(name).ok_or_else(|| Error::Missing { path: self.path.clone(), name: name.to_string() })
+    }
+
     /// Reads a tensor.
     pub fn read(&self, name: &str) -> Result<Literal, Error> {
-        let missing = || Error::Missing { path: self.path.clone(), name: name.to_string() };
-        let entry = self.entries.get(name).ok_or_else(missing)?;
+        let entry = self.entry(name)?;
         // The header was checked against the file's length, so this is no more than there is.
         let mut bytes = vec![0; entry.size_bytes];
         self.file.read_exact_at(&mut bytes, entry.offset).map_err(Error::io("reading", &self.path))?;
@@ -142,6 +166,50 @@ fn entry(value: &Value, data_start: u64, file_bytes: u64) -> Result<Entry, Strin
     Ok(Entry { dtype: *dtype, dims, offset, size_bytes })
 }
 
+/// A tensor as a header describes it. The tensors' bytes follow the header in this order, without gaps.
+pub(crate) struct HeaderEntry<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) dtype: DType,
+    pub(crate) dims: &'a [usize],
+    pub(crate) size_bytes: u64,
+}
+
+/// Whether the format has this type.
+pub(crate) fn has_type(dtype: DType) -> bool {
+    TYPES.iter().any(|(_, known)| *known == dtype)
+}
+
+/// The beginning of a file: the length, and the header padded so that the tensors' bytes are aligned.
+pub(crate) fn header<'a>(
+    entries: impl IntoIterator<Item = HeaderEntry<'a>>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<Vec<u8>, Error> {
+    let mut header = Map::new();
+    if !metadata.is_empty() {
+        let notes: Map<String, Value> =
+            metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        header.insert(METADATA.into(), Value::Object(notes));
+    }
+    let mut offset = 0u64;
+    for HeaderEntry { name, dtype, dims, size_bytes } in entries {
+        let wrong = |message: String| Error::Tensor { name: name.to_string(), message };
+        if name == METADATA {
+            return Err(wrong("the name is taken by the format".into()));
+        }
+        let known = TYPES.iter().find(|(_, known)| *known == dtype);
+        let (dtype, _) = known.ok_or_else(|| wrong(format!("the format has no type {dtype}")))?;
+        let end = offset + size_bytes;
+        let record = serde_json::json!({ "dtype": dtype, "shape": dims, "data_offsets": [offset, end] });
+        header.insert(name.to_string(), record);
+        offset = end;
+    }
+    let mut header = Value::Object(header).to_string().into_bytes();
+    header.resize(header.len().next_multiple_of(ALIGN), b' ');
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header);
+    Ok(bytes)
+}
+
 /// Writes tensors to a file: whole, or not at all.
 pub fn write<'a>(
     path: &Path,
@@ -150,33 +218,16 @@ pub fn write<'a>(
 ) -> Result<(), Error> {
     // By name, so that equal contents give equal files.
     let tensors: BTreeMap<&str, &Literal> = tensors.into_iter().collect();
-    let mut header = Map::new();
-    if !metadata.is_empty() {
-        let notes: Map<String, Value> =
-            metadata.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        header.insert(METADATA.into(), Value::Object(notes));
-    }
-    let mut offset = 0u64;
-    for (name, literal) in &tensors {
-        let wrong = |message: String| Error::Tensor { name: name.to_string(), message };
-        if *name == METADATA {
-            return Err(wrong("the name is taken by the format".into()));
-        }
-        let dtype = TYPES.iter().find(|(_, dtype)| *dtype == literal.dtype());
-        let (dtype, _) = dtype.ok_or_else(|| wrong(format!("the format has no type {}", literal.dtype())))?;
-        let end = offset + literal.bytes().len() as u64;
-        let record = serde_json::json!({ "dtype": dtype, "shape": literal.dims(), "data_offsets": [offset, end] });
-        header.insert(name.to_string(), record);
-        offset = end;
-    }
-    let mut header = Value::Object(header).to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(ALIGN), b' ');
+    let entries = tensors.iter().map(|(name, literal)| {
+        let size_bytes = literal.bytes().len() as u64;
+        HeaderEntry { name, dtype: literal.dtype(), dims: literal.dims(), size_bytes }
+    });
+    let header = header(entries, metadata)?;
 
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let writing = || Error::io("writing", path);
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
     let mut put = |bytes: &[u8]| file.write_all(bytes);
-    put(&(header.len() as u64).to_le_bytes()).map_err(writing())?;
     put(&header).map_err(writing())?;
     for literal in tensors.values() {
         put(literal.bytes()).map_err(writing())?;

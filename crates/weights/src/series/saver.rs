@@ -1,0 +1,243 @@
+//! Saving checkpoints into a series: one complete checkpoint after the other, and which of the old ones are kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use serde_json::Value;
+
+use super::snapshot::{Piece, Snapshot};
+use super::write::Part;
+use super::{Series, has_manifest, step_of};
+use crate::error::Error;
+use crate::region::{Region, why_no_tiling};
+use crate::store::Lock;
+
+/// Tensors' files are about this large: large enough for few requests, small enough that one can be uploaded again.
+const FILE_BYTES: u64 = 2 << 30;
+
+/// Which checkpoints are kept when a new one is complete. The new one always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// How many of the newest are kept, the new one included (`max_to_keep`); all of them if `None`.
+    pub newest: Option<NonZeroUsize>,
+    /// Beside those, checkpoints whose step is a multiple of this are kept for good.
+    pub every_steps: Option<NonZeroU64>,
+}
+
+impl Keep {
+    /// Nothing is deleted.
+    pub const ALL: Keep = Keep { newest: None, every_steps: None };
+
+    /// The newest few; 0 counts as 1.
+    pub fn newest(count: usize) -> Keep {
+        Keep { newest: Some(NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN)), every_steps: None }
+    }
+
+    /// Also every multiple of `steps`, for good; 0 adds nothing.
+    pub fn and_every(self, steps: u64) -> Keep {
+        Keep { every_steps: NonZeroU64::new(steps), ..self }
+    }
+}
+
+/// What a save did.
+#[derive(Debug)]
+pub struct SaveReport {
+    /// The step that was saved.
+    pub step: u64,
+    /// Bytes of the checkpoint.
+    pub size_bytes: u64,
+    /// Steps whose checkpoints were deleted.
+    pub deleted: Vec<u64>,
+    /// What could not be deleted, and why: the new checkpoint is complete nevertheless.
+    pub warnings: Vec<Error>,
+}
+
+/// What is known of a checkpoint that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    Good,
+    Damaged,
+    /// Written by a newer release: not ours to judge.
+    Newer,
+}
+
+/// The one writer of a series. On a local disk other processes are kept out as long as it lives.
+#[derive(Debug)]
+pub struct Saver {
+    series: Series,
+    keep: Keep,
+    file_bytes: u64,
+    /// Filled by the first save, and again after a failed one.
+    known: Option<BTreeMap<u64, Condition>>,
+    _lock: Option<Lock>,
+}
+
+impl Saver {
+    /// Takes the series for writing.
+    pub fn new(series: Series, keep: Keep) -> Result<Saver, Error> {
+        let lock = series.store.lock()?;
+        Ok(Saver { series, keep, file_bytes: FILE_BYTES, known: None, _lock: lock })
+    }
+
+    /// Makes the tensors' files about this large. A piece is never split, so that a file may be larger.
+    pub fn with_file_bytes(mut self, file_bytes: u64) -> Saver {
+        self.file_bytes = file_bytes;
+        self
+    }
+
+    /// The series.
+    pub fn series(&self) -> &Series {
+        &self.series
+    }
+
+    /// Saves a checkpoint. Until its manifest is written, which is the last thing that is, every checkpoint that was
+    /// there stays, also one of the same step; then it exists, and those that are not to be kept are deleted.
+    pub fn save(&mut self, snapshot: Snapshot) -> Result<SaveReport, Error> {
+        let Snapshot { step, pieces, metadata } = snapshot;
+        check_tiling(&pieces)?;
+        self.clean()?;
+        let part = self.series.write_part(step, 0, pieces, self.file_bytes)?;
+        self.finish_parts(step, vec![part], metadata)
+    }
+
+    /// Makes a checkpoint of what several processes wrote with [`Series::write_part`]. Call [`Saver::clean`] before
+    /// they begin, not while they write: it deletes files that no manifest names.
+    pub fn finish_parts(&mut self, step: u64, parts: Vec<Part>, metadata: Value) -> Result<SaveReport, Error> {
+        let mut known = match self.known.take() {
+            Some(known) => known,
+            None => self.conditions()?,
+        };
+        // If this fails, a store may have the manifest nevertheless; the next save looks.
+        let size_bytes = self.series.commit(step, parts, metadata)?;
+        known.insert(step, Condition::Good);
+        let mut report = SaveReport { step, size_bytes, deleted: Vec::new(), warnings: Vec::new() };
+        // Nothing is deleted before the new checkpoint was seen to be there. Then files of an earlier save of the same step.
+        let saved = self.series.load(step)?;
+        report.warnings.extend(self.series.delete_unnamed(step, &saved.file_names()).err());
+        for old in self.superseded(step, &known) {
+            match self.series.delete_step(old) {
+                Ok(()) => {
+                    known.remove(&old);
+                    report.deleted.push(old);
+                }
+                Err(error) => report.warnings.push(error),
+            }
+        }
+        if report.warnings.is_empty() {
+            self.known = Some(known);
+        }
+        Ok(report)
+    }
+
+    /// Deletes what interrupted saves left. The first save does it too.
+    pub fn clean(&mut self) -> Result<(), Error> {
+        if self.known.is_some() {
+            return Ok(());
+        }
+        let folders = self.series.folders()?;
+        for (step, files) in &folders {
+            if !has_manifest(files) {
+                self.series.delete_step(*step)?;
+                continue;
+            }
+            let Ok(saved) = self.series.load_listed(*step, files) else { continue };
+            let named = saved.file_names();
+            if files.iter().any(|file| file.name != super::MANIFEST && !named.contains(&file.name)) {
+                self.series.delete_unnamed(*step, &named)?;
+            }
+        }
+        for name in self.series.store.folders()? {
+            if step_of(&name).is_some_and(|step| !folders.contains_key(&step)) {
+                self.series.store.remove_empty_folder(&name)?;
+            }
+        }
+        self.known = Some(self.conditions()?);
+        Ok(())
+    }
+
+    /// Deletes all checkpoints after a good one, from which a run is begun again on purpose. Otherwise the next start
+    /// would find the newer ones and go on from there.
+    pub fn discard_after(&mut self, step: u64) -> Result<Vec<u64>, Error> {
+        let known = self.conditions()?;
+        if known.get(&step) != Some(&Condition::Good) {
+            return Err(Error::NoCheckpoint { series: self.series.address(), step: Some(step) });
+        }
+        let later: Vec<u64> =
+            known.range(step.saturating_add(1)..).map(|(later, _)| *later).filter(|l| *l != step).collect();
+        self.known = None;
+        // The newest first: if this is interrupted, no gap is left between checkpoints of different runs.
+        for later in later.iter().rev() {
+            self.series.delete_step(*later)?;
+        }
+        Ok(later)
+    }
+
+    fn conditions(&self) -> Result<BTreeMap<u64, Condition>, Error> {
+        let complete = self.series.folders()?.into_iter().filter(|(_, files)| has_manifest(files));
+        let judge = |(step, files): (u64, Vec<_>)| match self.series.load_listed(step, &files) {
+            Ok(_) => Ok((step, Condition::Good)),
+            Err(Error::Newer { .. }) => Ok((step, Condition::Newer)),
+            Err(error) if error.is_damage() => Ok((step, Condition::Damaged)),
+            Err(error) => Err(error),
+        };
+        complete.map(judge).collect()
+    }
+
+    /// Older checkpoints that need not be kept now that this step is complete. Damaged ones do not count as kept, and
+    /// later ones are left alone.
+    fn superseded(&self, step: u64, known: &BTreeMap<u64, Condition>) -> Vec<u64> {
+        let Some(newest) = self.keep.newest else { return Vec::new() };
+        let older = known.range(..step);
+        let good = older.clone().rev().filter(|(_, condition)| **condition == Condition::Good);
+        let kept: BTreeSet<u64> = good.take(newest.get() - 1).map(|(step, _)| *step).collect();
+        let for_good = |step: u64| self.keep.every_steps.is_some_and(|every| step.is_multiple_of(every.get()));
+        let deletable = older.filter(|(older, condition)| {
+            let forever = for_good(**older) && **condition == Condition::Good;
+            !kept.contains(older) && !forever && **condition != Condition::Newer
+        });
+        deletable.map(|(step, _)| *step).collect()
+    }
+}
+
+/// Found before anything is written, because gigabytes may follow.
+fn check_tiling(pieces: &[Piece]) -> Result<(), Error> {
+    let mut tensors: BTreeMap<&str, (&[usize], Vec<&Region>)> = BTreeMap::new();
+    for piece in pieces {
+        let tensor = tensors.entry(&piece.name).or_insert_with(|| (&piece.dims, Vec::new()));
+        tensor.1.push(&piece.region);
+    }
+    for (name, (dims, regions)) in tensors {
+        if let Some(message) = why_no_tiling(&regions, dims) {
+            return Err(Error::Tensor { name: name.to_string(), message });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_good_ones_and_every_nth_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |keep: Keep, step: u64, known: &[(u64, Condition)], expected: &[u64]| {
+            let series = Series::at(crate::Store::folder(folder.path()));
+            let saver = Saver::new(series, keep).unwrap();
+            assert_eq!(saver.superseded(step, &known.iter().copied().collect()), expected, "{keep:?} {step}");
+        };
+        use Condition::{Damaged, Good, Newer};
+        let five = [(10, Good), (20, Good), (30, Good), (40, Good), (50, Good)];
+        check(Keep::ALL, 50, &five, &[]);
+        check(Keep::newest(2), 50, &five, &[10, 20, 30]);
+        check(Keep::newest(0), 50, &five, &[10, 20, 30, 40]);
+        check(Keep::newest(2).and_every(20), 50, &five, &[10, 30]);
+        check(Keep::newest(9), 50, &five, &[]);
+        // Damaged ones do not count, and are not worth keeping.
+        check(Keep::newest(2), 50, &[(20, Good), (30, Damaged), (40, Damaged), (50, Good)], &[30, 40]);
+        check(Keep::newest(1).and_every(10), 50, &[(20, Good), (30, Damaged), (50, Good)], &[30]);
+        check(Keep::newest(1), 50, &[(20, Newer), (50, Good)], &[]);
+        // Later ones are another run's business.
+        check(Keep::newest(1), 20, &five, &[10]);
+    }
+}

@@ -1,0 +1,229 @@
+//! Writing the tensors' files of one checkpoint, and the record of what was written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
+use super::snapshot::Piece;
+use super::{MANIFEST, Series, folder_name};
+use crate::error::Error;
+use crate::safetensors::{HeaderEntry, has_type, header};
+use tensor::DType;
+
+/// Bytes that go to the store in one call.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// What one process wrote of a checkpoint. It can be sent to the process that finishes the checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    step: u64,
+    files: Vec<FileRecord>,
+    tensors: Vec<TensorRecord>,
+}
+
+/// What a file calls a piece.
+struct Labelled {
+    piece: Piece,
+    /// The tensor's name, and where the piece lies if it is not the whole tensor.
+    label: String,
+    /// As the file describes it: types the format does not have are bytes there.
+    dtype: DType,
+    dims: Vec<usize>,
+    size_bytes: usize,
+}
+
+impl Series {
+    /// Writes the pieces one process has, into files of about `file_bytes`. They belong to no checkpoint until
+    /// [`Saver::finish_parts`](super::Saver::finish_parts) has written the manifest. Processes have different numbers.
+    pub fn write_part(&self, step: u64, process: usize, pieces: Vec<Piece>, file_bytes: u64) -> Result<Part, Error> {
+        let mut part = Part { step, files: Vec::new(), tensors: Vec::new() };
+        let written = self.write_files(&mut part, process, pieces, file_bytes);
+        if let Err(error) = written {
+            // Best effort, so that a full disk is not kept full; what stays is cleaned up by the next save.
+            for file in &part.files {
+                let _ = self.store.delete(&format!("{}/{}", folder_name(step), file.name));
+            }
+            let _ = self.store.remove_empty_folder(&folder_name(step));
+            return Err(error);
+        }
+        Ok(part)
+    }
+
+    fn write_files(&self, part: &mut Part, process: usize, pieces: Vec<Piece>, file_bytes: u64) -> Result<(), Error> {
+        let mut labelled = pieces.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
+        labelled.sort_by(|a, b| a.label.cmp(&b.label));
+        if let Some(pair) = labelled.windows(2).find(|pair| pair[0].label == pair[1].label) {
+            return Err(Error::Tensor { name: pair[0].label.clone(), message: "it is there twice".into() });
+        }
+        // A random name, so that files of an earlier save of the same step stay as they are until the manifest changes.
+        let attempt = RandomState::new().hash_one(part.step);
+        let mut tensors: BTreeMap<String, TensorRecord> = BTreeMap::new();
+        let mut rest = labelled.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut group: Vec<Labelled> = Vec::new();
+            let mut group_bytes = 0u64;
+            while let Some(next) = rest
+                .next_if(|next| group.is_empty() || group_bytes.saturating_add(next.size_bytes as u64) <= file_bytes)
+            {
+                group_bytes = group_bytes.saturating_add(next.size_bytes as u64);
+                group.push(next);
+            }
+            let name = format!("{process:04}-{:05}-{attempt:016x}.safetensors", part.files.len());
+            let file = self.write_file(part.step, part.files.len(), name, group, &mut tensors)?;
+            part.files.push(file);
+        }
+        part.tensors = tensors.into_values().collect();
+        Ok(())
+    }
+
+    fn write_file(
+        &self,
+        step: u64,
+        number: usize,
+        name: String,
+        group: Vec<Labelled>,
+        tensors: &mut BTreeMap<String, TensorRecord>,
+    ) -> Result<FileRecord, Error> {
+        let entries = group.iter().map(|labelled| {
+            let Labelled { label, dtype, dims, size_bytes, .. } = labelled;
+            HeaderEntry { name: label, dtype: *dtype, dims, size_bytes: *size_bytes as u64 }
+        });
+        // What Hugging Face's libraries want to see.
+        let header = header(entries, &BTreeMap::from([("format".to_string(), "pt".to_string())]))?;
+        let header_bytes = header.len() as u64;
+        let size_bytes = group.iter().fold(header_bytes, |sum, labelled| sum + labelled.size_bytes as u64);
+        let mut writer = self.store.write(&format!("{}/{name}", folder_name(step)), size_bytes)?;
+        writer.push(&header)?;
+        let mut offset = header_bytes;
+        for Labelled { piece, size_bytes, .. } in group {
+            let fresh = TensorRecord {
+                name: piece.name.clone(),
+                dtype: piece.dtype.name().to_string(),
+                shape: piece.dims.clone(),
+                pieces: Vec::new(),
+            };
+            let record = tensors.entry(piece.name.clone()).or_insert_with(|| fresh.clone());
+            if record.dtype != fresh.dtype || record.shape != fresh.shape {
+                return Err(Error::Tensor { name: fresh.name, message: "its pieces differ in type or shape".into() });
+            }
+            let region = piece.region.clone();
+            let value = piece.produce()?;
+            let mut checksum = crc32fast::Hasher::new();
+            for chunk in value.bytes().chunks(CHUNK_BYTES) {
+                checksum.update(chunk);
+                writer.push(chunk)?;
+            }
+            record.pieces.push(PieceRecord { file: number, offset, region, crc32: checksum.finalize() });
+            offset += size_bytes as u64;
+        }
+        writer.finish()?;
+        Ok(FileRecord { name, size_bytes, header_bytes, header_crc32: crc32fast::hash(&header) })
+    }
+
+    /// Makes a checkpoint of what processes wrote: checks it, then writes the manifest. Returns its size.
+    pub(super) fn commit(&self, step: u64, parts: Vec<Part>, metadata: serde_json::Value) -> Result<u64, Error> {
+        let manifest = joined(step, parts, metadata)?;
+        let folder = folder_name(step);
+        let address = self.store.address(&format!("{folder}/{MANIFEST}"));
+        if let Some(problem) = manifest.problem() {
+            return Err(Error::Tensor { name: address, message: problem });
+        }
+        let text = manifest.text()?;
+        if text.len() as u64 > super::manifest::MAX_BYTES {
+            let message = format!("its {} bytes are more than this release reads", text.len());
+            return Err(Error::Tensor { name: address, message });
+        }
+        let found = self.store.list(&folder)?;
+        let found: BTreeMap<&str, u64> =
+            found.iter().filter_map(|file| Some((file.name.rsplit_once('/')?.1, file.size_bytes))).collect();
+        // Another run that cleans up here would have removed them: a manifest must not name what is not there.
+        if let Some(gone) = manifest.files.iter().find(|file| found.get(file.name.as_str()) != Some(&file.size_bytes)) {
+            let address = self.store.address(&format!("{folder}/{}", gone.name));
+            return Err(Error::format(
+                address,
+                "it is not there any more as it was written; does another run save here?",
+            ));
+        }
+        self.store.put(&format!("{folder}/{MANIFEST}"), text.as_bytes())?;
+        Ok(manifest.files.iter().map(|file| file.size_bytes).sum::<u64>() + text.len() as u64)
+    }
+
+    /// Deletes the files of a step's folder that its manifest does not name. Nothing else may be writing there.
+    pub(super) fn delete_unnamed(&self, step: u64, named: &BTreeSet<String>) -> Result<(), Error> {
+        let folder = folder_name(step);
+        for file in self.store.list(&folder)? {
+            let name = file.name.rsplit_once('/').map_or("", |(_, name)| name);
+            if name != MANIFEST && !named.contains(name) {
+                self.store.delete(&file.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a checkpoint, its manifest first: at no moment is there a manifest whose files are gone.
+    pub(super) fn delete_step(&self, step: u64) -> Result<(), Error> {
+        let folder = folder_name(step);
+        self.store.delete(&format!("{folder}/{MANIFEST}"))?;
+        self.delete_unnamed(step, &BTreeSet::new())?;
+        self.store.remove_empty_folder(&folder)
+    }
+}
+
+impl Part {
+    /// The step it was written for.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+}
+
+fn joined(step: u64, parts: Vec<Part>, metadata: serde_json::Value) -> Result<Manifest, Error> {
+    let mut files = Vec::new();
+    let mut tensors: BTreeMap<String, TensorRecord> = BTreeMap::new();
+    for part in parts {
+        if part.step != step {
+            let message = format!("a part of step {} was given for step {step}", part.step);
+            return Err(Error::Tensor { name: folder_name(step), message });
+        }
+        let first = files.len();
+        files.extend(part.files);
+        for mut tensor in part.tensors {
+            tensor.pieces.iter_mut().for_each(|piece| piece.file = piece.file.saturating_add(first));
+            match tensors.get_mut(&tensor.name) {
+                None => drop(tensors.insert(tensor.name.clone(), tensor)),
+                Some(known) if known.dtype == tensor.dtype && known.shape == tensor.shape => {
+                    known.pieces.append(&mut tensor.pieces);
+                }
+                Some(_) => {
+                    let message = "its pieces differ in type or shape".into();
+                    return Err(Error::Tensor { name: tensor.name, message });
+                }
+            }
+        }
+    }
+    Ok(Manifest { step, files, tensors: tensors.into_values().collect(), metadata })
+}
+
+fn label(piece: Piece) -> Result<Labelled, Error> {
+    let wrong = |message: String| Error::Tensor { name: piece.name.clone(), message };
+    if piece.name.is_empty() {
+        return Err(wrong("it has no name".into()));
+    }
+    if !piece.region.lies_in(&piece.dims) {
+        return Err(wrong(format!("{:?} does not lie in {:?}", piece.region, piece.dims)));
+    }
+    let size_bytes = piece.size_bytes().ok_or_else(|| wrong(format!("its shape {:?} is too large", piece.dims)))?;
+    let label = if piece.region.size == piece.dims {
+        piece.name.clone()
+    } else {
+        let ends =
+            piece.region.start.iter().zip(&piece.region.size).map(|(start, size)| format!("{start}:{}", start + size));
+        format!("{}[{}]", piece.name, ends.collect::<Vec<_>>().join(","))
+    };
+    let (dtype, dims) = match has_type(piece.dtype) {
+        true => (piece.dtype, piece.region.size.clone()),
+        false => (DType::U8, vec![size_bytes]),
+    };
+    Ok(Labelled { piece, label, dtype, dims, size_bytes })
+}

@@ -1,0 +1,190 @@
+//! Checkpoints in buckets: a real S3 server, and connections that fail at every request of a save.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tensor::DType;
+use testkit::Random;
+use weights::{
+    Access, AsyncSaver, Check, Error, Keep, Piece, Region, Saver, Series, Snapshot, Store, StoreFailure, WhenBusy,
+};
+
+use crate::servers::{Fault, Proxy, S3Server};
+use crate::state::{assert_exact, chain, literal, snapshot};
+
+/// Larger than two parts of an upload.
+fn large(step: u64) -> Snapshot {
+    let value = literal(DType::U8, &[20, 1 << 20], &mut Random::new(step));
+    Snapshot { step, pieces: vec![Piece::whole("large", Arc::new(value))], metadata: json!({}) }
+}
+
+#[track_caller]
+fn assert_large(series: &Series, step: u64) {
+    let saved = series.load(step).unwrap();
+    let expected = literal(DType::U8, &[20, 1 << 20], &mut Random::new(step));
+    assert!(saved.read("large").unwrap() == expected);
+    let rows = Region { start: vec![9, 5], size: vec![2, 100] };
+    let part = saved.read_region("large", &rows).unwrap();
+    assert_eq!(part.bytes()[..100], expected.bytes()[9 << 20..][5..105]);
+}
+
+#[test]
+fn a_bucket_keeps_a_series_as_a_disk_does() {
+    let Some(server) = S3Server::start("a_bucket_keeps_a_series") else { return };
+    let store = Store::open_with("s3://bucket/runs/a/", &server.access()).unwrap();
+    assert!(store.list("").unwrap().is_empty());
+    let series = Series::at(store.clone());
+    assert!(matches!(series.latest_good(Check::Sizes), Err(Error::NoCheckpoint { .. })));
+    let saver = Saver::new(series.clone(), Keep::newest(2)).unwrap().with_file_bytes(10_000);
+    let saver = AsyncSaver::new(saver, WhenBusy::Wait).unwrap();
+    for step in 1..=4 {
+        saver.save(snapshot(step)).unwrap();
+    }
+    saver.finish().unwrap();
+    assert_eq!(series.steps().unwrap(), [3, 4]);
+    let found = series.latest_good(Check::Contents).unwrap();
+    assert!(found.damaged.is_empty());
+    assert_exact(&found.saved);
+    // Leftovers, and a neighbour that only begins alike.
+    store.put("step-00000009/0000-00000-aa.safetensors", b"left over").unwrap();
+    let neighbour = Store::open_with("s3://bucket/runs/ab", &server.access()).unwrap();
+    neighbour.put("step-00000001/x.safetensors", b"not ours").unwrap();
+    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    let report = saver.save(large(10)).unwrap();
+    assert_eq!(report.deleted, [3, 4]);
+    assert_large(&series, 10);
+    series.load(10).unwrap().verify().unwrap();
+    let names: Vec<String> = store.list("").unwrap().into_iter().map(|object| object.name).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(neighbour.list("").unwrap().len(), 1);
+    // A shard that was damaged or went away.
+    let shard = names.iter().find(|name| name.ends_with(".safetensors")).unwrap();
+    let mut bytes = store.read(shard, 0, 20 << 20).unwrap();
+    bytes[19 << 20] ^= 1;
+    let rest =
+        store.list("").unwrap().iter().find(|object| &object.name == shard).unwrap().size_bytes as usize - bytes.len();
+    bytes.extend(store.read(shard, bytes.len() as u64, rest).unwrap());
+    store.put(shard, &bytes).unwrap();
+    let error = series.load(10).unwrap().verify().unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains(&format!("s3://bucket/runs/a/{shard}")), "{error}");
+    store.delete(shard).unwrap();
+    store.delete(shard).unwrap();
+    assert!(series.load(10).unwrap_err().to_string().contains("it is missing"));
+}
+
+#[test]
+fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
+    let Some(server) = S3Server::start("a_store_that_fails_at_any_request") else { return };
+    let proxy = Proxy::start(&server);
+    let series = Series::open_with("s3://bucket/failing", &proxy.access()).unwrap();
+    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    saver.save(large(1)).unwrap();
+    proxy.heal();
+    saver.save(large(2)).unwrap();
+    let requests = proxy.heal();
+    assert!(requests.iter().any(|line| line.starts_with("POST") && line.contains("uploads")), "{requests:?}");
+    assert!(requests.iter().filter(|line| line.contains("partNumber")).count() >= 3, "{requests:?}");
+    let (mut good, mut failed, mut warned) = (2, 0, 0);
+    for fault in [Fault::Overloaded, Fault::CutRequest, Fault::CutAnswer] {
+        for first in 0..requests.len() {
+            let step = good + 1;
+            proxy.fail(fault, first, usize::MAX);
+            let result = saver.save(large(step));
+            proxy.heal();
+            match result {
+                Ok(report) => {
+                    assert!(!report.warnings.is_empty(), "{fault:?} from {first}: something failed");
+                    warned += 1;
+                }
+                Err(error) => {
+                    let text = chain(&error);
+                    assert!(text.contains("s3://bucket/failing"), "{text}");
+                    assert!(error.remedy().contains("complete checkpoints are untouched"), "{}", error.remedy());
+                    failed += 1;
+                }
+            }
+            // Good is what was good before, or the new one if its manifest arrived; nothing is damaged.
+            let found = series.latest_good(Check::Contents).unwrap();
+            assert!(found.damaged.is_empty(), "{fault:?} from {first}: {:?}", found.damaged);
+            assert!([good, step].contains(&found.saved.step()), "{fault:?} from {first}");
+            assert_large(&series, found.saved.step());
+            good = found.saved.step();
+        }
+    }
+    assert!(failed >= 2 * requests.len() && warned >= 3, "{failed} failed, {warned} warned of {}", requests.len());
+    // The same saver goes on, and cleans up.
+    saver.save(large(good + 1)).unwrap();
+    let left = Store::open_with("s3://bucket/failing", &server.access()).unwrap().list("").unwrap();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_large(&series, good + 1);
+}
+
+#[test]
+fn a_hiccup_is_retried_and_not_seen() {
+    let Some(server) = S3Server::start("a_hiccup_is_retried") else { return };
+    let proxy = Proxy::start(&server);
+    let series = Series::open_with("s3://bucket/hiccups", &proxy.access()).unwrap();
+    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    for (step, at) in (1..).zip([0, 1, 2, 4, 6, 8]) {
+        proxy.fail(Fault::Overloaded, at, at);
+        let report = saver.save(large(step)).unwrap();
+        assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    }
+    proxy.heal();
+    assert_large(&series, 6);
+}
+
+#[test]
+fn an_unreachable_store_is_no_reason_to_go_back() {
+    let Some(server) = S3Server::start("an_unreachable_store") else { return };
+    let proxy = Proxy::start(&server);
+    let series = Series::open_with("s3://bucket/away", &proxy.access()).unwrap();
+    let mut saver = Saver::new(series.clone(), Keep::ALL).unwrap();
+    saver.save(snapshot(1)).unwrap();
+    saver.save(snapshot(2)).unwrap();
+    for first in 0..4 {
+        proxy.fail(Fault::Overloaded, first, usize::MAX);
+        let error = series.latest_good(Check::Contents).unwrap_err();
+        assert!(matches!(error, Error::Store { .. }) && !error.is_damage(), "{}", chain(&error));
+    }
+    proxy.fail(Fault::Refused, 0, usize::MAX);
+    let error = series.steps().unwrap_err();
+    assert!(matches!(error, Error::Store { failure: StoreFailure::NotAllowed, .. }), "{}", chain(&error));
+    assert!(error.remedy().contains("AWS_ACCESS_KEY_ID"));
+    proxy.heal();
+    let other = Series::open_with("s3://no-such-bucket/a", &server.access()).unwrap();
+    let error = Saver::new(other, Keep::ALL).unwrap().save(snapshot(1)).unwrap_err();
+    assert!(matches!(error, Error::Store { failure: StoreFailure::NotFound, .. }), "{}", chain(&error));
+    // Nobody listens there.
+    let nowhere = server.access().with("aws_endpoint_url", "http://127.0.0.1:1");
+    let error = Series::open_with("s3://bucket/a", &nowhere).unwrap().latest().unwrap_err();
+    assert!(chain(&error).contains("s3://bucket/a"), "{}", chain(&error));
+    assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
+}
+
+#[test]
+fn a_store_can_be_used_inside_another_runtime() {
+    let Some(server) = S3Server::start("a_store_inside_another_runtime") else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let access = server.access();
+    runtime.block_on(async move {
+        let store = Store::open_with("s3://bucket/inside", &access).unwrap();
+        store.put("a", b"1").unwrap();
+        assert_eq!(store.read("a", 0, 1).unwrap(), b"1");
+    });
+}
+
+/// No emulator of Google's XML interface, which the client speaks, can be had from PyPI. The interface was made to be
+/// S3's, so the S3 server answers it.
+#[test]
+fn google_addresses_are_read_and_written() {
+    let Some(server) = S3Server::start("google_addresses") else { return };
+    let access = Access::default().with("STORAGE_EMULATOR_HOST", &format!("127.0.0.1:{}", server.port));
+    let series = Series::open_with("gs://bucket/google", &access).unwrap();
+    let mut saver = Saver::new(series.clone(), Keep::newest(2)).unwrap();
+    saver.save(snapshot(1)).unwrap();
+    saver.save(large(2)).unwrap();
+    assert_large(&series, 2);
+    assert_eq!(series.address(), "gs://bucket/google");
+    assert_exact(&series.load(1).unwrap());
+}
