@@ -5,12 +5,14 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use image::{DynamicImage, ImageReader, Limits, imageops};
+use sha2::{Digest, Sha256};
 use tensor::{DType, Literal};
 
 use super::Dataset;
 use super::error::DataError;
 use super::order::{Batching, Order, Split};
 use super::permutation::{Permutation, key};
+use super::tokenizer::hex;
 use super::tokens::wrong_size;
 use crate::Spec;
 
@@ -78,7 +80,8 @@ impl ImageOptions {
 /// Labels count the classes in the order of their names. Names that begin with a dot and files of other kinds are left out.
 #[derive(Debug)]
 pub struct ImageFolder {
-    folder: PathBuf,
+    /// Hash of the names of classes and images, which tell folders apart wherever they are.
+    names_hash: String,
     classes: Vec<String>,
     images: Vec<(PathBuf, i32)>,
     /// Mixes the classes before the split.
@@ -104,12 +107,16 @@ impl ImageFolder {
         let rows = options.batching.rows(row_bytes)?;
         let mut classes = Vec::new();
         let mut images = Vec::new();
+        let mut names = Sha256::new();
         for (name, path) in entries(folder)?.into_iter().filter(|(_, path)| path.is_dir()) {
             let label =
                 i32::try_from(classes.len()).map_err(|_| DataError::format(folder, "it has too many classes"))?;
             let before = images.len();
-            images
-                .extend(entries(&path)?.into_iter().map(|(_, path)| path).filter(|p| is_image(p)).map(|p| (p, label)));
+            names.update(format!("{name}/"));
+            for (name, path) in entries(&path)?.into_iter().filter(|(_, path)| is_image(path)) {
+                names.update(format!("{name}/"));
+                images.push((path, label));
+            }
             if images.len() == before {
                 return Err(DataError::format(&path, "it has no PNG or JPEG images"));
             }
@@ -122,7 +129,8 @@ impl ImageFolder {
         let count = images.len() as u64;
         let order = Order::new(count, options.split, options.batching, &what)?;
         let mixed = Permutation::new(count, key(&[count]));
-        Ok(ImageFolder { folder: folder.to_path_buf(), classes, images, mixed, options, rows, order })
+        let names_hash = hex(names.finalize().get(..8).unwrap_or_default());
+        Ok(ImageFolder { names_hash, classes, images, mixed, options, rows, order })
     }
 
     /// Names of the classes; a label is an index into them.
@@ -236,10 +244,10 @@ impl Dataset for ImageFolder {
     fn describe(&self) -> String {
         let ImageOptions { height, width, channels, fit, mean, deviation, .. } = self.options;
         format!(
-            "{} images of {} classes in {}, {height}x{width}x{channels} {fit:?}, mean {mean:?}, deviation {deviation:?}, {}",
+            "{} images of {} classes ({}), {height}x{width}x{channels} {fit:?}, mean {mean:?}, deviation {deviation:?}, {}",
             self.images.len(),
             self.classes.len(),
-            self.folder.display(),
+            self.names_hash,
             self.order.describe()
         )
     }

@@ -15,10 +15,10 @@ use super::tokens::{TokenDataset, TokenWidth, WindowOptions};
 const TOKENS_VERSION: u32 = 1;
 
 /// Text is tokenized in pieces of about this size, so that memory does not grow with the files.
-const PIECE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: usize = 256 << 10;
 
-/// Where a text has no line to end a piece at, it is cut anywhere.
-const MAX_PIECE_BYTES: usize = 8 << 20;
+/// Most threads that tokenize.
+const MAX_THREADS: usize = 16;
 
 /// How text becomes tokens.
 #[derive(Clone, Debug)]
@@ -55,8 +55,8 @@ struct Sidecar {
 
 /// Tokenizes text files in their order, or finds the tokens made of the same contents earlier.
 ///
-/// Pieces end where a line ends and the next begins with no white space. Tokenizers that put a mark at the begin of a
-/// text, as those of Llama 2 do, put it at the begin of each piece of about 1 MiB.
+/// Pieces end where one line ends and the next begins, with no other white space around. Tokenizers that put a mark at the begin of a
+/// text, as those of Llama 2 do, put it at the begin of each piece of about 256 KiB.
 pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<TokenizedText, DataError> {
     if texts.is_empty() {
         return Err(DataError::Options("no text file is named".into()));
@@ -83,31 +83,59 @@ pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<Tokeni
     std::fs::create_dir_all(cache).map_err(DataError::io("making", cache))?;
     let writing = || DataError::io("writing", &path);
     let file = tempfile::NamedTempFile::new_in(cache).map_err(writing())?;
-    let mut output = BufWriter::new(file);
-    let mut tokens = 0;
-    let mut write = |piece: &[u32]| -> Result<(), DataError> {
-        tokens += piece.len() as u64;
-        for token in piece {
-            let bytes = token.to_le_bytes();
-            let bytes = bytes.get(..width.dtype().size_bytes()).unwrap_or(&bytes);
-            output.write_all(bytes).map_err(writing())?;
-        }
-        Ok(())
-    };
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get()).min(MAX_THREADS);
+    let mut output = TokenWriter { output: BufWriter::new(file), path: &path, width, tokens: 0 };
     for (text, hash) in texts.iter().zip(&hashes) {
-        let read = for_each_piece(text, |piece| write(&tokenizer.encode(piece)?))?;
+        let mut pieces = Vec::new();
+        let read = for_each_piece(text, PIECE_BYTES, |piece| {
+            pieces.push(piece.to_string());
+            if pieces.len() < threads { Ok(()) } else { output.tokenize(tokenizer, &std::mem::take(&mut pieces)) }
+        })?;
         if read != *hash {
             return Err(DataError::format(text, "it was changed while it was read"));
         }
-        write(separator.as_slice())?;
+        output.tokenize(tokenizer, &pieces)?;
+        output.write(separator.as_slice())?;
     }
-    let file = output.into_inner().map_err(|error| writing()(error.into_error()))?;
+    let tokens = output.tokens;
+    let file = output.output.into_inner().map_err(|error| writing()(error.into_error()))?;
     file.as_file().sync_all().map_err(writing())?;
     file.persist(&path).map_err(|error| writing()(error.error))?;
     let width_bytes = width.dtype().size_bytes();
     let sidecar = Sidecar { version: TOKENS_VERSION, tokens, width_bytes, tokenizer: tokenizer.to_string() };
     write_whole(&sidecar_path, &serde_json::to_vec(&sidecar).unwrap_or_default())?;
     Ok(TokenizedText { path, width, tokens, was_cached: false })
+}
+
+/// Tokens on their way into a file.
+struct TokenWriter<'a, W: Write> {
+    output: BufWriter<W>,
+    path: &'a Path,
+    width: TokenWidth,
+    tokens: u64,
+}
+
+impl<W: Write> TokenWriter<'_, W> {
+    /// Tokenizes pieces side by side and writes them in their order.
+    fn tokenize(&mut self, tokenizer: &Tokenizer, pieces: &[String]) -> Result<(), DataError> {
+        let encoded: Vec<_> = std::thread::scope(|scope| {
+            let workers: Vec<_> = pieces.iter().map(|piece| scope.spawn(|| tokenizer.encode(piece))).collect();
+            workers.into_iter().map(|worker| worker.join()).collect()
+        });
+        encoded
+            .into_iter()
+            .try_for_each(|tokens| self.write(&tokens.unwrap_or(Err(DataError::Panicked { doing: "tokenizing" }))?))
+    }
+
+    fn write(&mut self, tokens: &[u32]) -> Result<(), DataError> {
+        self.tokens += tokens.len() as u64;
+        for token in tokens {
+            let bytes = token.to_le_bytes();
+            let bytes = bytes.get(..self.width.dtype().size_bytes()).unwrap_or(&bytes);
+            self.output.write_all(bytes).map_err(DataError::io("writing", self.path))?;
+        }
+        Ok(())
+    }
 }
 
 impl TokenDataset {
@@ -166,15 +194,20 @@ fn hash_file(path: &Path) -> Result<[u8; 32], DataError> {
     }
 }
 
-/// Reads a text piece by piece and gives the hash of all of it.
-fn for_each_piece(path: &Path, mut action: impl FnMut(&str) -> Result<(), DataError>) -> Result<[u8; 32], DataError> {
+/// Reads a text in pieces of about a size and gives the hash of all of it. Where there is no line to end a piece at for
+/// eight times the size, it is cut anywhere.
+fn for_each_piece(
+    path: &Path,
+    piece_bytes: usize,
+    mut action: impl FnMut(&str) -> Result<(), DataError>,
+) -> Result<[u8; 32], DataError> {
     let mut file = File::open(path).map_err(DataError::io("opening", path))?;
     let mut hash = Sha256::new();
     let mut pending = Vec::new();
     let mut offset_bytes = 0;
     loop {
         let kept = pending.len();
-        let wanted = (PIECE_BYTES.max(kept + 1) - kept).max(PIECE_BYTES / 2) as u64;
+        let wanted = piece_bytes.saturating_sub(kept).max(piece_bytes / 2) as u64;
         let count = (&mut file).take(wanted).read_to_end(&mut pending).map_err(DataError::io("reading", path))?;
         hash.update(pending.get(kept..).unwrap_or_default());
         let at_end = count == 0;
@@ -192,7 +225,7 @@ fn for_each_piece(path: &Path, mut action: impl FnMut(&str) -> Result<(), DataEr
         let end = match last_line_end(text) {
             _ if at_end => text.len(),
             Some(end) => end,
-            None if pending.len() < MAX_PIECE_BYTES => 0,
+            None if pending.len() < 8 * piece_bytes => 0,
             None => text.len(),
         };
         if end > 0 {
@@ -206,23 +239,30 @@ fn for_each_piece(path: &Path, mut action: impl FnMut(&str) -> Result<(), DataEr
     }
 }
 
-/// The end of the last line that is followed by something other than white space.
+/// The end of the last line that has no white space at its end and after it. Tokenizers join several line ends and spaces
+/// differently where more text follows.
 fn last_line_end(text: &str) -> Option<usize> {
-    let lines = text.rmatch_indices('\n').map(|(at, _)| at + 1);
-    lines
-        .into_iter()
-        .find(|end| text.get(*end..).and_then(|rest| rest.chars().next()).is_some_and(|c| !c.is_whitespace()))
+    let is_letter = |letter: Option<char>| letter.is_some_and(|letter| !letter.is_whitespace());
+    let mut line_ends = text.rmatch_indices('\n').map(|(at, _)| (at, at + 1));
+    let found = line_ends.find(|(end, next)| {
+        is_letter(text.get(..*end).and_then(|line| line.chars().next_back()))
+            && is_letter(text.get(*next..).and_then(|rest| rest.chars().next()))
+    });
+    found.map(|(_, next)| next)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::stories;
+
+    const PIECE: usize = 4096;
 
     fn pieces(bytes: &[u8]) -> Result<Vec<String>, DataError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         let mut pieces = Vec::new();
-        let hash = for_each_piece(file.path(), |piece| {
+        let hash = for_each_piece(file.path(), PIECE, |piece| {
             pieces.push(piece.to_string());
             Ok(())
         })?;
@@ -236,11 +276,11 @@ mod tests {
             assert_eq!(pieces(text.as_bytes()).unwrap().concat(), text);
         }
         // Letters of two bytes at odd places, in lines and in one line longer than the longest piece.
-        let lines = format!("a{}\n", "é".repeat(1000)).repeat(1500);
+        let lines = format!("a{}\n", "é".repeat(100)).repeat(150);
         let found = pieces(lines.as_bytes()).unwrap();
-        assert!(found.len() > 2 && found.iter().all(|piece| piece.ends_with('\n') && piece.len() <= 2 * PIECE_BYTES));
+        assert!(found.len() > 2 && found.iter().all(|piece| piece.ends_with('\n') && piece.len() <= 2 * PIECE));
         assert_eq!(found.concat(), lines);
-        let line = format!("a{}", "é".repeat(MAX_PIECE_BYTES));
+        let line = format!("a{}", "é".repeat(10 * PIECE));
         let found = pieces(line.as_bytes()).unwrap();
         assert!(found.len() > 1 && found.concat() == line);
     }
@@ -254,8 +294,43 @@ mod tests {
         check(b"ab\xff", 2);
         check(b"ab\xc3", 2);
         check(b"\x80", 0);
-        let mut long = "line\n".repeat(1 << 20).into_bytes();
+        let mut long = "line\n".repeat(5000).into_bytes();
         long.extend(b"abc\xc3\x28");
-        check(&long, (5 << 20) + 3);
+        check(&long, 25_003);
+    }
+
+    /// A tokenizer of bytes with a few merges that cuts text as GPT-2 does, with a regular expression that looks ahead.
+    fn byte_level_tokenizer() -> Tokenizer {
+        // Bytes that have no letter of their own get one past 255.
+        let is_letter = |byte: &u32| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+        let others = (0..256).filter(|byte| !is_letter(byte)).zip(256..).map(|(_, past)| past);
+        let letters =
+            (0..256).filter(is_letter).chain(others).map(|letter| char::from_u32(letter).unwrap().to_string());
+        let merges = ["t h", "th e", "\u{120} the", "\u{120} w", "a s", "\u{120}w as", "\u{10a} \u{10a}"];
+        let tokens = letters.chain(merges.iter().map(|merge| merge.replace(' ', "")));
+        let vocabulary: serde_json::Map<_, _> = tokens.zip(0..).map(|(token, id)| (token, id.into())).collect();
+        let level = serde_json::json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+        let json = serde_json::json!({"version": "1.0", "pre_tokenizer": level, "decoder": level, "added_tokens": [],
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": merges}});
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json.to_string()).unwrap();
+        Tokenizer::open(file.path()).unwrap()
+    }
+
+    #[test]
+    fn pieces_have_the_tokens_of_the_whole_text() {
+        let tokenizer = byte_level_tokenizer();
+        assert_eq!(tokenizer.encode(" the was\n\n").unwrap(), [258, 261, 262]);
+        // Letters of several bytes, runs of spaces, empty lines.
+        let text = stories(1, 40_000).replace("was", "was —  ");
+        let whole = tokenizer.encode(&text).unwrap();
+        assert!(tokenizer.decode(&whole).unwrap() == text);
+        let pieces = pieces(text.as_bytes()).unwrap();
+        let output = BufWriter::new(Vec::new());
+        let mut output = TokenWriter { output, path: "tokens".as_ref(), width: TokenWidth::U16, tokens: 0 };
+        output.tokenize(&tokenizer, &pieces).unwrap();
+        assert!(pieces.len() > 5 && output.tokens == whole.len() as u64);
+        let bytes: Vec<u8> = whole.iter().flat_map(|token| (*token as u16).to_le_bytes()).collect();
+        assert!(output.output.into_inner().unwrap() == bytes, "pieces have other tokens");
     }
 }

@@ -215,7 +215,12 @@ impl Dataset for TokenDataset {
     }
 
     fn describe(&self) -> String {
-        let files: Vec<String> = self.files.iter().map(|file| format!("{} x {}", file.tokens, file.dtype)).collect();
+        // Names without folders: data may be elsewhere on the next machine. Cached tokens are named by their contents.
+        let files = self.files.iter().map(|file| {
+            let name = file.mapped.path().file_name().unwrap_or_default().to_string_lossy();
+            format!("{name}: {} {}", file.tokens, file.dtype)
+        });
+        let files: Vec<String> = files.collect();
         let sequence = self.options.sequence;
         format!("tokens [{}], sequence {sequence}, {}", files.join(", "), self.order.describe())
     }

@@ -4,12 +4,31 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// What pieces are added to.
+pub(crate) trait Store: Write {
+    /// Cuts off what is after this length.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+
+    /// Puts everything on disk.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Store for File {
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
 /// A file that grows by whole pieces.
 #[derive(Debug)]
-pub(crate) struct Appended {
+pub(crate) struct Appended<S = File> {
     path: PathBuf,
     /// `None` where it could not be opened.
-    file: Option<File>,
+    file: Option<S>,
     /// Bytes of the pieces that were written whole.
     len: u64,
     lost: u64,
@@ -35,7 +54,9 @@ impl Appended {
         }
         appended
     }
+}
 
+impl<S: Store> Appended<S> {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -55,7 +76,7 @@ impl Appended {
             Ok(()) => self.len += piece.len() as u64,
             Err(error) => {
                 // What was written of it goes, so that the next piece follows a whole one.
-                let _ = file.set_len(self.len);
+                let _ = file.cut(self.len);
                 self.warn(&error);
                 self.lost += 1;
             }
@@ -63,7 +84,7 @@ impl Appended {
     }
 
     pub(crate) fn flush(&mut self) {
-        let synced = self.file.as_ref().map_or(Ok(()), File::sync_data);
+        let synced = self.file.as_mut().map_or(Ok(()), Store::sync);
         // What is no plain file cannot be put on disk.
         if let Err(error) = synced
             && error.kind() != io::ErrorKind::InvalidInput
@@ -78,5 +99,57 @@ impl Appended {
         if self.lost == 0 {
             tracing::warn!(path = %self.path.display(), %error, "metrics cannot be written; the training goes on");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with so much room.
+    #[derive(Debug)]
+    struct Disk {
+        bytes: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.room - self.bytes.len());
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.bytes.extend(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Store for Disk {
+        fn cut(&mut self, len: u64) -> io::Result<()> {
+            self.bytes.truncate(len as usize);
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_disk_that_fills_and_empties_has_whole_pieces() {
+        let disk = Disk { bytes: Vec::new(), room: 10 };
+        let mut appended = Appended { path: "disk".into(), file: Some(disk), len: 0, lost: 0 };
+        for piece in ["one\n", "two\n", "three\n", "four\n"] {
+            appended.append(piece.as_bytes());
+        }
+        if let Some(disk) = &mut appended.file {
+            disk.room = 100;
+        }
+        appended.append(b"five\n");
+        assert_eq!((appended.file.unwrap().bytes, appended.lost), (b"one\ntwo\nfive\n".to_vec(), 2));
     }
 }
