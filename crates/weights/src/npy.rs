@@ -207,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn a_header_says_where_the_elements_are() {
+        let literal = Literal::new(DType::U16, [3], vec![1, 0, 2, 0, 3, 0]).unwrap();
+        let mut bytes = header(&literal).unwrap();
+        bytes.extend(literal.bytes());
+        let found = read_header(&mut bytes.as_slice()).unwrap();
+        assert_eq!((found.dtype, found.dims, found.columns_first), (DType::U16, vec![3], false));
+        assert_eq!(&bytes[found.data_offset_bytes as usize..], literal.bytes());
+    }
+
+    #[test]
     fn columns_first_become_rows_first() {
         // [[0, 1, 2], [3, 4, 5]] with the first dimension fastest.
         assert_eq!(row_major(&[0, 3, 1, 4, 2, 5], &[2, 3], 1), [0, 1, 2, 3, 4, 5]);

@@ -56,8 +56,11 @@ fn image_folder(folder: &Path) {
     fs::create_dir(folder.join(".hidden")).unwrap();
 }
 
-/// Every kind of dataset, made of a batching.
-fn every_kind(folder: &Path) -> Vec<(&'static str, Box<dyn Fn(Batching) -> Box<dyn Dataset>>)> {
+/// Opens a dataset with a batching.
+type Open = Box<dyn Fn(Batching) -> Box<dyn Dataset>>;
+
+/// Every kind of dataset, by name.
+fn every_kind(folder: &Path) -> Vec<(&'static str, Open)> {
     let bin = write_tokens(&folder.join("a.bin"), 0..1000);
     let array = folder.join("b.npy");
     fs::write(&array, npy("<i8", "(500,)", &(1000..1500i64).flat_map(i64::to_le_bytes).collect::<Vec<_>>())).unwrap();
