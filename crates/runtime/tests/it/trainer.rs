@@ -55,7 +55,7 @@ impl Dataset for Lines {
 }
 
 /// Weights and how many steps they have seen.
-#[derive(Clone, Tree)]
+#[derive(Clone, Debug, Tree)]
 struct State {
     weights: Tensor,
     momentum: Tensor,
