@@ -1,0 +1,128 @@
+//! Multi-head attention as a layer: projections, positions, groups of keys, and a cache for generation.
+
+use tensor::DType;
+use trace::{Key, Tensor, Tree};
+
+use crate::init::Init;
+use crate::layers::{Bias, Form, Linear, Places, Rope, Sight, attend};
+
+/// Numbers of heads and their size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Heads {
+    /// Heads of queries.
+    pub queries: usize,
+    /// Heads of keys and values; divides the heads of queries.
+    pub keys: usize,
+    /// Features of a head.
+    pub size: usize,
+}
+
+/// Projections around [`attend`].
+#[derive(Clone, Debug, Tree)]
+pub struct MultiHeadAttention {
+    /// `[width, heads * head]`.
+    pub query: Linear,
+    /// `[width, key heads * head]`.
+    pub key: Linear,
+    /// `[width, key heads * head]`.
+    pub value: Linear,
+    /// `[heads * head, width]`.
+    pub output: Linear,
+    /// Numbers of heads.
+    #[tree(skip)]
+    pub heads: Heads,
+}
+
+/// Keys and values of the positions so far: `[batch, positions, key heads, head]` each.
+#[derive(Clone, Debug, Tree)]
+pub struct KeyValues {
+    /// Keys.
+    pub keys: Tensor,
+    /// Values.
+    pub values: Tensor,
+}
+
+impl KeyValues {
+    /// Room for so many positions in each of `layers`, stacked along the first axis.
+    #[track_caller]
+    pub fn zeros(dtype: DType, layers: usize, batch: usize, positions: usize, heads: Heads) -> KeyValues {
+        let room = Tensor::zeros(dtype, &[layers, batch, positions, heads.keys, heads.size]);
+        KeyValues { keys: room.clone(), values: room }
+    }
+}
+
+/// What attention depends on besides its input.
+#[derive(Clone, Debug)]
+pub struct Context<'a> {
+    /// Where queries and keys stand.
+    pub places: &'a Places,
+    /// Which keys are seen.
+    pub sight: Sight,
+    /// How it is computed.
+    pub form: Form,
+    /// Rotary positions of the queries.
+    pub rope: Option<&'a Rope>,
+}
+
+impl MultiHeadAttention {
+    /// Drawn weights; `projections` says whether queries, keys and values have a bias, `output` whether the output has.
+    #[track_caller]
+    pub fn init(
+        key: &Key,
+        width: usize,
+        heads: Heads,
+        (projections, output): (Bias, Bias),
+        (weight, output_weight): (Init, Init),
+    ) -> MultiHeadAttention {
+        let keys = key.split(4);
+        let of = |n: usize, count: usize| Linear::init(&keys[n], width, count * heads.size, projections, weight);
+        MultiHeadAttention {
+            query: of(0, heads.queries),
+            key: of(1, heads.keys),
+            value: of(2, heads.keys),
+            output: Linear::init(&keys[3], heads.queries * heads.size, width, output, output_weight),
+            heads,
+        }
+    }
+
+    /// Queries, keys and values of `[batch, positions, width]`.
+    #[track_caller]
+    fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
+        let heads = |y: Tensor, count: usize| y.reshape(&[x.dim(0), x.dim(1), count, self.heads.size]);
+        let query = heads(self.query.apply(x), self.heads.queries);
+        let key = heads(self.key.apply(x), self.heads.keys);
+        let value = heads(self.value.apply(x), self.heads.keys);
+        match rope {
+            Some(rope) => (rope.apply(&query), rope.apply(&key), value),
+            None => (query, key, value),
+        }
+    }
+
+    #[track_caller]
+    fn finished(&self, out: &Tensor) -> Tensor {
+        self.output.apply(&out.reshape(&[out.dim(0), out.dim(1), self.heads.queries * self.heads.size]))
+    }
+
+    /// Attention of `[batch, positions, width]` to itself.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
+        trace::scope("attention", || {
+            let (query, key, value) = self.projected(x, context.rope);
+            let out = attend(&query, &key, &value, context.places, context.sight, context.form);
+            self.finished(&out.named("attention"))
+        })
+    }
+
+    /// Attention to what the cache holds and to itself: keys and values are written into the cache from `start` on.
+    #[track_caller]
+    pub fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, start: &Tensor) -> (Tensor, KeyValues) {
+        trace::scope("attention", || {
+            let (query, key, value) = self.projected(x, context.rope);
+            let put = |room: &Tensor, new: &Tensor| room.dynamic_update_in(1, start, &new.cast(room.dtype()));
+            let cache = KeyValues { keys: put(&cache.keys, &key), values: put(&cache.values, &value) };
+            let (keys, values) = (cache.keys.cast(x.dtype()), cache.values.cast(x.dtype()));
+            let out = attend(&query, &keys, &values, context.places, context.sight, context.form);
+            (self.finished(&out), cache)
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! The part of a transformer block that works on each position alone.
+
+use serde::{Deserialize, Serialize};
+use trace::{Key, Tensor, Tree};
+
+use crate::init::Init;
+use crate::layers::{Bias, Linear};
+
+/// A function between two products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Activation {
+    /// `max(x, 0)`.
+    #[serde(rename = "relu")]
+    Relu,
+    /// The Gaussian error linear unit.
+    #[serde(rename = "gelu")]
+    Gelu,
+    /// Its approximation by a hyperbolic tangent.
+    #[serde(rename = "gelu_new", alias = "gelu_pytorch_tanh", alias = "gelu_fast")]
+    GeluTanh,
+    /// `x * logistic(x)`.
+    #[serde(rename = "silu", alias = "swish")]
+    Silu,
+    /// Hyperbolic tangent.
+    #[serde(rename = "tanh")]
+    Tanh,
+}
+
+impl Activation {
+    /// Applied element by element.
+    #[track_caller]
+    pub fn apply(self, x: &Tensor) -> Tensor {
+        match self {
+            Activation::Relu => x.relu(),
+            Activation::Gelu => x.gelu(),
+            Activation::GeluTanh => x.gelu_tanh(),
+            Activation::Silu => x.silu(),
+            Activation::Tanh => x.tanh(),
+        }
+    }
+}
+
+/// Two products with a function between them.
+#[derive(Clone, Debug, Tree)]
+pub struct FeedForward {
+    /// `[width, inner]`.
+    pub up: Linear,
+    /// `[inner, width]`.
+    pub down: Linear,
+    /// Between the products.
+    #[tree(skip)]
+    pub activation: Activation,
+}
+
+impl FeedForward {
+    /// Drawn weights.
+    #[track_caller]
+    pub fn init(key: &Key, (width, inner): (usize, usize), activation: Activation, up: Init, down: Init) -> Self {
+        let keys = key.split(2);
+        FeedForward {
+            up: Linear::init(&keys[0], width, inner, Bias::Zero, up),
+            down: Linear::init(&keys[1], inner, width, Bias::Zero, down),
+            activation,
+        }
+    }
+
+    /// Applied to the last axis.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor) -> Tensor {
+        trace::scope("feed_forward", || self.down.apply(&self.activation.apply(&self.up.apply(x))))
+    }
+}
+
+/// A product gated by another: SwiGLU with the usual activation.
+#[derive(Clone, Debug, Tree)]
+pub struct GatedFeedForward {
+    /// `[width, inner]`, through the activation.
+    pub gate: Linear,
+    /// `[width, inner]`.
+    pub up: Linear,
+    /// `[inner, width]`.
+    pub down: Linear,
+    /// Of the gate.
+    #[tree(skip)]
+    pub activation: Activation,
+}
+
+impl GatedFeedForward {
+    /// Drawn weights, without biases.
+    #[track_caller]
+    pub fn init(key: &Key, (width, inner): (usize, usize), activation: Activation, weight: Init) -> Self {
+        let keys = key.split(3);
+        GatedFeedForward {
+            gate: Linear::init(&keys[0], width, inner, Bias::None, weight),
+            up: Linear::init(&keys[1], width, inner, Bias::None, weight),
+            down: Linear::init(&keys[2], inner, width, Bias::None, weight),
+            activation,
+        }
+    }
+
+    /// Applied to the last axis.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor) -> Tensor {
+        trace::scope("feed_forward", || {
+            let gate = self.activation.apply(&self.gate.apply(x));
+            self.down.apply(&(gate * self.up.apply(x)))
+        })
+    }
+}

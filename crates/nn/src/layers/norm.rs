@@ -1,0 +1,174 @@
+//! Normalisation by layer, root mean square, group and batch; all computed in `f32`.
+
+use tensor::DType;
+use trace::{Tensor, Tree};
+
+/// Mean 0 and deviation 1 over the last axis, then scaled and shifted.
+#[derive(Clone, Debug, Tree)]
+pub struct LayerNorm {
+    /// `[width]`.
+    pub weight: Tensor,
+    /// `[width]`.
+    pub bias: Tensor,
+    /// Added to the variance.
+    #[tree(skip)]
+    pub epsilon: f64,
+}
+
+impl LayerNorm {
+    /// Ones and zeros.
+    #[track_caller]
+    pub fn init(width: usize, epsilon: f64) -> LayerNorm {
+        LayerNorm { weight: Tensor::ones(DType::F32, &[width]), bias: Tensor::zeros(DType::F32, &[width]), epsilon }
+    }
+
+    /// Applied over the last axis.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor) -> Tensor {
+        trace::scope("layer_norm", || {
+            let wide = x.cast(DType::F32);
+            let last = x.rank().saturating_sub(1);
+            let centred = &wide - &wide.mean(&[last]).expand(-1);
+            let scale = (&centred.square().mean(&[last]) + self.epsilon).rsqrt().expand(-1);
+            let y = &(&centred * &scale) * &self.weight.cast(DType::F32);
+            (y + self.bias.cast(DType::F32)).cast(x.dtype())
+        })
+    }
+}
+
+/// Root mean square 1 over the last axis, then scaled.
+#[derive(Clone, Debug, Tree)]
+pub struct RmsNorm {
+    /// `[width]`.
+    pub weight: Tensor,
+    /// Added to the mean square.
+    #[tree(skip)]
+    pub epsilon: f64,
+}
+
+impl RmsNorm {
+    /// Ones.
+    #[track_caller]
+    pub fn init(width: usize, epsilon: f64) -> RmsNorm {
+        RmsNorm { weight: Tensor::ones(DType::F32, &[width]), epsilon }
+    }
+
+    /// Applied over the last axis.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor) -> Tensor {
+        trace::scope("rms_norm", || {
+            let wide = x.cast(DType::F32);
+            let last = x.rank().saturating_sub(1);
+            let scale = (&wide.square().mean(&[last]) + self.epsilon).rsqrt().expand(-1);
+            (&(&wide * &scale) * &self.weight.cast(DType::F32)).cast(x.dtype())
+        })
+    }
+}
+
+/// Mean 0 and deviation 1 over the positions and features of a group, then scaled and shifted by feature.
+#[derive(Clone, Debug, Tree)]
+pub struct GroupNorm {
+    /// `[features]`.
+    pub weight: Tensor,
+    /// `[features]`.
+    pub bias: Tensor,
+    /// Number of groups, which divides the features.
+    #[tree(skip)]
+    pub groups: usize,
+    /// Added to the variance.
+    #[tree(skip)]
+    pub epsilon: f64,
+}
+
+impl GroupNorm {
+    /// Ones and zeros.
+    #[track_caller]
+    pub fn init(features: usize, groups: usize, epsilon: f64) -> GroupNorm {
+        GroupNorm {
+            weight: Tensor::ones(DType::F32, &[features]),
+            bias: Tensor::zeros(DType::F32, &[features]),
+            groups,
+            epsilon,
+        }
+    }
+
+    /// Applied to `[batch, positions…, features]`.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor) -> Tensor {
+        trace::scope("group_norm", || {
+            let (batch, features) = (x.dim(0), x.dim(-1));
+            let positions = x.num_elements() / (batch * features).max(1);
+            let grouped = x.cast(DType::F32).reshape(&[batch, positions, self.groups, features / self.groups.max(1)]);
+            let over = |t: &Tensor| t.mean(&[1, 3]).reshape(&[batch, 1, self.groups, 1]);
+            let centred = &grouped - &over(&grouped);
+            let scaled = &centred * &(&over(&centred.square()) + self.epsilon).rsqrt();
+            let y = &scaled.reshape(x.dims()) * &self.weight.cast(DType::F32);
+            (y + self.bias.cast(DType::F32)).cast(x.dtype())
+        })
+    }
+}
+
+/// Mean 0 and deviation 1 of each feature over the batch; at inference by the means seen in training.
+#[derive(Clone, Debug, Tree)]
+pub struct BatchNorm {
+    /// `[features]`.
+    pub weight: Tensor,
+    /// `[features]`.
+    pub bias: Tensor,
+    /// Added to the variance.
+    #[tree(skip)]
+    pub epsilon: f64,
+    /// How much of the running statistics is replaced at a step.
+    #[tree(skip)]
+    pub momentum: f64,
+}
+
+/// What a [`BatchNorm`] has seen: not trained, carried from step to step by the caller.
+#[derive(Clone, Debug, Tree)]
+pub struct BatchStatistics {
+    /// `[features]`.
+    pub mean: Tensor,
+    /// `[features]`.
+    pub variance: Tensor,
+}
+
+impl BatchNorm {
+    /// Ones and zeros, and statistics of mean 0 and variance 1.
+    #[track_caller]
+    pub fn init(features: usize) -> (BatchNorm, BatchStatistics) {
+        let (ones, zeros) = (Tensor::ones(DType::F32, &[features]), Tensor::zeros(DType::F32, &[features]));
+        let norm = BatchNorm { weight: ones.clone(), bias: zeros.clone(), epsilon: 1e-5, momentum: 0.1 };
+        (norm, BatchStatistics { mean: zeros, variance: ones })
+    }
+
+    /// In training: by the batch's own statistics; gives the running statistics that follow.
+    #[track_caller]
+    pub fn train(&self, x: &Tensor, seen: &BatchStatistics) -> (Tensor, BatchStatistics) {
+        trace::scope("batch_norm", || {
+            let wide = x.cast(DType::F32);
+            let axes: Vec<usize> = (0..x.rank().saturating_sub(1)).collect();
+            let count: usize = axes.iter().map(|&axis| x.dims()[axis]).product();
+            let mean = wide.mean(&axes);
+            let variance = (&wide - &mean).square().mean(&axes);
+            // Running variances are of the population the batch is a sample of.
+            let unbiased = &variance.stop_gradient() * (count as f64 / count.saturating_sub(1).max(1) as f64);
+            let follow =
+                |old: &Tensor, new: &Tensor| &(old * (1.0 - self.momentum)) + &(&new.stop_gradient() * self.momentum);
+            let seen = BatchStatistics { mean: follow(&seen.mean, &mean), variance: follow(&seen.variance, &unbiased) };
+            (self.normalised(x, &mean, &variance), seen)
+        })
+    }
+
+    /// At inference: by the running statistics.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor, seen: &BatchStatistics) -> Tensor {
+        trace::scope("batch_norm", || self.normalised(x, &seen.mean, &seen.variance))
+    }
+
+    #[track_caller]
+    fn normalised(&self, x: &Tensor, mean: &Tensor, variance: &Tensor) -> Tensor {
+        let scale = &(variance + self.epsilon).rsqrt() * &self.weight.cast(DType::F32);
+        let y = &(&x.cast(DType::F32) - mean) * &scale;
+        (y + self.bias.cast(DType::F32)).cast(x.dtype())
+    }
+}

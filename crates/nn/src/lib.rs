@@ -1,0 +1,34 @@
+//! Layers, models, losses and gradient optimizers on traced tensors.
+//!
+//! ```
+//! use nn::models::{Gpt2, Gpt2Config, LanguageModel, RunOptions, TokenBatch};
+//! use nn::optim::{Adam, Schedule};
+//! use nn::{CrossEntropy, StepOptions, trace_init, trace_train_step};
+//!
+//! let config = Gpt2Config { n_layer: 2, n_embd: 64, n_head: 4, n_positions: 32, vocab_size: 256, ..Gpt2Config::default() };
+//! let optimizer = Adam::with_decay(Schedule::Cosine { rate: 3e-4, warmup: 10, steps: 100, last: 0.0 }, 0.1);
+//! let options = StepOptions { clip: Some(1.0), ..StepOptions::default() };
+//! let (init, state) = trace_init(&optimizer, &options, |key| Gpt2::init(key, &config, &RunOptions::default()))?;
+//! let batch = TokenBatch::shape(8, 32);
+//! let step = trace_train_step(&state, &batch, &optimizer, &options, |model: &Gpt2, batch, key| {
+//!     model.loss(batch, &CrossEntropy::default(), Some(key))
+//! })?;
+//! // The state the first program gives is what the second takes, and gives again.
+//! assert_eq!(init.outputs.len() + 2, step.inputs.len());
+//! # Ok::<(), trace::Error>(())
+//! ```
+
+mod init;
+pub mod layers;
+mod losses;
+pub mod models;
+pub mod optim;
+mod precision;
+mod stacked;
+mod train;
+
+pub use init::Init;
+pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
+pub use precision::Precision;
+pub use stacked::{Remat, init_stacked, is_stacked, run_stacked};
+pub use train::{Metrics, StepOptions, TrainState, trace_init, trace_train_step, train_step};

@@ -1,0 +1,102 @@
+//! Losses, computed in `f32`: cross-entropy of integer labels, whole or in pieces, squares, and binary cross-entropy.
+
+use serde::{Deserialize, Serialize};
+use tensor::DType;
+use trace::{Policy, Tensor, checkpoint, scan};
+
+/// How cross-entropy is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CrossEntropy {
+    /// A label that does not count.
+    pub ignore: Option<i32>,
+    /// Weight of the square of `log(sum(exp(logits)))`, which keeps logits near 0.
+    pub z_loss: f64,
+    /// How much of the target is spread evenly over all classes.
+    pub label_smoothing: f64,
+}
+
+impl CrossEntropy {
+    /// The mean over labels that count, of `logits [..., classes]` and integer `labels [...]`.
+    #[track_caller]
+    pub fn mean(&self, logits: &Tensor, labels: &Tensor) -> Tensor {
+        let (sum, count) = self.sum(logits, labels);
+        mean(&sum, &count)
+    }
+
+    /// The sum over labels that count, and their number, both `f32`.
+    #[track_caller]
+    pub fn sum(&self, logits: &Tensor, labels: &Tensor) -> (Tensor, Tensor) {
+        trace::scope("cross_entropy", || {
+            let logits = logits.cast(DType::F32);
+            let classes = logits.dim(-1);
+            let counted = match self.ignore {
+                Some(ignore) => labels.differs(&Tensor::scalar(labels.dtype(), f64::from(ignore))),
+                None => Tensor::ones(DType::Bool, labels.dims()),
+            };
+            let zero = Tensor::zeros(labels.dtype(), &[]);
+            // An ignored label may be no class at all.
+            let safe = counted.select(labels, &zero);
+            let total = logits.log_sum_exp(-1);
+            let of_label = logits.take_along(-1, &safe.expand(-1)).squeeze(-1);
+            let mut loss = &total - &(&of_label * (1.0 - self.label_smoothing));
+            if self.label_smoothing != 0.0 {
+                let last = logits.rank().saturating_sub(1);
+                loss = &loss - &(&logits.sum(&[last]) * (self.label_smoothing / classes as f64));
+            }
+            if self.z_loss != 0.0 {
+                loss = &loss + &(&total.square() * self.z_loss);
+            }
+            let counted = counted.cast(DType::F32);
+            ((&loss * &counted).sum_all(), counted.sum_all())
+        })
+    }
+
+    /// [`CrossEntropy::mean`] of logits that a function makes of `hidden [positions, width]`, so many positions at a time:
+    /// logits of one piece only are in memory, in the backward pass too.
+    #[track_caller]
+    pub fn mean_in_pieces(
+        &self,
+        hidden: &Tensor,
+        labels: &Tensor,
+        piece: usize,
+        logits: impl Fn(&Tensor) -> Tensor,
+    ) -> Tensor {
+        let (positions, width) = (hidden.dim(0), hidden.dim(1));
+        let piece = piece.clamp(1, positions.max(1));
+        let whole = positions / piece;
+        let zero = Tensor::zeros(DType::F32, &[]);
+        let xs = (
+            hidden.slice(0, 0..whole * piece).reshape(&[whole, piece, width]),
+            labels.slice(0, 0..whole * piece).reshape(&[whole, piece]),
+        );
+        let ((mut sum, mut count), ()) = scan(&(zero.clone(), zero), &xs, None, |(sum, count), x| {
+            let (more, counted) = checkpoint(&Policy::Nothing, x, |(hidden, labels)| self.sum(&logits(hidden), labels));
+            ((sum + &more, count + &counted), ())
+        });
+        if whole * piece < positions {
+            let rest = (hidden.slice(0, whole * piece..positions), labels.slice(0, whole * piece..positions));
+            let (more, counted) =
+                checkpoint(&Policy::Nothing, &rest, |(hidden, labels)| self.sum(&logits(hidden), labels));
+            (sum, count) = (sum + more, count + counted);
+        }
+        mean(&sum, &count)
+    }
+}
+
+fn mean(sum: &Tensor, count: &Tensor) -> Tensor {
+    sum / &count.maximum(&Tensor::ones(DType::F32, &[]))
+}
+
+/// The mean of squared differences.
+#[track_caller]
+pub fn mean_squared_error(prediction: &Tensor, target: &Tensor) -> Tensor {
+    (&prediction.cast(DType::F32) - &target.cast(DType::F32)).square().mean_all()
+}
+
+/// The mean binary cross-entropy of logits and targets between 0 and 1.
+#[track_caller]
+pub fn binary_cross_entropy(logits: &Tensor, target: &Tensor) -> Tensor {
+    let (x, y) = (logits.cast(DType::F32), target.cast(DType::F32));
+    (&x.softplus() - &(&x * &y)).mean_all()
+}

@@ -1,0 +1,128 @@
+//! What models of token sequences have in common: logits, a loss, and generation with a cache.
+
+use serde::{Deserialize, Serialize};
+use tensor::DType;
+use trace::{Key, Spec, Tensor, Tree};
+
+use crate::Precision;
+use crate::layers::{Form, KeyValues};
+use crate::losses::CrossEntropy;
+use crate::stacked::Remat;
+
+/// How a model is run; its parameters do not depend on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOptions {
+    /// Types of parameters and activations.
+    pub precision: Precision,
+    /// What layers keep for the backward pass.
+    pub remat: Remat,
+    /// How attention is computed.
+    pub attention: Form,
+    /// Positions whose logits are computed at a time for the loss; all at once if absent.
+    pub loss_piece: Option<usize>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions { precision: Precision::F32, remat: Remat::Everything, attention: Form::Plain, loss_piece: None }
+    }
+}
+
+/// Sequences to learn from: the target of a position is usually the token that follows.
+#[derive(Clone, Debug, Tree)]
+pub struct TokenBatch {
+    /// `i32 [batch, positions]`.
+    pub tokens: Tensor,
+    /// `i32 [batch, positions]`.
+    pub targets: Tensor,
+}
+
+impl TokenBatch {
+    /// A batch known by its shape.
+    pub fn shape(batch: usize, positions: usize) -> TokenBatch {
+        let tokens = Tensor::of(Spec::new(DType::I32, [batch, positions]));
+        TokenBatch { targets: tokens.clone(), tokens }
+    }
+
+    /// Of sequences `[batch, positions + 1]`: each position is to predict the next.
+    #[track_caller]
+    pub fn of_sequences(sequences: &Tensor) -> TokenBatch {
+        let last = sequences.dim(1);
+        TokenBatch {
+            tokens: sequences.slice(1, 0..last.saturating_sub(1)),
+            targets: sequences.slice(1, 1.min(last)..last),
+        }
+    }
+}
+
+/// What the layers of a model make of tokens.
+#[derive(Clone, Debug, Tree)]
+pub struct Hidden {
+    /// `[batch, positions, width]`, before the head.
+    pub states: Tensor,
+    /// A loss of the layers' own, such as for the balance of experts; `f32` scalar.
+    pub auxiliary: Tensor,
+}
+
+/// A model of token sequences.
+pub trait LanguageModel: Tree + Clone {
+    /// How it is run.
+    fn options(&self) -> &RunOptions;
+
+    /// What the layers make of `i32 [batch, positions]`. A key turns dropout on.
+    fn hidden(&self, tokens: &Tensor, key: Option<&Key>) -> Hidden;
+
+    /// Logits of hidden states `[..., width]`, `f32`.
+    fn head(&self, hidden: &Tensor) -> Tensor;
+
+    /// An empty cache for so many positions.
+    fn cache(&self, batch: usize, positions: usize) -> KeyValues;
+
+    /// Hidden states of more tokens `[batch, more]` that follow the `start` (an `i32` scalar) positions in the cache.
+    fn extend(&self, tokens: &Tensor, start: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues);
+
+    /// Logits `f32 [batch, positions, vocabulary]`.
+    #[track_caller]
+    fn logits(&self, tokens: &Tensor) -> Tensor {
+        self.head(&self.hidden(tokens, None).states)
+    }
+
+    /// The mean loss of a batch.
+    #[track_caller]
+    fn loss(&self, batch: &TokenBatch, loss: &CrossEntropy, key: Option<&Key>) -> Tensor {
+        let hidden = self.hidden(&batch.tokens, key);
+        let (states, positions) = (&hidden.states, batch.targets.num_elements());
+        let mean = match self.options().loss_piece {
+            Some(piece) => {
+                let flat = states.reshape(&[positions, states.dim(-1)]);
+                loss.mean_in_pieces(&flat, &batch.targets.reshape(&[positions]), piece, |part| self.head(part))
+            }
+            None => loss.mean(&self.head(states), &batch.targets),
+        };
+        mean + hidden.auxiliary
+    }
+
+    /// Reads a prompt `[batch, positions]` into an empty cache; gives the logits of its last position, `[batch, vocabulary]`.
+    #[track_caller]
+    fn prefill(&self, tokens: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
+        let (hidden, cache) = self.extend(tokens, &Tensor::zeros(DType::I32, &[]), cache);
+        let last = hidden.dim(1).saturating_sub(1);
+        (self.head(&hidden.at(1, last)), cache)
+    }
+
+    /// One more token `[batch]` at a position; gives the logits of the next.
+    #[track_caller]
+    fn decode_step(&self, token: &Tensor, position: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
+        let (hidden, cache) = self.extend(&token.expand(1), position, cache);
+        (self.head(&hidden.squeeze(1)), cache)
+    }
+}
+
+/// Positions `start, start + 1, …`, and those of a cache of `room` positions.
+#[track_caller]
+pub(crate) fn places_from(start: &Tensor, count: usize, room: usize) -> crate::layers::Places {
+    let queries = Tensor::iota(DType::I32, &[count], 0) + start;
+    // A position not written yet lies after every query, so causal sight hides it.
+    crate::layers::Places { queries, keys: Tensor::iota(DType::I32, &[room], 0), segments: None }
+}

@@ -1,0 +1,38 @@
+//! Gradients of a batch taken in parts, so that activations of one part only are in memory.
+
+use tensor::DType;
+use trace::{Key, Tensor, Tree, scan, value_and_grad};
+
+/// The mean loss and mean gradient over `parts` equal parts of a batch, one after the other; leaves of the batch are split
+/// along their first axis. Sums are `f32`. Each part has a key of its own.
+#[track_caller]
+pub fn accumulated<P: Tree + Clone, B: Tree>(
+    params: &P,
+    batch: &B,
+    key: &Key,
+    parts: usize,
+    loss: impl FnOnce(&P, &B, &Key) -> Tensor,
+) -> (Tensor, P) {
+    if parts <= 1 {
+        return value_and_grad(|params| loss(params, batch, key), params);
+    }
+    let split = batch.map_leaves(|leaf| {
+        let mut dims = leaf.dims().to_vec();
+        match dims.first_mut() {
+            // What does not divide is refused by the reshape, at the caller's line.
+            Some(first) => *first /= parts,
+            None => return leaf.broadcast_to(&[parts]),
+        }
+        dims.insert(0, parts);
+        leaf.reshape(&dims)
+    });
+    let sums = params.map_leaves(|leaf| Tensor::zeros(DType::F32, leaf.dims()));
+    let init = (Tensor::zeros(DType::F32, &[]), sums);
+    let ((total, sums), ()) = scan(&init, &(split, key.stacked(parts)), None, |(total, sums), (batch, key)| {
+        let (value, grads) = value_and_grad(|params| loss(params, batch, key), params);
+        let sums = sums.zip(&grads, |sum, grad| sum + &grad.cast(DType::F32));
+        ((total + &value.cast(DType::F32), sums), ())
+    });
+    let share = (parts as f64).recip();
+    (&total * share, sums.zip(params, |sum, param| (sum * share).cast(param.dtype())))
+}

@@ -1,0 +1,137 @@
+//! Equal layers as one: their parameters stacked along a first axis and run by a scan, with a choice of what is kept.
+
+use serde::{Deserialize, Serialize};
+use trace::{Key, Policy, Tensor, Tree, checkpoint, scan};
+
+/// The field under which models keep stacked layers: a parameter below it has an axis of layers first.
+const STACKED: &str = "layers";
+
+/// Whether a parameter at this path has an axis of layers first.
+pub fn is_stacked(path: &str) -> bool {
+    let mut words = path.split('.').skip_while(|word| *word != STACKED);
+    // Layers in a list are numbered and not stacked.
+    words.next().is_some() && words.next().is_some_and(|next| next.parse::<usize>().is_err())
+}
+
+/// What of each layer is kept for the backward pass; the rest is computed again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remat {
+    /// Everything: no recomputation.
+    #[default]
+    Everything,
+    /// The layer's input only.
+    Nothing,
+    /// Results of products.
+    Dots,
+    /// Results of products with weights, but not of attention.
+    DotsWithoutBatch,
+    /// Values with one of these names, as `attention` has.
+    Names(Vec<String>),
+    /// The input of every n-th layer only; n divides the number of layers.
+    EveryLayers(usize),
+}
+
+impl Remat {
+    fn policy(&self) -> Policy {
+        match self {
+            Remat::Everything => Policy::Everything,
+            Remat::Nothing | Remat::EveryLayers(_) => Policy::Nothing,
+            Remat::Dots => Policy::Dots,
+            Remat::DotsWithoutBatch => Policy::DotsWithoutBatch,
+            Remat::Names(names) => Policy::Names(names.clone()),
+        }
+    }
+}
+
+/// Draws so many layers, stacked.
+#[track_caller]
+pub fn init_stacked<L: Tree>(key: &Key, layers: usize, init: impl FnOnce(&Key) -> L) -> L {
+    scan(&(), &key.stacked(layers), None, |(), key| ((), init(key))).1
+}
+
+/// Runs layers one after the other: `layer` takes what is carried and one layer's slice of `layers`, and gives what is
+/// carried on and a result; results are stacked.
+#[track_caller]
+pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
+    remat: &Remat,
+    carried: &C,
+    layers: &L,
+    layer: impl FnOnce(&C, &L) -> (C, Y),
+) -> (C, Y) {
+    let policy = remat.policy();
+    match *remat {
+        Remat::Everything => scan(carried, layers, None, layer),
+        Remat::EveryLayers(count) if count > 1 => {
+            let split = layers.map_leaves(|leaf| apart(leaf, count));
+            let (carried, results) = scan(carried, &split, None, |carried, group| {
+                checkpoint(
+                    &policy,
+                    &Pair(carried.map_leaves(Tensor::clone), group.map_leaves(Tensor::clone)),
+                    |Pair(carried, group)| {
+                        let (carried, results) =
+                            scan(carried, group, None, |carried, slice| checked(&policy, carried, slice, layer));
+                        Pair(carried, results)
+                    },
+                )
+                .into_parts()
+            });
+            (carried, results.map_leaves(together))
+        }
+        _ => scan(carried, layers, None, |carried, slice| checked(&policy, carried, slice, layer)),
+    }
+}
+
+/// Two structures as one, without asking that they can be cloned.
+struct Pair<A, B>(A, B);
+
+impl<A: Tree, B: Tree> Tree for Pair<A, B> {
+    fn visit(&self, path: &mut trace::Path, f: &mut dyn FnMut(&trace::Path, &Tensor)) {
+        path.within("0", |path| self.0.visit(path, f));
+        path.within("1", |path| self.1.visit(path, f));
+    }
+
+    fn map(&self, path: &mut trace::Path, f: &mut dyn FnMut(&trace::Path, &Tensor) -> Tensor) -> Self {
+        Pair(path.within("0", |path| self.0.map(path, f)), path.within("1", |path| self.1.map(path, f)))
+    }
+}
+
+impl<A, B> Pair<A, B> {
+    fn into_parts(self) -> (A, B) {
+        (self.0, self.1)
+    }
+}
+
+#[track_caller]
+fn checked<C: Tree, L: Tree, Y: Tree>(
+    policy: &Policy,
+    carried: &C,
+    slice: &L,
+    layer: impl FnOnce(&C, &L) -> (C, Y),
+) -> (C, Y) {
+    let inputs = Pair(carried.map_leaves(Tensor::clone), slice.map_leaves(Tensor::clone));
+    checkpoint(policy, &inputs, |Pair(carried, slice)| {
+        let (carried, result) = layer(carried, slice);
+        Pair(carried, result)
+    })
+    .into_parts()
+}
+
+/// `[layers, …]` as `[layers / count, count, …]`.
+#[track_caller]
+fn apart(leaf: &Tensor, count: usize) -> Tensor {
+    let mut dims = leaf.dims().to_vec();
+    if let Some(first) = dims.first_mut() {
+        *first /= count;
+    }
+    dims.insert(1.min(dims.len()), count);
+    leaf.reshape(&dims)
+}
+
+/// Undoes [`apart`].
+fn together(leaf: &Tensor) -> Tensor {
+    let mut dims = leaf.dims().to_vec();
+    let count = dims.remove(1);
+    dims[0] *= count;
+    leaf.reshape(&dims)
+}

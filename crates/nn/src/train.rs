@@ -1,0 +1,124 @@
+//! One step of training as one function: loss, gradient, clipping, update.
+
+use serde::{Deserialize, Serialize};
+use tensor::DType;
+use trace::{Donate, Function, Key, Spec, Tensor, Tree};
+
+use crate::optim::{MovingAverage, Optimizer, accumulated, averaged, clipped, global_norm};
+
+/// All a training run carries from step to step.
+#[derive(Clone, Debug, Tree)]
+pub struct TrainState<P: Tree, S: Tree> {
+    /// Parameters.
+    pub params: P,
+    /// What the optimizer remembers.
+    pub optimizer: S,
+    /// The average of parameters, where one is kept.
+    pub average: Option<P>,
+    /// Steps done, an `i32` scalar.
+    pub step: Tensor,
+    /// Where the next step's random numbers come from.
+    pub key: Key,
+}
+
+/// What a step says of itself; `f32` scalars.
+#[derive(Clone, Debug, Tree)]
+pub struct Metrics {
+    /// Mean loss of the batch, before the step.
+    pub loss: Tensor,
+    /// Length of the gradient, before clipping.
+    pub grad_norm: Tensor,
+    /// Learning rate used.
+    pub learning_rate: Tensor,
+}
+
+/// What a step does besides its optimizer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepOptions {
+    /// Length gradients are clipped to.
+    pub clip: Option<f64>,
+    /// Parts the batch is taken in; 0 and 1 are one.
+    pub accumulate: usize,
+    /// Whether an average of parameters is kept.
+    pub average: Option<MovingAverage>,
+}
+
+impl<P: Tree + Clone, S: Tree> TrainState<P, S> {
+    /// The state before the first step. The parameters are drawn by the caller, from another key.
+    #[track_caller]
+    pub fn init<O: Optimizer<P, State = S>>(params: P, optimizer: &O, options: &StepOptions, key: &Key) -> Self {
+        TrainState {
+            optimizer: optimizer.init(&params),
+            average: options.average.map(|_| params.clone()),
+            params,
+            step: Tensor::zeros(DType::I32, &[]),
+            key: key.clone(),
+        }
+    }
+}
+
+/// The state after a step, and what the step says. `loss` is the mean over its batch; its key is the step's own.
+///
+/// State comes first among inputs and outputs, leaf by leaf at the same place, so that it can be donated:
+/// [`trace_train_step`] does.
+#[track_caller]
+pub fn train_step<P: Tree + Clone, O: Optimizer<P>, B: Tree>(
+    state: &TrainState<P, O::State>,
+    batch: &B,
+    optimizer: &O,
+    options: &StepOptions,
+    loss: impl FnOnce(&P, &B, &Key) -> Tensor,
+) -> (TrainState<P, O::State>, Metrics) {
+    let key = state.key.fold_in(&state.step);
+    let (value, grads) = accumulated(&state.params, batch, &key, options.accumulate.max(1), loss);
+    let grad_norm = global_norm(&grads);
+    let grads = match options.clip {
+        Some(longest) => clipped(&grads, &grad_norm, longest),
+        None => grads,
+    };
+    let (params, optimizer_state) = optimizer.update(&grads, &state.optimizer, &state.params, &state.step);
+    let average = match (&state.average, options.average) {
+        (Some(old), Some(how)) => Some(averaged(old, &params, how, &state.step)),
+        _ => state.average.clone(),
+    };
+    let next = TrainState {
+        params,
+        optimizer: optimizer_state,
+        average,
+        step: &state.step + &Tensor::ones(DType::I32, &[]),
+        key: state.key.clone(),
+    };
+    let learning_rate = optimizer.learning_rate(&state.step);
+    (next, Metrics { loss: value.cast(DType::F32), grad_norm, learning_rate })
+}
+
+/// A function that makes the state before the first step from a seed, a `u32` scalar: draws the parameters, then
+/// [`TrainState::init`]. Gives the program and the structure of the state.
+pub fn trace_init<P: Tree + Clone, O: Optimizer<P>>(
+    optimizer: &O,
+    options: &StepOptions,
+    init: impl FnOnce(&Key) -> P,
+) -> Result<(Function, TrainState<P, O::State>), trace::Error> {
+    let seed = Tensor::of(Spec::new(DType::U32, []));
+    trace::trace("init", &seed, Donate::Nothing, |seed| {
+        let keys = Key::from_seed(seed).split(2);
+        TrainState::init(init(&keys[0]), optimizer, options, &keys[1])
+    })
+}
+
+/// [`train_step`] as a program whose state is donated. `state` and `batch` are known by types and shapes.
+pub fn trace_train_step<P: Tree + Clone, O: Optimizer<P>, B: Tree + Clone>(
+    state: &TrainState<P, O::State>,
+    batch: &B,
+    optimizer: &O,
+    options: &StepOptions,
+    loss: impl FnOnce(&P, &B, &Key) -> Tensor,
+) -> Result<Function, trace::Error> {
+    let donated = state.leaves().len();
+    let inputs = (state.clone(), batch.clone());
+    let (function, _) = trace::trace("train_step", &inputs, Donate::Leading(donated), |(state, batch)| {
+        train_step(state, batch, optimizer, options, loss)
+    })?;
+    Ok(function)
+}
