@@ -52,6 +52,10 @@ pub(crate) enum Command {
     Explain(Box<ExplainArgs>),
     /// Run a StableHLO program on a TPU, a GPU or this machine's processor: print, save, compare or time its results.
     Run(Box<RunArgs>),
+    /// Train a model described by a file; run again, it goes on where it ended.
+    Train(TrainArgs),
+    /// Write text with a model that `tpu train` trained.
+    Generate(GenerateArgs),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
     Quickstart(QuickstartArgs),
     /// Compare published measurements of TPU runs with what is predicted for them.
@@ -444,6 +448,55 @@ pub(crate) struct RunArgs {
     /// Run op by op on the reference interpreter and print every value.
     #[arg(long, conflicts_with_all = ["bench", "out", "expect"])]
     pub(crate) steps: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    /// What is trained, in TOML: model, data, optimizer, steps. Examples are in examples/train.
+    pub(crate) file: PathBuf,
+    /// Folder of checkpoints, metrics and tokens; default: train.folder of the file.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<String>,
+    /// Changes a setting of the file, as in train.steps=100. May be given several times.
+    #[arg(long = "with", value_name = "NAME=VALUE")]
+    pub(crate) with: Vec<String>,
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// Folder of a `tpu train` run.
+    pub(crate) folder: String,
+    /// Text to go on from.
+    #[arg(long, short)]
+    pub(crate) prompt: String,
+    /// Tokens to write.
+    #[arg(long, short = 'n', default_value_t = 100)]
+    pub(crate) tokens: usize,
+    /// 0 takes the likeliest token; 1 draws as the model says.
+    #[arg(long, default_value_t = 0.8)]
+    pub(crate) temperature: f64,
+    /// Draws from the likeliest so many only.
+    #[arg(long, value_name = "K")]
+    pub(crate) top_k: Option<usize>,
+    /// Seed of what is drawn.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u32,
+    /// Step of the checkpoint; default: the newest.
+    #[arg(long)]
+    pub(crate) step: Option<u64>,
+    /// Tokenizer: a tokenizer.json, or the word bytes; default: the training's.
+    #[arg(long, value_name = "FILE|bytes")]
+    pub(crate) tokenizer: Option<String>,
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
 }

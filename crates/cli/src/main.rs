@@ -45,6 +45,8 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Explain(args) => commands::explain::run(&args, &output),
         Command::Run(args) => commands::run::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
+        Command::Train(args) => commands::train::run(&args, &output),
+        Command::Generate(args) => commands::train::generate(&args, &output),
         Command::Quickstart(args) => commands::quickstart::run(&args, &output),
         Command::Config(args) => commands::config::run(&args, &output),
         Command::Hlo(args) => commands::hlo::run(&args, &output),

@@ -18,4 +18,5 @@ pub(crate) mod plan;
 pub(crate) mod quickstart;
 pub(crate) mod run;
 pub(crate) mod setup;
+pub(crate) mod train;
 pub(crate) mod worker;

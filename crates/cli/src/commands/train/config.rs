@@ -1,0 +1,185 @@
+//! The file that describes a training: model, data, optimizer, and how long.
+
+use std::path::{Path, PathBuf};
+
+use nn::StepOptions;
+use nn::models::{Gpt2Config, RunOptions};
+use nn::optim::{AnyOptimizer, MovingAverage};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// A training.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrainConfig {
+    pub(super) model: ModelConfig,
+    #[serde(default)]
+    pub(super) run: RunOptions,
+    pub(super) data: DataConfig,
+    pub(super) optimizer: AnyOptimizer,
+    pub(super) train: LoopConfig,
+}
+
+/// A model and its sizes, under the names of a Hugging Face `config.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "family", rename_all = "snake_case")]
+pub(super) enum ModelConfig {
+    Gpt2(Gpt2Config),
+}
+
+/// Where examples come from. Paths are relative to the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum DataConfig {
+    /// Text files and a tokenizer: `bytes`, or a `tokenizer.json`.
+    Text {
+        files: Vec<PathBuf>,
+        tokenizer: String,
+        sequence: usize,
+        #[serde(default)]
+        separator: Option<String>,
+        #[serde(default = "validation_fraction")]
+        validation_fraction: f64,
+    },
+    /// Token files: `.npy`, or bare little-endian tokens of 16 or 32 bits.
+    Tokens {
+        files: Vec<PathBuf>,
+        #[serde(default = "token_bits")]
+        bits: u32,
+        sequence: usize,
+        #[serde(default = "validation_fraction")]
+        validation_fraction: f64,
+    },
+    /// Tokens drawn from a random chain.
+    Synthetic { sequence: usize },
+}
+
+fn validation_fraction() -> f64 {
+    0.05
+}
+
+fn token_bits() -> u32 {
+    16
+}
+
+/// How long, how often, where to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LoopConfig {
+    pub(super) steps: u64,
+    pub(super) batch: usize,
+    #[serde(default)]
+    pub(super) seed: u64,
+    #[serde(default)]
+    pub(super) clip: Option<f64>,
+    #[serde(default)]
+    pub(super) accumulate: usize,
+    #[serde(default)]
+    pub(super) average: Option<MovingAverage>,
+    #[serde(default = "log_every")]
+    pub(super) log_every: u64,
+    #[serde(default)]
+    pub(super) evaluate_every: Option<u64>,
+    #[serde(default = "evaluate_batches")]
+    pub(super) evaluate_batches: u64,
+    #[serde(default)]
+    pub(super) save_every: Option<u64>,
+    #[serde(default = "keep")]
+    pub(super) keep: usize,
+    /// Where checkpoints, metrics and tokenized text go; a path or, for checkpoints, an address of an object store.
+    #[serde(default)]
+    pub(super) folder: Option<String>,
+}
+
+fn log_every() -> u64 {
+    10
+}
+
+fn evaluate_batches() -> u64 {
+    8
+}
+
+fn keep() -> usize {
+    3
+}
+
+impl TrainConfig {
+    /// Reads a file; `set` are changes as `train.steps=10`.
+    pub(super) fn read(path: &Path, set: &[String]) -> Result<TrainConfig, Failure> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(format!("{}: {error}", path.display()))
+                .hint("give the path of a training's TOML file; examples are in examples/train")
+        })?;
+        let mut table: toml::Table = toml::from_str(&text).map_err(|error| wrong(path, &error))?;
+        for change in set {
+            apply(&mut table, change)?;
+        }
+        let config: TrainConfig = table.try_into().map_err(|error| wrong(path, &error))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let train = &self.train;
+        let zero = [
+            ("train.batch", train.batch as u64),
+            ("train.log_every", train.log_every),
+            ("train.evaluate_every", train.evaluate_every.unwrap_or(1)),
+            ("train.save_every", train.save_every.unwrap_or(1)),
+            ("train.keep", train.keep as u64),
+        ];
+        if let Some((name, _)) = zero.iter().find(|(_, value)| *value == 0) {
+            return Err(Failure::new(format!("{name} is 0")).hint("it must be at least 1"));
+        }
+        if train.accumulate > 1 && !train.batch.is_multiple_of(train.accumulate) {
+            let message = format!("a batch of {} cannot be taken in {} equal parts", train.batch, train.accumulate);
+            return Err(Failure::new(message).hint("choose train.batch as a multiple of train.accumulate"));
+        }
+        Ok(())
+    }
+
+    /// Options of a step.
+    pub(super) fn step_options(&self) -> StepOptions {
+        StepOptions { clip: self.train.clip, accumulate: self.train.accumulate, average: self.train.average }
+    }
+
+    /// What must be the same when a training is resumed. The number of steps may grow.
+    pub(super) fn description(&self) -> serde_json::Value {
+        serde_json::json!({
+            "model": self.model,
+            "run": self.run,
+            "data": self.data,
+            "optimizer": self.optimizer,
+            "batch": self.train.batch,
+            "seed": self.train.seed,
+            "clip": self.train.clip,
+            "accumulate": self.train.accumulate,
+            "average": self.train.average,
+        })
+    }
+}
+
+fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+        .hint("docs/guide/train.md lists the settings; examples are in examples/train")
+}
+
+/// Changes one value by its dotted name.
+fn apply(table: &mut toml::Table, change: &str) -> Result<(), Failure> {
+    let malformed = || Failure::new(format!("`{change}` is not of the form train.steps=10"));
+    let (name, value) = change.split_once('=').ok_or_else(malformed)?;
+    let value: toml::Value = toml::from_str::<toml::Table>(&format!("v = {value}"))
+        .ok()
+        .and_then(|mut table| table.remove("v"))
+        .unwrap_or_else(|| toml::Value::String(value.to_string()));
+    let mut words: Vec<&str> = name.split('.').collect();
+    let last = words.pop().ok_or_else(malformed)?;
+    let mut at = table;
+    for word in words {
+        let inner = at.entry(word).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        at = inner.as_table_mut().ok_or_else(malformed)?;
+    }
+    at.insert(last.to_string(), value);
+    Ok(())
+}
