@@ -105,7 +105,7 @@ impl std::fmt::Display for Candidate {
 }
 
 /// Samples on one device that are tried where the program takes any batch.
-const SAMPLES_PER_PART: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256];
+const SAMPLES_PER_PART: [u64; 14] = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64, 128, 256];
 
 /// Every candidate on the given slices. `batches` replaces the batches that would be tried.
 pub(crate) fn all(facts: &Facts, devices: Option<u64>, slices: &[Slice], batches: Option<&[u64]>) -> Vec<Candidate> {
