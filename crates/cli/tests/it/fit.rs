@@ -91,7 +91,7 @@ fn json_of(bench: &Bench, code: i32, args: &[&str]) -> Value {
 fn fit_tells_memory_by_class_time_and_cost() {
     let Some(bench) = Bench::with_libtpu("fit_tells_memory_by_class_time_and_cost") else { return };
     let program = bench.write("step.mlir", SMALL.text());
-    let fit = ["fit", arg(&program), "--slice", "v5e-1", "--tokens", "256", "--steps", "1000", "--region", "us-west4"];
+    let fit = ["fit", arg(&program), "--slice", "v5e-1", "--tokens", "256", "--steps", "1k", "--region", "us-west4"];
     let record = json_of(&bench, 0, &fit);
     assert_eq!((&record["version"], &record["verdict"]["fits"]), (&Value::from(1), &Value::from(true)));
     let weight = 4096 * 4096 * 4;
@@ -320,9 +320,9 @@ fn wrong_questions_are_refused_with_the_remedy() {
         }
     };
     check(&program, &["--region", "mars-north1"], "us-west4");
-    check(&program, &["--tokens", "0"], "tokens per step must be a positive number");
+    check(&program, &["--tokens", "0"], "--tokens: `0` is not a count");
     check(&program, &["--total-tokens", "1e12"], "give --tokens");
-    check(&program, &["--price", "-1"], "must be a positive number");
+    check(&program, &["--price", "-1"], "--price: `-1` is not an amount of US dollars");
     let function =
         |name: &str| format!("func.func @{name}(%x: tensor<f32>) -> tensor<f32> {{ return %x : tensor<f32> }}\n");
     let headless = bench.write("headless.mlir", function("f") + &function("g"));

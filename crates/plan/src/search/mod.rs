@@ -3,7 +3,6 @@
 mod again;
 mod answer;
 mod candidate;
-mod error;
 mod facts;
 mod flow;
 mod goal;
@@ -16,7 +15,6 @@ mod source;
 
 pub use answer::{Answer, Confidence, Plan, Refused};
 pub use candidate::{Candidate, FlagSet, Layout, Precision};
-pub use error::SearchError;
 pub use facts::Facts;
 pub use goal::{Goal, Outcome};
 pub use roles::{Batch, BatchName, Role, Roles, StepKind};

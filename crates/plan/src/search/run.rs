@@ -11,10 +11,10 @@ use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 
 use super::answer::{Answer, Confidence, Plan, Refused};
 use super::candidate::{self, Candidate, FlagSet};
-use super::error::SearchError;
 use super::goal::Goal;
 use super::rough::{Rough, rough};
 use super::source::ProgramSource;
+use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::machine::Machine;
 
@@ -75,7 +75,7 @@ pub fn search(
     compiler: &SliceCompiler,
     stop: &AtomicBool,
     progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Answer, SearchError> {
+) -> Result<Answer, Error> {
     let started = Instant::now();
     let facts = source.facts();
     let prices = prices(options)?;
@@ -86,7 +86,7 @@ pub fn search(
     let candidates = candidate::all(facts, source.devices(), &slices, options.batches.as_deref());
     let considered = candidates.len();
     if candidates.is_empty() {
-        return Err(SearchError::NoCandidates(why_none(source, options)));
+        return Err(Error::NoCandidates(why_none(source, options)));
     }
     let mut machines: BTreeMap<String, Machine> = BTreeMap::new();
     let points: Vec<Point> = candidates
@@ -119,11 +119,11 @@ pub fn search(
     hunt.run(stop);
     let is_out_of_time = hunt.started.elapsed() >= options.time;
     if stop.load(Ordering::Relaxed) {
-        return Err(SearchError::Interrupted);
+        return Err(Error::Compile(CompileError::Interrupted));
     }
     let mut board = hunt.board.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let (true, Some(failure)) = (board.plans.is_empty(), board.failure.take()) {
-        return Err(SearchError::Compile(failure));
+        return Err(Error::Compile(failure));
     }
     if is_out_of_time {
         notes.push(format!("stopped after {:.0} s, as --time says", options.time.as_secs_f64()));
@@ -143,7 +143,7 @@ pub fn search(
 }
 
 /// Prices by generation. A region or terms that no generation has is an error; a generation without is left without.
-fn prices(options: &SearchOptions) -> Result<BTreeMap<Generation, f64>, SearchError> {
+fn prices(options: &SearchOptions) -> Result<BTreeMap<Generation, f64>, Error> {
     let mut prices = BTreeMap::new();
     let mut regions: Vec<String> = Vec::new();
     for slice in &options.slices {
@@ -159,7 +159,7 @@ fn prices(options: &SearchOptions) -> Result<BTreeMap<Generation, f64>, SearchEr
     let is_needed = options.region.is_some() || options.goal.budget_usd.is_some();
     if !is_known || (prices.is_empty() && is_needed) {
         regions.retain(|region| region != "any");
-        return Err(SearchError::NoPrice { region: options.region.clone(), kind: options.price, regions });
+        return Err(Error::NoPrice { region: options.region.clone(), kind: options.price, regions });
     }
     Ok(prices)
 }
@@ -371,7 +371,7 @@ impl Hunt<'_> {
                     board.refused.push(Refused { candidate: candidate.to_string(), why });
                 }
             }
-            Err(SearchError::Compile(CompileError::OutOfMemory(oom))) => {
+            Err(Error::Compile(CompileError::OutOfMemory(oom))) => {
                 if let Some(needed) = oom.needed_bytes {
                     let memory = needed as f64 / rough.hbm_bytes.max(1.0);
                     board.corrections.push(Correction { generation, step: None, memory });
@@ -394,7 +394,7 @@ impl Hunt<'_> {
                 };
                 board.refused.push(Refused { candidate: candidate.to_string(), why });
             }
-            Err(SearchError::Compile(error)) => {
+            Err(Error::Compile(error)) => {
                 if !matches!(error, CompileError::Interrupted) {
                     board.refused.push(Refused { candidate: candidate.to_string(), why: error.to_string() });
                     board.failure.get_or_insert(error);
@@ -404,26 +404,24 @@ impl Hunt<'_> {
         }
     }
 
-    fn compile(&self, candidate: &Candidate, rough: Rough, mode: Mode) -> Result<Plan, SearchError> {
+    fn compile(&self, candidate: &Candidate, rough: Rough, mode: Mode) -> Result<Plan, Error> {
         self.say(candidate, mode);
         let program = self.source.program(candidate)?;
         let mut request = CompileRequest::new(candidate.slice);
         request.mode = mode;
         request.flags = candidate.flags.flags(candidate.slice.generation());
         request.flags.extend(self.options.flags.clone());
-        let compiled = self
-            .compiler
-            .compile(program.bytes(), &request, &self.expired, &mut |_| {})
-            .map_err(SearchError::Compile)?;
+        let compiled =
+            self.compiler.compile(program.bytes(), &request, &self.expired, &mut |_| {}).map_err(Error::Compile)?;
         let entry = &compiled.entry;
         let module = match (entry.blob(blob::HLO), entry.blob(blob::HLO_ZSTD)) {
             (Some(bytes), _) => Module::from_hlo_with_config(bytes),
             (None, Some(bytes)) => Module::from_zstd(bytes),
             (None, None) => {
-                return Err(SearchError::Compile(CompileError::Protocol("no optimized program came back".into())));
+                return Err(Error::Compile(CompileError::Protocol("no optimized program came back".into())));
             }
         };
-        let module = module.map_err(|e| SearchError::Compile(CompileError::Protocol(e.to_string())))?;
+        let module = module.map_err(|e| Error::Compile(CompileError::Protocol(e.to_string())))?;
         let facts = self.source.facts();
         let tokens_per_step = self.tokens(candidate);
         let workload = Workload {

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use plan::search::{
-    Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, ProgramSource, Role, SearchError, StepKind,
-};
+use plan::search::{Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, ProgramSource, Role, StepKind};
 use testkit::{Needed, repository, require};
 
 /// A step of a tiny Llama, exported with these options.
@@ -107,9 +105,9 @@ fn programs_without_an_entry_or_a_batch_are_refused() {
     let refused = |text: &str| OneProgram::read(text.as_bytes().to_vec(), None).unwrap_err();
     let two = "func.func @a(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
                func.func @b(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }";
-    assert!(matches!(refused(two), SearchError::NoEntry));
+    assert!(matches!(refused(two), plan::Error::NoEntry { .. }));
     let error = refused("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }");
-    assert!(matches!(error, SearchError::NoBatch) && error.remedy().contains("--batch"), "{error}");
-    assert!(matches!(refused("not a program"), SearchError::Program(_)));
-    assert!(matches!(refused("func.func private @main(tensor<2xf32>)"), SearchError::NoEntry));
+    assert!(matches!(error, plan::Error::NoBatch) && error.remedy().contains("--batch"), "{error}");
+    assert!(matches!(refused("not a program"), plan::Error::Program(_)));
+    assert!(matches!(refused("func.func private @main(tensor<2xf32>)"), plan::Error::NoEntry { .. }));
 }
