@@ -168,7 +168,7 @@ fn write_program(source: &OneProgram, plan: &Plan, path: &Path) -> Result<(), Fa
 fn next(args: &PlanArgs, plan: &Plan) -> String {
     let file = args.out.as_deref().unwrap_or(Path::new("OUT.mlir"));
     let mut command = format!("tpu fit {} --slice {}", file.display(), plan.slice);
-    for (name, value) in plan.flags.flags(plan.slice().generation()) {
+    for (name, value) in plan.candidate.compiler_flags() {
         command.push_str(&format!(" --flag {name}={value}"));
     }
     for flag in &args.flags {
@@ -266,7 +266,7 @@ fn table(found: &Found) -> Table {
             Layout::AsWritten => "as written".into(),
         };
         let mut slice = plan.slice.clone();
-        if !plan.flags.flags(plan.slice().generation()).is_empty() {
+        if !plan.candidate.compiler_flags().is_empty() {
             slice.push_str(" +flags");
         }
         let rate = if is_training {

@@ -3,7 +3,7 @@
 use chips::Slice;
 use serde::Serialize;
 
-use super::candidate::{Candidate, FlagSet, Layout, Precision};
+use super::candidate::{Candidate, FlagSet, Layout, Precision, Products};
 use super::facts::Facts;
 use super::goal::{Goal, Outcome, Trade, pareto};
 use crate::estimate::StepTime;
@@ -35,6 +35,8 @@ pub struct Plan {
     pub precision: Precision,
     /// Compiler flags beside the caller's.
     pub flags: FlagSet,
+    /// Whether products are cut.
+    pub products: Products,
     /// How sure.
     pub confidence: Confidence,
     /// Time of a step.

@@ -14,7 +14,7 @@ mod run;
 mod source;
 
 pub use answer::{Answer, Confidence, Plan, Refused};
-pub use candidate::{Candidate, FlagSet, Layout, Precision};
+pub use candidate::{Candidate, FlagSet, Layout, Precision, Products};
 pub use facts::Facts;
 pub use goal::{Goal, Outcome};
 pub use roles::{Batch, BatchName, Role, Roles, StepKind};

@@ -6,11 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chips::{Generation, Overrides, PriceKind, Slice};
-use hlo::xla::Module;
+use hlo::xla::{Module, Opcode};
 use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 
 use super::answer::{Answer, Confidence, Plan, Refused};
-use super::candidate::{self, Candidate, FlagSet};
+use super::candidate::{self, Candidate, FlagSet, Products};
 use super::goal::Goal;
 use super::rough::{Rough, rough};
 use super::source::ProgramSource;
@@ -113,6 +113,8 @@ pub fn search(
             refused: Vec::new(),
             asked: 0,
             corrections: Vec::new(),
+            products: BTreeMap::new(),
+            cut: Vec::new(),
             failure: None,
         }),
     };
@@ -231,6 +233,10 @@ struct Board {
     refused: Vec<Refused>,
     asked: usize,
     corrections: Vec<Correction>,
+    /// What was faster on a slice where the compiler cuts products.
+    products: BTreeMap<Slice, Products>,
+    /// Candidates whose products the compiler cut, with their seconds.
+    cut: Vec<(Candidate, f64)>,
     failure: Option<CompileError>,
 }
 
@@ -246,6 +252,8 @@ struct Hunt<'a> {
     board: Mutex<Board>,
 }
 
+/// So few compilations all go to different candidates, none to other compiler flags.
+const FEW: usize = 4;
 /// How full a device may be by the closed form before and after the compiler corrected it, and what is not worth asking.
 const UNSURE: f64 = 1.3;
 const SURE: f64 = 1.02;
@@ -271,7 +279,7 @@ impl Hunt<'_> {
                 }
             });
             // What is held back for other compiler flags on the best plan.
-            let held_back = if self.options.compiles > 4 { FlagSet::TRIALS.len() } else { 0 };
+            let held_back = if self.options.compiles > FEW { FlagSet::TRIALS.len() } else { 0 };
             self.work(self.options.compiles - held_back.min(self.options.compiles));
             if held_back > 0 {
                 self.try_flags();
@@ -291,6 +299,7 @@ impl Hunt<'_> {
                     while !self.expired.load(Ordering::Relaxed) {
                         let Some((candidate, rough)) = self.take(limit) else { break };
                         self.ask(&candidate, rough, Mode::Quick);
+                        self.compare_products(&candidate, rough);
                     }
                 });
             }
@@ -318,7 +327,37 @@ impl Hunt<'_> {
         board.asked += 1;
         let point = &mut board.points[n];
         point.state = PointState::Taken;
-        Some((point.candidate.clone(), point.rough))
+        let (mut candidate, rough) = (point.candidate.clone(), point.rough);
+        if let Some(products) = board.products.get(&candidate.slice) {
+            candidate.products = *products;
+        }
+        Some((candidate, rough))
+    }
+
+    /// Where the compiler cut products, asks about them in one piece too, once for each slice. The faster way is then
+    /// taken for the other candidates on it.
+    fn compare_products(&self, candidate: &Candidate, rough: Rough) {
+        let cut_s = {
+            let mut board = self.board();
+            let is_known = board.products.contains_key(&candidate.slice);
+            let Some(cut_s) = board.cut.iter().find(|(cut, _)| cut == candidate).map(|(_, seconds)| *seconds) else {
+                return;
+            };
+            if is_known || self.options.compiles <= FEW {
+                return;
+            }
+            // Also keeps other workers from asking the same.
+            board.products.insert(candidate.slice, Products::AsCompiled);
+            board.asked += 1;
+            cut_s
+        };
+        let whole = Candidate { products: Products::Whole, ..candidate.clone() };
+        self.ask(&whole, rough, Mode::Quick);
+        let mut board = self.board();
+        let whole_s = board.plans.iter().find(|plan| plan.candidate == whole).map(|plan| plan.step.seconds);
+        if whole_s.is_some_and(|whole_s| whole_s < cut_s) {
+            board.products.insert(candidate.slice, Products::Whole);
+        }
     }
 
     /// The score a candidate is expected to have; `None` where it is far from fitting. One that is expected not to fit
@@ -409,7 +448,7 @@ impl Hunt<'_> {
         let program = self.source.program(candidate)?;
         let mut request = CompileRequest::new(candidate.slice);
         request.mode = mode;
-        request.flags = candidate.flags.flags(candidate.slice.generation());
+        request.flags = candidate.compiler_flags();
         request.flags.extend(self.options.flags.clone());
         let compiled =
             self.compiler.compile(program.bytes(), &request, &self.expired, &mut |_| {}).map_err(Error::Compile)?;
@@ -424,6 +463,8 @@ impl Hunt<'_> {
         let module = module.map_err(|e| Error::Compile(CompileError::Protocol(e.to_string())))?;
         let facts = self.source.facts();
         let tokens_per_step = self.tokens(candidate);
+        let travels = |opcode: &Opcode| matches!(opcode, Opcode::CollectivePermute | Opcode::CollectivePermuteStart);
+        let is_cut = module.instructions().any(|(_, instruction)| travels(&instruction.opcode()));
         let workload = Workload {
             tokens_per_step: Some(tokens_per_step),
             model_flops_per_step: Some(facts.model_flops_per_sample * candidate.batch as f64),
@@ -433,6 +474,9 @@ impl Hunt<'_> {
         let usd_per_chip_hour = self.prices.get(&candidate.slice.generation()).copied();
         let goal = &self.options.goal;
         let outcome = goal.outcome(tokens_per_step, estimate.step.seconds, f64::from(chips), usd_per_chip_hour);
+        if is_cut && candidate.products == Products::AsCompiled {
+            self.board().cut.push((candidate.clone(), estimate.step.seconds));
+        }
         let tokens_per_s = tokens_per_step / estimate.step.seconds.max(1e-30);
         Ok(Plan {
             slice: candidate.slice.to_string(),
@@ -442,6 +486,7 @@ impl Hunt<'_> {
             tokens_per_step,
             precision: candidate.precision,
             flags: candidate.flags,
+            products: candidate.products,
             confidence: if mode == Mode::Full { Confidence::Full } else { Confidence::Quick },
             step: estimate.step,
             rough_step_s: rough.step_s,

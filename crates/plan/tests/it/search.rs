@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use plan::search::{Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, ProgramSource, Role, StepKind};
+use plan::search::{
+    Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, Products, ProgramSource, Role, StepKind,
+};
 use testkit::{Needed, repository, require};
 
 /// A step of a tiny Llama, exported with these options.
@@ -23,6 +25,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
         batch,
         precision: Precision::AsWritten,
         flags: FlagSet::Default,
+        products: Products::AsCompiled,
     }
 }
 
