@@ -1,6 +1,6 @@
-"""Exports an unsharded Llama-style training or decode step from JAX, as a portable artifact.
+"""Exports an unsharded Llama-style training, prefill or decode step from JAX, as a portable artifact.
 
-    python export_step.py FILE [--model tiny|llama3.1-8b] [--step train|decode] [--sequence N] [--batch N|symbolic]
+    python export_step.py FILE [--model tiny|llama3.1-8b] [--step train|prefill|decode] [--sequence N] [--batch N|symbolic]
                                [--remat full|dots|gate|products] [--attention-block N] [--attention-parts N]
                                [--loss-block N]
 
@@ -260,28 +260,29 @@ def train_step(state, tokens, targets, **options):
     return (jax.tree.map(move, parameters, first, second), first, second, count), value
 
 
-def decode_step(parameters, cache, tokens, position):
-    """One token for each sequence of the batch, against a cache of keys and values."""
+def serve_step(parameters, cache, tokens, position):
+    """The next tokens of each sequence of the batch, which start at `position` of a cache of keys and values."""
+    positions = position + jnp.arange(tokens.shape[1])
     x = parameters["embedding"].astype(COMPUTE)[tokens]
 
     def body(x, layer_state):
         w, keys, values = layer_state
         w = cast(w)
         h = norm(x, w["norm_attention"])
-        query = rotate(jnp.einsum("bse,ehd->bshd", h, w["query"]), position[None])
-        key = rotate(jnp.einsum("bse,ehd->bshd", h, w["key"]), position[None])
+        query = rotate(jnp.einsum("bse,ehd->bshd", h, w["query"]), positions)
+        key = rotate(jnp.einsum("bse,ehd->bshd", h, w["key"]), positions)
         keys = lax.dynamic_update_slice_in_dim(keys, key, position, 1)
         values = lax.dynamic_update_slice_in_dim(values, jnp.einsum("bse,ehd->bshd", h, w["value"]), position, 1)
-        batch, one, heads, head = query.shape
-        grouped = query.reshape(batch, one, keys.shape[2], heads // keys.shape[2], head)
-        context = attend(grouped, keys, values, position)[0].reshape(batch, one, heads, head)
+        batch, count, heads, head = query.shape
+        grouped = query.reshape(batch, count, keys.shape[2], heads // keys.shape[2], head)
+        context = attend(grouped, keys, values, position)[0].reshape(batch, count, heads, head)
         x = x + jnp.einsum("bshd,hde->bse", context, w["out"])
         h = norm(x, w["norm_inner"])
         inner = jax.nn.silu(jnp.einsum("bse,ef->bsf", h, w["gate"])) * jnp.einsum("bse,ef->bsf", h, w["up"])
         return x + jnp.einsum("bsf,fe->bse", inner, w["down"]), (keys, values)
 
     x, cache = lax.scan(body, x, (parameters["layers"], *cache))
-    logits = jnp.einsum("bse,ev->bsv", norm(x, parameters["norm"]), parameters["output"].astype(COMPUTE))
+    logits = jnp.einsum("bse,ev->bsv", norm(x[:, -1:], parameters["norm"]), parameters["output"].astype(COMPUTE))
     return logits, cache
 
 
@@ -289,7 +290,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("file", type=pathlib.Path)
     options.add_argument("--model", choices=MODELS, default="tiny")
-    options.add_argument("--step", choices=["train", "decode"], default="train")
+    options.add_argument("--step", choices=["train", "prefill", "decode"], default="train")
     options.add_argument("--sequence", type=int, default=256)
     options.add_argument("--batch", default="symbolic")
     options.add_argument("--remat", choices=REMAT, default="full")
@@ -312,9 +313,9 @@ def main():
         donated = (0,)
     else:
         _, layers, _, kv_heads, head, _, _ = MODELS[options.model]
-        step = decode_step
+        step = serve_step
         cache = jax.ShapeDtypeStruct((layers, batch, options.sequence, kv_heads, head), COMPUTE)
-        tokens = jax.ShapeDtypeStruct((batch, 1), jnp.int32)
+        tokens = jax.ShapeDtypeStruct((batch, 1 if options.step == "decode" else options.sequence), jnp.int32)
         arguments = (arrays(COMPUTE), (cache, cache), tokens, jax.ShapeDtypeStruct((), jnp.int32))
         donated = (1,)
     exported = export.export(jax.jit(step, donate_argnums=donated), platforms=["tpu"])(*arguments)

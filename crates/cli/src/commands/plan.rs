@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use chips::{Generation, Overrides, PriceKind, Slice};
 use plan::search::{
-    Answer as Found, BatchName, Confirm, Facts, Goal, Layout, OneProgram, Plan, ProgramSource, SearchOptions, StepKind,
-    search,
+    Answer as Found, BatchName, Confirm, Facts, Goal, Layout, Load, OneProgram, Plan, ProgramSource, SearchOptions,
+    StepKind, search,
 };
 use runtime::cache::Cache;
 use runtime::worker::Limits;
@@ -228,6 +228,11 @@ fn text(found: &Found, next: Option<&str>) -> String {
         }
         text.push_str(&format!("  MFU counts {}\n", facts.convention));
     }
+    if !found.loads.is_empty() {
+        text.push_str("\nthe recommended slice, mesh and flags against concurrency\n");
+        text.push_str(&load_table(&found.loads).render());
+        text.push('\n');
+    }
     if let Some(next) = next {
         text.push_str(&format!("next: {next}\n"));
     }
@@ -285,6 +290,22 @@ fn table(found: &Found) -> Table {
             long_time(plan.outcome.seconds),
             plan.outcome.usd.map_or("-".into(), money),
             if plan.is_met { "yes" } else { "no" }.to_string(),
+        ]);
+    }
+    table
+}
+
+fn load_table(loads: &[Load]) -> Table {
+    let mut table = Table::new(&[Align::Right; 6]);
+    table.row(["sequences", "latency", "per token", "tokens/s/chip", "keys and values", "HBM free"]);
+    for load in loads {
+        table.row([
+            load.concurrency.to_string(),
+            human::seconds(load.latency_s),
+            human::seconds(load.latency_per_token_s),
+            format!("{:.0}", load.tokens_per_s_per_chip),
+            human::bytes(load.cache_bytes),
+            human::bytes(load.headroom_bytes.max(0) as u64),
         ]);
     }
     table

@@ -237,6 +237,26 @@ fn state_that_every_chip_holds_is_split() {
 }
 
 #[test]
+fn state_that_every_chip_holds_is_split_without_a_mesh() {
+    let Some(bench) = Bench::with_libtpu("state_that_every_chip_holds_is_split_without_a_mesh") else { return };
+    let text = REPLICATED.text().replace("  sdy.mesh @mesh = <[\"data\"=4]>\n", "");
+    let text = text.replace("sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>", "mhlo.sharding = \"{replicated}\"");
+    let rows = "mhlo.sharding = \"{devices=[4,1]<=[4]}\"";
+    let text = text.replace("sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}, {}]>", rows);
+    assert!(!text.contains("sdy"), "{text}");
+    let program = bench.write("step.mlir", text);
+    let fixed = bench.path("fixed.mlir");
+    let record = json_of(&bench, 1, &["explain", arg(&program), "--slice", "v5e-4", "--apply", arg(&fixed)]);
+    let first = &record["fixes"][0];
+    assert_eq!((&first["kind"], &first["fits"]), (&Value::from("sharding"), &Value::from(true)), "{first:#}");
+    let applied = std::fs::read_to_string(&fixed).unwrap();
+    assert!(!applied.contains("{replicated}") && applied.contains("{devices=[4,1]0,1,2,3}"), "{applied}");
+    let compiled = bench.json(&["compile", arg(&fixed), "--slice", "v5e-4", "--quick"]);
+    assert_eq!((&compiled["fits"], &compiled["report"]["partitions"]), (&Value::from(true), &Value::from(4)));
+    assert_eq!(compiled["report"]["memory"]["total"], first["hbm_bytes"]);
+}
+
+#[test]
 fn fixes_that_move_or_narrow_state_save_what_they_say() {
     let Some(bench) = Bench::with_libtpu("fixes_that_move_or_narrow_state_save_what_they_say") else { return };
     let program = bench.write("step.mlir", SMALL.text());

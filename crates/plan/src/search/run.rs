@@ -12,6 +12,8 @@ use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 use super::answer::{Answer, Confidence, Plan, Refused};
 use super::candidate::{self, Candidate, FlagSet, Products};
 use super::goal::Goal;
+use super::load;
+use super::roles::StepKind;
 use super::rough::{Rough, rough};
 use super::source::ProgramSource;
 use crate::error::Error;
@@ -136,6 +138,7 @@ pub fn search(
         considered,
         compiled: board.asked,
         plans: board.plans,
+        loads: Vec::new(),
         refused: board.refused,
         wall_s: started.elapsed().as_secs_f64(),
         notes,
@@ -175,7 +178,7 @@ fn notes(source: &dyn ProgramSource, options: &SearchOptions) -> Vec<String> {
     if let Some(devices) = source.devices() {
         notes.push(format!("the program has shardings for {devices} devices; they stay"));
     }
-    if !facts.is_donated && facts.state_bytes > 0 && facts.kind == super::roles::StepKind::Training {
+    if !facts.is_donated && facts.state_bytes > 0 && facts.kind == StepKind::Training {
         notes.push("the state is not donated: it is in memory twice; export with donated arguments".into());
     }
     if facts.precise_products > 0 {
@@ -278,11 +281,16 @@ impl Hunt<'_> {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             });
-            // What is held back for other compiler flags on the best plan.
-            let held_back = if self.options.compiles > FEW { FlagSet::TRIALS.len() } else { 0 };
-            self.work(self.options.compiles - held_back.min(self.options.compiles));
-            if held_back > 0 {
+            // What is held back for other compiler flags, and other loads, on the best plan.
+            let is_enough = self.options.compiles > FEW;
+            let facts = self.source.facts();
+            let is_served = facts.kind == StepKind::Inference && facts.batch.is_none();
+            let for_loads = if is_served { load::MOST.min(self.options.compiles / 3) } else { 0 };
+            let held_back = if is_enough { FlagSet::TRIALS.len() + for_loads } else { 0 };
+            self.work(self.options.compiles.saturating_sub(held_back));
+            if is_enough {
                 self.try_flags();
+                self.try_loads(for_loads);
             }
             if self.options.confirm == Confirm::Best {
                 self.confirm();
@@ -539,6 +547,25 @@ impl Hunt<'_> {
                 });
             }
         });
+    }
+
+    /// The best plan with more and fewer sequences, until there are too many.
+    fn try_loads(&self, most: usize) {
+        let Some((best, _)) = self.best() else { return };
+        let all = load::candidates(&best, self.source.facts(), self.options.batches.as_deref());
+        for candidate in all.into_iter().take(most) {
+            let is_known = self.board().plans.iter().any(|plan| plan.candidate == candidate);
+            if is_known || self.expired.load(Ordering::Relaxed) {
+                continue;
+            }
+            let machine = Machine::of(&candidate.slice);
+            let rough = rough(self.source.facts(), &machine, &candidate, self.source.argument_bytes(&candidate));
+            self.board().asked += 1;
+            self.ask(&candidate, rough, Mode::Quick);
+            if !self.board().plans.iter().any(|plan| plan.candidate == candidate) {
+                break;
+            }
+        }
     }
 
     /// The best plan through the whole compiler.
