@@ -90,6 +90,11 @@ fn any_batch_becomes_a_sharded_program() {
     assert!(func.inputs.iter().any(|ty| ty.to_string() == "tensor<24x256xi32>"), "{text}");
     assert_eq!(program.partitions(), Some(16));
     assert!(program.uses_shardy() && text.contains("sdy.sharding_constraint"));
+    // The gradient of the embedding is summed whole before it is split.
+    let scatters: Vec<_> = func.ops.iter().filter(|op| op.kind() == Some(hlo::OpKind::Scatter)).collect();
+    assert_eq!(scatters.len(), 1);
+    let readers: Vec<_> = func.ops.iter().filter(|op| op.operands.contains(&scatters[0].first_result)).collect();
+    assert_eq!(readers.iter().map(|op| op.kind()).collect::<Vec<_>>(), [Some(hlo::OpKind::SdyShardingConstraint)]);
     // Every argument says how it is split, and so does every result that takes the place of one.
     assert!(func.input_attrs.iter().all(|attrs| attrs.get("sdy.sharding").is_some()));
     for (n, result) in source.roles().results.iter().enumerate() {
