@@ -472,7 +472,7 @@ impl Hunt<'_> {
         let facts = self.source.facts();
         let tokens_per_step = self.tokens(candidate);
         let travels = |opcode: &Opcode| matches!(opcode, Opcode::CollectivePermute | Opcode::CollectivePermuteStart);
-        let is_cut = module.instructions().any(|(_, instruction)| travels(&instruction.opcode()));
+        let is_cut = module.instructions().any(|(_, instruction)| travels(instruction.opcode()));
         let workload = Workload {
             tokens_per_step: Some(tokens_per_step),
             model_flops_per_step: Some(facts.model_flops_per_sample * candidate.batch as f64),
