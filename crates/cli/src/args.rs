@@ -327,8 +327,9 @@ pub(crate) struct PlanArgs {
     pub(crate) cache: CacheFolderArgs,
 }
 
+/// A program, the slice it should run on, and what is to be written about it.
 #[derive(Debug, Args)]
-pub(crate) struct FitArgs {
+pub(crate) struct QuestionArgs {
     /// StableHLO program, text or bytecode; `-` reads standard input.
     pub(crate) file: PathBuf,
     /// Run the whole compiler: step time from its own cycle estimates, in minutes instead of seconds.
@@ -344,12 +345,15 @@ pub(crate) struct FitArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    #[command(flatten)]
+    pub(crate) question: QuestionArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// StableHLO program, text or bytecode; `-` reads standard input.
-    pub(crate) file: PathBuf,
-    /// Run the whole compiler: step time from its own cycle estimates, in minutes instead of seconds.
-    #[arg(long)]
-    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) question: QuestionArgs,
     /// Write the program with the first change applied: the first fix if it does not fit, else the advice that gains most.
     /// Text, or bytecode if the name ends in .bc.
     #[arg(long, value_name = "FILE")]
@@ -360,13 +364,6 @@ pub(crate) struct ExplainArgs {
     /// Operations, buffers and sources shown.
     #[arg(long, default_value_t = 8, value_name = "N")]
     pub(crate) top: usize,
-    /// Write everything as one HTML page that needs no network.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) workload: WorkloadArgs,
-    #[command(flatten)]
-    pub(crate) compiler: CompilerArgs,
 }
 
 /// What a step is and what it costs.
@@ -375,24 +372,24 @@ pub(crate) struct WorkloadArgs {
     /// Batch of a program that leaves it open: the unknown leading sizes of its arguments.
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
-    /// Tokens (or samples) that all devices together work through in a step.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub(crate) tokens: Option<f64>,
+    /// Tokens (or samples) that all devices together work through in a step, as in 2M or 524288.
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    pub(crate) tokens: Option<String>,
     /// FLOPs that the model needs in a step on all devices together, for the model's utilization (MFU).
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    pub(crate) model_flops: Option<f64>,
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    pub(crate) model_flops: Option<String>,
     /// Steps of the whole run, for its cost.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "total_tokens")]
-    pub(crate) steps: Option<f64>,
-    /// Tokens of the whole run, for its cost; needs --tokens.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub(crate) total_tokens: Option<f64>,
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, conflicts_with = "total_tokens")]
+    pub(crate) steps: Option<String>,
+    /// Tokens of the whole run, for its cost, as in 1T or 300B; needs --tokens.
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    pub(crate) total_tokens: Option<String>,
     /// Region whose prices count; default: the cheapest one.
     #[arg(long)]
     pub(crate) region: Option<String>,
     /// US dollars for one chip for one hour, in place of the published prices.
     #[arg(long, value_name = "USD_PER_CHIP_HOUR", allow_negative_numbers = true)]
-    pub(crate) price: Option<f64>,
+    pub(crate) price: Option<String>,
 }
 
 /// Where the cache is.

@@ -8,6 +8,7 @@ mod log;
 mod output;
 mod plugins;
 mod progress;
+mod quantity;
 mod stop;
 
 use std::process::ExitCode;

@@ -27,7 +27,7 @@ pub(crate) fn with_batch(program: &Program, batch: u64) -> Result<Program, Error
             *first = size;
         }
         if !tensor.is_static() {
-            return Err(Error::NoBatch { argument: index, ty: ty.to_string() });
+            return Err(Error::NotBatch { argument: index, ty: ty.to_string() });
         }
         types.push(Type::from(tensor));
     }
@@ -57,6 +57,6 @@ mod tests {
     fn other_unknown_sizes_are_refused() {
         let text = SYMBOLIC.replace("tensor<8x4xf32>", "tensor<8x?xf32>").replace("tensor<?x4xf32>", "tensor<?x?xf32>");
         let program = Program::read(text.into_bytes()).unwrap();
-        assert!(matches!(with_batch(&program, 16), Err(Error::NoBatch { argument: 1, .. })));
+        assert!(matches!(with_batch(&program, 16), Err(Error::NotBatch { argument: 1, .. })));
     }
 }

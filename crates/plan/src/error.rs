@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use chips::PriceKind;
 use runtime::{CompileError, OutOfMemory};
 
 /// What can go wrong between a program and its plan.
@@ -19,11 +20,46 @@ pub enum Error {
     /// Sizes of the program are known only at run time, and no batch was given.
     BatchUnknown,
     /// An unknown size is no batch.
-    NoBatch {
+    NotBatch {
         /// Which argument, from 0.
         argument: usize,
         /// Its type.
         ty: String,
+    },
+    /// No batch dimension was found.
+    NoBatch,
+    /// What should name the batch is neither `ARGUMENT:DIMENSION` nor a name.
+    BatchName(String),
+    /// A dimension that is named as the batch is not there.
+    NoSuchDimension {
+        /// The argument named.
+        argument: usize,
+        /// The dimension named.
+        dim: usize,
+        /// Arguments there are.
+        arguments: usize,
+        /// Dimensions of the argument, if it is there.
+        rank: Option<usize>,
+    },
+    /// A symbolic size that is named as the batch is not there.
+    NoSuchSymbol {
+        /// The name.
+        name: String,
+        /// Those there are.
+        symbols: Vec<String>,
+    },
+    /// More than one symbolic size.
+    SeveralSymbols(Vec<String>),
+    /// A search has no candidate to explore.
+    NoCandidates(String),
+    /// No generation of a search has a price for the region and terms asked for.
+    NoPrice {
+        /// The region.
+        region: Option<String>,
+        /// The terms.
+        kind: PriceKind,
+        /// Regions with prices of the generations asked for.
+        regions: Vec<String>,
     },
     /// A number that must be positive is not.
     NotPositive {
@@ -66,6 +102,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// A program that has no function to start with.
+    pub(crate) fn no_entry(module: &hlo::Module) -> Error {
+        Error::NoEntry { functions: module.funcs.iter().map(|func| func.name.to_string()).collect() }
+    }
+
     /// What helps.
     pub fn remedy(&self) -> String {
         match self {
@@ -77,9 +118,23 @@ impl Error {
             }
             Error::Program(_) => "export the program again; `tpu hlo FILE` shows what is wrong with it".into(),
             Error::BatchUnknown => "give --batch N; the unknown leading sizes of arguments become N".into(),
-            Error::NoBatch { .. } => {
+            Error::NotBatch { .. } => {
                 "only leading sizes can be the batch; export the program with the others fixed".into()
             }
+            Error::NoBatch | Error::BatchName(_) | Error::NoSuchDimension { .. } => {
+                "name it: --batch ARGUMENT:DIMENSION, as in --batch 0:0; or export the program with a symbolic batch"
+                    .into()
+            }
+            Error::NoSuchSymbol { symbols, .. } if symbols.is_empty() => {
+                "the program has no symbolic sizes; name a dimension, as in --batch 0:0".into()
+            }
+            Error::NoSuchSymbol { symbols, .. } => format!("its symbolic sizes: {}", at_most(symbols, "")),
+            Error::SeveralSymbols(_) => "export the program again with only the batch symbolic".into(),
+            Error::NoCandidates(_) => "widen --slices or --generations, or change the batch".into(),
+            Error::NoPrice { regions, .. } if !regions.is_empty() => {
+                format!("prices are known for {}; or give one: --set v6e_price=2.70", at_most(regions, ""))
+            }
+            Error::NoPrice { .. } => "give a price: --set v6e_price=2.70".into(),
             Error::NotPositive { .. } => "give a number above zero, or leave it out".into(),
             Error::UnknownRegion { known, .. } => {
                 format!("regions with a price are {}; or give a price of your own with --price", at_most(known, ""))
@@ -106,14 +161,41 @@ fn at_most(names: &[String], prefix: &str) -> String {
     text.join(", ")
 }
 
+fn kind_name(kind: PriceKind) -> &'static str {
+    match kind {
+        PriceKind::OnDemand => "on-demand",
+        PriceKind::Spot => "spot",
+        PriceKind::Committed1Year => "one-year commitment",
+        PriceKind::Committed3Years => "three-year commitment",
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoEntry { .. } => f.write_str("the program has no entry function"),
             Error::Program(_) => f.write_str("the program cannot be read"),
             Error::BatchUnknown => f.write_str("the program's batch is known only at run time"),
-            Error::NoBatch { argument, ty } => {
+            Error::NotBatch { argument, ty } => {
                 write!(f, "argument {argument} is {ty}: a size that is not the leading one is unknown")
+            }
+            Error::NoBatch => f.write_str("no batch dimension was found in the program's arguments"),
+            Error::BatchName(text) => write!(f, "`{text}` names no batch dimension"),
+            Error::NoSuchDimension { argument, arguments, rank: None, .. } => {
+                write!(f, "the program has no argument {argument}: it has {arguments}, counted from 0")
+            }
+            Error::NoSuchDimension { argument, dim, rank: Some(rank), .. } => {
+                write!(f, "argument {argument} has no dimension {dim}: it has {rank}, counted from 0")
+            }
+            Error::NoSuchSymbol { name, .. } => write!(f, "the program has no symbolic size `{name}`"),
+            Error::SeveralSymbols(names) => {
+                write!(f, "the program has several symbolic sizes")?;
+                if names.is_empty() { Ok(()) } else { write!(f, ": {}", at_most(names, "")) }
+            }
+            Error::NoCandidates(why) => write!(f, "nothing to explore: {why}"),
+            Error::NoPrice { region, kind, .. } => {
+                write!(f, "no {} price is known", kind_name(*kind))?;
+                region.as_ref().map_or(Ok(()), |region| write!(f, " in region `{region}`"))
             }
             Error::NotPositive { what, given } => write!(f, "{what} must be a positive number, not {given}"),
             Error::UnknownRegion { region, generation, .. } => {

@@ -28,6 +28,18 @@ pub struct FitRequest {
     pub run: RunLength,
     /// Which price counts.
     pub tariff: Tariff,
+    /// Whether the answer has pictures.
+    pub draw: Draw,
+}
+
+/// Whether pictures are drawn, which takes a simulation and a walk through the buffers more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Draw {
+    /// No; [`Fit::pictures`] is empty.
+    #[default]
+    Nothing,
+    /// For a page.
+    Pictures,
 }
 
 impl FitRequest {
@@ -39,6 +51,7 @@ impl FitRequest {
             workload: Workload::default(),
             run: RunLength::Unknown,
             tariff: Tariff::default(),
+            draw: Draw::Nothing,
         }
     }
 
@@ -115,7 +128,7 @@ pub struct Fit {
     pub advice: Vec<Advice>,
     /// What was assumed.
     pub notes: Vec<String>,
-    /// What only a page shows.
+    /// What only a page shows, if it was asked for.
     #[serde(skip)]
     pub pictures: Pictures,
 }
@@ -145,8 +158,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Program, Error> {
         Err(error) => return Err(error.into()),
     };
     if program.module().entry().is_none() {
-        let functions = program.module().funcs.iter().map(|func| func.name.to_string()).collect();
-        return Err(Error::NoEntry { functions });
+        return Err(Error::no_entry(program.module()));
     }
     Ok(program)
 }
@@ -295,7 +307,10 @@ fn answer(
         cost: Some(cost),
         advice,
         notes,
-        pictures: Pictures::of(&compiled.module, compiled.buffers.as_ref(), slice, &devices),
+        pictures: match request.draw {
+            Draw::Nothing => Pictures::default(),
+            Draw::Pictures => Pictures::of(&compiled.module, compiled.buffers.as_ref(), slice, &devices),
+        },
     })
 }
 

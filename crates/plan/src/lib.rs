@@ -28,7 +28,7 @@ pub use cost::{Cost, RunLength, Step, Tariff, Terms};
 pub use error::Error;
 pub use estimate::{Estimate, OpLine, Share, StepTime, TransferTime, Workload};
 pub use explain::{Explanation, Trials, explain};
-pub use fit::{Fit, FitRequest, Verdict, fit};
+pub use fit::{Draw, Fit, FitRequest, Verdict, fit};
 pub use fix::{Fix, FixKind};
 pub use kernels::Kernel;
 pub use machine::{Machine, Reach};

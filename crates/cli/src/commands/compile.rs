@@ -1,5 +1,6 @@
 //! `tpu compile`: what the real compiler says of a program on a slice.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -112,6 +113,18 @@ pub(crate) fn compiler(args: &CompilerArgs, config: &Config) -> Result<SliceComp
     })
 }
 
+/// Compiler flags from `NAME=VALUE`.
+pub(crate) fn named_flags(flags: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let split = |flag: &String| {
+        let (name, value) = flag
+            .trim_start_matches('-')
+            .split_once('=')
+            .ok_or_else(|| Failure::new(format!("--flag {flag} has no value")).hint("write it as --flag NAME=VALUE"))?;
+        Ok((name.to_string(), value.to_string()))
+    };
+    flags.iter().map(split).collect()
+}
+
 /// What the configuration asks for, with what the command line says in its place.
 pub(crate) fn request(args: &CompilerArgs, config: &Config, mode: Mode) -> Result<CompileRequest, Failure> {
     let mut config = config.clone();
@@ -120,13 +133,7 @@ pub(crate) fn request(args: &CompilerArgs, config: &Config, mode: Mode) -> Resul
     }
     let wanted = config.compile_request().map_err(runtime::Error::from)?;
     let mut flags = wanted.flags.clone();
-    for flag in &args.flags {
-        let (name, value) = flag
-            .trim_start_matches('-')
-            .split_once('=')
-            .ok_or_else(|| Failure::new(format!("--flag {flag} has no value")).hint("write it as --flag NAME=VALUE"))?;
-        flags.insert(name.to_string(), value.to_string());
-    }
+    flags.extend(named_flags(&args.flags)?);
     let effort = |e: EffortArg| match e {
         EffortArg::O0 => Effort::O0,
         EffortArg::O1 => Effort::O1,

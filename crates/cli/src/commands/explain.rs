@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::ExplainArgs;
 use crate::commands::compile::{read_input, write_file};
-use crate::commands::fit::{head, memory_table, mode, seconds, setup, talk, write_page};
+use crate::commands::fit::{head, memory_table, seconds, setup, talk, write_page};
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
@@ -23,8 +23,8 @@ struct Record<'a> {
 }
 
 pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Answer, Failure> {
-    let (compiler, request) = setup(&args.compiler, &args.workload, mode(args.full))?;
-    let program = read_input(&args.file)?;
+    let (compiler, request) = setup(&args.question)?;
+    let program = read_input(&args.question.file)?;
     let trials = if args.no_trials { Trials::Skip } else { Trials::Run };
     let stop = stop::on_signal();
     let progress = Progress::start();
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Answer, Failure
     let explanation = explanation?;
     output.record(&Record { version: 1, explanation: &explanation }, || text(&explanation, args.top))?;
     talk_of(&explanation);
-    if let Some(path) = &args.html {
+    if let Some(path) = &args.question.html {
         let pictures = explanation.fit.pictures.clone();
         write_page(&ReportInput::of_explanation(&explanation, &request.compile.slice, pictures), path)?;
     }

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use plan::report::{ReportInput, html};
-use plan::{Cost, Estimate, Fit, FitRequest, Memory, RunLength, Tariff, Workload};
+use plan::{Cost, Draw, Estimate, Fit, FitRequest, Memory, RunLength, Tariff, Workload};
 use runtime::Mode;
 use serde::Serialize;
 
-use crate::args::{CompilerArgs, FitArgs, WorkloadArgs};
+use crate::args::{FitArgs, QuestionArgs};
 use crate::commands::compile;
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
-use crate::{commands, human, stop};
+use crate::{commands, human, quantity, stop};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -23,7 +23,8 @@ struct Record<'a> {
 }
 
 pub(crate) fn run(args: &FitArgs, output: &Output) -> Result<Answer, Failure> {
-    let (compiler, request) = setup(&args.compiler, &args.workload, mode(args.full))?;
+    let args = &args.question;
+    let (compiler, request) = setup(args)?;
     let program = compile::read_input(&args.file)?;
     let stop = stop::on_signal();
     let progress = Progress::start();
@@ -38,27 +39,30 @@ pub(crate) fn run(args: &FitArgs, output: &Output) -> Result<Answer, Failure> {
     Ok(if fit.verdict.fits { Answer::Yes } else { Answer::No })
 }
 
-pub(crate) fn mode(full: bool) -> Mode {
-    if full { Mode::Full } else { Mode::Quick }
-}
-
 /// The compiler and the question, from the command line.
-pub(crate) fn setup(
-    compiler: &CompilerArgs,
-    workload: &WorkloadArgs,
-    mode: Mode,
-) -> Result<(runtime::SliceCompiler, FitRequest), Failure> {
+pub(crate) fn setup(args: &QuestionArgs) -> Result<(runtime::SliceCompiler, FitRequest), Failure> {
+    let QuestionArgs { compiler, workload, .. } = args;
+    let mode = if args.full { Mode::Full } else { Mode::Quick };
+    let count = |option: &str, text: &Option<String>| quantity::count(option, text.as_deref());
+    let (steps, tokens) = (count("steps", &workload.steps)?, count("total-tokens", &workload.total_tokens)?);
     let config = commands::config::resolve(&compiler.config, None)?.config;
     let request = FitRequest {
         compile: compile::request(compiler, &config, mode)?,
         batch: workload.batch,
-        workload: Workload { tokens_per_step: workload.tokens, model_flops_per_step: workload.model_flops },
-        run: match (workload.steps, workload.total_tokens) {
+        workload: Workload {
+            tokens_per_step: count("tokens", &workload.tokens)?,
+            model_flops_per_step: count("model-flops", &workload.model_flops)?,
+        },
+        run: match (steps, tokens) {
             (Some(steps), _) => RunLength::Steps(steps),
             (None, Some(tokens)) => RunLength::Tokens(tokens),
             (None, None) => RunLength::Unknown,
         },
-        tariff: Tariff { region: workload.region.clone(), usd_per_chip_hour: workload.price },
+        tariff: Tariff {
+            region: workload.region.clone(),
+            usd_per_chip_hour: quantity::dollars("price", workload.price.as_deref())?,
+        },
+        draw: if args.html.is_some() { Draw::Pictures } else { Draw::Nothing },
     };
     Ok((compile::compiler(compiler, &config)?, request))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use chips::{Generation, Overrides, PriceKind, Slice};
 use plan::search::{
-    Answer as Found, BatchName, Confirm, Facts, Goal, Layout, OneProgram, Plan, ProgramSource, SearchError,
-    SearchOptions, StepKind, quantity, search,
+    Answer as Found, BatchName, Confirm, Facts, Goal, Layout, Load, OneProgram, Plan, ProgramSource, SearchOptions,
+    StepKind, search,
 };
 use runtime::cache::Cache;
 use runtime::worker::Limits;
@@ -14,11 +14,11 @@ use runtime::{PluginFile, SliceCompiler};
 use serde::Serialize;
 
 use crate::args::{PlanArgs, PriceArg};
-use crate::commands::compile::{read_input, write_file};
+use crate::commands::compile::{named_flags, read_input, write_file};
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
-use crate::{commands, human, plugins, stop};
+use crate::{commands, human, plugins, quantity, stop};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -34,8 +34,8 @@ struct Record<'a> {
 
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let options = options(args)?;
-    let batch: Option<BatchName> = args.batch.as_deref().map(str::parse).transpose().map_err(failure)?;
-    let source = OneProgram::read(read_input(&args.file)?, batch.as_ref()).map_err(failure)?;
+    let batch: Option<BatchName> = args.batch.as_deref().map(str::parse).transpose()?;
+    let source = OneProgram::read(read_input(&args.file)?, batch.as_ref())?;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugins::tpu(args.plugin.plugin.as_deref())?)?,
         cache: Cache::open(&commands::cache::config(&args.cache)),
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
         progress.step(&format!("{} of {} compiled{left}: {}", now.done, now.of, now.doing));
     });
     drop(progress);
-    let found = found.map_err(failure)?;
+    let found = found?;
     let best = found.best();
     if let (Some(path), Some(plan)) = (&args.out, best) {
         write_program(&source, plan, path)?;
@@ -77,30 +77,18 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
 }
 
 fn options(args: &PlanArgs) -> Result<SearchOptions, Failure> {
-    let read = |text: &Option<String>, name: &str, read: fn(&str) -> Result<f64, quantity::QuantityError>| {
-        let value = text.as_deref().map(read).transpose();
-        value.map_err(|e| Failure::new(format!("--{name}: {e}")).hint("as in --tokens 1T --deadline 30d --budget $50k"))
-    };
     let goal = Goal {
-        tokens: read(&args.tokens, "tokens", quantity::count)?,
-        deadline_s: read(&args.deadline, "deadline", quantity::seconds)?,
-        budget_usd: read(&args.budget, "budget", quantity::dollars)?,
+        tokens: quantity::count("tokens", args.tokens.as_deref())?,
+        deadline_s: quantity::seconds("deadline", args.deadline.as_deref())?,
+        budget_usd: quantity::dollars("budget", args.budget.as_deref())?,
     };
     if goal.tokens.is_none() && (goal.deadline_s.is_some() || goal.budget_usd.is_some()) {
         return Err(
             Failure::new("a deadline or a budget needs a number of tokens").hint("add --tokens, as in --tokens 1T")
         );
     }
-    let seconds = quantity::seconds(&args.time).map_err(|e| Failure::new(format!("--time: {e}")))?;
+    let seconds = quantity::seconds("time", Some(&args.time))?.unwrap_or_default();
     let time = Duration::try_from_secs_f64(seconds).map_err(|e| Failure::new(format!("--time: {e}")))?;
-    let mut flags = std::collections::BTreeMap::new();
-    for flag in &args.flags {
-        let (name, value) = flag
-            .trim_start_matches('-')
-            .split_once('=')
-            .ok_or_else(|| Failure::new(format!("--flag {flag} has no value")).hint("write it as --flag NAME=VALUE"))?;
-        flags.insert(name.to_string(), value.to_string());
-    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(SearchOptions {
         goal,
@@ -117,7 +105,7 @@ fn options(args: &PlanArgs) -> Result<SearchOptions, Failure> {
         compiles: args.compiles.get(),
         time,
         workers: args.jobs.map_or(cores, std::num::NonZero::get),
-        flags,
+        flags: named_flags(&args.flags)?,
         confirm: if args.confirm { Confirm::Best } else { Confirm::No },
     })
 }
@@ -167,20 +155,9 @@ fn slices(names: &[String], generations: &[String]) -> Result<Vec<Slice>, Failur
     Ok(chosen)
 }
 
-fn failure(error: SearchError) -> Failure {
-    match error {
-        SearchError::Program(error) => error.into(),
-        SearchError::Compile(error) => error.into(),
-        error => {
-            let hint = error.remedy();
-            Failure::new(error).hint(hint)
-        }
-    }
-}
-
 /// Writes the program of a plan: text, or bytecode if its name ends in `.bc` and the format can hold it.
 fn write_program(source: &OneProgram, plan: &Plan, path: &Path) -> Result<(), Failure> {
-    let program = source.program(&plan.candidate).map_err(failure)?;
+    let program = source.program(&plan.candidate)?;
     if path.extension().is_some_and(|extension| extension == "bc") {
         return write_file(path, &::hlo::bytecode::write(program.verified())?);
     }
@@ -191,7 +168,7 @@ fn write_program(source: &OneProgram, plan: &Plan, path: &Path) -> Result<(), Fa
 fn next(args: &PlanArgs, plan: &Plan) -> String {
     let file = args.out.as_deref().unwrap_or(Path::new("OUT.mlir"));
     let mut command = format!("tpu fit {} --slice {}", file.display(), plan.slice);
-    for (name, value) in plan.flags.flags(plan.slice().generation()) {
+    for (name, value) in plan.candidate.compiler_flags() {
         command.push_str(&format!(" --flag {name}={value}"));
     }
     for flag in &args.flags {
@@ -251,6 +228,11 @@ fn text(found: &Found, next: Option<&str>) -> String {
         }
         text.push_str(&format!("  MFU counts {}\n", facts.convention));
     }
+    if !found.loads.is_empty() {
+        text.push_str("\nthe recommended slice, mesh and flags against concurrency\n");
+        text.push_str(&load_table(&found.loads).render());
+        text.push('\n');
+    }
     if let Some(next) = next {
         text.push_str(&format!("next: {next}\n"));
     }
@@ -289,7 +271,7 @@ fn table(found: &Found) -> Table {
             Layout::AsWritten => "as written".into(),
         };
         let mut slice = plan.slice.clone();
-        if !plan.flags.flags(plan.slice().generation()).is_empty() {
+        if !plan.candidate.compiler_flags().is_empty() {
             slice.push_str(" +flags");
         }
         let rate = if is_training {
@@ -308,6 +290,22 @@ fn table(found: &Found) -> Table {
             long_time(plan.outcome.seconds),
             plan.outcome.usd.map_or("-".into(), money),
             if plan.is_met { "yes" } else { "no" }.to_string(),
+        ]);
+    }
+    table
+}
+
+fn load_table(loads: &[Load]) -> Table {
+    let mut table = Table::new(&[Align::Right; 6]);
+    table.row(["sequences", "latency", "per token", "tokens/s/chip", "keys and values", "HBM free"]);
+    for load in loads {
+        table.row([
+            load.concurrency.to_string(),
+            human::seconds(load.latency_s),
+            human::seconds(load.latency_per_token_s),
+            format!("{:.0}", load.tokens_per_s_per_chip),
+            human::bytes(load.cache_bytes),
+            human::bytes(load.headroom_bytes.max(0) as u64),
         ]);
     }
     table

@@ -91,7 +91,7 @@ fn json_of(bench: &Bench, code: i32, args: &[&str]) -> Value {
 fn fit_tells_memory_by_class_time_and_cost() {
     let Some(bench) = Bench::with_libtpu("fit_tells_memory_by_class_time_and_cost") else { return };
     let program = bench.write("step.mlir", SMALL.text());
-    let fit = ["fit", arg(&program), "--slice", "v5e-1", "--tokens", "256", "--steps", "1000", "--region", "us-west4"];
+    let fit = ["fit", arg(&program), "--slice", "v5e-1", "--tokens", "256", "--steps", "1k", "--region", "us-west4"];
     let record = json_of(&bench, 0, &fit);
     assert_eq!((&record["version"], &record["verdict"]["fits"]), (&Value::from(1), &Value::from(true)));
     let weight = 4096 * 4096 * 4;
@@ -237,6 +237,26 @@ fn state_that_every_chip_holds_is_split() {
 }
 
 #[test]
+fn state_that_every_chip_holds_is_split_without_a_mesh() {
+    let Some(bench) = Bench::with_libtpu("state_that_every_chip_holds_is_split_without_a_mesh") else { return };
+    let text = REPLICATED.text().replace("  sdy.mesh @mesh = <[\"data\"=4]>\n", "");
+    let text = text.replace("sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>", "mhlo.sharding = \"{replicated}\"");
+    let rows = "mhlo.sharding = \"{devices=[4,1]<=[4]}\"";
+    let text = text.replace("sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}, {}]>", rows);
+    assert!(!text.contains("sdy"), "{text}");
+    let program = bench.write("step.mlir", text);
+    let fixed = bench.path("fixed.mlir");
+    let record = json_of(&bench, 1, &["explain", arg(&program), "--slice", "v5e-4", "--apply", arg(&fixed)]);
+    let first = &record["fixes"][0];
+    assert_eq!((&first["kind"], &first["fits"]), (&Value::from("sharding"), &Value::from(true)), "{first:#}");
+    let applied = std::fs::read_to_string(&fixed).unwrap();
+    assert!(!applied.contains("{replicated}") && applied.contains("{devices=[4,1]0,1,2,3}"), "{applied}");
+    let compiled = bench.json(&["compile", arg(&fixed), "--slice", "v5e-4", "--quick"]);
+    assert_eq!((&compiled["fits"], &compiled["report"]["partitions"]), (&Value::from(true), &Value::from(4)));
+    assert_eq!(compiled["report"]["memory"]["total"], first["hbm_bytes"]);
+}
+
+#[test]
 fn fixes_that_move_or_narrow_state_save_what_they_say() {
     let Some(bench) = Bench::with_libtpu("fixes_that_move_or_narrow_state_save_what_they_say") else { return };
     let program = bench.write("step.mlir", SMALL.text());
@@ -320,9 +340,9 @@ fn wrong_questions_are_refused_with_the_remedy() {
         }
     };
     check(&program, &["--region", "mars-north1"], "us-west4");
-    check(&program, &["--tokens", "0"], "tokens per step must be a positive number");
+    check(&program, &["--tokens", "0"], "--tokens: `0` is not a count");
     check(&program, &["--total-tokens", "1e12"], "give --tokens");
-    check(&program, &["--price", "-1"], "must be a positive number");
+    check(&program, &["--price", "-1"], "--price: `-1` is not an amount of US dollars");
     let function =
         |name: &str| format!("func.func @{name}(%x: tensor<f32>) -> tensor<f32> {{ return %x : tensor<f32> }}\n");
     let headless = bench.write("headless.mlir", function("f") + &function("g"));

@@ -78,6 +78,41 @@ fn a_decode_step_is_ranked_by_latency_and_tokens_per_chip() {
 }
 
 #[test]
+fn an_inference_step_is_shown_against_concurrency() {
+    let test = "an_inference_step_is_shown_against_concurrency";
+    let (Some(bench), Some(python)) = (Bench::with_libtpu(test), require(test, Needed::Python)) else { return };
+    for (step, tokens) in [("decode", 1.0), ("prefill", 256.0)] {
+        let program = exported(&bench, &python, &["--step", step]);
+        let common = ["plan", arg(&program), "--slices", "v5e-1", "--compiles", "12"];
+        let record = bench.json(&common);
+        assert_eq!(record["facts"]["tokens_per_sample"], tokens as u64, "{step}");
+        let loads = record["loads"].as_array().unwrap();
+        assert!(loads.len() >= 3, "{step}: {loads:?}");
+        let figure = |n: usize, name: &str| loads[n][name].as_f64().unwrap();
+        // Two layers of two heads of 64, keys and values, 256 positions, bf16.
+        let cache_bytes = (2 * 2 * 64 * 2 * 256 * 2) as f64;
+        for n in 0..loads.len() {
+            let (sequences, latency) = (figure(n, "concurrency"), figure(n, "latency_s"));
+            assert_eq!(figure(n, "cache_bytes"), cache_bytes * sequences, "{step}");
+            let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+            assert!(close(figure(n, "latency_per_token_s") * tokens, latency), "{step}: {}", loads[n]);
+            // One chip.
+            assert!(close(figure(n, "tokens_per_s_per_chip"), sequences * tokens / latency), "{step}: {}", loads[n]);
+            if n > 0 {
+                assert!(sequences > figure(n - 1, "concurrency"), "{step}: {loads:?}");
+                assert!(figure(n, "hbm_bytes") > figure(n - 1, "hbm_bytes"), "{step}: {loads:?}");
+            }
+        }
+        let text = bench.expect(0, &common).stdout;
+        let lines = text
+            .split("against concurrency\n")
+            .nth(1)
+            .map_or(0, |table| table.lines().take_while(|line| !line.is_empty()).count());
+        assert_eq!(lines, loads.len() + 1, "{text}");
+    }
+}
+
+#[test]
 fn what_is_asked_wrongly_is_refused_with_a_remedy() {
     let Some(bench) = Bench::with_libtpu("what_is_asked_wrongly_is_refused_with_a_remedy") else { return };
     let matmul = bench.write("matmul.mlir", MATMUL);

@@ -7,6 +7,7 @@ mod entry;
 mod larger_slice;
 mod offload;
 mod shard;
+mod shard_gspmd;
 mod smaller_batch;
 
 use chips::Slice;
@@ -97,6 +98,7 @@ const PROPOSALS: &[Propose] = &[
     effort::memory_fitting,
     effort::schedule_for_memory,
     shard::propose,
+    shard_gspmd::propose,
     offload::propose,
     bf16_state::optimizer,
     bf16_state::all_state,

@@ -13,7 +13,7 @@ use crate::memory::Class;
 
 const SHARDING: &str = "sdy.sharding";
 /// Splitting less than this saves nothing worth a collective.
-const WORTH_BYTES: u64 = 4 << 20;
+pub(super) const WORTH_BYTES: u64 = 4 << 20;
 
 pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let module: &Module = situation.program.module();

@@ -3,9 +3,10 @@
 use chips::Slice;
 use serde::Serialize;
 
-use super::candidate::{Candidate, FlagSet, Layout, Precision};
+use super::candidate::{Candidate, FlagSet, Layout, Precision, Products};
 use super::facts::Facts;
 use super::goal::{Goal, Outcome, Trade, pareto};
+use super::load::Load;
 use crate::estimate::StepTime;
 
 /// How sure a plan is.
@@ -35,6 +36,8 @@ pub struct Plan {
     pub precision: Precision,
     /// Compiler flags beside the caller's.
     pub flags: FlagSet,
+    /// Whether products are cut.
+    pub products: Products,
     /// How sure.
     pub confidence: Confidence,
     /// Time of a step.
@@ -100,6 +103,8 @@ pub struct Answer {
     pub compiled: usize,
     /// Plans, best first.
     pub plans: Vec<Plan>,
+    /// Of an inference step, the recommended plan against concurrency, fewest sequences first.
+    pub loads: Vec<Load>,
     /// Candidates that do not fit or do not compile.
     pub refused: Vec<Refused>,
     /// Seconds the search took.
@@ -162,5 +167,6 @@ impl Answer {
         for (plan, is_on_frontier) in self.plans.iter_mut().zip(pareto(&trades)) {
             plan.is_on_frontier = is_on_frontier;
         }
+        self.loads = self.best().map_or_else(Vec::new, |best| Load::all(best, &self.plans, &self.facts));
     }
 }

@@ -70,6 +70,29 @@ impl FlagSet {
     }
 }
 
+/// Products whose operands or results travel between devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Products {
+    /// As the compiler chooses: it may cut a product into a loop of parts that travel while others are computed.
+    AsCompiled,
+    /// In one piece. What is cut reads its other operand once for each part, which can cost more than what it hides.
+    Whole,
+}
+
+impl Products {
+    /// The flags.
+    pub fn flags(self) -> BTreeMap<String, String> {
+        match self {
+            Products::AsCompiled => BTreeMap::new(),
+            // Cut are products above so many MiB.
+            Products::Whole => {
+                BTreeMap::from([("xla_jf_spmd_threshold_for_windowed_einsum_mib".to_string(), "1000000".to_string())])
+            }
+        }
+    }
+}
+
 /// A point of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -83,6 +106,17 @@ pub struct Candidate {
     pub precision: Precision,
     /// Compiler flags.
     pub flags: FlagSet,
+    /// Whether products are cut.
+    pub products: Products,
+}
+
+impl Candidate {
+    /// All compiler flags of the candidate.
+    pub fn compiler_flags(&self) -> BTreeMap<String, String> {
+        let mut flags = self.flags.flags(self.slice.generation());
+        flags.extend(self.products.flags());
+        flags
+    }
 }
 
 impl std::fmt::Display for Candidate {
@@ -96,6 +130,9 @@ impl std::fmt::Display for Candidate {
         if self.precision == Precision::Default {
             write!(f, " default precision")?;
         }
+        if self.products == Products::Whole {
+            write!(f, " whole products")?;
+        }
         match self.flags {
             FlagSet::Default => Ok(()),
             FlagSet::LargeVmem => write!(f, " large vmem"),
@@ -105,7 +142,7 @@ impl std::fmt::Display for Candidate {
 }
 
 /// Samples on one device that are tried where the program takes any batch.
-const SAMPLES_PER_PART: [u64; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256];
+const SAMPLES_PER_PART: [u64; 14] = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64, 128, 256];
 
 /// Every candidate on the given slices. `batches` replaces the batches that would be tried.
 pub(crate) fn all(facts: &Facts, devices: Option<u64>, slices: &[Slice], batches: Option<&[u64]>) -> Vec<Candidate> {
@@ -142,7 +179,14 @@ pub(crate) fn all(facts: &Facts, devices: Option<u64>, slices: &[Slice], batches
                     _ => &[Precision::AsWritten, Precision::Default],
                 };
                 for &precision in precisions {
-                    found.push(Candidate { slice, layout, batch, precision, flags: FlagSet::Default });
+                    found.push(Candidate {
+                        slice,
+                        layout,
+                        batch,
+                        precision,
+                        flags: FlagSet::Default,
+                        products: Products::AsCompiled,
+                    });
                 }
             }
         }

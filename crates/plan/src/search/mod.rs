@@ -3,10 +3,10 @@
 mod again;
 mod answer;
 mod candidate;
-mod error;
 mod facts;
 mod flow;
 mod goal;
+mod load;
 pub mod quantity;
 mod roles;
 mod rough;
@@ -15,10 +15,10 @@ mod run;
 mod source;
 
 pub use answer::{Answer, Confidence, Plan, Refused};
-pub use candidate::{Candidate, FlagSet, Layout, Precision};
-pub use error::SearchError;
+pub use candidate::{Candidate, FlagSet, Layout, Precision, Products};
 pub use facts::Facts;
 pub use goal::{Goal, Outcome};
+pub use load::Load;
 pub use roles::{Batch, BatchName, Role, Roles, StepKind};
 pub use rules::MeshShape;
 pub use run::{Confirm, Progress, SearchOptions, search};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use hlo::{Attr, DYNAMIC, Func, Module, Type};
 use serde::Serialize;
 
-use super::error::SearchError;
 use super::flow::Flow;
+use crate::error::Error;
 
 /// What an argument is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,10 +50,10 @@ pub enum BatchName {
 }
 
 impl std::str::FromStr for BatchName {
-    type Err = SearchError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, SearchError> {
-        let malformed = || SearchError::BatchName(text.to_string());
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let malformed = || Error::BatchName(text.to_string());
         match text.split_once(':') {
             Some((argument, dim)) => {
                 let number = |part: &str| part.trim().parse().map_err(|_| malformed());
@@ -94,7 +94,7 @@ pub struct Roles {
 }
 
 /// Finds the batch of a program: what the caller names, the symbolic size, or the leading size that its inputs share.
-pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>) -> Result<Batch, SearchError> {
+pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>) -> Result<Batch, Error> {
     let symbolic: Vec<(usize, usize)> = func
         .inputs
         .iter()
@@ -107,22 +107,22 @@ pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>)
             && !symbols.is_empty()
             && !symbols.contains(name)
         {
-            return Err(SearchError::NoSuchSymbol { name: name.clone(), symbols: symbols.into_iter().collect() });
+            return Err(Error::NoSuchSymbol { name: name.clone(), symbols: symbols.into_iter().collect() });
         }
         let arguments: BTreeSet<usize> = symbolic.iter().map(|(n, _)| *n).collect();
         if symbols.len() > 1 || arguments.len() < symbolic.len() {
-            return Err(SearchError::SeveralSymbols(symbols.into_iter().collect()));
+            return Err(Error::SeveralSymbols(symbols.into_iter().collect()));
         }
         return Ok(Batch { size: None, tokens_per_sample: tokens(func, &symbolic), dims: symbolic });
     }
     let is_updated = updated(func);
     let (size, first) = match name {
         Some(BatchName::Symbol(name)) => {
-            return Err(SearchError::NoSuchSymbol { name: name.clone(), symbols: Vec::new() });
+            return Err(Error::NoSuchSymbol { name: name.clone(), symbols: Vec::new() });
         }
         Some(&BatchName::Dimension(argument, dim)) => {
             let size = func.inputs.get(argument).and_then(|ty| dims(ty).get(dim).copied());
-            let size = size.ok_or_else(|| SearchError::NoSuchDimension {
+            let size = size.ok_or_else(|| Error::NoSuchDimension {
                 argument,
                 dim,
                 arguments: func.inputs.len(),
@@ -130,7 +130,7 @@ pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>)
             })?;
             (size, Some((argument, dim)))
         }
-        None => (leading_size(func, &is_updated).ok_or(SearchError::NoBatch)?, None),
+        None => (leading_size(func, &is_updated).ok_or(Error::NoBatch)?, None),
     };
     let shares = |n: usize, ty: &Type| {
         (is_integer(ty) || is_training(func, &is_updated)) && !is_updated[n] && dims(ty).first() == Some(&size)
@@ -141,7 +141,7 @@ pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>)
             found.push((n, 0));
         }
     }
-    let size = u64::try_from(size).ok().filter(|size| *size > 0).ok_or(SearchError::NoBatch)?;
+    let size = u64::try_from(size).ok().filter(|size| *size > 0).ok_or(Error::NoBatch)?;
     Ok(Batch { size: Some(size), tokens_per_sample: tokens(func, &found), dims: found })
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn argument_bytes(ty: &Type) -> u64 {
 mod tests {
     use super::*;
 
-    fn roles(text: &str, name: Option<&str>) -> Result<Roles, SearchError> {
+    fn roles(text: &str, name: Option<&str>) -> Result<Roles, Error> {
         let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
         let func = module.entry().unwrap();
         let name = name.map(|name| name.parse().unwrap());
@@ -323,13 +323,13 @@ mod tests {
               : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
             return %y : tensor<16x4xf32>
           }";
-        assert_eq!(roles(text, None), Err(SearchError::NoBatch));
+        assert!(matches!(roles(text, None), Err(Error::NoBatch)));
         let found = roles(text, Some("0:0")).unwrap();
         assert_eq!(found.arguments, [Role::Batch { dim: 0 }, Role::Parameter]);
         assert_eq!(found.batch.size, Some(16));
-        assert!(matches!(roles(text, Some("0:2")), Err(SearchError::NoSuchDimension { .. })));
-        assert!(matches!(roles(text, Some("7:0")), Err(SearchError::NoSuchDimension { .. })));
-        assert!(matches!(roles(text, Some("b")), Err(SearchError::NoSuchSymbol { .. })));
+        assert!(matches!(roles(text, Some("0:2")), Err(Error::NoSuchDimension { .. })));
+        assert!(matches!(roles(text, Some("7:0")), Err(Error::NoSuchDimension { .. })));
+        assert!(matches!(roles(text, Some("b")), Err(Error::NoSuchSymbol { .. })));
         for malformed in ["", "1", "0:x", "a b", ":"] {
             assert!(malformed.parse::<BatchName>().is_err(), "{malformed}");
         }

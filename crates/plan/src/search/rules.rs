@@ -13,7 +13,7 @@ use hlo::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
 use hlo::{Attr, Attrs, Func, Mesh, Module, NewOp, OpId, OpKind, OpName, Region, Value, Verified};
 use serde::Serialize;
 
-use super::flow::Flow;
+use super::flow::{Flow, UseKind};
 use super::roles::{Role, Roles, argument_bytes, dims};
 
 /// Devices along each axis. Devices are in their natural order, so `model` lies on neighbours, then `fsdp`, then `data`.
@@ -190,6 +190,7 @@ pub(crate) fn annotate(module: &Verified, roles: &Roles, flow: &Flow, mesh: Mesh
         }
         if mesh.fsdp > 1 {
             gather_weights(func, roles, flow, &shardings);
+            sum_rows_in_place(func, roles, flow, &shardings);
         }
         func.renumber();
     }
@@ -251,6 +252,54 @@ fn gather_weights(func: &mut Func, roles: &Roles, flow: &Flow, shardings: &[Axes
             }
         };
         func.op_mut(site.op).operands[site.operand] = value;
+    }
+}
+
+/// Puts a sharding without `fsdp` behind each scatter that sums up the gradient of rows taken by index.
+///
+/// The gradient is to be split as the weight, along its width. Left to itself the partitioner hands every device its
+/// columns of the rows of the whole batch: as many rows as there are tokens, each a few elements wide. With the sum
+/// whole, each device adds the rows of its own tokens, and the sum is then reduced and split like any other gradient.
+fn sum_rows_in_place(func: &mut Func, roles: &Roles, flow: &Flow, shardings: &[Axes]) {
+    let looked_up: HashMap<Vec<i64>, Axes> = flow
+        .uses
+        .iter()
+        .filter(|site| site.kind == UseKind::LookUp && roles.arguments[site.origin.argument] == Role::Parameter)
+        .filter(|site| shardings[site.origin.argument].iter().any(|axes| axes.contains(&"fsdp")))
+        .map(|site| {
+            let without = |axes: &Vec<&'static str>| axes.iter().copied().filter(|axis| *axis == "model").collect();
+            let axes = shardings[site.origin.argument].iter().map(without).collect();
+            (dims(&func.inputs[site.origin.argument]).to_vec(), axes)
+        })
+        .collect();
+    let mut scatters: Vec<(usize, OpId, Axes)> = Vec::new();
+    for (region, data) in func.regions.iter().enumerate() {
+        for id in &data.ops {
+            let op = func.op(*id);
+            if op.kind() == Some(OpKind::Scatter)
+                && op.num_results == 1
+                && let Some(axes) = looked_up.get(dims(func.ty(op.first_result)))
+            {
+                scatters.push((region, *id, axes.clone()));
+            }
+        }
+    }
+    for (region, scatter, axes) in scatters {
+        let sum = func.op(scatter).first_result;
+        let mut op = NewOp::new(OpName::Known(OpKind::SdyShardingConstraint));
+        op.results = vec![func.ty(sum).clone()];
+        op.attrs.set("sharding", Attr::Sdy(Arc::new(SdyAttr::Sharding(sharding(&axes)))));
+        op.loc = func.op(scatter).loc.clone();
+        let id = func.add_op(Region(region as u32), op);
+        let whole = func.op(id).first_result;
+        for reader in &mut func.ops {
+            reader.operands.iter_mut().filter(|operand| **operand == sum).for_each(|operand| *operand = whole);
+        }
+        func.op_mut(id).operands = vec![sum];
+        let ops = &mut func.regions[region].ops;
+        ops.pop();
+        let after = ops.iter().position(|other| *other == scatter).map_or(ops.len(), |at| at + 1);
+        ops.insert(after, id);
     }
 }
 

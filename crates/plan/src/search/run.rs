@@ -6,15 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chips::{Generation, Overrides, PriceKind, Slice};
-use hlo::xla::Module;
+use hlo::xla::{Module, Opcode};
 use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 
 use super::answer::{Answer, Confidence, Plan, Refused};
-use super::candidate::{self, Candidate, FlagSet};
-use super::error::SearchError;
+use super::candidate::{self, Candidate, FlagSet, Products};
 use super::goal::Goal;
+use super::load;
+use super::roles::StepKind;
 use super::rough::{Rough, rough};
 use super::source::ProgramSource;
+use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::machine::Machine;
 
@@ -75,7 +77,7 @@ pub fn search(
     compiler: &SliceCompiler,
     stop: &AtomicBool,
     progress: &(dyn Fn(&Progress) + Sync),
-) -> Result<Answer, SearchError> {
+) -> Result<Answer, Error> {
     let started = Instant::now();
     let facts = source.facts();
     let prices = prices(options)?;
@@ -86,7 +88,7 @@ pub fn search(
     let candidates = candidate::all(facts, source.devices(), &slices, options.batches.as_deref());
     let considered = candidates.len();
     if candidates.is_empty() {
-        return Err(SearchError::NoCandidates(why_none(source, options)));
+        return Err(Error::NoCandidates(why_none(source, options)));
     }
     let mut machines: BTreeMap<String, Machine> = BTreeMap::new();
     let points: Vec<Point> = candidates
@@ -113,17 +115,19 @@ pub fn search(
             refused: Vec::new(),
             asked: 0,
             corrections: Vec::new(),
+            products: BTreeMap::new(),
+            cut: Vec::new(),
             failure: None,
         }),
     };
     hunt.run(stop);
     let is_out_of_time = hunt.started.elapsed() >= options.time;
     if stop.load(Ordering::Relaxed) {
-        return Err(SearchError::Interrupted);
+        return Err(Error::Compile(CompileError::Interrupted));
     }
     let mut board = hunt.board.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let (true, Some(failure)) = (board.plans.is_empty(), board.failure.take()) {
-        return Err(SearchError::Compile(failure));
+        return Err(Error::Compile(failure));
     }
     if is_out_of_time {
         notes.push(format!("stopped after {:.0} s, as --time says", options.time.as_secs_f64()));
@@ -134,6 +138,7 @@ pub fn search(
         considered,
         compiled: board.asked,
         plans: board.plans,
+        loads: Vec::new(),
         refused: board.refused,
         wall_s: started.elapsed().as_secs_f64(),
         notes,
@@ -143,7 +148,7 @@ pub fn search(
 }
 
 /// Prices by generation. A region or terms that no generation has is an error; a generation without is left without.
-fn prices(options: &SearchOptions) -> Result<BTreeMap<Generation, f64>, SearchError> {
+fn prices(options: &SearchOptions) -> Result<BTreeMap<Generation, f64>, Error> {
     let mut prices = BTreeMap::new();
     let mut regions: Vec<String> = Vec::new();
     for slice in &options.slices {
@@ -159,7 +164,7 @@ fn prices(options: &SearchOptions) -> Result<BTreeMap<Generation, f64>, SearchEr
     let is_needed = options.region.is_some() || options.goal.budget_usd.is_some();
     if !is_known || (prices.is_empty() && is_needed) {
         regions.retain(|region| region != "any");
-        return Err(SearchError::NoPrice { region: options.region.clone(), kind: options.price, regions });
+        return Err(Error::NoPrice { region: options.region.clone(), kind: options.price, regions });
     }
     Ok(prices)
 }
@@ -173,7 +178,7 @@ fn notes(source: &dyn ProgramSource, options: &SearchOptions) -> Vec<String> {
     if let Some(devices) = source.devices() {
         notes.push(format!("the program has shardings for {devices} devices; they stay"));
     }
-    if !facts.is_donated && facts.state_bytes > 0 && facts.kind == super::roles::StepKind::Training {
+    if !facts.is_donated && facts.state_bytes > 0 && facts.kind == StepKind::Training {
         notes.push("the state is not donated: it is in memory twice; export with donated arguments".into());
     }
     if facts.precise_products > 0 {
@@ -231,6 +236,10 @@ struct Board {
     refused: Vec<Refused>,
     asked: usize,
     corrections: Vec<Correction>,
+    /// What was faster on a slice where the compiler cuts products.
+    products: BTreeMap<Slice, Products>,
+    /// Candidates whose products the compiler cut, with their seconds.
+    cut: Vec<(Candidate, f64)>,
     failure: Option<CompileError>,
 }
 
@@ -246,6 +255,8 @@ struct Hunt<'a> {
     board: Mutex<Board>,
 }
 
+/// So few compilations all go to different candidates, none to other compiler flags.
+const FEW: usize = 4;
 /// How full a device may be by the closed form before and after the compiler corrected it, and what is not worth asking.
 const UNSURE: f64 = 1.3;
 const SURE: f64 = 1.02;
@@ -270,11 +281,16 @@ impl Hunt<'_> {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             });
-            // What is held back for other compiler flags on the best plan.
-            let held_back = if self.options.compiles > 4 { FlagSet::TRIALS.len() } else { 0 };
-            self.work(self.options.compiles - held_back.min(self.options.compiles));
-            if held_back > 0 {
+            // What is held back for other compiler flags, and other loads, on the best plan.
+            let is_enough = self.options.compiles > FEW;
+            let facts = self.source.facts();
+            let is_served = facts.kind == StepKind::Inference && facts.batch.is_none();
+            let for_loads = if is_served { load::MOST.min(self.options.compiles / 3) } else { 0 };
+            let held_back = if is_enough { FlagSet::TRIALS.len() + for_loads } else { 0 };
+            self.work(self.options.compiles.saturating_sub(held_back));
+            if is_enough {
                 self.try_flags();
+                self.try_loads(for_loads);
             }
             if self.options.confirm == Confirm::Best {
                 self.confirm();
@@ -291,6 +307,7 @@ impl Hunt<'_> {
                     while !self.expired.load(Ordering::Relaxed) {
                         let Some((candidate, rough)) = self.take(limit) else { break };
                         self.ask(&candidate, rough, Mode::Quick);
+                        self.compare_products(&candidate, rough);
                     }
                 });
             }
@@ -318,7 +335,37 @@ impl Hunt<'_> {
         board.asked += 1;
         let point = &mut board.points[n];
         point.state = PointState::Taken;
-        Some((point.candidate.clone(), point.rough))
+        let (mut candidate, rough) = (point.candidate.clone(), point.rough);
+        if let Some(products) = board.products.get(&candidate.slice) {
+            candidate.products = *products;
+        }
+        Some((candidate, rough))
+    }
+
+    /// Where the compiler cut products, asks about them in one piece too, once for each slice. The faster way is then
+    /// taken for the other candidates on it.
+    fn compare_products(&self, candidate: &Candidate, rough: Rough) {
+        let cut_s = {
+            let mut board = self.board();
+            let is_known = board.products.contains_key(&candidate.slice);
+            let Some(cut_s) = board.cut.iter().find(|(cut, _)| cut == candidate).map(|(_, seconds)| *seconds) else {
+                return;
+            };
+            if is_known || self.options.compiles <= FEW {
+                return;
+            }
+            // Also keeps other workers from asking the same.
+            board.products.insert(candidate.slice, Products::AsCompiled);
+            board.asked += 1;
+            cut_s
+        };
+        let whole = Candidate { products: Products::Whole, ..candidate.clone() };
+        self.ask(&whole, rough, Mode::Quick);
+        let mut board = self.board();
+        let whole_s = board.plans.iter().find(|plan| plan.candidate == whole).map(|plan| plan.step.seconds);
+        if whole_s.is_some_and(|whole_s| whole_s < cut_s) {
+            board.products.insert(candidate.slice, Products::Whole);
+        }
     }
 
     /// The score a candidate is expected to have; `None` where it is far from fitting. One that is expected not to fit
@@ -371,7 +418,7 @@ impl Hunt<'_> {
                     board.refused.push(Refused { candidate: candidate.to_string(), why });
                 }
             }
-            Err(SearchError::Compile(CompileError::OutOfMemory(oom))) => {
+            Err(Error::Compile(CompileError::OutOfMemory(oom))) => {
                 if let Some(needed) = oom.needed_bytes {
                     let memory = needed as f64 / rough.hbm_bytes.max(1.0);
                     board.corrections.push(Correction { generation, step: None, memory });
@@ -394,7 +441,7 @@ impl Hunt<'_> {
                 };
                 board.refused.push(Refused { candidate: candidate.to_string(), why });
             }
-            Err(SearchError::Compile(error)) => {
+            Err(Error::Compile(error)) => {
                 if !matches!(error, CompileError::Interrupted) {
                     board.refused.push(Refused { candidate: candidate.to_string(), why: error.to_string() });
                     board.failure.get_or_insert(error);
@@ -404,28 +451,28 @@ impl Hunt<'_> {
         }
     }
 
-    fn compile(&self, candidate: &Candidate, rough: Rough, mode: Mode) -> Result<Plan, SearchError> {
+    fn compile(&self, candidate: &Candidate, rough: Rough, mode: Mode) -> Result<Plan, Error> {
         self.say(candidate, mode);
         let program = self.source.program(candidate)?;
         let mut request = CompileRequest::new(candidate.slice);
         request.mode = mode;
-        request.flags = candidate.flags.flags(candidate.slice.generation());
+        request.flags = candidate.compiler_flags();
         request.flags.extend(self.options.flags.clone());
-        let compiled = self
-            .compiler
-            .compile(program.bytes(), &request, &self.expired, &mut |_| {})
-            .map_err(SearchError::Compile)?;
+        let compiled =
+            self.compiler.compile(program.bytes(), &request, &self.expired, &mut |_| {}).map_err(Error::Compile)?;
         let entry = &compiled.entry;
         let module = match (entry.blob(blob::HLO), entry.blob(blob::HLO_ZSTD)) {
             (Some(bytes), _) => Module::from_hlo_with_config(bytes),
             (None, Some(bytes)) => Module::from_zstd(bytes),
             (None, None) => {
-                return Err(SearchError::Compile(CompileError::Protocol("no optimized program came back".into())));
+                return Err(Error::Compile(CompileError::Protocol("no optimized program came back".into())));
             }
         };
-        let module = module.map_err(|e| SearchError::Compile(CompileError::Protocol(e.to_string())))?;
+        let module = module.map_err(|e| Error::Compile(CompileError::Protocol(e.to_string())))?;
         let facts = self.source.facts();
         let tokens_per_step = self.tokens(candidate);
+        let travels = |opcode: &Opcode| matches!(opcode, Opcode::CollectivePermute | Opcode::CollectivePermuteStart);
+        let is_cut = module.instructions().any(|(_, instruction)| travels(instruction.opcode()));
         let workload = Workload {
             tokens_per_step: Some(tokens_per_step),
             model_flops_per_step: Some(facts.model_flops_per_sample * candidate.batch as f64),
@@ -435,6 +482,9 @@ impl Hunt<'_> {
         let usd_per_chip_hour = self.prices.get(&candidate.slice.generation()).copied();
         let goal = &self.options.goal;
         let outcome = goal.outcome(tokens_per_step, estimate.step.seconds, f64::from(chips), usd_per_chip_hour);
+        if is_cut && candidate.products == Products::AsCompiled {
+            self.board().cut.push((candidate.clone(), estimate.step.seconds));
+        }
         let tokens_per_s = tokens_per_step / estimate.step.seconds.max(1e-30);
         Ok(Plan {
             slice: candidate.slice.to_string(),
@@ -444,6 +494,7 @@ impl Hunt<'_> {
             tokens_per_step,
             precision: candidate.precision,
             flags: candidate.flags,
+            products: candidate.products,
             confidence: if mode == Mode::Full { Confidence::Full } else { Confidence::Quick },
             step: estimate.step,
             rough_step_s: rough.step_s,
@@ -496,6 +547,25 @@ impl Hunt<'_> {
                 });
             }
         });
+    }
+
+    /// The best plan with more and fewer sequences, until there are too many.
+    fn try_loads(&self, most: usize) {
+        let Some((best, _)) = self.best() else { return };
+        let all = load::candidates(&best, self.source.facts(), self.options.batches.as_deref());
+        for candidate in all.into_iter().take(most) {
+            let is_known = self.board().plans.iter().any(|plan| plan.candidate == candidate);
+            if is_known || self.expired.load(Ordering::Relaxed) {
+                continue;
+            }
+            let machine = Machine::of(&candidate.slice);
+            let rough = rough(self.source.facts(), &machine, &candidate, self.source.argument_bytes(&candidate));
+            self.board().asked += 1;
+            self.ask(&candidate, rough, Mode::Quick);
+            if !self.board().plans.iter().any(|plan| plan.candidate == candidate) {
+                break;
+            }
+        }
     }
 
     /// The best plan through the whole compiler.

@@ -8,11 +8,11 @@ use runtime::Program;
 
 use super::again;
 use super::candidate::{Candidate, Layout, Precision};
-use super::error::SearchError;
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::flow::Flow;
 use super::roles::{BatchName, Role, Roles, argument_bytes, dims, find_batch, find_roles};
 use super::rules;
+use crate::error::Error;
 
 /// Makes programs for candidates. One StableHLO program whose arguments are split by rule is the first source; models
 /// that write their own programs for a mesh and a batch are others.
@@ -27,7 +27,7 @@ pub trait ProgramSource: Sync {
     fn argument_bytes(&self, candidate: &Candidate) -> f64;
 
     /// The program of a candidate.
-    fn program(&self, candidate: &Candidate) -> Result<Program, SearchError>;
+    fn program(&self, candidate: &Candidate) -> Result<Program, Error>;
 }
 
 /// One StableHLO program.
@@ -45,14 +45,14 @@ pub struct OneProgram {
 
 impl OneProgram {
     /// Reads a program: text or bytecode.
-    pub fn read(bytes: Vec<u8>, batch: Option<&BatchName>) -> Result<OneProgram, SearchError> {
+    pub fn read(bytes: Vec<u8>, batch: Option<&BatchName>) -> Result<OneProgram, Error> {
         let mut module = hlo::read(&bytes)?;
         if module.entry().is_none_or(|func| func.body.is_none()) {
-            return Err(SearchError::NoEntry);
+            return Err(Error::no_entry(&module));
         }
         again::mark(&mut module);
         let original = hlo::verify(module)?;
-        let func = original.entry().ok_or(SearchError::NoEntry)?;
+        let func = original.entry().ok_or_else(|| Error::no_entry(&original))?;
         let batch = find_batch(&original, func, batch)?;
         let devices = partitions(&original).filter(|devices| *devices > 1);
         let reference_batch = batch.size.unwrap_or(REFERENCE_BATCH);
@@ -60,7 +60,7 @@ impl OneProgram {
             Some(_) => inlined(&original)?,
             None => passes::specialize(&original, &arguments(&func.inputs, reference_batch), None)?,
         };
-        let func = reference.entry().ok_or(SearchError::NoEntry)?;
+        let func = reference.entry().ok_or_else(|| Error::no_entry(&reference))?;
         let flow = Flow::of(func);
         let roles = find_roles(func, &flow, batch);
         let facts = Facts::of(&reference, &roles, &flow, reference_batch);
@@ -73,11 +73,11 @@ impl OneProgram {
     }
 
     /// The program of a batch, static, with the ways of its arguments.
-    fn with_batch(&self, batch: u64) -> Result<(Verified, Flow), SearchError> {
+    fn with_batch(&self, batch: u64) -> Result<(Verified, Flow), Error> {
         if batch == self.reference_batch || self.roles.batch.size.is_some() {
             return Ok((self.reference.clone(), self.flow.clone()));
         }
-        let func = self.original.entry().ok_or(SearchError::NoEntry)?;
+        let func = self.original.entry().ok_or_else(|| Error::no_entry(&self.original))?;
         let module = passes::specialize(&self.original, &arguments(&func.inputs, batch), None)?;
         let flow = module.entry().map(Flow::of).unwrap_or_default();
         Ok((module, flow))
@@ -120,7 +120,7 @@ impl ProgramSource for OneProgram {
         func.inputs.iter().enumerate().map(of).sum()
     }
 
-    fn program(&self, candidate: &Candidate) -> Result<Program, SearchError> {
+    fn program(&self, candidate: &Candidate) -> Result<Program, Error> {
         let (mut module, flow) = self.with_batch(candidate.batch)?;
         if candidate.precision == Precision::Default {
             module = with_default_precision(module)?;
@@ -140,7 +140,7 @@ fn partitions(module: &Verified) -> Option<u64> {
     mesh.max(said)
 }
 
-fn inlined(module: &Verified) -> Result<Verified, SearchError> {
+fn inlined(module: &Verified) -> Result<Verified, Error> {
     let options = Options { partitioned: Partitioned::Yes, ..Options::default() };
     Ok(passes::apply(module.clone(), &[INLINE], &options)?.0)
 }
@@ -166,7 +166,7 @@ pub(crate) fn is_precise(op: &Op) -> bool {
     is_product && precisions.iter().any(|p| !matches!(p, Attr::Keyword(Keyword::PrecisionDefault)))
 }
 
-fn with_default_precision(module: Verified) -> Result<Verified, SearchError> {
+fn with_default_precision(module: Verified) -> Result<Verified, Error> {
     let mut module = module.into_inner();
     for op in module.funcs.iter_mut().flat_map(|func| &mut func.ops).filter(|op| is_precise(op)) {
         if let Some(Attr::Array(precisions)) = op.attr("precision_config") {

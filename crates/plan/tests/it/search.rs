@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::search::{
-    Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, ProgramSource, Role, SearchError, StepKind,
+    Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, Products, ProgramSource, Role, StepKind,
 };
 use testkit::{Needed, repository, require};
 
@@ -25,6 +25,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
         batch,
         precision: Precision::AsWritten,
         flags: FlagSet::Default,
+        products: Products::AsCompiled,
     }
 }
 
@@ -89,6 +90,14 @@ fn any_batch_becomes_a_sharded_program() {
     assert!(func.inputs.iter().any(|ty| ty.to_string() == "tensor<24x256xi32>"), "{text}");
     assert_eq!(program.partitions(), Some(16));
     assert!(program.uses_shardy() && text.contains("sdy.sharding_constraint"));
+    // The gradient of the embedding is summed whole before it is split.
+    let dims = |ty: &hlo::Type| ty.as_tensor().map(|tensor| tensor.dims.clone());
+    let is_of_a_weight = |op: &&hlo::Op| func.inputs.iter().any(|ty| dims(ty) == dims(func.ty(op.first_result)));
+    let scatters = func.ops.iter().filter(|op| op.kind() == Some(hlo::OpKind::Scatter)).filter(is_of_a_weight);
+    let scatters: Vec<_> = scatters.collect();
+    assert_eq!(scatters.len(), 1, "{text}");
+    let readers: Vec<_> = func.ops.iter().filter(|op| op.operands.contains(&scatters[0].first_result)).collect();
+    assert_eq!(readers.iter().map(|op| op.kind()).collect::<Vec<_>>(), [Some(hlo::OpKind::SdyShardingConstraint)]);
     // Every argument says how it is split, and so does every result that takes the place of one.
     assert!(func.input_attrs.iter().all(|attrs| attrs.get("sdy.sharding").is_some()));
     for (n, result) in source.roles().results.iter().enumerate() {
@@ -107,9 +116,9 @@ fn programs_without_an_entry_or_a_batch_are_refused() {
     let refused = |text: &str| OneProgram::read(text.as_bytes().to_vec(), None).unwrap_err();
     let two = "func.func @a(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
                func.func @b(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }";
-    assert!(matches!(refused(two), SearchError::NoEntry));
+    assert!(matches!(refused(two), plan::Error::NoEntry { .. }));
     let error = refused("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }");
-    assert!(matches!(error, SearchError::NoBatch) && error.remedy().contains("--batch"), "{error}");
-    assert!(matches!(refused("not a program"), SearchError::Program(_)));
-    assert!(matches!(refused("func.func private @main(tensor<2xf32>)"), SearchError::NoEntry));
+    assert!(matches!(error, plan::Error::NoBatch) && error.remedy().contains("--batch"), "{error}");
+    assert!(matches!(refused("not a program"), plan::Error::Program(_)));
+    assert!(matches!(refused("func.func private @main(tensor<2xf32>)"), plan::Error::NoEntry { .. }));
 }
