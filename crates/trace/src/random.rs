@@ -6,6 +6,7 @@ use tensor::{DType, Literal};
 
 use crate::error::misuse;
 use crate::ops::order::{Order, sort_together};
+use crate::stack;
 use crate::tensor::Tensor;
 use crate::tree::{Path, Tree};
 
@@ -218,6 +219,7 @@ impl Key {
     /// As many independent keys.
     #[track_caller]
     pub fn split(&self, count: usize) -> Vec<Key> {
+        let _line = stack::line_of(Location::caller());
         let all = self.stacked(count).data;
         (0..count).map(|n| Key { data: all.at(0, n) }).collect()
     }
@@ -277,6 +279,7 @@ impl Key {
 
     #[track_caller]
     fn uniform_between(&self, dims: &[usize], low: &Tensor, high: &Tensor) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let dtype = low.dtype();
         let (mantissa, unsigned) = layout(dtype);
         // A short mantissa takes its bits from one byte.
@@ -302,6 +305,7 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn truncated_normal(&self, dtype: DType, dims: &[usize], lower: f64, upper: f64) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let edge = |bound: f64| (&Tensor::scalar(dtype, bound) / std::f64::consts::SQRT_2).erf();
         let uniform = self.uniform_between(dims, &edge(lower), &edge(upper));
         let out = &uniform.erf_inv() * std::f64::consts::SQRT_2;
@@ -341,6 +345,7 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn permutation(&self, count: usize) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let mut order = Tensor::iota(DType::I32, &[count], 0);
         // Keys of 32 bits may be equal; so many rounds make every order equally likely for all that can be measured.
         let rounds = (3.0 * (count.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
@@ -365,15 +370,10 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn randint(&self, dtype: DType, dims: &[usize], low: i64, high: i64) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let at = Location::caller();
         let bits = dtype.bits();
-        let unsigned = match bits {
-            8 => DType::U8,
-            16 => DType::U16,
-            32 => DType::U32,
-            64 => DType::U64,
-            _ => misuse(at, format!("random integers of {dtype}")),
-        };
+        let unsigned = if bits == 64 { DType::U64 } else { DType::U32 };
         let (least, most): (i128, i128) = if dtype.is_signed_integer() {
             (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
         } else if dtype.is_unsigned_integer() {
@@ -383,6 +383,10 @@ impl Key {
         };
         if low >= high || i128::from(low) < least || i128::from(high) > most + 1 {
             misuse(at, format!("random integers of {dtype} from {low} up to {high}"));
+        }
+        if bits < 32 {
+            // Narrow integers are drawn in 32 bits, where a span counts less.
+            return self.randint(DType::I32, dims, low, high).cast(dtype);
         }
         let span = (i128::from(high) - i128::from(low)) as u128;
         let [first, second] = <[Key; 2]>::try_from(self.split(2)).unwrap_or_else(|_| unreachable!("two were asked"));
