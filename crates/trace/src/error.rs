@@ -79,6 +79,7 @@ pub(crate) fn leave(error: Error) -> ! {
 
 /// Stops the traced function: its caller did something wrong at that line.
 pub(crate) fn misuse(at: &'static Location<'static>, message: impl Into<String>) -> ! {
+    let at = crate::stack::line().unwrap_or(at);
     leave(Error::Misuse { at: At::of(at), message: message.into() })
 }
 

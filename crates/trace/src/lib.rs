@@ -37,11 +37,17 @@ pub use function::{Donate, Function, Leaf, shapes_of, trace};
 pub use ops::contract::{Contraction, Precision};
 pub use ops::convolve::Convolution;
 pub use ops::index::Update;
+pub use ops::linear::{Fourier, Side, Triangle, Triangular};
 pub use ops::order::{Order, sort_together};
 pub use ops::window::Window;
 pub use random::Key;
 pub use stack::scope;
 pub use tensor::Tensor;
 pub use trace_derive::Tree;
-pub use transform::{grad, jvp, value_and_grad, value_and_grad_with, vjp};
+pub use transform::{grad, jvp, value_and_grad, value_and_grad_with, vjp, vmap, vmap_axes};
 pub use tree::{Path, Tree};
+
+/// The guide, whose examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/trace.md")]
+struct Guide;

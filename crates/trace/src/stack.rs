@@ -157,14 +157,36 @@ pub(crate) fn within<T>(scope: Rc<str>, f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// Puts the line before back.
+pub(crate) struct Line(Option<&'static Location<'static>>);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        LINE.set(self.0);
+    }
+}
+
+/// Gives what is written until the guard is dropped the user's line: closures do not know who called the function around
+/// them. The outermost line counts.
+pub(crate) fn line_of(at: &'static Location<'static>) -> Line {
+    let before = LINE.get();
+    LINE.set(before.or(Some(at)));
+    Line(before)
+}
+
+/// The line that stands for what is written now, if it is not the caller's own.
+pub(crate) fn line() -> Option<&'static Location<'static>> {
+    LINE.get()
+}
+
+/// Runs a function of the user's, whose lines count again.
+pub(crate) fn as_user<T>(f: impl FnOnce() -> T) -> T {
+    let _restore = Line(LINE.replace(None));
+    f()
+}
+
 /// Runs a rule of a node, so that what it writes keeps the node's line and scope.
 pub(crate) fn on_behalf_of<T>(node: &Node, f: impl FnOnce() -> T) -> T {
-    struct Restore(Option<&'static Location<'static>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            LINE.set(self.0);
-        }
-    }
-    let _restore = Restore(LINE.replace(Some(node.at)));
+    let _restore = Line(LINE.replace(Some(node.at)));
     within(node.scope.clone(), f)
 }

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use tensor::DType;
 
 use crate::Spec;
-use crate::control::same_leaves;
+use crate::control::{batched_body, same_leaves, spread};
 use crate::error::misuse;
 use crate::graph::{Graph, Prim};
 use crate::stack::{self, Closed};
 use crate::tensor::Tensor;
-use crate::transform::{self, Pull};
+use crate::transform::{self, Lane, Pull};
 use crate::tree::Tree;
 
 /// One of the functions [`switch`] chooses from.
@@ -59,7 +59,7 @@ fn choose<I: Tree, O: Tree>(index: &Tensor, inputs: &I, branches: Vec<Branch<'_,
             let output = branch(&inputs.with_leaves(args));
             let leaves = output.leaves();
             match &result {
-                Some(first) => same_leaves("the result of a branch", first, &output),
+                Some(first) => same_leaves(at, "the result of a branch", first, &output),
                 None => result = Some(output.shapes()),
             }
             leaves
@@ -187,4 +187,27 @@ pub(crate) fn jvp(
     let mut outs = push(Cond { branches }, &ins[0], &tensors, at);
     let mut extra = outs.split_off(num_outputs).into_iter();
     (outs, is_active.into_iter().map(|is_active| if is_active { extra.next() } else { None }).collect())
+}
+
+/// The choice for a batch. Where each example chooses for itself, all branches run.
+pub(crate) fn batched(cond: &Cond, ins: &[Lane], size: usize, at: &'static Location<'static>) -> Vec<Tensor> {
+    let (index, lanes) = (&ins[0], &ins[1..]);
+    if !index.is_batched {
+        let branches =
+            cond.branches.iter().map(|branch| batched_body(branch, lanes, size, |outs| spread(outs, size))).collect();
+        let operands = lanes.iter().map(|lane| lane.tensor.clone()).collect();
+        let (tensors, branches) = united(operands, branches);
+        return push(Cond { branches }, &index.tensor, &tensors, at);
+    }
+    let mut results: Vec<Vec<Tensor>> =
+        cond.branches.iter().map(|branch| spread(transform::batch(branch, lanes, size), size)).collect();
+    // A number outside chooses the last.
+    let mut chosen = results.pop().unwrap_or_default();
+    for (number, branch) in results.iter().enumerate().rev() {
+        let is_chosen = index.tensor.equals(&Tensor::scalar(DType::I32, number as f64));
+        for (have, other) in chosen.iter_mut().zip(branch) {
+            *have = is_chosen.broadcast_along(have.dims(), &[0]).select(other, have);
+        }
+    }
+    chosen
 }

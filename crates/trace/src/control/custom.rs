@@ -7,12 +7,13 @@ use std::rc::Rc;
 use hlo::{Attr, Attrs, OpKind};
 
 use crate::Spec;
+use crate::control::{batched_body, spread};
 use crate::error::misuse;
 use crate::graph::{Graph, Prim};
 use crate::ops::{attrs, write};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::{self, Pull};
+use crate::transform::{self, Lane, Pull};
 use crate::tree::Tree;
 
 /// Cotangents of the inputs from inputs, outputs and cotangents of the outputs.
@@ -55,7 +56,7 @@ pub fn custom_vjp<I: Tree + Clone + 'static, O: Tree + Clone + 'static>(
     let backward = move |ins: &[Tensor], outs: &[Tensor], cts: &[Tensor]| {
         let ins = in_tree.with_leaves(ins[..num_inputs].iter().cloned());
         let with = |tensors: &[Tensor]| out_tree.with_leaves(tensors.iter().cloned());
-        let grads = backward(&ins, &with(outs), &with(cts)).leaves();
+        let grads = stack::as_user(|| backward(&ins, &with(outs), &with(cts))).leaves();
         for (given, input) in grads.iter().zip(ins.leaves()) {
             if given.spec() != input.spec() {
                 misuse(at, format!("the gradient given for an input of {} is {}", input.spec(), given.spec()));
@@ -89,4 +90,39 @@ pub fn custom_call(target: &str, inputs: &[Tensor], results: &[Spec], backend_co
     let attrs: Attrs =
         attrs([("call_target_name", Attr::string(target)), ("backend_config", Attr::string(backend_config))]);
     write((OpKind::CustomCall, attrs, None), &inputs.iter().collect::<Vec<_>>(), Some(results.to_vec()))
+}
+
+/// The function for a batch; its backward pass is the given one, for a batch.
+pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'static Location<'static>) -> Vec<Tensor> {
+    let closed = batched_body(&custom.body, ins, size, |outs| spread(outs, size));
+    let specs = closed.graph.output_specs();
+    let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
+    let flags: Vec<bool> = ins.iter().map(|lane| lane.is_batched).collect();
+    let inner = custom.clone();
+    let backward = move |ins: &[Tensor], outs: &[Tensor], cts: &[Tensor]| {
+        let ins = &ins[..flags.len()];
+        let lanes: Vec<Lane> = ins
+            .iter()
+            .zip(&flags)
+            .map(|(tensor, &is_batched)| Lane { tensor: tensor.clone(), is_batched })
+            .chain(outs.iter().chain(cts).cloned().map(Lane::batched))
+            .collect();
+        let example = |lane: &Lane| {
+            let dims = &lane.tensor.dims()[usize::from(lane.is_batched)..];
+            Spec::new(lane.tensor.dtype(), dims)
+        };
+        let specs: Vec<Spec> = lanes.iter().map(example).collect();
+        let one = stack::closed(&specs, |args| {
+            let (ins, rest) = args.split_at(ins.len());
+            let (outs, cts) = rest.split_at(outs.len());
+            (inner.backward)(ins, outs, cts)
+        });
+        let lanes: Vec<Lane> = lanes.into_iter().chain(one.captured.into_iter().map(Lane::shared)).collect();
+        let grads = spread(transform::batch(&one.graph, &lanes, size), size);
+        // What all examples share has the sum of their gradients.
+        let summed = |(grad, &is_batched): (Tensor, &bool)| if is_batched { grad } else { grad.sum(&[0]) };
+        grads.into_iter().zip(&flags).map(summed).collect()
+    };
+    let custom = Custom { body: closed.graph, backward: Box::new(backward) };
+    stack::push(Prim::Custom(Rc::new(custom)), &tensors.iter().collect::<Vec<_>>(), specs, at)
 }

@@ -6,11 +6,12 @@ use std::rc::Rc;
 
 use hlo::{Attrs, OpKind};
 
+use crate::control::{batched_body, spread};
 use crate::graph::{Graph, Node, Prim, Ref};
 use crate::ops::write;
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::{self, Pull};
+use crate::transform::{self, Lane, Pull};
 use crate::tree::Tree;
 
 /// What a [`checkpoint`] keeps for the backward pass.
@@ -98,4 +99,13 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
         tape.backward(cts)
     });
     (outs, pull)
+}
+
+/// The part for a batch.
+pub(crate) fn batched(remat: &Rc<Remat>, ins: &[Lane], size: usize, at: &'static Location<'static>) -> Vec<Tensor> {
+    let closed = batched_body(&remat.body, ins, size, |outs| spread(outs, size));
+    let specs = closed.graph.output_specs();
+    let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
+    let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: remat.policy.clone() }));
+    stack::push(prim, &tensors.iter().collect::<Vec<_>>(), specs, at)
 }

@@ -9,7 +9,7 @@ use crate::error::misuse;
 use crate::graph::{Graph, Prim};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::{self, Pull, Split};
+use crate::transform::{self, Lane, Pull, Split};
 use crate::tree::Tree;
 
 /// Which slice comes first.
@@ -108,7 +108,7 @@ fn directed<C: Tree, X: Tree, Y: Tree>(
         let carry = init.with_leaves(args[..carried.len()].iter().cloned());
         let slice = xs.with_leaves(args[carried.len()..].iter().cloned());
         let (next, result) = f(&carry, &slice);
-        same_leaves("what a scan carries", &carry, &next);
+        same_leaves(at, "what a scan carries", &carry, &next);
         let outputs = next.leaves().into_iter().chain(result.leaves()).collect();
         results = Some(result.shapes());
         outputs
@@ -363,4 +363,62 @@ pub(crate) fn jvp(
         out_tangents[n] = Some(results[first_result + num_outputs - carries + at].clone());
     }
     (outs, out_tangents)
+}
+
+/// The loop for a batch.
+pub(crate) fn batched(scan: &Scan, ins: &[Lane], size: usize, at: &'static Location<'static>) -> Vec<Tensor> {
+    let (consts, carries) = (scan.consts, scan.carries);
+    let mut flags: Vec<bool> = ins.iter().map(|lane| lane.is_batched).collect();
+    let reached = loop {
+        let reached = scan.body.reached_from(&flags);
+        let before = flags.clone();
+        for n in 0..carries {
+            flags[consts + n] |= reached[scan.body.outputs[n].0 as usize];
+        }
+        if flags == before {
+            break reached;
+        }
+    };
+    let is_batched = |n: usize| if n < carries { flags[consts + n] } else { reached[scan.body.outputs[n].0 as usize] };
+    // Slices are cut along the first axis: the batch goes behind it.
+    let tensors: Vec<Tensor> = ins
+        .iter()
+        .enumerate()
+        .map(|(n, lane)| match (flags[n], n >= consts + carries) {
+            (true, true) => lane.tensor.move_axis(0, 1),
+            (true, false) => lane.spread(size),
+            (false, _) => lane.tensor.clone(),
+        })
+        .collect();
+    let specs: Vec<Spec> = scan
+        .body
+        .inputs
+        .iter()
+        .zip(&flags)
+        .map(|(&input, &flag)| {
+            let spec = scan.body.spec(input);
+            if flag { transform::with_axis(spec, size) } else { spec.clone() }
+        })
+        .collect();
+    let mut closed = stack::closed(&specs, |args| {
+        let lanes: Vec<Lane> =
+            args.into_iter().zip(&flags).map(|(tensor, &is_batched)| Lane { tensor, is_batched }).collect();
+        let outs = transform::batch(&scan.body, &lanes, size);
+        let out = |(n, lane): (usize, Lane)| if is_batched(n) { lane.spread(size) } else { lane.tensor };
+        outs.into_iter().enumerate().map(out).collect()
+    });
+    let captured = closed.captured.len();
+    closed.graph.inputs.rotate_left(specs.len());
+    let looped = Scan { body: closed.graph, consts: consts + captured, ..*scan };
+    let inputs: Vec<Tensor> = closed.captured.into_iter().chain(tensors).collect();
+    let outputs = push(looped, &inputs, at);
+    outputs
+        .into_iter()
+        .enumerate()
+        .map(|(n, tensor)| match (is_batched(n), n < carries) {
+            (true, true) => tensor,
+            (true, false) => tensor.move_axis(1, 0),
+            (false, _) => Lane::shared(tensor).spread(size),
+        })
+        .collect()
 }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use tensor::DType;
 
-use crate::control::same_leaves;
+use crate::control::{same_leaves, spread};
 use crate::error::misuse;
 use crate::graph::{Graph, Prim};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform;
+use crate::transform::{self, Lane};
 use crate::tree::Tree;
 
 /// A loop: while the condition of what is carried holds, the body runs. Both take constants first.
@@ -40,7 +40,7 @@ pub fn while_loop<C: Tree>(init: &C, condition: impl FnOnce(&C) -> Tensor, body:
     let mut body = stack::closed(&specs, |args| {
         let carry = init.with_leaves(args);
         let next = body(&carry);
-        same_leaves("what a loop carries", &carry, &next);
+        same_leaves(at, "what a loop carries", &carry, &next);
         next.leaves()
     });
     condition.graph.inputs.rotate_left(specs.len());
@@ -123,4 +123,66 @@ pub(crate) fn jvp(
         out_tangents[n] = Some(results[carries + at].clone());
     }
     (results[..carries].to_vec(), out_tangents)
+}
+
+/// The loop for a batch. Where examples differ in their number of rounds, it runs until the last has ended, and those that
+/// have ended keep their values.
+pub(crate) fn batched(looped: &While, ins: &[Lane], size: usize) -> Vec<Tensor> {
+    let (outer, consts) = (looped.condition_consts, looped.body_consts);
+    let carries = looped.body.outputs.len();
+    let (condition_lanes, rest) = ins.split_at(outer);
+    let (body_lanes, carried) = rest.split_at(consts);
+    let mut flags: Vec<bool> = carried.iter().map(|lane| lane.is_batched).collect();
+    let with_flags = |lanes: &[Lane], flags: &[bool]| {
+        lanes.iter().map(|lane| lane.is_batched).chain(flags.iter().copied()).collect::<Vec<bool>>()
+    };
+    loop {
+        let before = flags.clone();
+        let reached = looped.body.reached_from(&with_flags(body_lanes, &flags));
+        for (flag, output) in flags.iter_mut().zip(&looped.body.outputs) {
+            *flag |= reached[output.0 as usize];
+        }
+        let ends = looped.condition.reached_from(&with_flags(condition_lanes, &flags));
+        if looped.condition.outputs.iter().any(|output| ends[output.0 as usize]) {
+            flags.fill(true);
+        }
+        if flags == before {
+            break;
+        }
+    }
+    let start: Vec<Tensor> = carried
+        .iter()
+        .zip(&flags)
+        .map(|(lane, &is_batched)| if is_batched { lane.spread(size) } else { lane.tensor.clone() })
+        .collect();
+    let lanes_of = |consts: &[Lane], carried: &[Tensor]| {
+        let carried = carried.iter().zip(&flags).map(|(t, &is_batched)| Lane { tensor: t.clone(), is_batched });
+        consts.iter().cloned().chain(carried).collect::<Vec<Lane>>()
+    };
+    let holds = |carried: &[Tensor]| {
+        transform::batch(&looped.condition, &lanes_of(condition_lanes, carried), size).swap_remove(0)
+    };
+    let results = while_loop(
+        &start,
+        |carried| {
+            let holds = holds(carried);
+            if holds.is_batched { holds.tensor.any(&[0]) } else { holds.tensor }
+        },
+        |carried| {
+            let next = transform::batch(&looped.body, &lanes_of(body_lanes, carried), size);
+            let goes_on = holds(carried);
+            (0..carries)
+                .map(|n| {
+                    let next = if flags[n] { next[n].spread(size) } else { next[n].tensor.clone() };
+                    if goes_on.is_batched {
+                        goes_on.tensor.broadcast_along(next.dims(), &[0]).select(&next, &carried[n])
+                    } else {
+                        next
+                    }
+                })
+                .collect()
+        },
+    );
+    let lanes = results.into_iter().zip(&flags).map(|(tensor, &is_batched)| Lane { tensor, is_batched });
+    spread(lanes.collect(), size)
 }

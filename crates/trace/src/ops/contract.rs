@@ -10,7 +10,9 @@ use tensor::DType;
 use crate::Spec;
 use crate::error::misuse;
 use crate::ops::{attrs, op_as};
+use crate::stack;
 use crate::tensor::Tensor;
+use crate::transform::Lane;
 
 /// Which axes of two tensors are summed over, and which go along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +71,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn matmul(&self, rhs: &Tensor) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         if self.rank() < 2 || rhs.rank() < 2 {
             misuse(
                 Location::caller(),
@@ -260,4 +263,32 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
         order[axis] = at;
     }
     product.transpose(&order)
+}
+
+/// A product of which at least one operand has the axis of a batch in front.
+pub(crate) fn batched(attrs: &Attrs, ins: &[Lane], result: DType) -> Tensor {
+    let own = contraction_of(attrs);
+    let further = |axes: &[usize], lane: &Lane| {
+        axes.iter().map(|axis| axis + usize::from(lane.is_batched)).collect::<Vec<usize>>()
+    };
+    let (lhs, rhs) = (&ins[0], &ins[1]);
+    let mut contraction = Contraction {
+        lhs_batch: further(&own.lhs_batch, lhs),
+        rhs_batch: further(&own.rhs_batch, rhs),
+        lhs_sum: further(&own.lhs_sum, lhs),
+        rhs_sum: further(&own.rhs_sum, rhs),
+    };
+    let batches = own.lhs_batch.len();
+    // Where the axis is in the product: among the batches, the first of the left's others, or of the right's.
+    let at = match (lhs.is_batched, rhs.is_batched) {
+        (true, true) => {
+            contraction.lhs_batch.insert(0, 0);
+            contraction.rhs_batch.insert(0, 0);
+            0
+        }
+        (true, false) => batches,
+        _ => batches + lhs.rank() - batches - own.lhs_sum.len(),
+    };
+    let product = lhs.tensor.dot_general(&rhs.tensor, &contraction, result, precision_of(attrs));
+    product.move_axis(at as isize, 0)
 }

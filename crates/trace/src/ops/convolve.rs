@@ -12,6 +12,7 @@ use crate::error::misuse;
 use crate::ops::shape::usizes;
 use crate::ops::{attrs, i64s, op_as};
 use crate::tensor::Tensor;
+use crate::transform::Lane;
 
 /// How a convolution moves its window; lists have one entry a spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +82,8 @@ impl Tensor {
     #[must_use]
     pub fn convolve(&self, kernel: &Tensor, how: &Convolution) -> Tensor {
         let spatial = how.strides.len();
-        if self.rank() != spatial + 2 || kernel.rank() != spatial + 2 {
+        let lengths = [how.padding.len(), how.input_dilation.len(), how.kernel_dilation.len()];
+        if self.rank() != spatial + 2 || kernel.rank() != spatial + 2 || lengths.iter().any(|&have| have != spatial) {
             let message = format!("convolution of {} with {} over {spatial} axes", self.spec(), kernel.spec());
             misuse(Location::caller(), message);
         }
@@ -181,9 +183,9 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
     let Some(Attr::Conv(dims)) = attrs.get("dimension_numbers") else { return None };
     let (input, kernel) = (&ins[0], &ins[1]);
     let how = convolution_of(attrs, dims.input_spatial.len());
-    if how.batch_groups > 1 {
-        return None;
-    }
+    // A convolution has groups of features or of the batch, not both. Its backward pass has the other kind.
+    let is_batch_grouped = how.batch_groups > 1;
+    let groups = how.groups.max(how.batch_groups);
     let sizes = |axis: usize| {
         let size = dilated(input.dims()[dims.input_spatial[axis] as usize], how.input_dilation[axis]) as i64;
         let window = dilated(kernel.dims()[dims.kernel_spatial[axis] as usize], how.kernel_dilation[axis]) as i64;
@@ -200,15 +202,16 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
             .collect();
         let spatial: Vec<usize> = dims.kernel_spatial.iter().map(|&axis| axis as usize).collect();
         let (from, to) = (dims.kernel_output_feature as usize, dims.kernel_input_feature as usize);
-        let turned = swap_groups(&kernel.reverse(&spatial), from, to, how.groups);
+        let turned = swap_groups(&kernel.reverse(&spatial), from, to, groups);
         let backward = Convolution {
             strides: how.input_dilation.clone(),
             padding,
             input_dilation: how.strides.clone(),
             kernel_dilation: how.kernel_dilation.clone(),
-            groups: how.groups,
+            groups,
             batch_groups: 1,
         };
+        let (batch, feature) = (dims.input_batch as usize, dims.input_feature as usize);
         let dims = ConvDims {
             input_batch: dims.output_batch,
             input_feature: dims.output_feature,
@@ -220,7 +223,8 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
             output_feature: dims.input_feature,
             output_spatial: dims.input_spatial.clone(),
         };
-        return Some(convolve(ct, &turned, &backward, &dims));
+        let grad = convolve(ct, &turned, &backward, &dims);
+        return Some(if is_batch_grouped { swap_groups(&grad, feature, batch, groups) } else { grad });
     }
     let padding = (0..how.strides.len())
         .map(|axis| {
@@ -234,7 +238,7 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
         padding,
         input_dilation: how.input_dilation.clone(),
         kernel_dilation: how.strides.clone(),
-        groups: 1,
+        groups: how.batch_groups,
         batch_groups: how.groups,
     };
     let dims = ConvDims {
@@ -269,4 +273,57 @@ fn swap_groups(kernel: &Tensor, from: usize, to: usize, groups: usize) -> Tensor
     dims[from] /= groups;
     dims[to] *= groups;
     apart.transpose(&order).reshape(&dims)
+}
+
+/// A convolution of which at least one operand has the axis of a batch in front: the axis goes into the batch of the
+/// convolution, into its features, or becomes groups.
+pub(crate) fn batched(attrs: &Attrs, ins: &[Lane], size: usize) -> Tensor {
+    let dims = match attrs.get("dimension_numbers") {
+        Some(Attr::Conv(dims)) => (**dims).clone(),
+        _ => channels_last(ins[0].rank().saturating_sub(2)),
+    };
+    let mut how = convolution_of(attrs, dims.input_spatial.len());
+    let is_grouped = how.groups > 1 || how.batch_groups > 1;
+    let (batch, feature) = (dims.input_batch as usize, dims.input_feature as usize);
+    let kernel_out = dims.kernel_output_feature as usize;
+    let (out_batch, out_feature) = (dims.output_batch as usize, dims.output_feature as usize);
+    match (ins[0].is_batched, ins[1].is_batched) {
+        (true, false) if how.batch_groups == 1 => {
+            let out = convolve(&into_axis(&ins[0].tensor, batch), &ins[1].tensor, &how, &dims);
+            out_of_axis(&out, out_batch, size)
+        }
+        (false, true) if !is_grouped => {
+            let out = convolve(&ins[0].tensor, &into_axis(&ins[1].tensor, kernel_out), &how, &dims);
+            out_of_axis(&out, out_feature, size)
+        }
+        _ => {
+            let (input, kernel) = (ins[0].spread(size), ins[1].spread(size));
+            let input = if how.batch_groups > 1 {
+                how.batch_groups *= size;
+                into_axis(&input, batch)
+            } else {
+                how.groups *= size;
+                into_axis(&input, feature)
+            };
+            let out = convolve(&input, &into_axis(&kernel, kernel_out), &how, &dims);
+            out_of_axis(&out, out_feature, size)
+        }
+    }
+}
+
+/// The first axis made the outer part of another, which is counted without it.
+fn into_axis(tensor: &Tensor, axis: usize) -> Tensor {
+    let moved = tensor.move_axis(0, axis as isize);
+    let mut dims = moved.dims().to_vec();
+    let outer = dims.remove(axis);
+    dims[axis] *= outer;
+    moved.reshape(&dims)
+}
+
+/// The outer part of an axis made the first axis.
+fn out_of_axis(tensor: &Tensor, axis: usize, size: usize) -> Tensor {
+    let mut dims = tensor.dims().to_vec();
+    dims[axis] /= size.max(1);
+    dims.insert(axis, size);
+    tensor.reshape(&dims).move_axis(axis as isize, 0)
 }

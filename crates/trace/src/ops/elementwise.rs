@@ -10,6 +10,7 @@ use crate::Spec;
 use crate::error::misuse;
 use crate::ops::{op, op_as};
 use crate::region::comparison;
+use crate::stack;
 use crate::tensor::Tensor;
 
 macro_rules! unary {
@@ -262,6 +263,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn select(&self, on_true: &Tensor, on_false: &Tensor) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let (on_true, on_false) = together("select", on_true, on_false);
         let dims = common_dims("select", &[self.spec(), on_true.spec()]);
         let [predicate, on_true, on_false] = [self, &on_true, &on_false].map(|tensor| tensor.broadcast_to(&dims));
@@ -417,6 +419,44 @@ pub(crate) fn partial(kind: OpKind, ins: &[Tensor], out: &Tensor, n: usize, v: &
         (OpKind::Clamp, 2) => ins[1].greater(&ins[2]).select(v, &v.zeros_like()),
         _ => return None,
     })
+}
+
+/// The cotangent of operand `n` of an op between real and complex numbers, by JAX's convention: products are not conjugated.
+pub(crate) fn transposed_complex(kind: OpKind, ins: &[Tensor], out: &Tensor, n: usize, ct: &Tensor) -> Option<Tensor> {
+    Some(match kind {
+        OpKind::Real => ct.complex(&ct.zeros_like()),
+        OpKind::Imag => ct.zeros_like().complex(&ct.negate()),
+        OpKind::Complex if n == 0 => ct.real(),
+        OpKind::Complex => ct.imag().negate(),
+        OpKind::ChloConj if ins[0].dtype().is_complex() => ct.conj(),
+        OpKind::Abs if ins[0].dtype().is_complex() => ct.complex(&ct.zeros_like()).times(&unit_conjugate(&ins[0], out)),
+        _ => return None,
+    })
+}
+
+/// The tangent of the result of an op between real and complex numbers.
+pub(crate) fn pushed_complex(
+    kind: OpKind,
+    ins: &[Tensor],
+    out: &Tensor,
+    tangents: &[Option<Tensor>],
+) -> Option<Tensor> {
+    let given = |n: usize| tangents[n].clone().unwrap_or_else(|| ins[n].zeros_like());
+    Some(match kind {
+        OpKind::Real => given(0).real(),
+        OpKind::Imag => given(0).imag(),
+        OpKind::Complex => given(0).complex(&given(1)),
+        OpKind::ChloConj if ins[0].dtype().is_complex() => given(0).conj(),
+        OpKind::Abs if ins[0].dtype().is_complex() => given(0).times(&unit_conjugate(&ins[0], out)).real(),
+        _ => return None,
+    })
+}
+
+/// `conj(x) / |x|`, 0 at 0.
+fn unit_conjugate(x: &Tensor, abs: &Tensor) -> Tensor {
+    let is_zero = abs.equals(&abs.zeros_like());
+    let safe = is_zero.select(&abs.full_like(1.0), abs);
+    x.conj().over(&safe.cast(x.dtype()))
 }
 
 /// Whether an op works element by element on operands of one shape.

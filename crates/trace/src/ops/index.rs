@@ -9,8 +9,11 @@ use tensor::DType;
 
 use crate::error::misuse;
 use crate::graph::Combine;
+use crate::ops::shape::usizes;
 use crate::ops::{attrs, i64s, only, op, write};
+use crate::stack;
 use crate::tensor::Tensor;
+use crate::transform::Lane;
 
 /// What a scatter does with an element that is already there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +114,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn dynamic_slice_in(&self, axis: isize, start: &Tensor, size: usize) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let axis = self.axis(axis);
         let mut sizes = self.dims().to_vec();
         sizes[axis] = size;
@@ -129,6 +133,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn dynamic_update_in(&self, axis: isize, start: &Tensor, update: &Tensor) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let axis = self.axis(axis);
         self.dynamic_update(update, &starts_at(self.rank(), axis, start))
     }
@@ -185,6 +190,30 @@ fn window_sizes(dims: &ScatterDims, operand: &Tensor, updates: &Tensor) -> Vec<u
         .collect()
 }
 
+/// For each update of a scatter, whether its window is inside of the operand.
+fn is_inside(dims: &ScatterDims, sizes: &[usize], ins: &[Tensor]) -> Tensor {
+    let (operand, indices, updates) = (&ins[0], &ins[1], &ins[2]);
+    let at = dims.index_vector_dim as usize;
+    // Where the vector has no axis of its own, the indices are its only component.
+    let vectors = if at == indices.rank() { indices.expand(-1) } else { indices.clone() };
+    let mut inside: Option<Tensor> = None;
+    for (n, &axis) in dims.scatter_dims_to_operand_dims.iter().enumerate() {
+        let start = vectors.at(at as isize, n);
+        let last = operand.dims()[axis as usize] as f64 - sizes[axis as usize] as f64;
+        let fits = start.greater_equal(&start.scalar_like(0.0)).and(&start.less_equal(&start.scalar_like(last)));
+        inside = Some(match inside {
+            Some(inside) => inside.and(&fits),
+            None => fits,
+        });
+    }
+    let along: Vec<usize> =
+        (0..updates.rank()).filter(|&axis| !dims.update_window_dims.contains(&(axis as i64))).collect();
+    match inside {
+        Some(inside) => inside.broadcast_along(updates.dims(), &along),
+        None => Tensor::full(DType::Bool, updates.dims(), 1.0),
+    }
+}
+
 /// The cotangent of operand `n` of an op that reads or writes at computed places.
 pub(crate) fn transposed(
     (kind, attrs, combine): (OpKind, &Attrs, Option<Combine>),
@@ -205,7 +234,10 @@ pub(crate) fn transposed(
                     Some(ct.scatter(&ins[1], &ins[2].zeros_like(), (**dims).clone(), Update::Set))
                 }
                 (Some(Combine::Add | Combine::Replace), _) => {
-                    Some(ct.gather(&ins[1], gather_of(dims), &window_sizes(dims, &ins[0], &ins[2])))
+                    let sizes = window_sizes(dims, &ins[0], &ins[2]);
+                    let read = ct.gather(&ins[1], gather_of(dims), &sizes);
+                    // A scatter leaves out what sticks out, a gather moves it inside.
+                    Some(is_inside(dims, &sizes, ins).select(&read, &read.scalar_like(0.0)))
                 }
                 _ => None,
             }
@@ -215,4 +247,129 @@ pub(crate) fn transposed(
         (OpKind::DynamicUpdateSlice, 1) => Some(ct.dynamic_slice(&ins[2..], ins[1].dims())),
         _ => None,
     }
+}
+
+/// An op that reads or writes at computed places, of which at least one operand has the axis of a batch in front.
+pub(crate) fn batched((kind, attrs, combine): (OpKind, &Attrs, Option<Combine>), ins: &[Lane], size: usize) -> Tensor {
+    let shifted = |axes: &[i64]| axes.iter().map(|axis| axis + 1).collect::<Vec<i64>>();
+    let led = |axes: &[i64]| std::iter::once(0).chain(axes.iter().map(|axis| axis + 1)).collect::<Vec<i64>>();
+    match (kind, attrs.get("dimension_numbers"), attrs.get("scatter_dimension_numbers")) {
+        (OpKind::Gather, Some(Attr::Gather(own)), _) => {
+            let own = (**own).clone();
+            let mut sizes = usizes(attrs, "slice_sizes");
+            let dims = match (ins[0].is_batched, ins[1].is_batched) {
+                (true, true) => {
+                    sizes.insert(0, 1);
+                    GatherDims {
+                        offset_dims: shifted(&own.offset_dims),
+                        collapsed_slice_dims: shifted(&own.collapsed_slice_dims),
+                        operand_batching_dims: led(&own.operand_batching_dims),
+                        start_indices_batching_dims: led(&own.start_indices_batching_dims),
+                        start_index_map: shifted(&own.start_index_map),
+                        index_vector_dim: own.index_vector_dim + 1,
+                    }
+                }
+                (true, false) => {
+                    // The slices take the whole batch along.
+                    sizes.insert(0, size);
+                    GatherDims {
+                        offset_dims: led(&own.offset_dims),
+                        collapsed_slice_dims: shifted(&own.collapsed_slice_dims),
+                        operand_batching_dims: shifted(&own.operand_batching_dims),
+                        start_index_map: shifted(&own.start_index_map),
+                        ..own
+                    }
+                }
+                _ => GatherDims {
+                    offset_dims: shifted(&own.offset_dims),
+                    start_indices_batching_dims: shifted(&own.start_indices_batching_dims),
+                    index_vector_dim: own.index_vector_dim + 1,
+                    ..own
+                },
+            };
+            ins[0].tensor.gather(&ins[1].tensor, dims, &sizes)
+        }
+        (OpKind::Scatter, _, Some(Attr::Scatter(own))) => {
+            let dims = ScatterDims {
+                update_window_dims: shifted(&own.update_window_dims),
+                inserted_window_dims: shifted(&own.inserted_window_dims),
+                input_batching_dims: led(&own.input_batching_dims),
+                scatter_indices_batching_dims: led(&own.scatter_indices_batching_dims),
+                scatter_dims_to_operand_dims: shifted(&own.scatter_dims_to_operand_dims),
+                index_vector_dim: own.index_vector_dim + 1,
+            };
+            let inputs: Vec<Tensor> = ins.iter().map(|lane| lane.spread(size)).collect();
+            let mut attrs = attrs.clone();
+            attrs.set("scatter_dimension_numbers", Attr::Scatter(Arc::new(dims)));
+            only(write((kind, attrs, combine), &inputs.iter().collect::<Vec<_>>(), None))
+        }
+        (OpKind::DynamicSlice, ..) => batched_slice(&usizes(attrs, "slice_sizes"), ins, size),
+        _ => batched_update(ins, size),
+    }
+}
+
+/// The starts of slices as one tensor, `[batch, axes]`.
+fn stacked_starts(starts: &[Lane], size: usize) -> Tensor {
+    Tensor::stack(&starts.iter().map(|start| start.spread(size)).collect::<Vec<_>>(), 1)
+}
+
+/// Starts of slices of these sizes, moved so that no slice sticks out: a gather does so too, but its gradient and a scatter
+/// leave out what sticks out.
+fn moved_inside(starts: &[Lane], dims: &[usize], sizes: &[usize]) -> Vec<Lane> {
+    let moved = |((start, &dim), &size): ((&Lane, &usize), &usize)| {
+        let last = dim.saturating_sub(size) as f64;
+        let (low, high) = (start.tensor.scalar_like(0.0), start.tensor.scalar_like(last));
+        Lane { tensor: start.tensor.clamp(&low, &high), is_batched: start.is_batched }
+    };
+    starts.iter().zip(dims).zip(sizes).map(moved).collect()
+}
+
+fn batched_slice(sizes: &[usize], ins: &[Lane], size: usize) -> Tensor {
+    let (x, starts) = (&ins[0], &ins[1..]);
+    let rank = sizes.len();
+    let mut all_sizes = sizes.to_vec();
+    if starts.iter().all(|start| !start.is_batched) {
+        let mut places: Vec<Tensor> = starts.iter().map(|start| start.tensor.clone()).collect();
+        let zero = places.first().map_or_else(|| Tensor::scalar(DType::I32, 0.0), Tensor::zeros_like);
+        places.insert(0, zero);
+        all_sizes.insert(0, size);
+        return x.tensor.dynamic_slice(&places, &all_sizes);
+    }
+    let own = usize::from(x.is_batched);
+    let starts = moved_inside(starts, &x.tensor.dims()[own..], sizes);
+    let axes = |first: usize| (first..first + rank).map(|axis| axis as i64).collect::<Vec<i64>>();
+    let batch: Vec<i64> = (0..own as i64).collect();
+    if x.is_batched {
+        all_sizes.insert(0, 1);
+    }
+    let dims = GatherDims {
+        offset_dims: axes(1),
+        operand_batching_dims: batch.clone(),
+        start_indices_batching_dims: batch,
+        start_index_map: axes(own),
+        index_vector_dim: 1,
+        ..GatherDims::default()
+    };
+    x.tensor.gather(&stacked_starts(&starts, size), dims, &all_sizes)
+}
+
+fn batched_update(ins: &[Lane], size: usize) -> Tensor {
+    let (x, update, starts) = (ins[0].spread(size), ins[1].spread(size), &ins[2..]);
+    if starts.iter().all(|start| !start.is_batched) {
+        let mut places: Vec<Tensor> = starts.iter().map(|start| start.tensor.clone()).collect();
+        let zero = places.first().map_or_else(|| Tensor::scalar(DType::I32, 0.0), Tensor::zeros_like);
+        places.insert(0, zero);
+        return x.dynamic_update(&update, &places);
+    }
+    let inside = moved_inside(starts, &x.dims()[1..], &update.dims()[1..]);
+    let axes: Vec<i64> = (1..x.rank() as i64).collect();
+    let dims = ScatterDims {
+        update_window_dims: axes.clone(),
+        input_batching_dims: vec![0],
+        scatter_indices_batching_dims: vec![0],
+        scatter_dims_to_operand_dims: axes,
+        index_vector_dim: 1,
+        ..ScatterDims::default()
+    };
+    x.scatter(&stacked_starts(&inside, size), &update, dims, Update::Set)
 }

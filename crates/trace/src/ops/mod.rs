@@ -4,6 +4,7 @@ pub(crate) mod contract;
 pub(crate) mod convolve;
 pub(crate) mod elementwise;
 pub(crate) mod index;
+pub(crate) mod linear;
 mod operators;
 pub(crate) mod order;
 pub(crate) mod reduce;

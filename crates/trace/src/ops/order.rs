@@ -82,3 +82,11 @@ pub(crate) fn pushed(
     let (axis, from) = permutation(attrs, combine, ins);
     tangents.iter().map(|tangent| tangent.as_ref().map(|t| t.take_along(axis as isize, &from))).collect()
 }
+
+/// Attributes of a sort with the axis of a batch in front.
+pub(crate) fn batched(attrs: &Attrs) -> Attrs {
+    let mut attrs = attrs.clone();
+    let axis = attrs.get("dimension").and_then(Attr::as_int).unwrap_or(0);
+    attrs.set("dimension", Attr::i64(axis + 1));
+    attrs
+}

@@ -4,6 +4,7 @@ use hlo::{Attrs, OpKind};
 use tensor::DType;
 
 use crate::graph::Combine;
+use crate::ops::shape::{Shift, shift_axes};
 use crate::ops::{attrs, i64s, only, write};
 use crate::tensor::Tensor;
 
@@ -231,4 +232,11 @@ pub(crate) fn transposed(combine: Combine, attrs: &Attrs, x: &Tensor, out: &Tens
         }
         _ => return None,
     })
+}
+
+/// Attributes of a reduction with the axis of a batch in front.
+pub(crate) fn batched(attrs: &Attrs) -> Attrs {
+    let mut attrs = attrs.clone();
+    shift_axes(&mut attrs, "dimensions", Shift::Only);
+    attrs
 }

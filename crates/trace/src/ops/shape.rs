@@ -7,7 +7,9 @@ use hlo::{Attr, Attrs, OpKind};
 use crate::Spec;
 use crate::error::misuse;
 use crate::ops::{attrs, i64s, op, op_as};
+use crate::stack;
 use crate::tensor::Tensor;
+use crate::transform::Lane;
 
 impl Tensor {
     /// The same elements in another shape.
@@ -17,7 +19,7 @@ impl Tensor {
         if dims == self.dims() {
             return self.clone();
         }
-        if dims.iter().product::<usize>() != self.num_elements() {
+        if dims.iter().try_fold(1usize, |count, &size| count.checked_mul(size)) != Some(self.num_elements()) {
             misuse(
                 Location::caller(),
                 format!("{} has {} elements, {dims:?} another number", self.spec(), self.num_elements()),
@@ -141,13 +143,14 @@ impl Tensor {
     #[must_use]
     pub fn at(&self, axis: isize, position: usize) -> Tensor {
         let axis = self.axis(axis) as isize;
-        self.slice(axis, position..position + 1).squeeze(axis)
+        self.slice(axis, position..position.saturating_add(1)).squeeze(axis)
     }
 
     /// Equal parts along an axis.
     #[track_caller]
     #[must_use]
     pub fn split(&self, axis: isize, parts: usize) -> Vec<Tensor> {
+        let _line = stack::line_of(Location::caller());
         let size = self.dim(axis);
         if parts == 0 || !size.is_multiple_of(parts) {
             misuse(Location::caller(), format!("axis {axis} of {} in {parts} equal parts", self.spec()));
@@ -196,6 +199,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn stack(parts: &[Tensor], axis: isize) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         let parts: Vec<Tensor> = parts.iter().map(|part| part.expand(axis)).collect();
         Tensor::concat(&parts, axis)
     }
@@ -288,7 +292,66 @@ pub(crate) fn transposed(kind: OpKind, attrs: &Attrs, ins: &[Tensor], n: usize, 
         }
         OpKind::Reverse => ct.reverse(&usizes(attrs, "dimensions")),
         OpKind::Convert => ct.cast(x.dtype()),
-        OpKind::ReducePrecision => ct.clone(),
+        // As JAX: the gradient is rounded too.
+        OpKind::ReducePrecision => op(kind, &[ct], attrs.clone()),
         _ => return None,
     })
+}
+
+/// Attributes of an op that moves elements, with the axis of a batch in front.
+pub(crate) fn batched(kind: OpKind, attrs: &Attrs, size: usize) -> Attrs {
+    let mut attrs = attrs.clone();
+    let mut lead = |name: &'static str, first: i64| {
+        let values: Vec<i64> = std::iter::once(first).chain(sizes(&attrs, name)).collect();
+        attrs.set(name, Attr::i64s(values));
+    };
+    match kind {
+        OpKind::Slice => {
+            lead("start_indices", 0);
+            lead("limit_indices", size as i64);
+            lead("strides", 1);
+        }
+        OpKind::Pad => {
+            lead("edge_padding_low", 0);
+            lead("edge_padding_high", 0);
+            lead("interior_padding", 0);
+        }
+        OpKind::Transpose => shift_axes(&mut attrs, "permutation", Shift::Leading),
+        OpKind::BroadcastInDim => shift_axes(&mut attrs, "broadcast_dimensions", Shift::Leading),
+        OpKind::Reverse => shift_axes(&mut attrs, "dimensions", Shift::Only),
+        OpKind::Concatenate => {
+            let axis = attrs.get("dimension").and_then(Attr::as_int).unwrap_or(0);
+            attrs.set("dimension", Attr::i64(axis + 1));
+        }
+        _ => {}
+    }
+    attrs
+}
+
+/// Whether the axis of the batch is itself one of the axes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shift {
+    /// It comes first.
+    Leading,
+    /// It is none of them.
+    Only,
+}
+
+/// Axes of an attribute, one further for the axis of a batch.
+pub(crate) fn shift_axes(attrs: &mut Attrs, name: &'static str, shift: Shift) {
+    let first = if shift == Shift::Leading { Some(0) } else { None };
+    let axes: Vec<i64> = first.into_iter().chain(sizes(attrs, name).iter().map(|axis| axis + 1)).collect();
+    attrs.set(name, Attr::i64s(axes));
+}
+
+/// Padding with a value of each example.
+pub(crate) fn batched_pad(attrs: &Attrs, ins: &[Lane], size: usize) -> Tensor {
+    let attrs = batched(OpKind::Pad, attrs, size);
+    let lists = ["edge_padding_low", "edge_padding_high", "interior_padding"].map(|name| sizes(&attrs, name));
+    let x = ins[0].spread(size);
+    let pad = |tensor: &Tensor, value: f64| tensor.pad_all(&tensor.scalar_like(value), &lists[0], &lists[1], &lists[2]);
+    let padded = pad(&x, 0.0);
+    let mark = pad(&Tensor::zeros(tensor::DType::I32, x.dims()), 1.0);
+    let value = ins[1].tensor.broadcast_along(padded.dims(), &[0]);
+    mark.equals(&mark.zeros_like()).select(&padded, &value)
 }

@@ -10,6 +10,7 @@ use crate::error::misuse;
 use crate::graph::Combine;
 use crate::ops::shape::usizes;
 use crate::ops::{attrs, i64s, only, write};
+use crate::stack;
 use crate::tensor::Tensor;
 
 /// A window over all axes of a tensor; lists have one entry an axis.
@@ -114,6 +115,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn cumulative_product(&self, axis: isize) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         self.cumulative(axis, 1.0, |sofar, shifted| sofar * shifted)
     }
 
@@ -121,6 +123,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn cumulative_max(&self, axis: isize) -> Tensor {
+        let _line = stack::line_of(Location::caller());
         self.cumulative(axis, f64::NEG_INFINITY, |sofar, shifted| sofar.maximum(shifted))
     }
 
@@ -191,4 +194,50 @@ pub(crate) fn transposed(attrs_: &Attrs, combine: Option<Combine>, x: &Tensor, c
         }
         _ => None,
     }
+}
+
+/// What stands at the place of the extreme of each window: `values` read where `x` is largest or smallest.
+pub(crate) fn selected(attrs_: &Attrs, combine: Option<Combine>, x: &Tensor, values: &Tensor) -> Option<Tensor> {
+    let window = window_of(attrs_, x.rank());
+    let (combine, worst) = match combine? {
+        Combine::Maximum => (Combine::ArgMaximum, f64::NEG_INFINITY),
+        Combine::Minimum => (Combine::ArgMinimum, f64::INFINITY),
+        _ => return None,
+    };
+    let flat = Tensor::iota(DType::I32, &[x.num_elements()], 0).reshape(x.dims());
+    let attrs = attrs([
+        ("window_dimensions", i64s(&window.dims)),
+        ("window_strides", i64s(&window.strides)),
+        ("padding", Window::padding_attr(&window.padding)),
+    ]);
+    // Padding loses against every element.
+    let starts = [x.scalar_like(worst), Tensor::scalar(DType::I32, f64::from(i32::MAX))];
+    let mut found = write((OpKind::ReduceWindow, attrs, Some(combine)), &[x, &flat, &starts[0], &starts[1]], None);
+    let places = found.pop()?;
+    Some(values.reshape(&[x.num_elements()]).take(0, &places))
+}
+
+/// The cotangent of operand `n` of the op that scatters to the extremes of windows.
+pub(crate) fn selection_transposed(
+    attrs: &Attrs,
+    combine: Option<Combine>,
+    ins: &[Tensor],
+    n: usize,
+    ct: &Tensor,
+) -> Option<Tensor> {
+    if n == 1 { selected(attrs, combine, &ins[0], ct) } else { None }
+}
+
+/// Attributes of an op over windows with the axis of a batch in front.
+pub(crate) fn batched(attrs: &Attrs) -> Attrs {
+    let rank = usizes(attrs, "window_dimensions").len();
+    let mut window = window_of(attrs, rank);
+    window.dims.insert(0, 1);
+    window.strides.insert(0, 1);
+    window.padding.insert(0, (0, 0));
+    let mut attrs = attrs.clone();
+    attrs.set("window_dimensions", i64s(&window.dims));
+    attrs.set("window_strides", i64s(&window.strides));
+    attrs.set("padding", Window::padding_attr(&window.padding));
+    attrs
 }

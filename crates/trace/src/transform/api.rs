@@ -25,6 +25,10 @@ pub fn value_and_grad<P: Tree>(f: impl FnOnce(&P) -> Tensor, at: &P) -> (Tensor,
 #[track_caller]
 pub fn value_and_grad_with<P: Tree, A: Tree>(f: impl FnOnce(&P) -> (Tensor, A), at: &P) -> (Tensor, A, P) {
     let here = Location::caller();
+    let specs = at.specs();
+    if !specs.is_empty() && specs.iter().all(|spec| !spec.dtype.is_float() && !spec.dtype.is_complex()) {
+        misuse(here, format!("a gradient by {}: only floats have one", specs[0]));
+    }
     let ((value, others), pull) = vjp(f, at);
     if value.rank() != 0 || !value.dtype().is_float() {
         misuse(here, format!("a gradient is of a scalar of floats, this is {}: take a mean or a sum", value.spec()));
@@ -37,6 +41,7 @@ pub fn value_and_grad_with<P: Tree, A: Tree>(f: impl FnOnce(&P) -> (Tensor, A), 
 /// A function's value, and its backward pass: cotangents of the inputs from those of the outputs.
 #[track_caller]
 pub fn vjp<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, at: &I) -> (O, impl FnOnce(&O) -> I) {
+    let here = Location::caller();
     let mut result = None;
     let closed = stack::closed(&at.specs(), |args| {
         let output = f(&at.with_leaves(args));
@@ -50,7 +55,13 @@ pub fn vjp<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, at: &I) -> (O, impl FnOnce
     let (outputs, tape) = forward(&closed.graph, &tensors, &active);
     let Some(result) = result else { unreachable!("the function was traced") };
     let shapes = at.shapes();
+    let expected = result.specs();
     let pull = move |cts: &O| {
+        for (given, wanted) in cts.specs().iter().zip(&expected) {
+            if given != wanted {
+                misuse(here, format!("the cotangent of a result of {wanted} is {given}"));
+            }
+        }
         let grads = tape.backward(cts.leaves().into_iter().map(Some).collect());
         let grads = grads.into_iter().zip(&inputs).map(|(grad, input)| grad.unwrap_or_else(|| input.zeros_like()));
         shapes.with_leaves(grads.collect::<Vec<_>>())

@@ -7,7 +7,7 @@ use hlo::{Attrs, OpKind};
 use crate::control;
 use crate::error::{At, Error, leave};
 use crate::graph::{Combine, Graph, Node, Prim, Ref};
-use crate::ops::{contract, convolve, elementwise, index, order, reduce, shape, window, write};
+use crate::ops::{contract, convolve, elementwise, index, linear, order, reduce, shape, window, write};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::again;
@@ -201,8 +201,7 @@ fn pull_operand(
         | OpKind::Convert
         | OpKind::ReducePrecision => shape::transposed(kind, attrs, ins, n, ct),
         OpKind::DotGeneral => Some(contract::transposed(attrs, ins, n, ct)),
-        OpKind::Convolution => convolve::transposed(attrs, ins, n, ct)
-            .or_else(|| no_derivative(node, "a convolution over groups of the batch has no gradient here")),
+        OpKind::Convolution => convolve::transposed(attrs, ins, n, ct),
         OpKind::Reduce if n == 0 => combine
             .and_then(|combine| reduce::transposed(combine, attrs, &ins[0], out, ct))
             .or_else(|| no_derivative(node, "this reduction has no gradient")),
@@ -215,7 +214,10 @@ fn pull_operand(
                 _ => None,
             })
         }
-        _ if elementwise::is_elementwise(kind) => elementwise::partial(kind, ins, out, n, ct),
+        OpKind::Fft | OpKind::Cholesky | OpKind::TriangularSolve => linear::transposed(kind, attrs, (ins, out), n, ct),
+        OpKind::SelectAndScatter => window::selection_transposed(attrs, combine, ins, n, ct),
+        _ if elementwise::is_elementwise(kind) => elementwise::transposed_complex(kind, ins, out, n, ct)
+            .or_else(|| elementwise::partial(kind, ins, out, n, ct)),
         _ => no_derivative(node, format!("{} has no gradient; wrap it in custom_vjp to give one", kind.name())),
     }
 }

@@ -4,7 +4,7 @@ use hlo::OpKind;
 
 use crate::control;
 use crate::graph::{Combine, Graph, Node, Prim};
-use crate::ops::{elementwise, order, write};
+use crate::ops::{elementwise, linear, order, reduce, shape, window, write};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::again;
@@ -131,14 +131,32 @@ fn push_op(
             }
             vec![sum]
         }
-        (OpKind::Reduce, Some(Combine::Maximum | Combine::Minimum)) => {
-            // The tangent of a selection: as the gradient, equal extremes share.
-            let pulled = |v: &Tensor| {
-                crate::ops::reduce::transposed(combine.unwrap_or(Combine::Maximum), attrs, &ins[0], &outs[0], v)
-            };
-            let axes = crate::ops::shape::usizes(attrs, "dimensions");
-            let weights = pulled(&outs[0].full_like(1.0));
+        (OpKind::Reduce, Some(combine @ (Combine::Maximum | Combine::Minimum | Combine::Multiply))) => {
+            // The gradient of each result says what each element weighs in it; equal extremes share.
+            let axes = shape::usizes(attrs, "dimensions");
+            let weights = reduce::transposed(*combine, attrs, &ins[0], &outs[0], &outs[0].full_like(1.0));
             vec![weights.map(|weights| (&weights * &whole(0)).sum(&axes))]
+        }
+        // Only the position is read of these.
+        (OpKind::Reduce | OpKind::ReduceWindow, Some(Combine::ArgMaximum | Combine::ArgMinimum)) => {
+            vec![None; outs.len()]
+        }
+        (OpKind::ReduceWindow, Some(Combine::Maximum | Combine::Minimum)) => {
+            vec![window::selected(attrs, *combine, &ins[0], &whole(0))]
+        }
+        (OpKind::SelectAndScatter, _) => {
+            // Linear in what is scattered; what selects has no derivative.
+            let Some(source) = &given[1] else { return vec![None] };
+            some(apply(&[ins[0].clone(), source.clone(), ins[2].clone()]))
+        }
+        (OpKind::Fft | OpKind::Cholesky | OpKind::TriangularSolve, _) => {
+            vec![linear::pushed(kind, attrs, (ins, &outs[0]), given)]
+        }
+        (OpKind::Real | OpKind::Imag | OpKind::Complex | OpKind::ChloConj, _) => {
+            vec![elementwise::pushed_complex(kind, ins, &outs[0], given)]
+        }
+        (OpKind::Abs, _) if ins[0].dtype().is_complex() => {
+            vec![elementwise::pushed_complex(kind, ins, &outs[0], given)]
         }
         _ if elementwise::is_elementwise(kind) => {
             let mut sum: Option<Tensor> = None;

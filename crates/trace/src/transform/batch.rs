@@ -1,0 +1,193 @@
+//! `vmap`: a function of one example becomes a function of a batch of them.
+
+use std::panic::Location;
+
+use hlo::{Attrs, OpKind};
+
+use crate::Spec;
+use crate::control;
+use crate::error::misuse;
+use crate::graph::{Combine, Graph, Node, Prim};
+use crate::ops::{contract, convolve, elementwise, index, order, reduce, shape, window, write};
+use crate::stack;
+use crate::tensor::Tensor;
+use crate::transform::again;
+use crate::tree::Tree;
+
+/// A value of a function that runs for a batch: its first axis is that of the batch, or it is the same for all examples.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    pub(crate) tensor: Tensor,
+    pub(crate) is_batched: bool,
+}
+
+impl Lane {
+    pub(crate) fn shared(tensor: Tensor) -> Lane {
+        Lane { tensor, is_batched: false }
+    }
+
+    pub(crate) fn batched(tensor: Tensor) -> Lane {
+        Lane { tensor, is_batched: true }
+    }
+
+    /// With an axis of the batch, also where all examples have the same.
+    pub(crate) fn spread(&self, size: usize) -> Tensor {
+        if self.is_batched {
+            return self.tensor.clone();
+        }
+        let mut dims = vec![size];
+        dims.extend(self.tensor.dims());
+        let along: Vec<usize> = (1..dims.len()).collect();
+        self.tensor.broadcast_along(&dims, &along)
+    }
+
+    /// Number of axes of one example.
+    pub(crate) fn rank(&self) -> usize {
+        self.tensor.rank() - usize::from(self.is_batched)
+    }
+}
+
+/// A type with the axis of the batch in front.
+pub(crate) fn with_axis(spec: &Spec, size: usize) -> Spec {
+    let mut dims = vec![size];
+    dims.extend(&spec.dims);
+    Spec::new(spec.dtype, dims)
+}
+
+/// Runs `f`, written for one example, for a batch: each tensor of the inputs has one example at each position of its first
+/// axis, and so has each tensor of the result. Outer tensors that `f` uses are the same for all examples.
+#[track_caller]
+pub fn vmap<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I) -> O {
+    vmap_axes(f, inputs, &vec![Some(0); inputs.leaves().len()])
+}
+
+/// [`vmap`] along other axes: one entry for each tensor of the inputs in order, `None` where all examples have the same.
+#[track_caller]
+pub fn vmap_axes<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[Option<isize>]) -> O {
+    let at = Location::caller();
+    let (leaves, paths) = (inputs.leaves(), inputs.paths());
+    if leaves.len() != axes.len() {
+        misuse(at, format!("vmap over {} tensors with {} axes", leaves.len(), axes.len()));
+    }
+    let mut size: Option<usize> = None;
+    let mut lanes = Vec::new();
+    let mut specs = Vec::new();
+    for ((leaf, axis), path) in leaves.iter().zip(axes).zip(&paths) {
+        let Some(axis) = axis else {
+            lanes.push(Lane::shared(leaf.clone()));
+            specs.push(leaf.spec().clone());
+            continue;
+        };
+        let examples = leaf.dim(*axis);
+        if size.is_some_and(|size| size != examples) {
+            let size = size.unwrap_or(0);
+            misuse(at, format!("vmap over {size} examples: axis {axis} of `{path}` is that of {}", leaf.spec()));
+        }
+        size = Some(examples);
+        let moved = leaf.move_axis(*axis, 0);
+        specs.push(Spec::new(leaf.dtype(), &moved.dims()[1..]));
+        lanes.push(Lane::batched(moved));
+    }
+    let Some(size) = size else { misuse(at, "vmap over no axis: nothing says how many examples there are") };
+    let mut result = None;
+    let closed = stack::closed(&specs, |args| {
+        let output = f(&inputs.with_leaves(args));
+        let leaves = output.leaves();
+        result = Some(output.shapes());
+        leaves
+    });
+    lanes.extend(closed.captured.into_iter().map(Lane::shared));
+    let outputs = batch(&closed.graph, &lanes, size);
+    let Some(result) = result else { unreachable!("the function was traced") };
+    result.with_leaves(outputs.iter().map(|lane| lane.spread(size)).collect::<Vec<_>>())
+}
+
+/// Runs a graph for a batch. What depends on a batched input is batched.
+pub(crate) fn batch(graph: &Graph, lanes: &[Lane], size: usize) -> Vec<Lane> {
+    let mut values: Vec<Option<Lane>> = vec![None; graph.specs.len()];
+    for (input, lane) in graph.inputs.iter().zip(lanes) {
+        values[input.0 as usize] = Some(lane.clone());
+    }
+    let get = |values: &[Option<Lane>], at: crate::graph::Ref| match &values[at.0 as usize] {
+        Some(lane) => lane.clone(),
+        None => unreachable!("nodes come after what they read"),
+    };
+    for node in &graph.nodes {
+        let ins: Vec<Lane> = node.inputs.iter().map(|&input| get(&values, input)).collect();
+        let is_batched = ins.iter().any(|lane| lane.is_batched);
+        let outs = if is_batched {
+            stack::on_behalf_of(node, || batch_node(graph, node, &ins, size))
+        } else {
+            again(graph, node, &ins.iter().map(|lane| lane.tensor.clone()).collect::<Vec<_>>())
+        };
+        for (result, tensor) in node.results().zip(outs) {
+            values[result.0 as usize] = Some(Lane { tensor, is_batched });
+        }
+    }
+    graph.outputs.iter().map(|&output| get(&values, output)).collect()
+}
+
+/// Results of a node with a batched input; all have the axis of the batch.
+fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tensor> {
+    match &node.prim {
+        Prim::Scan(scan) => control::scan_batched(scan, ins, size, node.at),
+        Prim::While(looped) => control::while_batched(looped, ins, size),
+        Prim::Cond(cond) => control::cond_batched(cond, ins, size, node.at),
+        Prim::Remat(remat) => control::remat_batched(remat, ins, size, node.at),
+        Prim::Custom(custom) => control::custom_batched(custom, ins, size, node.at),
+        Prim::Stop | Prim::Named(_) => {
+            let inputs: Vec<Tensor> = ins.iter().map(|lane| lane.spread(size)).collect();
+            let specs = inputs.iter().map(|input| input.spec().clone()).collect();
+            stack::push(node.prim.clone(), &inputs.iter().collect::<Vec<_>>(), specs, node.at)
+        }
+        Prim::Op { kind, attrs, combine } => {
+            let specs = node.results().map(|result| with_axis(graph.spec(result), size)).collect();
+            batch_op(node, (*kind, attrs, *combine), ins, size, specs)
+        }
+    }
+}
+
+fn batch_op(
+    node: &Node,
+    (kind, attrs, combine): (OpKind, &Attrs, Option<Combine>),
+    ins: &[Lane],
+    size: usize,
+    results: Vec<Spec>,
+) -> Vec<Tensor> {
+    let all = || ins.iter().map(|lane| lane.spread(size)).collect::<Vec<_>>();
+    let put = |inputs: Vec<Tensor>, attrs: Attrs| {
+        write((kind, attrs, combine), &inputs.iter().collect::<Vec<_>>(), Some(results.clone()))
+    };
+    match kind {
+        OpKind::Fft | OpKind::Cholesky | OpKind::TriangularSolve => put(all(), attrs.clone()),
+        // Each value has a type of its own.
+        OpKind::OptimizationBarrier => put(all(), attrs.clone()),
+        OpKind::Pad if ins[1].is_batched => vec![shape::batched_pad(attrs, ins, size)],
+        OpKind::Pad => put(vec![ins[0].spread(size), ins[1].tensor.clone()], shape::batched(kind, attrs, size)),
+        OpKind::Reshape
+        | OpKind::Transpose
+        | OpKind::BroadcastInDim
+        | OpKind::Slice
+        | OpKind::Concatenate
+        | OpKind::Reverse => put(all(), shape::batched(kind, attrs, size)),
+        OpKind::Sort => put(all(), order::batched(attrs)),
+        OpKind::Reduce | OpKind::ReduceWindow => {
+            // The second half is what the reductions start from, which are constants.
+            let (tensors, starts) = ins.split_at(ins.len() / 2);
+            let mut inputs: Vec<Tensor> = tensors.iter().map(|lane| lane.spread(size)).collect();
+            inputs.extend(starts.iter().map(|lane| lane.tensor.clone()));
+            let attrs = if kind == OpKind::Reduce { reduce::batched(attrs) } else { window::batched(attrs) };
+            put(inputs, attrs)
+        }
+        OpKind::SelectAndScatter => {
+            put(vec![ins[0].spread(size), ins[1].spread(size), ins[2].tensor.clone()], window::batched(attrs))
+        }
+        OpKind::DotGeneral => vec![contract::batched(attrs, ins, results[0].dtype)],
+        OpKind::Convolution => vec![convolve::batched(attrs, ins, size)],
+        OpKind::Gather | OpKind::Scatter | OpKind::DynamicSlice | OpKind::DynamicUpdateSlice => {
+            vec![index::batched((kind, attrs, combine), ins, size)]
+        }
+        _ if elementwise::is_elementwise(kind) => put(all(), attrs.clone()),
+        _ => misuse(node.at, format!("{} has no rule for batches: keep it out of vmap", kind.name())),
+    }
+}
