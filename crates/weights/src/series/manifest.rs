@@ -107,6 +107,9 @@ impl Manifest {
         if version > SERIES_VERSION {
             return Err(Error::Newer { path: address.into(), found: version, supported: SERIES_VERSION });
         }
+        if version == 0 {
+            return Err(wrong("there is no version 0".into()));
+        }
         let Envelope { crc32, contents, .. } = serde_json::from_str(text).map_err(json)?;
         if crc32fast::hash(contents.get().as_bytes()) != crc32 {
             return Err(wrong("its checksum is wrong".into()));

@@ -300,7 +300,7 @@ fn timeout_key() -> ClientConfigKey {
 }
 
 fn timeout(access: &Access) -> String {
-    format!("{} milliseconds", access.request_timeout.as_millis())
+    format!("{}ms", access.request_timeout.as_millis())
 }
 
 /// Bucket, prefix, and the location as it is shown.

@@ -98,7 +98,7 @@ fn a_kill_at_any_moment_leaves_a_complete_checkpoint_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("runs/a");
     let series = Series::open(place.to_str().unwrap()).unwrap();
-    kill_and_look(&series, 40, || start_child(place.to_str().unwrap(), &[]));
+    kill_and_look(&series, 30, || start_child(place.to_str().unwrap(), &[]));
     // The next save cleans up: only complete checkpoints and the lock are left.
     let mut saver = Saver::new(series.clone(), Keep::newest(2)).unwrap();
     let next = series.latest().unwrap().unwrap() + 1;

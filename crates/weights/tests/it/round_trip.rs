@@ -244,7 +244,7 @@ fn damaged_checkpoints_are_named_and_passed_over() {
     check(&|folder| flip(&manifest(folder), 700), Check::Sizes, "manifest.json");
     check(&|folder| truncate(&shard(folder, 1)), Check::Sizes, "it has 100 bytes");
     check(&|folder| fs::remove_file(shard(folder, 0)).unwrap(), Check::Sizes, "it is missing");
-    check(&|folder| flip(&shard(folder, 0), usize::MAX), Check::Contents, "checksum of tensor");
+    check(&|folder| flip(&shard(folder, 1), usize::MAX), Check::Contents, "checksum of tensor");
     check(&|folder| flip(&shard(folder, 2), 20), Check::Contents, "checksum of its header");
     // A manifest of another step is not this one's.
     check(

@@ -14,18 +14,14 @@ use crate::state::{assert_exact, chain, literal, snapshot};
 
 /// Larger than two parts of an upload.
 fn large(step: u64) -> Snapshot {
-    let value = literal(DType::U8, &[20, 1 << 20], &mut Random::new(step));
+    let value = literal(DType::U8, &[17, 1 << 20], &mut Random::new(step));
     Snapshot { step, pieces: vec![Piece::whole("large", Arc::new(value))], metadata: json!({}) }
 }
 
 #[track_caller]
 fn assert_large(series: &Series, step: u64) {
-    let saved = series.load(step).unwrap();
-    let expected = literal(DType::U8, &[20, 1 << 20], &mut Random::new(step));
-    assert!(saved.read("large").unwrap() == expected);
-    let rows = Region { start: vec![9, 5], size: vec![2, 100] };
-    let part = saved.read_region("large", &rows).unwrap();
-    assert_eq!(part.bytes()[..100], expected.bytes()[9 << 20..][5..105]);
+    let expected = literal(DType::U8, &[17, 1 << 20], &mut Random::new(step));
+    assert!(series.load(step).unwrap().read("large").unwrap() == expected);
 }
 
 #[test]
@@ -54,13 +50,17 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
     assert_eq!(report.deleted, [3, 4]);
     assert_large(&series, 10);
     series.load(10).unwrap().verify().unwrap();
+    let rows = Region { start: vec![9, 5], size: vec![2, 100] };
+    let part = series.load(10).unwrap().read_region("large", &rows).unwrap();
+    let whole = literal(DType::U8, &[17, 1 << 20], &mut Random::new(10));
+    assert_eq!(part.bytes()[..100], whole.bytes()[9 << 20..][5..105]);
     let names: Vec<String> = store.list("").unwrap().into_iter().map(|object| object.name).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(neighbour.list("").unwrap().len(), 1);
     // A shard that was damaged or went away.
     let shard = names.iter().find(|name| name.ends_with(".safetensors")).unwrap();
-    let mut bytes = store.read(shard, 0, 20 << 20).unwrap();
-    bytes[19 << 20] ^= 1;
+    let mut bytes = store.read(shard, 0, 17 << 20).unwrap();
+    bytes[16 << 20] ^= 1;
     let rest =
         store.list("").unwrap().iter().find(|object| &object.name == shard).unwrap().size_bytes as usize - bytes.len();
     bytes.extend(store.read(shard, bytes.len() as u64, rest).unwrap());
@@ -86,16 +86,18 @@ fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
     assert!(requests.iter().filter(|line| line.contains("partNumber")).count() >= 3, "{requests:?}");
     let (mut good, mut failed, mut warned) = (2, 0, 0);
     for fault in [Fault::Overloaded, Fault::CutRequest, Fault::CutAnswer] {
-        for first in 0..requests.len() {
+        // A save after a failed one begins with looking and cleaning, so that it has more requests than this one.
+        for first in 0..200 {
             let step = good + 1;
             proxy.fail(fault, first, usize::MAX);
             let result = saver.save(large(step));
             proxy.heal();
             match result {
-                Ok(report) => {
-                    assert!(!report.warnings.is_empty(), "{fault:?} from {first}: something failed");
-                    warned += 1;
+                Ok(report) if report.warnings.is_empty() => {
+                    good = step;
+                    break;
                 }
+                Ok(_) => warned += 1,
                 Err(error) => {
                     let text = chain(&error);
                     assert!(text.contains("s3://bucket/failing"), "{text}");
@@ -104,14 +106,14 @@ fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
                 }
             }
             // Good is what was good before, or the new one if its manifest arrived; nothing is damaged.
-            let found = series.latest_good(Check::Contents).unwrap();
+            let found = series.latest_good(Check::Sizes).unwrap();
             assert!(found.damaged.is_empty(), "{fault:?} from {first}: {:?}", found.damaged);
             assert!([good, step].contains(&found.saved.step()), "{fault:?} from {first}");
             assert_large(&series, found.saved.step());
             good = found.saved.step();
         }
     }
-    assert!(failed >= 2 * requests.len() && warned >= 3, "{failed} failed, {warned} warned of {}", requests.len());
+    assert!(failed >= 2 * requests.len() && warned >= 6, "{failed} failed, {warned} warned of {}", requests.len());
     // The same saver goes on, and cleans up.
     saver.save(large(good + 1)).unwrap();
     let left = Store::open_with("s3://bucket/failing", &server.access()).unwrap().list("").unwrap();
