@@ -7,10 +7,11 @@ use std::sync::mpsc::{Receiver, channel};
 
 use futures_util::TryStreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientConfigKey, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+    StaticCredentialProvider,
 };
 use tokio::runtime::Runtime;
 
@@ -77,7 +78,10 @@ impl Bucket {
             // As Google's own libraries do it: no credentials, and http where nothing else is said.
             let address = if host.contains("://") { host.to_string() } else { format!("http://{host}") };
             builder = builder.with_config(GoogleConfigKey::Client(ClientConfigKey::AllowHttp), "true");
+            // Both, because the client asks for a token when it writes even if nothing is to be signed.
+            let nobody = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
             builder = builder.with_base_url(address.trim_end_matches('/')).with_skip_signature(true);
+            builder = builder.with_credentials(Arc::new(nobody));
         }
         for (name, value) in &access.options {
             if name.starts_with("google_")
@@ -323,10 +327,27 @@ fn parts<'a>(scheme: &str, rest: &'a str) -> Result<(&'a str, Path, String), Err
 
 fn failed(doing: &'static str, object: &str, error: object_store::Error) -> Error {
     use object_store::Error as Said;
+    let text = error.to_string();
+    let answered = |codes: [&str; 2]| codes.iter().any(|code| text.contains(&format!("status code: {code}")));
     let failure = match &error {
         Said::NotFound { .. } => StoreFailure::NotFound,
         Said::PermissionDenied { .. } | Said::Unauthenticated { .. } => StoreFailure::NotAllowed,
+        // Of failed listings the client tells the status in its text only.
+        _ if answered(["403", "401"]) => StoreFailure::NotAllowed,
+        _ if answered(["404", "410"]) => StoreFailure::NotFound,
         _ => StoreFailure::Other,
     };
-    Error::Store { doing, object: object.to_string(), failure, source: Cause::from(error) }
+    Error::Store { doing, object: object.to_string(), failure, source: Cause::from(StoreSaid(text)) }
 }
+
+/// What a store said. The text of the client's error has all its causes in it, so that this has none of its own.
+#[derive(Debug)]
+struct StoreSaid(String);
+
+impl std::fmt::Display for StoreSaid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StoreSaid {}

@@ -3,24 +3,31 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tensor::DType;
+use tensor::{DType, Literal};
 use testkit::Random;
 use weights::{
     Access, AsyncSaver, Check, Error, Keep, Piece, Region, Saver, Series, Snapshot, Store, StoreFailure, WhenBusy,
 };
 
 use crate::servers::{Fault, Proxy, S3Server};
-use crate::state::{assert_exact, chain, literal, snapshot};
+use crate::state::{assert_exact, chain, snapshot};
 
-/// Larger than two parts of an upload.
+/// Larger than two parts of an upload, and quickly made.
+fn value(step: u64) -> Literal {
+    let mut random = Random::new(step);
+    let row: Vec<u8> = (0..1 << 20).map(|_| random.next_u64() as u8).collect();
+    let rows = (0..17u8).flat_map(|n| row.iter().map(move |byte| byte ^ n)).collect();
+    Literal::new(DType::U8, [17, 1 << 20], rows).unwrap()
+}
+
 fn large(step: u64) -> Snapshot {
-    let value = literal(DType::U8, &[17, 1 << 20], &mut Random::new(step));
+    let value = value(step);
     Snapshot { step, pieces: vec![Piece::whole("large", Arc::new(value))], metadata: json!({}) }
 }
 
 #[track_caller]
 fn assert_large(series: &Series, step: u64) {
-    let expected = literal(DType::U8, &[17, 1 << 20], &mut Random::new(step));
+    let expected = value(step);
     assert!(series.load(step).unwrap().read("large").unwrap() == expected);
 }
 
@@ -52,7 +59,7 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
     series.load(10).unwrap().verify().unwrap();
     let rows = Region { start: vec![9, 5], size: vec![2, 100] };
     let part = series.load(10).unwrap().read_region("large", &rows).unwrap();
-    let whole = literal(DType::U8, &[17, 1 << 20], &mut Random::new(10));
+    let whole = value(10);
     assert_eq!(part.bytes()[..100], whole.bytes()[9 << 20..][5..105]);
     let names: Vec<String> = store.list("").unwrap().into_iter().map(|object| object.name).collect();
     assert_eq!(names.len(), 2, "{names:?}");
