@@ -18,6 +18,8 @@
 //! # Ok::<(), trace::Error>(())
 //! ```
 
+mod error;
+pub mod hf;
 mod init;
 pub mod layers;
 mod losses;
@@ -27,6 +29,7 @@ mod precision;
 mod stacked;
 mod train;
 
+pub use error::Error;
 pub use init::Init;
 pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
 pub use precision::Precision;

@@ -2,18 +2,24 @@
 
 mod attend;
 mod attention;
+mod conv;
 mod dropout;
 mod embedding;
 mod feed_forward;
 mod linear;
+mod moe;
 mod norm;
+mod recurrent;
 mod rope;
 
 pub use attend::{Form, Places, Sight, attend};
 pub use attention::{Context, Heads, KeyValues, MultiHeadAttention};
+pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
 pub use dropout::dropout;
 pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
 pub use linear::{Bias, Linear};
+pub use moe::{Dispatch, ExpertSizes, MixtureOfExperts};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
+pub use recurrent::{Gru, Lstm, LstmState};
 pub use rope::{Rope, RopeScaling};

@@ -1,0 +1,11 @@
+//! Models in the form Hugging Face keeps them: `config.json`, and safetensors under their names.
+
+mod config;
+mod layout;
+mod load;
+mod names;
+mod save;
+
+pub use config::{Family, ModelConfig, read_config};
+pub use load::{Files, load};
+pub use save::save;
