@@ -18,6 +18,8 @@ pub enum Needed {
     Corpus,
     /// Programs exported from PyTorch.
     TorchCorpus,
+    /// A Python interpreter with PyTorch and transformers.
+    TorchPython,
     /// Programs with the figures JAX reports for them.
     Reference,
     /// StableHLO's own self-checking programs.
@@ -35,6 +37,7 @@ impl Needed {
             Needed::StoresPython => "TPUBRIDGE_STORES_PYTHON",
             Needed::Corpus => "TPUBRIDGE_CORPUS",
             Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
+            Needed::TorchPython => "TPUBRIDGE_TORCH_PYTHON",
             Needed::Reference => "TPUBRIDGE_REFERENCE",
             Needed::Conformance => "TPUBRIDGE_CONFORMANCE",
             Needed::Chromium => "TPUBRIDGE_CHROMIUM",

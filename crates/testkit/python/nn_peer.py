@@ -1,0 +1,143 @@
+"""What PyTorch and transformers make of models, optimizers and recurrent layers: the peer of crates/nn's tests.
+
+usage: nn_peer.py (models|optimizers|recurrent) FOLDER
+"""
+
+import os
+import sys
+
+import torch
+from safetensors.torch import save_file
+
+MODELS = {
+    "gpt2-small": ("gpt2", dict(vocab_size=97, n_positions=40, n_embd=48, n_layer=3, n_head=4), 2, 23),
+    "gpt2-124m": ("gpt2", dict(), 1, 24),
+    "llama": (
+        "llama",
+        dict(
+            vocab_size=101, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=8,
+            num_key_value_heads=2, max_position_embeddings=256, rope_theta=10000.0, tie_word_embeddings=False,
+            rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                              original_max_position_embeddings=32),
+        ),
+        2, 70,
+    ),
+    "llama-tied-bias": (
+        "llama",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=4, head_dim=16, max_position_embeddings=64, tie_word_embeddings=True,
+             attention_bias=True, rope_scaling=dict(rope_type="linear", factor=2.0)),
+        2, 17,
+    ),
+    "qwen2": (
+        "qwen2",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, tie_word_embeddings=True),
+        2, 17,
+    ),
+    "mistral": (
+        "mistral",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, sliding_window=5, tie_word_embeddings=False),
+        2, 21,
+    ),
+    "mixtral": (
+        "mixtral",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, num_local_experts=4, num_experts_per_tok=2,
+             sliding_window=None, tie_word_embeddings=False),
+        2, 19,
+    ),
+}
+
+
+def models(folder):
+    import transformers
+
+    for name, (kind, sizes, batch, positions) in MODELS.items():
+        torch.manual_seed(len(name))
+        config = transformers.AutoConfig.for_model(kind, **sizes)
+        config._attn_implementation = "eager"
+        model = transformers.AutoModelForCausalLM.from_config(config).eval()
+        with torch.no_grad():
+            for parameter_name, parameter in model.named_parameters():
+                # Biases and norms start at constants, which would hide a mistake in their names.
+                if parameter.ndim == 1:
+                    parameter.add_(0.1 * torch.randn_like(parameter))
+                elif sizes:
+                    parameter.mul_(4.0)
+            tokens = torch.randint(0, config.vocab_size, (batch, positions), dtype=torch.int32)
+            logits = model(tokens.long()).logits.float()
+        place = os.path.join(folder, name)
+        # The Llama is saved in shards.
+        model.save_pretrained(place, max_shard_size="100KB" if name == "llama" else "5GB")
+        save_file({"tokens": tokens.contiguous(), "logits": logits.contiguous()}, os.path.join(place, "peer.safetensors"))
+
+
+def lion(parameters, learning_rate, beta1, beta2, decay):
+    momenta = [torch.zeros_like(parameter) for parameter in parameters]
+
+    def step():
+        with torch.no_grad():
+            for parameter, momentum in zip(parameters, momenta):
+                direction = (beta1 * momentum + (1 - beta1) * parameter.grad).sign()
+                parameter.sub_(learning_rate * (direction + decay * parameter))
+                momentum.mul_(beta2).add_(parameter.grad, alpha=1 - beta2)
+
+    return step
+
+
+def optimizers(folder):
+    steps = 6
+    # A matrix that is tall, one that is wide, and a vector.
+    shapes = [(6, 4), (3, 8), (5,)]
+    generator = torch.Generator().manual_seed(3)
+    start = [torch.randn(shape, generator=generator) for shape in shapes]
+    grads = [[torch.randn(shape, generator=generator) * 0.5 for shape in shapes] for _ in range(steps)]
+    makers = {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.1).step,
+        "sgd-momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01).step,
+        "sgd-nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True).step,
+        "adam": lambda p: torch.optim.Adam(p, lr=0.05).step,
+        "adamw": lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.9, 0.95), weight_decay=0.1).step,
+        "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.05, weight_decay=0.02).step,
+        "lion": lambda p: lion(p, 0.02, 0.9, 0.99, 0.1),
+        # Torch's matrices are [out, in], ours [in, out]; its Muon takes matrices only.
+        "muon": lambda p: torch.optim.Muon(p, lr=0.05, weight_decay=0.1).step,
+    }
+    tensors = {}
+    for n, tensor in enumerate(start):
+        tensors[f"start.{n}"] = tensor
+        for step in range(steps):
+            tensors[f"grad.{step}.{n}"] = grads[step][n]
+    for name, make in makers.items():
+        turned = name == "muon"
+        turn = lambda t: t.T.contiguous() if turned else t.clone()
+        count = 2 if turned else len(shapes)
+        parameters = [torch.nn.Parameter(turn(tensor)) for tensor in start[:count]]
+        step = make(parameters)
+        for at in range(steps):
+            for parameter, grad in zip(parameters, grads[at]):
+                parameter.grad = turn(grad)
+            step()
+        for n, parameter in enumerate(parameters):
+            tensors[f"{name}.{n}"] = turn(parameter.detach())
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, os.path.join(folder, "optimizers.safetensors"))
+
+
+def recurrent(folder):
+    torch.manual_seed(5)
+    x = torch.randn(3, 7, 5)
+    tensors = {"x": x}
+    for name, layer in (("lstm", torch.nn.LSTM(5, 6, batch_first=True)), ("gru", torch.nn.GRU(5, 6, batch_first=True))):
+        with torch.no_grad():
+            tensors[f"{name}.out"] = layer(x)[0]
+        for ours, theirs in (("input", "ih"), ("recurrent", "hh")):
+            tensors[f"{name}.{ours}.weight"] = getattr(layer, f"weight_{theirs}_l0").detach().T
+            tensors[f"{name}.{ours}.bias"] = getattr(layer, f"bias_{theirs}_l0").detach()
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, os.path.join(folder, "recurrent.safetensors"))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    {"models": models, "optimizers": optimizers, "recurrent": recurrent}[sys.argv[1]](sys.argv[2])
