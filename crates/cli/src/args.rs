@@ -456,6 +456,9 @@ pub(crate) struct TrainArgs {
     /// Folder of checkpoints, metrics and tokens; default: train.folder of the file.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<String>,
+    /// Write the training step as StableHLO to a file and do not train: for `tpu fit`, `tpu explain`, `tpu plan`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export: Option<PathBuf>,
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nn::StepOptions;
-use nn::models::{Gpt2Config, RunOptions};
+use nn::models::RunOptions;
 use nn::optim::{AnyOptimizer, MovingAverage};
 use serde::{Deserialize, Serialize};
 
@@ -13,19 +13,13 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrainConfig {
-    pub(super) model: ModelConfig,
+    /// See [`super::model::ModelConfig`].
+    pub(super) model: serde_json::Value,
     #[serde(default)]
     pub(super) run: RunOptions,
     pub(super) data: DataConfig,
     pub(super) optimizer: AnyOptimizer,
     pub(super) train: LoopConfig,
-}
-
-/// A model and its sizes, under the names of a Hugging Face `config.json`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "family", rename_all = "snake_case")]
-pub(super) enum ModelConfig {
-    Gpt2(Gpt2Config),
 }
 
 /// Where examples come from. Paths are relative to the file.
@@ -53,6 +47,15 @@ pub(super) enum DataConfig {
     },
     /// Tokens drawn from a random chain.
     Synthetic { sequence: usize },
+    /// Generated images of simple shapes.
+    Shapes { size: usize },
+    /// A folder of images, a folder for each class.
+    Images {
+        folder: PathBuf,
+        size: usize,
+        #[serde(default = "validation_fraction")]
+        validation_fraction: f64,
+    },
 }
 
 fn validation_fraction() -> f64 {
@@ -70,7 +73,7 @@ pub(super) struct LoopConfig {
     pub(super) steps: u64,
     pub(super) batch: usize,
     #[serde(default)]
-    pub(super) seed: u64,
+    pub(super) seed: u32,
     #[serde(default)]
     pub(super) clip: Option<f64>,
     #[serde(default)]

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use runtime::data::{
-    Batching, DataError, Dataset, MarkovOptions, MarkovTokens, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer,
-    WindowOptions,
+    Batching, DataError, Dataset, ImageFolder, ImageOptions, MarkovOptions, MarkovTokens, ShapeImages, ShapeOptions,
+    Split, TextOptions, TokenDataset, TokenWidth, Tokenizer, WindowOptions,
 };
 
 use super::config::{DataConfig, TrainConfig};
 use crate::failure::Failure;
+
+/// Distance of the seeds of data that is made for training and for evaluation.
+const EVALUATION_SEED: u64 = 1 << 32;
 
 /// Data to train on and to evaluate on.
 pub(super) struct Datasets {
@@ -25,55 +28,102 @@ pub(super) fn tokenizer(name: &str, beside: &Path) -> Result<Tokenizer, DataErro
     }
 }
 
-/// Opens the data for a model of so many tokens. Text is tokenized into `cache`.
-pub(super) fn open(config: &TrainConfig, beside: &Path, vocabulary: u32, cache: &Path) -> Result<Datasets, Failure> {
-    let batching = Batching::new(config.train.batch, config.train.seed);
-    let windows =
-        |sequence: usize, split: Split| WindowOptions { sequence, vocabulary: Some(vocabulary), split, batching };
-    let splits = |fraction: f64| match fraction {
-        0.0 => [Split::All, Split::All],
-        _ => [Split::Train { validation_fraction: fraction }, Split::Validation { validation_fraction: fraction }],
-    };
-    let resolve = |files: &[PathBuf]| files.iter().map(|file| beside.join(file)).collect::<Vec<_>>();
-    let [training, evaluation]: [Arc<dyn Dataset>; 2] = match &config.data {
-        DataConfig::Text { files, tokenizer: name, sequence, separator, validation_fraction } => {
-            let tokenizer = tokenizer(name, beside).map_err(runtime::Error::from)?;
-            let text = TextOptions { tokenizer, separator: separator.clone(), cache: cache.to_path_buf() };
-            let files = resolve(files);
-            let opened = splits(*validation_fraction)
-                .map(|split| TokenDataset::from_text(&files, &text, windows(*sequence, split)));
-            both(opened)?
+impl TrainConfig {
+    fn batching(&self) -> Batching {
+        Batching::new(self.train.batch, u64::from(self.train.seed))
+    }
+
+    /// Batches of data that is made: evaluation has other examples.
+    fn made(&self) -> [Batching; 2] {
+        let seed = u64::from(self.train.seed);
+        [self.batching(), Batching::new(self.train.batch, seed + EVALUATION_SEED)]
+    }
+
+    /// Token windows for a model of so many tokens, and their length. Text is tokenized into `cache`.
+    pub(super) fn tokens(&self, beside: &Path, vocabulary: u32, cache: &Path) -> Result<(Datasets, usize), Failure> {
+        let batching = self.batching();
+        let windows =
+            |sequence: usize, split: Split| WindowOptions { sequence, vocabulary: Some(vocabulary), split, batching };
+        match &self.data {
+            DataConfig::Text { files, tokenizer: name, sequence, separator, validation_fraction } => {
+                let tokenizer = tokenizer(name, beside).map_err(runtime::Error::from)?;
+                let text = TextOptions { tokenizer, separator: separator.clone(), cache: cache.to_path_buf() };
+                let files = resolve(files, beside);
+                let opened = splits(*validation_fraction)
+                    .map(|split| TokenDataset::from_text(&files, &text, windows(*sequence, split)));
+                Ok((both(opened)?, *sequence))
+            }
+            DataConfig::Tokens { files, bits, sequence, validation_fraction } => {
+                let width = match bits {
+                    16 => TokenWidth::U16,
+                    32 => TokenWidth::U32,
+                    _ => return Err(Failure::new(format!("data.bits is {bits}")).hint("tokens have 16 or 32 bits")),
+                };
+                let files = resolve(files, beside);
+                let opened = splits(*validation_fraction)
+                    .map(|split| TokenDataset::open(&files, width, windows(*sequence, split)));
+                Ok((both(opened)?, *sequence))
+            }
+            DataConfig::Synthetic { sequence } => {
+                let chain_seed = u64::from(self.train.seed);
+                let opened = self.made().map(|batching| {
+                    MarkovTokens::new(MarkovOptions { vocabulary, sequence: *sequence, chain_seed, batching })
+                });
+                Ok((both(opened)?, *sequence))
+            }
+            DataConfig::Shapes { .. } | DataConfig::Images { .. } => {
+                Err(Failure::new("the model reads tokens, the data are images")
+                    .hint("data.kind is one of text, tokens, synthetic"))
+            }
         }
-        DataConfig::Tokens { files, bits, sequence, validation_fraction } => {
-            let width = match bits {
-                16 => TokenWidth::U16,
-                32 => TokenWidth::U32,
-                _ => return Err(Failure::new(format!("data.bits is {bits}")).hint("tokens have 16 or 32 bits")),
-            };
-            let files = resolve(files);
-            let opened =
-                splits(*validation_fraction).map(|split| TokenDataset::open(&files, width, windows(*sequence, split)));
-            both(opened)?
+    }
+
+    /// Images for a model of this size, these channels and so many classes.
+    pub(super) fn images(&self, beside: &Path, channels: usize, classes: usize) -> Result<Datasets, Failure> {
+        match &self.data {
+            DataConfig::Shapes { size } => both(self.made().map(|batching| {
+                ShapeImages::new(ShapeOptions { height: *size, width: *size, channels, classes, batching })
+            })),
+            DataConfig::Images { folder, size, validation_fraction } => {
+                let folder = beside.join(folder);
+                let opened = splits(*validation_fraction).map(|split| {
+                    let options = ImageOptions::new(*size, *size, self.batching());
+                    ImageFolder::open(&folder, ImageOptions { channels, split, ..options })
+                });
+                if let [Ok(images), _] = &opened
+                    && images.classes().len() > classes
+                {
+                    let message =
+                        format!("{} has {} classes, the model {classes}", folder.display(), images.classes().len());
+                    return Err(Failure::new(message).hint("set num_classes of [model]"));
+                }
+                both(opened)
+            }
+            _ => {
+                Err(Failure::new("the model reads images, the data are tokens")
+                    .hint("data.kind is one of shapes, images"))
+            }
         }
-        DataConfig::Synthetic { sequence } => {
-            let chain = |seed: u64| {
-                let batching = Batching::new(config.train.batch, seed);
-                let options =
-                    MarkovOptions { vocabulary, sequence: *sequence, chain_seed: config.train.seed, batching };
-                MarkovTokens::new(options)
-            };
-            let seed = config.train.seed;
-            both([chain(seed), chain(seed.wrapping_add(1 << 32))])?
-        }
-    };
-    Ok(Datasets { training, evaluation })
+    }
 }
 
-fn both<D: Dataset + 'static>(opened: [Result<D, DataError>; 2]) -> Result<[Arc<dyn Dataset>; 2], Failure> {
+/// Training and evaluation; the same where nothing is held back.
+fn splits(fraction: f64) -> [Split; 2] {
+    match fraction {
+        0.0 => [Split::All, Split::All],
+        _ => [Split::Train { validation_fraction: fraction }, Split::Validation { validation_fraction: fraction }],
+    }
+}
+
+fn resolve(files: &[PathBuf], beside: &Path) -> Vec<PathBuf> {
+    files.iter().map(|file| beside.join(file)).collect()
+}
+
+fn both<D: Dataset + 'static>(opened: [Result<D, DataError>; 2]) -> Result<Datasets, Failure> {
     let [training, evaluation] = opened;
     let share = |opened: Result<D, DataError>| match opened {
         Ok(dataset) => Ok(Arc::new(dataset) as Arc<dyn Dataset>),
         Err(error) => Err(Failure::from(runtime::Error::from(error))),
     };
-    Ok([share(training)?, share(evaluation)?])
+    Ok(Datasets { training: share(training)?, evaluation: share(evaluation)? })
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use nn::hf;
 use nn::layers::KeyValues;
-use nn::models::{Gpt2, LanguageModel};
+use nn::models::{Gpt2, LanguageModel, Llama};
 use runtime::config::Source;
 use runtime::optimize::Level;
 use runtime::{Backend, DeviceArray, Jit, OnDevice, trainer::Resume};
@@ -13,8 +14,9 @@ use tensor::{DType, Literal, Spec};
 use trace::{Donate, Key, Tensor, Tree};
 use weights::{Check, Saved, Series};
 
-use super::config::{DataConfig, ModelConfig};
+use super::config::DataConfig;
 use super::data::tokenizer;
+use super::model::ModelConfig;
 use crate::args::GenerateArgs;
 use crate::commands;
 use crate::commands::run::{isolate_again, must_isolate};
@@ -58,9 +60,9 @@ pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failur
         Failure::new(format!("{}: {error}", saved.address())).hint("give the folder of a `tpu train` run")
     })?;
     let field = |name: &str| kept.description.get(name).cloned().unwrap_or_default();
-    let model: ModelConfig = serde_json::from_value(field("model")).map_err(Failure::new)?;
+    let model = ModelConfig::read(&field("model"), Path::new(""))?;
     let data: DataConfig = serde_json::from_value(field("data")).map_err(Failure::new)?;
-    let options = serde_json::from_value(field("run")).map_err(Failure::new)?;
+    let options: nn::models::RunOptions = serde_json::from_value(field("run")).map_err(Failure::new)?;
     let name = match (&args.tokenizer, &data) {
         (Some(name), _) => name.clone(),
         (None, DataConfig::Text { tokenizer, .. }) => tokenizer.clone(),
@@ -76,10 +78,15 @@ pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failur
     }
     let backend = Backend::auto(&device)?;
     let sampled = match &model {
-        ModelConfig::Gpt2(config) => {
+        ModelConfig::Language(hf::ModelConfig::Gpt2(config)) => {
             let room = config.n_positions;
-            sample(&backend, &saved, args, &prompt, room, move |key| Gpt2::init(key, config, &options))?
+            sample(&backend, &saved, args, &prompt, room, |key| Gpt2::init(key, config, &options))?
         }
+        ModelConfig::Language(hf::ModelConfig::Llama(config)) => {
+            let room = config.max_position_embeddings;
+            sample(&backend, &saved, args, &prompt, room, |key| Llama::init(key, config, &options))?
+        }
+        _ => return Err(Failure::new("the model reads images").hint("text comes from models of token sequences")),
     };
     let text = tokenizer.decode(&sampled.tokens).map_err(runtime::Error::from)?;
     let record = Record {

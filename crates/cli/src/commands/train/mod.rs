@@ -3,23 +3,29 @@
 mod config;
 mod data;
 mod generate;
+mod model;
 mod task;
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nn::models::{Gpt2, LanguageModel};
+use nn::models::{Gpt2, LanguageModel, Llama, NormKind, Phase, ResNet, Statistics, TokenBatch, Vit};
+use nn::{CrossEntropy, hf};
 use runtime::Backend;
-use runtime::config::Source;
+use runtime::config::{Config, Source};
 use runtime::optimize::Level;
-use runtime::trainer::{Ended, Event, Measured, TrainOptions, Trainer};
+use runtime::trainer::{Ended, Event, Measured, Measures, TrainOptions, Trainer};
 use serde::Serialize;
-use trace::{Key, Tree};
+use tensor::DType;
+use trace::{Key, Tensor, Tree};
 use weights::Keep;
 
-use self::config::{DataConfig, ModelConfig, TrainConfig};
-use self::task::LanguageTask;
+use self::config::TrainConfig;
+use self::data::Datasets;
+use self::model::{ModelConfig, TokenSizes};
+use self::task::ModelTask;
 use super::run::{isolate_again, must_isolate};
 use crate::args::TrainArgs;
 use crate::commands;
@@ -40,8 +46,9 @@ struct Record {
     ended: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    evaluation_loss: Option<f64>,
+    /// What was measured on data held back.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    evaluation: BTreeMap<String, f64>,
     step_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens_per_second: Option<f64>,
@@ -55,6 +62,8 @@ struct Record {
 
 pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> {
     let config = TrainConfig::read(&args.file, &args.with)?;
+    let beside = args.file.parent().unwrap_or(Path::new("")).to_path_buf();
+    let model = ModelConfig::read(&config.model, &beside)?;
     let effective = commands::config::resolve(&args.config, args.device.as_deref())?;
     let chosen = effective.source("optimization") != Source::Default;
     let mut device = effective.config;
@@ -65,49 +74,49 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     if must_isolate(&device.device) {
         return isolate_again();
     }
-    let backend = Backend::auto(&device)?;
-    let training = Setting { config: &config, args, backend: &backend };
-    match &config.model {
-        ModelConfig::Gpt2(model) => {
-            let (model, options) = (model.clone(), config.run.clone());
-            let sizes = Sizes {
-                vocabulary: model.vocab_size,
-                positions: Some(model.n_positions),
-                width: model.n_embd,
-                attention: model.n_layer * model.n_embd,
-            };
-            training.language(sizes, output, move |key| Gpt2::init(key, &model, &options))
+    let setting = Setting { config: &config, args, beside, device, output };
+    let options = config.run.clone();
+    match model {
+        ModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
+            let of = TokenSizes::of(&hf::ModelConfig::Gpt2(sizes.clone()));
+            setting.language(&of, move |key| Gpt2::init(key, &sizes, &options))
+        }
+        ModelConfig::Language(hf::ModelConfig::Llama(sizes)) => {
+            let of = TokenSizes::of(&hf::ModelConfig::Llama(sizes.clone()));
+            setting.language(&of, move |key| Llama::init(key, &sizes, &options))
+        }
+        ModelConfig::Vit(sizes) => {
+            let data = config.images(&setting.beside, sizes.num_channels, sizes.num_classes)?;
+            setting.image(
+                data,
+                move |key| Vit::init(key, &sizes, &options),
+                |model, images, key| model.apply(images, key),
+            )
+        }
+        ModelConfig::ResNet(sizes) => {
+            let data = config.images(&setting.beside, sizes.num_channels, sizes.num_classes)?;
+            if matches!(sizes.norm, NormKind::Batch) {
+                return Err(Failure::new(
+                    "a ResNet with norms of the batch keeps statistics, which `tpu train` does not",
+                )
+                .hint("set norm of [model] to the norm of groups"));
+            }
+            let init = move |key: &Key| ResNet::init(key, &sizes).0;
+            setting.image(data, init, |model, images, key| {
+                let phase = if key.is_some() { Phase::Training } else { Phase::Inference };
+                model.apply(images, &Statistics::default(), phase).0
+            })
         }
     }
 }
 
-/// What a model of token sequences can read.
-struct Sizes {
-    vocabulary: usize,
-    positions: Option<usize>,
-    width: usize,
-    /// Width of all heads of all layers.
-    attention: usize,
-}
-
-impl Sizes {
-    /// Operations of training on a token: 6 for each weight of the layers and of the head, 12 for each position attended
-    /// to and each element of its key; attention is not halved for the causal mask, recomputation not counted.
-    fn flops_per_token<M: Tree>(&self, model: &M, sequence: usize) -> f64 {
-        let mut weights = self.vocabulary * self.width;
-        model.visit(&mut trace::Path::default(), &mut |path, leaf| {
-            if nn::is_stacked(path.as_str()) && leaf.rank() > 2 {
-                weights += leaf.num_elements();
-            }
-        });
-        6.0 * weights as f64 + 12.0 * (self.attention * sequence) as f64
-    }
-}
-
+/// What a training is set up from.
 struct Setting<'a> {
     config: &'a TrainConfig,
     args: &'a TrainArgs,
-    backend: &'a Backend,
+    beside: PathBuf,
+    device: Config,
+    output: &'a Output,
 }
 
 impl Setting<'_> {
@@ -116,77 +125,120 @@ impl Setting<'_> {
         self.args.folder.clone().or_else(|| self.config.train.folder.clone())
     }
 
+    /// The folder, if it is on this machine.
+    fn local_folder(&self) -> Option<PathBuf> {
+        self.folder().filter(|folder| !folder.contains("://")).map(PathBuf::from)
+    }
+
     fn language<M: LanguageModel + 'static>(
         &self,
-        sizes: Sizes,
-        output: &Output,
-        model: impl Fn(&Key) -> M + 'static,
+        sizes: &TokenSizes,
+        init: impl Fn(&Key) -> M + 'static,
     ) -> Result<Answer, Failure> {
-        let config = self.config;
-        let sequence = match &config.data {
-            DataConfig::Text { sequence, .. }
-            | DataConfig::Tokens { sequence, .. }
-            | DataConfig::Synthetic { sequence } => *sequence,
-        };
-        if let Some(positions) = sizes.positions.filter(|&positions| sequence > positions) {
-            let message = format!("data.sequence is {sequence}, the model knows {positions} positions");
+        let vocabulary = u32::try_from(sizes.vocabulary).unwrap_or(u32::MAX);
+        let cache = self.local_folder().unwrap_or_else(std::env::temp_dir).join("tokens");
+        let (data, sequence) = self.config.tokens(&self.beside, vocabulary, &cache)?;
+        if sequence > sizes.positions {
+            let message = format!("data.sequence is {sequence}, the model knows {} positions", sizes.positions);
             return Err(Failure::new(message).hint("shorten the sequence, or give the model more positions"));
         }
-        let beside = self.args.file.parent().unwrap_or(Path::new("")).to_path_buf();
-        let folder = self.folder();
-        let local = folder.as_ref().filter(|folder| !folder.contains("://")).map(PathBuf::from);
-        let cache = local.clone().unwrap_or_else(std::env::temp_dir).join("tokens");
-        let vocabulary = u32::try_from(sizes.vocabulary).unwrap_or(u32::MAX);
-        let data = data::open(config, &beside, vocabulary, &cache)?;
-
-        let shapes =
-            trace::shapes_of(&(), |()| model(&Key::from_seed(&trace::Tensor::scalar(tensor::DType::U32, 0.0))))
-                .map_err(runtime::Error::from)?;
-        let parameters = shapes.num_parameters();
-        let task = LanguageTask {
-            model: Box::new(model),
-            optimizer: config.optimizer.clone(),
-            options: config.step_options(),
-            seed: config.train.seed,
-            tokens_per_step: (config.train.batch * sequence) as u64,
-            flops_per_token: Some(sizes.flops_per_token(&shapes, sequence)),
+        let tokens = self.config.train.batch * sequence;
+        let loss = |model: &M, batch: &[Tensor], key: Option<&Key>| {
+            let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
+            model.loss(&batch, &CrossEntropy::default(), key)
         };
-        let train = &config.train;
+        self.train(data, self.task(init, loss, |_, _| Measures::new(), tokens, Some(sizes.flops_per_token(sequence))))
+    }
+
+    fn image<M: Tree + Clone + 'static>(
+        &self,
+        data: Datasets,
+        init: impl Fn(&Key) -> M + 'static,
+        apply: impl Fn(&M, &Tensor, Option<&Key>) -> Tensor + Clone + 'static,
+    ) -> Result<Answer, Failure> {
+        let of = apply.clone();
+        let loss = move |model: &M, batch: &[Tensor], key: Option<&Key>| {
+            CrossEntropy::default().mean(&of(model, &batch[0], key), &batch[1])
+        };
+        let accuracy = move |model: &M, batch: &[Tensor]| {
+            let guess = apply(model, &batch[0], None).argmax(-1);
+            let is_right = guess.equals(&batch[1]).cast(DType::F32);
+            Measures::from([("accuracy".to_string(), is_right.mean_all())])
+        };
+        self.train(data, self.task(init, loss, accuracy, self.config.train.batch, None))
+    }
+
+    fn task<M: Tree + Clone + 'static>(
+        &self,
+        init: impl Fn(&Key) -> M + 'static,
+        loss: impl Fn(&M, &[Tensor], Option<&Key>) -> Tensor + 'static,
+        measure: impl Fn(&M, &[Tensor]) -> Measures + 'static,
+        tokens_per_step: usize,
+        flops_per_token: Option<f64>,
+    ) -> ModelTask<M> {
+        ModelTask {
+            init: Box::new(init),
+            loss: Box::new(loss),
+            measure: Box::new(measure),
+            optimizer: self.config.optimizer.clone(),
+            options: self.config.step_options(),
+            seed: self.config.train.seed,
+            tokens_per_step: tokens_per_step as u64,
+            flops_per_step: flops_per_token.map(|flops| flops * tokens_per_step as f64),
+        }
+    }
+
+    fn train<M: Tree + Clone + 'static>(&self, data: Datasets, task: ModelTask<M>) -> Result<Answer, Failure> {
+        let backend = Backend::auto(&self.device)?;
+        let train = &self.config.train;
         let options = TrainOptions {
             log_every: train.log_every,
             evaluate_every: train.evaluate_every,
             evaluate_batches: train.evaluate_batches,
-            checkpoints: folder.as_ref().map(|folder| format!("{}/checkpoints", folder.trim_end_matches('/'))),
+            checkpoints: self.folder().map(|folder| format!("{}/checkpoints", folder.trim_end_matches('/'))),
             save_every: train.save_every,
             keep: Keep::newest(train.keep),
-            metrics: local.map(|folder| folder.join("metrics")),
-            description: config.description(),
+            metrics: self.local_folder().map(|folder| folder.join("metrics")),
+            description: self.config.description(),
             ..TrainOptions::new(train.steps)
         };
         let checkpoints = options.checkpoints.clone();
+        let trainer = Trainer::new(&backend, task, options);
+        let parameters = trainer.state_structure()?.params.num_parameters();
+        if let Some(file) = &self.args.export {
+            let program = trainer.step_program(&data.training.specs())?;
+            std::fs::write(file, program.bytes())
+                .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+            let text = format!(
+                "training step of {parameters} parameters in {}\nnext: tpu fit {} --slice v5e-8\n",
+                file.display(),
+                file.display()
+            );
+            self.output
+                .record(&serde_json::json!({ "version": 1, "parameters": parameters, "program": file }), || text)?;
+            return Ok(Answer::Yes);
+        }
         let stop = crate::stop::on_signal();
         let started = Instant::now();
         let mut shown = Shown::new(train.steps);
         let evaluation = train.evaluate_every.is_some().then_some(data.evaluation);
-        let trainer = Trainer::new(self.backend, task, options);
         let trained = trainer.train(data.training, evaluation, &stop, &mut |event| shown.hear(event))?;
         shown.end();
-        let ended = match trained.ended {
-            Ended::Finished => "finished",
-            Ended::Stopped => "stopped",
-            Ended::Diverged { .. } => "diverged",
-        };
         let last = trained.last.clone().unwrap_or_default();
         let record = Record {
             version: 1,
-            device: self.backend.device().kind.clone(),
-            platform: self.backend.platform().to_string(),
+            device: backend.device().kind.clone(),
+            platform: backend.platform().to_string(),
             parameters,
             first_step: trained.first_step,
             step: trained.step,
-            ended,
+            ended: match trained.ended {
+                Ended::Finished => "finished",
+                Ended::Stopped => "stopped",
+                Ended::Diverged { .. } => "diverged",
+            },
             loss: last.loss(),
-            evaluation_loss: shown.evaluation_loss,
+            evaluation: shown.evaluation.clone(),
             step_seconds: last.step_seconds,
             tokens_per_second: last.tokens_per_second,
             mfu: last.mfu,
@@ -194,7 +246,7 @@ impl Setting<'_> {
             seconds: started.elapsed().as_secs_f64(),
             checkpoints,
         };
-        output.record(&record, || text(&record))?;
+        self.output.record(&record, || text(&record))?;
         match trained.ended {
             Ended::Diverged { step } => {
                 eprintln!("the loss is no number since step {step}; the last good checkpoint was kept");
@@ -213,8 +265,11 @@ fn text(record: &Record) -> String {
     );
     if let Some(loss) = record.loss {
         text.push_str(&format!("loss {loss:.4}"));
-        if let Some(evaluation) = record.evaluation_loss {
-            text.push_str(&format!(", on held-back data {evaluation:.4}"));
+        if let Some(held_back) = record.evaluation.get("loss") {
+            text.push_str(&format!(", on data held back {held_back:.4}"));
+        }
+        if let Some(accuracy) = record.evaluation.get("accuracy") {
+            text.push_str(&format!(", {:.1} % right", accuracy * 100.0));
         }
         text.push('\n');
     }
@@ -235,12 +290,12 @@ fn text(record: &Record) -> String {
 struct Shown {
     steps: u64,
     is_terminal: bool,
-    evaluation_loss: Option<f64>,
+    evaluation: BTreeMap<String, f64>,
 }
 
 impl Shown {
     fn new(steps: u64) -> Shown {
-        Shown { steps, is_terminal: std::io::stderr().is_terminal(), evaluation_loss: None }
+        Shown { steps, is_terminal: std::io::stderr().is_terminal(), evaluation: BTreeMap::new() }
     }
 
     fn say(&self, line: &str) {
@@ -259,10 +314,10 @@ impl Shown {
             }
             Event::Step(measured) => self.step(measured),
             Event::Evaluated(measured) => {
-                self.evaluation_loss = measured.loss();
-                if let Some(loss) = measured.loss() {
-                    self.say(&format!("step {}: loss on held-back data {loss:.4}", measured.step));
-                }
+                self.evaluation = measured.values.clone();
+                let values: Vec<String> =
+                    measured.values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+                self.say(&format!("step {}: on data held back {}", measured.step, values.join(", ")));
             }
             Event::SaveFailed(message) => self.say(&format!("warning: a checkpoint was not saved: {message}")),
             _ => {}

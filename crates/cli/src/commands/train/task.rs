@@ -1,43 +1,40 @@
-//! Models of token sequences as tasks of the trainer.
+//! A model of any kind as a task of the trainer: how it is drawn, its loss, and what is measured.
 
 use std::collections::BTreeMap;
 
-use nn::models::{LanguageModel, TokenBatch};
 use nn::optim::{AnyOptimizer, AnyState};
-use nn::{CrossEntropy, StepOptions, TrainState, train_step};
+use nn::{StepOptions, TrainState, train_step};
 use runtime::trainer::{Measures, Task};
 use tensor::DType;
-use trace::{Key, Tensor};
+use trace::{Key, Tensor, Tree};
 
-/// A model of token sequences that learns to predict the next token.
-pub(super) struct LanguageTask<M> {
-    pub(super) model: Box<dyn Fn(&Key) -> M>,
+/// The loss of a model on a batch; a key turns dropout on.
+type Loss<M> = Box<dyn Fn(&M, &[Tensor], Option<&Key>) -> Tensor>;
+
+/// A model that learns.
+pub(super) struct ModelTask<M> {
+    pub(super) init: Box<dyn Fn(&Key) -> M>,
+    pub(super) loss: Loss<M>,
+    /// What is measured beside the loss on data held back.
+    pub(super) measure: Box<dyn Fn(&M, &[Tensor]) -> Measures>,
     pub(super) optimizer: AnyOptimizer,
     pub(super) options: StepOptions,
-    pub(super) seed: u64,
+    pub(super) seed: u32,
     pub(super) tokens_per_step: u64,
-    pub(super) flops_per_token: Option<f64>,
+    pub(super) flops_per_step: Option<f64>,
 }
 
-impl<M: LanguageModel + 'static> LanguageTask<M> {
-    fn batch(batch: &[Tensor]) -> TokenBatch {
-        TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() }
-    }
-}
-
-impl<M: LanguageModel + 'static> Task for LanguageTask<M> {
+impl<M: Tree + Clone + 'static> Task for ModelTask<M> {
     type State = TrainState<M, AnyState<M>>;
 
     fn init(&self) -> Self::State {
-        let seed = Tensor::scalar(DType::U32, (self.seed & u64::from(u32::MAX)) as f64);
-        let keys = Key::from_seed(&seed).split(2);
-        TrainState::init((self.model)(&keys[0]), &self.optimizer, &self.options, &keys[1])
+        let keys = Key::from_seed(&Tensor::scalar(DType::U32, f64::from(self.seed))).split(2);
+        TrainState::init((self.init)(&keys[0]), &self.optimizer, &self.options, &keys[1])
     }
 
     fn step(&self, state: &Self::State, batch: &[Tensor]) -> (Self::State, Measures) {
-        let batch = Self::batch(batch);
-        let loss = |model: &M, batch: &TokenBatch, key: &Key| model.loss(batch, &CrossEntropy::default(), Some(key));
-        let (next, metrics) = train_step(state, &batch, &self.optimizer, &self.options, loss);
+        let loss = |model: &M, batch: &Vec<Tensor>, key: &Key| (self.loss)(model, batch, Some(key));
+        let (next, metrics) = train_step(state, &batch.to_vec(), &self.optimizer, &self.options, loss);
         let measures = BTreeMap::from([
             ("loss".to_string(), metrics.loss),
             ("grad_norm".to_string(), metrics.grad_norm),
@@ -48,12 +45,13 @@ impl<M: LanguageModel + 'static> Task for LanguageTask<M> {
 
     fn evaluate(&self, state: &Self::State, batch: &[Tensor]) -> Measures {
         let model = state.average.as_ref().unwrap_or(&state.params);
-        let loss = model.loss(&Self::batch(batch), &CrossEntropy::default(), None);
-        BTreeMap::from([("loss".to_string(), loss)])
+        let mut measures = (self.measure)(model, batch);
+        measures.insert("loss".to_string(), (self.loss)(model, batch, None).cast(DType::F32));
+        measures
     }
 
     fn flops_per_step(&self) -> Option<f64> {
-        Some(self.flops_per_token? * self.tokens_per_step as f64)
+        self.flops_per_step
     }
 
     fn tokens_per_step(&self) -> Option<u64> {
