@@ -12,3 +12,4 @@ mod offline;
 mod plan;
 mod reference;
 mod run;
+mod train;

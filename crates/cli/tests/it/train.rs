@@ -1,0 +1,195 @@
+//! `tpu train` and `tpu generate`: trained, stopped, killed, resumed, refused.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use testkit::repository;
+
+use crate::harness::{Bench, arg, ran};
+
+const TINY: &str = r#"
+[model]
+model_type = "gpt2"
+vocab_size = 256
+n_positions = 32
+n_embd = 16
+n_layer = 2
+n_head = 2
+embd_pdrop = 0.1
+resid_pdrop = 0.1
+
+[data]
+kind = "text"
+files = ["text.txt"]
+tokenizer = "bytes"
+sequence = 16
+
+[optimizer]
+name = "adamw"
+learning_rate = { kind = "constant", rate = 1e-2 }
+
+[train]
+steps = 40
+batch = 4
+log_every = 1
+save_every = 3
+"#;
+
+fn bench() -> Bench {
+    let bench = Bench::bare();
+    let text: String = (0..400).map(|n| format!("{} apples and {} pears. ", n % 7, n % 5)).collect();
+    bench.write("text.txt", text);
+    bench.write("tiny.toml", TINY);
+    bench
+}
+
+/// Every tensor of the newest checkpoint.
+fn newest(folder: &Path) -> (u64, BTreeMap<String, Vec<u8>>) {
+    let series = weights::Series::open(arg(&folder.join("checkpoints"))).unwrap();
+    let saved = series.latest_good(weights::Check::Contents).unwrap().saved;
+    let tensors = saved.read_all(weights::Types::AsSaved).unwrap();
+    (saved.step(), tensors.into_iter().map(|(name, literal)| (name, literal.bytes().to_vec())).collect())
+}
+
+#[test]
+fn a_model_is_trained_resumed_and_writes_text() {
+    let bench = bench();
+    let file = bench.path("tiny.toml");
+    let record = bench.json(&["train", arg(&file), "--folder", "run", "-d", "cpu", "--with", "train.steps=20"]);
+    assert_eq!((record["step"].as_u64(), record["ended"].as_str()), (Some(20), Some("finished")));
+    assert_eq!(record["compilations"], 1);
+    assert!(record["tokens_per_second"].as_f64().unwrap() > 0.0);
+    let lines = std::fs::read_to_string(bench.path("run/metrics/metrics.jsonl")).unwrap();
+    let losses: Vec<f64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["loss"].as_f64().unwrap())
+        .collect();
+    assert_eq!(losses.len(), 20);
+    assert!(losses[19] < losses[0], "{losses:?}");
+
+    // Goes on to the end; the same as in one go.
+    let again = bench.expect(0, &["train", arg(&file), "--folder", "run", "-d", "cpu"]);
+    assert!(again.stderr.contains("going on from step 20"), "{}", again.stderr);
+    bench.expect(0, &["train", arg(&file), "--folder", "whole", "-d", "cpu"]);
+    assert_eq!(newest(&bench.path("run")), newest(&bench.path("whole")));
+
+    let written = bench.json(&["generate", "run", "--prompt", "3 apples", "-n", "12", "-d", "cpu", "--temperature", "0"]);
+    assert_eq!(written["tokens"].as_array().unwrap().len(), 12);
+    let same = bench.json(&["generate", "run", "--prompt", "3 apples", "-n", "12", "-d", "cpu", "--temperature", "0"]);
+    assert_eq!(written["text"], same["text"]);
+    let drawn = bench.expect(0, &["generate", "run", "--prompt", "3 apples", "-n", "5", "--top-k", "8", "-d", "cpu"]);
+    assert!(drawn.stdout.starts_with("3 apples"), "{}", drawn.stdout);
+    let long = bench.expect(2, &["generate", "run", "--prompt", "3 apples", "-n", "500", "-d", "cpu"]);
+    assert!(long.stderr.contains("over the model's 32 positions"), "{}", long.stderr);
+}
+
+#[test]
+fn killed_at_any_moment_it_ends_like_an_uninterrupted_run() {
+    let bench = bench();
+    let file = bench.path("tiny.toml");
+    bench.expect(0, &["train", arg(&file), "--folder", "whole", "-d", "cpu"]);
+    let (mut kills, mut rounds, mut last) = (0, 0, 0);
+    // Killed after a number of lines of progress that changes from round to round, so that kills fall into compiling,
+    // stepping and saving alike.
+    while kills < 20 {
+        rounds += 1;
+        assert!(rounds < 60, "{kills} kills in {rounds} rounds");
+        let mut command = bench.command(&["train", arg(&file), "--folder", "run", "-d", "cpu"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        for _ in 0..(rounds * 7) % 5 {
+            let _ = lines.next();
+        }
+        std::thread::sleep(Duration::from_millis((rounds * 37) % 50));
+        let _ = child.kill();
+        if !child.wait().unwrap().success() {
+            kills += 1;
+        }
+        if bench.path("run/checkpoints").exists() && !weights::Series::open(arg(&bench.path("run/checkpoints"))).unwrap().steps().unwrap().is_empty() {
+            // Whatever is there is complete, and nothing goes back.
+            let (step, _) = newest(&bench.path("run"));
+            assert!(step >= last, "{step} after {last}");
+            last = step;
+            if step == 40 {
+                std::fs::remove_dir_all(bench.path("run")).unwrap();
+                last = 0;
+            }
+        }
+    }
+    bench.expect(0, &["train", arg(&file), "--folder", "run", "-d", "cpu"]);
+    assert_eq!(newest(&bench.path("run")), newest(&bench.path("whole")));
+}
+
+#[test]
+fn a_signal_saves_what_was_learned() {
+    let bench = bench();
+    let file = bench.path("tiny.toml");
+    let args = ["train", arg(&file), "--folder", "run", "-d", "cpu", "--with", "train.steps=100000", "--with", "train.save_every=90000", "--json"];
+    let mut child = bench.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    let reader = std::thread::spawn(move || lines.count());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    let ran = ran(child.wait_with_output().unwrap());
+    reader.join().unwrap();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(record["ended"], "stopped");
+    assert_eq!(Some(newest(&bench.path("run")).0), record["step"].as_u64());
+}
+
+#[test]
+fn wrong_files_are_refused_with_the_remedy() {
+    let bench = bench();
+    let refuse = |change: &str, words: &[&str]| {
+        let ran = bench.expect(2, &["train", arg(&bench.path("tiny.toml")), "-d", "cpu", "--with", change]);
+        for word in words {
+            assert!(ran.stderr.contains(word), "{change}: `{word}` is not in\n{}", ran.stderr);
+        }
+        assert!(ran.stderr.contains("hint: "), "{change}\n{}", ran.stderr);
+    };
+    refuse("train.stepz=3", &["unknown field", "stepz"]);
+    refuse("train.batch=0", &["train.batch is 0"]);
+    refuse("train.accumulate=3", &["equal parts"]);
+    refuse("model.model_type=\"gpt9\"", &["gpt9"]);
+    refuse("model.n_head=3", &["3 heads"]);
+    refuse("model.vocab_size=100", &["100"]);
+    refuse("data.sequence=64", &["32 positions"]);
+    refuse("data.files=[\"absent.txt\"]", &["absent.txt"]);
+    refuse("data.tokenizer=\"absent.json\"", &["absent.json"]);
+    refuse("data={kind=\"shapes\",size=16}", &["images"]);
+    refuse("optimizer.name=\"adamx\"", &["adamx"]);
+    bench.write("short.txt", "few");
+    refuse("data.files=[\"short.txt\"]", &["short"]);
+    bench.write("short.txt", [0xff, 0xfe, 0x00].repeat(100));
+    refuse("data.files=[\"short.txt\"]", &["UTF-8"]);
+    let absent = bench.expect(2, &["train", "absent.toml"]);
+    assert!(absent.stderr.contains("absent.toml") && absent.stderr.contains("hint: "), "{}", absent.stderr);
+    let none = bench.expect(2, &["generate", "nowhere", "--prompt", "x"]);
+    assert!(none.stderr.contains("nowhere") && none.stderr.contains("hint: "), "{}", none.stderr);
+    // Checkpoints of another training are not continued.
+    bench.expect(0, &["train", arg(&bench.path("tiny.toml")), "--folder", "run", "-d", "cpu", "--with", "train.steps=3"]);
+    let other = ["train", arg(&bench.path("tiny.toml")), "--folder", "run", "-d", "cpu", "--with", "model.n_embd=32"];
+    let ran = bench.expect(2, &other);
+    assert!(ran.stderr.contains("of another training"), "{}", ran.stderr);
+}
+
+#[test]
+fn every_shipped_training_compiles_for_tpus() {
+    let Some(bench) = Bench::with_libtpu("every_shipped_training_compiles_for_tpus") else { return };
+    let examples = repository().join("examples/train");
+    let mut files: Vec<_> = std::fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 4);
+    for file in files {
+        let program = bench.path("step.mlir.bc");
+        bench.expect(0, &["train", arg(&file), "--export", arg(&program), "-d", "cpu"]);
+        for slice in ["v5e-1", "v6e-1"] {
+            let record = bench.json(&["compile", arg(&program), "--slice", slice, "--quick"]);
+            assert!(record["report"]["memory"]["total"].as_u64().unwrap() > 0, "{}: {record}", file.display());
+        }
+    }
+}
