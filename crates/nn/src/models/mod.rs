@@ -11,7 +11,5 @@ pub use gpt2::{Gpt2, Gpt2Block, Gpt2Config};
 pub use language::{Hidden, LanguageModel, RunOptions, TokenBatch};
 pub use llama::{Experts, Head, Llama, LlamaBlock, LlamaConfig, PositionWise};
 pub use mlp::{Mlp, MlpConfig};
-pub use resnet::{
-    BlockKind, ConvNorm, Norm, NormKind, Phase, ResNet, ResNetBlock, ResNetConfig, Statistics, Stem,
-};
+pub use resnet::{BlockKind, ConvNorm, Norm, NormKind, Phase, ResNet, ResNetBlock, ResNetConfig, Statistics, Stem};
 pub use vit::{Vit, VitBlock, VitConfig};

@@ -6,9 +6,7 @@ use trace::{Convolution, Key, Tensor, Tree};
 
 use crate::Precision;
 use crate::init::Init;
-use crate::layers::{
-    BatchNorm, BatchStatistics, Bias, Conv2d, GroupNorm, Linear, global_average_pool, max_pool,
-};
+use crate::layers::{BatchNorm, BatchStatistics, Bias, Conv2d, GroupNorm, Linear, global_average_pool, max_pool};
 
 /// How features are normalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,7 +184,9 @@ impl ConvNorm {
                 }
                 (Some(before), Phase::Inference) => norm.apply(&y, before),
                 // Without running statistics, by the batch's own.
-                (None, _) => norm.train(&y, &BatchStatistics { mean: norm.bias.clone(), variance: norm.weight.clone() }).0,
+                (None, _) => {
+                    norm.train(&y, &BatchStatistics { mean: norm.bias.clone(), variance: norm.weight.clone() }).0
+                }
             },
         }
     }
@@ -223,8 +223,7 @@ impl ResNet {
                         drawer.conv((inner, outer), 1, 1),
                     ],
                 };
-                let shortcut =
-                    (features != outer || stride != 1).then(|| drawer.conv((features, outer), 1, stride));
+                let shortcut = (features != outer || stride != 1).then(|| drawer.conv((features, outer), 1, stride));
                 all.push(ResNetBlock { path, shortcut });
                 features = outer;
             }

@@ -6,7 +6,8 @@ use trace::{Convolution, Key, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{
-    Activation, Bias, Context, Conv2d, FeedForward, Heads, LayerNorm, Linear, MultiHeadAttention, Places, Sight, dropout,
+    Activation, Bias, Context, Conv2d, FeedForward, Heads, LayerNorm, Linear, MultiHeadAttention, Places, Sight,
+    dropout,
 };
 use crate::models::language::RunOptions;
 use crate::stacked::{init_stacked, run_stacked};

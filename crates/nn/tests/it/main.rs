@@ -1,1 +1,11 @@
-//! Tests.
+//! Layers, models and optimizers against formulas, against each other, and against PyTorch and transformers.
+
+mod attention;
+mod harness;
+mod hugging_face;
+mod layers;
+mod losses;
+mod optimizers;
+mod remat;
+mod slices;
+mod training;

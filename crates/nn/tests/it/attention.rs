@@ -1,0 +1,111 @@
+//! Attention: against a loop over positions, and block by block against the whole.
+
+use nn::layers::{Form, Places, Sight, attend};
+use tensor::DType;
+use trace::{Key, Tensor, vjp};
+
+use crate::harness::{apply, difference, floats, number, of_floats, off_by, shape_of, with_key};
+
+/// Random queries, keys and values: batch 2, 4 heads over 2 groups, heads of 8.
+fn drawn(key: &Key, dtype: DType, queries: usize, keys: usize) -> (Tensor, Tensor, Tensor) {
+    let parts = key.split(3);
+    let of = |n: usize, dims: &[usize]| parts[n].normal(DType::F32, dims).cast(dtype);
+    (of(0, &[2, queries, 4, 8]), of(1, &[2, keys, 2, 8]), of(2, &[2, keys, 2, 8]))
+}
+
+fn places(count: usize, packed: bool) -> Places {
+    let plain = Places::sequence(count);
+    let segments = packed.then(|| {
+        let position = Tensor::iota(DType::I32, &[2, count], 1);
+        let segment = position.greater(&Tensor::scalar(DType::I32, 4.0)).cast(DType::I32);
+        (segment.clone(), segment)
+    });
+    Places { segments, ..plain }
+}
+
+#[test]
+fn attention_is_the_weighted_sum_of_what_is_seen() {
+    let (queries, heads, groups, size) = (7, 4, 2, 8);
+    let drawn_values = with_key(1, |key| drawn(key, DType::F32, queries, queries));
+    let [q, k, v] = [0, 1, 2].map(|n| floats(&drawn_values[n]));
+    for sight in [Sight::Everything, Sight::Causal, Sight::Window(3)] {
+        let shapes = (shape_of(&drawn_values[0]), shape_of(&drawn_values[1]), shape_of(&drawn_values[2]));
+        let actual =
+            apply(&shapes, &drawn_values, |(q, k, v)| attend(q, k, v, &Places::sequence(queries), sight, Form::Plain));
+        let mut expected = Vec::new();
+        for b in 0..2 {
+            for t in 0..queries {
+                for h in 0..heads {
+                    let g = h / (heads / groups);
+                    let at = |n: usize, count: usize, head: usize| ((b * queries + n) * count + head) * size;
+                    let sees = |s: usize| match sight {
+                        Sight::Everything => true,
+                        Sight::Causal => s <= t,
+                        Sight::Window(window) => s <= t && t - s < window,
+                    };
+                    let score = |s: usize| {
+                        let dot: f64 = (0..size)
+                            .map(|d| f64::from(q[at(t, heads, h) + d]) * f64::from(k[at(s, groups, g) + d]))
+                            .sum();
+                        (dot / (size as f64).sqrt()).exp()
+                    };
+                    let seen: Vec<usize> = (0..queries).filter(|&s| sees(s)).collect();
+                    let total: f64 = seen.iter().map(|&s| score(s)).sum();
+                    for d in 0..size {
+                        let sum: f64 = seen.iter().map(|&s| score(s) * f64::from(v[at(s, groups, g) + d])).sum();
+                        expected.push((sum / total) as f32);
+                    }
+                }
+            }
+        }
+        assert!(off_by(&floats(&actual[0]), &expected) < 1e-5, "{sight:?}");
+    }
+}
+
+#[test]
+fn blocks_give_what_the_whole_gives() {
+    for (dtype, tolerance) in [(DType::F32, 2e-5), (DType::BF16, 3e-2)] {
+        for sight in [Sight::Everything, Sight::Causal, Sight::Window(4)] {
+            for (packed, block) in [(false, 4), (true, 5), (false, 64)] {
+                let differences = with_key(7, |key| {
+                    let keys = key.split(2);
+                    let inputs = drawn(&keys[0], dtype, 12, 12);
+                    let ct = keys[1].normal(DType::F32, &[2, 12, 4, 8]).cast(dtype);
+                    let places = places(12, packed);
+                    let of = |form: Form| {
+                        let (out, pull) = vjp(|(q, k, v)| attend(q, k, v, &places, sight, form), &inputs);
+                        (out, pull(&ct))
+                    };
+                    let (plain, (pq, pk, pv)) = of(Form::Plain);
+                    let (chunked, (cq, ck, cv)) = of(Form::Chunked(block));
+                    (difference(&chunked, &plain), difference(&cq, &pq), difference(&ck, &pk), difference(&cv, &pv))
+                });
+                for (what, off) in ["result", "query", "key", "value"].iter().zip(&differences) {
+                    let off = number(off);
+                    assert!(off < tolerance, "{dtype} {sight:?} {packed} {block}: {what} is off by {off}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_position_that_is_not_there_is_not_seen() {
+    let differences = with_key(3, |key| {
+        let (q, k, v) = drawn(key, DType::F32, 3, 6);
+        let positions = |list: &[f32]| Tensor::from_f32s(&[list.len()], list).cast(DType::I32);
+        let queries = positions(&[0.0, 1.0, 2.0]);
+        let masked =
+            Places { queries: queries.clone(), keys: positions(&[0.0, 1.0, 2.0, -1.0, -1.0, -1.0]), segments: None };
+        let short = Places { keys: queries.clone(), queries, segments: None };
+        let cut = |x: &Tensor| x.slice(1, 0..3);
+        let expected = attend(&q, &cut(&k), &cut(&v), &short, Sight::Everything, Form::Plain);
+        [Form::Plain, Form::Chunked(4)]
+            .map(|form| difference(&attend(&q, &k, &v, &masked, Sight::Everything, form), &expected))
+    });
+    assert!(differences.iter().all(|off| number(off) < 1e-5));
+    // Two sides of the same comparison that could both be wrong: the harness sees a difference where there is one.
+    let ones = of_floats(&[2], &[1.0, 1.5]);
+    let seen = apply(&shape_of(&ones), &[ones], |x| difference(x, &Tensor::ones(DType::F32, &[2])));
+    assert_eq!(number(&seen[0]), 0.5);
+}

@@ -1,0 +1,160 @@
+//! Models from Hugging Face files: the logits of transformers, generation with a cache, and files that do not fit.
+
+use std::path::Path;
+
+use nn::hf::{self, Family, Files, ModelConfig};
+use nn::layers::Form;
+use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::{Error, Precision};
+use tensor::{DType, Literal};
+use trace::{Key, Spec, Tensor, Tree};
+use weights::SafeTensors;
+
+use crate::harness::{apply, floats, off_by, peer, shape_of};
+
+/// A model's structure, without its numbers.
+fn shapes<M: Tree>(init: impl FnOnce(&Key) -> M) -> M {
+    let key = Tensor::of(Spec::new(DType::U32, [2]));
+    trace::shapes_of(&key, |key| init(&Key::from_data(key))).unwrap()
+}
+
+/// Logits of all positions, and those that a prompt and one token after another give.
+fn logits<M: LanguageModel>(model: &M, params: &[Literal], tokens: &Literal) -> (Vec<f32>, Vec<f32>) {
+    let mut inputs = params.to_vec();
+    inputs.push(tokens.clone());
+    let [batch, positions] = tokens.dims() else { panic!("tokens are [batch, positions]") };
+    let (batch, positions) = (*batch, *positions);
+    let prompt = positions - 3;
+    let outputs = apply(&(model.clone(), shape_of(tokens)), &inputs, |(model, tokens)| {
+        let all = model.logits(tokens);
+        // A prompt, then three tokens one by one, in a cache with room to spare.
+        let cache = model.cache(batch, positions + 2);
+        let (first, mut cache) = model.prefill(&tokens.slice(1, 0..prompt), &cache);
+        let mut steps = vec![first];
+        for position in prompt..positions {
+            let at = Tensor::scalar(DType::I32, position as f64);
+            let (next, after) = model.decode_step(&tokens.at(1, position), &at, &cache);
+            steps.push(next);
+            cache = after;
+        }
+        let last = all.slice(1, prompt - 1..positions);
+        (all, last, Tensor::stack(&steps, 1))
+    });
+    let decoded = off_by(&floats(&outputs[2]), &floats(&outputs[1]));
+    assert!(decoded < 1e-4, "decoding is off by {decoded}");
+    (floats(&outputs[0]), floats(&outputs[2]))
+}
+
+/// How far the logits are off, and the model's parameters.
+fn compared(folder: &Path, options: &RunOptions) -> (f32, Vec<Literal>) {
+    let config = hf::read_config(folder).unwrap();
+    let files = Files::open(folder).unwrap();
+    let peer = SafeTensors::open(&folder.join("peer.safetensors")).unwrap();
+    let (tokens, expected) = (peer.read("tokens").unwrap(), peer.read("logits").unwrap());
+    let (actual, params) = match &config {
+        ModelConfig::Gpt2(sizes) => {
+            let model = shapes(|key| Gpt2::init(key, sizes, options));
+            let params = hf::load(&files, config.family(), &model).unwrap();
+            (logits(&model, &params, &tokens).0, params)
+        }
+        ModelConfig::Llama(sizes) => {
+            let model = shapes(|key| Llama::init(key, sizes, options));
+            let params = hf::load(&files, config.family(), &model).unwrap();
+            (logits(&model, &params, &tokens).0, params)
+        }
+    };
+    (off_by(&actual, &floats(&expected)), params)
+}
+
+#[test]
+fn logits_are_those_of_transformers() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(folder) = peer("logits_are_those_of_transformers", "models", folder.path()) else { return };
+    for name in ["gpt2-small", "gpt2-124m", "llama", "llama-tied-bias", "qwen2", "mistral", "mixtral"] {
+        let folder = folder.join(name);
+        let (off, params) = compared(&folder, &RunOptions::default());
+        assert!(off < 1e-4, "{name}: off by {off}");
+        if name == "gpt2-124m" {
+            let count: usize = params.iter().map(Literal::num_elements).sum();
+            assert_eq!(count, 124_439_808);
+            continue;
+        }
+        let (off, _) = compared(&folder, &RunOptions { attention: Form::Chunked(8), ..RunOptions::default() });
+        assert!(off < 1e-4, "{name} in blocks: off by {off}");
+        saved_again(&folder, &params);
+    }
+    files_that_do_not_fit(&folder.join("llama-tied-bias"));
+}
+
+/// What is saved, in one file or in shards, is what was loaded.
+fn saved_again(folder: &Path, params: &[Literal]) {
+    let config = hf::read_config(folder).unwrap();
+    for max_shard_bytes in [u64::MAX, 8 << 10] {
+        let again = tempfile::tempdir().unwrap();
+        let reloaded = match &config {
+            ModelConfig::Gpt2(sizes) => {
+                let model = shapes(|key| Gpt2::init(key, sizes, &RunOptions::default()));
+                hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
+                hf::load(&Files::open(again.path()).unwrap(), config.family(), &model).unwrap()
+            }
+            ModelConfig::Llama(sizes) => {
+                let model = shapes(|key| Llama::init(key, sizes, &RunOptions::default()));
+                hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
+                hf::load(&Files::open(again.path()).unwrap(), config.family(), &model).unwrap()
+            }
+        };
+        assert!(reloaded == params);
+        let (before, after) = (Files::open(folder).unwrap(), Files::open(again.path()).unwrap());
+        assert_eq!(before.names().collect::<Vec<_>>(), after.names().collect::<Vec<_>>());
+    }
+}
+
+fn files_that_do_not_fit(folder: &Path) {
+    let Ok(ModelConfig::Llama(config)) = hf::read_config(folder) else { panic!("a Llama") };
+    let files = Files::open(folder).unwrap();
+    let check = |config: nn::models::LlamaConfig| {
+        let model = shapes(|key| Llama::init(key, &config, &RunOptions::default()));
+        hf::load(&files, Family::Llama, &model).unwrap_err()
+    };
+    let deeper = nn::models::LlamaConfig { num_hidden_layers: 3, ..config.clone() };
+    let error = check(deeper);
+    assert!(matches!(&error, Error::Tensors { missing, .. } if missing.len() == 13), "{error}");
+    assert!(error.to_string().contains("model.layers.2."), "{error}");
+    let error = check(nn::models::LlamaConfig { num_hidden_layers: 1, ..config.clone() });
+    assert!(matches!(&error, Error::Tensors { unexpected, .. } if unexpected.len() == 13), "{error}");
+    let error = check(nn::models::LlamaConfig { intermediate_size: 41, ..config.clone() });
+    assert!(error.to_string().contains("[40, 32], not [41, 32]"), "{error}");
+    assert!(!error.remedy().is_empty());
+    // Another type is converted.
+    let narrow = RunOptions { precision: Precision::Bf16, ..RunOptions::default() };
+    let model = shapes(|key| Llama::init(key, &config, &narrow));
+    let loaded = hf::load(&files, Family::Llama, &model).unwrap();
+    assert!(loaded.iter().all(|literal| literal.dtype() == DType::BF16));
+}
+
+#[test]
+fn configurations_that_cannot_be_are_refused() {
+    let check = |text: &str, expected: &str| {
+        let error = ModelConfig::parse(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    };
+    check("[", "malformed");
+    check("{}", "not known");
+    check(r#"{"model_type":"t5"}"#, "`t5`");
+    check(r#"{"model_type":"gpt2","n_embd":10,"n_head":3}"#, "3 heads");
+    check(r#"{"model_type":"llama"}"#, "vocab_size");
+    let llama = |more: &str| {
+        format!(
+            r#"{{"model_type":"llama","vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,
+            "num_attention_heads":4,"max_position_embeddings":8,"rms_norm_eps":1e-5,"hidden_act":"silu"{more}}}"#
+        )
+    };
+    assert!(ModelConfig::parse(&llama("")).is_ok());
+    check(&llama(r#","num_key_value_heads":3"#), "share 3 heads");
+    check(&llama(r#","head_dim":3"#), "in pairs");
+    check(&llama(r#","mlp_bias":true"#), "mlp_bias");
+    check(&llama(r#","rope_scaling":{"rope_type":"yarn"}"#), "`yarn`");
+    check(&llama(r#","rope_scaling":{"rope_type":"llama3"}"#), "no usable factor");
+    assert!(matches!(hf::read_config(Path::new("/nonexistent")), Err(Error::ConfigFile { .. })));
+    assert!(Files::open(Path::new("/nonexistent/model.safetensors")).is_err());
+}

@@ -1,0 +1,181 @@
+//! Layers against formulas, against each other, and recurrent ones against PyTorch.
+
+use nn::Init;
+use nn::layers::{
+    Activation, BatchNorm, Bias, Conv1d, Conv2d, Conv3d, Dispatch, ExpertSizes, GroupNorm, Gru, LayerNorm, Linear,
+    Lstm, LstmState, MixtureOfExperts, average_pool, dropout, global_average_pool, max_pool,
+};
+use tensor::DType;
+use trace::{Convolution, Tensor, Tree, vjp};
+use weights::SafeTensors;
+
+use crate::harness::{apply, difference, floats, number, of_floats, off_by, peer, shape_of, with_key};
+
+const SIZES: ExpertSizes = ExpertSizes { width: 6, inner: 10, experts: 4, chosen: 2 };
+
+#[test]
+fn experts_are_a_weighted_sum_of_the_best() {
+    let results = with_key(2, |key| {
+        let keys = key.split(2);
+        let moe = MixtureOfExperts::init(&keys[0], SIZES, Activation::Silu, Dispatch::Dense, Init::Normal(0.5));
+        let x = keys[1].normal(DType::F32, &[9, 6]);
+        let out = moe.apply(&x).0;
+        (moe.router.weight, moe.gate, moe.up, moe.down, x, out)
+    });
+    let [router, gate, up, down, x, out] = [0, 1, 2, 3, 4, 5].map(|n| floats(&results[n]));
+    let product = |x: &[f32], w: &[f32], columns: usize| -> Vec<f32> {
+        (0..columns).map(|c| x.iter().enumerate().map(|(r, x)| x * w[r * columns + c]).sum()).collect()
+    };
+    let mut expected = Vec::new();
+    for x in x.chunks(6) {
+        let scores: Vec<f32> = product(x, &router, 4).iter().map(|s| s.exp()).collect();
+        let mut order: Vec<usize> = (0..4).collect();
+        order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+        let total: f32 = order[..2].iter().map(|&e| scores[e]).sum();
+        let mut sum = vec![0.0; 6];
+        for &e in &order[..2] {
+            let gated = product(x, &gate[e * 60..][..60], 10);
+            let inner: Vec<f32> = gated
+                .iter()
+                .zip(product(x, &up[e * 60..][..60], 10))
+                .map(|(g, u)| g / (1.0 + (-g).exp()) * u)
+                .collect();
+            for (sum, y) in sum.iter_mut().zip(product(&inner, &down[e * 60..][..60], 6)) {
+                *sum += scores[e] / total * y;
+            }
+        }
+        expected.extend(sum);
+    }
+    assert!(off_by(&out, &expected) < 1e-5);
+}
+
+#[test]
+fn experts_with_room_for_all_are_exact() {
+    let results = with_key(2, |key| {
+        let keys = key.split(3);
+        let moe = MixtureOfExperts::init(&keys[0], SIZES, Activation::Silu, Dispatch::Dense, Init::Normal(0.5));
+        let x = keys[1].normal(DType::F32, &[3, 4, 6]);
+        let ct = (keys[2].normal(DType::F32, &[3, 4, 6]), Tensor::ones(DType::F32, &[]));
+        let of = |dispatch: Dispatch| {
+            let (out, pull) = vjp(
+                |(moe, x): &(MixtureOfExperts, Tensor)| MixtureOfExperts { dispatch, ..moe.clone() }.apply(x),
+                &(moe.clone(), x.clone()),
+            );
+            (out.0, pull(&ct))
+        };
+        let (dense, dense_grads) = of(Dispatch::Dense);
+        let (roomy, roomy_grads) = of(Dispatch::Capacity(4.0));
+        let (tight, _) = of(Dispatch::Capacity(0.5));
+        let grads: Vec<Tensor> = dense_grads
+            .leaves()
+            .iter()
+            .zip(roomy_grads.leaves())
+            .map(|(dense, roomy)| difference(&roomy, dense))
+            .collect();
+        (difference(&tight, &dense), difference(&roomy, &dense), grads)
+    });
+    assert!(number(&results[0]) > 1e-2, "half the room leaves something out");
+    assert_eq!(results.len(), 2 + 5);
+    assert!(results[1..].iter().all(|off| number(off) < 1e-4));
+}
+
+#[test]
+fn recurrent_layers_are_those_of_pytorch() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(folder) = peer("recurrent_layers_are_those_of_pytorch", "recurrent", folder.path()) else { return };
+    let file = SafeTensors::open(&folder.join("recurrent.safetensors")).unwrap();
+    for kind in ["lstm", "gru"] {
+        let names = ["input.weight", "input.bias", "recurrent.weight", "recurrent.bias"];
+        let mut inputs: Vec<_> = names.iter().map(|name| file.read(&format!("{kind}.{name}")).unwrap()).collect();
+        inputs.push(file.read("x").unwrap());
+        let shapes: Vec<Tensor> = inputs.iter().map(shape_of).collect();
+        let actual = apply(&shapes, &inputs, |given| {
+            let linear = |n: usize| Linear { weight: given[n].clone(), bias: Some(given[n + 1].clone()) };
+            let zeros = Tensor::zeros(DType::F32, &[3, 6]);
+            if kind == "lstm" {
+                let state = LstmState { hidden: zeros.clone(), cell: zeros };
+                Lstm { input: linear(0), recurrent: linear(2) }.apply(&given[4], &state).0
+            } else {
+                Gru { input: linear(0), recurrent: linear(2) }.apply(&given[4], &zeros).0
+            }
+        });
+        let expected = file.read(&format!("{kind}.out")).unwrap();
+        assert!(off_by(&floats(&actual[0]), &floats(&expected)) < 1e-5, "{kind}");
+    }
+}
+
+#[test]
+fn norms_have_mean_0_and_deviation_1() {
+    let results = with_key(4, |key| {
+        let x = &(&key.normal(DType::F32, &[5, 3, 8]) * 3.0) + 7.0;
+        let moments = |y: &Tensor, axes: &[usize]| {
+            let mean = y.mean(axes);
+            let worst = |t: Tensor| t.abs().max(&(0..t.rank()).collect::<Vec<_>>());
+            (worst(mean), worst(&y.square().mean(axes) - 1.0))
+        };
+        let grouped = GroupNorm::init(8, 2, 0.0).apply(&x).reshape(&[5, 3, 2, 4]);
+        let (norm, seen) = BatchNorm::init(8);
+        let (batch, seen) = BatchNorm { epsilon: 0.0, ..norm.clone() }.train(&x, &seen);
+        let at_inference = norm.apply(&x, &seen);
+        (
+            moments(&LayerNorm::init(8, 0.0).apply(&x), &[2]),
+            moments(&grouped, &[1, 3]),
+            moments(&batch, &[0, 1]),
+            (difference(&seen.mean, &(&x.mean(&[0, 1]) * 0.1)), at_inference.mean_all()),
+        )
+    });
+    assert!(results[..7].iter().all(|off| number(off) < 1e-4), "{:?}", results.iter().map(number).collect::<Vec<_>>());
+    assert!(number(&results[7]) > 1.0, "running statistics have hardly moved");
+}
+
+#[test]
+fn convolutions_and_pools() {
+    let image = of_floats(&[1, 3, 3, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+    let actual = apply(&shape_of(&image), &[image], |x| {
+        let ones = |dims: &[usize]| Tensor::ones(DType::F32, dims);
+        let two = Conv2d { kernel: ones(&[2, 2, 1, 1]), bias: Some(ones(&[1])), how: Convolution::new(2) };
+        let row = x.reshape(&[1, 9, 1]);
+        let one = Conv1d { kernel: ones(&[3, 1, 1]), bias: None, how: Convolution::new(1).stride(3) };
+        let three = Conv3d { kernel: ones(&[1, 3, 3, 1, 1]), bias: None, how: Convolution::new(3) };
+        (
+            two.apply(x),
+            one.apply(&row),
+            three.apply(&x.reshape(&[1, 1, 3, 3, 1])),
+            (
+                max_pool(x, &[2, 2], &[1, 1], &[(0, 0), (0, 0)]),
+                average_pool(x, &[2, 2], &[2, 2], &[(0, 1), (0, 1)]),
+                global_average_pool(x),
+            ),
+        )
+    });
+    let actual: Vec<Vec<f32>> = actual.iter().map(floats).collect();
+    assert_eq!(actual[0], [13.0, 17.0, 25.0, 29.0]);
+    assert_eq!(actual[1], [6.0, 15.0, 24.0]);
+    assert_eq!(actual[2], [45.0]);
+    assert_eq!(actual[3], [5.0, 6.0, 8.0, 9.0]);
+    assert_eq!(actual[4], [3.0, 4.5, 7.5, 9.0]);
+    assert_eq!(actual[5], [5.0]);
+}
+
+#[test]
+fn dropout_keeps_the_mean() {
+    let results = with_key(6, |key| {
+        let x = Tensor::ones(DType::F32, &[100, 100]);
+        let dropped = dropout(&x, 0.25, Some(key));
+        let zeros = dropped.equals(&x.zeros_like()).cast(DType::F32).mean_all();
+        (dropped.mean_all(), zeros, difference(&dropout(&x, 0.25, None), &x))
+    });
+    assert!((number(&results[0]) - 1.0).abs() < 0.03);
+    assert!((number(&results[1]) - 0.25).abs() < 0.02);
+    assert_eq!(number(&results[2]), 0.0);
+}
+
+#[test]
+fn narrow_products_are_summed_wide() {
+    // In bf16 a sum of ones would stay at 256.
+    let results = with_key(0, |key| {
+        let layer = Linear::init(key, 4096, 1, Bias::None, Init::Ones);
+        layer.apply(&Tensor::ones(DType::BF16, &[1, 4096])).cast(DType::F32)
+    });
+    assert_eq!(number(&results[0]), 4096.0);
+}

@@ -1,0 +1,75 @@
+//! Losses against their formulas, and in pieces against the whole.
+
+use nn::{CrossEntropy, binary_cross_entropy, mean_squared_error};
+use tensor::DType;
+use trace::{Tensor, value_and_grad};
+
+use crate::harness::{apply, difference, number, of_floats, of_ints, shape_of, with_key};
+
+const LOGITS: [f32; 12] = [0.3, -1.2, 2.0, 0.1, 5.0, 4.0, -3.0, 0.0, 0.5, 0.25, -0.5, 100.0];
+const LABELS: [i32; 3] = [2, -100, 3];
+
+fn expected(loss: &CrossEntropy) -> f64 {
+    let rows = LOGITS.chunks(4).zip(LABELS).filter(|(_, label)| loss.ignore != Some(*label));
+    let each: Vec<f64> = rows
+        .map(|(row, label)| {
+            let row: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
+            let top = row.iter().copied().fold(f64::MIN, f64::max);
+            let total = top + row.iter().map(|x| (x - top).exp()).sum::<f64>().ln();
+            let spread = loss.label_smoothing / 4.0;
+            let of = |n: usize| spread + if n as i32 == label { 1.0 - loss.label_smoothing } else { 0.0 };
+            let entropy: f64 = row.iter().enumerate().map(|(n, x)| of(n) * (total - x)).sum();
+            entropy + loss.z_loss * total * total
+        })
+        .collect();
+    each.iter().sum::<f64>() / each.len() as f64
+}
+
+#[test]
+fn cross_entropy_follows_its_formula() {
+    let plain = CrossEntropy { ignore: Some(-100), ..CrossEntropy::default() };
+    for loss in [
+        plain,
+        CrossEntropy { z_loss: 1e-3, ..plain },
+        CrossEntropy { label_smoothing: 0.1, ..plain },
+        CrossEntropy { label_smoothing: 0.2, z_loss: 1e-2, ..plain },
+    ] {
+        let inputs = [of_floats(&[3, 4], &LOGITS), of_ints(&[3], &LABELS)];
+        let shapes = (shape_of(&inputs[0]), shape_of(&inputs[1]));
+        let actual = number(&apply(&shapes, &inputs, |(logits, labels)| loss.mean(logits, labels))[0]);
+        let expected = expected(&loss);
+        assert!((f64::from(actual) - expected).abs() < 1e-5 * expected.abs().max(1.0), "{loss:?}: {actual} {expected}");
+    }
+}
+
+#[test]
+fn pieces_give_what_the_whole_gives() {
+    let differences = with_key(11, |key| {
+        let keys = key.split(3);
+        let hidden = keys[0].normal(DType::F32, &[10, 6]);
+        let head = keys[1].normal(DType::F32, &[6, 9]);
+        let labels = keys[2].randint(DType::I32, &[10], 0, 9);
+        let loss = CrossEntropy { ignore: Some(3), z_loss: 1e-3, label_smoothing: 0.1 };
+        let whole = value_and_grad(|(h, w)| loss.mean(&h.matmul(w), &labels), &(hidden.clone(), head.clone()));
+        // Pieces that divide the positions, that do not, and one larger than all.
+        [5, 4, 64].map(|piece| {
+            let pieces = value_and_grad(
+                |(h, w): &(Tensor, Tensor)| loss.mean_in_pieces(h, &labels, piece, |part| part.matmul(w)),
+                &(hidden.clone(), head.clone()),
+            );
+            [difference(&pieces.0, &whole.0), difference(&pieces.1.0, &whole.1.0), difference(&pieces.1.1, &whole.1.1)]
+        })
+    });
+    assert_eq!(differences.len(), 9);
+    assert!(differences.iter().all(|off| number(off) < 1e-5));
+}
+
+#[test]
+fn squares_and_binary_cross_entropy() {
+    let inputs = [of_floats(&[4], &[0.0, 2.0, -30.0, 30.0]), of_floats(&[4], &[1.0, 0.5, 0.0, 1.0])];
+    let shapes = (shape_of(&inputs[0]), shape_of(&inputs[1]));
+    let actual = apply(&shapes, &inputs, |(x, y)| (mean_squared_error(x, y), binary_cross_entropy(x, y)));
+    assert!((number(&actual[0]) - (1.0 + 2.25 + 900.0 + 841.0) / 4.0).abs() < 1e-2);
+    let entropy = (2f64.ln() + (2.0 + (-2f64).exp().ln_1p() - 1.0)) / 4.0;
+    assert!((f64::from(number(&actual[1])) - entropy).abs() < 1e-6);
+}

@@ -1,0 +1,29 @@
+//! Recomputation changes no loss.
+
+use nn::models::{Llama, RunOptions};
+use nn::{Remat, StepOptions};
+
+use crate::training::{language, llama, losses, tokens};
+
+#[test]
+fn what_is_kept_changes_no_loss() {
+    let of = |remat: Remat| {
+        let options = RunOptions { remat, ..RunOptions::default() };
+        let programs = language(|key| Llama::init(key, &llama(None), &options), (2, 8), &StepOptions::default());
+        losses(&programs, &tokens(2, 8), 3)
+    };
+    let expected = of(Remat::Everything);
+    assert!(expected[2] < expected[0], "{expected:?}");
+    for remat in [
+        Remat::Nothing,
+        Remat::Dots,
+        Remat::DotsWithoutBatch,
+        Remat::Names(vec!["attention".into()]),
+        Remat::EveryLayers(2),
+    ] {
+        let actual = of(remat.clone());
+        for (actual, expected) in actual.iter().zip(&expected) {
+            assert!((actual - expected).abs() < 1e-5, "{remat:?}: {actual} instead of {expected}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Training steps of all models through the real TPU compiler, and what recomputation does to memory there.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use nn::layers::Form;
+use nn::models::{Experts, Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
+use nn::{Precision, Remat, StepOptions};
+use runtime::cache::{Cache, CacheConfig};
+use runtime::worker::{Chatter, Launch, Limits};
+use runtime::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, SliceCompiler};
+use testkit::{Needed, require};
+use trace::Function;
+
+use crate::training::{gpt2, language, llama, mlp, resnet, vit};
+
+/// The example that is also the compiler's process: built beside the tests.
+fn worker() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let profile = own.ancestors().nth(2).unwrap();
+    profile.join("examples").join("llama_70b")
+}
+
+fn compiler(libtpu: &std::path::Path) -> SliceCompiler {
+    SliceCompiler {
+        plugin: PluginFile::open(libtpu).unwrap(),
+        cache: Cache::open(&CacheConfig::default()),
+        launch: Launch {
+            program: worker(),
+            args: vec!["compile-worker".into()],
+            env: Default::default(),
+            chatter: Chatter::Keep,
+        },
+        limits: Limits { time: std::time::Duration::from_secs(1200), memory_bytes: None },
+    }
+}
+
+fn compiled(compiler: &SliceCompiler, function: &Function, slice: &str, mode: Mode) -> Report {
+    let program = Program::from_module(function.module.clone());
+    let request = CompileRequest { mode, cache: CacheUse::Off, ..CompileRequest::new(slice.parse().unwrap()) };
+    let compilation = compiler.compile(program.bytes(), &request, &AtomicBool::new(false), &mut |_| {});
+    compilation.unwrap_or_else(|error| panic!("{}", runtime::with_causes(&error))).entry.report.clone()
+}
+
+#[test]
+fn training_steps_compile_for_tpus() {
+    let Some(libtpu) = require("training_steps_compile_for_tpus", Needed::Libtpu) else { return };
+    let compiler = compiler(&libtpu);
+    let options = RunOptions {
+        precision: Precision::Mixed,
+        remat: Remat::Dots,
+        attention: Form::Chunked(8),
+        ..RunOptions::default()
+    };
+    let plain = StepOptions { clip: Some(1.0), ..StepOptions::default() };
+    let dropping = Gpt2Config { embd_pdrop: 0.1, resid_pdrop: 0.1, ..gpt2() };
+    let experts = Some(Experts { count: 4, chosen: 2, balance: 0.01, dispatch: nn::layers::Dispatch::Capacity(1.25) });
+    let steps = [
+        ("gpt2", language(|key| Gpt2::init(key, &dropping, &options), (4, 16), &plain).1),
+        ("llama", language(|key| Llama::init(key, &llama(None), &options), (4, 16), &plain).1),
+        ("mixtral", language(|key| Llama::init(key, &llama(experts), &options), (4, 16), &plain).1),
+        ("vit", vit(Precision::Mixed).1),
+        ("resnet", resnet(Precision::Mixed).1),
+        ("mlp", mlp().1),
+    ];
+    for slice in ["v5e-1", "v6e-1"] {
+        for (name, step) in &steps {
+            let report = compiled(&compiler, step, slice, Mode::Full);
+            assert!(report.memory.aliased > 0, "{name} for {slice}: no state is donated");
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_orders_memory() {
+    let Some(libtpu) = require("what_is_kept_orders_memory", Needed::Libtpu) else { return };
+    let compiler = compiler(&libtpu);
+    // Wide enough that activations outweigh everything else.
+    let config = LlamaConfig {
+        hidden_size: 256,
+        intermediate_size: 1024,
+        num_hidden_layers: 8,
+        head_dim: 64,
+        vocab_size: 512,
+        ..llama(None)
+    };
+    let temporaries = [Remat::Nothing, Remat::Dots, Remat::Everything].map(|remat| {
+        let options = RunOptions { precision: Precision::Mixed, remat, ..RunOptions::default() };
+        let step = language(|key| Llama::init(key, &config, &options), (8, 512), &StepOptions::default()).1;
+        compiled(&compiler, &step, "v5e-1", Mode::Full).memory.temporaries
+    });
+    assert!(temporaries.is_sorted_by(|less, more| less < more), "{temporaries:?}");
+}
