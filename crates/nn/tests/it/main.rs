@@ -9,3 +9,4 @@ mod optimizers;
 mod remat;
 mod slices;
 mod training;
+mod twin;
