@@ -17,9 +17,11 @@
 
 pub use chips;
 pub use hlo;
+pub use nn;
 pub use pjrt;
 pub use runtime;
 pub use tensor;
+pub use trace;
 pub use weights;
 
 /// What most programs use.
