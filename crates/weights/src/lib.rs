@@ -18,8 +18,8 @@ pub use cast::cast;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint};
 pub use error::{Cause, Error, StoreFailure};
 pub use folder::SafeTensorsFolder;
-pub use region::Region;
 pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
+pub use region::Region;
 pub use safetensors::{Entry, SafeTensors, write};
 pub use series::{
     AsyncSaver, Check, Found, Keep, Part, Piece, SERIES_VERSION, SaveReport, Saved, SavedTensor, Saver, Series,

@@ -76,7 +76,8 @@ fn a_model_is_trained_resumed_and_writes_text() {
     bench.expect(0, &["train", arg(&file), "--folder", "whole", "-d", "cpu"]);
     assert_eq!(newest(&bench.path("run")), newest(&bench.path("whole")));
 
-    let written = bench.json(&["generate", "run", "--prompt", "3 apples", "-n", "12", "-d", "cpu", "--temperature", "0"]);
+    let written =
+        bench.json(&["generate", "run", "--prompt", "3 apples", "-n", "12", "-d", "cpu", "--temperature", "0"]);
     assert_eq!(written["tokens"].as_array().unwrap().len(), 12);
     let same = bench.json(&["generate", "run", "--prompt", "3 apples", "-n", "12", "-d", "cpu", "--temperature", "0"]);
     assert_eq!(written["text"], same["text"]);
@@ -108,7 +109,9 @@ fn killed_at_any_moment_it_ends_like_an_uninterrupted_run() {
         if !child.wait().unwrap().success() {
             kills += 1;
         }
-        if bench.path("run/checkpoints").exists() && !weights::Series::open(arg(&bench.path("run/checkpoints"))).unwrap().steps().unwrap().is_empty() {
+        if bench.path("run/checkpoints").exists()
+            && !weights::Series::open(arg(&bench.path("run/checkpoints"))).unwrap().steps().unwrap().is_empty()
+        {
             // Whatever is there is complete, and nothing goes back.
             let (step, _) = newest(&bench.path("run"));
             assert!(step >= last, "{step} after {last}");
@@ -127,7 +130,19 @@ fn killed_at_any_moment_it_ends_like_an_uninterrupted_run() {
 fn a_signal_saves_what_was_learned() {
     let bench = bench();
     let file = bench.path("tiny.toml");
-    let args = ["train", arg(&file), "--folder", "run", "-d", "cpu", "--with", "train.steps=100000", "--with", "train.save_every=90000", "--json"];
+    let args = [
+        "train",
+        arg(&file),
+        "--folder",
+        "run",
+        "-d",
+        "cpu",
+        "--with",
+        "train.steps=100000",
+        "--with",
+        "train.save_every=90000",
+        "--json",
+    ];
     let mut child = bench.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
@@ -171,7 +186,10 @@ fn wrong_files_are_refused_with_the_remedy() {
     let none = bench.expect(2, &["generate", "nowhere", "--prompt", "x"]);
     assert!(none.stderr.contains("nowhere") && none.stderr.contains("hint: "), "{}", none.stderr);
     // Checkpoints of another training are not continued.
-    bench.expect(0, &["train", arg(&bench.path("tiny.toml")), "--folder", "run", "-d", "cpu", "--with", "train.steps=3"]);
+    bench.expect(
+        0,
+        &["train", arg(&bench.path("tiny.toml")), "--folder", "run", "-d", "cpu", "--with", "train.steps=3"],
+    );
     let other = ["train", arg(&bench.path("tiny.toml")), "--folder", "run", "-d", "cpu", "--with", "model.n_embd=32"];
     let ran = bench.expect(2, &other);
     assert!(ran.stderr.contains("of another training"), "{}", ran.stderr);

@@ -57,9 +57,10 @@ fn experts_with_room_for_all_are_exact() {
         let x = keys[1].normal(DType::F32, &[3, 4, 6]);
         let ct = (keys[2].normal(DType::F32, &[3, 4, 6]), Tensor::ones(DType::F32, &[]));
         let of = |dispatch: Dispatch| {
+            let inputs = (moe.clone(), x.clone());
             let (out, pull) = vjp(
                 |(moe, x): &(MixtureOfExperts, Tensor)| MixtureOfExperts { dispatch, ..moe.clone() }.apply(x),
-                &(moe.clone(), x.clone()),
+                &inputs,
             );
             (out.0, pull(&ct))
         };

@@ -80,7 +80,8 @@ fn a_jax_twin_follows_the_same_curve() {
     let mut losses = Vec::new();
     for batch in &batches {
         let inputs = (state.structure().clone(), TokenBatch::shape(BATCH, SEQUENCE));
-        let sent: Vec<DeviceArray> = batch.iter().map(|array| backend.send(&Arc::new(array.clone())).unwrap()).collect();
+        let sent: Vec<DeviceArray> =
+            batch.iter().map(|array| backend.send(&Arc::new(array.clone())).unwrap()).collect();
         let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&sent).cloned().collect();
         let results = step.call(&inputs, &arrays).unwrap();
         let (next, loss) = results.arrays().split_at(donated);
@@ -97,13 +98,8 @@ fn a_jax_twin_follows_the_same_curve() {
     let text = format!("{{\"heads\": 4, \"rate\": {RATE}, \"clip\": {CLIP}}}");
     std::fs::write(folder.path().join("settings.json"), text).unwrap();
     let script = repository().join("crates/testkit/python/gpt_twin.py");
-    let output = Command::new(python)
-        .arg(script)
-        .arg("losses")
-        .arg(folder.path())
-        .env("JAX_PLATFORMS", "cpu")
-        .output()
-        .unwrap();
+    let output =
+        Command::new(python).arg(script).arg("losses").arg(folder.path()).env("JAX_PLATFORMS", "cpu").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(folder.path().join("losses.json")).unwrap();
     let twin: Vec<f64> = serde_json::from_str(&text).unwrap();
