@@ -2,8 +2,8 @@
 
 usage: gradients.py FOLDER
 
-FOLDER/cases.json lists cases, FOLDER/inputs.npz has their arrays; results go to FOLDER/results.npz. One process does all
-cases, and one compilation several of them, because starting and compiling take most of the time.
+FOLDER/cases.json lists cases, FOLDER has their arrays (exchange.py); results replace them. One process does all cases, and
+one compilation several of them, because starting and compiling take most of the time.
 """
 
 import json
@@ -13,6 +13,7 @@ import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+import exchange
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,15 +21,6 @@ from jax import lax
 
 # Products as exact as the type, as on the CPU device of the tests.
 jax.config.update("jax_default_matmul_precision", "highest")
-
-TYPES = {
-    "f32": jnp.float32,
-    "bf16": jnp.bfloat16,
-    "f16": jnp.float16,
-    "i32": jnp.int32,
-    "i1": jnp.bool_,
-    "ui32": jnp.uint32,
-}
 
 UNARY = {
     "abs": jnp.abs,
@@ -391,15 +383,14 @@ def solve(case, x, k, t, c):
 def main():
     folder = pathlib.Path(sys.argv[1])
     cases = json.loads((folder / "cases.json").read_text())
-    arrays = np.load(folder / "inputs.npz")
+    arrays = exchange.read(folder)
     results = {}
     together = 24
     for first in range(0, len(cases), together):
         numbers = range(first, min(first + together, len(cases)))
 
         def group(at, name):
-            types = cases[at]["types"][name]
-            return tuple(jnp.asarray(arrays[f"{at}_{name}{n}"], TYPES[kind]) for n, kind in enumerate(types))
+            return tuple(jnp.asarray(arrays[f"{at}_{name}{n}"]) for n in range(cases[at]["counts"][name]))
 
         given = [tuple(group(at, name) for name in "xktc") for at in numbers]
 
@@ -410,9 +401,8 @@ def main():
         options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
         for at, solved in zip(numbers, jax.jit(solve_all, compiler_options=options)(given)):
             for name, array in solved.items():
-                wide = array.astype(jnp.float32) if array.dtype in (jnp.bfloat16, jnp.float16) else array
-                results[f"{at}_{name}"] = np.asarray(wide)
-    np.savez(folder / "results.npz", **results)
+                results[f"{at}_{name}"] = array
+    exchange.write(folder, results)
 
 
 if __name__ == "__main__":

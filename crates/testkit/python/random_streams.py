@@ -1,6 +1,6 @@
 """Random numbers by JAX under the names that the tests of crates/trace use.
 
-usage: random_streams.py FILE.npz
+usage: random_streams.py FOLDER
 """
 
 import os
@@ -8,6 +8,7 @@ import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+import exchange
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,8 +57,7 @@ def main():
         streams["bits_64"] = jax.random.bits(key, (5, 33), "uint64")
         streams["key_of_64_bits"] = raw(jax.random.key(np.int64(0x1234_5678_9ABC_DEF0)))
         streams["uniform_f64"] = jax.random.uniform(key, (100,), jnp.float64)
-    narrow = (jnp.bfloat16, jnp.float16)
-    np.savez(sys.argv[1], **{n: np.asarray(a.astype("float32") if a.dtype in narrow else a) for n, a in streams.items()})
+    exchange.write(sys.argv[1], streams)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
-//! Traced programs run on the built-in CPU device, and numbers in and out of literals.
+//! Traced programs run on the built-in CPU device; numbers in and out of literals, literals in and out of Python.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use runtime::config::{Config, Mode, Target};
-use runtime::optimize::Level;
-use runtime::{Backend, Parameters, Program};
+use cpu::interpret::Options;
+use cpu::{Array, CompileOptions, Compiled, Cpu};
+use serde_json::{Value, json};
 use tensor::{DType, Literal};
-use trace::{Donate, Spec, Tensor, Tree};
+use trace::{Donate, Spec, Tensor};
 
 /// The device of a test.
-pub(crate) struct Device(Backend);
+pub(crate) struct Device(Arc<Cpu>);
 
 impl Device {
     pub(crate) fn new() -> Device {
-        let config = Config::new(Mode::Training).device(Target::Cpu).optimization(Level::None);
-        Device(Backend::auto(&config).expect("the built-in CPU device"))
+        Device(Cpu::new(Some(1)))
     }
 
     /// Traces a function of tensors like these values and runs it on them.
@@ -35,15 +36,13 @@ impl Device {
         let shapes: Vec<Tensor> =
             inputs.iter().map(|input| Tensor::of(Spec::new(input.dtype(), input.dims()))).collect();
         let (function, _) = trace::trace("test", &shapes, Donate::Nothing, f).map_err(|error| full(&error))?;
-        let program = Arc::new(Program::from_module(function.module));
-        let model = self.0.prepare_model(&program, &Parameters::none()).map_err(|error| full(&error))?;
-        let sent: Vec<_> = inputs
-            .iter()
-            .map(|input| self.0.send(&Arc::new(input.clone())))
-            .collect::<Result<_, _>>()
-            .map_err(|error| full(&error))?;
-        let outputs = model.run(&sent).map_err(|error| full(&error))?;
-        outputs.iter().map(|output| output.to_host().map_err(|error| full(&error))).collect()
+        let run = || {
+            let program = Compiled::from_module(&self.0, function.module, &CompileOptions::default())?;
+            let arrays = inputs.iter().map(|input| Array::from_literal(self.0.memory(), input));
+            program.run(vec![arrays.collect::<Result<_, _>>()?], &Options::default())
+        };
+        let results = run().map_err(|error: cpu::Error| full(&error))?;
+        Ok(results.into_iter().flatten().map(|array| array.to_literal()).collect())
     }
 }
 
@@ -102,7 +101,35 @@ pub(crate) fn numbers(literal: &Literal) -> Vec<f64> {
     literal.bytes().chunks(width).map(number).collect()
 }
 
-/// Leaves of any structure.
-pub(crate) fn leaves<T: Tree>(tree: &T) -> Vec<Tensor> {
-    tree.leaves()
+/// Types by the names that `exchange.py` knows.
+fn dtype_of(name: &str) -> DType {
+    DType::from_name(name).unwrap_or_else(|| panic!("no type is called {name}"))
+}
+
+/// Writes arrays for a Python script: one file of bytes, one that says what is where.
+pub(crate) fn write_arrays(folder: &Path, arrays: &BTreeMap<String, Literal>) {
+    let (mut bytes, mut index) = (Vec::new(), serde_json::Map::new());
+    for (name, array) in arrays {
+        let place = json!({"type": array.dtype().name(), "dims": array.dims(), "start": bytes.len()});
+        index.insert(name.clone(), place);
+        bytes.extend(array.bytes());
+    }
+    std::fs::write(folder.join("arrays.bin"), bytes).expect("arrays are written");
+    std::fs::write(folder.join("arrays.json"), Value::Object(index).to_string()).expect("their index is written");
+}
+
+/// Reads the arrays a Python script wrote.
+pub(crate) fn read_arrays(folder: &Path) -> BTreeMap<String, Literal> {
+    let bytes = std::fs::read(folder.join("arrays.bin")).expect("arrays are read");
+    let text = std::fs::read_to_string(folder.join("arrays.json")).expect("their index is read");
+    let index: BTreeMap<String, Value> = serde_json::from_str(&text).expect("an index");
+    let number = |value: &Value| value.as_u64().expect("a number") as usize;
+    let read = |(name, place): (String, Value)| {
+        let dtype = dtype_of(place["type"].as_str().expect("a type"));
+        let dims: Vec<usize> = place["dims"].as_array().expect("sizes").iter().map(number).collect();
+        let start = number(&place["start"]);
+        let end = start + dims.iter().product::<usize>() * dtype.size_bytes();
+        (name, Literal::new(dtype, dims, bytes[start..end].to_vec()).expect("as many bytes as the shape has"))
+    };
+    index.into_iter().map(read).collect()
 }
