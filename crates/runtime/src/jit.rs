@@ -56,13 +56,12 @@ impl<T: Tree> OnDevice<T> {
     }
 }
 
+/// The literal of a leaf, by its path and type.
+type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
+
 impl Backend {
     /// Sends a structure's tensors: `host` gives the literal of each path.
-    pub fn place<T: Tree>(
-        &self,
-        structure: &T,
-        host: &mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>,
-    ) -> Result<OnDevice<T>, Error> {
+    pub fn place<T: Tree>(&self, structure: &T, host: Host<'_>) -> Result<OnDevice<T>, Error> {
         let leaves = structure.paths().into_iter().zip(structure.specs());
         let arrays = leaves.map(|(path, spec)| self.send(&host(&path, &spec)?)).collect::<Result<Vec<_>, Error>>()?;
         OnDevice::new(structure, arrays)

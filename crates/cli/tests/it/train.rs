@@ -190,7 +190,8 @@ fn wrong_files_are_refused_with_the_remedy() {
         0,
         &["train", arg(&bench.path("tiny.toml")), "--folder", "run", "-d", "cpu", "--with", "train.steps=3"],
     );
-    let other = ["train", arg(&bench.path("tiny.toml")), "--folder", "run", "-d", "cpu", "--with", "model.n_embd=32"];
+    let file = bench.path("tiny.toml");
+    let other = ["train", arg(&file), "--folder", "run", "-d", "cpu", "--with", "model.n_embd=32"];
     let ran = bench.expect(2, &other);
     assert!(ran.stderr.contains("of another training"), "{}", ran.stderr);
 }

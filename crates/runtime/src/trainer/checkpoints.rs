@@ -29,6 +29,13 @@ pub struct Resume {
     pub description: Value,
 }
 
+/// The newest good checkpoint.
+pub(super) struct Newest {
+    pub(super) saved: Saved,
+    /// Steps that were passed over, with what is wrong with them.
+    pub(super) damaged: Vec<(u64, String)>,
+}
+
 /// Writes checkpoints in the background.
 pub(super) struct Checkpoints {
     series: Series,
@@ -47,14 +54,14 @@ impl Checkpoints {
         Ok(Some(Checkpoints { series, saver, data: data.to_string(), description, saved: None }))
     }
 
-    /// The newest good checkpoint, and those that were passed over.
-    pub(super) fn newest(&self) -> Result<Option<(Saved, Vec<(u64, String)>)>, Error> {
+    /// The newest good checkpoint.
+    pub(super) fn newest(&self) -> Result<Option<Newest>, Error> {
         if self.series.steps()?.is_empty() {
             return Ok(None);
         }
         let found = self.series.latest_good(Check::Contents)?;
         let damaged = found.damaged.into_iter().map(|(step, error)| (step, crate::with_causes(&error))).collect();
-        Ok(Some((found.saved, damaged)))
+        Ok(Some(Newest { saved: found.saved, damaged }))
     }
 
     /// Checks that a checkpoint is of this training, and sends its tensors.

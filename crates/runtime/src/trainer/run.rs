@@ -7,7 +7,7 @@ use std::time::Instant;
 use tensor::Spec;
 use trace::{Donate, Tensor, Tree};
 
-use super::checkpoints::Checkpoints;
+use super::checkpoints::{Checkpoints, Newest};
 use super::watch::{Ended, Event, Measured};
 use super::{Measures, Task, TrainOptions, guard};
 use crate::backend::{Backend, DeviceArray, Feed, HostTree, Tree as Data};
@@ -83,7 +83,7 @@ impl<T: Task + 'static> Trainer<T> {
             |step| Training { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
         let (first_step, state) = match checkpoints.as_ref().map(Checkpoints::newest).transpose()?.flatten() {
-            Some((saved, damaged)) => {
+            Some(Newest { saved, damaged }) => {
                 for (step, message) in damaged {
                     watch(&Event::Damaged(step, message));
                 }

@@ -11,12 +11,15 @@ use trace::{Key, Tensor, Tree};
 /// The loss of a model on a batch; a key turns dropout on.
 type Loss<M> = Box<dyn Fn(&M, &[Tensor], Option<&Key>) -> Tensor>;
 
+/// What is measured of a model on a batch.
+type Measure<M> = Box<dyn Fn(&M, &[Tensor]) -> Measures>;
+
 /// A model that learns.
 pub(super) struct ModelTask<M> {
     pub(super) init: Box<dyn Fn(&Key) -> M>,
     pub(super) loss: Loss<M>,
     /// What is measured beside the loss on data held back.
-    pub(super) measure: Box<dyn Fn(&M, &[Tensor]) -> Measures>,
+    pub(super) measure: Measure<M>,
     pub(super) optimizer: AnyOptimizer,
     pub(super) options: StepOptions,
     pub(super) seed: u32,
