@@ -193,8 +193,8 @@ fn a_damaged_checkpoint_is_passed_over_and_another_training_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     train(options(Some(folder.path()), 40), 0.05, 4, &mut |_, _| {}).unwrap();
     let newest = folder.path().join("checkpoints/step-00000040");
-    let file = std::fs::read_dir(&newest).unwrap().map(|entry| entry.unwrap().path());
-    let file = file.filter(|path| path.extension().is_some_and(|end| end == "safetensors")).next().unwrap();
+    let mut files = std::fs::read_dir(&newest).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.find(|path| path.extension().is_some_and(|end| end == "safetensors")).unwrap();
     let mut bytes = std::fs::read(&file).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
