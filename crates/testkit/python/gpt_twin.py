@@ -21,17 +21,15 @@ def norm(p, x, epsilon):
 
 
 def linear(p, x):
-    product = jax.lax.dot_general(
-        x, p["weight"].astype(x.dtype), (((x.ndim - 1,), (0,)), ((), ())), preferred_element_type=jnp.float32
-    )
-    return (product + p["bias"]).astype(x.dtype)
+    return x @ p["weight"].astype(x.dtype) + p["bias"].astype(x.dtype)
 
 
 def block(p, x, heads, epsilon):
     batch, length, width = x.shape
     h = norm(p["attention_norm"], x, epsilon)
     q, k, v = (linear(p["attention"][n], h).reshape(batch, length, heads, -1) for n in ("query", "key", "value"))
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(width // heads)
+    # In the narrow type and widened then: with preferred_element_type JAX multiplies wide in the backward pass, slowly.
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32) / np.sqrt(width // heads)
     mask = jnp.tril(jnp.ones((length, length), bool))
     weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1).astype(x.dtype)
     mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, width)
@@ -46,8 +44,8 @@ def loss(p, tokens, targets, settings, compute):
     x = x + p["position_embedding"]["weight"][: tokens.shape[1]].astype(compute)
     x, _ = jax.lax.scan(lambda x, layer: (block(layer, x, settings["heads"], 1e-5), None), x, p["layers"])
     x = norm(p["norm"], x, 1e-5)
-    logits = jnp.einsum("btw,vw->btv", x, embedding.astype(compute), preferred_element_type=jnp.float32)
-    logs = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
+    logits = jnp.einsum("btw,vw->btv", x, embedding.astype(compute)).astype(jnp.float32)
+    logs = jax.nn.log_softmax(logits, axis=-1)
     return -jnp.take_along_axis(logs, targets[..., None], axis=-1).mean()
 
 

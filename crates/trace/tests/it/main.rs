@@ -1,4 +1,6 @@
 //! Tests of the crate: against JAX, against finite differences, and of what users see when they err.
+// Cases are tables of tuples and functions; naming each shape of row would say less.
+#![allow(clippy::type_complexity)]
 
 mod errors;
 mod gradients;
