@@ -265,7 +265,7 @@ PEERS = {
     "used_twice": lambda s, x: [jnp.sin(x) ** 2, jnp.sin(x) + x],
     "unused_input": lambda s, x, y: jnp.exp(x),
     "constant_result": lambda s, x: [jnp.exp(x), jnp.ones(2, x.dtype)],
-    "complex": lambda s, x, y: parts((COMPLEX | UNARY)[s["name"]] (lax.complex(x, y))),
+    "complex": lambda s, x, y: parts((UNARY | COMPLEX)[s["name"]](lax.complex(x, y))),
     "complex_arithmetic": lambda s, x, y: parts(
         lax.complex(x, y) * lax.complex(y, -x) + lax.complex(y, -x) / (lax.complex(x, y) + 3)
     ),
@@ -357,9 +357,11 @@ PEERS = {
 def solve(case, x, k, t, c):
     """Values and derivatives of one case by name."""
     peer = PEERS[case["peer"]]
+    # JAX wants what never changes to be hashable.
+    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in case["settings"].items()}
 
     def f(*x):
-        return jax.tree.leaves(peer(case["settings"], *x, *k))
+        return jax.tree.leaves(peer(settings, *x, *k))
 
     results = {}
 
