@@ -345,7 +345,8 @@ pub(crate) fn partial(kind: OpKind, ins: &[Tensor], out: &Tensor, n: usize, v: &
     let x = &ins[0];
     Some(match (kind, n) {
         (OpKind::Negate, _) => v.negate(),
-        (OpKind::Abs, _) => v * &x.sign(),
+        // At 0 as to the right of it, which is JAX's choice too.
+        (OpKind::Abs, _) => x.greater_equal(&x.zeros_like()).select(v, &v.negate()),
         (OpKind::Exponential, _) => v * out,
         (OpKind::ExponentialMinusOne, _) => v * &(out + 1.0),
         (OpKind::Log, _) => v / x,

