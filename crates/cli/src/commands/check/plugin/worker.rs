@@ -60,6 +60,8 @@ pub(super) struct Worker {
     answers: Receiver<Answered>,
     /// The end of what it printed.
     log: Arc<Mutex<Vec<u8>>>,
+    /// Reads what it prints, until the last process that may print has ended.
+    reader: thread::JoinHandle<()>,
     device: String,
 }
 
@@ -82,11 +84,11 @@ impl Worker {
         };
         let log = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&log);
-        thread::Builder::new().spawn(move || keep_end(stderr, &kept)).map_err(failed)?;
+        let reader = thread::Builder::new().spawn(move || keep_end(stderr, &kept)).map_err(failed)?;
         let (sender, answers) = mpsc::channel();
         thread::Builder::new().spawn(move || read_answers(stdout, &sender)).map_err(failed)?;
         let device = String::new();
-        let mut worker = Worker { process, requests: BufWriter::new(stdin), answers, log, device };
+        let mut worker = Worker { process, requests: BufWriter::new(stdin), answers, log, reader, device };
         match worker.answer(stop, Some(Instant::now() + START))? {
             (Answer::Ready(device), _) => Ok(Worker { device, ..worker }),
             (Answer::Failed(why), _) => Err(Trouble::Start(why)),
@@ -142,6 +144,11 @@ impl Worker {
             },
             None => "an unknown status".into(),
         };
+        // The pipe outlives the process; a process it started may hold the other end for ever.
+        let until = Instant::now() + LAST_WORDS;
+        while !self.reader.is_finished() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         Trouble::Crashed { how, log: last_lines(&String::from_utf8_lossy(&log)) }
     }
