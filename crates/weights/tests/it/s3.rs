@@ -182,18 +182,3 @@ fn a_store_can_be_used_inside_another_runtime() {
         assert_eq!(store.read("a", 0, 1).unwrap(), b"1");
     });
 }
-
-/// No emulator of Google's XML interface, which the client speaks, can be had from PyPI. The interface was made to be
-/// S3's, so the S3 server answers it.
-#[test]
-fn google_addresses_are_read_and_written() {
-    let Some(server) = S3Server::start("google_addresses") else { return };
-    let access = Access::default().with("STORAGE_EMULATOR_HOST", &format!("127.0.0.1:{}", server.port));
-    let series = Series::open_with("gs://bucket/google", &access).unwrap();
-    let mut saver = Saver::new(series.clone(), Keep::newest(2)).unwrap();
-    saver.save(snapshot(1)).unwrap();
-    saver.save(large(2)).unwrap();
-    assert_large(&series, 2);
-    assert_eq!(series.address(), "gs://bucket/google");
-    assert_exact(&series.load(1).unwrap());
-}
