@@ -16,6 +16,9 @@ from layout import BATCH, Layout
 from quantize import COMPUTE, dot_for
 from rows import Run
 
+# Source lines would put the folder of these files into the program, and the same program would be another one elsewhere.
+jax.config.update("jax_traceback_in_locations_limit", 0)
+
 Batch = dict[str, jax.Array]
 
 
