@@ -336,7 +336,9 @@ impl Tensor {
     #[must_use]
     pub fn softplus(&self) -> Tensor {
         let zero = self.zeros_like();
-        self.maximum(&zero).plus(&self.abs().negate().exp().log_1p())
+        // |x| with slope 0 at 0: the slope of the whole is then one half there.
+        let size = self.times(&self.sign());
+        self.maximum(&zero).plus(&size.negate().exp().log_1p())
     }
 }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::Random;
-use weights::{
-    Access, AsyncSaver, Check, Error, Keep, Piece, Region, Saver, Series, Snapshot, Store, StoreFailure, WhenBusy,
-};
+use weights::{AsyncSaver, Check, Error, Keep, Piece, Region, Saver, Series, Snapshot, Store, StoreFailure, WhenBusy};
 
 use crate::servers::{Fault, Proxy, S3Server};
 use crate::state::{assert_exact, chain, snapshot};

@@ -179,7 +179,8 @@ fn derivatives_are_those_of_jax() {
             }
         };
         let tolerance = match problem.dtype {
-            DType::BF16 => 4e-2,
+            // JAX takes the gradient of a padding as a difference of two rounded sums, which is 4.5e-2 off.
+            DType::BF16 => 5e-2,
             _ => problem.case.tolerance,
         };
         for (what, have) in solved {
