@@ -11,6 +11,7 @@ use crate::Spec;
 use crate::error::misuse;
 use crate::graph::{Graph, Node, Prim, Ref};
 use crate::tensor::Tensor;
+use crate::tree::Tree;
 
 /// A function being traced.
 struct Frame {
@@ -72,6 +73,18 @@ pub(crate) fn closed(inputs: &[Spec], f: impl FnOnce(Vec<Tensor>) -> Vec<Tensor>
     let Some(mut frame) = frame else { unreachable!("the frame was pushed above") };
     frame.graph.outputs = outputs;
     Closed { graph: frame.graph, captured: frame.captured }
+}
+
+/// Traces a function of a structure; gives the structure of its results too, known by types and shapes.
+pub(crate) fn closed_over<I: Tree, O: Tree>(inputs: &I, f: impl FnOnce(&I) -> O) -> (Closed, O) {
+    let mut result = None;
+    let closed = closed(&inputs.specs(), |args| {
+        let output = f(&inputs.with_leaves(args));
+        result = Some(output.shapes());
+        output.leaves()
+    });
+    let Some(result) = result else { unreachable!("the function was traced") };
+    (closed, result)
 }
 
 /// Writes a node into the innermost function.

@@ -86,6 +86,11 @@ impl SafeTensorsFolder {
             .filter_map(|(name, file)| Some((name.as_str(), self.files.get(*file)?.entries().get(name)?)))
     }
 
+    /// Type and shape of a tensor.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.files.get(*self.tensors.get(name)?)?.entries().get(name)
+    }
+
     /// Reads a tensor.
     pub fn read(&self, name: &str) -> Result<Literal, Error> {
         self.file(name)?.read(name)

@@ -1,6 +1,7 @@
 //! `tpu config`: every option, its value, and where the value came from; what libtpu needs; the compiler's flags.
 
-use runtime::config::{Config, Effective, Mode, OPTIONS, Setting, Sources, Variable, configure_environment};
+use runtime::config::{Config, Effective, Mode, OPTIONS, Setting, Source, Sources, Variable, configure_environment};
+use runtime::optimize::Level;
 use serde::Serialize;
 
 use crate::args::{ConfigArgs, ConfigCommand, ConfigFileArgs};
@@ -57,6 +58,18 @@ pub(crate) fn resolve(args: &ConfigFileArgs, device: Option<&str>) -> Result<Eff
         sources.command_line.push(("device".into(), device.into()));
     }
     Ok(sources.resolve().map_err(runtime::Error::from)?)
+}
+
+/// The configuration for programs that run as they are written, unless `optimization` was chosen: what they compute is
+/// their own affair.
+pub(crate) fn as_written(args: &ConfigFileArgs, device: Option<&str>) -> Result<Config, Failure> {
+    let effective = resolve(args, device)?;
+    let is_chosen = effective.source("optimization") != Source::Default;
+    let mut config = effective.config;
+    if !is_chosen {
+        config.optimization = Level::None;
+    }
+    Ok(config)
 }
 
 fn show(effective: &Effective, output: &Output) -> Result<Answer, Failure> {

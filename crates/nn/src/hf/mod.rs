@@ -7,5 +7,5 @@ mod names;
 mod save;
 
 pub use config::{Family, ModelConfig, read_config};
-pub use load::{Files, load};
+pub use load::load;
 pub use save::save;

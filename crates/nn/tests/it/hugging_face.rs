@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nn::hf::{self, Family, Files, ModelConfig};
+use nn::hf::{self, Family, ModelConfig};
 use nn::layers::Form;
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use nn::{Error, Precision};
@@ -11,6 +11,7 @@ use trace::{Key, Spec, Tensor, Tree};
 use weights::SafeTensors;
 
 use crate::harness::{apply, floats, off_by, peer, shape_of};
+use weights::SafeTensorsFolder;
 
 /// A model's structure, without its numbers.
 fn shapes<M: Tree>(init: impl FnOnce(&Key) -> M) -> M {
@@ -48,7 +49,7 @@ fn logits<M: LanguageModel>(model: &M, params: &[Literal], tokens: &Literal) -> 
 /// How far the logits are off, and the model's parameters.
 fn compared(folder: &Path, options: &RunOptions) -> (f32, Vec<Literal>) {
     let config = hf::read_config(folder).unwrap();
-    let files = Files::open(folder).unwrap();
+    let files = SafeTensorsFolder::open(folder).unwrap();
     let peer = SafeTensors::open(&folder.join("peer.safetensors")).unwrap();
     let (tokens, expected) = (peer.read("tokens").unwrap(), peer.read("logits").unwrap());
     let (actual, params) = match &config {
@@ -95,23 +96,27 @@ fn saved_again(folder: &Path, params: &[Literal]) {
             ModelConfig::Gpt2(sizes) => {
                 let model = shapes(|key| Gpt2::init(key, sizes, &RunOptions::default()));
                 hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
-                hf::load(&Files::open(again.path()).unwrap(), config.family(), &model).unwrap()
+                hf::load(&SafeTensorsFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
             }
             ModelConfig::Llama(sizes) => {
                 let model = shapes(|key| Llama::init(key, sizes, &RunOptions::default()));
                 hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
-                hf::load(&Files::open(again.path()).unwrap(), config.family(), &model).unwrap()
+                hf::load(&SafeTensorsFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
             }
         };
         assert!(reloaded == params);
-        let (before, after) = (Files::open(folder).unwrap(), Files::open(again.path()).unwrap());
-        assert_eq!(before.names().collect::<Vec<_>>(), after.names().collect::<Vec<_>>());
+        let (before, after) =
+            (SafeTensorsFolder::open(folder).unwrap(), SafeTensorsFolder::open(again.path()).unwrap());
+        assert_eq!(
+            before.entries().map(|(name, _)| name).collect::<Vec<_>>(),
+            after.entries().map(|(name, _)| name).collect::<Vec<_>>()
+        );
     }
 }
 
 fn files_that_do_not_fit(folder: &Path) {
     let Ok(ModelConfig::Llama(config)) = hf::read_config(folder) else { panic!("a Llama") };
-    let files = Files::open(folder).unwrap();
+    let files = SafeTensorsFolder::open(folder).unwrap();
     let check = |config: nn::models::LlamaConfig| {
         let model = shapes(|key| Llama::init(key, &config, &RunOptions::default()));
         hf::load(&files, Family::Llama, &model).unwrap_err()
@@ -156,5 +161,5 @@ fn configurations_that_cannot_be_are_refused() {
     check(&llama(r#","rope_scaling":{"rope_type":"yarn"}"#), "`yarn`");
     check(&llama(r#","rope_scaling":{"rope_type":"llama3"}"#), "no usable factor");
     assert!(matches!(hf::read_config(Path::new("/nonexistent")), Err(Error::ConfigFile { .. })));
-    assert!(Files::open(Path::new("/nonexistent/model.safetensors")).is_err());
+    assert!(SafeTensorsFolder::open(Path::new("/nonexistent/model.safetensors")).is_err());
 }

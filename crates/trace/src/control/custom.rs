@@ -41,14 +41,7 @@ pub fn custom_vjp<I: Tree + Clone + 'static, O: Tree + Clone + 'static>(
     backward: impl Fn(&I, &O, &O) -> I + 'static,
 ) -> O {
     let at = Location::caller();
-    let mut result = None;
-    let closed = stack::closed(&inputs.specs(), |args| {
-        let output = f(&inputs.with_leaves(args));
-        let leaves = output.leaves();
-        result = Some(output.shapes());
-        leaves
-    });
-    let Some(result) = result else { unreachable!("the function was traced") };
+    let (closed, result) = stack::closed_over(inputs, f);
     let specs = closed.graph.output_specs();
     let tensors: Vec<Tensor> = inputs.leaves().into_iter().chain(closed.captured).collect();
     let (in_tree, out_tree) = (inputs.shapes(), result.clone());

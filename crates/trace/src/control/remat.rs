@@ -57,18 +57,11 @@ pub(crate) struct Remat {
 #[track_caller]
 pub fn checkpoint<I: Tree, O: Tree>(policy: &Policy, inputs: &I, f: impl FnOnce(&I) -> O) -> O {
     let at = Location::caller();
-    let mut result = None;
-    let closed = stack::closed(&inputs.specs(), |args| {
-        let output = f(&inputs.with_leaves(args));
-        let leaves = output.leaves();
-        result = Some(output.shapes());
-        leaves
-    });
+    let (closed, result) = stack::closed_over(inputs, f);
     let specs = closed.graph.output_specs();
     let tensors: Vec<Tensor> = inputs.leaves().into_iter().chain(closed.captured).collect();
     let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: policy.clone() }));
     let outputs = stack::push(prim, &tensors.iter().collect::<Vec<_>>(), specs, at);
-    let Some(result) = result else { unreachable!("the part was traced") };
     result.with_leaves(outputs)
 }
 

@@ -42,18 +42,11 @@ pub fn value_and_grad_with<P: Tree, A: Tree>(f: impl FnOnce(&P) -> (Tensor, A), 
 #[track_caller]
 pub fn vjp<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, at: &I) -> (O, impl FnOnce(&O) -> I) {
     let here = Location::caller();
-    let mut result = None;
-    let closed = stack::closed(&at.specs(), |args| {
-        let output = f(&at.with_leaves(args));
-        let leaves = output.leaves();
-        result = Some(output.shapes());
-        leaves
-    });
+    let (closed, result) = stack::closed_over(at, f);
     let inputs = at.leaves();
     let active: Vec<bool> = (0..closed.graph.inputs.len()).map(|n| n < inputs.len()).collect();
     let tensors: Vec<Tensor> = inputs.iter().chain(&closed.captured).cloned().collect();
     let (outputs, tape) = forward(&closed.graph, &tensors, &active);
-    let Some(result) = result else { unreachable!("the function was traced") };
     let shapes = at.shapes();
     let expected = result.specs();
     let pull = move |cts: &O| {
@@ -73,13 +66,7 @@ pub fn vjp<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, at: &I) -> (O, impl FnOnce
 #[track_caller]
 pub fn jvp<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, at: &I, tangents: &I) -> (O, O) {
     let here = Location::caller();
-    let mut result = None;
-    let closed = stack::closed(&at.specs(), |args| {
-        let output = f(&at.with_leaves(args));
-        let leaves = output.leaves();
-        result = Some(output.shapes());
-        leaves
-    });
+    let (closed, result) = stack::closed_over(at, f);
     let (inputs, given) = (at.leaves(), tangents.leaves());
     if inputs.iter().map(Tensor::spec).ne(given.iter().map(Tensor::spec)) {
         misuse(here, "tangents have other types or shapes than the inputs");
@@ -91,7 +78,6 @@ pub fn jvp<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, at: &I, tangents: &I) -> (
     directions.resize(closed.graph.inputs.len(), None);
     let tensors: Vec<Tensor> = inputs.iter().chain(&closed.captured).cloned().collect();
     let (outputs, out_tangents) = push_forward(&closed.graph, &tensors, &directions);
-    let Some(result) = result else { unreachable!("the function was traced") };
     let filled: Vec<Tensor> = out_tangents
         .into_iter()
         .zip(&outputs)

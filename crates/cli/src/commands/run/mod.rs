@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use runtime::config::{Source, Target};
-use runtime::optimize::Level;
+use runtime::config::Target;
 use runtime::{Backend, DeviceArray, Parameters, Program, debug};
 use serde::Serialize;
 use tensor::Literal;
@@ -41,13 +40,7 @@ struct Record {
 }
 
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
-    let effective = config::resolve(&args.config, args.device.as_deref())?;
-    let chosen = effective.source("optimization") != Source::Default;
-    let mut config = effective.config;
-    if !chosen {
-        // What a program computes is its own affair here: it runs as it was exported.
-        config.optimization = Level::None;
-    }
+    let config = config::as_written(&args.config, args.device.as_deref())?;
     if must_isolate(&config.device) {
         return isolate::again();
     }

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use nn::hf;
 use nn::layers::KeyValues;
 use nn::models::{Gpt2, LanguageModel, Llama};
-use runtime::config::Source;
-use runtime::optimize::Level;
 use runtime::{Backend, DeviceArray, Jit, OnDevice, trainer::Resume};
 use serde::Serialize;
 use tensor::{DType, Literal, Spec};
@@ -36,12 +34,7 @@ struct Record {
 }
 
 pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failure> {
-    let effective = commands::config::resolve(&args.config, args.device.as_deref())?;
-    let chosen = effective.source("optimization") != Source::Default;
-    let mut device = effective.config;
-    if !chosen {
-        device.optimization = Level::None;
-    }
+    let device = commands::config::as_written(&args.config, args.device.as_deref())?;
     if must_isolate(&device.device) {
         return isolate_again();
     }

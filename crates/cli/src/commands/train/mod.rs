@@ -14,8 +14,7 @@ use std::time::Instant;
 use nn::models::{Gpt2, LanguageModel, Llama, NormKind, Phase, ResNet, Statistics, TokenBatch, Vit};
 use nn::{CrossEntropy, hf};
 use runtime::Backend;
-use runtime::config::{Config, Source};
-use runtime::optimize::Level;
+use runtime::config::Config;
 use runtime::trainer::{Ended, Event, Measured, Measures, TrainOptions, Trainer};
 use serde::Serialize;
 use tensor::DType;
@@ -64,13 +63,7 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let config = TrainConfig::read(&args.file, &args.with)?;
     let beside = args.file.parent().unwrap_or(Path::new("")).to_path_buf();
     let model = ModelConfig::read(&config.model, &beside)?;
-    let effective = commands::config::resolve(&args.config, args.device.as_deref())?;
-    let chosen = effective.source("optimization") != Source::Default;
-    let mut device = effective.config;
-    if !chosen {
-        // The model says itself what is computed in which type.
-        device.optimization = Level::None;
-    }
+    let device = commands::config::as_written(&args.config, args.device.as_deref())?;
     if must_isolate(&device.device) {
         return isolate_again();
     }
