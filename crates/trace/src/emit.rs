@@ -13,16 +13,23 @@ use crate::control::{Cond, Direction, Scan, While};
 use crate::graph::{Graph, Node, Prim};
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
+use crate::sharding::{Written, is_collective};
 
-/// File names of locations, each kept once.
-#[derive(Default)]
+/// Writes graphs.
 pub(crate) struct Emitter {
+    /// File names of locations, each kept once.
     files: HashMap<&'static str, Arc<str>>,
+    /// Present for a program of several devices.
+    written: Option<Written>,
 }
 
-type Written = Result<Vec<Value>, Violation>;
+type Values = Result<Vec<Value>, Violation>;
 
 impl Emitter {
+    pub(crate) fn new(written: Option<Written>) -> Emitter {
+        Emitter { files: HashMap::new(), written }
+    }
+
     /// Where a node comes from: its scopes and op as a name, the user's line inside.
     fn location(&mut self, node: &Node) -> Loc {
         let name = match &node.prim {
@@ -34,6 +41,8 @@ impl Emitter {
             Prim::Custom(_) => "custom",
             Prim::Stop => "stop_gradient",
             Prim::Named(name) => name,
+            Prim::Shard(_) => "with_sharding",
+            Prim::Manual(_) => "shard_map",
         };
         let full = if node.scope.is_empty() { name.into() } else { format!("{}/{name}", node.scope).into() };
         let file = self.position(node.at);
@@ -46,7 +55,7 @@ impl Emitter {
     }
 
     /// Writes a graph's nodes; gives its outputs.
-    pub(crate) fn graph(&mut self, f: &mut FuncBuilder, graph: &Graph, inputs: &[Value]) -> Written {
+    pub(crate) fn graph(&mut self, f: &mut FuncBuilder, graph: &Graph, inputs: &[Value]) -> Values {
         let mut values: Vec<Option<Value>> = vec![None; graph.specs.len()];
         for (input, &value) in graph.inputs.iter().zip(inputs) {
             values[input.0 as usize] = Some(value);
@@ -68,7 +77,7 @@ impl Emitter {
         graph.outputs.iter().map(|output| values[output.0 as usize].ok_or_else(missing)).collect()
     }
 
-    fn node(&mut self, f: &mut FuncBuilder, graph: &Graph, node: &Node, operands: &[Value]) -> Written {
+    fn node(&mut self, f: &mut FuncBuilder, graph: &Graph, node: &Node, operands: &[Value]) -> Values {
         match &node.prim {
             Prim::Op { kind: OpKind::Constant, attrs, .. } => match attrs.get("value") {
                 Some(Attr::Dense(dense)) => Ok(vec![f.constant((**dense).clone())]),
@@ -76,7 +85,11 @@ impl Emitter {
             },
             Prim::Op { kind, attrs, combine } => {
                 let results: Vec<Spec> = node.results().map(|result| graph.spec(result).clone()).collect();
-                region::write(f, (*kind, attrs.clone(), *combine), operands, Some(&results))
+                let mut attrs = attrs.clone();
+                if let Some(written) = self.written.as_ref().filter(|_| is_collective(*kind)) {
+                    attrs.set("channel_handle", written.channel());
+                }
+                region::write(f, (*kind, attrs, *combine), operands, Some(&results))
             }
             Prim::Scan(scan) => self.scan(f, scan, operands),
             Prim::While(looped) => self.looped(f, looped, operands),
@@ -84,11 +97,21 @@ impl Emitter {
             Prim::Remat(remat) => self.graph(f, &remat.body, operands),
             Prim::Custom(custom) => self.graph(f, &custom.body, operands),
             Prim::Stop | Prim::Named(_) => Ok(operands.to_vec()),
+            Prim::Shard(sharding) => match &self.written {
+                Some(written) => operands.iter().map(|&value| written.constraint(f, value, sharding)).collect(),
+                None => Ok(operands.to_vec()),
+            },
+            Prim::Manual(manual) => {
+                let Some(written) = self.written.clone() else {
+                    return Err(Violation::new("", "a function of one device's parts without a mesh"));
+                };
+                written.manual(f, manual, operands, |f, args| self.graph(f, &manual.body, args))
+            }
         }
     }
 
     /// A loop that carries a counter, the constants, what is carried, the tensors it slices and those it fills.
-    fn scan(&mut self, f: &mut FuncBuilder, scan: &Scan, operands: &[Value]) -> Written {
+    fn scan(&mut self, f: &mut FuncBuilder, scan: &Scan, operands: &[Value]) -> Values {
         let outputs = scan.body.output_specs();
         let results = scan.results();
         let mut carried = vec![f.i32(0)];
@@ -134,7 +157,7 @@ impl Emitter {
         Ok(kept)
     }
 
-    fn looped(&mut self, f: &mut FuncBuilder, looped: &While, operands: &[Value]) -> Written {
+    fn looped(&mut self, f: &mut FuncBuilder, looped: &While, operands: &[Value]) -> Values {
         let types: Vec<Type> = operands.iter().map(|&value| f.ty(value).clone()).collect();
         let consts = looped.condition_consts + looped.body_consts;
         let condition = f.region(&types, |f, args| {
@@ -149,7 +172,7 @@ impl Emitter {
         Ok(done[consts..].to_vec())
     }
 
-    fn cond(&mut self, f: &mut FuncBuilder, cond: &Cond, operands: &[Value]) -> Written {
+    fn cond(&mut self, f: &mut FuncBuilder, cond: &Cond, operands: &[Value]) -> Values {
         let results: Vec<Type> =
             cond.branches.first().map(Graph::output_specs).unwrap_or_default().iter().map(type_of).collect();
         let mut regions = Vec::new();

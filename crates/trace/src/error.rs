@@ -44,6 +44,8 @@ pub enum Error {
         /// Which operation, and what to use instead.
         message: String,
     },
+    /// A mesh or a sharding that cannot be.
+    Mesh(String),
     /// The program that was traced breaks the StableHLO specification. That is our bug.
     Broken(hlo::Error),
 }
@@ -52,6 +54,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Misuse { at, message } | Error::NotDifferentiable { at, message } => write!(f, "{at}: {message}"),
+            Error::Mesh(message) => f.write_str(message),
             Error::Broken(_) => write!(f, "the traced program is not valid StableHLO; this is a bug of tpubridge"),
         }
     }

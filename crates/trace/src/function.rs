@@ -1,5 +1,7 @@
 //! A traced function as a program: names and types of what it takes and gives, and its StableHLO.
 
+use std::rc::Rc;
+
 use hlo::{Attr, Attrs, FuncBuilder, ModuleBuilder, Verified, Visibility};
 
 use crate::Spec;
@@ -7,6 +9,7 @@ use crate::emit::Emitter;
 use crate::error::{Error, caught};
 use crate::graph::Graph;
 use crate::region::type_of;
+use crate::sharding::{Layout, Sharding, Written, with_layout};
 use crate::stack;
 use crate::tree::Tree;
 
@@ -45,6 +48,24 @@ pub struct Function {
     pub outputs: Vec<Leaf>,
 }
 
+/// Where a leaf of a traced function stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Among what it takes.
+    Input,
+    /// Among what it gives.
+    Output,
+}
+
+/// How a traced function lies on a mesh.
+#[derive(Clone, Copy)]
+pub struct Placed<'a> {
+    /// The mesh, and what axes of activations mean.
+    pub layout: &'a Layout,
+    /// The sharding of each input and output.
+    pub of: &'a dyn Fn(Role, &Leaf) -> Result<Sharding, Error>,
+}
+
 /// Traces a function of tensors of these types and shapes: `inputs` is any structure whose tensors are
 /// [`crate::Tensor::of`] a spec. Gives the program, and the structure of the results.
 ///
@@ -55,13 +76,38 @@ pub fn trace<I: Tree, O: Tree>(
     donate: Donate,
     f: impl FnOnce(&I) -> O,
 ) -> Result<(Function, O), Error> {
+    traced(None, name, inputs, donate, f)
+}
+
+/// [`trace`] for the devices of a mesh: tensors are whole as the function sees them, and the compiler splits them as it is
+/// told.
+pub fn trace_on<I: Tree, O: Tree>(
+    placed: &Placed<'_>,
+    name: &str,
+    inputs: &I,
+    donate: Donate,
+    f: impl FnOnce(&I) -> O,
+) -> Result<(Function, O), Error> {
+    traced(Some(placed), name, inputs, donate, f)
+}
+
+fn traced<I: Tree, O: Tree>(
+    placed: Option<&Placed<'_>>,
+    name: &str,
+    inputs: &I,
+    donate: Donate,
+    f: impl FnOnce(&I) -> O,
+) -> Result<(Function, O), Error> {
+    let layout = placed.map(|placed| Rc::new(placed.layout.clone()));
     caught(|| {
         let mut result = None;
-        let closed = stack::closed(&inputs.specs(), |args| {
-            let output = f(&inputs.with_leaves(args));
-            let leaves = output.leaves();
-            result = Some((output.shapes(), output.paths()));
-            leaves
+        let closed = with_layout(layout.clone(), || {
+            stack::closed(&inputs.specs(), |args| {
+                let output = f(&inputs.with_leaves(args));
+                let leaves = output.leaves();
+                result = Some((output.shapes(), output.paths()));
+                leaves
+            })
         });
         if let Some(outer) = closed.captured.first() {
             crate::error::misuse(
@@ -79,7 +125,8 @@ pub fn trace<I: Tree, O: Tree>(
         };
         let inputs = leaves(inputs.paths(), inputs.specs());
         let outputs = leaves(paths, graph.output_specs());
-        let module = written(name, &graph, &inputs, &outputs, donate)?;
+        let mesh = placed.zip(layout.as_ref()).map(|(placed, layout)| (placed, Written::new(layout)));
+        let module = written(name, &graph, (&inputs, &outputs), donate, mesh)?;
         Ok((Function { module, inputs, outputs }, result))
     })
 }
@@ -98,7 +145,13 @@ pub fn shapes_of<I: Tree, O: Tree>(inputs: &I, f: impl FnOnce(&I) -> O) -> Resul
     })
 }
 
-fn written(name: &str, graph: &Graph, inputs: &[Leaf], outputs: &[Leaf], donate: Donate) -> Result<Verified, Error> {
+fn written(
+    name: &str,
+    graph: &Graph,
+    (inputs, outputs): (&[Leaf], &[Leaf]),
+    donate: Donate,
+    mesh: Option<(&Placed<'_>, Written)>,
+) -> Result<Verified, Error> {
     let broken = |violation: hlo::ops::Violation| {
         Error::Broken(hlo::Error::Verify(vec![hlo::Finding {
             func: "main".into(),
@@ -114,25 +167,37 @@ fn written(name: &str, graph: &Graph, inputs: &[Leaf], outputs: &[Leaf], donate:
         Donate::Nothing => 0,
         Donate::Leading(count) => count,
     };
-    let named = |path: &str| {
+    let named = |side: Role, leaf: &Leaf| {
         let mut attrs = Attrs::new();
-        attrs.set(NAME, Attr::string(path));
-        attrs
+        attrs.set(NAME, Attr::string(&leaf.path));
+        if let Some((placed, written)) = &mesh {
+            let sharding = (placed.of)(side, leaf)?;
+            let wrong = |error| Error::Mesh(format!("`{}`, {}: {error}", leaf.path, leaf.spec));
+            sharding.parts(&placed.layout.mesh, &leaf.spec.dims).map_err(wrong)?;
+            written.annotate(&mut attrs, &sharding);
+        }
+        Ok(attrs)
     };
-    let arguments: Vec<_> = inputs
+    let arguments = inputs
         .iter()
         .enumerate()
         .map(|(n, leaf)| {
-            let mut attrs = named(&leaf.path);
+            let mut attrs = named(Role::Input, leaf)?;
             if n < donated && outputs.get(n).is_some_and(|output| output.spec == leaf.spec) {
                 attrs.set(ALIAS, Attr::i32(n as i32));
             }
-            f.arg_with_attrs(type_of(&leaf.spec), attrs)
+            Ok(f.arg_with_attrs(type_of(&leaf.spec), attrs))
         })
-        .collect();
-    let results = Emitter::default().graph(&mut f, graph, &arguments).map_err(broken)?;
-    let func = f.finish_with_attrs(&results, outputs.iter().map(|leaf| named(&leaf.path)).collect());
+        .collect::<Result<Vec<_>, Error>>()?;
+    let written = mesh.as_ref().map(|(_, written)| written.clone());
+    let mut emitter = Emitter::new(written);
+    let results = emitter.graph(&mut f, graph, &arguments).map_err(broken)?;
+    let outputs = outputs.iter().map(|leaf| named(Role::Output, leaf)).collect::<Result<Vec<_>, Error>>()?;
+    let func = f.finish_with_attrs(&results, outputs);
     let mut module = ModuleBuilder::new(name);
+    if let Some((_, written)) = &mesh {
+        written.module(&mut module);
+    }
     module.func(func);
     hlo::verify(module.finish()).map_err(Error::Broken)
 }

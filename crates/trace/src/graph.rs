@@ -7,6 +7,7 @@ use hlo::{Attrs, OpKind};
 
 use crate::Spec;
 use crate::control::{Cond, Custom, Remat, Scan, While};
+use crate::sharding::{Manual, Sharding};
 
 /// A value of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +59,10 @@ pub(crate) enum Prim {
     Stop,
     /// The value itself, under a name that policies know.
     Named(Rc<str>),
+    /// The value itself, laid out so on the mesh.
+    Shard(Rc<Sharding>),
+    /// A graph over the parts that one device has.
+    Manual(Rc<Manual>),
 }
 
 /// One step of a graph.

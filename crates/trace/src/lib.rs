@@ -23,6 +23,7 @@ mod graph;
 mod ops;
 pub mod random;
 mod region;
+mod sharding;
 mod stack;
 mod tensor;
 mod transform;
@@ -33,7 +34,7 @@ pub use control::{
     Branch, Direction, Policy, checkpoint, cond, custom_call, custom_vjp, scan, scan_reversed, switch, while_loop,
 };
 pub use error::{At, Error};
-pub use function::{Donate, Function, Leaf, shapes_of, trace};
+pub use function::{Donate, Function, Leaf, Placed, Role, shapes_of, trace, trace_on};
 pub use ops::contract::{Contraction, Precision};
 pub use ops::convolve::Convolution;
 pub use ops::index::Update;
@@ -41,6 +42,7 @@ pub use ops::linear::{Fourier, Side, Triangle, Triangular};
 pub use ops::order::{Order, sort_together};
 pub use ops::window::Window;
 pub use random::Key;
+pub use sharding::{Axis, Dialect, Layout, Mesh, Network, Over, Reduction, Sharding, axis_index, layout, shard_map};
 pub use stack::scope;
 pub use tensor::Tensor;
 pub use trace_derive::Tree;

@@ -58,7 +58,7 @@ fn same_leaves<T: Tree>(at: &'static Location<'static>, what: &str, before: &T, 
 }
 
 /// Traces a graph for a batch: its inputs are like these lanes; `finish` makes outputs of what the graph gives.
-fn batched_body(
+pub(crate) fn batched_body(
     body: &Graph,
     lanes: &[Lane],
     size: usize,
@@ -73,6 +73,6 @@ fn batched_body(
 }
 
 /// Every lane with the axis of the batch.
-fn spread(lanes: Vec<Lane>, size: usize) -> Vec<Tensor> {
+pub(crate) fn spread(lanes: Vec<Lane>, size: usize) -> Vec<Tensor> {
     lanes.iter().map(|lane| lane.spread(size)).collect()
 }

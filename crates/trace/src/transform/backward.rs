@@ -8,6 +8,7 @@ use crate::control;
 use crate::error::{At, Error, leave};
 use crate::graph::{Combine, Graph, Node, Prim, Ref};
 use crate::ops::{contract, convolve, elementwise, index, linear, order, reduce, shape, window, write};
+use crate::sharding;
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::again;
@@ -79,6 +80,9 @@ pub(crate) fn forward_from(
             Prim::Cond(cond) => with_pull(stack::on_behalf_of(node, || control::cond_vjp(cond, &ins, &flags, node.at))),
             Prim::Remat(remat) => with_pull(stack::on_behalf_of(node, || control::remat_vjp(remat, &ins, &flags))),
             Prim::Custom(custom) => with_pull(stack::on_behalf_of(node, || control::custom_vjp_of(custom, &ins))),
+            Prim::Manual(manual) => {
+                with_pull(stack::on_behalf_of(node, || sharding::manual_vjp(manual, &ins, &flags, node.at)))
+            }
             _ => (again(graph, node, &ins), None),
         };
         for (out, result) in outs.iter_mut().zip(node.results()) {
@@ -157,6 +161,9 @@ fn pull_op(
 ) -> Vec<Option<Tensor>> {
     let (kind, attrs, combine) = match &node.prim {
         Prim::Named(_) | Prim::Stop => return cts.to_vec(),
+        Prim::Shard(sharding) => {
+            return cts.iter().map(|ct| ct.as_ref().map(|ct| sharding::constrained(ct, sharding))).collect();
+        }
         Prim::While(_) => no_derivative(
             node,
             "a while_loop has no gradient, since its number of rounds is not known: use scan with a fixed length",
@@ -215,6 +222,8 @@ fn pull_operand(
             })
         }
         OpKind::Fft | OpKind::Cholesky | OpKind::TriangularSolve => linear::transposed(kind, attrs, (ins, out), n, ct),
+        kind if sharding::is_collective(kind) => sharding::collective_transposed((kind, attrs, combine), ct)
+            .or_else(|| no_derivative(node, "the extreme over devices has no gradient")),
         OpKind::SelectAndScatter => window::selection_transposed(attrs, combine, ins, n, ct),
         _ if elementwise::is_elementwise(kind) => elementwise::transposed_complex(kind, ins, out, n, ct)
             .or_else(|| elementwise::partial(kind, ins, out, n, ct)),

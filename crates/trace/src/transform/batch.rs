@@ -9,6 +9,7 @@ use crate::control;
 use crate::error::misuse;
 use crate::graph::{Combine, Graph, Node, Prim};
 use crate::ops::{contract, convolve, elementwise, index, order, reduce, shape, window, write};
+use crate::sharding::{Sharding, collective_batched, constrained, is_collective, manual_batched};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::again;
@@ -140,6 +141,12 @@ fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tens
             let specs = inputs.iter().map(|input| input.spec().clone()).collect();
             stack::push(node.prim.clone(), &inputs.iter().collect::<Vec<_>>(), specs, node.at)
         }
+        Prim::Shard(sharding) => {
+            let mut dims = vec![None];
+            dims.extend(sharding.dims.iter().cloned());
+            vec![constrained(&ins[0].tensor, &Sharding { dims })]
+        }
+        Prim::Manual(manual) => manual_batched(manual, ins, size, node.at),
         Prim::Op { kind, attrs, combine } => {
             let specs = node.results().map(|result| with_axis(graph.spec(result), size)).collect();
             batch_op(node, (*kind, attrs, *combine), ins, size, specs)
@@ -171,6 +178,7 @@ fn batch_op(
         | OpKind::Concatenate
         | OpKind::Reverse => put(all(), shape::batched(kind, attrs, size)),
         OpKind::Sort => put(all(), order::batched(attrs)),
+        kind if is_collective(kind) => collective_batched((kind, attrs, combine), ins, results),
         OpKind::Reduce | OpKind::ReduceWindow => {
             // The second half is what the reductions start from, which are constants.
             let (tensors, starts) = ins.split_at(ins.len() / 2);

@@ -5,6 +5,7 @@ use hlo::OpKind;
 use crate::control;
 use crate::graph::{Combine, Graph, Node, Prim};
 use crate::ops::{elementwise, linear, order, reduce, shape, window, write};
+use crate::sharding::{constrained, is_collective, manual_jvp};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::again;
@@ -54,6 +55,11 @@ fn push_node(
             "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp",
         ),
         Prim::Named(_) => (again(graph, node, ins), given.to_vec()),
+        Prim::Shard(sharding) => {
+            let tangents = given.iter().map(|tangent| tangent.as_ref().map(|tangent| constrained(tangent, sharding)));
+            (again(graph, node, ins), tangents.collect())
+        }
+        Prim::Manual(manual) => manual_jvp(manual, ins, given, node.at),
         Prim::Stop => (again(graph, node, ins), vec![None]),
         Prim::Op { kind, .. } => {
             let outs = again(graph, node, ins);
@@ -97,6 +103,7 @@ fn push_op(
                 vec![None]
             }
         }
+        (kind, None | Some(Combine::Add)) if is_collective(kind) => some(apply(&[whole(0)])),
         (OpKind::Pad | OpKind::Concatenate, _) => some(apply(&(0..ins.len()).map(whole).collect::<Vec<_>>())),
         (OpKind::Reduce | OpKind::ReduceWindow, Some(Combine::Add)) => {
             some(apply(&[whole(0), ins[0].scalar_like(0.0)]))

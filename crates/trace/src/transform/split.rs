@@ -83,7 +83,7 @@ impl Split {
 fn is_cheap(graph: &Graph, node: &Node) -> bool {
     match &node.prim {
         Prim::Op { kind: OpKind::Constant | OpKind::Iota | OpKind::BroadcastInDim | OpKind::Reshape, .. } => true,
-        Prim::Op { kind: OpKind::Transpose, .. } | Prim::Stop | Prim::Named(_) => true,
+        Prim::Op { kind: OpKind::Transpose, .. } | Prim::Stop | Prim::Named(_) | Prim::Shard(_) => true,
         Prim::Op { kind: OpKind::Convert, .. } => {
             graph.spec(node.inputs[0]).dtype.bits() <= graph.spec(node.first).dtype.bits()
         }

@@ -6,5 +6,6 @@ mod errors;
 mod gradients;
 mod random;
 mod run;
+mod sharding;
 mod tree;
 mod vmap;

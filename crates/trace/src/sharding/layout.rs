@@ -1,0 +1,237 @@
+//! How tensors lie on a mesh: shardings of tensors, and what axes of activations mean to a strategy.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::{Error, misuse};
+use crate::graph::Prim;
+use crate::ops::only;
+use crate::sharding::Mesh;
+use crate::stack;
+use crate::tensor::Tensor;
+
+/// Which mesh axes each axis of a tensor is split along.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sharding {
+    /// One entry for each axis of the tensor, slowest mesh axis first; `None` leaves the axis to the compiler.
+    pub dims: Vec<Option<Vec<Arc<str>>>>,
+}
+
+impl Sharding {
+    /// Whole on every device.
+    pub fn replicated(rank: usize) -> Sharding {
+        Sharding { dims: vec![Some(Vec::new()); rank] }
+    }
+
+    /// Split along these mesh axes, axis by axis; an empty list is whole.
+    pub fn new<'a>(dims: impl IntoIterator<Item = &'a [&'a str]>) -> Sharding {
+        let names = |names: &[&str]| Some(names.iter().map(|&name| name.into()).collect());
+        Sharding { dims: dims.into_iter().map(names).collect() }
+    }
+
+    /// Whether every device has the whole tensor.
+    pub fn is_replicated(&self) -> bool {
+        self.dims.iter().all(|axes| axes.as_ref().is_some_and(Vec::is_empty))
+    }
+
+    /// All mesh axes it is split along.
+    pub fn axes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.dims.iter().flatten().flatten()
+    }
+
+    /// Parts along each axis. Fails where an axis is unknown, used twice, or does not divide the tensor.
+    pub fn parts(&self, mesh: &Mesh, dims: &[usize]) -> Result<Vec<usize>, Error> {
+        if self.dims.len() != dims.len() {
+            let message = format!("a sharding of {} axes for a tensor of {}", self.dims.len(), dims.len());
+            return Err(Error::Mesh(message));
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for name in self.axes() {
+            if seen.contains(&&**name) {
+                return Err(Error::Mesh(format!("{self} is split along `{name}` twice")));
+            }
+            if mesh.size_of(name).is_none() {
+                return Err(Error::Mesh(format!("the mesh {mesh} has no axis `{name}`")));
+            }
+            seen.push(name);
+        }
+        let part = |(axes, &size): (&Option<Vec<Arc<str>>>, &usize)| {
+            let along = axes.iter().flatten().map(|name| &**name);
+            let parts = mesh.size_along(along).unwrap_or(1);
+            if size.is_multiple_of(parts) {
+                return Ok(parts);
+            }
+            Err(Error::Mesh(format!("{dims:?} split as {self}: {size} is no multiple of {parts}")))
+        };
+        self.dims.iter().zip(dims).map(part).collect()
+    }
+
+    /// Sizes of what one device has.
+    pub fn part_dims(&self, mesh: &Mesh, dims: &[usize]) -> Result<Vec<usize>, Error> {
+        Ok(self.parts(mesh, dims)?.iter().zip(dims).map(|(parts, size)| size / parts).collect())
+    }
+
+    /// The place of a device's part along each axis, counted in parts. The sharding fits the mesh.
+    pub fn part_of(&self, mesh: &Mesh, device: usize) -> Vec<usize> {
+        let place = mesh.place_of(device);
+        let at = |name: &Arc<str>| {
+            let axis = mesh.axes().iter().position(|axis| axis.name == *name);
+            axis.map_or((0, 1), |n| (place[n], mesh.axes()[n].size))
+        };
+        let along = |axes: &Option<Vec<Arc<str>>>| {
+            axes.iter().flatten().map(at).fold(0, |place, (at, size)| place * size + at)
+        };
+        self.dims.iter().map(along).collect()
+    }
+}
+
+impl fmt::Display for Sharding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dim = |axes: &Option<Vec<Arc<str>>>| match axes {
+            None => "?".to_string(),
+            Some(axes) if axes.is_empty() => "-".to_string(),
+            Some(axes) => axes.join("+"),
+        };
+        write!(f, "[{}]", self.dims.iter().map(dim).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// How shardings are written into programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// As Shardy has them, which all current compilers read.
+    #[default]
+    Shardy,
+    /// As attributes of GSPMD, for older compilers.
+    Gspmd,
+}
+
+/// A mesh, and along which of its axes the axes of activations are split, by what they mean: `batch`, `heads`, …
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The mesh.
+    pub mesh: Mesh,
+    /// Mesh axes of each meaning; what is not named is whole.
+    pub meanings: BTreeMap<String, Vec<Arc<str>>>,
+    /// How it is written.
+    pub dialect: Dialect,
+}
+
+impl Layout {
+    /// A mesh on which nothing but arguments and results is laid out.
+    pub fn new(mesh: Mesh) -> Layout {
+        Layout { mesh, meanings: BTreeMap::new(), dialect: Dialect::default() }
+    }
+
+    /// The same, with axes of one meaning split along these mesh axes.
+    #[must_use]
+    pub fn with<'a>(mut self, meaning: &str, axes: impl IntoIterator<Item = &'a str>) -> Layout {
+        self.meanings.insert(meaning.into(), axes.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The sharding of a tensor whose axes mean this; each mesh axis is used once, and only where it divides.
+    pub fn sharding(&self, meanings: &[&str], dims: &[usize]) -> Sharding {
+        let mut used: Vec<Arc<str>> = Vec::new();
+        let along = |(meaning, &size): (&&str, &usize)| {
+            let mut axes = Vec::new();
+            let mut parts = 1;
+            for name in self.meanings.get(*meaning).into_iter().flatten() {
+                let Some(more) = self.mesh.size_of(name) else { continue };
+                if more > 1 && !used.contains(name) && size.is_multiple_of(parts * more) {
+                    parts *= more;
+                    used.push(name.clone());
+                    axes.push(name.clone());
+                }
+            }
+            Some(axes)
+        };
+        Sharding { dims: meanings.iter().zip(dims).map(along).collect() }
+    }
+}
+
+thread_local! {
+    static LAYOUT: RefCell<Option<Rc<Layout>>> = const { RefCell::new(None) };
+}
+
+/// The layout of the function being traced.
+pub fn layout() -> Option<Rc<Layout>> {
+    LAYOUT.with_borrow(Option::clone)
+}
+
+/// Runs `f` with a layout, or without one where tensors are parts of one device.
+pub(crate) fn with_layout<T>(layout: Option<Rc<Layout>>, f: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Rc<Layout>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            LAYOUT.set(self.0.take());
+        }
+    }
+    let _restore = Restore(LAYOUT.replace(layout));
+    f()
+}
+
+impl Tensor {
+    /// The value, laid out so where the function runs on a mesh; its gradient is laid out alike.
+    #[track_caller]
+    #[must_use]
+    pub fn with_sharding(&self, sharding: &Sharding) -> Tensor {
+        let Some(layout) = layout() else { return self.clone() };
+        if let Err(error) = sharding.parts(&layout.mesh, self.dims()) {
+            misuse(Location::caller(), error.to_string());
+        }
+        constrained(self, sharding)
+    }
+
+    /// The value, laid out by what its axes mean, as in `["batch", "sequence", "width"]`. Without a mesh, or where the
+    /// strategy says nothing of them, the value as it is.
+    #[track_caller]
+    #[must_use]
+    pub fn laid_out(&self, meanings: &[&str]) -> Tensor {
+        let Some(layout) = layout() else { return self.clone() };
+        if meanings.len() != self.rank() {
+            misuse(Location::caller(), format!("{} meanings for the axes of {}", meanings.len(), self.spec()));
+        }
+        let sharding = layout.sharding(meanings, self.dims());
+        if sharding.is_replicated() { self.clone() } else { constrained(self, &sharding) }
+    }
+}
+
+#[track_caller]
+pub(crate) fn constrained(tensor: &Tensor, sharding: &Sharding) -> Tensor {
+    let prim = Prim::Shard(Rc::new(sharding.clone()));
+    only(stack::push(prim, &[tensor], vec![tensor.spec().clone()], Location::caller()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_tensor() {
+        let mesh = Mesh::new([("data", 4), ("model", 2)]).unwrap();
+        let sharding = Sharding::new([&["data"][..], &[], &["model"]]);
+        assert_eq!(sharding.part_dims(&mesh, &[8, 3, 6]).unwrap(), [2, 3, 3]);
+        assert_eq!(sharding.part_of(&mesh, 5), [2, 0, 1]);
+        assert_eq!(Sharding::new([&["model", "data"][..]]).part_of(&mesh, 5), [6]);
+        let error = |sharding: &Sharding, dims: &[usize]| sharding.parts(&mesh, dims).unwrap_err().to_string();
+        assert!(error(&sharding, &[8, 3, 5]).contains("5 is no multiple of 2"));
+        assert!(error(&sharding, &[8, 3]).contains("3 axes for a tensor of 2"));
+        assert!(error(&Sharding::new([&["x"][..]]), &[8]).contains("no axis `x`"));
+        assert!(error(&Sharding::new([&["data"][..], &["data"]]), &[8, 8]).contains("twice"));
+    }
+
+    #[test]
+    fn meanings_take_each_mesh_axis_once_and_where_it_divides() {
+        let mesh = Mesh::new([("data", 4), ("model", 2)]).unwrap();
+        let layout = Layout::new(mesh).with("batch", ["data", "model"]).with("heads", ["model"]);
+        let of = |dims: &[usize]| layout.sharding(&["batch", "sequence", "heads"], dims).to_string();
+        assert_eq!(of(&[8, 16, 4]), "[data+model, -, -]");
+        assert_eq!(of(&[4, 16, 4]), "[data, -, model]");
+        assert_eq!(of(&[3, 16, 3]), "[-, -, -]");
+    }
+}
