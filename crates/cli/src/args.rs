@@ -462,6 +462,14 @@ pub(crate) struct TrainArgs {
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,
+    /// Devices as a mesh, as in data=4,model=2, or dcn:replica=2,fsdp=16 on two slices; default: mesh.axes of the file. The
+    /// CPU device pretends to be as many.
+    #[arg(long, value_name = "AXES")]
+    pub(crate) mesh: Option<String>,
+    /// How the model lies on the mesh: data, fsdp, megatron, expert or hybrid; default: mesh.strategy of the file, else
+    /// hybrid.
+    #[arg(long, value_name = "STRATEGY")]
+    pub(crate) strategy: Option<String>,
     /// Device: auto, cpu, cuda, tpu, or a plugin's path.
     #[arg(long, short, value_name = "DEVICE")]
     pub(crate) device: Option<String>,

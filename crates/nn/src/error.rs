@@ -32,6 +32,8 @@ pub enum Error {
     Weights(weights::Error),
     /// A model could not be traced.
     Trace(trace::Error),
+    /// A model does not lie on a mesh as was wished: which parameter, and what would do.
+    Mesh(String),
 }
 
 impl Error {
@@ -49,6 +51,7 @@ impl Error {
             }
             Error::Weights(error) => error.remedy(),
             Error::Trace(_) => "correct the line that is named".into(),
+            Error::Mesh(_) => "choose a mesh whose axes divide the model's sizes, or another strategy".into(),
         }
     }
 }
@@ -91,6 +94,7 @@ impl fmt::Display for Error {
             }
             Error::Weights(_) => write!(f, "the weights cannot be used"),
             Error::Trace(_) => write!(f, "the model cannot be traced"),
+            Error::Mesh(message) => f.write_str(message),
         }
     }
 }

@@ -27,6 +27,7 @@ pub mod models;
 pub mod optim;
 mod precision;
 mod stacked;
+mod strategy;
 mod train;
 
 pub use error::Error;
@@ -34,4 +35,5 @@ pub use init::Init;
 pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
 pub use precision::Precision;
 pub use stacked::{Remat, init_stacked, is_stacked, run_stacked};
+pub use strategy::{Placement, Strategy};
 pub use train::{Metrics, StepOptions, TrainState, trace_init, trace_train_step, train_step};

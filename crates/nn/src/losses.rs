@@ -52,8 +52,9 @@ impl CrossEntropy {
         })
     }
 
-    /// [`CrossEntropy::mean`] of logits that a function makes of `hidden [positions, width]`, so many positions at a time:
-    /// logits of one piece only are in memory, in the backward pass too.
+    /// [`CrossEntropy::mean`] of logits that a function makes of `hidden [batch, positions, width]`, so many positions of all
+    /// sequences together at a time: logits of one piece only are in memory, in the backward pass too. Every piece has
+    /// positions of every sequence, so that a batch split over devices stays split.
     #[track_caller]
     pub fn mean_in_pieces(
         &self,
@@ -62,20 +63,20 @@ impl CrossEntropy {
         piece: usize,
         logits: impl Fn(&Tensor) -> Tensor,
     ) -> Tensor {
-        let (positions, width) = (hidden.dim(0), hidden.dim(1));
-        let piece = piece.clamp(1, positions.max(1));
+        let (batch, positions, width) = (hidden.dim(0), hidden.dim(1), hidden.dim(2));
+        let piece = (piece / batch.max(1)).clamp(1, positions.max(1));
         let whole = positions / piece;
         let zero = Tensor::zeros(DType::F32, &[]);
         let xs = (
-            hidden.slice(0, 0..whole * piece).reshape(&[whole, piece, width]),
-            labels.slice(0, 0..whole * piece).reshape(&[whole, piece]),
+            hidden.slice(1, 0..whole * piece).reshape(&[batch, whole, piece, width]).move_axis(1, 0),
+            labels.slice(1, 0..whole * piece).reshape(&[batch, whole, piece]).move_axis(1, 0),
         );
         let ((mut sum, mut count), ()) = scan(&(zero.clone(), zero), &xs, None, |(sum, count), x| {
             let (more, counted) = checkpoint(&Policy::Nothing, x, |(hidden, labels)| self.sum(&logits(hidden), labels));
             ((sum + &more, count + &counted), ())
         });
         if whole * piece < positions {
-            let rest = (hidden.slice(0, whole * piece..positions), labels.slice(0, whole * piece..positions));
+            let rest = (hidden.slice(1, whole * piece..positions), labels.slice(1, whole * piece..positions));
             let (more, counted) =
                 checkpoint(&Policy::Nothing, &rest, |(hidden, labels)| self.sum(&logits(hidden), labels));
             (sum, count) = (sum + more, count + counted);

@@ -163,6 +163,8 @@ pub enum ValidationError {
     },
     /// Buckets, dimensions and program do not fit together.
     Buckets(String),
+    /// A mesh the devices do not make up, or an array that does not lie on one.
+    Mesh(String),
     /// An array of another backend.
     ForeignArray,
     /// Something that would be a warning, in strict mode.
@@ -287,6 +289,7 @@ impl ValidationError {
             Self::BeyondBuckets { dimension, size, .. } => {
                 format!("add a bucket of at least {size} to `{dimension}`, or split the input")
             }
+            Self::Mesh(_) => "choose a mesh of as many devices as there are, or another number of devices".into(),
             Self::Buckets(_) => "name each dimension that varies with its arguments and results".into(),
             Self::ForeignArray => "prepare the data with the backend that runs the program".into(),
             Self::Strict(_) => "mend it, or turn `strict_validation` off".into(),
@@ -313,7 +316,7 @@ impl fmt::Display for ValidationError {
             Self::BeyondBuckets { dimension, size, largest } => {
                 write!(f, "`{dimension}` is {size}, and its largest bucket is {largest}")
             }
-            Self::Buckets(message) => f.write_str(message),
+            Self::Buckets(message) | Self::Mesh(message) => f.write_str(message),
             Self::ForeignArray => f.write_str("an array belongs to another backend"),
             Self::Strict(message) | Self::Other(message) => f.write_str(message),
         }

@@ -1,15 +1,17 @@
 //! Traced Rust functions on a backend: compiled once for each set of shapes, run on structures of device arrays.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tensor::{Literal, Spec};
-use trace::{Donate, Tensor, Tree};
+use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor, Tree};
 
 use crate::backend::{Backend, DeviceArray, Input, Model, Parameters};
 use crate::error::{Error, ValidationError};
+use crate::mesh::DeviceMesh;
 use crate::program::Program;
 
 /// A structure whose tensors are arrays on a device.
@@ -56,6 +58,20 @@ impl<T: Tree> OnDevice<T> {
     }
 }
 
+/// How a function lies on a mesh.
+#[derive(Clone)]
+pub struct OnMesh {
+    /// The devices.
+    pub mesh: Arc<DeviceMesh>,
+    /// The mesh, and what axes of activations mean.
+    pub layout: Layout,
+    /// The sharding of each input and output.
+    pub of: Rc<LeafSharding>,
+}
+
+/// The sharding of an input or output of a traced function.
+pub type LeafSharding = dyn Fn(Role, &Leaf) -> Result<Sharding, trace::Error>;
+
 /// The literal of a leaf, by its path and type.
 type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
 
@@ -65,6 +81,19 @@ impl Backend {
         let leaves = structure.paths().into_iter().zip(structure.specs());
         let arrays = leaves.map(|(path, spec)| self.send(&host(&path, &spec)?)).collect::<Result<Vec<_>, Error>>()?;
         OnDevice::new(structure, arrays)
+    }
+
+    /// Sends a structure's tensors to a mesh: `sharding` says how each path lies on it.
+    pub fn place_on<T: Tree>(
+        &self,
+        mesh: &Arc<DeviceMesh>,
+        structure: &T,
+        sharding: &mut dyn FnMut(&str, &Spec) -> Result<Sharding, Error>,
+        host: Host<'_>,
+    ) -> Result<OnDevice<T>, Error> {
+        let leaves = structure.paths().into_iter().zip(structure.specs());
+        let arrays = leaves.map(|(path, spec)| self.send_on(mesh, &sharding(&path, &spec)?, &host(&path, &spec)?));
+        OnDevice::new(structure, arrays.collect::<Result<Vec<_>, Error>>()?)
     }
 }
 
@@ -76,6 +105,7 @@ pub struct Jit<I, O> {
     name: String,
     donate: Donate,
     f: Box<dyn Fn(&I) -> O>,
+    on: Option<OnMesh>,
     compiled: HashMap<Vec<Spec>, Compiled<O>>,
 }
 
@@ -88,13 +118,27 @@ impl<I: Tree, O: Tree> Jit<I, O> {
     /// A function by that name; `donate` says which inputs give their memory to results.
     pub fn new(backend: &Backend, name: &str, donate: Donate, f: impl Fn(&I) -> O + 'static) -> Jit<I, O> {
         let f = Box::new(f);
-        Jit { backend: backend.clone(), name: name.to_string(), donate, f, compiled: HashMap::new() }
+        Jit { backend: backend.clone(), name: name.to_string(), donate, f, on: None, compiled: HashMap::new() }
+    }
+
+    /// The same function on the devices of a mesh; `None` is one device.
+    #[must_use]
+    pub fn on(mut self, on: Option<OnMesh>) -> Jit<I, O> {
+        self.on = on;
+        self
     }
 
     /// The program for inputs of these types and shapes, and the structure of its results.
     pub fn program(&self, inputs: &I) -> Result<(Arc<Program>, O), Error> {
         let _span = tracing::debug_span!("trace", function = self.name).entered();
-        let (function, results) = trace::trace(&self.name, inputs, self.donate, |inputs| (self.f)(inputs))?;
+        let f = |inputs: &I| (self.f)(inputs);
+        let (function, results) = match &self.on {
+            None => trace::trace(&self.name, inputs, self.donate, f)?,
+            Some(on) => {
+                let placed = trace::Placed { layout: &on.layout, of: &*on.of };
+                trace::trace_on(&placed, &self.name, inputs, self.donate, f)?
+            }
+        };
         Ok((Arc::new(Program::from_module(function.module)), results))
     }
 
@@ -104,7 +148,7 @@ impl<I: Tree, O: Tree> Jit<I, O> {
         let key = inputs.specs();
         if !self.compiled.contains_key(&key) {
             let (program, results) = self.program(inputs)?;
-            let Some(model) = compile_unless(&self.backend, &program, stop)? else { return Ok(None) };
+            let Some(model) = compile_unless(&self.backend, &program, self.on.as_ref(), stop)? else { return Ok(None) };
             self.compiled.insert(key.clone(), Compiled { model, results: results.shapes() });
         }
         Ok(self.compiled.get(&key).map(|compiled| &compiled.model))
@@ -137,11 +181,19 @@ impl<I: Tree, O: Tree> Jit<I, O> {
 
 /// Compiles in a thread of its own; gives up waiting when `stop` is set. The compiler cannot be interrupted: its thread
 /// then goes on and its result is kept in the cache if the process lives that long.
-fn compile_unless(backend: &Backend, program: &Arc<Program>, stop: &AtomicBool) -> Result<Option<Model>, Error> {
+fn compile_unless(
+    backend: &Backend,
+    program: &Arc<Program>,
+    on: Option<&OnMesh>,
+    stop: &AtomicBool,
+) -> Result<Option<Model>, Error> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-    let (theirs, program) = (backend.clone(), program.clone());
+    let (theirs, program, mesh) = (backend.clone(), program.clone(), on.map(|on| on.mesh.clone()));
     let work = move || {
-        let _ = sender.send(theirs.prepare_model(&program, &Parameters::none()));
+        let _ = sender.send(match &mesh {
+            Some(mesh) => theirs.prepare_on(&program, mesh),
+            None => theirs.prepare_model(&program, &Parameters::none()),
+        });
     };
     let thread = std::thread::Builder::new().name("tpubridge-compile".into()).spawn(work);
     let thread = thread.map_err(|error| {

@@ -45,6 +45,7 @@ mod jit;
 pub mod log;
 mod measure;
 pub mod memory;
+pub mod mesh;
 pub mod metrics;
 pub mod optimize;
 mod plugin_file;
@@ -68,7 +69,7 @@ pub use compiler::{
 };
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError, with_causes};
-pub use jit::{Jit, OnDevice};
+pub use jit::{Jit, LeafSharding, OnDevice, OnMesh};
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};
 pub use report::{Buffer, Collective, Memory, Mode, REPORT_VERSION, Report};

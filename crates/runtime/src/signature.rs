@@ -1,7 +1,9 @@
 //! What a program takes and gives: types, shapes and names of its arguments and results.
 
+use hlo::sdy::SdyAttr;
 use hlo::{Attr, Module, Type};
 use tensor::Spec;
+use trace::Sharding;
 
 use crate::error::ValidationError;
 
@@ -20,6 +22,17 @@ fn spec_of(ty: &Type) -> Option<Spec> {
     Some(Spec { dtype, dims })
 }
 
+/// The sharding that attributes of an argument or result state in Shardy's words, with whole axes of the mesh.
+fn sharding_of(attrs: &hlo::Attrs) -> Option<Sharding> {
+    let Some(Attr::Sdy(attr)) = attrs.get("sdy.sharding") else { return None };
+    let SdyAttr::Sharding(sharding) = &**attr else { return None };
+    let dims = sharding.dims.iter().map(|dim| {
+        let names = dim.axes.iter().map(|axis| axis.sub_axis.is_none().then(|| axis.name.as_str().into()));
+        Some(Some(names.collect::<Option<Vec<_>>>()?))
+    });
+    Some(Sharding { dims: dims.collect::<Option<Vec<_>>>()? })
+}
+
 /// An argument or result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
@@ -29,6 +42,8 @@ pub struct Port {
     pub spec: Spec,
     /// Whether the program puts a result into the memory of this argument, if it is donated.
     pub is_taken: bool,
+    /// How it lies on the program's mesh; `None` for programs of one device, and where the compiler decides.
+    pub sharding: Option<Sharding>,
 }
 
 /// What a program takes and gives.
@@ -52,7 +67,8 @@ impl Signature {
                 let spec =
                     spec.ok_or_else(|| ValidationError::Other(format!("{name} is {ty}, whose size is not known")))?;
                 let is_taken = [ALIAS, DONOR].iter().any(|key| attrs.get(index).is_some_and(|a| a.get(key).is_some()));
-                Ok(Port { name, spec, is_taken })
+                let sharding = attrs.get(index).and_then(sharding_of);
+                Ok(Port { name, spec, is_taken, sharding })
             };
             types.iter().enumerate().map(port).collect::<Result<Vec<Port>, ValidationError>>()
         };

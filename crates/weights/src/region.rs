@@ -1,6 +1,7 @@
 //! Boxes inside tensors: where a slice lies, whether slices tile a tensor, and copying between them.
 
 use serde::{Deserialize, Serialize};
+use tensor::{DType, Literal};
 
 /// A box inside a tensor: where it starts and how far it reaches, per dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +93,32 @@ impl Region {
             counter[next] += 1;
             counter[next + 1..].fill(0);
         }
+    }
+
+    /// The part of a tensor that lies in the region; `None` if the region reaches beyond it.
+    pub fn cut(&self, tensor: &Literal) -> Option<Literal> {
+        let whole = Region::whole(tensor.dims());
+        if !self.lies_in(tensor.dims()) {
+            return None;
+        }
+        let element_bytes = tensor.dtype().size_bytes();
+        let mut bytes = vec![0; self.size_bytes(element_bytes)?];
+        Region::copy(&whole, tensor.bytes(), self, &mut bytes, element_bytes);
+        Literal::new(tensor.dtype(), self.size.clone(), bytes)
+    }
+
+    /// The tensor that parts in these regions make up; `None` if they do not fit it.
+    pub fn joined(dtype: DType, dims: &[usize], parts: &[(Region, Literal)]) -> Option<Literal> {
+        let whole = Region::whole(dims);
+        let element_bytes = dtype.size_bytes();
+        let mut bytes = vec![0; whole.size_bytes(element_bytes)?];
+        for (region, part) in parts {
+            if !region.lies_in(dims) || part.dtype() != dtype || part.dims() != region.size {
+                return None;
+            }
+            Region::copy(region, part.bytes(), &whole, &mut bytes, element_bytes);
+        }
+        Literal::new(dtype, dims.to_vec(), bytes)
     }
 
     /// Copies what `from` and `into` share.

@@ -89,9 +89,10 @@ impl MultiHeadAttention {
     #[track_caller]
     fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
         let heads = |y: Tensor, count: usize| y.reshape(&[x.dim(0), x.dim(1), count, self.heads.size]);
-        let query = heads(self.query.apply(x), self.heads.queries);
-        let key = heads(self.key.apply(x), self.heads.keys);
-        let value = heads(self.value.apply(x), self.heads.keys);
+        // Queries stay with their positions; keys and values of all positions are needed everywhere.
+        let query = heads(self.query.apply(x), self.heads.queries).laid_out(&["batch", "sequence", "heads", "head"]);
+        let key = heads(self.key.apply(x), self.heads.keys).laid_out(&["batch", "keys", "heads", "head"]);
+        let value = heads(self.value.apply(x), self.heads.keys).laid_out(&["batch", "keys", "heads", "head"]);
         match rope {
             Some(rope) => (rope.apply(&query), rope.apply(&key), value),
             None => (query, key, value),

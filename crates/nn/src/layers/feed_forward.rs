@@ -40,6 +40,15 @@ impl Activation {
     }
 }
 
+/// What is between the products, laid out on the mesh if there is one.
+#[track_caller]
+fn inside(y: Tensor) -> Tensor {
+    match y.rank() {
+        3 => y.laid_out(&["batch", "sequence", "inner"]),
+        _ => y,
+    }
+}
+
 /// Two products with a function between them.
 #[derive(Clone, Debug, Tree)]
 pub struct FeedForward {
@@ -67,7 +76,9 @@ impl FeedForward {
     /// Applied to the last axis.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
-        trace::scope("feed_forward", || self.down.apply(&self.activation.apply(&self.up.apply(x))))
+        trace::scope("feed_forward", || {
+            self.down.apply(&inside(self.activation.apply(&self.up.apply(x))))
+        })
     }
 }
 
@@ -103,7 +114,7 @@ impl GatedFeedForward {
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
             let gate = self.activation.apply(&self.gate.apply(x));
-            self.down.apply(&(gate * self.up.apply(x)))
+            self.down.apply(&inside(gate * self.up.apply(x)))
         })
     }
 }

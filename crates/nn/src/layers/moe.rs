@@ -1,8 +1,10 @@
 //! A mixture of experts: each position goes to the few feed-forwards a router finds best.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Key, Tensor, Tree};
+use trace::{Key, Reduction, Sharding, Tensor, Tree, shard_map};
 
 use crate::init::Init;
 use crate::layers::{Activation, Bias, Linear};
@@ -84,27 +86,32 @@ impl MixtureOfExperts {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> (Tensor, Tensor) {
         trace::scope("experts", || {
+            if let (Dispatch::Capacity(factor), Some(across)) = (self.dispatch, Across::of(x, self)) {
+                return across.apply(self, x, factor);
+            }
             let width = x.dim(-1);
             let flat = x.reshape(&[x.num_elements() / width.max(1), width]);
-            let choice = self.route(&flat);
+            let choice = self.route(&flat, &[]);
             let out = match self.dispatch {
                 Dispatch::Dense => self.dense(&flat, &choice),
-                Dispatch::Capacity(factor) => self.with_capacity(&flat, &choice, factor),
+                Dispatch::Capacity(factor) => self.with_capacity(&flat, &choice, factor, |rows| self.experts(&rows)),
             };
             (out.reshape(x.dims()), choice.balance)
         })
     }
 
-    fn route(&self, x: &Tensor) -> Choice {
+    /// `over` are the mesh axes along which other devices have other positions.
+    fn route(&self, x: &Tensor, over: &[&str]) -> Choice {
         trace::scope("router", || {
-            let experts = self.gate.dim(0);
+            let experts = self.router.weight.dim(1);
             let scores = x.cast(DType::F32).matmul(&self.router.weight.cast(DType::F32)).softmax(-1);
             // The order is found without a gradient; the scores are read again at it.
             let (_, chosen) = scores.stop_gradient().top_k(self.chosen);
             let top = scores.take_along(-1, &chosen);
             let weights = &top / &top.sum(&[1]).expand(-1);
-            let used = chosen.one_hot(experts, DType::F32).sum(&[1]).mean(&[0]);
-            let balance = &(&used * &scores.mean(&[0])).sum_all() * (experts as f64 / self.chosen.max(1) as f64);
+            let mean = |of_positions: &Tensor| of_positions.mean(&[0]).all_reduce(over, Reduction::Mean);
+            let used = mean(&chosen.one_hot(experts, DType::F32).sum(&[1]));
+            let balance = &(&used * &mean(&scores)).sum_all() * (experts as f64 / self.chosen.max(1) as f64);
             Choice { weights, experts: chosen, balance }
         })
     }
@@ -125,8 +132,14 @@ impl MixtureOfExperts {
     }
 
     /// Positions are put into the experts' rows in order, first choices first; what does not fit is left out.
-    fn with_capacity(&self, x: &Tensor, choice: &Choice, factor: f64) -> Tensor {
-        let (positions, width, experts) = (x.dim(0), x.dim(1), self.gate.dim(0));
+    fn with_capacity(
+        &self,
+        x: &Tensor,
+        choice: &Choice,
+        factor: f64,
+        compute: impl FnOnce(Tensor) -> Tensor,
+    ) -> Tensor {
+        let (positions, width, experts) = (x.dim(0), x.dim(1), self.router.weight.dim(1));
         let share = (positions * self.chosen) as f64 / experts.max(1) as f64;
         let capacity = ((share * factor).ceil() as usize).clamp(1, positions.max(1));
         let total = positions * self.chosen;
@@ -146,10 +159,78 @@ impl MixtureOfExperts {
         let owner = put(&nobody, &row, &source).slice(0, 0..experts * capacity);
         let padded = x.pad(0, 0, 1);
         let rows = padded.take(0, &owner).reshape(&[experts, capacity, width]);
-        let done = self.experts(&rows).reshape(&[experts * capacity, width]).pad(0, 0, 1);
+        let done = compute(rows).reshape(&[experts * capacity, width]).pad(0, 0, 1);
         let kept = (&weights * &fits.cast(DType::F32)).cast(x.dtype());
         let back = done.take(0, &row) * kept.expand(-1);
         back.reshape(&[self.chosen, positions, width]).sum(&[0])
+    }
+}
+
+/// How experts lie on a mesh: each device routes its own positions, sends rows to the devices of their experts, and gets
+/// them back. Each device's rows have room for their own positions' share, so what is left out depends on the mesh.
+struct Across {
+    /// Mesh axes of the examples, of the positions, of the experts, and of the width inside an expert.
+    batch: Vec<Arc<str>>,
+    sequence: Vec<Arc<str>>,
+    experts: Vec<Arc<str>>,
+    inner: Vec<Arc<str>>,
+}
+
+impl Across {
+    /// `None` without a mesh, or with one that does not split experts.
+    fn of(x: &Tensor, mixture: &MixtureOfExperts) -> Option<Across> {
+        let layout = trace::layout()?;
+        if x.rank() != 3 {
+            return None;
+        }
+        let axes = |meaning: &str, size: usize| {
+            let sharding = layout.sharding(&[meaning], &[size]);
+            sharding.dims.into_iter().flatten().next().unwrap_or_default()
+        };
+        let across = Across {
+            batch: axes("batch", x.dim(0)),
+            sequence: axes("sequence", x.dim(1)),
+            experts: axes("experts", mixture.gate.dim(0)),
+            inner: axes("inner", mixture.gate.dim(2)),
+        };
+        (!across.experts.is_empty()).then_some(across)
+    }
+
+    #[track_caller]
+    fn apply(&self, mixture: &MixtureOfExperts, x: &Tensor, factor: f64) -> (Tensor, Tensor) {
+        let dims = |dims: &[&[Arc<str>]]| Sharding { dims: dims.iter().map(|axes| Some(axes.to_vec())).collect() };
+        let positions = dims(&[&self.batch, &self.sequence, &[]]);
+        let up = dims(&[&self.experts, &[], &self.inner]);
+        let down = dims(&[&self.experts, &self.inner, &[]]);
+        let inputs = (x.clone(), mixture.router.clone(), mixture.gate.clone(), mixture.up.clone(), mixture.down.clone());
+        let mut shardings = vec![positions.clone()];
+        shardings.extend(mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())));
+        shardings.extend([up.clone(), up, down]);
+        let names = |axes: &[Arc<str>]| axes.iter().map(|axis| axis.to_string()).collect::<Vec<_>>();
+        let over: Vec<String> = names(&self.batch).into_iter().chain(names(&self.sequence)).collect();
+        let over: Vec<&str> = over.iter().map(String::as_str).collect();
+        let (experts, inner) = (names(&self.experts), names(&self.inner));
+        let experts: Vec<&str> = experts.iter().map(String::as_str).collect();
+        let inner: Vec<&str> = inner.iter().map(String::as_str).collect();
+        let outputs = [positions, Sharding::replicated(0)];
+        shard_map(&inputs, &shardings, &outputs, |(x, router, gate, up, down)| {
+            let mine = MixtureOfExperts {
+                router: router.clone(),
+                gate: gate.clone(),
+                up: up.clone(),
+                down: down.clone(),
+                ..mixture.clone()
+            };
+            let width = x.dim(-1);
+            let flat = x.reshape(&[x.num_elements() / width.max(1), width]);
+            let choice = mine.route(&flat, &over);
+            let out = mine.with_capacity(&flat, &choice, factor, |rows| {
+                let sent = rows.all_to_all(0, 1, &experts[..]);
+                let done = mine.experts(&sent).all_reduce(&inner[..], Reduction::Sum);
+                done.all_to_all(1, 0, &experts[..])
+            });
+            (out.reshape(x.dims()), choice.balance)
+        })
     }
 }
 

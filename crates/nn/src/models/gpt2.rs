@@ -9,7 +9,7 @@ use crate::layers::{
     Activation, Bias, Context, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention, Places, Sight,
     dropout,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, places_from};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, places_from};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
@@ -177,7 +177,7 @@ impl LanguageModel for Gpt2 {
             let context = Context { places: &places, sight: Sight::Causal, form: self.options.attention, rope: None };
             let keys = key.map(|key| key.split(2));
             let of = |n: usize| keys.as_ref().and_then(|keys| keys.get(n));
-            let x = dropout(&self.embedded(tokens, &places.queries), config.embd_pdrop, of(0));
+            let x = carried(&dropout(&self.embedded(tokens, &places.queries), config.embd_pdrop, of(0)));
             let layer_keys = of(1).map(|key| key.stacked(config.n_layer));
             let layers = (self.layers.clone(), layer_keys);
             let (x, ()) = run_stacked(&self.options.remat, &x, &layers, |x, (block, key)| {
@@ -186,7 +186,7 @@ impl LanguageModel for Gpt2 {
                 trace::scope("block", || {
                     let added = block.attention.apply(&block.attention_norm.apply(x), &context);
                     let x = x + &dropout(&added, config.resid_pdrop, of(0));
-                    (block.finish(&x, config.resid_pdrop, of(1)), ())
+                    (carried(&block.finish(&x, config.resid_pdrop, of(1))), ())
                 })
             });
             Hidden { states: self.norm.apply(&x), auxiliary: Tensor::zeros(DType::F32, &[]) }
@@ -195,7 +195,7 @@ impl LanguageModel for Gpt2 {
 
     #[track_caller]
     fn head(&self, hidden: &Tensor) -> Tensor {
-        trace::scope("head", || self.token_embedding.scores(hidden))
+        trace::scope("head", || laid_out_logits(self.token_embedding.scores(hidden)))
     }
 
     #[track_caller]

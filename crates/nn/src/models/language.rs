@@ -92,12 +92,9 @@ pub trait LanguageModel: Tree + Clone {
     #[track_caller]
     fn loss(&self, batch: &TokenBatch, loss: &CrossEntropy, key: Option<&Key>) -> Tensor {
         let hidden = self.hidden(&batch.tokens, key);
-        let (states, positions) = (&hidden.states, batch.targets.num_elements());
+        let states = &hidden.states;
         let mean = match self.options().loss_piece {
-            Some(piece) => {
-                let flat = states.reshape(&[positions, states.dim(-1)]);
-                loss.mean_in_pieces(&flat, &batch.targets.reshape(&[positions]), piece, |part| self.head(part))
-            }
+            Some(piece) => loss.mean_in_pieces(states, &batch.targets, piece, |part| self.head(part)),
             None => loss.mean(&self.head(states), &batch.targets),
         };
         mean + hidden.auxiliary
@@ -116,6 +113,21 @@ pub trait LanguageModel: Tree + Clone {
     fn decode_step(&self, token: &Tensor, position: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
         let (hidden, cache) = self.extend(&token.expand(1), position, cache);
         (self.head(&hidden.squeeze(1)), cache)
+    }
+}
+
+/// What is carried from layer to layer, laid out on the mesh if there is one.
+#[track_caller]
+pub(crate) fn carried(x: &Tensor) -> Tensor {
+    x.laid_out(&["batch", "sequence", "width"])
+}
+
+/// Logits, laid out on the mesh if there is one.
+#[track_caller]
+pub(crate) fn laid_out_logits(logits: Tensor) -> Tensor {
+    match logits.rank() {
+        3 => logits.laid_out(&["batch", "sequence", "vocabulary"]),
+        _ => logits,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::layers::{
     Activation, Bias, Context, Dispatch, Embedding, ExpertSizes, GatedFeedForward, Heads, KeyValues, Linear,
     MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, places_from};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, places_from};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Experts instead of one feed-forward.
@@ -242,11 +242,12 @@ impl LanguageModel for Llama {
                 form: self.options.attention,
                 rope: Some(&rope),
             };
-            let x = self.embedded(tokens);
+            let x = carried(&self.embedded(tokens));
             let (x, balance) = run_stacked(&self.options.remat, &x, &self.layers, |x, block| {
                 trace::scope("block", || {
                     let x = x + &block.attention.apply(&block.attention_norm.apply(x), &context);
-                    block.finish(&x)
+                    let (x, balance) = block.finish(&x);
+                    (carried(&x), balance)
                 })
             });
             let auxiliary = match &self.config.experts {
@@ -265,9 +266,9 @@ impl LanguageModel for Llama {
                 let contraction =
                     trace::Contraction { lhs_sum: vec![last], rhs_sum: vec![0], ..trace::Contraction::default() };
                 let weight = head.weight.cast(hidden.dtype());
-                hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default)
+                laid_out_logits(hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default))
             }
-            None => self.token_embedding.scores(hidden),
+            None => laid_out_logits(self.token_embedding.scores(hidden)),
         })
     }
 

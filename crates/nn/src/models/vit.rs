@@ -9,7 +9,7 @@ use crate::layers::{
     Activation, Bias, Context, Conv2d, FeedForward, Heads, LayerNorm, Linear, MultiHeadAttention, Places, Sight,
     dropout,
 };
-use crate::models::language::RunOptions;
+use crate::models::language::{RunOptions, carried};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Sizes; ViT-B/16 for images of 224 by default.
@@ -141,7 +141,7 @@ impl Vit {
             let patches = self.patches.apply(&images.cast(compute));
             let patches = patches.reshape(&[batch, patches.dim(1) * patches.dim(2), width]);
             let class = self.class_embedding.cast(compute).broadcast_to(&[batch, 1, width]);
-            let x = Tensor::concat(&[class, patches], 1) + self.position_embedding.cast(compute);
+            let x = carried(&(Tensor::concat(&[class, patches], 1) + self.position_embedding.cast(compute)));
             let places = Places::sequence(x.dim(1));
             let context =
                 Context { places: &places, sight: Sight::Everything, form: self.options.attention, rope: None };
@@ -153,7 +153,7 @@ impl Vit {
                     let added = block.attention.apply(&block.attention_norm.apply(x), &context);
                     let x = x + &dropout(&added, config.dropout, of(0));
                     let added = block.feed_forward.apply(&block.feed_forward_norm.apply(&x));
-                    (&x + &dropout(&added, config.dropout, of(1)), ())
+                    (carried(&(&x + &dropout(&added, config.dropout, of(1)))), ())
                 })
             });
             self.head.apply(&self.norm.apply(&x.at(1, 0))).cast(DType::F32)

@@ -24,7 +24,9 @@ pub fn accumulated<P: Tree + Clone, B: Tree>(
             None => return leaf.broadcast_to(&[parts]),
         }
         dims.insert(0, parts);
-        leaf.reshape(&dims)
+        // Each part is spread over all devices, as the batch was.
+        let meanings = [&["parts", "batch"][..], &vec![""; dims.len().saturating_sub(2)]].concat();
+        leaf.reshape(&dims).laid_out(&meanings)
     });
     let sums = params.map_leaves(|leaf| Tensor::zeros(DType::F32, leaf.dims()));
     let init = (Tensor::zeros(DType::F32, &[]), sums);

@@ -46,13 +46,13 @@ fn cross_entropy_follows_its_formula() {
 fn pieces_give_what_the_whole_gives() {
     let differences = with_key(11, |key| {
         let keys = key.split(3);
-        let hidden = keys[0].normal(DType::F32, &[10, 6]);
+        let hidden = keys[0].normal(DType::F32, &[2, 10, 6]);
         let head = keys[1].normal(DType::F32, &[6, 9]);
-        let labels = keys[2].randint(DType::I32, &[10], 0, 9);
+        let labels = keys[2].randint(DType::I32, &[2, 10], 0, 9);
         let loss = CrossEntropy { ignore: Some(3), z_loss: 1e-3, label_smoothing: 0.1 };
         let whole = value_and_grad(|(h, w)| loss.mean(&h.matmul(w), &labels), &(hidden.clone(), head.clone()));
-        // Pieces that divide the positions, that do not, and one larger than all.
-        [5, 4, 64].map(|piece| {
+        // Pieces that divide the positions, that do not, one position of each sequence, and one larger than all.
+        [10, 8, 1, 64].map(|piece| {
             let pieces = value_and_grad(
                 |(h, w): &(Tensor, Tensor)| loss.mean_in_pieces(h, &labels, piece, |part| part.matmul(w)),
                 &(hidden.clone(), head.clone()),
@@ -60,7 +60,7 @@ fn pieces_give_what_the_whole_gives() {
             [difference(&pieces.0, &whole.0), difference(&pieces.1.0, &whole.1.0), difference(&pieces.1.1, &whole.1.1)]
         })
     });
-    assert_eq!(differences.len(), 9);
+    assert_eq!(differences.len(), 12);
     assert!(differences.iter().all(|off| number(off) < 1e-5));
 }
 

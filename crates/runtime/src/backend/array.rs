@@ -8,6 +8,7 @@ use tensor::Literal;
 use crate::element::{dtype, element_type};
 use crate::error::{Error, ValidationError};
 use crate::memory::{Allocation, MemoryError, MemoryManager, Owner};
+use crate::mesh::Placed;
 use tensor::Spec;
 
 /// An array on a device. Clones are the same array; its memory is free when the last is dropped.
@@ -18,8 +19,11 @@ pub struct DeviceArray {
 
 #[derive(Debug)]
 struct Held {
-    buffer: Buffer,
+    /// One for each device that has a part, at least one.
+    buffers: Vec<Buffer>,
     spec: Spec,
+    /// How it lies on a mesh; `None` for an array of one device.
+    placed: Option<Placed>,
     allocation: Allocation,
 }
 
@@ -34,7 +38,45 @@ impl AsRef<[u8]> for Shared {
 
 impl DeviceArray {
     pub(crate) fn new(buffer: Buffer, spec: Spec, allocation: Allocation) -> DeviceArray {
-        DeviceArray { held: Arc::new(Held { buffer, spec, allocation }) }
+        DeviceArray { held: Arc::new(Held { buffers: vec![buffer], spec, placed: None, allocation }) }
+    }
+
+    /// An array whose parts are on the devices of a mesh, in the order of the mesh.
+    pub(crate) fn of_parts(buffers: Vec<Buffer>, spec: Spec, placed: Placed, allocation: Allocation) -> DeviceArray {
+        DeviceArray { held: Arc::new(Held { buffers, spec, placed: Some(placed), allocation }) }
+    }
+
+    /// Sends the devices of a mesh their parts of a literal.
+    pub(crate) fn send_parts(
+        client: &Client,
+        devices: &[Device],
+        memory: &MemoryManager,
+        owner: &Owner,
+        literal: &Arc<Literal>,
+        placed: Placed,
+    ) -> Result<DeviceArray, Error> {
+        let spec = Spec::new(literal.dtype(), literal.dims());
+        let _span = tracing::debug_span!("transfer", to = "mesh", bytes = spec.bytes()).entered();
+        let regions = placed.regions(&spec)?;
+        let part_bytes = regions.first().map_or(0, |region| Spec::new(spec.dtype, &region.size[..]).bytes());
+        let allocation = memory.reserve(owner, part_bytes)?;
+        let mut parts: Vec<(weights::Region, Arc<Literal>)> = Vec::new();
+        let mut buffers = Vec::with_capacity(regions.len());
+        for (region, &device) in regions.into_iter().zip(placed.mesh.devices()) {
+            let part = match parts.iter().find(|(have, _)| *have == region) {
+                Some((_, part)) => part.clone(),
+                None if region.size == spec.dims => Arc::clone(literal),
+                None => Arc::new(region.cut(literal).ok_or_else(|| placed.does_not_fit(&spec))?),
+            };
+            let dims: Vec<i64> = region.size.iter().map(|&size| size as i64).collect();
+            let shared: SharedBytes = Arc::new(Shared(Arc::clone(&part)));
+            let device = devices.get(device).ok_or_else(|| placed.does_not_fit(&spec))?;
+            let place = Placement::Device(device);
+            let sent = client.buffer_from_host(HostSource::ZeroCopy(shared), element_type(spec.dtype), &dims, None, place);
+            buffers.push(sent.map_err(Error::device("sending an array"))?.0);
+            parts.push((region, part));
+        }
+        Ok(DeviceArray::of_parts(buffers, spec, placed, allocation))
     }
 
     /// Sends a literal to a device. The device reads it while the call returns; a CPU device may use it in place.
@@ -81,14 +123,24 @@ impl DeviceArray {
         self.held.allocation.owner()
     }
 
-    /// The plugin's handle.
-    pub fn buffer(&self) -> &Buffer {
-        &self.held.buffer
+    /// The plugin's handles, one for each device that has a part.
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.held.buffers
+    }
+
+    /// How it lies on a mesh; `None` for an array of one device.
+    pub fn placed(&self) -> Option<&Placed> {
+        self.held.placed.as_ref()
     }
 
     /// Whether a program has taken its memory.
     pub fn is_deleted(&self) -> Result<bool, Error> {
-        self.held.buffer.is_deleted().map_err(Error::device("asking for an array"))
+        for buffer in &self.held.buffers {
+            if buffer.is_deleted().map_err(Error::device("asking for an array"))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Fails if a program has taken its memory.
@@ -101,21 +153,47 @@ impl DeviceArray {
     /// Waits until the array is computed.
     pub fn wait(&self) -> Result<(), Error> {
         self.must_be_here()?;
-        let event = self.held.buffer.ready_event().map_err(Error::device("waiting for an array"))?;
-        event.wait().map_err(Error::device("computing an array"))
+        self.held.buffers.iter().try_for_each(|buffer| {
+            let event = buffer.ready_event().map_err(Error::device("waiting for an array"))?;
+            event.wait().map_err(Error::device("computing an array"))
+        })
+    }
+
+    /// The parts of the array that are here, each once, with where they lie in it.
+    pub fn parts_to_host(&self) -> Result<Vec<(weights::Region, Literal)>, Error> {
+        self.must_be_here()?;
+        let Some(placed) = &self.held.placed else {
+            return Ok(vec![(weights::Region::whole(&self.held.spec.dims), self.to_host()?)]);
+        };
+        let mut parts: Vec<(weights::Region, Literal)> = Vec::new();
+        for (region, buffer) in placed.regions(&self.held.spec)?.into_iter().zip(&self.held.buffers) {
+            if !parts.iter().any(|(have, _)| *have == region) {
+                let part = read(buffer, &Spec::new(self.held.spec.dtype, &region.size[..]))?;
+                parts.push((region, part));
+            }
+        }
+        Ok(parts)
     }
 
     /// Copies the array to the host, after waiting for it.
     pub fn to_host(&self) -> Result<Literal, Error> {
         self.must_be_here()?;
         let _span = tracing::debug_span!("transfer", to = "host", bytes = self.held.spec.bytes()).entered();
-        let read = self.held.buffer.to_host().and_then(|read| read.wait());
-        let bytes = read.map_err(Error::device("reading an array"))?;
-        let Spec { dtype, dims } = &self.held.spec;
-        let literal = Literal::new(*dtype, dims.clone(), bytes);
-        literal
-            .ok_or_else(|| ValidationError::Other(format!("the device gave other bytes than {}", self.spec())).into())
+        match (&self.held.placed, &self.held.buffers[..]) {
+            (None, [buffer, ..]) => read(buffer, &self.held.spec),
+            _ => {
+                let Spec { dtype, dims } = &self.held.spec;
+                let joined = weights::Region::joined(*dtype, dims, &self.parts_to_host()?);
+                joined.ok_or_else(|| ValidationError::Other(format!("the parts do not make up {}", self.spec())).into())
+            }
+        }
     }
+}
+
+fn read(buffer: &Buffer, spec: &Spec) -> Result<Literal, Error> {
+    let bytes = buffer.to_host().and_then(|read| read.wait()).map_err(Error::device("reading an array"))?;
+    let literal = Literal::new(spec.dtype, spec.dims.clone(), bytes);
+    literal.ok_or_else(|| ValidationError::Other(format!("the device gave other bytes than {spec}")).into())
 }
 
 /// Type and shape of a buffer.

@@ -93,14 +93,14 @@ impl Surroundings {
 }
 
 /// Makes a client of the device that is wanted.
-pub(crate) fn choose(wanted: &Target, around: &Surroundings) -> Result<(Client, Choice), Error> {
+pub(crate) fn choose(wanted: &Target, cpu_devices: usize, around: &Surroundings) -> Result<(Client, Choice), Error> {
     let order = match wanted {
         Target::Auto => vec![Target::Tpu, Target::Cuda, Target::Cpu],
         other => vec![other.clone()],
     };
     let mut passed_over = Vec::new();
     for target in order {
-        match open(&target, around) {
+        match open(&target, cpu_devices, around) {
             Ok((client, plugin)) => return Ok((client, Choice { wanted: wanted.clone(), plugin, passed_over })),
             Err(why) => passed_over.push((target, why)),
         }
@@ -110,7 +110,7 @@ pub(crate) fn choose(wanted: &Target, around: &Surroundings) -> Result<(Client, 
 }
 
 /// Makes a client of one kind of device; the error says why there is none.
-fn open(target: &Target, around: &Surroundings) -> Result<(Client, Option<PathBuf>), String> {
+fn open(target: &Target, cpu_devices: usize, around: &Surroundings) -> Result<(Client, Option<PathBuf>), String> {
     let plugin_path = match target {
         Target::Cpu | Target::Auto => None,
         Target::Tpu => {
@@ -131,7 +131,11 @@ fn open(target: &Target, around: &Surroundings) -> Result<(Client, Option<PathBu
         None => builtin::plugin(),
         Some(path) => Plugin::load(path),
     };
-    let client = plugin.and_then(|plugin| plugin.client(&around.client)).map_err(|error| with_causes(&error))?;
+    let options = match &plugin_path {
+        None if cpu_devices > 1 => around.client.clone().option("cpu_device_count", cpu_devices as i64),
+        _ => around.client.clone(),
+    };
+    let client = plugin.and_then(|plugin| plugin.client(&options)).map_err(|error| with_causes(&error))?;
     match client.addressable_devices() {
         Ok(devices) if devices.is_empty() => Err("the plugin has no devices in this process".into()),
         Ok(_) => Ok((client, plugin_path)),
@@ -174,7 +178,7 @@ mod tests {
     #[test]
     fn without_accelerators_the_cpu_device_is_taken_and_the_reason_said() {
         let (_root, around) = empty_machine();
-        let (client, choice) = choose(&Target::Auto, &around).unwrap();
+        let (client, choice) = choose(&Target::Auto, 1, &around).unwrap();
         assert_eq!(client.platform_name().unwrap(), "cpu");
         assert_eq!(choice.plugin, None);
         assert!(choice.to_string().contains("there is no TPU"), "{choice}");
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn a_device_that_was_asked_for_and_is_not_there_is_an_error() {
         let (root, around) = empty_machine();
-        let Err(Error::NotAvailable(error)) = choose(&Target::Tpu, &around) else { panic!("there is no TPU") };
+        let Err(Error::NotAvailable(error)) = choose(&Target::Tpu, 1, &around) else { panic!("there is no TPU") };
         assert_eq!(error.tried.len(), 1);
         // A TPU on the bus, but no plugin.
         let slot = root.path().join("sys/bus/pci/devices/0000:00:04.0");
@@ -192,9 +196,9 @@ mod tests {
         for (file, text) in [("vendor", "0x1ae0"), ("device", "0x0063"), ("subsystem_device", "0x0000")] {
             fs::write(slot.join(file), text).unwrap();
         }
-        let Err(Error::NotAvailable(error)) = choose(&Target::Tpu, &around) else { panic!("there is no plugin") };
+        let Err(Error::NotAvailable(error)) = choose(&Target::Tpu, 1, &around) else { panic!("there is no plugin") };
         assert!(error.to_string().contains("tpu setup"), "{error}");
         let missing = Target::Plugin(root.path().join("none.so"));
-        assert!(matches!(choose(&missing, &around), Err(Error::NotAvailable(_))));
+        assert!(matches!(choose(&missing, 1, &around), Err(Error::NotAvailable(_))));
     }
 }

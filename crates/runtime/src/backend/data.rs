@@ -78,11 +78,24 @@ impl Backend {
     where
         I: IntoIterator<Item = HostTree> + Send + 'static,
     {
+        self.feed_with(data, ahead, |backend, item| backend.prepare_data(item))
+    }
+
+    /// [`Backend::feed`], with a function that sends an item.
+    pub(crate) fn feed_with<I>(
+        &self,
+        data: I,
+        ahead: usize,
+        send: impl Fn(&Backend, &HostTree) -> Result<DeviceTree, Error> + Send + 'static,
+    ) -> Result<Feed, Error>
+    where
+        I: IntoIterator<Item = HostTree> + Send + 'static,
+    {
         let (sender, receiver) = mpsc::sync_channel(ahead.max(1) - 1);
         let backend = self.clone();
         let work = move || {
             for item in data {
-                let sent = backend.prepare_data(&item);
+                let sent = send(&backend, &item);
                 let failed = sent.is_err();
                 // A feed that was dropped, or that failed, takes no more.
                 if sender.send(sent).is_err() || failed {

@@ -53,8 +53,10 @@ use crate::element::element_type;
 use crate::error::Error;
 use crate::log;
 use crate::memory::{MemoryManager, Owner};
+use crate::mesh::{DeviceMesh, Placed};
 use crate::recent::Recent;
 use tensor::Spec;
+use trace::{Mesh, Sharding};
 
 /// Launches that are remembered before finished ones are forgotten.
 const REMEMBERED_LAUNCHES: usize = 64;
@@ -95,7 +97,7 @@ impl Backend {
 
     /// As [`auto`](Self::auto), with everything that is looked at given by the caller.
     pub fn within(around: &Surroundings, config: &Config) -> Result<Backend, Error> {
-        let (client, choice) = choose::choose(&config.device, around)?;
+        let (client, choice) = choose::choose(&config.device, config.cpu_devices, around)?;
         Backend::create(client, choice, config)
     }
 
@@ -222,6 +224,23 @@ impl Backend {
             tracing::info!(target: log::PLACEMENT, array = %sent.spec(), owner, device = device.id, kind = %device.kind, "placed");
         }
         Ok(sent)
+    }
+
+    /// Sends each device of a mesh its part of an array.
+    pub fn send_on(
+        &self,
+        mesh: &Arc<DeviceMesh>,
+        sharding: &Sharding,
+        literal: &Arc<Literal>,
+    ) -> Result<DeviceArray, Error> {
+        let shared = &self.shared;
+        let placed = Placed { mesh: mesh.clone(), sharding: sharding.clone() };
+        DeviceArray::send_parts(&shared.client, &shared.devices, &shared.memory, &shared.data, literal, placed)
+    }
+
+    /// The devices of a mesh, in an order that follows the torus where there is one.
+    pub fn mesh(&self, mesh: &Mesh) -> Result<Arc<DeviceMesh>, Error> {
+        Ok(Arc::new(DeviceMesh::new(mesh, &self.shared.infos)?))
     }
 
     /// An array with unspecified contents, to be written by programs it is donated to.

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use pjrt::{Argument, ExecuteOptions};
 use sha2::{Digest, Sha256};
 use tensor::{DType, Literal};
+use trace::Sharding;
 
 use super::Backend;
 use super::array::{DeviceArray, spec_of};
@@ -16,6 +17,7 @@ use crate::debug::{self, Check};
 use crate::error::{Error, ValidationError};
 use crate::flags;
 use crate::memory::Owner;
+use crate::mesh::{DeviceMesh, Placed};
 use crate::optimize::{self, Level, Optimizer, Target};
 use crate::program::Program;
 use crate::signature::{Port, Signature};
@@ -119,6 +121,11 @@ fn fits(argument: &Port, dtype: tensor::DType, dims: &[usize]) -> Result<(), Val
     Err(ValidationError::Input { name: argument.name.clone(), expected: argument.spec.to_string(), given })
 }
 
+/// How an argument or result lies on the program's mesh; what says nothing is whole everywhere.
+fn sharding_of(port: &Port) -> Sharding {
+    port.sharding.clone().unwrap_or_else(|| Sharding::replicated(port.spec.dims.len()))
+}
+
 /// An input of a model.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -157,6 +164,8 @@ struct Inner {
     /// The type of each argument as exported; parameters may be in bf16 on the device.
     exported: Vec<DType>,
     num_inputs: usize,
+    /// The devices it runs on, if they are several.
+    mesh: Option<Arc<DeviceMesh>>,
     results: Owner,
     result_bytes: Vec<u64>,
 }
@@ -181,6 +190,20 @@ impl Backend {
         };
         self.models().put(key, model.clone());
         Ok(model)
+    }
+
+    /// Compiles a program of several devices as it is, for those of a mesh. Everything is an input, laid out as the program
+    /// says.
+    pub fn prepare_on(&self, program: &Arc<Program>, mesh: &Arc<DeviceMesh>) -> Result<Model, Error> {
+        let ids: Vec<i64> = mesh.ids().to_vec();
+        let executable = self.compiler().compile_on(program, &[], CacheUse::ReadWrite, Some(&ids))?;
+        let needed = mesh.mesh().num_devices();
+        if executable.num_devices() != needed {
+            let present = executable.num_devices();
+            return Err(ValidationError::DeviceCount { needed, present }.into());
+        }
+        let exported = executable.signature().arguments.clone();
+        Ok(self.model_on(executable, vec![None; exported.len()], &exported, Some(mesh.clone())))
     }
 
     /// A program as a level makes it for this device.
@@ -252,7 +275,26 @@ impl Backend {
         parameters: Vec<Option<DeviceArray>>,
         exported: &[Port],
     ) -> Model {
+        self.model_on(executable, parameters, exported, None)
+    }
+
+    fn model_on(
+        &self,
+        executable: Arc<Executable>,
+        parameters: Vec<Option<DeviceArray>>,
+        exported: &[Port],
+        mesh: Option<Arc<DeviceMesh>>,
+    ) -> Model {
         let name = executable.program().name().to_string();
+        let bytes = |port: &Port| match &mesh {
+            // What one device has of it.
+            Some(mesh) => {
+                let sharding = sharding_of(port);
+                let dims = sharding.part_dims(mesh.mesh(), &port.spec.dims).unwrap_or_else(|_| port.spec.dims.clone());
+                tensor::Spec::new(port.spec.dtype, dims).bytes()
+            }
+            None => port.spec.bytes(),
+        };
         Model {
             inner: Arc::new(Inner {
                 backend: self.clone(),
@@ -260,7 +302,8 @@ impl Backend {
                 parameters,
                 exported: exported.iter().map(|port| port.spec.dtype).collect(),
                 results: self.memory().owner(&format!("results of {name}")),
-                result_bytes: executable.signature().results.iter().map(|port| port.spec.bytes()).collect(),
+                result_bytes: executable.signature().results.iter().map(bytes).collect(),
+                mesh,
                 executable,
             }),
         }
@@ -343,8 +386,21 @@ impl Model {
         self.inputs().zip(inputs).try_for_each(|(port, input)| {
             let spec = input.array().spec();
             fits(port, spec.dtype, &spec.dims)?;
+            self.lies(port, input.array())?;
             Ok(input.array().must_be_here()?)
         })
+    }
+
+    /// Whether an array lies on the devices as the program takes it.
+    fn lies(&self, port: &Port, array: &DeviceArray) -> Result<(), ValidationError> {
+        let given = array.placed();
+        let wanted = self.inner.mesh.as_ref().map(|mesh| Placed { mesh: mesh.clone(), sharding: sharding_of(port) });
+        if given == wanted.as_ref() {
+            return Ok(());
+        }
+        let text = |placed: Option<&Placed>| placed.map_or("one device".to_string(), ToString::to_string);
+        let (expected, given) = (text(wanted.as_ref()), text(given));
+        Err(ValidationError::Input { name: port.name.clone(), expected, given })
     }
 
     /// What goes to each argument of the program. The inputs were counted.
@@ -373,32 +429,50 @@ impl Model {
         let given: u64 = self.taken(inputs).map(DeviceArray::bytes).sum();
         let reserved = memory.reserve_all(&inner.results, &inner.result_bytes, given)?;
         let donated = inputs;
-        let mut inputs = inputs.iter();
-        let arguments = inner.parameters.iter().filter_map(|parameter| match parameter {
-            Some(parameter) => Some(Argument::Keep(parameter.buffer())),
-            None => inputs.next().map(|input| match input {
-                Input::Keep(array) => Argument::Keep(array.buffer()),
-                Input::Donate(array) => Argument::Donate(array.buffer()),
-            }),
-        });
-        let arguments: Vec<Argument<'_>> = arguments.collect();
-        let launched = inner.executable.loaded().execute(&[arguments], &ExecuteOptions::default());
+        let num_devices = inner.mesh.as_ref().map_or(1, |mesh| mesh.mesh().num_devices());
+        let of_device = |device: usize| -> Vec<Argument<'_>> {
+            let mut inputs = donated.iter();
+            let arguments = inner.parameters.iter().filter_map(|parameter| match parameter {
+                Some(parameter) => parameter.buffers().get(device).map(Argument::Keep),
+                None => inputs.next().and_then(|input| match input {
+                    Input::Keep(array) => array.buffers().get(device).map(Argument::Keep),
+                    Input::Donate(array) => array.buffers().get(device).map(Argument::Donate),
+                }),
+            });
+            arguments.collect()
+        };
+        let arguments: Vec<Vec<Argument<'_>>> = (0..num_devices).map(of_device).collect();
+        let launched = inner.executable.loaded().execute(&arguments, &ExecuteOptions::default());
         let launch = launched.map_err(|error| match error {
             pjrt::Error::Input { .. } => Error::Validation(ValidationError::ForeignArray),
             error => Error::Device { doing: "running a program", source: error },
         })?;
         inner.backend.started(launch.done);
         self.taken(donated).for_each(DeviceArray::memory_was_taken);
-        let outputs = launch.outputs.into_iter().next().unwrap_or_default();
         let ports = &inner.executable.signature().results;
-        if outputs.len() != ports.len() {
-            let message = format!("the device gave {} results instead of {}", outputs.len(), ports.len());
+        let mut outputs: Vec<_> = launch.outputs.into_iter().map(Vec::into_iter).collect();
+        if let Some(list) = outputs.iter().find(|list| list.len() != ports.len()) {
+            let message = format!("the device gave {} results instead of {}", list.len(), ports.len());
             return Err(ValidationError::Other(message).into());
         }
-        let arrays = outputs.into_iter().zip(reserved).zip(ports).map(|((buffer, allocation), port)| {
-            debug_assert_eq!(spec_of(&buffer).ok().as_ref(), Some(&port.spec));
-            DeviceArray::new(buffer, port.spec.clone(), allocation)
+        let arrays = reserved.into_iter().zip(ports).map(|(allocation, port)| {
+            let mut parts: Vec<_> = outputs.iter_mut().filter_map(Iterator::next).collect();
+            match (&inner.mesh, parts.len()) {
+                (Some(mesh), _) => {
+                    let placed = Placed { mesh: mesh.clone(), sharding: sharding_of(port) };
+                    Ok(DeviceArray::of_parts(parts, port.spec.clone(), placed, allocation))
+                }
+                (None, 1) => {
+                    let buffer = parts.swap_remove(0);
+                    debug_assert_eq!(spec_of(&buffer).ok().as_ref(), Some(&port.spec));
+                    Ok(DeviceArray::new(buffer, port.spec.clone(), allocation))
+                }
+                (None, count) => {
+                    let message = format!("the device gave {count} parts of {} instead of one", port.name);
+                    Err(ValidationError::Other(message).into())
+                }
+            }
         });
-        Ok(arrays.collect())
+        arrays.collect()
     }
 }

@@ -18,7 +18,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use pjrt::{Client, CompileOptions};
+use pjrt::{Client, CompileOptions, DeviceAssignment};
 
 use self::cached::Key;
 use self::stats::Counters;
@@ -70,10 +70,22 @@ impl Compiler {
 
     /// Compiles a program, or takes what was compiled before. Samples, if given, must be what the program takes.
     pub fn compile(&self, program: &Arc<Program>, samples: &[Spec], cache: CacheUse) -> Result<Arc<Executable>, Error> {
+        self.compile_on(program, samples, cache, None)
+    }
+
+    /// [`Compiler::compile`] for these devices, by their ids: which one has which partition.
+    pub fn compile_on(
+        &self,
+        program: &Arc<Program>,
+        samples: &[Spec],
+        cache: CacheUse,
+        device_ids: Option<&[i64]>,
+    ) -> Result<Arc<Executable>, Error> {
         let lower = tracing::debug_span!("lower", program = program.name()).entered();
         let signature = Signature::read(program.module())?;
         check_samples(&signature, samples)?;
-        let key = Key::new(program, &self.shared.options);
+        let options = self.options_for(program, device_ids)?;
+        let key = Key::new(program, &options);
         drop(lower);
         if cache == CacheUse::ReadWrite {
             let found = self.kept().get(&key);
@@ -84,7 +96,6 @@ impl Compiler {
         }
         let _span = tracing::info_span!("compile", program = program.name(), key = %key).entered();
         let started = Instant::now();
-        let options = self.options_for(program);
         let store = self.shared.store.get().filter(|_| cache != CacheUse::Off);
         let stored = store.filter(|_| cache == CacheUse::ReadWrite);
         let executable = match stored.and_then(|store| store.load(&self.shared.client, program, &options)) {
@@ -136,12 +147,17 @@ impl Compiler {
     }
 
     /// The configuration's options for a program.
-    fn options_for(&self, program: &Program) -> CompileOptions {
+    fn options_for(&self, program: &Program, device_ids: Option<&[i64]>) -> Result<CompileOptions, Error> {
         let mut options = self.shared.options.clone();
         options.num_replicas = program.replicas().unwrap_or(1);
         options.num_partitions = program.partitions().unwrap_or(1);
         options.use_shardy_partitioner = program.uses_shardy();
-        options
+        if let Some(ids) = device_ids {
+            let (replicas, partitions) = (options.num_replicas as usize, options.num_partitions as usize);
+            let assignment = DeviceAssignment::new(replicas, partitions, ids.to_vec());
+            options.device_assignment = Some(assignment.map_err(Error::device("placing a program"))?);
+        }
+        Ok(options)
     }
 
     /// Runs the plugin's compiler on a thread of its own: a plugin cannot be interrupted, but it need not be waited for.

@@ -70,6 +70,8 @@ fn fraction(value: f64) -> Fraction {
 options! {
     /// Device: auto, cpu, cuda, tpu, or a plugin's path.
     device: Target = |_| Target::Auto;
+    /// Devices the built-in CPU device pretends to have, for programs of several devices.
+    cpu_devices: usize = |_| 1;
     /// Slice that programs are compiled for where no TPU is present, such as v5e-16.
     slice: Option<chips::Slice> = |_| None;
     /// Share of device memory that may be allocated.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tensor::Literal;
 use trace::Tree;
 use weights::{AsyncSaver, Check, Piece, Saved, Saver, Series, Snapshot, WhenBusy};
 
 use super::options::TrainOptions;
+use super::run::TrainMesh;
 use crate::backend::Backend;
 use crate::error::{Error, ValidationError};
 use crate::jit::OnDevice;
@@ -70,6 +70,7 @@ impl Checkpoints {
         backend: &Backend,
         saved: &Saved,
         state: &S,
+        mesh: Option<&TrainMesh>,
     ) -> Result<(u64, OnDevice<S>), Error> {
         let differs = |what: &str, then: String, now: String| {
             ValidationError::Other(format!("{} is of another training: {what} was {then}, is {now}", saved.address()))
@@ -85,14 +86,22 @@ impl Checkpoints {
         if kept.description != self.description {
             return Err(differs("the configuration", kept.description.to_string(), self.description.to_string()).into());
         }
-        let placed = backend.place(state, &mut |path, spec| {
+        let mut read = |path: &str, spec: &tensor::Spec| {
             let literal = saved.read_as(path, spec.dtype)?;
             if literal.dims() != spec.dims {
                 let given = tensor::Spec::new(literal.dtype(), literal.dims()).to_string();
                 return Err(ValidationError::Input { name: path.into(), expected: spec.to_string(), given }.into());
             }
             Ok(Arc::new(literal))
-        })?;
+        };
+        let placed = match mesh {
+            None => backend.place(state, &mut read)?,
+            // Pieces of another mesh, or of none, are put together and cut anew.
+            Some(on) => {
+                let mut sharding = |path: &str, spec: &tensor::Spec| Ok((on.state)(path, spec)?);
+                backend.place_on(&on.mesh, state, &mut sharding, &mut read)?
+            }
+        };
         Ok((kept.step, placed))
     }
 
@@ -101,8 +110,13 @@ impl Checkpoints {
         if self.saved == Some(step) {
             return Ok(());
         }
-        let host: Vec<(String, Literal)> = state.to_host()?;
-        let pieces = host.into_iter().map(|(path, literal)| Piece::whole(path, Arc::new(literal))).collect();
+        let mut pieces = Vec::new();
+        for (path, array) in state.named() {
+            let dims = array.spec().dims.clone();
+            for (region, part) in array.parts_to_host()? {
+                pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
+            }
+        }
         let resume =
             Resume { version: TRAINING_VERSION, step, data: self.data.clone(), description: self.description.clone() };
         let metadata = serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?;

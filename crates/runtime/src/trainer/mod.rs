@@ -12,7 +12,7 @@ use trace::{Tensor, Tree};
 
 pub use checkpoints::{Resume, TRAINING_VERSION};
 pub use options::TrainOptions;
-pub use run::{Trainer, Training};
+pub use run::{PathSharding, TrainMesh, Trainer, Training};
 pub use watch::{Ended, Event, Measured};
 
 /// Scalars of a step by name, `loss` among them.

@@ -1,11 +1,12 @@
 //! The loop: feed, step, record, evaluate, save; resumed where the last run ended.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tensor::Spec;
-use trace::{Donate, Tensor, Tree};
+use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
 use super::watch::{Ended, Event, Measured};
@@ -13,7 +14,8 @@ use super::{Measures, Task, TrainOptions, guard};
 use crate::backend::{Backend, DeviceArray, Feed, HostTree, Tree as Data};
 use crate::data::{DataError, Dataset, Loader};
 use crate::error::{Error, ValidationError};
-use crate::jit::{Jit, OnDevice, abstract_of};
+use crate::jit::{Jit, OnDevice, OnMesh, abstract_of};
+use crate::mesh::DeviceMesh;
 use crate::metrics::{Metrics, Record, Start};
 
 /// Trains a task on a backend.
@@ -21,6 +23,73 @@ pub struct Trainer<T: Task> {
     backend: Backend,
     task: Arc<T>,
     options: TrainOptions,
+    mesh: Option<TrainMesh>,
+}
+
+/// How a training lies on a mesh.
+#[derive(Clone)]
+pub struct TrainMesh {
+    /// The devices.
+    pub mesh: Arc<DeviceMesh>,
+    /// The mesh, and what axes of activations mean.
+    pub layout: Layout,
+    /// The sharding of a tensor of the state, by its path.
+    pub state: Rc<PathSharding>,
+    /// The sharding of an array of a batch, by its number.
+    pub batch: Rc<PathSharding>,
+}
+
+/// The sharding of what lies at a path.
+pub type PathSharding = dyn Fn(&str, &Spec) -> Result<Sharding, trace::Error>;
+
+impl TrainMesh {
+    /// A function of a state and a batch that gives a state and scalars; or, of nothing, a state.
+    fn of_step(&self) -> OnMesh {
+        let (state, batch) = (self.state.clone(), self.batch.clone());
+        let of = move |role: Role, leaf: &Leaf| match (role, leaf.path.split_once('.')) {
+            (_, Some(("0", path))) => state(path, &leaf.spec),
+            (Role::Input, Some((_, path))) => batch(path, &leaf.spec),
+            _ => Ok(Sharding::replicated(leaf.spec.dims.len())),
+        };
+        OnMesh { mesh: self.mesh.clone(), layout: self.layout.clone(), of: Rc::new(of) }
+    }
+
+    fn of_init(&self) -> OnMesh {
+        let state = self.state.clone();
+        let of = move |_: Role, leaf: &Leaf| state(&leaf.path, &leaf.spec);
+        OnMesh { mesh: self.mesh.clone(), layout: self.layout.clone(), of: Rc::new(of) }
+    }
+
+    fn of_evaluation(&self) -> OnMesh {
+        let (step, whole) = (self.of_step(), |leaf: &Leaf| Sharding::replicated(leaf.spec.dims.len()));
+        let of = step.of.clone();
+        let of = move |role: Role, leaf: &Leaf| match role {
+            Role::Input => of(role, leaf),
+            Role::Output => Ok(whole(leaf)),
+        };
+        OnMesh { of: Rc::new(of), ..step }
+    }
+
+    /// The shardings of a batch's arrays.
+    fn of_batch(&self, specs: &[Spec]) -> Result<BatchOnMesh, Error> {
+        let shardings = specs.iter().enumerate().map(|(n, spec)| (self.batch)(&n.to_string(), spec));
+        Ok(BatchOnMesh { mesh: self.mesh.clone(), shardings: shardings.collect::<Result<_, _>>()? })
+    }
+}
+
+/// How the arrays of a batch lie on a mesh.
+struct BatchOnMesh {
+    mesh: Arc<DeviceMesh>,
+    shardings: Vec<Sharding>,
+}
+
+impl BatchOnMesh {
+    fn send(&self, backend: &Backend, n: usize, literal: &Arc<tensor::Literal>) -> Result<DeviceArray, Error> {
+        match self.shardings.get(n) {
+            Some(sharding) => backend.send_on(&self.mesh, sharding, literal),
+            None => Err(ValidationError::Other(format!("a batch with an array {n} that nobody announced")).into()),
+        }
+    }
 }
 
 /// A training that has ended.
@@ -46,7 +115,14 @@ type StepJit<S> = Jit<StepInput<S>, (S, Measures)>;
 impl<T: Task + 'static> Trainer<T> {
     /// A trainer with these settings.
     pub fn new(backend: &Backend, task: T, options: TrainOptions) -> Trainer<T> {
-        Trainer { backend: backend.clone(), task: Arc::new(task), options }
+        Trainer { backend: backend.clone(), task: Arc::new(task), options, mesh: None }
+    }
+
+    /// The same training on the devices of a mesh.
+    #[must_use]
+    pub fn on(mut self, mesh: Option<TrainMesh>) -> Trainer<T> {
+        self.mesh = mesh;
+        self
     }
 
     /// Structure, types and shapes of the state.
@@ -66,6 +142,7 @@ impl<T: Task + 'static> Trainer<T> {
         Jit::new(&self.backend, "train_step", donate, move |(state, batch): &StepInput<T::State>| {
             task.step(state, batch)
         })
+        .on(self.mesh.as_ref().map(TrainMesh::of_step))
     }
 
     /// Trains until all steps are done, `stop` is set, or the loss is no number; goes on from the newest checkpoint if
@@ -88,7 +165,7 @@ impl<T: Task + 'static> Trainer<T> {
                     watch(&Event::Damaged(step, message));
                 }
                 let restored =
-                    checkpoints.as_ref().map(|c| c.restore(&self.backend, &saved, &structure)).transpose()?;
+                    checkpoints.as_ref().map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref())).transpose()?;
                 let Some((step, state)) = restored else { return Ok(stopped(0)) };
                 watch(&Event::Resumed(step));
                 (step, state)
@@ -96,7 +173,8 @@ impl<T: Task + 'static> Trainer<T> {
             None => {
                 watch(&Event::Compiling("init"));
                 let task = self.task.clone();
-                let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init());
+                let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
+                    .on(self.mesh.as_ref().map(TrainMesh::of_init));
                 if init.prepare(&(), stop)?.is_none() {
                     return Ok(stopped(0));
                 }
@@ -170,7 +248,7 @@ impl<T: Task + 'static> Run<'_, T> {
         }
         let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
         let mut feed =
-            Batches::start(&self.trainer.backend, self.data.clone(), first_step..options.steps, options.ahead)?;
+            Batches::start(self.trainer, self.data.clone(), first_step..options.steps, options.ahead)?;
         let mut since = Instant::now();
         let mut since_step = self.step;
         while self.step < options.steps {
@@ -306,12 +384,13 @@ struct Batches {
 }
 
 impl Batches {
-    fn start(
-        backend: &Backend,
+    fn start<T: Task>(
+        trainer: &Trainer<T>,
         data: Arc<dyn Dataset>,
         steps: std::ops::Range<u64>,
         ahead: usize,
     ) -> Result<Batches, Error> {
+        let on = trainer.mesh.as_ref().map(|mesh| mesh.of_batch(&data.specs())).transpose()?;
         let loader = Loader::start(data, steps, ahead)?;
         let failed = Arc::new(std::sync::Mutex::new(None));
         let theirs = failed.clone();
@@ -326,7 +405,17 @@ impl Batches {
                     None
                 }
             });
-        Ok(Batches { feed: backend.feed(host, ahead)?, failed })
+        let send = move |backend: &Backend, batch: &HostTree| match &on {
+            None => backend.prepare_data(batch),
+            Some(on) => {
+                let mut n = 0;
+                batch.try_map(&mut |_, literal| {
+                    n += 1;
+                    on.send(backend, n - 1, literal)
+                })
+            }
+        };
+        Ok(Batches { feed: trainer.backend.feed_with(host, ahead, send)?, failed })
     }
 
     fn next(&mut self) -> Result<Vec<DeviceArray>, Error> {
@@ -343,6 +432,7 @@ impl Batches {
 /// Evaluation: compiled at its first use.
 struct Evaluation<T: Task> {
     backend: Backend,
+    mesh: Option<TrainMesh>,
     data: Arc<dyn Dataset>,
     jit: Jit<StepInput<T::State>, Measures>,
     batches: u64,
@@ -354,11 +444,12 @@ impl<T: Task + 'static> Evaluation<T> {
         let jit =
             Jit::new(&trainer.backend, "evaluate", Donate::Nothing, move |(state, batch): &StepInput<T::State>| {
                 task.evaluate(state, batch)
-            });
+            })
+            .on(trainer.mesh.as_ref().map(TrainMesh::of_evaluation));
         let batches = data
             .batches_per_epoch()
             .map_or(trainer.options.evaluate_batches, |all| all.min(trainer.options.evaluate_batches));
-        Evaluation { backend: trainer.backend.clone(), data, jit, batches: batches.max(1) }
+        Evaluation { backend: trainer.backend.clone(), mesh: trainer.mesh.clone(), data, jit, batches: batches.max(1) }
     }
 
     /// Means over the batches; `None` if it was stopped.
@@ -376,15 +467,19 @@ impl<T: Task + 'static> Evaluation<T> {
         if self.jit.prepare(&inputs, stop)?.is_none() {
             return Ok(None);
         }
+        let on = self.mesh.as_ref().map(|mesh| mesh.of_batch(&self.data.specs())).transpose()?;
         let started = Instant::now();
         let mut sums = std::collections::BTreeMap::<String, f64>::new();
         for n in 0..self.batches {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let batch = self.data.batch(n)?;
-            let sent =
-                batch.into_iter().map(|array| self.backend.send(&Arc::new(array))).collect::<Result<Vec<_>, _>>()?;
+            let batch = self.data.batch(n)?.into_iter().map(Arc::new).enumerate();
+            let send = |(n, array): (usize, Arc<tensor::Literal>)| match &on {
+                Some(on) => on.send(&self.backend, n, &array),
+                None => self.backend.send(&array),
+            };
+            let sent = batch.map(send).collect::<Result<Vec<_>, _>>()?;
             let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&sent).cloned().collect();
             for (name, value) in guard::read(&self.jit.call(&inputs, &arrays)?)? {
                 *sums.entry(name).or_default() += value;

@@ -1,8 +1,9 @@
 //! The file that describes a training: model, data, optimizer, and how long.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nn::StepOptions;
+use nn::{StepOptions, Strategy};
 use nn::models::RunOptions;
 use nn::optim::{AnyOptimizer, MovingAverage};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,20 @@ pub(super) struct TrainConfig {
     pub(super) data: DataConfig,
     pub(super) optimizer: AnyOptimizer,
     pub(super) train: LoopConfig,
+    #[serde(default)]
+    pub(super) mesh: MeshConfig,
+}
+
+/// The devices it runs on, if they are several.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct MeshConfig {
+    /// As in `data=4,model=2`.
+    pub(super) axes: Option<String>,
+    /// How the model lies on them.
+    pub(super) strategy: Option<Strategy>,
+    /// Axes of the mesh for parameters whose path ends so, axis by axis.
+    pub(super) rules: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 /// Where examples come from. Paths are relative to the file.

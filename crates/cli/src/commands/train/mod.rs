@@ -3,6 +3,7 @@
 mod config;
 mod data;
 mod generate;
+mod mesh;
 mod model;
 mod task;
 
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nn::models::{Gpt2, LanguageModel, Llama, NormKind, Phase, ResNet, Statistics, TokenBatch, Vit};
-use nn::{CrossEntropy, hf};
+use nn::{CrossEntropy, Placement, hf};
 use runtime::Backend;
 use runtime::config::Config;
 use runtime::trainer::{Ended, Event, Measured, Measures, TrainOptions, Trainer};
@@ -63,11 +64,15 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let config = TrainConfig::read(&args.file, &args.with)?;
     let beside = args.file.parent().unwrap_or(Path::new("")).to_path_buf();
     let model = ModelConfig::read(&config.model, &beside)?;
-    let device = commands::config::as_written(&args.config, args.device.as_deref())?;
+    let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
+    let placement = mesh::placement(&config.mesh, args)?;
+    if let Some(placement) = &placement {
+        device = device.cpu_devices(placement.layout().mesh.num_devices());
+    }
     if must_isolate(&device.device) {
         return isolate_again();
     }
-    let setting = Setting { config: &config, args, beside, device, output };
+    let setting = Setting { config: &config, args, beside, device, placement, output };
     let options = config.run.clone();
     match model {
         ModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
@@ -109,6 +114,7 @@ struct Setting<'a> {
     args: &'a TrainArgs,
     beside: PathBuf,
     device: Config,
+    placement: Option<Placement>,
     output: &'a Output,
 }
 
@@ -182,7 +188,6 @@ impl Setting<'_> {
     }
 
     fn train<M: Tree + Clone + 'static>(&self, data: Datasets, task: ModelTask<M>) -> Result<Answer, Failure> {
-        let backend = Backend::auto(&self.device)?;
         let train = &self.config.train;
         let options = TrainOptions {
             log_every: train.log_every,
@@ -196,14 +201,13 @@ impl Setting<'_> {
             ..TrainOptions::new(train.steps)
         };
         let checkpoints = options.checkpoints.clone();
-        let trainer = Trainer::new(&backend, task, options);
-        let parameters = trainer.state_structure()?.params.num_parameters();
         if let Some(file) = &self.args.export {
-            let program = trainer.step_program(&data.training.specs())?;
+            let (program, parameters) = mesh::step_program(&task, self.placement.as_ref(), &data.training.specs())?;
             std::fs::write(file, program.bytes())
                 .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+            let devices = self.placement.as_ref().map_or(8, |placement| placement.layout().mesh.num_devices());
             let text = format!(
-                "training step of {parameters} parameters in {}\nnext: tpu fit {} --slice v5e-8\n",
+                "training step of {parameters} parameters in {}\nnext: tpu fit {} --slice v5e-{devices}\n",
                 file.display(),
                 file.display()
             );
@@ -211,6 +215,10 @@ impl Setting<'_> {
                 .record(&serde_json::json!({ "version": 1, "parameters": parameters, "program": file }), || text)?;
             return Ok(Answer::Yes);
         }
+        let backend = Backend::auto(&self.device)?;
+        let on = self.placement.as_ref().map(|placement| mesh::train_mesh(&backend, &task, placement)).transpose()?;
+        let trainer = Trainer::new(&backend, task, options).on(on);
+        let parameters = trainer.state_structure()?.params.num_parameters();
         let stop = crate::stop::on_signal();
         let started = Instant::now();
         let mut shown = Shown::new(train.steps);

@@ -1,0 +1,102 @@
+//! Trainings on several devices: the mesh and the strategy that a file and the command line name.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nn::{Placement, Strategy};
+use runtime::trainer::{Task, TrainMesh};
+use runtime::{Backend, Program};
+use trace::{Donate, Leaf, Mesh, Role, Sharding, Spec, Tensor, Tree};
+
+use super::config::MeshConfig;
+use super::task::ModelTask;
+use crate::args::TrainArgs;
+use crate::failure::Failure;
+
+/// Where a model lies; `None` on one device.
+pub(super) fn placement(config: &MeshConfig, args: &TrainArgs) -> Result<Option<Placement>, Failure> {
+    let strategy = match (&args.strategy, config.strategy) {
+        (Some(text), _) => Some(text.parse::<Strategy>().map_err(|error| hinted(&error))?),
+        (None, strategy) => strategy,
+    };
+    let Some(axes) = args.mesh.as_ref().or(config.axes.as_ref()) else {
+        return match strategy {
+            Some(strategy) => Err(Failure::new(format!("the strategy {strategy} needs a mesh"))
+                .hint("give one, as in --mesh data=4,model=2")),
+            None => Ok(None),
+        };
+    };
+    let mesh: Mesh = axes
+        .parse()
+        .map_err(|error| Failure::new(format!("{error}")).hint("a mesh is written as data=4,model=2"))?;
+    let mut placement =
+        Placement::new(&mesh, strategy.unwrap_or(Strategy::Hybrid)).map_err(|error| hinted(&error))?;
+    for (path, axes) in &config.rules {
+        placement = placement.with_rule(path, axes.clone());
+    }
+    Ok(Some(placement))
+}
+
+fn hinted(error: &nn::Error) -> Failure {
+    Failure::new(error.to_string()).hint(error.remedy())
+}
+
+/// Shapes of the parameters, by their paths.
+fn parameters<M: Tree + Clone + 'static>(task: &ModelTask<M>) -> Result<BTreeMap<String, Vec<usize>>, Failure> {
+    let state = trace::shapes_of(&(), |()| task.init()).map_err(runtime::Error::from)?;
+    let specs = state.params.specs();
+    Ok(state.params.paths().into_iter().zip(specs).map(|(path, spec)| (path, spec.dims)).collect())
+}
+
+fn in_trace(error: nn::Error) -> trace::Error {
+    trace::Error::Mesh(error.to_string())
+}
+
+/// A training on the devices of a backend.
+pub(super) fn train_mesh<M: Tree + Clone + 'static>(
+    backend: &Backend,
+    task: &ModelTask<M>,
+    placement: &Placement,
+) -> Result<TrainMesh, Failure> {
+    let parameters = parameters(task)?;
+    let (of_state, of_batch) = (placement.clone(), placement.clone());
+    Ok(TrainMesh {
+        mesh: backend.mesh(&placement.layout().mesh)?,
+        layout: placement.layout().clone(),
+        state: Rc::new(move |path, spec| of_state.state(path, &spec.dims, &parameters).map_err(in_trace)),
+        batch: Rc::new(move |name, spec| {
+            of_batch.batch(&format!("array {name} of the batch"), &spec.dims).map_err(in_trace)
+        }),
+    })
+}
+
+/// The training step as a program, without any device; and the number of parameters.
+pub(super) fn step_program<M: Tree + Clone + 'static>(
+    task: &ModelTask<M>,
+    placement: Option<&Placement>,
+    batch: &[Spec],
+) -> Result<(Arc<Program>, u64), Failure> {
+    let state = trace::shapes_of(&(), |()| task.init()).map_err(runtime::Error::from)?;
+    let count = state.params.num_parameters();
+    let donate = Donate::Leading(state.specs().len());
+    let inputs = (state, batch.iter().cloned().map(Tensor::of).collect::<Vec<_>>());
+    let step = |(state, batch): &(<ModelTask<M> as Task>::State, Vec<Tensor>)| task.step(state, batch);
+    let traced = match placement {
+        None => trace::trace("train_step", &inputs, donate, step),
+        Some(placement) => {
+            let parameters = parameters(task)?;
+            let of = |role: Role, leaf: &Leaf| match (role, leaf.path.split_once('.')) {
+                (_, Some(("0", path))) => placement.state(path, &leaf.spec.dims, &parameters).map_err(in_trace),
+                (Role::Input, Some((_, name))) => {
+                    placement.batch(&format!("array {name} of the batch"), &leaf.spec.dims).map_err(in_trace)
+                }
+                _ => Ok(Sharding::replicated(leaf.spec.dims.len())),
+            };
+            let placed = trace::Placed { layout: placement.layout(), of: &of };
+            trace::trace_on(&placed, "train_step", &inputs, donate, step)
+        }
+    };
+    let (function, _) = traced.map_err(runtime::Error::from)?;
+    Ok((Arc::new(Program::from_module(function.module)), count))
+}

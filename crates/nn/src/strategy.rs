@@ -1,0 +1,363 @@
+//! Strategies: how parameters, batches and activations of models lie on a mesh, by rule over parameter paths.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use trace::{Layout, Mesh, Network, Sharding};
+
+use crate::error::Error;
+use crate::stacked::is_stacked;
+
+/// How a model is spread over a mesh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strategy {
+    /// Every device has the whole model and its part of the batch.
+    Data,
+    /// As data, with parameters and optimizer state split and gathered layer by layer.
+    Fsdp,
+    /// Heads and feed-forwards are split along the axis `model`; the batch along the others.
+    Megatron,
+    /// Experts are split along the axis `expert`; the batch along all.
+    Expert,
+    /// Each axis by its name: `data`, `fsdp`, `model`, `expert`, `context`.
+    Hybrid,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Strategy; 5] =
+        [Strategy::Data, Strategy::Fsdp, Strategy::Megatron, Strategy::Expert, Strategy::Hybrid];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Strategy::Data => "data",
+            Strategy::Fsdp => "fsdp",
+            Strategy::Megatron => "megatron",
+            Strategy::Expert => "expert",
+            Strategy::Hybrid => "hybrid",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Strategy, Error> {
+        let known = Strategy::ALL.map(Strategy::name).join(", ");
+        Strategy::ALL
+            .into_iter()
+            .find(|strategy| strategy.name() == text)
+            .ok_or_else(|| Error::Mesh(format!("`{text}` is no strategy; there are {known}")))
+    }
+}
+
+/// What an axis of the mesh is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Batch,
+    Fsdp,
+    Model,
+    Expert,
+    Context,
+}
+
+/// What the axes of a parameter mean, by the end of its path; the axis of stacked layers is not among them.
+const MEANINGS: &[(&str, &[&str])] = &[
+    ("token_embedding.weight", &["vocabulary", "width"]),
+    ("position_embedding.weight", &["", "width"]),
+    ("position_embedding", &["", "", "width"]),
+    ("class_embedding", &["", "", "width"]),
+    ("attention.query.weight", &["width", "heads"]),
+    ("attention.query.bias", &["heads"]),
+    ("attention.key.weight", &["width", "heads"]),
+    ("attention.key.bias", &["heads"]),
+    ("attention.value.weight", &["width", "heads"]),
+    ("attention.value.bias", &["heads"]),
+    ("attention.output.weight", &["heads", "width"]),
+    ("attention.output.bias", &[""]),
+    ("feed_forward.up.weight", &["width", "inner"]),
+    ("feed_forward.up.bias", &["inner"]),
+    ("feed_forward.gate.weight", &["width", "inner"]),
+    ("feed_forward.down.weight", &["inner", "width"]),
+    ("feed_forward.down.bias", &[""]),
+    ("feed_forward.router.weight", &["width", ""]),
+    ("feed_forward.gate", &["experts", "width", "inner"]),
+    ("feed_forward.up", &["experts", "width", "inner"]),
+    ("feed_forward.down", &["experts", "inner", "width"]),
+    ("head.weight", &["width", "vocabulary"]),
+];
+
+/// Places parameters, batches and activations on a mesh.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    strategy: Strategy,
+    layout: Layout,
+    /// Mesh axes of what the axes of parameters mean.
+    of_parameters: BTreeMap<&'static str, Vec<Arc<str>>>,
+    batch: Vec<Arc<str>>,
+    /// Rules of the user: ends of paths, and the mesh axes of each axis.
+    rules: Vec<(String, Vec<Vec<String>>)>,
+}
+
+impl Placement {
+    /// Places by a strategy. The mesh must have the axes it needs.
+    pub fn new(mesh: &Mesh, strategy: Strategy) -> Result<Placement, Error> {
+        let uses = mesh.axes().iter().map(|axis| {
+            let between = axis.network == Network::BetweenSlices;
+            Ok((axis.name.clone(), if between { Use::Batch } else { use_of(&axis.name, strategy)? }))
+        });
+        let uses = uses.collect::<Result<Vec<_>, Error>>()?;
+        let of = |wanted: &[Use]| -> Vec<Arc<str>> {
+            uses.iter().filter(|(_, have)| wanted.contains(have)).map(|(name, _)| name.clone()).collect()
+        };
+        let needed = match strategy {
+            Strategy::Megatron => Some(("model", Use::Model)),
+            Strategy::Expert => Some(("expert", Use::Expert)),
+            _ => None,
+        };
+        if let Some((axis, wanted)) = needed
+            && of(&[wanted]).is_empty()
+        {
+            return Err(Error::Mesh(format!("the strategy {strategy} needs an axis `{axis}`; the mesh is {mesh}")));
+        }
+        let batch = of(&[Use::Batch, Use::Fsdp, Use::Expert]);
+        let (model, expert) = (of(&[Use::Model]), of(&[Use::Expert]));
+        let mut layout = Layout::new(mesh.clone());
+        let meanings = [
+            ("batch", batch.clone()),
+            ("sequence", of(&[Use::Context])),
+            ("heads", model.clone()),
+            ("inner", model.clone()),
+            ("vocabulary", model.clone()),
+            ("experts", expert.clone()),
+        ];
+        layout.meanings.extend(meanings.map(|(meaning, axes)| (meaning.to_string(), axes)));
+        let of_parameters = BTreeMap::from([
+            ("width", of(&[Use::Fsdp])),
+            ("heads", model.clone()),
+            ("inner", model.clone()),
+            ("vocabulary", model),
+            ("experts", expert),
+        ]);
+        Ok(Placement { strategy, layout, of_parameters, batch, rules: Vec::new() })
+    }
+
+    /// The same, with a rule for parameters whose path ends so: the mesh axes of each axis.
+    #[must_use]
+    pub fn with_rule(mut self, path: &str, axes: Vec<Vec<String>>) -> Placement {
+        self.rules.push((path.to_string(), axes));
+        self
+    }
+
+    /// The strategy.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// The mesh, and where activations lie on it.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The same with another layout of activations.
+    #[must_use]
+    pub fn with_layout(mut self, layout: Layout) -> Placement {
+        self.layout = layout;
+        self
+    }
+
+    /// Where an array of a batch lies: its first axis is that of the examples.
+    pub fn batch(&self, name: &str, dims: &[usize]) -> Result<Sharding, Error> {
+        let mut sharding = Sharding::replicated(dims.len());
+        if let Some(first) = sharding.dims.first_mut() {
+            *first = Some(self.batch.clone());
+        }
+        self.checked(name, dims, sharding)
+    }
+
+    /// Where a parameter lies.
+    pub fn parameter(&self, path: &str, dims: &[usize]) -> Result<Sharding, Error> {
+        if let Some((_, axes)) = self.rules.iter().rev().find(|(rule, _)| ends_with(path, rule)) {
+            let dims_of = |axes: &Vec<String>| Some(axes.iter().map(|axis| axis.as_str().into()).collect());
+            return self.checked(path, dims, Sharding { dims: axes.iter().map(dims_of).collect() });
+        }
+        let stacked = usize::from(is_stacked(path) && !dims.is_empty());
+        let known = MEANINGS.iter().find(|(end, meanings)| ends_with(path, end) && meanings.len() + stacked == dims.len());
+        match known {
+            Some((_, meanings)) => self.by_meaning(path, dims, stacked, meanings),
+            None => Ok(self.largest_axis(dims, stacked)),
+        }
+    }
+
+    fn by_meaning(&self, path: &str, dims: &[usize], stacked: usize, meanings: &[&str]) -> Result<Sharding, Error> {
+        let mesh = &self.layout.mesh;
+        let mut sharding = Sharding::replicated(dims.len());
+        for (n, meaning) in meanings.iter().enumerate() {
+            let axes = self.of_parameters.get(meaning).cloned().unwrap_or_default();
+            let parts = mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
+            // A vocabulary is any number; where it cannot be split it stays whole.
+            if *meaning != "vocabulary" || dims[n + stacked].is_multiple_of(parts) {
+                sharding.dims[n + stacked] = Some(axes);
+            }
+        }
+        self.checked(path, dims, sharding)
+    }
+
+    /// What no rule knows: split along the largest axis that parameters are split along at all and that divides.
+    fn largest_axis(&self, dims: &[usize], stacked: usize) -> Sharding {
+        let mut sharding = Sharding::replicated(dims.len());
+        let axes = self.of_parameters.get("width").cloned().unwrap_or_default();
+        let parts = self.layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
+        let splits = |n: &usize| dims[*n].is_multiple_of(parts) && dims[*n] > parts;
+        let of_matrix = (stacked..dims.len()).filter(|_| dims.len() > stacked + 1);
+        if let Some(n) = of_matrix.filter(splits).max_by_key(|&n| dims[n]).filter(|_| parts > 1) {
+            sharding.dims[n] = Some(axes);
+        }
+        sharding
+    }
+
+    /// Where each leaf of a training's state lies: optimizer state as its parameter, the rest whole.
+    pub fn state(&self, path: &str, dims: &[usize], parameters: &BTreeMap<String, Vec<usize>>) -> Result<Sharding, Error> {
+        let mut rest = path;
+        loop {
+            if parameters.get(rest).is_some_and(|known| known == dims) {
+                return self.parameter(rest, dims);
+            }
+            match rest.split_once('.') {
+                Some((_, inner)) => rest = inner,
+                None => return Ok(Sharding::replicated(dims.len())),
+            }
+        }
+    }
+
+    fn checked(&self, path: &str, dims: &[usize], sharding: Sharding) -> Result<Sharding, Error> {
+        let mesh = &self.layout.mesh;
+        match sharding.parts(mesh, dims) {
+            Ok(_) => Ok(sharding),
+            Err(error) => {
+                let near = self.nearest(&sharding, dims).map_or(String::new(), |mesh| format!("; {mesh} would do"));
+                Err(Error::Mesh(format!("`{path}` of shape {dims:?} on the mesh {mesh}: {error}{near}")))
+            }
+        }
+    }
+
+    /// A mesh of as many devices on which this tensor could be split so: axes that do not divide are made shorter, and
+    /// what they lose goes to an axis that the tensor is not split along.
+    fn nearest(&self, sharding: &Sharding, dims: &[usize]) -> Option<Mesh> {
+        let mesh = &self.layout.mesh;
+        let mut sizes: Vec<(Arc<str>, usize)> = mesh.axes().iter().map(|axis| (axis.name.clone(), axis.size)).collect();
+        let mut lost = 1;
+        for (axes, &size) in sharding.dims.iter().zip(dims) {
+            let mut left = size;
+            for name in axes.iter().flatten() {
+                let (_, have) = sizes.iter_mut().find(|(axis, _)| axis == name)?;
+                let kept = gcd(*have, left.max(1));
+                lost *= *have / kept;
+                left /= kept;
+                *have = kept;
+            }
+        }
+        let spare = sizes.iter_mut().find(|(axis, _)| !sharding.axes().any(|used| used == axis));
+        match spare {
+            Some((_, size)) => *size *= lost,
+            None if lost > 1 => sizes.push(("model".into(), lost)),
+            None => {}
+        }
+        let sizes: Vec<(&str, usize)> = sizes.iter().map(|(name, size)| (&**name, *size)).collect();
+        // A second axis of that name is no mesh.
+        Mesh::new(sizes).ok().filter(|near| near.num_devices() == mesh.num_devices())
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Whether a path ends with these words.
+fn ends_with(path: &str, end: &str) -> bool {
+    path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+}
+
+fn use_of(name: &str, strategy: Strategy) -> Result<Use, Error> {
+    let by_name = match name {
+        "data" | "replica" => Some(Use::Batch),
+        "fsdp" => Some(Use::Fsdp),
+        "model" | "tensor" => Some(Use::Model),
+        "expert" => Some(Use::Expert),
+        "context" | "sequence" => Some(Use::Context),
+        _ => None,
+    };
+    match (strategy, by_name) {
+        (Strategy::Data, _) => Ok(Use::Batch),
+        (Strategy::Fsdp, _) => Ok(Use::Fsdp),
+        (Strategy::Megatron, Some(Use::Model)) => Ok(Use::Model),
+        (Strategy::Expert, Some(Use::Expert)) => Ok(Use::Expert),
+        (Strategy::Hybrid, Some(known)) => Ok(known),
+        (Strategy::Hybrid, None) => Err(Error::Mesh(format!(
+            "the axis `{name}` means nothing to the strategy hybrid: name it data, fsdp, model, expert or context"
+        ))),
+        _ => Ok(Use::Batch),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placement(mesh: &str, strategy: Strategy) -> Placement {
+        Placement::new(&mesh.parse().unwrap(), strategy).unwrap()
+    }
+
+    #[test]
+    fn parameters_by_strategy() {
+        let check = |mesh: &str, strategy: Strategy, path: &str, dims: &[usize], expected: &str| {
+            assert_eq!(placement(mesh, strategy).parameter(path, dims).unwrap().to_string(), expected, "{path}");
+        };
+        let query = ("model.layers.attention.query.weight", &[12, 64, 128][..]);
+        check("data=4,model=2", Strategy::Data, query.0, query.1, "[-, -, -]");
+        check("data=8", Strategy::Fsdp, query.0, query.1, "[-, data, -]");
+        check("data=4,model=2", Strategy::Megatron, query.0, query.1, "[-, -, model]");
+        check("fsdp=4,model=2", Strategy::Hybrid, query.0, query.1, "[-, fsdp, model]");
+        check("fsdp=4,model=2", Strategy::Hybrid, "layers.attention.output.weight", &[12, 128, 64], "[-, model, fsdp]");
+        check("data=2,expert=4", Strategy::Expert, "layers.feed_forward.gate", &[2, 8, 64, 256], "[-, expert, -, -]");
+        check("data=4,model=2", Strategy::Megatron, "token_embedding.weight", &[50257, 64], "[-, -]");
+        check("data=4,model=2", Strategy::Megatron, "token_embedding.weight", &[512, 64], "[model, -]");
+        check("data=8", Strategy::Fsdp, "layers.attention_norm.weight", &[12, 64], "[-, -]");
+        check("data=8", Strategy::Fsdp, "blocks.0.path.0.convolution.kernel", &[3, 3, 16, 32], "[-, -, -, data]");
+        check("dcn:replica=2,fsdp=4", Strategy::Fsdp, query.0, query.1, "[-, fsdp, -]");
+    }
+
+    #[test]
+    fn rules_of_the_user_come_first() {
+        let axes = vec![vec![], vec!["model".to_string()], vec![]];
+        let placed = placement("data=4,model=2", Strategy::Megatron).with_rule("query.weight", axes);
+        assert_eq!(placed.parameter("layers.attention.query.weight", &[12, 64, 128]).unwrap().to_string(), "[-, model, -]");
+    }
+
+    #[test]
+    fn errors_name_the_parameter_and_a_mesh_that_would_do() {
+        let error = placement("data=2,model=8", Strategy::Megatron)
+            .parameter("layers.feed_forward.up.weight", &[2, 64, 100])
+            .unwrap_err()
+            .to_string();
+        for part in ["layers.feed_forward.up.weight", "[2, 64, 100]", "data=4,model=4 would do"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let new = |mesh: &str, strategy: Strategy| Placement::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string();
+        assert!(new("data=8", Strategy::Megatron).contains("needs an axis `model`"));
+        assert!(new("rows=8", Strategy::Hybrid).contains("means nothing"));
+        let batch = placement("data=8", Strategy::Data).batch("tokens", &[12, 64]).unwrap_err().to_string();
+        assert!(batch.contains("`tokens`") && batch.contains("data=4,model=2 would do"), "{batch}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Devices arranged as a mesh, and arrays that lie on it.
+
+mod order;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tensor::Spec;
+use trace::{Mesh, Sharding};
+use weights::Region;
+
+use crate::backend::DeviceInfo;
+use crate::error::{Error, ValidationError};
+
+/// The devices of a mesh, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceMesh {
+    mesh: Mesh,
+    /// Places in the backend's list of devices.
+    devices: Vec<usize>,
+    /// Numbers the plugin gives them.
+    ids: Vec<i64>,
+}
+
+impl DeviceMesh {
+    /// Arranges devices: along the dimensions of their torus where they have places in one.
+    pub(crate) fn new(mesh: &Mesh, devices: &[DeviceInfo]) -> Result<DeviceMesh, Error> {
+        let (wanted, present) = (mesh.num_devices(), devices.len());
+        if wanted != present {
+            let near = mesh.nearest(present).map_or(String::new(), |near| format!("; {near} would fit"));
+            let message = format!("the mesh {mesh} has {wanted} devices, there are {present}{near}");
+            return Err(ValidationError::Mesh(message).into());
+        }
+        let order = order::of(mesh, devices);
+        let ids = order.iter().map(|&n| i64::from(devices[n].id)).collect();
+        Ok(DeviceMesh { mesh: mesh.clone(), devices: order, ids })
+    }
+
+    /// The mesh.
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// Places of its devices in the backend's list.
+    pub fn devices(&self) -> &[usize] {
+        &self.devices
+    }
+
+    /// Numbers of its devices.
+    pub fn ids(&self) -> &[i64] {
+        &self.ids
+    }
+}
+
+/// How an array lies on the devices of a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The devices.
+    pub mesh: Arc<DeviceMesh>,
+    /// Which part each has.
+    pub sharding: Sharding,
+}
+
+impl Placed {
+    /// The part of each device, in the order of the mesh.
+    pub fn regions(&self, spec: &Spec) -> Result<Vec<Region>, Error> {
+        let mesh = self.mesh.mesh();
+        let size = self.sharding.part_dims(mesh, &spec.dims).map_err(|_| self.does_not_fit(spec))?;
+        let region = |device: usize| {
+            let place = self.sharding.part_of(mesh, device);
+            let start = place.iter().zip(&size).map(|(at, size)| at * size).collect();
+            Region { start, size: size.clone() }
+        };
+        Ok((0..mesh.num_devices()).map(region).collect())
+    }
+
+    pub(crate) fn does_not_fit(&self, spec: &Spec) -> Error {
+        ValidationError::Mesh(format!("{spec} does not lie on {self}")).into()
+    }
+}
+
+impl fmt::Display for Placed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the mesh {} as {}", self.mesh.mesh(), self.sharding)
+    }
+}
