@@ -76,7 +76,7 @@ enum Use {
 const MEANINGS: &[(&str, &[&str])] = &[
     ("token_embedding.weight", &["vocabulary", "width"]),
     ("position_embedding.weight", &["", "width"]),
-    ("position_embedding", &["", "", "width"]),
+    ("position_embedding", &["", "width"]),
     ("class_embedding", &["", "", "width"]),
     ("attention.query.weight", &["width", "heads"]),
     ("attention.query.bias", &["heads"]),
@@ -86,15 +86,15 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("attention.value.bias", &["heads"]),
     ("attention.output.weight", &["heads", "width"]),
     ("attention.output.bias", &[""]),
-    ("feed_forward.up.weight", &["width", "inner"]),
-    ("feed_forward.up.bias", &["inner"]),
-    ("feed_forward.gate.weight", &["width", "inner"]),
-    ("feed_forward.down.weight", &["inner", "width"]),
-    ("feed_forward.down.bias", &[""]),
-    ("feed_forward.router.weight", &["width", ""]),
-    ("feed_forward.gate", &["experts", "width", "inner"]),
-    ("feed_forward.up", &["experts", "width", "inner"]),
-    ("feed_forward.down", &["experts", "inner", "width"]),
+    ("up.weight", &["width", "inner"]),
+    ("up.bias", &["inner"]),
+    ("gate.weight", &["width", "inner"]),
+    ("down.weight", &["inner", "width"]),
+    ("down.bias", &[""]),
+    ("experts.router.weight", &["width", ""]),
+    ("experts.gate", &["experts", "width", "inner"]),
+    ("experts.up", &["experts", "width", "inner"]),
+    ("experts.down", &["experts", "inner", "width"]),
     ("head.weight", &["width", "vocabulary"]),
 ];
 
@@ -330,12 +330,62 @@ mod tests {
         check("data=4,model=2", Strategy::Megatron, query.0, query.1, "[-, -, model]");
         check("fsdp=4,model=2", Strategy::Hybrid, query.0, query.1, "[-, fsdp, model]");
         check("fsdp=4,model=2", Strategy::Hybrid, "layers.attention.output.weight", &[12, 128, 64], "[-, model, fsdp]");
-        check("data=2,expert=4", Strategy::Expert, "layers.feed_forward.gate", &[2, 8, 64, 256], "[-, expert, -, -]");
+        check("data=2,expert=4", Strategy::Expert, "layers.feed_forward.experts.gate", &[2, 8, 64, 256], "[-, expert, -, -]");
         check("data=4,model=2", Strategy::Megatron, "token_embedding.weight", &[50257, 64], "[-, -]");
         check("data=4,model=2", Strategy::Megatron, "token_embedding.weight", &[512, 64], "[model, -]");
         check("data=8", Strategy::Fsdp, "layers.attention_norm.weight", &[12, 64], "[-, -]");
         check("data=8", Strategy::Fsdp, "blocks.0.path.0.convolution.kernel", &[3, 3, 16, 32], "[-, -, -, data]");
         check("dcn:replica=2,fsdp=4", Strategy::Fsdp, query.0, query.1, "[-, fsdp, -]");
+    }
+
+    #[test]
+    fn every_matrix_of_the_transformers_is_known() {
+        use crate::models::{Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions, Vit, VitConfig};
+        use trace::{Key, Tensor, Tree};
+        let of = |f: &dyn Fn(&Key) -> Vec<(String, usize)>| {
+            let mut found = Vec::new();
+            trace::shapes_of(&(), |()| {
+                found = f(&Key::from_seed(&Tensor::scalar(tensor::DType::U32, 0.0)));
+            })
+            .unwrap();
+            found
+        };
+        let named = |paths: Vec<String>, specs: Vec<trace::Spec>| -> Vec<(String, usize)> {
+            paths.into_iter().zip(specs.iter().map(|spec| spec.dims.len())).collect()
+        };
+        let options = RunOptions::default();
+        let mixtral = |text: &str| match crate::hf::ModelConfig::parse(text).unwrap() {
+            crate::hf::ModelConfig::Llama(config) => config,
+            crate::hf::ModelConfig::Gpt2(_) => panic!("a Llama was asked for"),
+        };
+        let sizes = r#""vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":2,
+            "num_key_value_heads":1,"max_position_embeddings":8,"rms_norm_eps":1e-5,"rope_theta":1e4,"hidden_act":"silu""#;
+        let llamas: Vec<LlamaConfig> = vec![
+            mixtral(&format!(r#"{{"model_type":"llama",{sizes}}}"#)),
+            mixtral(&format!(r#"{{"model_type":"mixtral","num_local_experts":2,"num_experts_per_tok":1,{sizes}}}"#)),
+        ];
+        let gpt2 = Gpt2Config { n_layer: 1, n_embd: 8, n_head: 2, n_positions: 4, vocab_size: 8, ..Gpt2Config::default() };
+        let mut all = of(&|key| {
+            let model = Gpt2::init(key, &gpt2, &options);
+            named(model.paths(), model.specs())
+        });
+        for config in &llamas {
+            all.extend(of(&|key| {
+                let model = Llama::init(key, config, &options);
+                named(model.paths(), model.specs())
+            }));
+        }
+        all.extend(of(&|key| {
+            let model = Vit::init(key, &VitConfig::default(), &options);
+            named(model.paths(), model.specs())
+        }));
+        assert!(all.len() > 40);
+        for (path, rank) in all {
+            let rank = rank - usize::from(is_stacked(&path));
+            let is_known = MEANINGS.iter().any(|(end, meanings)| ends_with(&path, end) && meanings.len() == rank);
+            let is_free = path.contains("norm") || path == "patches.kernel" || path.ends_with("bias");
+            assert!(is_known || is_free, "{path} of {rank} axes has no rule");
+        }
     }
 
     #[test]

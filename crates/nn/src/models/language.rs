@@ -5,7 +5,7 @@ use tensor::DType;
 use trace::{Key, Spec, Tensor, Tree};
 
 use crate::Precision;
-use crate::layers::{Form, KeyValues};
+use crate::layers::{Dispatch, Form, KeyValues};
 use crate::losses::CrossEntropy;
 use crate::stacked::Remat;
 
@@ -21,11 +21,13 @@ pub struct RunOptions {
     pub attention: Form,
     /// Positions whose logits are computed at a time for the loss; all at once if absent.
     pub loss_piece: Option<usize>,
+    /// How positions reach their experts, where there are any; as the model has it if absent.
+    pub experts: Option<Dispatch>,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { precision: Precision::F32, remat: Remat::Everything, attention: Form::Plain, loss_piece: None }
+        RunOptions { precision: Precision::F32, remat: Remat::Everything, attention: Form::Plain, loss_piece: None, experts: None }
     }
 }
 

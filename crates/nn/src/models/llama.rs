@@ -161,7 +161,7 @@ pub struct Llama {
 
 impl LlamaBlock {
     #[track_caller]
-    fn init(key: &Key, config: &LlamaConfig) -> LlamaBlock {
+    fn init(key: &Key, config: &LlamaConfig, options: &RunOptions) -> LlamaBlock {
         let keys = key.split(2);
         let weight = Init::Normal(config.initializer_range);
         let norm = || RmsNorm::init(config.hidden_size, config.rms_norm_eps);
@@ -172,7 +172,8 @@ impl LlamaBlock {
             Some(experts) => {
                 let sizes =
                     ExpertSizes { width: sizes.0, inner: sizes.1, experts: experts.count, chosen: experts.chosen };
-                let mixture = MixtureOfExperts::init(&keys[1], sizes, config.hidden_act, experts.dispatch, weight);
+                let dispatch = options.experts.unwrap_or(experts.dispatch);
+                let mixture = MixtureOfExperts::init(&keys[1], sizes, config.hidden_act, dispatch, weight);
                 PositionWise::Experts(mixture)
             }
         };
@@ -204,7 +205,7 @@ impl Llama {
         let weight = Init::Normal(config.initializer_range);
         let model = Llama {
             token_embedding: Embedding::init(&keys[0], config.vocab_size, config.hidden_size, weight),
-            layers: init_stacked(&keys[1], config.num_hidden_layers, |key| LlamaBlock::init(key, config)),
+            layers: init_stacked(&keys[1], config.num_hidden_layers, |key| LlamaBlock::init(key, config, options)),
             norm: RmsNorm::init(config.hidden_size, config.rms_norm_eps),
             head: (config.head == Head::Own)
                 .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, Bias::None, weight)),
