@@ -7,6 +7,7 @@ mod compile;
 mod config;
 mod fit;
 mod harness;
+mod mesh_training;
 mod hostile;
 mod offline;
 mod plan;

@@ -5,6 +5,7 @@ mod buckets;
 mod config;
 mod data;
 mod errors;
+mod mesh;
 mod metrics;
 mod optimize;
 mod trainer;

@@ -1,0 +1,174 @@
+//! `tpu train --mesh`: every strategy and family learns on eight devices what one device learns; checkpoints move between meshes.
+
+use serde_json::Value;
+
+use crate::harness::Bench;
+
+const COMMON: &str = r#"
+[optimizer]
+name = "adamw"
+learning_rate = { kind = "constant", rate = 1e-2 }
+
+[train]
+steps = 4
+batch = 8
+clip = 1.0
+log_every = 1
+"#;
+
+const TOKENS: &str = r#"
+[data]
+kind = "synthetic"
+sequence = 8
+"#;
+
+const IMAGES: &str = r#"
+[data]
+kind = "shapes"
+size = 8
+"#;
+
+const LLAMA: &str = r#"
+vocab_size = 64
+hidden_size = 32
+intermediate_size = 64
+num_hidden_layers = 2
+num_attention_heads = 8
+num_key_value_heads = 4
+max_position_embeddings = 16
+rms_norm_eps = 1e-5
+rope_theta = 10000.0
+hidden_act = "silu"
+"#;
+
+/// Families by name, with their files.
+fn families() -> Vec<(&'static str, String)> {
+    let gpt = r#"
+[model]
+model_type = "gpt2"
+vocab_size = 64
+n_positions = 16
+n_embd = 32
+n_layer = 2
+n_head = 8
+embd_pdrop = 0.1
+resid_pdrop = 0.1
+attn_pdrop = 0.0
+"#;
+    // Room for every position in every expert: what is left out would depend on the mesh.
+    let experts = "num_local_experts = 8\nnum_experts_per_tok = 2\n\n[run]\nexperts = { capacity = 8.0 }\n";
+    let vit = "[model]\nmodel_type = \"vit\"\nimage_size = 8\npatch_size = 4\nhidden_size = 32\nintermediate_size = 64\n\
+               num_hidden_layers = 2\nnum_attention_heads = 8\nnum_classes = 4\n";
+    let resnet = "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 16\nnum_channels = 3\n\
+                  num_classes = 4\nnorm = { group = 4 }\nstem = \"small\"\n";
+    vec![
+        ("gpt", format!("{gpt}{TOKENS}{COMMON}")),
+        ("llama", format!("[model]\nmodel_type = \"llama\"\n{LLAMA}{TOKENS}{COMMON}")),
+        ("experts", format!("[model]\nmodel_type = \"mixtral\"\n{LLAMA}{experts}{TOKENS}{COMMON}")),
+        ("vit", format!("{vit}{IMAGES}{COMMON}")),
+        ("resnet", format!("{resnet}{IMAGES}{COMMON}")),
+    ]
+}
+
+fn losses(bench: &Bench, folder: &str) -> Vec<f64> {
+    let lines = std::fs::read_to_string(bench.path(&format!("{folder}/metrics/metrics.jsonl"))).unwrap();
+    let loss = |line: &str| serde_json::from_str::<Value>(line).unwrap()["loss"].as_f64().unwrap();
+    lines.lines().map(loss).collect()
+}
+
+#[track_caller]
+fn assert_alike(what: &str, got: &[f64], want: &[f64]) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (a, b) in got.iter().zip(want) {
+        assert!((a - b).abs() <= 2e-5 * b.abs(), "{what}: {got:?} instead of {want:?}");
+    }
+}
+
+#[test]
+fn eight_devices_learn_what_one_learns() {
+    let bench = Bench::bare();
+    for (family, file) in families() {
+        let path = format!("{family}.toml");
+        bench.write(&path, file);
+        bench.expect(0, &["train", &path, "--folder", family, "-d", "cpu"]);
+        let plain = losses(&bench, family);
+        assert!(plain.last() < plain.first(), "{family} learns: {plain:?}");
+        let mut meshes = vec![
+            ("data=8", "data"),
+            ("data=8", "fsdp"),
+            ("data=4,model=2", "megatron"),
+            ("fsdp=2,model=4", "hybrid"),
+            ("data=2,context=4", "hybrid"),
+        ];
+        if family == "experts" {
+            meshes.extend([("data=2,expert=4", "expert"), ("fsdp=2,model=2,expert=2", "hybrid")]);
+        }
+        // Positions of an image are its patches and one more, which nothing divides.
+        if ["vit", "resnet"].contains(&family) {
+            meshes.retain(|(mesh, _)| !mesh.contains("context"));
+        }
+        for (n, (mesh, strategy)) in meshes.into_iter().enumerate() {
+            let folder = format!("{family}{n}");
+            let args = ["train", &path, "--folder", &folder, "-d", "cpu", "--mesh", mesh, "--strategy", strategy];
+            bench.expect(0, &args);
+            assert_alike(&format!("{family} on {mesh} by {strategy}"), &losses(&bench, &folder), &plain);
+        }
+    }
+}
+
+#[test]
+fn a_training_goes_on_on_another_mesh() {
+    let bench = Bench::bare();
+    let (_, file) = families().remove(1);
+    bench.write("llama.toml", file);
+    let train = |folder: &str, steps: &str, mesh: &[&str]| {
+        let args = [&["train", "llama.toml", "--folder", folder, "-d", "cpu", "--with", steps][..], mesh].concat();
+        bench.expect(0, &args)
+    };
+    train("whole", "train.steps=9", &[]);
+    train("moved", "train.steps=3", &["--mesh", "data=8", "--strategy", "fsdp"]);
+    let on = train("moved", "train.steps=6", &["--mesh", "fsdp=2,model=4"]);
+    assert!(on.stderr.contains("going on from step 3"), "{}", on.stderr);
+    train("moved", "train.steps=9", &[]);
+    assert_alike("moved from mesh to mesh", &losses(&bench, "moved"), &losses(&bench, "whole"));
+    // Parts are written as they lie: eight pieces of what is split eight ways.
+    let manifest = std::fs::read_dir(bench.path("moved/checkpoints")).unwrap().count();
+    assert!(manifest > 0);
+}
+
+#[test]
+fn meshes_that_cannot_be_are_refused_with_what_would_do() {
+    let bench = Bench::bare();
+    let (_, file) = families().remove(1);
+    bench.write("llama.toml", file);
+    let refused = |args: &[&str], parts: &[&str]| {
+        let run = bench.expect(2, &[&["train", "llama.toml", "-d", "cpu"][..], args].concat());
+        for part in parts.iter().chain(&["hint:"]) {
+            assert!(run.stderr.contains(part), "{args:?}: {}", run.stderr);
+        }
+    };
+    refused(&["--mesh", "data=3"], &["array 0 of the batch", "[8, 8]", "8 is no multiple of 3"]);
+    refused(
+        &["--mesh", "data=2,model=12", "--strategy", "megatron"],
+        &["attention.query.weight", "[2, 32, 32]", "data=6,model=4 would do"],
+    );
+    refused(&["--mesh", "data=8", "--strategy", "megatron"], &["needs an axis `model`"]);
+    refused(&["--mesh", "rows=8"], &["`rows` means nothing"]);
+    refused(&["--mesh", "data"], &["no axis of a mesh"]);
+    refused(&["--strategy", "fsdp"], &["needs a mesh"]);
+    refused(&["--mesh", "data=2", "--strategy", "magic"], &["`magic` is no strategy", "megatron"]);
+}
+
+#[test]
+fn a_step_for_a_mesh_is_written_without_devices() {
+    let bench = Bench::bare();
+    let (_, file) = families().remove(1);
+    bench.write("llama.toml", file);
+    let args = ["train", "llama.toml", "--mesh", "fsdp=4,model=2", "--export", "step.mlir"];
+    let run = bench.expect(0, &args);
+    assert!(run.stdout.contains("--slice v5e-8"), "{}", run.stdout);
+    let module = hlo::read(&std::fs::read(bench.path("step.mlir")).unwrap()).unwrap();
+    assert_eq!(module.meshes.len(), 1);
+    let text = hlo::text::print(&module);
+    assert!(text.contains("sdy.sharding_constraint"));
+}
