@@ -193,7 +193,8 @@ impl Placement {
             return self.checked(path, dims, Sharding { dims: axes.iter().map(dims_of).collect() });
         }
         let stacked = usize::from(is_stacked(path) && !dims.is_empty());
-        let known = MEANINGS.iter().find(|(end, meanings)| ends_with(path, end) && meanings.len() + stacked == dims.len());
+        let known =
+            MEANINGS.iter().find(|(end, meanings)| ends_with(path, end) && meanings.len() + stacked == dims.len());
         match known {
             Some((_, meanings)) => self.by_meaning(path, dims, stacked, meanings),
             None => Ok(self.largest_axis(dims, stacked)),
@@ -228,7 +229,12 @@ impl Placement {
     }
 
     /// Where each leaf of a training's state lies: optimizer state as its parameter, the rest whole.
-    pub fn state(&self, path: &str, dims: &[usize], parameters: &BTreeMap<String, Vec<usize>>) -> Result<Sharding, Error> {
+    pub fn state(
+        &self,
+        path: &str,
+        dims: &[usize],
+        parameters: &BTreeMap<String, Vec<usize>>,
+    ) -> Result<Sharding, Error> {
         let mut rest = path;
         loop {
             if parameters.get(rest).is_some_and(|known| known == dims) {
@@ -330,7 +336,13 @@ mod tests {
         check("data=4,model=2", Strategy::Megatron, query.0, query.1, "[-, -, model]");
         check("fsdp=4,model=2", Strategy::Hybrid, query.0, query.1, "[-, fsdp, model]");
         check("fsdp=4,model=2", Strategy::Hybrid, "layers.attention.output.weight", &[12, 128, 64], "[-, model, fsdp]");
-        check("data=2,expert=4", Strategy::Expert, "layers.feed_forward.experts.gate", &[2, 8, 64, 256], "[-, expert, -, -]");
+        check(
+            "data=2,expert=4",
+            Strategy::Expert,
+            "layers.feed_forward.experts.gate",
+            &[2, 8, 64, 256],
+            "[-, expert, -, -]",
+        );
         check("data=4,model=2", Strategy::Megatron, "token_embedding.weight", &[50257, 64], "[-, -]");
         check("data=4,model=2", Strategy::Megatron, "token_embedding.weight", &[512, 64], "[model, -]");
         check("data=8", Strategy::Fsdp, "layers.attention_norm.weight", &[12, 64], "[-, -]");
@@ -364,7 +376,8 @@ mod tests {
             mixtral(&format!(r#"{{"model_type":"llama",{sizes}}}"#)),
             mixtral(&format!(r#"{{"model_type":"mixtral","num_local_experts":2,"num_experts_per_tok":1,{sizes}}}"#)),
         ];
-        let gpt2 = Gpt2Config { n_layer: 1, n_embd: 8, n_head: 2, n_positions: 4, vocab_size: 8, ..Gpt2Config::default() };
+        let gpt2 =
+            Gpt2Config { n_layer: 1, n_embd: 8, n_head: 2, n_positions: 4, vocab_size: 8, ..Gpt2Config::default() };
         let mut all = of(&|key| {
             let model = Gpt2::init(key, &gpt2, &options);
             named(model.paths(), model.specs())
@@ -392,7 +405,10 @@ mod tests {
     fn rules_of_the_user_come_first() {
         let axes = vec![vec![], vec!["model".to_string()], vec![]];
         let placed = placement("data=4,model=2", Strategy::Megatron).with_rule("query.weight", axes);
-        assert_eq!(placed.parameter("layers.attention.query.weight", &[12, 64, 128]).unwrap().to_string(), "[-, model, -]");
+        assert_eq!(
+            placed.parameter("layers.attention.query.weight", &[12, 64, 128]).unwrap().to_string(),
+            "[-, model, -]"
+        );
     }
 
     #[test]
@@ -404,7 +420,8 @@ mod tests {
         for part in ["layers.feed_forward.up.weight", "[2, 64, 100]", "data=4,model=4 would do"] {
             assert!(error.contains(part), "{error}");
         }
-        let new = |mesh: &str, strategy: Strategy| Placement::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string();
+        let new =
+            |mesh: &str, strategy: Strategy| Placement::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string();
         assert!(new("data=8", Strategy::Megatron).contains("needs an axis `model`"));
         assert!(new("rows=8", Strategy::Hybrid).contains("means nothing"));
         let batch = placement("data=8", Strategy::Data).batch("tokens", &[12, 64]).unwrap_err().to_string();

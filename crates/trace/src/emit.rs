@@ -5,11 +5,11 @@ use std::panic::Location as Caller;
 use std::sync::Arc;
 
 use hlo::ops::Violation;
-use hlo::{Attr, Attrs, FuncBuilder, Keyword, Loc, Location, OpKind, Type, Value};
+use hlo::{Attr, Attrs, Func, FuncBuilder, Keyword, Loc, Location, OpKind, Type, Value, Visibility};
 use tensor::DType;
 
 use crate::Spec;
-use crate::control::{Cond, Direction, Scan, While};
+use crate::control::{Composite, Cond, Direction, Scan, While};
 use crate::graph::{Graph, Node, Prim};
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
@@ -21,13 +21,15 @@ pub(crate) struct Emitter {
     files: HashMap<&'static str, Arc<str>>,
     /// Present for a program of several devices.
     written: Option<Written>,
+    /// Functions of composites, each of which has one of its own.
+    pub(crate) funcs: Vec<Func>,
 }
 
 type Values = Result<Vec<Value>, Violation>;
 
 impl Emitter {
     pub(crate) fn new(written: Option<Written>) -> Emitter {
-        Emitter { files: HashMap::new(), written }
+        Emitter { files: HashMap::new(), written, funcs: Vec::new() }
     }
 
     /// Where a node comes from: its scopes and op as a name, the user's line inside.
@@ -41,6 +43,7 @@ impl Emitter {
             Prim::Custom(_) => "custom",
             Prim::Stop => "stop_gradient",
             Prim::Named(name) => name,
+            Prim::Composite(composite) => &composite.name,
             Prim::Shard(_) => "with_sharding",
             Prim::Manual(_) => "shard_map",
         };
@@ -97,6 +100,7 @@ impl Emitter {
             Prim::Remat(remat) => self.graph(f, &remat.body, operands),
             Prim::Custom(custom) => self.graph(f, &custom.body, operands),
             Prim::Stop | Prim::Named(_) => Ok(operands.to_vec()),
+            Prim::Composite(composite) => self.composite(f, composite, operands),
             Prim::Shard(sharding) => match &self.written {
                 Some(written) => operands.iter().map(|&value| written.constraint(f, value, sharding)).collect(),
                 None => Ok(operands.to_vec()),
@@ -108,6 +112,24 @@ impl Emitter {
                 written.manual(f, manual, operands, |f, args| self.graph(f, &manual.body, args))
             }
         }
+    }
+
+    /// A call of a function of its own, by the composite's name.
+    fn composite(&mut self, f: &mut FuncBuilder, composite: &Composite, operands: &[Value]) -> Values {
+        let decomposition = format!("{}.{}", composite.name, self.funcs.len());
+        let mut inner = FuncBuilder::new(decomposition.as_str());
+        inner.visibility(Visibility::Private);
+        let arguments: Vec<Value> =
+            composite.body.inputs.iter().map(|&input| inner.arg(type_of(composite.body.spec(input)))).collect();
+        let results = self.graph(&mut inner, &composite.body, &arguments)?;
+        let types = results.iter().map(|&value| inner.ty(value).clone()).collect();
+        self.funcs.push(inner.finish(&results));
+        let attrs = attrs([
+            ("name", Attr::string(&*composite.name)),
+            ("composite_attributes", Attr::Dict(Arc::new(composite.attributes.clone()))),
+            ("decomposition", Attr::Symbol(decomposition.as_str().into())),
+        ]);
+        f.op_with_types(OpKind::Composite, operands, attrs, &[], types)
     }
 
     /// A loop that carries a counter, the constants, what is carried, the tensors it slices and those it fills.

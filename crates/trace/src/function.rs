@@ -199,5 +199,8 @@ fn written(
         written.module(&mut module);
     }
     module.func(func);
+    for decomposition in emitter.funcs {
+        module.func(decomposition);
+    }
     hlo::verify(module.finish()).map_err(Error::Broken)
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use hlo::{Attrs, OpKind};
 
 use crate::Spec;
-use crate::control::{Cond, Custom, Remat, Scan, While};
+use crate::control::{Composite, Cond, Custom, Remat, Scan, While};
 use crate::sharding::{Manual, Sharding};
 
 /// A value of a graph.
@@ -61,6 +61,8 @@ pub(crate) enum Prim {
     Named(Rc<str>),
     /// The value itself, laid out so on the mesh.
     Shard(Rc<Sharding>),
+    /// A graph under a name.
+    Composite(Rc<Composite>),
     /// A graph over the parts that one device has.
     Manual(Rc<Manual>),
 }

@@ -3,6 +3,8 @@
 use tensor::DType;
 use trace::{Tensor, Tree, custom_vjp, scan};
 
+use super::flash;
+
 /// A score no softmax sees; finite, so that a query that sees nothing gives no NaN.
 const UNSEEN: f64 = -1e30;
 
@@ -18,14 +20,19 @@ pub enum Sight {
 }
 
 /// How the sum is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
+    /// Block by block for long sequences, else all at once.
+    #[default]
+    Auto,
     /// All scores at once: memory grows with queries times keys.
     Plain,
     /// Keys in blocks of this size with a running softmax; the backward pass computes scores again, so that memory grows
     /// with queries plus keys.
     Chunked(usize),
+    /// Block by block, by a kernel where the compiler has one. For a sequence that looks at itself.
+    Flash,
 }
 
 /// Where queries and keys stand.
@@ -37,6 +44,9 @@ pub struct Places {
     pub keys: Tensor,
     /// Sequences packed into one row, `i32 [batch, queries]` and `[batch, keys]`: nothing sees across them.
     pub segments: Option<(Tensor, Tensor)>,
+    /// Whether queries and keys are the positions of one sequence, from its first on.
+    #[tree(skip)]
+    pub is_sequence: bool,
 }
 
 impl Places {
@@ -44,7 +54,7 @@ impl Places {
     #[track_caller]
     pub fn sequence(length: usize) -> Places {
         let positions = Tensor::iota(DType::I32, &[length], 0);
-        Places { queries: positions.clone(), keys: positions, segments: None }
+        Places { queries: positions.clone(), keys: positions, segments: None, is_sequence: true }
     }
 
     /// Which keys are seen: broadcasts to `[batch, groups, repeats, queries, keys]`.
@@ -78,9 +88,19 @@ pub fn attend(query: &Tensor, key: &Tensor, value: &Tensor, places: &Places, sig
         let groups = key.dim(2);
         let scale = (head as f64).sqrt().recip();
         let grouped = query.reshape(&[batch, queries, groups, heads / groups.max(1), head]);
+        let form = match form {
+            Form::Auto if flash::is_better(queries, key.dim(1), places) => Form::Flash,
+            Form::Auto => Form::Plain,
+            // A cache, or positions of the caller's.
+            Form::Flash if !flash::is_possible(queries, key.dim(1), places) => Form::Plain,
+            form => form,
+        };
+        if form == Form::Flash {
+            return flash::flash(query, key, value, places, sight, scale);
+        }
         let out = match form {
-            Form::Plain => plain(&grouped, key, value, places, sight, scale),
             Form::Chunked(block) => chunked(&grouped, key, value, places, sight, scale, block.max(1)),
+            _ => plain(&grouped, key, value, places, sight, scale),
         };
         out.reshape(query.dims())
     })
@@ -133,7 +153,7 @@ fn in_blocks(key: &Tensor, value: &Tensor, places: &Places, block: usize) -> (Te
 fn places_of(places: &Places, positions: &Tensor, segments: &Option<Tensor>) -> Places {
     let segments =
         places.segments.as_ref().zip(segments.as_ref()).map(|((queries, _), keys)| (queries.clone(), keys.clone()));
-    Places { queries: places.queries.clone(), keys: positions.clone(), segments }
+    Places { queries: places.queries.clone(), keys: positions.clone(), segments, is_sequence: false }
 }
 
 fn chunked(
@@ -159,7 +179,7 @@ fn chunked(
 }
 
 /// The weighted sum, and the logarithm of the sum of exponentials that the backward pass starts from.
-fn running_softmax(
+pub(super) fn running_softmax(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
@@ -190,14 +210,14 @@ fn running_softmax(
 }
 
 /// What the backward pass has: the result, its logarithms of sums, and its cotangent.
-struct Saved<'a> {
-    out: &'a Tensor,
-    total: &'a Tensor,
-    ct: &'a Tensor,
+pub(super) struct Saved<'a> {
+    pub(super) out: &'a Tensor,
+    pub(super) total: &'a Tensor,
+    pub(super) ct: &'a Tensor,
 }
 
 #[allow(clippy::too_many_arguments)]
-fn running_backward(
+pub(super) fn running_backward(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,

@@ -76,9 +76,7 @@ impl FeedForward {
     /// Applied to the last axis.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
-        trace::scope("feed_forward", || {
-            self.down.apply(&inside(self.activation.apply(&self.up.apply(x))))
-        })
+        trace::scope("feed_forward", || self.down.apply(&inside(self.activation.apply(&self.up.apply(x)))))
     }
 }
 

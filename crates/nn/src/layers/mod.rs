@@ -6,6 +6,7 @@ mod conv;
 mod dropout;
 mod embedding;
 mod feed_forward;
+mod flash;
 mod linear;
 mod moe;
 mod norm;
@@ -18,6 +19,7 @@ pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, 
 pub use dropout::dropout;
 pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
+pub use flash::{FLASH, FLASH_BACKWARD};
 pub use linear::{Bias, Linear};
 pub use moe::{Dispatch, ExpertSizes, MixtureOfExperts};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};

@@ -202,7 +202,8 @@ impl Across {
         let positions = dims(&[&self.batch, &self.sequence, &[]]);
         let up = dims(&[&self.experts, &[], &self.inner]);
         let down = dims(&[&self.experts, &self.inner, &[]]);
-        let inputs = (x.clone(), mixture.router.clone(), mixture.gate.clone(), mixture.up.clone(), mixture.down.clone());
+        let inputs =
+            (x.clone(), mixture.router.clone(), mixture.gate.clone(), mixture.up.clone(), mixture.down.clone());
         let mut shardings = vec![positions.clone()];
         shardings.extend(mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())));
         shardings.extend([up.clone(), up, down]);

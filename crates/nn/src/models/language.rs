@@ -27,7 +27,13 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { precision: Precision::F32, remat: Remat::Everything, attention: Form::Plain, loss_piece: None, experts: None }
+        RunOptions {
+            precision: Precision::F32,
+            remat: Remat::Everything,
+            attention: Form::Auto,
+            loss_piece: None,
+            experts: None,
+        }
     }
 }
 
@@ -138,5 +144,5 @@ pub(crate) fn laid_out_logits(logits: Tensor) -> Tensor {
 pub(crate) fn places_from(start: &Tensor, count: usize, room: usize) -> crate::layers::Places {
     let queries = Tensor::iota(DType::I32, &[count], 0) + start;
     // A position not written yet lies after every query, so causal sight hides it.
-    crate::layers::Places { queries, keys: Tensor::iota(DType::I32, &[room], 0), segments: None }
+    crate::layers::Places { queries, keys: Tensor::iota(DType::I32, &[room], 0), segments: None, is_sequence: false }
 }

@@ -66,7 +66,8 @@ fn attention_is_the_weighted_sum_of_what_is_seen() {
 fn blocks_give_what_the_whole_gives() {
     for (dtype, tolerance) in [(DType::F32, 2e-5), (DType::BF16, 3e-2)] {
         for sight in [Sight::Everything, Sight::Causal, Sight::Window(4)] {
-            for (packed, block) in [(false, 4), (true, 5), (false, 64)] {
+            let forms = [(false, Form::Chunked(4)), (true, Form::Chunked(5)), (false, Form::Chunked(64))];
+            for (packed, form) in forms.into_iter().chain([(false, Form::Flash), (true, Form::Flash)]) {
                 let differences = with_key(7, |key| {
                     let keys = key.split(2);
                     let inputs = drawn(&keys[0], dtype, 12, 12);
@@ -77,12 +78,12 @@ fn blocks_give_what_the_whole_gives() {
                         (out, pull(&ct))
                     };
                     let (plain, (pq, pk, pv)) = of(Form::Plain);
-                    let (chunked, (cq, ck, cv)) = of(Form::Chunked(block));
+                    let (chunked, (cq, ck, cv)) = of(form);
                     (difference(&chunked, &plain), difference(&cq, &pq), difference(&ck, &pk), difference(&cv, &pv))
                 });
                 for (what, off) in ["result", "query", "key", "value"].iter().zip(&differences) {
                     let off = number(off);
-                    assert!(off < tolerance, "{dtype} {sight:?} {packed} {block}: {what} is off by {off}");
+                    assert!(off < tolerance, "{dtype} {sight:?} {packed} {form:?}: {what} is off by {off}");
                 }
             }
         }
@@ -95,12 +96,16 @@ fn a_position_that_is_not_there_is_not_seen() {
         let (q, k, v) = drawn(key, DType::F32, 3, 6);
         let positions = |list: &[f32]| Tensor::from_f32s(&[list.len()], list).cast(DType::I32);
         let queries = positions(&[0.0, 1.0, 2.0]);
-        let masked =
-            Places { queries: queries.clone(), keys: positions(&[0.0, 1.0, 2.0, -1.0, -1.0, -1.0]), segments: None };
-        let short = Places { keys: queries.clone(), queries, segments: None };
+        let masked = Places {
+            queries: queries.clone(),
+            keys: positions(&[0.0, 1.0, 2.0, -1.0, -1.0, -1.0]),
+            segments: None,
+            is_sequence: false,
+        };
+        let short = Places { keys: queries.clone(), queries, segments: None, is_sequence: true };
         let cut = |x: &Tensor| x.slice(1, 0..3);
         let expected = attend(&q, &cut(&k), &cut(&v), &short, Sight::Everything, Form::Plain);
-        [Form::Plain, Form::Chunked(4)]
+        [Form::Plain, Form::Chunked(4), Form::Flash]
             .map(|form| difference(&attend(&q, &k, &v, &masked, Sight::Everything, form), &expected))
     });
     assert!(differences.iter().all(|off| number(off) < 1e-5));

@@ -72,7 +72,8 @@ impl DeviceArray {
             let shared: SharedBytes = Arc::new(Shared(Arc::clone(&part)));
             let device = devices.get(device).ok_or_else(|| placed.does_not_fit(&spec))?;
             let place = Placement::Device(device);
-            let sent = client.buffer_from_host(HostSource::ZeroCopy(shared), element_type(spec.dtype), &dims, None, place);
+            let sent =
+                client.buffer_from_host(HostSource::ZeroCopy(shared), element_type(spec.dtype), &dims, None, place);
             buffers.push(sent.map_err(Error::device("sending an array"))?.0);
             parts.push((region, part));
         }

@@ -53,7 +53,8 @@ fn assigned(sizes: &[usize], extent: &[usize]) -> Option<Vec<Vec<usize>>> {
             continue;
         }
         let subsets = (1u32..1 << left.len()).filter(|set| {
-            let product: usize = (0..left.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| extent[left[bit]]).product();
+            let product: usize =
+                (0..left.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| extent[left[bit]]).product();
             product == size
         });
         let best = subsets.min_by_key(|set| set.count_ones())?;

@@ -164,8 +164,10 @@ impl<T: Task + 'static> Trainer<T> {
                 for (step, message) in damaged {
                     watch(&Event::Damaged(step, message));
                 }
-                let restored =
-                    checkpoints.as_ref().map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref())).transpose()?;
+                let restored = checkpoints
+                    .as_ref()
+                    .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
+                    .transpose()?;
                 let Some((step, state)) = restored else { return Ok(stopped(0)) };
                 watch(&Event::Resumed(step));
                 (step, state)
@@ -247,8 +249,7 @@ impl<T: Task + 'static> Run<'_, T> {
             return Ok(Ended::Stopped);
         }
         let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
-        let mut feed =
-            Batches::start(self.trainer, self.data.clone(), first_step..options.steps, options.ahead)?;
+        let mut feed = Batches::start(self.trainer, self.data.clone(), first_step..options.steps, options.ahead)?;
         let mut since = Instant::now();
         let mut since_step = self.step;
         while self.step < options.steps {

@@ -170,13 +170,17 @@ fn random_programs_with_random_shardings() {
             };
             let on = OnMesh { layout: Layout::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
             let mut jit = Jit::new(backend, "spread", Donate::Nothing, f.clone()).on(Some(on));
-            let sent =
-                [backend.send_on(&mesh, &ports[0], &x).unwrap(), backend.send_on(&mesh, &ports[1], &w).unwrap()];
+            let sent = [backend.send_on(&mesh, &ports[0], &x).unwrap(), backend.send_on(&mesh, &ports[1], &w).unwrap()];
             let results = jit.call(&shapes, &sent).unwrap().to_host().unwrap();
             for ((name, got), (_, want)) in results.iter().zip(&expected) {
                 for (a, b) in numbers(got).iter().zip(numbers(want)) {
                     let close = (a - b).abs() <= 2e-4 * (1.0 + b.abs());
-                    assert!(close, "seed {seed}, {}, {steps:?} on {}: {name} has {a}, not {b}", backend.platform(), mesh.mesh());
+                    assert!(
+                        close,
+                        "seed {seed}, {}, {steps:?} on {}: {name} has {a}, not {b}",
+                        backend.platform(),
+                        mesh.mesh()
+                    );
                 }
             }
         }

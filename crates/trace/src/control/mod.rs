@@ -1,5 +1,6 @@
 //! Structure of traced programs: loops, branches, recomputation, and derivatives of one's own.
 
+mod composite;
 mod cond;
 mod custom;
 mod remat;
@@ -16,6 +17,8 @@ use crate::tensor::Tensor;
 use crate::transform::{self, Lane};
 use crate::tree::Tree;
 
+pub use composite::composite;
+pub(crate) use composite::{Composite, batched as composite_batched};
 pub use cond::{Branch, cond, switch};
 pub(crate) use cond::{Cond, batched as cond_batched, jvp as cond_jvp, vjp as cond_vjp};
 pub(crate) use custom::{Custom, batched as custom_batched, vjp as custom_vjp_of};

@@ -122,7 +122,11 @@ pub(super) fn all_reduced(tensor: &Tensor, names: &[Arc<str>], reduction: Reduct
         Reduction::Min => Combine::Minimum,
     };
     let total = only(write(
-        (OpKind::AllReduce, attrs([("replica_groups", table(&groups)), CHANNEL, ("use_global_device_ids", Attr::Unit)]), Some(combine)),
+        (
+            OpKind::AllReduce,
+            attrs([("replica_groups", table(&groups)), CHANNEL, ("use_global_device_ids", Attr::Unit)]),
+            Some(combine),
+        ),
         &[tensor],
         None,
     ));
@@ -181,7 +185,11 @@ fn exchanged(tensor: &Tensor, split: usize, concat: usize, groups: &[Vec<usize>]
 }
 
 fn permuted(tensor: &Tensor, pairs: &[Vec<usize>]) -> Tensor {
-    only(write((OpKind::CollectivePermute, attrs([("source_target_pairs", table(pairs)), CHANNEL]), None), &[tensor], None))
+    only(write(
+        (OpKind::CollectivePermute, attrs([("source_target_pairs", table(pairs)), CHANNEL]), None),
+        &[tensor],
+        None,
+    ))
 }
 
 impl Tensor {
@@ -274,7 +282,11 @@ pub(crate) fn transposed((kind, attrs, combine): (OpKind, &Attrs, Option<Combine
 }
 
 /// A collective for a batch: axes are one further.
-pub(crate) fn batched((kind, attrs, combine): (OpKind, &Attrs, Option<Combine>), ins: &[Lane], results: Vec<Spec>) -> Vec<Tensor> {
+pub(crate) fn batched(
+    (kind, attrs, combine): (OpKind, &Attrs, Option<Combine>),
+    ins: &[Lane],
+    results: Vec<Spec>,
+) -> Vec<Tensor> {
     let mut attrs = attrs.clone();
     for name in ["all_gather_dim", "scatter_dimension", "split_dimension", "concat_dimension"] {
         if let Some(axis) = attrs.get(name).and_then(Attr::as_int) {

@@ -82,9 +82,8 @@ impl Sharding {
             let axis = mesh.axes().iter().position(|axis| axis.name == *name);
             axis.map_or((0, 1), |n| (place[n], mesh.axes()[n].size))
         };
-        let along = |axes: &Option<Vec<Arc<str>>>| {
-            axes.iter().flatten().map(at).fold(0, |place, (at, size)| place * size + at)
-        };
+        let along =
+            |axes: &Option<Vec<Arc<str>>>| axes.iter().flatten().map(at).fold(0, |place, (at, size)| place * size + at);
         self.dims.iter().map(along).collect()
     }
 }

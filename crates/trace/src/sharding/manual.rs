@@ -45,7 +45,9 @@ pub fn shard_map<I: Tree, O: Tree>(
     let parts: Vec<Spec> = specs
         .iter()
         .zip(in_shardings)
-        .map(|(spec, sharding)| part(&layout.mesh, spec, sharding).unwrap_or_else(|error| misuse(at, error.to_string())))
+        .map(|(spec, sharding)| {
+            part(&layout.mesh, spec, sharding).unwrap_or_else(|error| misuse(at, error.to_string()))
+        })
         .collect();
     let mut result = None;
     let closed = inside(&layout, || {

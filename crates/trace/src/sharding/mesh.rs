@@ -134,7 +134,8 @@ impl Mesh {
     /// A mesh of so many devices that is most like this one: one axis is made longer or shorter.
     pub fn nearest(&self, devices: usize) -> Option<Mesh> {
         let fitting = (0..self.axes.len()).filter_map(|n| {
-            let others: usize = self.axes.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, axis)| axis.size).product();
+            let others: usize =
+                self.axes.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, axis)| axis.size).product();
             let size = (devices > 0 && devices.is_multiple_of(others)).then(|| devices / others)?;
             let mut axes = self.axes.clone();
             let change = (axes[n].size as f64 / size as f64).ln().abs();

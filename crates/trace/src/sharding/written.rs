@@ -54,7 +54,12 @@ impl Written {
     }
 
     /// A value laid out so.
-    pub(crate) fn constraint(&self, f: &mut FuncBuilder, value: Value, sharding: &Sharding) -> Result<Value, Violation> {
+    pub(crate) fn constraint(
+        &self,
+        f: &mut FuncBuilder,
+        value: Value,
+        sharding: &Sharding,
+    ) -> Result<Value, Violation> {
         match self.layout.dialect {
             Dialect::Shardy => {
                 let attr = Attr::Sdy(Arc::new(SdyAttr::Sharding(shardy(sharding))));
@@ -82,8 +87,7 @@ impl Written {
         body: impl FnOnce(&mut FuncBuilder, &[Value]) -> Result<Vec<Value>, Violation>,
     ) -> Result<Vec<Value>, Violation> {
         let mesh = &self.layout.mesh;
-        let parts: Vec<Type> =
-            manual.body.inputs.iter().map(|&input| type_of(manual.body.spec(input))).collect();
+        let parts: Vec<Type> = manual.body.inputs.iter().map(|&input| type_of(manual.body.spec(input))).collect();
         let wholes: Vec<Type> = manual
             .body
             .output_specs()

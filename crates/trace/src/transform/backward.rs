@@ -78,6 +78,11 @@ pub(crate) fn forward_from(
             _ if !is_active => (again(graph, node, &ins), None),
             Prim::Scan(scan) => with_pull(stack::on_behalf_of(node, || control::scan_vjp(scan, &ins, &flags, node.at))),
             Prim::Cond(cond) => with_pull(stack::on_behalf_of(node, || control::cond_vjp(cond, &ins, &flags, node.at))),
+            Prim::Composite(composite) => {
+                let (outs, tape) = stack::on_behalf_of(node, || forward(&composite.body, &ins, &flags));
+                let pull: Pull = Box::new(move |cts| tape.backward(cts.to_vec()));
+                (outs, Some(pull))
+            }
             Prim::Remat(remat) => with_pull(stack::on_behalf_of(node, || control::remat_vjp(remat, &ins, &flags))),
             Prim::Custom(custom) => with_pull(stack::on_behalf_of(node, || control::custom_vjp_of(custom, &ins))),
             Prim::Manual(manual) => {

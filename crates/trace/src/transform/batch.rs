@@ -146,6 +146,7 @@ fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tens
             dims.extend(sharding.dims.iter().cloned());
             vec![constrained(&ins[0].tensor, &Sharding { dims })]
         }
+        Prim::Composite(composite) => control::composite_batched(composite, ins, size),
         Prim::Manual(manual) => manual_batched(manual, ins, size, node.at),
         Prim::Op { kind, attrs, combine } => {
             let specs = node.results().map(|result| with_axis(graph.spec(result), size)).collect();

@@ -50,6 +50,7 @@ fn push_node(
         Prim::While(looped) => control::while_jvp(looped, ins, given, node.at),
         Prim::Cond(cond) => control::cond_jvp(cond, ins, given, node.at),
         Prim::Remat(remat) => push_forward(&remat.body, ins, given),
+        Prim::Composite(composite) => push_forward(&composite.body, ins, given),
         Prim::Custom(_) => no_derivative(
             node,
             "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp",

@@ -161,9 +161,7 @@ fn gradients_of_functions_of_parts() {
         (&product.tanh() + bias).exp()
     };
     let plain_body = |(x, w, bias): &(Tensor, Tensor, Tensor)| (&x.matmul(w).tanh() + bias).exp();
-    let through = |args: &(Tensor, Tensor, Tensor)| {
-        shard_map(args, &shardings, &[split(&[&["data"], &[]])], body)
-    };
+    let through = |args: &(Tensor, Tensor, Tensor)| shard_map(args, &shardings, &[split(&[&["data"], &[]])], body);
     let of = |args: &Vec<Tensor>| (args[0].clone(), args[1].clone(), args[2].clone());
     let loss = |y: &Tensor| (y * y).sum_all();
     let plain = Device::new().run(&inputs, |args| {

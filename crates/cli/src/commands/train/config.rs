@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nn::{StepOptions, Strategy};
 use nn::models::RunOptions;
 use nn::optim::{AnyOptimizer, MovingAverage};
+use nn::{StepOptions, Strategy};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;

@@ -27,11 +27,9 @@ pub(super) fn placement(config: &MeshConfig, args: &TrainArgs) -> Result<Option<
             None => Ok(None),
         };
     };
-    let mesh: Mesh = axes
-        .parse()
-        .map_err(|error| Failure::new(format!("{error}")).hint("a mesh is written as data=4,model=2"))?;
-    let mut placement =
-        Placement::new(&mesh, strategy.unwrap_or(Strategy::Hybrid)).map_err(|error| hinted(&error))?;
+    let mesh: Mesh =
+        axes.parse().map_err(|error| Failure::new(format!("{error}")).hint("a mesh is written as data=4,model=2"))?;
+    let mut placement = Placement::new(&mesh, strategy.unwrap_or(Strategy::Hybrid)).map_err(|error| hinted(&error))?;
     for (path, axes) in &config.rules {
         placement = placement.with_rule(path, axes.clone());
     }
