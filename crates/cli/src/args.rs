@@ -271,8 +271,12 @@ pub(crate) enum PriceArg {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// StableHLO program with global shapes, text or bytecode; `-` reads standard input.
+    /// A training's TOML file, the config.json of a Hugging Face model, or a StableHLO program with global shapes, text or
+    /// bytecode; `-` reads standard input.
     pub(crate) file: PathBuf,
+    /// Tokens of a sequence, for models; default: as the training says, else 8192.
+    #[arg(long, value_name = "N")]
+    pub(crate) sequence: Option<usize>,
     /// Tokens to work through, as in 1T or 300B.
     #[arg(long, value_name = "COUNT")]
     pub(crate) tokens: Option<String>,
@@ -315,7 +319,8 @@ pub(crate) struct PlanArgs {
     /// Confirm the best plan with the whole compiler, which takes minutes.
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// Write the program of the recommended plan, with its shardings.
+    /// Write the program of the recommended plan, with its shardings; for models, a name that ends in .toml gets the
+    /// training of the plan.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Compiler flag for every compilation. May be given several times.

@@ -30,6 +30,11 @@ impl Failure {
         self
     }
 
+    /// The error with its causes, in one line.
+    pub(crate) fn message(&self) -> String {
+        runtime::with_causes(&*self.error)
+    }
+
     /// Prints the error, one line per cause, and the remedy.
     pub(crate) fn print(&self) {
         eprintln!("error: {}", self.error);

@@ -52,6 +52,8 @@ pub enum Error {
     SeveralSymbols(Vec<String>),
     /// A search has no candidate to explore.
     NoCandidates(String),
+    /// A model cannot be written as a program for a choice of mesh and batch.
+    Model(String),
     /// No generation of a search has a price for the region and terms asked for.
     NoPrice {
         /// The region.
@@ -130,6 +132,9 @@ impl Error {
             }
             Error::NoSuchSymbol { symbols, .. } => format!("its symbolic sizes: {}", at_most(symbols, "")),
             Error::SeveralSymbols(_) => "export the program again with only the batch symbolic".into(),
+            Error::Model(_) => {
+                "correct the model's configuration, or choose slices whose devices divide its sizes".into()
+            }
             Error::NoCandidates(_) => "widen --slices or --generations, or change the batch".into(),
             Error::NoPrice { regions, .. } if !regions.is_empty() => {
                 format!("prices are known for {}; or give one: --set v6e_price=2.70", at_most(regions, ""))
@@ -192,6 +197,7 @@ impl fmt::Display for Error {
                 write!(f, "the program has several symbolic sizes")?;
                 if names.is_empty() { Ok(()) } else { write!(f, ": {}", at_most(names, "")) }
             }
+            Error::Model(why) => write!(f, "the model cannot be written as a program: {why}"),
             Error::NoCandidates(why) => write!(f, "nothing to explore: {why}"),
             Error::NoPrice { region, kind, .. } => {
                 write!(f, "no {} price is known", kind_name(*kind))?;

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::args::{PlanArgs, PriceArg};
 use crate::commands::compile::{named_flags, read_input, write_file};
+use crate::commands::train::Planned;
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
@@ -35,7 +36,15 @@ struct Record<'a> {
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let options = options(args)?;
     let batch: Option<BatchName> = args.batch.as_deref().map(str::parse).transpose()?;
-    let source = OneProgram::read(read_input(&args.file)?, batch.as_ref())?;
+    let planned = match Planned::is_model(&args.file) {
+        true => Some(Planned::read(&args.file, args.sequence)?),
+        false => None,
+    };
+    let source: Box<dyn ProgramSource + '_> = match &planned {
+        Some(planned) => Box::new(planned.source()?),
+        None => Box::new(OneProgram::read(read_input(&args.file)?, batch.as_ref())?),
+    };
+    let source = &*source;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugins::tpu(args.plugin.plugin.as_deref())?)?,
         cache: Cache::open(&commands::cache::config(&args.cache)),
@@ -45,7 +54,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     };
     let stop = stop::on_signal();
     let progress = Progress::start();
-    let found = search(&source, &options, &compiler, &stop, &|now| {
+    let found = search(source, &options, &compiler, &stop, &|now| {
         let left = now.left_s.map_or_else(String::new, |s| format!(", about {} left", human::seconds(s)));
         progress.step(&format!("{} of {} compiled{left}: {}", now.done, now.of, now.doing));
     });
@@ -53,9 +62,20 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let found = found?;
     let best = found.best();
     if let (Some(path), Some(plan)) = (&args.out, best) {
-        write_program(&source, plan, path)?;
+        match &planned {
+            Some(planned) if path.extension().is_some_and(|extension| extension == "toml") => {
+                write_file(path, planned.training(plan)?.as_bytes())?;
+            }
+            _ => write_program(source, plan, path)?,
+        }
     }
-    let next = best.map(|plan| next(args, plan));
+    let next = match (&planned, best) {
+        (Some(planned), Some(plan)) => {
+            let written = args.out.as_deref().filter(|path| path.extension().is_some_and(|e| e == "toml"));
+            Some(planned.command(plan, written)?)
+        }
+        _ => best.map(|plan| next(args, plan)),
+    };
     let record = Record {
         version: 1,
         is_met: found.is_met(),
@@ -156,7 +176,7 @@ fn slices(names: &[String], generations: &[String]) -> Result<Vec<Slice>, Failur
 }
 
 /// Writes the program of a plan: text, or bytecode if its name ends in `.bc` and the format can hold it.
-fn write_program(source: &OneProgram, plan: &Plan, path: &Path) -> Result<(), Failure> {
+fn write_program(source: &dyn ProgramSource, plan: &Plan, path: &Path) -> Result<(), Failure> {
     let program = source.program(&plan.candidate)?;
     if path.extension().is_some_and(|extension| extension == "bc") {
         return write_file(path, &::hlo::bytecode::write(program.verified())?);
@@ -269,6 +289,10 @@ fn table(found: &Found) -> Table {
         let mesh = match plan.layout {
             Layout::ByRule(mesh) => mesh.to_string(),
             Layout::AsWritten => "as written".into(),
+        };
+        let mesh = match &plan.remat {
+            Some(remat) => format!("{mesh}, keeps {}", plan::search::remat_name(remat)),
+            None => mesh,
         };
         let mut slice = plan.slice.clone();
         if !plan.candidate.compiler_flags().is_empty() {

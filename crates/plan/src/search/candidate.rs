@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use chips::{Generation, Slice};
+use nn::Remat;
 use serde::Serialize;
 
-use super::facts::Facts;
 use super::roles::StepKind;
 use super::rules::MeshShape;
+use super::source::ProgramSource;
 
 /// How a program is split over devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,6 +109,8 @@ pub struct Candidate {
     pub flags: FlagSet,
     /// Whether products are cut.
     pub products: Products,
+    /// What layers keep for the backward pass; `None` is as the program has it.
+    pub remat: Option<Remat>,
 }
 
 impl Candidate {
@@ -130,6 +133,9 @@ impl std::fmt::Display for Candidate {
         if self.precision == Precision::Default {
             write!(f, " default precision")?;
         }
+        if let Some(remat) = &self.remat {
+            write!(f, " keeping {}", remat_name(remat))?;
+        }
         if self.products == Products::Whole {
             write!(f, " whole products")?;
         }
@@ -141,11 +147,24 @@ impl std::fmt::Display for Candidate {
     }
 }
 
+/// What is kept, in a word.
+pub fn remat_name(remat: &Remat) -> String {
+    match remat {
+        Remat::Everything => "everything".into(),
+        Remat::Nothing => "nothing".into(),
+        Remat::Dots => "products".into(),
+        Remat::DotsWithoutBatch => "products with weights".into(),
+        Remat::Names(names) => names.join("+"),
+        Remat::EveryLayers(count) => format!("every {count} layers"),
+    }
+}
+
 /// Samples on one device that are tried where the program takes any batch.
 const SAMPLES_PER_PART: [u64; 14] = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64, 128, 256];
 
 /// Every candidate on the given slices. `batches` replaces the batches that would be tried.
-pub(crate) fn all(facts: &Facts, devices: Option<u64>, slices: &[Slice], batches: Option<&[u64]>) -> Vec<Candidate> {
+pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<&[u64]>) -> Vec<Candidate> {
+    let (facts, devices, remats) = (source.facts(), source.devices(), source.remats());
     let mut found = Vec::new();
     for &slice in slices {
         let on = u64::from(slice.devices());
@@ -178,7 +197,7 @@ pub(crate) fn all(facts: &Facts, devices: Option<u64>, slices: &[Slice], batches
                     0 => &[Precision::AsWritten],
                     _ => &[Precision::AsWritten, Precision::Default],
                 };
-                for &precision in precisions {
+                for (&precision, remat) in precisions.iter().flat_map(|p| remats.iter().map(move |r| (p, r))) {
                     found.push(Candidate {
                         slice,
                         layout,
@@ -186,6 +205,7 @@ pub(crate) fn all(facts: &Facts, devices: Option<u64>, slices: &[Slice], batches
                         precision,
                         flags: FlagSet::Default,
                         products: Products::AsCompiled,
+                        remat: remat.clone(),
                     });
                 }
             }

@@ -85,7 +85,7 @@ pub fn search(
     // What has no price cannot be compared with what has one.
     let is_comparable = |slice: &&Slice| prices.is_empty() || prices.contains_key(&slice.generation());
     let slices: Vec<Slice> = options.slices.iter().filter(is_comparable).copied().collect();
-    let candidates = candidate::all(facts, source.devices(), &slices, options.batches.as_deref());
+    let candidates = candidate::all(source, &slices, options.batches.as_deref());
     let considered = candidates.len();
     if candidates.is_empty() {
         return Err(Error::NoCandidates(why_none(source, options)));
@@ -95,7 +95,8 @@ pub fn search(
         .into_iter()
         .map(|candidate| {
             let machine = machines.entry(candidate.slice.to_string()).or_insert_with(|| Machine::of(&candidate.slice));
-            let rough = rough(facts, machine, &candidate, source.argument_bytes(&candidate));
+            let of = source.facts_for(&candidate);
+            let rough = rough(of, machine, &candidate, source.argument_bytes(&candidate));
             Point { candidate, rough, state: PointState::Waiting }
         })
         .collect();
@@ -428,6 +429,7 @@ impl Hunt<'_> {
                     let other = &point.candidate;
                     let is_larger = other.slice == candidate.slice
                         && other.layout == candidate.layout
+                        && other.remat == candidate.remat
                         && other.batch > candidate.batch;
                     point.state == PointState::Taken || !is_larger
                 });
@@ -493,6 +495,7 @@ impl Hunt<'_> {
             batch: candidate.batch,
             tokens_per_step,
             precision: candidate.precision,
+            remat: candidate.remat.clone(),
             flags: candidate.flags,
             products: candidate.products,
             confidence: if mode == Mode::Full { Confidence::Full } else { Confidence::Quick },

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hlo::passes::{self, INLINE, Options, Partitioned};
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
+use nn::Remat;
 use runtime::Program;
 
 use super::again;
@@ -19,6 +20,17 @@ use crate::error::Error;
 pub trait ProgramSource: Sync {
     /// What is known without a compiler.
     fn facts(&self) -> &Facts;
+
+    /// What is known of a candidate without a compiler.
+    fn facts_for(&self, candidate: &Candidate) -> &Facts {
+        let _ = candidate;
+        self.facts()
+    }
+
+    /// Choices of what layers keep for the backward pass; `None` is as the program has it.
+    fn remats(&self) -> Vec<Option<Remat>> {
+        vec![None]
+    }
 
     /// Devices the programs must run on; `None` where any number will do.
     fn devices(&self) -> Option<u64>;

@@ -20,6 +20,7 @@ fn exported(python: &Path, options: &[&str]) -> Vec<u8> {
 
 fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
     Candidate {
+        remat: None,
         slice: slice.parse().unwrap(),
         layout: Layout::ByRule(mesh),
         batch,

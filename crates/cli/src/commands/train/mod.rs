@@ -5,6 +5,7 @@ mod data;
 mod generate;
 mod mesh;
 mod model;
+mod planned;
 mod task;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nn::models::{Gpt2, LanguageModel, Llama, NormKind, Phase, ResNet, Statistics, TokenBatch, Vit};
+use nn::models::{Gpt2, LanguageModel, Llama, NormKind, Phase, ResNet, Statistics, Vit};
 use nn::{CrossEntropy, Placement, hf};
 use runtime::Backend;
 use runtime::config::Config;
@@ -33,6 +34,7 @@ use crate::failure::{Answer, Failure};
 use crate::output::Output;
 
 pub(crate) use generate::run as generate;
+pub(crate) use planned::Planned;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -141,12 +143,7 @@ impl Setting<'_> {
             let message = format!("data.sequence is {sequence}, the model knows {} positions", sizes.positions);
             return Err(Failure::new(message).hint("shorten the sequence, or give the model more positions"));
         }
-        let tokens = self.config.train.batch * sequence;
-        let loss = |model: &M, batch: &[Tensor], key: Option<&Key>| {
-            let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
-            model.loss(&batch, &CrossEntropy::default(), key)
-        };
-        self.train(data, self.task(init, loss, |_, _| Measures::new(), tokens, Some(sizes.flops_per_token(sequence))))
+        self.train(data, ModelTask::language(self.config, sizes, sequence, init))
     }
 
     fn image<M: Tree + Clone + 'static>(
@@ -164,27 +161,7 @@ impl Setting<'_> {
             let is_right = guess.equals(&batch[1]).cast(DType::F32);
             Measures::from([("accuracy".to_string(), is_right.mean_all())])
         };
-        self.train(data, self.task(init, loss, accuracy, self.config.train.batch, None))
-    }
-
-    fn task<M: Tree + Clone + 'static>(
-        &self,
-        init: impl Fn(&Key) -> M + 'static,
-        loss: impl Fn(&M, &[Tensor], Option<&Key>) -> Tensor + 'static,
-        measure: impl Fn(&M, &[Tensor]) -> Measures + 'static,
-        tokens_per_step: usize,
-        flops_per_token: Option<f64>,
-    ) -> ModelTask<M> {
-        ModelTask {
-            init: Box::new(init),
-            loss: Box::new(loss),
-            measure: Box::new(measure),
-            optimizer: self.config.optimizer.clone(),
-            options: self.config.step_options(),
-            seed: self.config.train.seed,
-            tokens_per_step: tokens_per_step as u64,
-            flops_per_step: flops_per_token.map(|flops| flops * tokens_per_step as f64),
-        }
+        self.train(data, ModelTask::new(self.config, init, loss, accuracy, (self.config.train.batch, None)))
     }
 
     fn train<M: Tree + Clone + 'static>(&self, data: Datasets, task: ModelTask<M>) -> Result<Answer, Failure> {

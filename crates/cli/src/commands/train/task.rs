@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use nn::models::{LanguageModel, TokenBatch};
 use nn::optim::{AnyOptimizer, AnyState};
-use nn::{StepOptions, TrainState, train_step};
+use nn::{CrossEntropy, StepOptions, TrainState, train_step};
 use runtime::trainer::{Measures, Task};
 use tensor::DType;
 use trace::{Key, Tensor, Tree};
+
+use super::config::TrainConfig;
+use super::model::TokenSizes;
 
 /// The loss of a model on a batch; a key turns dropout on.
 type Loss<M> = Box<dyn Fn(&M, &[Tensor], Option<&Key>) -> Tensor>;
@@ -25,6 +29,45 @@ pub(super) struct ModelTask<M> {
     pub(super) seed: u32,
     pub(super) tokens_per_step: u64,
     pub(super) flops_per_step: Option<f64>,
+}
+
+impl<M: Tree + Clone + 'static> ModelTask<M> {
+    /// A model of the file's training.
+    pub(super) fn new(
+        config: &TrainConfig,
+        init: impl Fn(&Key) -> M + 'static,
+        loss: impl Fn(&M, &[Tensor], Option<&Key>) -> Tensor + 'static,
+        measure: impl Fn(&M, &[Tensor]) -> Measures + 'static,
+        (tokens_per_step, flops_per_token): (usize, Option<f64>),
+    ) -> ModelTask<M> {
+        ModelTask {
+            init: Box::new(init),
+            loss: Box::new(loss),
+            measure: Box::new(measure),
+            optimizer: config.optimizer.clone(),
+            options: config.step_options(),
+            seed: config.train.seed,
+            tokens_per_step: tokens_per_step as u64,
+            flops_per_step: flops_per_token.map(|flops| flops * tokens_per_step as f64),
+        }
+    }
+}
+
+impl<M: LanguageModel + 'static> ModelTask<M> {
+    /// A model of sequences of so many tokens.
+    pub(super) fn language(
+        config: &TrainConfig,
+        sizes: &TokenSizes,
+        sequence: usize,
+        init: impl Fn(&Key) -> M + 'static,
+    ) -> ModelTask<M> {
+        let loss = |model: &M, batch: &[Tensor], key: Option<&Key>| {
+            let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
+            model.loss(&batch, &CrossEntropy::default(), key)
+        };
+        let tokens = config.train.batch * sequence;
+        ModelTask::new(config, init, loss, |_, _| Measures::new(), (tokens, Some(sizes.flops_per_token(sequence))))
+    }
 }
 
 impl<M: Tree + Clone + 'static> Task for ModelTask<M> {

@@ -1,0 +1,183 @@
+//! A training that `tpu plan` explores: its step written for any mesh, batch and choice of what is kept.
+
+use std::path::{Path, PathBuf};
+
+use nn::models::{Gpt2, Llama};
+use nn::{Placement, Remat, Strategy, hf};
+use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, choice_of};
+use tensor::DType;
+use trace::{Mesh, Spec};
+
+use super::config::{DataConfig, TrainConfig};
+use super::mesh::step_program;
+use super::model::{ModelConfig, TokenSizes};
+use super::task::ModelTask;
+use crate::failure::Failure;
+
+/// Tokens of a sequence where nobody says how many.
+const SEQUENCE: usize = 8192;
+/// Logits computed at a time for the loss, in positions, where nobody says.
+const LOSS_PIECE: usize = 16384;
+
+/// A training file, or a `config.json` with the usual settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    config: TrainConfig,
+    model: hf::ModelConfig,
+    file: PathBuf,
+    sequence: usize,
+}
+
+impl Planned {
+    /// Whether a file is a model or a training, not a program.
+    pub(crate) fn is_model(path: &Path) -> bool {
+        path.extension().is_some_and(|extension| extension == "toml" || extension == "json")
+    }
+
+    /// Reads a training's TOML, or the `config.json` of a model.
+    pub(crate) fn read(path: &Path, sequence: Option<usize>) -> Result<Planned, Failure> {
+        let is_training = path.extension().is_some_and(|extension| extension == "toml");
+        let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let config = if is_training { TrainConfig::read(path, &[])? } else { usual(path)? };
+        let ModelConfig::Language(model) =
+            ModelConfig::read(&config.model, if is_training { &beside } else { Path::new("") })?
+        else {
+            return Err(Failure::new("only models of token sequences are planned")
+                .hint("write the step with `tpu train --export` and plan that program"));
+        };
+        let positions = TokenSizes::of(&model).positions;
+        let written = match &config.data {
+            DataConfig::Text { sequence, .. }
+            | DataConfig::Tokens { sequence, .. }
+            | DataConfig::Synthetic { sequence } => *sequence,
+            _ => SEQUENCE.min(positions),
+        };
+        let sequence = sequence.unwrap_or(if is_training { written } else { SEQUENCE.min(positions) });
+        if sequence == 0 || sequence > positions {
+            return Err(Failure::new(format!("sequences of {sequence} tokens; the model knows {positions} positions"))
+                .hint("choose --sequence between 1 and the model's positions"));
+        }
+        Ok(Planned { config, model, file: path.to_path_buf(), sequence })
+    }
+
+    /// The source of programs for a search.
+    pub(crate) fn source(&self) -> Result<ModelSource<'_>, Failure> {
+        let sizes = TokenSizes::of(&self.model);
+        let heads = match &self.model {
+            hf::ModelConfig::Gpt2(config) => config.n_head,
+            hf::ModelConfig::Llama(config) => match &config.experts {
+                Some(experts) => experts.count,
+                None => config.num_key_value_heads,
+            },
+        };
+        let figures = ModelFigures {
+            tokens_per_sample: self.sequence as u64,
+            model_flops_per_sample: sizes.flops_per_token(self.sequence) * self.sequence as f64,
+            convention:
+                "6 operations for each weight a token passes and 12 for each pair of positions and element of a \
+                         query, not halved for the causal mask"
+                    .into(),
+            max_model_parts: 1 << heads.trailing_zeros().min(16),
+        };
+        let remats = [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything];
+        let write = |choice: &ModelChoice| {
+            self.step(choice)
+                .map_err(|failure| plan::Error::Model(format!("{}: {}", self.file.display(), failure.message())))
+        };
+        Ok(ModelSource::new(Box::new(write), &figures, &remats)?)
+    }
+
+    fn step(&self, choice: &ModelChoice) -> Result<ModelStep, Failure> {
+        let mut config = self.config.clone();
+        let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        config.train.batch = size(choice.batch);
+        config.run.remat = choice.remat.clone();
+        let placement = self.mesh(choice)?.map(|mesh| Placement::new(&mesh, Strategy::Hybrid)).transpose();
+        let placement = placement.map_err(|error| Failure::new(error.to_string()))?;
+        let spec = Spec::new(DType::I32, [config.train.batch, self.sequence]);
+        let batch = [spec.clone(), spec];
+        let (sizes, options) = (TokenSizes::of(&self.model), config.run.clone());
+        let (program, _) = match self.model.clone() {
+            hf::ModelConfig::Gpt2(model) => {
+                let init = move |key: &trace::Key| Gpt2::init(key, &model, &options);
+                let task = ModelTask::language(&config, &sizes, self.sequence, init);
+                step_program(&task, placement.as_ref(), &batch)?
+            }
+            hf::ModelConfig::Llama(model) => {
+                let init = move |key: &trace::Key| Llama::init(key, &model, &options);
+                let task = ModelTask::language(&config, &sizes, self.sequence, init);
+                step_program(&task, placement.as_ref(), &batch)?
+            }
+        };
+        let count = program.module().entry().map_or(0, |func| func.inputs.len());
+        Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(batch.len()) })
+    }
+
+    /// The mesh of a choice: experts take the place of `model` where there are any.
+    fn mesh(&self, choice: &ModelChoice) -> Result<Option<Mesh>, Failure> {
+        let inner = match &self.model {
+            hf::ModelConfig::Llama(config) if config.experts.is_some() => "expert",
+            _ => "model",
+        };
+        let slices = choice.slices.max(1);
+        let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        let axes = [("data", choice.mesh.data / slices), ("fsdp", choice.mesh.fsdp), (inner, choice.mesh.model)];
+        let axes: Vec<(&str, usize)> =
+            axes.into_iter().filter(|(_, count)| *count > 1).map(|(name, count)| (name, size(count))).collect();
+        if axes.is_empty() && slices == 1 {
+            return Ok(None);
+        }
+        let wrong = |error: trace::Error| Failure::new(error.to_string());
+        let mesh = Mesh::new(axes).map_err(wrong)?;
+        let mesh = if slices > 1 { mesh.across_slices([("replica", size(slices))]).map_err(wrong)? } else { mesh };
+        Ok(Some(mesh))
+    }
+
+    /// The command that trains by a plan.
+    pub(crate) fn command(&self, plan: &Plan, written: Option<&Path>) -> Result<String, Failure> {
+        let choice = choice_of(&plan.candidate);
+        let is_training = self.file.extension().is_some_and(|extension| extension == "toml");
+        let file = match (written, is_training) {
+            (Some(written), _) => written.display().to_string(),
+            (None, true) => self.file.display().to_string(),
+            (None, false) => "TRAIN.toml".into(),
+        };
+        let mut command = format!("tpu train {file}");
+        if written.is_none() {
+            if let Some(mesh) = self.mesh(&choice)? {
+                command.push_str(&format!(" --mesh {mesh} --strategy hybrid"));
+            }
+            let remat = serde_json::to_string(&choice.remat).unwrap_or_default();
+            command.push_str(&format!(" --with train.batch={} --with run.remat={remat}", plan.batch));
+        }
+        if written.is_none() && !is_training {
+            command.push_str("   (`tpu plan … --out TRAIN.toml` writes that file, with everything in it)");
+        }
+        Ok(command)
+    }
+
+    /// The training of a plan as a file.
+    pub(crate) fn training(&self, plan: &Plan) -> Result<String, Failure> {
+        let choice = choice_of(&plan.candidate);
+        let mut config = self.config.clone();
+        config.train.batch = usize::try_from(choice.batch).unwrap_or(usize::MAX);
+        config.run.remat = choice.remat.clone();
+        config.mesh.axes = self.mesh(&choice)?.map(|mesh| mesh.to_string());
+        config.mesh.strategy = config.mesh.axes.as_ref().map(|_| Strategy::Hybrid);
+        if let DataConfig::Synthetic { sequence } = &mut config.data {
+            *sequence = self.sequence;
+        }
+        toml::to_string(&config).map_err(|error| Failure::new(format!("the training cannot be written: {error}")))
+    }
+}
+
+/// The usual training of a model: mixed precision, AdamW, a cosine; data is to be filled in.
+fn usual(path: &Path) -> Result<TrainConfig, Failure> {
+    let text = format!(
+        "[model]\nconfig = {:?}\n\n[run]\nprecision = \"mixed\"\nloss_piece = {LOSS_PIECE}\n\n[data]\nkind = \"synthetic\"\n\
+         sequence = {SEQUENCE}\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = {{ kind = \"cosine\", rate = 3e-4, warmup = \
+         2000, steps = 100000, last = 3e-5 }}\ndecay = {{ rate = 0.1 }}\n\n[train]\nsteps = 100000\nbatch = 1\nclip = 1.0\n",
+        path.display().to_string()
+    );
+    toml::from_str(&text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
