@@ -1,0 +1,3 @@
+//! Kernels of this crate, each with its plain decomposition.
+
+pub mod flash;
