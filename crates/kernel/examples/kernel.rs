@@ -25,6 +25,7 @@ fn main() {
     let blocks = Blocks { q: sizes[0], kv_major: sizes[1], kv: sizes[2] };
     let kernel = match args[1].as_str() {
         "flash-fwd" => flash::forward(&attention, blocks, generation),
+        "flash-bwd" => flash::backward(&attention, blocks, generation),
         _ => panic!("no such kernel"),
     }
     .unwrap_or_else(|error| panic!("{error}"));

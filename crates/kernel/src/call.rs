@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hlo::{Attr, Attrs, Dense, ElementType, NewOp, OpKind, OpName, TensorType, Type, Value};
+use hlo::{Attr, Attrs, Dense, ElementType, Location, NewOp, OpKind, OpName, TensorType, Type, Value};
 use tensor::Spec;
 
 use crate::kernel::Kernel;
@@ -24,7 +24,8 @@ pub fn call(kernel: &Kernel, operands: Vec<Value>) -> NewOp {
     attrs.set("operand_layouts", layouts(&kernel.operands()));
     attrs.set("result_layouts", layouts(&kernel.results()));
     let results = kernel.results().iter().map(tensor_type).collect();
-    NewOp { operands, results, attrs, ..NewOp::new(OpName::Known(OpKind::CustomCall)) }
+    let loc = Some(Arc::new(Location::Name(kernel.name.as_str().into(), None)));
+    NewOp { operands, results, attrs, loc, ..NewOp::new(OpName::Known(OpKind::CustomCall)) }
 }
 
 pub(crate) fn tensor_type(spec: &Spec) -> Type {

@@ -235,6 +235,23 @@ impl<'k> Val<'k> {
         self.k.write(Op::Broadcast(self.id()), checked, &[self.id()])
     }
 
+    /// Copies side by side along the last axis.
+    #[track_caller]
+    pub fn repeat(self, times: usize) -> Val<'k> {
+        let mut spec = self.spec();
+        if times == 1 {
+            return self;
+        }
+        let checked = match spec.dims.last_mut() {
+            Some(size) if times > 0 => {
+                *size = size.saturating_mul(times);
+                vector(spec.dtype, spec.dims)
+            }
+            _ => Err(format!("{times} copies of {spec}")),
+        };
+        self.k.write(Op::Repeat(self.id(), times as u32), checked, &[self.id()])
+    }
+
     /// In another shape.
     #[track_caller]
     pub fn reshape(self, dims: impl Into<Vec<usize>>) -> Val<'k> {

@@ -138,6 +138,8 @@ pub enum Op {
     Cast(ValueId),
     /// Repetition of a scalar, or along dimensions of size 1.
     Broadcast(ValueId),
+    /// Copies side by side along the last axis.
+    Repeat(ValueId, u32),
     /// The same elements in another shape.
     Reshape(ValueId),
     /// A matrix transposed.

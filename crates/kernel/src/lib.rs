@@ -25,5 +25,5 @@ pub use expression::Operand;
 pub use interpret::interpret;
 pub use ir::{MatMulForm, Precision};
 pub use kernel::{Axis, Buffers, GridAxis, Kernel, KernelBuilder, Memory, Reference, Role, Semantics, Window};
-pub use lower::lower;
+pub use lower::{Lowered, lower};
 pub use writer::{Val, Writer};

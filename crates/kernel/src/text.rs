@@ -176,6 +176,11 @@ impl<'a> Printer<'a> {
                 let from = self.ty(*a);
                 self.line(depth, format_args!("{name} = vector.broadcast {} : {from} to {to}", v(*a)));
             }
+            Op::Repeat(a, times) => {
+                let (from, copies, axis) = (self.ty(*a), *times as usize, spec.rank().saturating_sub(1));
+                let (values, types) = (vec![v(*a); copies].join(", "), vec![from; copies].join(", "));
+                self.line(depth, format_args!("{name} = tpu.concatenate {values} in {axis} : {types} -> {to}"));
+            }
             Op::Reshape(a) => {
                 let from = self.ty(*a);
                 self.line(depth, format_args!("{name} = vector.shape_cast {} : {from} to {to}", v(*a)));

@@ -98,7 +98,7 @@ fn walk(kernel: &Kernel, block: BlockId, events: &mut Vec<Vec<ValueId>>, last_us
             walk(kernel, inner, events, last_use);
         }
         // Constants, counts and repetitions are made where they are used.
-        let is_free = matches!(statement.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast(_));
+        let is_free = matches!(statement.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast(_) | Op::Repeat(..));
         events.push(if is_free { Vec::new() } else { statement.results.clone() });
         let end = events.len() - 1;
         for used in operands(&statement.op) {
@@ -128,6 +128,7 @@ pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
         Op::Unary(_, a)
         | Op::Cast(a)
         | Op::Broadcast(a)
+        | Op::Repeat(a, _)
         | Op::Reshape(a)
         | Op::Transpose(a)
         | Op::Reduce(_, a, _)

@@ -119,6 +119,11 @@ impl<'a> Machine<'a> {
             Op::Select(c, a, b) => select(&*self.get(*c)?, &*self.get(*a)?, &*self.get(*b)?, spec),
             Op::Cast(a) => cast(&*self.get(*a)?, spec),
             Op::Broadcast(a) => broadcast(&*self.get(*a)?, spec),
+            Op::Repeat(a, _) => {
+                let from = self.get(*a)?;
+                let (narrow, wide) = (last(&from.spec), last(spec));
+                gathered(&from, spec, (0..n).map(move |i| i / wide * narrow + i % wide % narrow))
+            }
             Op::Reshape(a) => Array { spec: spec.clone(), data: self.get(*a)?.data.clone() },
             Op::Transpose(a) => {
                 let from = self.get(*a)?;
@@ -171,6 +176,10 @@ impl<'a> Machine<'a> {
         }
         Ok(begins)
     }
+}
+
+fn last(spec: &Spec) -> usize {
+    spec.dims.last().copied().unwrap_or(1)
 }
 
 fn unsqueezed(value: &Array, rank: usize) -> Array {

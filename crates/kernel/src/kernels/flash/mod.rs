@@ -1,11 +1,18 @@
 //! Flash attention: scores are computed block by block and never written to HBM.
 
+mod backward;
+mod composite;
 mod forward;
 mod visible;
 
+use chips::Generation;
 use tensor::{DType, Spec};
 
+use super::divisor;
 use crate::error::Error;
+pub use backward::backward;
+pub use composite::{BACKWARD, FORWARD, decomposition, decomposition_of_gradient};
+pub(super) use composite::{backward_for, forward_for};
 pub use forward::forward;
 
 /// What attention looks at.
@@ -68,6 +75,32 @@ pub struct Blocks {
     pub kv: usize,
 }
 
+/// Whether blocks are for the forward or the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Forward.
+    Forward,
+    /// Backward.
+    Backward,
+}
+
+impl Blocks {
+    /// The sizes that the compiler's static estimate prefers (`benchmarks/results/kernels.md`), as far as they divide the lengths.
+    pub fn preferred(attention: &Attention, generation: Generation, pass: Pass) -> Option<Blocks> {
+        let (q_most, kv_most) = match pass {
+            Pass::Forward => (512, 512),
+            Pass::Backward => (512, 512),
+        };
+        let q = divisor(attention.q_len, 128, q_most)?;
+        let kv = divisor(attention.kv_len, 128, kv_most)?;
+        // Keys and values, twice each, take a quarter of the memory at most.
+        let vmem_bytes = generation.spec().memory.vmem_bytes_per_core.value as usize;
+        let row_bytes = 4 * attention.depth.max(128) * attention.dtype.size_bytes();
+        let kv_major = divisor(attention.kv_len, kv, (vmem_bytes / 4 / row_bytes.max(1)).max(kv))?;
+        Some(Blocks { q, kv_major, kv })
+    }
+}
+
 /// Scores of what is not visible.
 pub(crate) const HIDDEN: f32 = -0.7 * f32::MAX;
 
@@ -83,6 +116,11 @@ impl Attention {
     /// One number for each query, as rows so that they lie densely.
     pub(crate) fn rows_spec(&self) -> Spec {
         Spec::new(DType::F32, [self.batch, self.q_heads, 1, self.q_len])
+    }
+
+    /// Heads of queries that share one of keys.
+    pub(crate) fn group(&self) -> usize {
+        self.q_heads / self.kv_heads.max(1)
     }
 
     fn check(&self, blocks: &Blocks) -> Result<(), Error> {
