@@ -10,7 +10,7 @@ use testkit::repository;
 const LAYERS: &[&[&str]] = &[
     &["chips", "tensor", "pjrt-sys", "trace-derive"],
     &["hlo", "pjrt", "weights"],
-    &["cpu", "trace"],
+    &["cpu", "kernel", "trace"],
     &["nn", "runtime"],
     &["plan", "fleet"],
     &["cli", "tpubridge"],

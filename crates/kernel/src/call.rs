@@ -1,0 +1,42 @@
+//! Calls of kernels in programs: the custom call op with its configuration, layouts and types.
+
+use std::sync::Arc;
+
+use hlo::{Attr, Attrs, Dense, ElementType, Location, NewOp, OpKind, OpName, TensorType, Type, Value};
+use tensor::Spec;
+
+use crate::kernel::Kernel;
+use crate::text::symbol;
+
+/// The target every kernel is called by.
+pub const TARGET: &str = "tpu_custom_call";
+
+/// The op that calls a kernel with these operands, in the order of [`Kernel::operands`].
+///
+/// `trace::custom_call` with [`TARGET`], [`Kernel::results`] and [`Kernel::backend_config`] writes the same but for the name
+/// and the layouts.
+pub fn call(kernel: &Kernel, operands: Vec<Value>) -> NewOp {
+    let mut attrs = Attrs::new();
+    attrs.set("call_target_name", Attr::string(TARGET));
+    attrs.set("backend_config", Attr::string(kernel.backend_config().as_str()));
+    attrs.set("kernel_name", Attr::string(symbol(&kernel.name).as_str()));
+    // Kernels address arrays row by row, whatever layout the compiler would choose.
+    attrs.set("operand_layouts", layouts(&kernel.operands()));
+    attrs.set("result_layouts", layouts(&kernel.results()));
+    let results = kernel.results().iter().map(tensor_type).collect();
+    let loc = Some(Arc::new(Location::Name(kernel.name.as_str().into(), None)));
+    NewOp { operands, results, attrs, loc, ..NewOp::new(OpName::Known(OpKind::CustomCall)) }
+}
+
+pub(crate) fn tensor_type(spec: &Spec) -> Type {
+    Type::tensor(spec.dims.iter().map(|&d| d as i64).collect::<Vec<_>>(), spec.dtype)
+}
+
+fn layouts(specs: &[Spec]) -> Attr {
+    let one = |spec: &Spec| {
+        let order: Vec<u8> = (0..spec.rank() as i64).rev().flat_map(i64::to_le_bytes).collect();
+        let ty = TensorType::new(vec![spec.rank() as i64], ElementType::Index);
+        Attr::Dense(Arc::new(Dense { ty, data: hlo::DenseData::Elements(order.into()) }))
+    };
+    Attr::Array(specs.iter().map(one).collect())
+}

@@ -1,0 +1,62 @@
+//! Work of one call: products, transcendentals and bytes, as the planner and the compiler read them.
+
+use crate::ir::{BlockId, MatMulForm, Op, UnaryOp};
+use crate::kernel::{Kernel, Role};
+
+/// Work of one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Operations of products of matrices, two for each multiplication and sum.
+    pub flops: u64,
+    /// Exponentials and the like.
+    pub transcendentals: u64,
+    /// Bytes read from and written to HBM.
+    pub bytes_accessed: u64,
+}
+
+/// Counts a kernel with every branch taken; a loop whose bounds are not constants counts once.
+pub(crate) fn count(kernel: &Kernel) -> Cost {
+    let steps = kernel.grid.iter().fold(1u64, |n, axis| n.saturating_mul(axis.size as u64));
+    let mut cost = block(kernel, BlockId(0), steps);
+    let arrays = kernel.references.iter().map(|reference| match &reference.role {
+        Role::Input(window) | Role::Output(window) => window.array.bytes(),
+        Role::Prefetch => reference.block.bytes(),
+        Role::Scratch => 0,
+    });
+    cost.bytes_accessed = arrays.fold(0, u64::saturating_add);
+    cost
+}
+
+fn block(kernel: &Kernel, id: BlockId, times: u64) -> Cost {
+    let body = &kernel.body;
+    let mut cost = Cost::default();
+    let mut add = |other: Cost| {
+        cost.flops = cost.flops.saturating_add(other.flops);
+        cost.transcendentals = cost.transcendentals.saturating_add(other.transcendentals);
+    };
+    for statement in &body.block(id).statements {
+        match &statement.op {
+            Op::If { then, otherwise, .. } => {
+                add(block(kernel, *then, times));
+                add(block(kernel, *otherwise, times));
+            }
+            Op::For { body, .. } => add(block(kernel, *body, times)),
+            Op::MatMul { lhs, rhs, form, .. } => {
+                let (lhs, rhs) = (&body.ty(*lhs).dims, &body.ty(*rhs).dims);
+                let size = |dims: &[usize], n: usize| dims.get(n).map_or(1, |&d| d as u64);
+                let (m, k, n) = match form {
+                    MatMulForm::Plain => (size(lhs, 0), size(lhs, 1), size(rhs, 1)),
+                    MatMulForm::TransposedRhs => (size(lhs, 0), size(lhs, 1), size(rhs, 0)),
+                    MatMulForm::TransposedLhs => (size(lhs, 1), size(lhs, 0), size(rhs, 1)),
+                };
+                add(Cost { flops: times.saturating_mul(2 * m * k * n), ..Cost::default() });
+            }
+            Op::Unary(UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Log | UnaryOp::Rsqrt | UnaryOp::Tanh, value) => {
+                let elements = body.ty(*value).num_elements() as u64;
+                add(Cost { transcendentals: times.saturating_mul(elements), ..Cost::default() });
+            }
+            _ => {}
+        }
+    }
+    cost
+}

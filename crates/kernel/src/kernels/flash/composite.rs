@@ -1,0 +1,267 @@
+//! Flash attention as composites: their names, what their attributes mean, and their decompositions in StableHLO.
+//!
+//! Attributes: `scale` (f32, default 1), `causal` (default false), `window` (only with `causal`), and block sizes `block_q`,
+//! `block_kv_major`, `block_kv` where the preferred ones are not wanted.
+
+use hlo::Func;
+use tensor::DType;
+
+use super::{Attention, Blocks, Causality, Pass, Segments};
+use crate::error::Error;
+use crate::kernel::Kernel;
+use crate::kernels::{Request, bits, function, tensor};
+
+/// Operands: queries, keys, values, and segments of queries and of keys if sequences are packed. Results: attention, logsumexp.
+pub const FORWARD: &str = "tpubridge.flash_attention";
+/// Operands: queries, keys, values, attention, logsumexp, gradient of attention, and segments if sequences are packed. Results:
+/// gradients of queries, keys and values.
+pub const BACKWARD: &str = "tpubridge.flash_attention_backward";
+
+const KERNEL: &str = "flash attention";
+
+pub(crate) fn forward_for(request: &Request<'_>) -> Result<Kernel, Error> {
+    let (attention, blocks) = read(request, 3, Pass::Forward)?;
+    super::forward(&attention, blocks, request.generation)
+}
+
+pub(crate) fn backward_for(request: &Request<'_>) -> Result<Kernel, Error> {
+    let (attention, blocks) = read(request, 6, Pass::Backward)?;
+    super::backward(&attention, blocks, request.generation)
+}
+
+fn read(request: &Request<'_>, operands: usize, pass: Pass) -> Result<(Attention, Blocks), Error> {
+    let [batch, q_heads, q_len, depth] = request.dims(KERNEL, 0)?;
+    let [_, kv_heads, kv_len, _] = request.dims(KERNEL, 1)?;
+    let attention = Attention {
+        batch,
+        q_heads,
+        kv_heads,
+        q_len,
+        kv_len,
+        depth,
+        dtype: request.operands.first().map_or(DType::F32, |spec| spec.dtype),
+        scale: request.float("scale", 1.0),
+        causality: if request.is_set("causal") { Causality::Causal } else { Causality::Full },
+        window: request.size("window"),
+        segments: if request.operands.len() > operands { Segments::Packed } else { Segments::One },
+    };
+    let blocks = Blocks::preferred(&attention, request.generation, pass).ok_or_else(|| {
+        let message = format!("{q_len} queries and {kv_len} keys are not whole blocks of 128");
+        Error::Shape { kernel: KERNEL, message }
+    })?;
+    let blocks = Blocks {
+        q: request.size("block_q").unwrap_or(blocks.q),
+        kv_major: request.size("block_kv_major").unwrap_or(blocks.kv_major),
+        kv: request.size("block_kv").unwrap_or(blocks.kv),
+    };
+    Ok((attention, blocks))
+}
+
+/// The forward pass in plain ops, a function of that name.
+pub fn decomposition(attention: &Attention, name: &str) -> Result<Func, Error> {
+    let t = Types::of(attention);
+    let Types { q, kv, row, scores, column, .. } = &t;
+    let weights = weights(attention, &t);
+    let args = Types::arguments(attention, &[("q", q), ("k", kv), ("v", kv)]);
+    function(format!(
+        "func.func private @{name}({args}) -> ({q}, {row}) {{
+{weights}
+  %sees = stablehlo.broadcast_in_dim %seeing, dims = [0, 1, 2, 3] : ({column_i1}) -> {scores_i1}
+  %inverse = stablehlo.broadcast_in_dim %sum, dims = [0, 1, 2, 3] : ({column}) -> {scores}
+  %normal = stablehlo.divide %exponentials, %inverse : {scores}
+  %none = stablehlo.constant dense<0.0> : {scores}
+  %weights = stablehlo.select %sees, %normal, %none : {scores_i1}, {scores}
+  %narrow = stablehlo.convert %weights : ({scores}) -> {scores_e}
+  %out32 = stablehlo.dot_general %narrow, %vs, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : ({scores_e}, {q_kv}) -> {q32}
+  %out = stablehlo.convert %out32 : ({q32}) -> {q}
+  %log = stablehlo.log %sum : {column}
+  %high = stablehlo.add %most1, %log : {column}
+  %blind = stablehlo.constant dense<{blind}> : {column}
+  %all = stablehlo.select %seeing, %high, %blind : {column_i1}, {column}
+  %row = stablehlo.reshape %all : ({column}) -> {row}
+  return %out, %row : {q}, {row}
+}}",
+        column_i1 = tensor(DType::Bool, t.column_dims),
+        scores_i1 = tensor(DType::Bool, t.scores_dims),
+        scores_e = tensor(attention.dtype, t.scores_dims),
+        q_kv = tensor(attention.dtype, t.wide_dims),
+        q32 = tensor(DType::F32, t.q_dims),
+        blind = bits(-super::HIDDEN),
+    ))
+}
+
+/// The backward pass in plain ops, a function of that name.
+pub fn decomposition_of_gradient(attention: &Attention, name: &str) -> Result<Func, Error> {
+    let t = Types::of(attention);
+    let Types { q, kv, row, scores, column, .. } = &t;
+    let head = weights(attention, &t);
+    let args = [("q", q), ("k", kv), ("v", kv), ("out", q), ("lse", row), ("dout", q)];
+    let args = Types::arguments(attention, &args);
+    let group = attention.group();
+    let [b, _, s, d] = t.kv_dims;
+    let five = format!("tensor<{b}x{}x{group}x{s}x{d}xf32>", attention.kv_heads);
+    function(format!(
+        "func.func private @{name}({args}) -> ({q}, {kv}, {kv}) {{
+{head}
+  %lse1 = stablehlo.reshape %lse : ({row}) -> {column}
+  %lses = stablehlo.broadcast_in_dim %lse1, dims = [0, 1, 2, 3] : ({column}) -> {scores}
+  %apart = stablehlo.subtract %hidden, %lses : {scores}
+  %weights = stablehlo.exponential %apart : {scores}
+  %narrow = stablehlo.convert %weights : ({scores}) -> {scores_e}
+  %dv = stablehlo.dot_general %narrow, %dout, batching_dims = [0, 1] x [0, 1], contracting_dims = [2] x [2] : ({scores_e}, {q}) -> {wide32}
+  %dw = stablehlo.dot_general %dout, %vs, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : ({q}, {wide}) -> {scores}
+  %out32 = stablehlo.convert %out : ({q}) -> {q32}
+  %dout32 = stablehlo.convert %dout : ({q}) -> {q32}
+  %products = stablehlo.multiply %out32, %dout32 : {q32}
+  %nothing = stablehlo.constant dense<0.0> : tensor<f32>
+  %inner0 = stablehlo.reduce(%products init: %nothing) applies stablehlo.add across dimensions = [3] : ({q32}, tensor<f32>) -> {flat}
+  %inner = stablehlo.broadcast_in_dim %inner0, dims = [0, 1, 2] : ({flat}) -> {scores}
+  %less = stablehlo.subtract %dw, %inner : {scores}
+  %ds = stablehlo.multiply %weights, %less : {scores}
+  %scale = stablehlo.constant dense<{scale}> : {scores}
+  %scaled = stablehlo.multiply %ds, %scale : {scores}
+  %ds_narrow = stablehlo.convert %scaled : ({scores}) -> {scores_e}
+  %dq32 = stablehlo.dot_general %ds_narrow, %ks, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : ({scores_e}, {wide}) -> {q32}
+  %dk = stablehlo.dot_general %ds_narrow, %q, batching_dims = [0, 1] x [0, 1], contracting_dims = [2] x [2] : ({scores_e}, {q}) -> {wide32}
+  %dq = stablehlo.convert %dq32 : ({q32}) -> {q}
+  %dk5 = stablehlo.reshape %dk : ({wide32}) -> {five}
+  %dv5 = stablehlo.reshape %dv : ({wide32}) -> {five}
+  %dk4 = stablehlo.reduce(%dk5 init: %nothing) applies stablehlo.add across dimensions = [2] : ({five}, tensor<f32>) -> {kv32}
+  %dv4 = stablehlo.reduce(%dv5 init: %nothing) applies stablehlo.add across dimensions = [2] : ({five}, tensor<f32>) -> {kv32}
+  %dk_out = stablehlo.convert %dk4 : ({kv32}) -> {kv}
+  %dv_out = stablehlo.convert %dv4 : ({kv32}) -> {kv}
+  return %dq, %dk_out, %dv_out : {q}, {kv}, {kv}
+}}",
+        scores_e = tensor(attention.dtype, t.scores_dims),
+        wide = tensor(attention.dtype, t.wide_dims),
+        wide32 = tensor(DType::F32, t.wide_dims),
+        q32 = tensor(DType::F32, t.q_dims),
+        kv32 = tensor(DType::F32, t.kv_dims),
+        flat = format!("tensor<{b}x{}x{}xf32>", attention.q_heads, attention.q_len),
+        scale = bits(attention.scale),
+    ))
+}
+
+struct Types {
+    q_dims: [usize; 4],
+    kv_dims: [usize; 4],
+    /// Keys with a head for each of the queries'.
+    wide_dims: [usize; 4],
+    scores_dims: [usize; 4],
+    column_dims: [usize; 4],
+    q: String,
+    kv: String,
+    row: String,
+    scores: String,
+    column: String,
+}
+
+impl Types {
+    fn of(a: &Attention) -> Types {
+        let q_dims = [a.batch, a.q_heads, a.q_len, a.depth];
+        let kv_dims = [a.batch, a.kv_heads, a.kv_len, a.depth];
+        let scores_dims = [a.batch, a.q_heads, a.q_len, a.kv_len];
+        let column_dims = [a.batch, a.q_heads, a.q_len, 1];
+        Types {
+            q_dims,
+            kv_dims,
+            wide_dims: [a.batch, a.q_heads, a.kv_len, a.depth],
+            scores_dims,
+            column_dims,
+            q: tensor(a.dtype, q_dims),
+            kv: tensor(a.dtype, kv_dims),
+            row: tensor(DType::F32, [a.batch, a.q_heads, 1, a.q_len]),
+            scores: tensor(DType::F32, scores_dims),
+            column: tensor(DType::F32, column_dims),
+        }
+    }
+
+    fn arguments(a: &Attention, named: &[(&str, &String)]) -> String {
+        let mut all: Vec<String> = named.iter().map(|(name, ty)| format!("%{name}: {ty}")).collect();
+        if a.segments == Segments::Packed {
+            all.push(format!("%q_segments: tensor<{}x1x{}xi32>", a.batch, a.q_len));
+            all.push(format!("%kv_segments: tensor<{}x1x{}xi32>", a.batch, a.kv_len));
+        }
+        all.join(", ")
+    }
+}
+
+/// Scores scaled and hidden (`%hidden`), their maxima and sums, who sees anything, and keys and values with a head for each of the
+/// queries' (`%ks`, `%vs`).
+fn weights(a: &Attention, t: &Types) -> String {
+    let Types { q, kv, scores, column, .. } = t;
+    let group = a.group();
+    let [b, kv_heads, s, d] = t.kv_dims;
+    let five = format!("tensor<{b}x{kv_heads}x{group}x{s}x{d}x{}>", a.dtype.name());
+    let wide = tensor(a.dtype, t.wide_dims);
+    let flat = format!("tensor<{b}x{}x{}xf32>", a.q_heads, a.q_len);
+    let (scores_i1, scores_i32) = (tensor(DType::Bool, t.scores_dims), tensor(DType::I32, t.scores_dims));
+    let mut lines = Vec::new();
+    for (from, to) in [("k", "ks"), ("v", "vs")] {
+        lines.push(format!("%{to}5 = stablehlo.broadcast_in_dim %{from}, dims = [0, 1, 3, 4] : ({kv}) -> {five}"));
+        lines.push(format!("%{to} = stablehlo.reshape %{to}5 : ({five}) -> {wide}"));
+    }
+    lines.push(format!(
+        "%plain = stablehlo.dot_general %q, %ks, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : ({q}, {wide}) -> {scores}"
+    ));
+    lines.push(format!("%factor = stablehlo.constant dense<{}> : {scores}", bits(a.scale)));
+    lines.push(format!("%scores = stablehlo.multiply %plain, %factor : {scores}"));
+    lines.push(format!("%visible0 = stablehlo.constant dense<true> : {scores_i1}"));
+    let mut visible = "%visible0".to_owned();
+    let mut also = |lines: &mut Vec<String>, condition: &str| {
+        lines.push(format!("{condition}_and = stablehlo.and {visible}, {condition} : {scores_i1}"));
+        visible = format!("{condition}_and");
+    };
+    if a.causality == Causality::Causal {
+        let offset = a.kv_len - a.q_len;
+        lines.push(format!("%kv_at = stablehlo.iota dim = 3 : {scores_i32}"));
+        lines.push(format!("%q_iota = stablehlo.iota dim = 2 : {scores_i32}"));
+        lines.push(format!("%offset = stablehlo.constant dense<{offset}> : {scores_i32}"));
+        lines.push(format!("%q_at = stablehlo.add %q_iota, %offset : {scores_i32}"));
+        let compare = format!(", SIGNED : ({scores_i32}, {scores_i32}) -> {scores_i1}");
+        lines.push(format!("%before = stablehlo.compare LE, %kv_at, %q_at{compare}"));
+        also(&mut lines, "%before");
+        if let Some(window) = a.window {
+            let window = i32::try_from(window).unwrap_or(i32::MAX / 4);
+            lines.push(format!("%window = stablehlo.constant dense<{window}> : {scores_i32}"));
+            lines.push(format!("%edge = stablehlo.subtract %q_at, %window : {scores_i32}"));
+            lines.push(format!("%near = stablehlo.compare GT, %kv_at, %edge{compare}"));
+            also(&mut lines, "%near");
+        }
+    }
+    if a.segments == Segments::Packed {
+        for (name, length, dim) in [("q", a.q_len, 2), ("kv", a.kv_len, 3)] {
+            lines.push(format!(
+                "%{name}_flat = stablehlo.reshape %{name}_segments : (tensor<{b}x1x{length}xi32>) -> tensor<{b}x{length}xi32>"
+            ));
+            lines.push(format!(
+                "%{name}_ids = stablehlo.broadcast_in_dim %{name}_flat, dims = [0, {dim}] : (tensor<{b}x{length}xi32>) -> {scores_i32}"
+            ));
+        }
+        lines.push(format!(
+            "%same = stablehlo.compare EQ, %q_ids, %kv_ids, SIGNED : ({scores_i32}, {scores_i32}) -> {scores_i1}"
+        ));
+        also(&mut lines, "%same");
+    }
+    let column_i1 = tensor(DType::Bool, t.column_dims);
+    lines.push(format!("%low = stablehlo.constant dense<{}> : {scores}", bits(super::HIDDEN)));
+    lines.push(format!("%hidden = stablehlo.select {visible}, %scores, %low : {scores_i1}, {scores}"));
+    lines.push("%least = stablehlo.constant dense<0xFF800000> : tensor<f32>".to_owned());
+    lines.push(format!(
+        "%most = stablehlo.reduce(%hidden init: %least) applies stablehlo.maximum across dimensions = [3] : ({scores}, tensor<f32>) -> {flat}"
+    ));
+    lines.push(format!("%most1 = stablehlo.reshape %most : ({flat}) -> {column}"));
+    lines.push(format!("%half = stablehlo.constant dense<{}> : {column}", bits(super::HIDDEN / 2.0)));
+    lines.push(format!(
+        "%seeing = stablehlo.compare GT, %most1, %half, FLOAT : ({column}, {column}) -> {column_i1}"
+    ));
+    lines.push(format!("%mosts = stablehlo.broadcast_in_dim %most1, dims = [0, 1, 2, 3] : ({column}) -> {scores}"));
+    lines.push(format!("%shifted = stablehlo.subtract %hidden, %mosts : {scores}"));
+    lines.push(format!("%exponentials = stablehlo.exponential %shifted : {scores}"));
+    lines.push("%empty = stablehlo.constant dense<0.0> : tensor<f32>".to_owned());
+    lines.push(format!(
+        "%sums = stablehlo.reduce(%exponentials init: %empty) applies stablehlo.add across dimensions = [3] : ({scores}, tensor<f32>) -> {flat}"
+    ));
+    lines.push(format!("%sum = stablehlo.reshape %sums : ({flat}) -> {column}"));
+    lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,170 @@
+//! Flash attention: scores are computed block by block and never written to HBM.
+
+mod backward;
+mod composite;
+mod forward;
+mod visible;
+
+use chips::Generation;
+use tensor::{DType, Spec};
+
+use super::divisor;
+use crate::error::Error;
+pub use backward::backward;
+pub use composite::{BACKWARD, FORWARD, decomposition, decomposition_of_gradient};
+pub(super) use composite::{backward_for, forward_for};
+pub use forward::forward;
+
+/// What attention looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Causality {
+    /// Every position.
+    #[default]
+    Full,
+    /// Positions up to its own; the last query is at the last key.
+    Causal,
+}
+
+/// Whether sequences are packed, with a number for each position that says which one it belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Segments {
+    /// One sequence.
+    #[default]
+    One,
+    /// Numbers are operands; positions see those of their number.
+    Packed,
+}
+
+/// Shapes and meaning of one attention.
+///
+/// Queries are `[batch, q_heads, q_len, depth]`, keys and values `[batch, kv_heads, kv_len, depth]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attention {
+    /// Sequences.
+    pub batch: usize,
+    /// Heads of queries, a multiple of those of keys: as many of them share one as the quotient.
+    pub q_heads: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Queries.
+    pub q_len: usize,
+    /// Keys.
+    pub kv_len: usize,
+    /// Size of a head.
+    pub depth: usize,
+    /// Element type of queries, keys and values.
+    pub dtype: DType,
+    /// Scores are multiplied by it.
+    pub scale: f32,
+    /// Whether later positions are visible.
+    pub causality: Causality,
+    /// How many positions back are visible, the own one included; `None`: all. Only with [`Causality::Causal`].
+    pub window: Option<usize>,
+    /// Whether sequences are packed.
+    pub segments: Segments,
+}
+
+/// Block sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// Queries of one step.
+    pub q: usize,
+    /// Keys of one step, in VMEM.
+    pub kv_major: usize,
+    /// Keys of one round of the loop within a step.
+    pub kv: usize,
+}
+
+/// Whether blocks are for the forward or the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Forward.
+    Forward,
+    /// Backward.
+    Backward,
+}
+
+impl Blocks {
+    /// The sizes that the compiler's static estimate prefers (`benchmarks/results/kernels.md`), as far as they divide the lengths.
+    pub fn preferred(attention: &Attention, generation: Generation, pass: Pass) -> Option<Blocks> {
+        let (q_most, kv_most) = match pass {
+            Pass::Forward => (512, 512),
+            Pass::Backward => (512, 512),
+        };
+        let q = divisor(attention.q_len, 128, q_most)?;
+        let kv = divisor(attention.kv_len, 128, kv_most)?;
+        // Keys and values, twice each, take a quarter of the memory at most.
+        let vmem_bytes = generation.spec().memory.vmem_bytes_per_core.value as usize;
+        let row_bytes = 4 * attention.depth.max(128) * attention.dtype.size_bytes();
+        let kv_major = divisor(attention.kv_len, kv, (vmem_bytes / 4 / row_bytes.max(1)).max(kv))?;
+        Some(Blocks { q, kv_major, kv })
+    }
+}
+
+/// Scores of what is not visible.
+pub(crate) const HIDDEN: f32 = -0.7 * f32::MAX;
+
+impl Attention {
+    pub(crate) fn q_spec(&self) -> Spec {
+        Spec::new(self.dtype, [self.batch, self.q_heads, self.q_len, self.depth])
+    }
+
+    pub(crate) fn kv_spec(&self) -> Spec {
+        Spec::new(self.dtype, [self.batch, self.kv_heads, self.kv_len, self.depth])
+    }
+
+    /// One number for each query, as rows so that they lie densely.
+    pub(crate) fn rows_spec(&self) -> Spec {
+        Spec::new(DType::F32, [self.batch, self.q_heads, 1, self.q_len])
+    }
+
+    /// Heads of queries that share one of keys.
+    pub(crate) fn group(&self) -> usize {
+        self.q_heads / self.kv_heads.max(1)
+    }
+
+    fn check(&self, blocks: &Blocks) -> Result<(), Error> {
+        let refuse = |message: String| Err(Error::Shape { kernel: "flash attention", message });
+        if self.kv_heads == 0 || !self.q_heads.is_multiple_of(self.kv_heads) {
+            return refuse(format!("{} heads of queries do not share {} of keys", self.q_heads, self.kv_heads));
+        }
+        if !matches!(self.dtype, DType::BF16 | DType::F32) {
+            return refuse(format!("no attention of {}", self.dtype));
+        }
+        if self.window.is_some() && self.causality == Causality::Full || self.window == Some(0) {
+            return refuse("a window is at least 1 and goes with causal attention".into());
+        }
+        if self.causality == Causality::Causal && self.kv_len < self.q_len {
+            return refuse(format!("{} queries see {} keys", self.q_len, self.kv_len));
+        }
+        if i32::try_from(self.q_len.saturating_add(self.kv_len)).is_err() {
+            return refuse("sequences are too long".into());
+        }
+        let divides = |name: &str, block: usize, length: usize| {
+            if block == 0 || !length.is_multiple_of(block) {
+                return refuse(format!("blocks of {block} {name} do not divide {length}"));
+            }
+            Ok(())
+        };
+        divides("queries", blocks.q, self.q_len)?;
+        divides("keys in VMEM", blocks.kv_major, self.kv_len)?;
+        divides("keys", blocks.kv, blocks.kv_major)?;
+        for (name, block) in [("queries", blocks.q), ("keys", blocks.kv)] {
+            if !block.is_multiple_of(128) {
+                return refuse(format!("blocks of {block} {name} are no multiple of 128"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Pairs of positions that are visible, about.
+    pub(crate) fn visible_pairs(&self) -> u64 {
+        let (q, kv) = (self.q_len as u64, self.kv_len as u64);
+        let seen = match (self.causality, self.window) {
+            (Causality::Full, _) => q.saturating_mul(kv),
+            (Causality::Causal, None) => q.saturating_mul(kv) - q.saturating_mul(q.saturating_sub(1)) / 2,
+            (Causality::Causal, Some(window)) => q.saturating_mul(kv.min(window as u64)),
+        };
+        seen.saturating_mul((self.batch * self.q_heads) as u64)
+    }
+}

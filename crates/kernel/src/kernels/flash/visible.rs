@@ -1,0 +1,176 @@
+//! Which blocks see each other, in whole or in part, as scalars of a kernel; and the hiding of scores within a block.
+
+use super::{Attention, Causality, HIDDEN, Segments};
+use crate::writer::{Val, Writer};
+
+/// Bounds of a loop over blocks: partly visible, wholly visible, partly visible again.
+pub(super) struct Rounds<'k> {
+    begin: Val<'k>,
+    whole_begin: Val<'k>,
+    whole_end: Val<'k>,
+    end: Val<'k>,
+    /// Which of the partly visible stretches can have blocks at all.
+    partial: Partial,
+}
+
+/// Stretches of partly visible blocks that exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Partial {
+    None,
+    First,
+    Last,
+    Both,
+}
+
+/// Whether an edge of what is visible may run through a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edges {
+    /// Everything is visible.
+    Outside,
+    /// Something may be hidden.
+    Inside,
+}
+
+/// Which way scores lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Orientation {
+    QueriesByKeys,
+    KeysByQueries,
+}
+
+impl<'k> Rounds<'k> {
+    /// Writes the loops; only blocks with edges inside are compared position by position.
+    pub(super) fn run(self, k: &'k Writer, attention: &Attention, round: impl Fn(Val<'k>, Edges)) {
+        let each = |from, to, edges: Edges| {
+            k.for_each(from, to, &[], |n, _| {
+                round(n, edges);
+                Vec::new()
+            });
+        };
+        if attention.segments == Segments::Packed {
+            return each(self.begin, self.end, Edges::Inside);
+        }
+        if matches!(self.partial, Partial::First | Partial::Both) {
+            each(self.begin, self.whole_begin, Edges::Inside);
+        }
+        each(self.whole_begin, self.whole_end, Edges::Outside);
+        if matches!(self.partial, Partial::Last | Partial::Both) {
+            each(self.whole_end, self.end, Edges::Inside);
+        }
+    }
+}
+
+/// Position (of keys) at which the first query stands.
+pub(super) fn offset(attention: &Attention) -> i32 {
+    match attention.causality {
+        Causality::Full => 0,
+        Causality::Causal => (attention.kv_len - attention.q_len) as i32,
+    }
+}
+
+/// A window that leaves room for sums of positions.
+fn window(attention: &Attention) -> Option<i32> {
+    attention.window.map(|window| i32::try_from(window).unwrap_or(i32::MAX).min(i32::MAX / 4))
+}
+
+/// Rounds over `count` blocks of `block` keys from `kv_begin`, for `rows` queries whose first stands at `q_begin`.
+pub(super) fn rounds_of_keys<'k>(
+    k: &'k Writer,
+    attention: &Attention,
+    (q_begin, rows): (Val<'k>, usize),
+    (kv_begin, block, count): (Val<'k>, usize, usize),
+) -> Rounds<'k> {
+    let (block, count) = (block as i32, count as i32);
+    if attention.causality == Causality::Full {
+        return all(k, count);
+    }
+    // Numerators are made positive before division, which rounds toward zero.
+    let blocks = |keys: Val<'k>| (keys.max(0) / block).min(count);
+    let first = q_begin - kv_begin;
+    let last = first + (rows as i32 - 1);
+    let end = blocks(last + block);
+    let (begin, whole_begin, partial) = match window(attention) {
+        None => (k.i32(0), k.i32(0), Partial::Last),
+        Some(window) => {
+            (blocks(first - (window - 1)), blocks(last - (window - 1) + (block - 1)), Partial::Both)
+        }
+    };
+    ordered([begin, whole_begin, blocks(first + 1), end], partial)
+}
+
+/// Rounds over `count` blocks of `block` queries, the first standing at [`offset`], for `rows` keys from `kv_begin`.
+pub(super) fn rounds_of_queries<'k>(
+    k: &'k Writer,
+    attention: &Attention,
+    (kv_begin, rows): (Val<'k>, usize),
+    (block, count): (usize, usize),
+) -> Rounds<'k> {
+    let (block, count) = (block as i32, count as i32);
+    if attention.causality == Causality::Full {
+        return all(k, count);
+    }
+    let blocks = |queries: Val<'k>| (queries.max(0) / block).min(count);
+    let first = kv_begin - offset(attention);
+    let last = first + (rows as i32 - 1);
+    let (whole_end, end, partial) = match window(attention) {
+        None => (k.i32(count), k.i32(count), Partial::First),
+        Some(window) => (blocks(first + window), blocks(last + window + (block - 1)), Partial::Both),
+    };
+    ordered([blocks(first), blocks(last + (block - 1)), whole_end, end], partial)
+}
+
+fn all(k: &Writer, count: i32) -> Rounds<'_> {
+    let (begin, end) = (k.i32(0), k.i32(count));
+    Rounds { begin, whole_begin: begin, whole_end: end, end, partial: Partial::None }
+}
+
+fn ordered([begin, whole_begin, whole_end, end]: [Val<'_>; 4], partial: Partial) -> Rounds<'_> {
+    let begin = begin.min(end);
+    let whole_begin = whole_begin.max(begin).min(end);
+    Rounds { begin, whole_begin, whole_end: whole_end.max(whole_begin).min(end), end, partial }
+}
+
+/// Scores with what is not visible hidden. `ahead` is how far the block's first query stands after its first key.
+pub(super) fn hide<'k>(
+    k: &'k Writer,
+    attention: &Attention,
+    (scores, orientation): (Val<'k>, Orientation),
+    ahead: Val<'k>,
+    same_segment: Option<Val<'k>>,
+) -> Val<'k> {
+    let mut visible = same_segment;
+    let mut also = |more: Val<'k>| visible = Some(visible.map_or(more, |visible| visible & more));
+    if attention.causality == Causality::Causal {
+        let (keys, queries) = match orientation {
+            Orientation::QueriesByKeys => (1, 0),
+            Orientation::KeysByQueries => (0, 1),
+        };
+        // Key minus query, counted within the block.
+        let apart = k.iota(scores.dims(), keys) - k.iota(scores.dims(), queries);
+        also(apart.at_most(ahead));
+        if let Some(window) = window(attention) {
+            also(apart.greater(ahead - window));
+        }
+    }
+    match visible {
+        Some(visible) => visible.select(scores, HIDDEN),
+        None => scores,
+    }
+}
+
+/// The block of keys a step needs: itself, or the nearest one that is visible, so that nothing is fetched in vain.
+pub(super) fn seen_block<'k>(
+    attention: &Attention,
+    (row, rows): (Val<'k>, usize),
+    (column, columns): (Val<'k>, usize),
+) -> Val<'k> {
+    if attention.causality == Causality::Full {
+        return column;
+    }
+    let first = row * rows as i32 + offset(attention);
+    let seen = column.min((first + (rows as i32 - 1)) / columns as i32);
+    match window(attention) {
+        None => seen,
+        Some(window) => seen.max((first - (window - 1)).max(0) / columns as i32),
+    }
+}

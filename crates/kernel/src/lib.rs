@@ -1,0 +1,29 @@
+//! Mosaic TPU kernels written in Rust: a typed builder, the text the TPU compiler takes, an interpreter, and kernels.
+//!
+//! A kernel is data ([`Kernel`]): [`KernelBuilder`] writes and checks it, [`Kernel::text`] is what the compiler reads,
+//! [`interpret`] runs it on host arrays, [`call`] puts it into a program, [`lower`] does so wherever a composite names one
+//! of [`kernels`].
+
+mod call;
+mod config;
+mod cost;
+mod error;
+mod expression;
+mod interpret;
+pub mod ir;
+mod kernel;
+pub mod kernels;
+mod lower;
+mod text;
+mod vmem;
+mod writer;
+
+pub use call::{TARGET, call};
+pub use cost::Cost;
+pub use error::Error;
+pub use expression::Operand;
+pub use interpret::interpret;
+pub use ir::{MatMulForm, Precision};
+pub use kernel::{Axis, Buffers, GridAxis, Kernel, KernelBuilder, Memory, Reference, Role, Semantics, Window};
+pub use lower::{Lowered, lower};
+pub use writer::{Val, Writer};

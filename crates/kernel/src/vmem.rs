@@ -1,0 +1,144 @@
+//! Vector memory a kernel needs: windows twice, scratch, and values that do not fit into registers.
+
+use tensor::{DType, Spec};
+
+use crate::error::Error;
+use crate::ir::{BlockId, Op, ValueId};
+use crate::kernel::{Buffers, Kernel, Memory, Role};
+
+/// What the compiler grants without being asked, on every generation that takes kernels.
+pub(crate) const GRANTED_BYTES: u64 = 16 << 20;
+/// Of the memory of a core, what a kernel can have: the rest is the compiler's own.
+const USABLE: f64 = 0.94;
+/// Values the compiler keeps beyond the count of those alive at once: pieces of products, copies in another layout.
+const VALUES_MARGIN: f64 = 1.5;
+
+/// Bytes of a block as it lies in vector memory, in tiles of 8 by 128 words.
+pub(crate) fn tiled_bytes(spec: &Spec) -> u64 {
+    let bits = if spec.dtype == DType::Bool { 32 } else { spec.dtype.bits() };
+    let packing = u64::from(32 / bits.clamp(1, 32));
+    let mut sizes = spec.dims.iter().rev().map(|&d| d as u64);
+    let columns = sizes.next().unwrap_or(1).next_multiple_of(128);
+    let rows = sizes.next().unwrap_or(1);
+    // A few rows need no whole tile.
+    let rows = if rows < 8 * packing { rows.next_power_of_two().max(packing) } else { rows.next_multiple_of(8 * packing) };
+    let words = sizes.fold(columns.saturating_mul(rows.div_ceil(packing)), u64::saturating_mul);
+    words.saturating_mul(4)
+}
+
+/// Bytes needed; an error where the generation has less.
+pub(crate) fn check(kernel: &Kernel) -> Result<u64, Error> {
+    let have_bytes = (kernel.generation.spec().memory.vmem_bytes_per_core.value as f64 * USABLE) as u64;
+    let mut parts: Vec<(String, u64)> = Vec::new();
+    for reference in kernel.references.iter().filter(|reference| reference.memory == Memory::Vmem) {
+        let one = tiled_bytes(&reference.block);
+        let (copies, word) = match &reference.role {
+            Role::Input(window) | Role::Output(window) if window.buffers == Buffers::Two => (2, " (two blocks)"),
+            _ => (1, ""),
+        };
+        parts.push((format!("{}{word}", reference.name), one.saturating_mul(copies)));
+    }
+    let fixed: u64 = parts.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    let values = (live_bytes(kernel) as f64 * VALUES_MARGIN) as u64;
+    parts.push(("values of the body".into(), values));
+    let need_bytes = fixed.saturating_add(values);
+    if need_bytes > have_bytes {
+        parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        parts.truncate(3);
+        let (kernel, generation) = (kernel.name.clone(), kernel.generation);
+        return Err(Error::Vmem { kernel, generation, need_bytes, have_bytes, largest: parts });
+    }
+    Ok(need_bytes.saturating_add(2 << 20).min(have_bytes))
+}
+
+/// The most bytes of values alive at once.
+fn live_bytes(kernel: &Kernel) -> u64 {
+    let body = &kernel.body;
+    // Program order as a list of (defined, used), nested blocks in their place; a loop keeps all it reads to its end.
+    let mut last_use = vec![0usize; body.values.len()];
+    let mut events: Vec<Vec<ValueId>> = Vec::new();
+    walk(kernel, BlockId(0), &mut events, &mut last_use);
+    let mut dying: Vec<Vec<ValueId>> = vec![Vec::new(); events.len() + 1];
+    for (value, &at) in last_use.iter().enumerate() {
+        dying[at.min(events.len())].push(ValueId(value as u32));
+    }
+    let bytes = |value: &ValueId| {
+        let spec = body.ty(*value);
+        if spec.dims.is_empty() { 0 } else { tiled_bytes(spec) }
+    };
+    let (mut alive, mut most) = (0u64, 0u64);
+    let mut defined = vec![false; body.values.len()];
+    for (at, values) in events.iter().enumerate() {
+        for value in values {
+            alive += bytes(value);
+            defined[value.0 as usize] = true;
+        }
+        most = most.max(alive);
+        for value in &dying[at] {
+            if std::mem::take(&mut defined[value.0 as usize]) {
+                alive = alive.saturating_sub(bytes(value));
+            }
+        }
+    }
+    most
+}
+
+fn walk(kernel: &Kernel, block: BlockId, events: &mut Vec<Vec<ValueId>>, last_use: &mut [usize]) {
+    let block = kernel.body.block(block);
+    events.push(block.args.clone());
+    for statement in &block.statements {
+        let mut nested = Vec::new();
+        let begin = events.len();
+        match &statement.op {
+            Op::If { then, otherwise, .. } => nested.extend([*then, *otherwise]),
+            Op::For { body, .. } => nested.push(*body),
+            _ => {}
+        }
+        for inner in nested {
+            walk(kernel, inner, events, last_use);
+        }
+        // Constants, counts and repetitions are made where they are used.
+        let is_free = matches!(statement.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast(_) | Op::Repeat(..));
+        events.push(if is_free { Vec::new() } else { statement.results.clone() });
+        let end = events.len() - 1;
+        for used in operands(&statement.op) {
+            if let Some(at) = last_use.get_mut(used.0 as usize) {
+                *at = (*at).max(end);
+            }
+        }
+        if matches!(statement.op, Op::For { .. }) {
+            for at in last_use.iter_mut().filter(|at| **at >= begin && **at < end) {
+                *at = end;
+            }
+        }
+    }
+    let end = events.len();
+    events.push(Vec::new());
+    for used in &block.yields {
+        if let Some(at) = last_use.get_mut(used.0 as usize) {
+            *at = (*at).max(end);
+        }
+    }
+}
+
+/// Values an op reads.
+pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
+    match op {
+        Op::ProgramId(_) | Op::Constant(_) | Op::Iota { .. } => Vec::new(),
+        Op::Unary(_, a)
+        | Op::Cast(a)
+        | Op::Broadcast(a)
+        | Op::Repeat(a, _)
+        | Op::Reshape(a)
+        | Op::Transpose(a)
+        | Op::Reduce(_, a, _)
+        | Op::AssumeMultiple(a, _) => vec![*a],
+        Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
+        Op::Select(a, b, c) => vec![*a, *b, *c],
+        Op::MatMul { lhs, rhs, .. } => vec![*lhs, *rhs],
+        Op::Load { at, .. } => at.clone(),
+        Op::Store { at, value, .. } => at.iter().copied().chain([*value]).collect(),
+        Op::If { condition, .. } => vec![*condition],
+        Op::For { from, to, carried, .. } => [*from, *to].into_iter().chain(carried.iter().copied()).collect(),
+    }
+}
