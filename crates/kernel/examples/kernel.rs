@@ -37,8 +37,7 @@ fn main() {
     let ty = |spec: &tensor::Spec| Type::tensor(spec.dims.iter().map(|&d| d as i64).collect::<Vec<_>>(), spec.dtype);
     let operands: Vec<_> = kernel.operands().iter().map(|spec| f.arg(ty(spec))).collect();
     let call = kernel::call(&kernel, operands);
-    let results =
-        f.op_with_types(hlo::OpKind::CustomCall, &call.operands, call.attrs, &[], call.results).unwrap();
+    let results = f.op_with_types(hlo::OpKind::CustomCall, &call.operands, call.attrs, &[], call.results).unwrap();
     let mut module = ModuleBuilder::new("kernel");
     module.func(f.finish(&results));
     print!("{}", hlo::text::print(&hlo::verify(module.finish()).unwrap()));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tensor::{DType, Spec, encode_float};
 
 use crate::ir::{
-    BinaryOp, BlockId, Body, Comparison, MatMulForm, Number, Op, Precision, RefId, Reduction, Statement, UnaryOp,
+    BinaryOp, BlockId, Body, Comparison, MatMulForm, Number, Op, Precision, Reduction, RefId, Statement, UnaryOp,
     ValueId,
 };
 use crate::kernel::{Buffers, Kernel, Memory, Reference, Role, Semantics};
@@ -395,7 +395,10 @@ impl<'a> Printer<'a> {
         }
         self.line(
             depth,
-            format_args!("tpu.vector_store {memory}[{indices}], {name} {{strides = array<i32>}} : {kind}, {},", ty(&whole)),
+            format_args!(
+                "tpu.vector_store {memory}[{indices}], {name} {{strides = array<i32>}} : {kind}, {},",
+                ty(&whole)
+            ),
         );
     }
 }

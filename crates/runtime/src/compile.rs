@@ -119,6 +119,34 @@ pub struct SliceCompiler {
     pub limits: Limits,
 }
 
+/// The program with our kernels in place of the composites that stand for them. What a kernel does not take is compiled as
+/// it is, with a warning.
+pub(crate) fn with_kernels(
+    program: Program,
+    generation: chips::Generation,
+    warnings: &mut Vec<String>,
+) -> Result<Program, CompileError> {
+    let ops = program.module().funcs.iter().flat_map(|func| &func.ops);
+    let is_ours = |op: &hlo::Op| {
+        op.kind() == Some(hlo::OpKind::Composite)
+            && op
+                .attr("name")
+                .and_then(hlo::Attr::as_str)
+                .is_some_and(|name| kernel::kernels::names().any(|n| n == name))
+    };
+    if !ops.into_iter().any(is_ours) {
+        return Ok(program);
+    }
+    let lowered = kernel::lower(program.verified().clone(), generation)
+        .map_err(|error| CompileError::Protocol(format!("kernels cannot be put into the program: {error}")))?;
+    let mut kept: Vec<String> =
+        lowered.kept.iter().map(|(name, why)| format!("{name} is compiled without a kernel: {why}")).collect();
+    kept.sort();
+    kept.dedup();
+    warnings.extend(kept);
+    Ok(if lowered.called.is_empty() { program } else { Program::from_module(lowered.module) })
+}
+
 impl SliceCompiler {
     /// Compiles StableHLO text or bytecode.
     ///
@@ -160,7 +188,7 @@ impl SliceCompiler {
         }
 
         progress("reading the program");
-        let program = Program::read(program.to_vec())?;
+        let program = with_kernels(Program::read(program.to_vec())?, request.slice.generation(), &mut warnings)?;
         let assignment = self.assign(&program, request)?;
         let unsupported = hlo::unsupported_by_tpu(
             program.verified(),

@@ -18,7 +18,12 @@ use body::Machine;
 pub fn interpret(kernel: &Kernel, operands: &[Literal]) -> Result<Vec<Literal>, Error> {
     let specs = kernel.operands();
     if operands.len() != specs.len() {
-        return Err(Error::Arguments(format!("{} takes {} operands, {} given", kernel.name, specs.len(), operands.len())));
+        return Err(Error::Arguments(format!(
+            "{} takes {} operands, {} given",
+            kernel.name,
+            specs.len(),
+            operands.len()
+        )));
     }
     for (n, (spec, operand)) in specs.iter().zip(operands).enumerate() {
         let given = Spec::new(operand.dtype(), operand.dims());
@@ -168,7 +173,8 @@ fn begins(
     {
         let begin = usize::try_from(block).ok().and_then(|block| block.checked_mul(size)).filter(|&b| b < whole);
         let Some(begin) = begin else {
-            let message = format!("block {block} of {size} along dimension {axis} of {} lies outside {whole}", reference.name);
+            let message =
+                format!("block {block} of {size} along dimension {axis} of {} lies outside {whole}", reference.name);
             return Err(Error::OutOfRange { kernel: kernel.name.clone(), step: step.to_vec(), message });
         };
         begins.push(begin);

@@ -21,10 +21,7 @@ pub(crate) struct Request<'a> {
 
 type Make = fn(&Request<'_>) -> Result<Kernel, Error>;
 
-const KERNELS: &[(&str, Make)] = &[
-    (flash::FORWARD, flash::forward_for),
-    (flash::BACKWARD, flash::backward_for),
-];
+const KERNELS: &[(&str, Make)] = &[(flash::FORWARD, flash::forward_for), (flash::BACKWARD, flash::backward_for)];
 
 pub(crate) fn by_name(name: &str) -> Option<Make> {
     KERNELS.iter().find(|(known, _)| *known == name).map(|(_, make)| *make)

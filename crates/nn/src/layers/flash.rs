@@ -1,12 +1,13 @@
 //! Attention as two composites, forward and backward, which TPU compilers get as kernels: scores never reach memory.
 
-use hlo::{Attr, Attrs};
+use hlo::{Attr, Attrs, ElementType, Real};
+use tensor::DType;
 use trace::{Sharding, Tensor, Tree, composite, custom_vjp, shard_map};
 
 use super::attend::{Places, Saved, Sight, running_backward, running_softmax};
 
 /// Name of the composite of the forward pass: queries `[batch, heads, queries, head]`, keys and values `[batch, groups, keys,
-/// head]`, where sequences are packed the numbers of queries and keys `i32 [batch, …]`; gives the result and `f32 [batch, heads,
+/// head]`, where sequences are packed the numbers of queries and keys `i32 [batch, 1, …]`; gives the result and `f32 [batch, heads,
 /// 1, queries]`, the logarithms of the sums of exponentials.
 pub const FLASH: &str = "tpubridge.flash_attention";
 
@@ -39,7 +40,9 @@ type Inputs = (Tensor, Tensor, Tensor, Option<(Tensor, Tensor)>);
 #[track_caller]
 pub(super) fn flash(query: &Tensor, key: &Tensor, value: &Tensor, places: &Places, sight: Sight, scale: f64) -> Tensor {
     let by_head = |tensor: &Tensor| tensor.transpose(&[0, 2, 1, 3]);
-    let inputs: Inputs = (by_head(query), by_head(key), by_head(value), places.segments.clone());
+    let rows = |numbers: &Tensor| numbers.expand(1);
+    let segments = places.segments.as_ref().map(|(queries, keys)| (rows(queries), rows(keys)));
+    let inputs: Inputs = (by_head(query), by_head(key), by_head(value), segments);
     let attributes = attributes(sight, scale);
     let backward_attributes = attributes.clone();
     let (out, _) = custom_vjp(
@@ -63,14 +66,11 @@ pub(super) fn flash(query: &Tensor, key: &Tensor, value: &Tensor, places: &Place
 
 fn attributes(sight: Sight, scale: f64) -> Attrs {
     let mut attributes = Attrs::new();
-    let (causal, window) = match sight {
-        Sight::Everything => (0, 0),
-        Sight::Causal => (1, 0),
-        Sight::Window(size) => (1, size as i64),
-    };
-    attributes.set("causal", Attr::i64(causal));
-    attributes.set("window", Attr::i64(window));
-    attributes.set("scale", Attr::string(format!("{scale:e}")));
+    attributes.set("causal", Attr::Bool(sight != Sight::Everything));
+    if let Sight::Window(size) = sight {
+        attributes.set("window", Attr::i64(size as i64));
+    }
+    attributes.set("scale", Attr::Float(Real::new(f64::from(scale as f32)), ElementType::Plain(DType::F32)));
     attributes
 }
 
@@ -85,7 +85,9 @@ fn by_position(tensor: &Tensor) -> Tensor {
 }
 
 fn places_of(queries: usize, segments: &Option<(Tensor, Tensor)>) -> Places {
-    Places { segments: segments.clone(), ..Places::sequence(queries) }
+    let flat = |numbers: &Tensor| numbers.squeeze(1);
+    let segments = segments.as_ref().map(|(queries, keys)| (flat(queries), flat(keys)));
+    Places { segments, ..Places::sequence(queries) }
 }
 
 /// What [`FLASH`] means.
@@ -125,10 +127,14 @@ fn by_heads(key: &Tensor) -> Option<Sharding> {
     Some(layout.sharding(&["batch", "heads", "keys", "head"], key.dims()))
 }
 
-/// The sharding of each leaf: four axes as heads lie, two as their batch does.
+/// The sharding of each leaf: four axes as heads lie, three as their batch does.
 fn shardings<T: Tree>(tree: &T, heads: &Sharding) -> Vec<Sharding> {
     let of = |spec: &trace::Spec| Sharding {
-        dims: if spec.dims.len() == 4 { heads.dims.clone() } else { vec![heads.dims[0].clone(), Some(Vec::new())] },
+        dims: if spec.dims.len() == 4 {
+            heads.dims.clone()
+        } else {
+            vec![heads.dims[0].clone(), Some(Vec::new()), Some(Vec::new())]
+        },
     };
     tree.specs().iter().map(of).collect()
 }

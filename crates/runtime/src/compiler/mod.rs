@@ -24,6 +24,7 @@ use self::cached::Key;
 use self::stats::Counters;
 use self::stored::Store;
 use crate::backend::Platform;
+use crate::compile::with_kernels;
 use crate::compile_error::CompileError;
 use crate::config::Config;
 use crate::error::{Error, ValidationError};
@@ -42,6 +43,8 @@ pub struct Compiler {
 #[derive(Debug)]
 struct Shared {
     client: Client,
+    /// The TPU it compiles for, whose kernels are known.
+    generation: Option<chips::Generation>,
     options: CompileOptions,
     timeout: Duration,
     /// Whether compilations are told to whoever listens.
@@ -58,6 +61,7 @@ impl Compiler {
         Ok(Compiler {
             shared: Arc::new(Shared {
                 client: client.clone(),
+                generation: generation(client)?,
                 options: options(client, config)?,
                 log: config.log_compiles,
                 timeout: config.compilation_timeout_seconds.get(),
@@ -163,7 +167,14 @@ impl Compiler {
     /// Runs the plugin's compiler on a thread of its own: a plugin cannot be interrupted, but it need not be waited for.
     fn run(&self, program: &Arc<Program>, options: CompileOptions) -> Result<pjrt::LoadedExecutable, Error> {
         let (answer, answered) = mpsc::channel();
-        let (shared, program) = (Arc::clone(&self.shared), Arc::clone(program));
+        let (shared, mut program) = (Arc::clone(&self.shared), Arc::clone(program));
+        if let Some(generation) = self.shared.generation {
+            let mut warnings = Vec::new();
+            program = Arc::new(with_kernels((*program).clone(), generation, &mut warnings)?);
+            for warning in warnings {
+                tracing::warn!("{warning}");
+            }
+        }
         let work = move || {
             let source = pjrt::Program::mlir(program.bytes());
             // Nobody hears the answer of a compilation that took too long.
@@ -201,16 +212,25 @@ fn check_samples(signature: &Signature, samples: &[Spec]) -> Result<(), Validati
     Ok(())
 }
 
+/// The generation of a client's TPUs; `None` for other devices.
+fn generation(client: &Client) -> Result<Option<chips::Generation>, Error> {
+    let asking = "asking for devices";
+    if Platform::from_name(&client.platform_name().map_err(Error::device(asking))?) != Platform::Tpu {
+        return Ok(None);
+    }
+    let devices = client.addressable_devices().map_err(Error::device(asking))?;
+    let description = devices.first().map(|device| device.description()).transpose();
+    let kind = description.map_err(Error::device(asking))?.map(|description| description.kind);
+    Ok(kind.as_deref().and_then(chips::Generation::from_device_kind))
+}
+
 /// What the configuration means to the compiler of a client. Wishes only the TPU compiler can follow are warned about
 /// elsewhere, and are errors where warnings are.
 fn options(client: &Client, config: &Config) -> Result<CompileOptions, Error> {
     let asking = "asking for devices";
     let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
     if platform == Platform::Tpu {
-        let devices = client.addressable_devices().map_err(Error::device(asking))?;
-        let description = devices.first().map(|device| device.description()).transpose();
-        let kind = description.map_err(Error::device(asking))?.map(|description| description.kind);
-        if let Some(generation) = kind.as_deref().and_then(chips::Generation::from_device_kind) {
+        if let Some(generation) = generation(client)? {
             let world = client.devices().map_err(Error::device(asking))?.len();
             return Ok(config.tpu_options(generation, u32::try_from(world).unwrap_or(u32::MAX))?.compile_options());
         }
