@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use trace::{Layout, Mesh, Network, Sharding};
 
 use crate::error::Error;
+use crate::layers::STORED_WIDTH;
 use crate::stacked::is_stacked;
 
 /// How a model is spread over a mesh.
@@ -141,6 +142,7 @@ impl Placement {
             ("inner", model.clone()),
             ("vocabulary", model.clone()),
             ("experts", expert.clone()),
+            (STORED_WIDTH, of(&[Use::Fsdp])),
         ];
         layout.meanings.extend(meanings.map(|(meaning, axes)| (meaning.to_string(), axes)));
         let of_parameters = BTreeMap::from([

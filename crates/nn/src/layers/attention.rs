@@ -90,9 +90,12 @@ impl MultiHeadAttention {
     fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
         let heads = |y: Tensor, count: usize| y.reshape(&[x.dim(0), x.dim(1), count, self.heads.size]);
         // Queries stay with their positions; keys and values of all positions are needed everywhere.
-        let query = heads(self.query.apply(x), self.heads.queries).laid_out(&["batch", "sequence", "heads", "head"]);
-        let key = heads(self.key.apply(x), self.heads.keys).laid_out(&["batch", "keys", "heads", "head"]);
-        let value = heads(self.value.apply(x), self.heads.keys).laid_out(&["batch", "keys", "heads", "head"]);
+        let query = heads(self.query.apply_as(x, ["width", "heads"]), self.heads.queries)
+            .laid_out(&["batch", "sequence", "heads", "head"]);
+        let key = heads(self.key.apply_as(x, ["width", "heads"]), self.heads.keys)
+            .laid_out(&["batch", "keys", "heads", "head"]);
+        let value = heads(self.value.apply_as(x, ["width", "heads"]), self.heads.keys)
+            .laid_out(&["batch", "keys", "heads", "head"]);
         match rope {
             Some(rope) => (rope.apply(&query), rope.apply(&key), value),
             None => (query, key, value),
@@ -101,7 +104,8 @@ impl MultiHeadAttention {
 
     #[track_caller]
     fn finished(&self, out: &Tensor) -> Tensor {
-        self.output.apply(&out.reshape(&[out.dim(0), out.dim(1), self.heads.queries * self.heads.size]))
+        let flat = out.reshape(&[out.dim(0), out.dim(1), self.heads.queries * self.heads.size]);
+        self.output.apply_as(&flat, ["heads", "width"])
     }
 
     /// Attention of `[batch, positions, width]` to itself.

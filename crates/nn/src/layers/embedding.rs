@@ -4,6 +4,7 @@ use tensor::DType;
 use trace::{Contraction, Key, Precision, Tensor, Tree};
 
 use crate::init::Init;
+use crate::layers::at_use;
 
 /// A table of vectors.
 #[derive(Clone, Debug, Tree)]
@@ -30,6 +31,7 @@ impl Embedding {
     pub fn scores(&self, x: &Tensor) -> Tensor {
         let contraction =
             Contraction { lhs_sum: vec![x.rank().saturating_sub(1)], rhs_sum: vec![1], ..Contraction::default() };
-        x.dot_general(&self.weight.cast(x.dtype()), &contraction, DType::F32, Precision::Default)
+        let weight = at_use(&self.weight.cast(x.dtype()), &["vocabulary", "width"]);
+        x.dot_general(&weight, &contraction, DType::F32, Precision::Default)
     }
 }

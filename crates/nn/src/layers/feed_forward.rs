@@ -76,7 +76,10 @@ impl FeedForward {
     /// Applied to the last axis.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
-        trace::scope("feed_forward", || self.down.apply(&inside(self.activation.apply(&self.up.apply(x)))))
+        trace::scope("feed_forward", || {
+            let y = self.activation.apply(&self.up.apply_as(x, ["width", "inner"]));
+            self.down.apply_as(&inside(y), ["inner", "width"])
+        })
     }
 }
 
@@ -111,8 +114,8 @@ impl GatedFeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let gate = self.activation.apply(&self.gate.apply(x));
-            self.down.apply(&inside(gate * self.up.apply(x)))
+            let gate = self.activation.apply(&self.gate.apply_as(x, ["width", "inner"]));
+            self.down.apply_as(&inside(gate * self.up.apply_as(x, ["width", "inner"])), ["inner", "width"])
         })
     }
 }

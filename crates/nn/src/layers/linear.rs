@@ -1,7 +1,7 @@
 //! A product with a weight, and a bias if there is one.
 
 use tensor::DType;
-use trace::{Key, Tensor, Tree};
+use trace::{Key, Tensor, Tree, custom_vjp};
 
 use crate::init::Init;
 
@@ -37,11 +37,44 @@ impl Linear {
     /// Applied to the last axis of `x`.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
+        self.product(x, &self.weight.cast(x.dtype()))
+    }
+
+    /// [`Linear::apply`] of a weight whose axes mean this to the mesh, if there is one.
+    #[track_caller]
+    pub(crate) fn apply_as(&self, x: &Tensor, meanings: [&str; 2]) -> Tensor {
+        self.product(x, &at_use(&self.weight.cast(x.dtype()), &meanings))
+    }
+
+    #[track_caller]
+    fn product(&self, x: &Tensor, weight: &Tensor) -> Tensor {
         // A product of bf16 is summed in f32 by every device and rounded once, so its result need not be wider.
-        let y = x.matmul(&self.weight.cast(x.dtype()));
+        let y = x.matmul(weight);
         match &self.bias {
             Some(bias) => y + bias.cast(x.dtype()),
             None => y,
         }
     }
 }
+
+/// A weight as a product reads it on a mesh: gathered where it is stored in parts, so that the product needs no further
+/// exchange; its gradient is laid out as the weight is stored. Left to itself the partitioner may move the batch instead, which
+/// is far larger.
+#[track_caller]
+pub(crate) fn at_use(weight: &Tensor, meanings: &[&str]) -> Tensor {
+    let Some(layout) = trace::layout() else { return weight.clone() };
+    let of_use = layout.sharding(meanings, weight.dims());
+    let stored: Vec<&str> = meanings.iter().map(|&m| if m == "width" { STORED_WIDTH } else { m }).collect();
+    let of_store = layout.sharding(&stored, weight.dims());
+    if of_use == of_store {
+        return weight.clone();
+    }
+    custom_vjp(
+        weight,
+        |weight| weight.with_sharding(&of_use),
+        move |_: &Tensor, _: &Tensor, ct: &Tensor| ct.with_sharding(&of_store),
+    )
+}
+
+/// What the width of a stored parameter means to a layout; that of a value is whole.
+pub(crate) const STORED_WIDTH: &str = "stored_width";

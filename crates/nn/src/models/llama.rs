@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::init::Init;
 use crate::layers::{
     Activation, Bias, Context, Dispatch, Embedding, ExpertSizes, GatedFeedForward, Heads, KeyValues, Linear,
-    MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight,
+    MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight, at_use,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, places_from};
 use crate::stacked::{init_stacked, run_stacked};
@@ -266,7 +266,7 @@ impl LanguageModel for Llama {
                 let last = hidden.rank().saturating_sub(1);
                 let contraction =
                     trace::Contraction { lhs_sum: vec![last], rhs_sum: vec![0], ..trace::Contraction::default() };
-                let weight = head.weight.cast(hidden.dtype());
+                let weight = at_use(&head.weight.cast(hidden.dtype()), &["width", "vocabulary"]);
                 laid_out_logits(hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default))
             }
             None => laid_out_logits(self.token_embedding.scores(hidden)),
