@@ -64,7 +64,12 @@ impl CrossEntropy {
         logits: impl Fn(&Tensor) -> Tensor,
     ) -> Tensor {
         let (batch, positions, width) = (hidden.dim(0), hidden.dim(1), hidden.dim(2));
-        let piece = (piece / batch.max(1)).clamp(1, positions.max(1));
+        // Each device has its part of the sequences, and so many positions at a time.
+        let parts = trace::layout().map_or(1, |layout| {
+            let sharding = layout.sharding(&["batch"], &[batch]);
+            layout.mesh.size_along(sharding.axes().map(|axis| &**axis)).unwrap_or(1)
+        });
+        let piece = (piece.saturating_mul(parts) / batch.max(1)).clamp(1, positions.max(1));
         let whole = positions / piece;
         let zero = Tensor::zeros(DType::F32, &[]);
         let xs = (

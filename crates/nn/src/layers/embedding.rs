@@ -26,12 +26,17 @@ impl Embedding {
         self.weight.take(0, indices).cast(compute)
     }
 
+    /// The table as products read it, in the type of activations: gathered where it is stored in parts.
+    #[track_caller]
+    pub(crate) fn ready(&self, compute: DType) -> Embedding {
+        Embedding { weight: at_use(&self.weight.cast(compute), &["vocabulary", "width"]) }
+    }
+
     /// The product of each vector with every entry, in `f32`: the logits of a model whose head is tied to its embedding.
     #[track_caller]
     pub fn scores(&self, x: &Tensor) -> Tensor {
         let contraction =
             Contraction { lhs_sum: vec![x.rank().saturating_sub(1)], rhs_sum: vec![1], ..Contraction::default() };
-        let weight = at_use(&self.weight.cast(x.dtype()), &["vocabulary", "width"]);
-        x.dot_general(&weight, &contraction, DType::F32, Precision::Default)
+        x.dot_general(&self.weight.cast(x.dtype()), &contraction, DType::F32, Precision::Default)
     }
 }

@@ -194,8 +194,9 @@ impl LanguageModel for Gpt2 {
     }
 
     #[track_caller]
-    fn head(&self, hidden: &Tensor) -> Tensor {
-        trace::scope("head", || laid_out_logits(self.token_embedding.scores(hidden)))
+    fn ready_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
+        let table = self.token_embedding.ready(self.options.precision.compute());
+        Box::new(move |hidden| trace::scope("head", || laid_out_logits(table.scores(hidden))))
     }
 
     #[track_caller]

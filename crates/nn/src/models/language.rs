@@ -19,7 +19,7 @@ pub struct RunOptions {
     pub remat: Remat,
     /// How attention is computed.
     pub attention: Form,
-    /// Positions whose logits are computed at a time for the loss; all at once if absent.
+    /// Positions on one device whose logits are computed at a time for the loss; all at once if absent.
     pub loss_piece: Option<usize>,
     /// How positions reach their experts, where there are any; as the model has it if absent.
     pub experts: Option<Dispatch>,
@@ -81,8 +81,15 @@ pub trait LanguageModel: Tree + Clone {
     /// What the layers make of `i32 [batch, positions]`. A key turns dropout on.
     fn hidden(&self, tokens: &Tensor, key: Option<&Key>) -> Hidden;
 
+    /// A function that gives the logits of hidden states `[..., width]`, `f32`. What does not depend on them, such as gathering
+    /// the weight on a mesh, is done here, once.
+    fn ready_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_>;
+
     /// Logits of hidden states `[..., width]`, `f32`.
-    fn head(&self, hidden: &Tensor) -> Tensor;
+    #[track_caller]
+    fn head(&self, hidden: &Tensor) -> Tensor {
+        self.ready_head()(hidden)
+    }
 
     /// An empty cache for so many positions.
     fn cache(&self, batch: usize, positions: usize) -> KeyValues;
@@ -101,9 +108,10 @@ pub trait LanguageModel: Tree + Clone {
     fn loss(&self, batch: &TokenBatch, loss: &CrossEntropy, key: Option<&Key>) -> Tensor {
         let hidden = self.hidden(&batch.tokens, key);
         let states = &hidden.states;
+        let head = self.ready_head();
         let mean = match self.options().loss_piece {
-            Some(piece) => loss.mean_in_pieces(states, &batch.targets, piece, |part| self.head(part)),
-            None => loss.mean(&self.head(states), &batch.targets),
+            Some(piece) => loss.mean_in_pieces(states, &batch.targets, piece, |part| head(part)),
+            None => loss.mean(&head(states), &batch.targets),
         };
         mean + hidden.auxiliary
     }

@@ -260,17 +260,25 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn head(&self, hidden: &Tensor) -> Tensor {
-        trace::scope("head", || match &self.head {
+    fn ready_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
+        let compute = self.options.precision.compute();
+        match &self.head {
             Some(head) => {
-                let last = hidden.rank().saturating_sub(1);
-                let contraction =
-                    trace::Contraction { lhs_sum: vec![last], rhs_sum: vec![0], ..trace::Contraction::default() };
-                let weight = at_use(&head.weight.cast(hidden.dtype()), &["width", "vocabulary"]);
-                laid_out_logits(hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default))
+                let weight = at_use(&head.weight.cast(compute), &["width", "vocabulary"]);
+                Box::new(move |hidden| {
+                    let last = hidden.rank().saturating_sub(1);
+                    let contraction =
+                        trace::Contraction { lhs_sum: vec![last], rhs_sum: vec![0], ..trace::Contraction::default() };
+                    let weight = weight.cast(hidden.dtype());
+                    let logits = || hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default);
+                    trace::scope("head", || laid_out_logits(logits()))
+                })
             }
-            None => laid_out_logits(self.token_embedding.scores(hidden)),
-        })
+            None => {
+                let table = self.token_embedding.ready(compute);
+                Box::new(move |hidden| trace::scope("head", || laid_out_logits(table.scores(hidden))))
+            }
+        }
     }
 
     #[track_caller]
