@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chips::Generation;
 use hlo::passes::{DCE, Options, Partitioned};
-use hlo::{Attr, Attrs, Func, Location, OpId, OpKind, Type, Verified};
+use hlo::{Attr, Attrs, Func, Location, NewOp, OpId, OpKind, OpName, Region, Type, Value, Verified};
 use tensor::Spec;
 
 use crate::call::{call, tensor_type};
@@ -27,20 +27,26 @@ pub struct Lowered {
 /// do those whose sizes the kernel does not take: their decomposition is compiled.
 pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error> {
     let mut module = module.into_inner();
-    let (mut called, mut kept) = (Vec::new(), Vec::new());
+    let (mut called, mut kept, mut tables) = (Vec::new(), Vec::new(), Vec::new());
     for func in &mut module.funcs {
         for id in func.walk() {
             let Some(name) = composite_name(func, id) else { continue };
-            match kernel_for(func, id, &name, generation) {
-                Some(Ok(kernel)) => {
-                    replace(func, id, &kernel);
+            // The index keeps names of functions apart.
+            let table = format!("{}.{}", name.replace('.', "_"), tables.len());
+            match wanted(func, id, &name, &table, generation) {
+                Some(Ok(found)) => {
+                    replace(func, id, &found);
                     called.push(name);
+                    tables.extend(found.tables.map(|(_, table)| table));
                 }
                 Some(Err(error)) => kept.push((name, error)),
                 None => {}
             }
         }
     }
+    module.funcs.extend(tables);
+    // Calls that were put in have the last numbers.
+    module.funcs.iter_mut().for_each(Func::renumber);
     let module = hlo::verify(module).map_err(Error::Rewrite)?;
     // Decompositions that nothing calls any more.
     let options = Options { partitioned: Partitioned::Yes, ..Options::default() };
@@ -57,10 +63,17 @@ fn composite_name(func: &Func, id: OpId) -> Option<String> {
     name.strip_prefix(kernels::NAMESPACE).map(|_| name.to_owned())
 }
 
-/// The kernel a composite asks for; `None` where the name is not known.
-fn kernel_for(func: &Func, id: OpId, name: &str, generation: Generation) -> Option<Result<Kernel, Error>> {
+/// A kernel in place of a composite.
+struct Wanted {
+    kernel: Kernel,
+    /// The operand that tables are computed from, and the function that does so.
+    tables: Option<(usize, Func)>,
+}
+
+/// What a composite asks for; `None` where the name is not known.
+fn wanted(func: &Func, id: OpId, name: &str, table: &str, generation: Generation) -> Option<Result<Wanted, Error>> {
     let op = func.op(id);
-    let make = kernels::by_name(name)?;
+    let entry = kernels::by_name(name)?;
     let none = Attrs::new();
     let attributes = match op.attr("composite_attributes") {
         Some(Attr::Dict(dict)) => dict,
@@ -71,13 +84,26 @@ fn kernel_for(func: &Func, id: OpId, name: &str, generation: Generation) -> Opti
         let message = "operands of changing sizes".to_owned();
         return Some(Err(Error::Shape { kernel: "composite", message }));
     };
-    let made = make(&kernels::Request { operands: &operands, attributes, generation });
-    Some(made.and_then(|kernel| {
+    let request = kernels::Request { operands: &operands, attributes, generation };
+    let made = (|| {
+        let kernel = (entry.make)(&request)?;
+        let mut given = operands.clone();
+        let tables = match entry.tables {
+            None => None,
+            Some(tables) => {
+                let function = (tables.function)(&request, table)?;
+                given.remove(tables.operand.min(given.len().saturating_sub(1)));
+                let computed: Option<Vec<Spec>> = function.outputs.iter().map(static_spec).collect();
+                given.splice(0..0, computed.unwrap_or_default());
+                Some((tables.operand, function))
+            }
+        };
         let results: Vec<Type> = op.results().map(|value| func.ty(value).clone()).collect();
-        let fits = kernel.operands() == operands && kernel.results().iter().map(tensor_type).eq(results);
+        let fits = kernel.operands() == given && kernel.results().iter().map(tensor_type).eq(results);
         let message = format!("operands or results are not those of {name}");
-        if fits { Ok(kernel) } else { Err(Error::Shape { kernel: "composite", message }) }
-    }))
+        if fits { Ok(Wanted { kernel, tables }) } else { Err(Error::Shape { kernel: "composite", message }) }
+    })();
+    Some(made)
 }
 
 fn static_spec(ty: &Type) -> Option<Spec> {
@@ -86,12 +112,44 @@ fn static_spec(ty: &Type) -> Option<Spec> {
     Some(Spec::new(tensor.element.plain()?, dims?))
 }
 
-/// The same operands and results; another op. Its name is where the compiler and the planner look for what it is.
-fn replace(func: &mut Func, id: OpId, kernel: &Kernel) {
-    let new = call(kernel, func.op(id).operands.clone());
+/// The same results of another op. Its name is where the compiler and the planner look for what it is.
+fn replace(func: &mut Func, id: OpId, wanted: &Wanted) {
+    let mut operands = func.op(id).operands.clone();
+    if let Some((operand, function)) = &wanted.tables {
+        let given = operands.remove((*operand).min(operands.len().saturating_sub(1)));
+        let computed = call_before(func, id, function, given);
+        operands.splice(0..0, computed);
+    }
+    let kernel = &wanted.kernel;
+    let new = call(kernel, operands);
     let op = func.op_mut(id);
     op.name = new.name;
     op.attrs = new.attrs;
+    op.operands = new.operands;
     op.regions.clear();
     op.loc = Some(Arc::new(Location::Name(kernel.name.as_str().into(), op.loc.take())));
+}
+
+/// Puts a call of a function of one argument before an op; its results.
+fn call_before(func: &mut Func, id: OpId, function: &Func, argument: Value) -> Vec<Value> {
+    let place = func.regions.iter().enumerate().find_map(|(n, region)| {
+        region.ops.iter().position(|&op| op == id).map(|at| (n, at))
+    });
+    let Some((region, at)) = place else { return Vec::new() };
+    let mut attrs = Attrs::new();
+    attrs.set("callee", Attr::Symbol(function.name.clone()));
+    let loc = func.op(id).loc.clone();
+    let op = NewOp {
+        operands: vec![argument],
+        results: function.outputs.clone(),
+        attrs,
+        loc,
+        ..NewOp::new(OpName::Known(OpKind::FuncCall))
+    };
+    let call = func.add_op(Region(region as u32), op);
+    if let Some(data) = func.regions.get_mut(region) {
+        data.ops.pop();
+        data.ops.insert(at, call);
+    }
+    func.op(call).results().collect()
 }

@@ -1,6 +1,9 @@
 //! Kernels of this crate, found by the names of composites; each has a plain decomposition, which is what it means.
 
+pub mod cross_entropy;
 pub mod flash;
+pub mod grouped;
+pub mod rms_norm;
 
 use chips::Generation;
 use hlo::{Attr, Attrs, Func};
@@ -21,15 +24,51 @@ pub(crate) struct Request<'a> {
 
 type Make = fn(&Request<'_>) -> Result<Kernel, Error>;
 
-const KERNELS: &[(&str, Make)] = &[(flash::FORWARD, flash::forward_for), (flash::BACKWARD, flash::backward_for)];
+/// A composite that becomes a kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    name: &'static str,
+    pub(crate) make: Make,
+    /// What is computed from one of the operands, in its place and before all others: tables to prefetch.
+    pub(crate) tables: Option<Tables>,
+}
 
-pub(crate) fn by_name(name: &str) -> Option<Make> {
-    KERNELS.iter().find(|(known, _)| *known == name).map(|(_, make)| *make)
+#[derive(Clone, Copy)]
+pub(crate) struct Tables {
+    pub(crate) operand: usize,
+    /// A function of that name.
+    pub(crate) function: fn(&Request<'_>, &str) -> Result<Func, Error>,
+}
+
+const fn entry(name: &'static str, make: Make) -> Entry {
+    Entry { name, make, tables: None }
+}
+
+const KERNELS: &[Entry] = &[
+    entry(flash::FORWARD, flash::forward_for),
+    entry(flash::BACKWARD, flash::backward_for),
+    entry(rms_norm::FORWARD, rms_norm::forward_for),
+    entry(rms_norm::BACKWARD, rms_norm::backward_for),
+    entry(cross_entropy::FORWARD, cross_entropy::forward_for),
+    entry(cross_entropy::BACKWARD_X, cross_entropy::backward_x_for),
+    entry(cross_entropy::BACKWARD_WEIGHT, cross_entropy::backward_weight_for),
+    Entry {
+        tables: Some(Tables { operand: 2, function: grouped::visits_for_product }),
+        ..entry(grouped::PRODUCT, grouped::product_for)
+    },
+    Entry {
+        tables: Some(Tables { operand: 2, function: grouped::visits_for_gradient }),
+        ..entry(grouped::GRADIENT, grouped::gradient_for)
+    },
+];
+
+pub(crate) fn by_name(name: &str) -> Option<Entry> {
+    KERNELS.iter().find(|entry| entry.name == name).copied()
 }
 
 /// Names of composites that become kernels.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    KERNELS.iter().map(|(name, _)| *name)
+    KERNELS.iter().map(|entry| entry.name)
 }
 
 impl Request<'_> {

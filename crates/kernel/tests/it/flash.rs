@@ -104,7 +104,9 @@ fn check(a: &Attention, blocks: Blocks, seed: u64) {
     let operands: Vec<Literal> = [q.clone(), k.clone(), v.clone()].into_iter().chain(packed.clone()).collect();
     let results = interpret(&forward, &operands).unwrap();
     assert_close(&format!("out of {name}"), &results[0], &expected.out, TOLERANCE);
-    assert_close(&format!("logsumexp of {name}"), &results[1], &expected.logsumexp, 1e-5);
+    // Operands of f32 are rounded to bf16 for the product of scores.
+    let tolerance = if a.dtype == DType::F32 { 1e-3 } else { 1e-5 };
+    assert_close(&format!("logsumexp of {name}"), &results[1], &expected.logsumexp, tolerance);
 
     let backward = flash::backward(a, blocks, Generation::V5e).unwrap();
     let [out, logsumexp] = [results[0].clone(), results[1].clone()];

@@ -1,6 +1,10 @@
-//! Kernels against plain loops, their text, and what is refused.
+//! Kernels against plain loops, their text, the rewrite of programs, and what is refused.
 
 mod arrays;
 mod flash;
+mod grouped;
+mod loss;
+mod lower;
+mod norm;
 mod refused;
 mod text;

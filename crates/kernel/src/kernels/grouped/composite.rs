@@ -1,0 +1,193 @@
+//! Products by groups as composites: names, tables of visits, and decompositions in StableHLO.
+
+use hlo::Func;
+use tensor::DType;
+
+use super::{Grouped, Tiles, Visits};
+use crate::error::Error;
+use crate::kernel::Kernel;
+use crate::kernels::{Request, function, tensor};
+
+/// Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, sizes of groups `[groups]`. Result: `[rows, columns]`.
+pub const PRODUCT: &str = "tpubridge.gmm";
+/// Operands: rows, gradients `[rows, columns]`, sizes of groups. Result: `[groups, inner, columns]`.
+pub const GRADIENT: &str = "tpubridge.tgmm";
+
+const KERNEL: &str = "grouped product";
+
+fn read(request: &Request<'_>, is_gradient: Option<usize>) -> Result<(Grouped, Tiles), Error> {
+    let [rows, inner] = request.dims(KERNEL, 0)?;
+    let [groups] = request.dims(KERNEL, 2)?;
+    let columns = match is_gradient {
+        Some(operand) => request.dims::<2>(KERNEL, operand)?[1],
+        None => request.dims::<3>(KERNEL, 1)?[2],
+    };
+    let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
+    let grouped = Grouped { rows, inner, columns, groups, dtype };
+    let tiles = Tiles::preferred(&grouped, request.generation).ok_or_else(|| {
+        let message = format!("{rows} rows, {inner} inner and {columns} columns are not whole tiles of 8, 128 and 128");
+        Error::Shape { kernel: KERNEL, message }
+    })?;
+    Ok((grouped, tiles))
+}
+
+pub(crate) fn product_for(request: &Request<'_>) -> Result<Kernel, Error> {
+    let (grouped, tiles) = read(request, None)?;
+    super::product(&grouped, tiles, request.generation)
+}
+
+pub(crate) fn gradient_for(request: &Request<'_>) -> Result<Kernel, Error> {
+    let (grouped, tiles) = read(request, Some(1))?;
+    super::gradient(&grouped, tiles, request.generation)
+}
+
+pub(crate) fn visits_for_product(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    let (grouped, tiles) = read(request, None)?;
+    visits(&grouped, &tiles, Visits::EveryTile, name)
+}
+
+pub(crate) fn visits_for_gradient(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    let (grouped, tiles) = read(request, Some(1))?;
+    visits(&grouped, &tiles, Visits::EveryGroup, name)
+}
+
+/// Tables of visits from sizes of groups, a function of that name: group and tile of each visit, first rows of groups.
+pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Result<Func, Error> {
+    let (g, listed, count) = (grouped.groups, grouped.listed(which), grouped.visits(tiles));
+    let (rows, tile) = (grouped.rows, tiles.rows);
+    let (of_g, of_l, of_v) = (format!("tensor<{g}xi32>"), format!("tensor<{listed}xi32>"), format!("tensor<{count}xi32>"));
+    let square = tensor(DType::I32, [listed, listed]);
+    let square_i1 = tensor(DType::Bool, [listed, listed]);
+    let (wide, wide_i1) = (tensor(DType::I32, [count, listed]), tensor(DType::Bool, [count, listed]));
+    // The group of rows that no group has.
+    let sizes = match which {
+        Visits::EveryGroup => format!("  %sizes = stablehlo.reshape %given : ({of_g}) -> {of_l}\n"),
+        Visits::EveryTile => format!(
+            "  %all_rows = stablehlo.constant dense<{rows}> : tensor<i32>
+  %taken = stablehlo.reduce(%given init: %zero) applies stablehlo.add across dimensions = [0] : ({of_g}, tensor<i32>) -> tensor<i32>
+  %rest = stablehlo.subtract %all_rows, %taken : tensor<i32>
+  %rest1 = stablehlo.reshape %rest : (tensor<i32>) -> tensor<1xi32>
+  %sizes = stablehlo.concatenate %given, %rest1, dim = 0 : ({of_g}, tensor<1xi32>) -> {of_l}\n"
+        ),
+    };
+    let least = if which == Visits::EveryGroup { 1 } else { 0 };
+    let prefix = |to: &str, from: &str, how: &str| {
+        // Sums of those before (and, for LE, itself), as a small triangular product.
+        format!(
+            "  %{to}_b = stablehlo.broadcast_in_dim %{from}, dims = [1] : ({of_l}) -> {square}
+  %{to}_m = stablehlo.compare {how}, %col, %row, SIGNED : ({square}, {square}) -> {square_i1}
+  %{to}_s = stablehlo.select %{to}_m, %{to}_b, %zeros : {square_i1}, {square}
+  %{to} = stablehlo.reduce(%{to}_s init: %zero) applies stablehlo.add across dimensions = [1] : ({square}, tensor<i32>) -> {of_l}\n"
+        )
+    };
+    let (begins, ends) = (prefix("begins", "sizes", "LT"), prefix("ends", "sizes", "LE"));
+    let (earlier, so_far) = (prefix("earlier", "visits", "LT"), prefix("so_far", "visits", "LE"));
+    function(format!(
+        "func.func private @{name}(%given: {of_g}) -> ({of_v}, {of_v}, tensor<{next}xi32>) {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+{sizes}  %zeros = stablehlo.constant dense<0> : {square}
+  %row = stablehlo.iota dim = 0 : {square}
+  %col = stablehlo.iota dim = 1 : {square}
+{begins}{ends}  %tile = stablehlo.constant dense<{tile}> : {of_l}
+  %tile_less = stablehlo.constant dense<{tile_less}> : {of_l}
+  %last_tile = stablehlo.constant dense<{last_tile}> : {of_l}
+  %first0 = stablehlo.divide %begins, %tile : {of_l}
+  %first = stablehlo.minimum %first0, %last_tile : {of_l}
+  %up = stablehlo.add %ends, %tile_less : {of_l}
+  %past = stablehlo.divide %up, %tile : {of_l}
+  %span = stablehlo.subtract %past, %first0 : {of_l}
+  %none = stablehlo.constant dense<0> : {of_l}
+  %is_some = stablehlo.compare GT, %sizes, %none, SIGNED : ({of_l}, {of_l}) -> tensor<{listed}xi1>
+  %least = stablehlo.constant dense<{least}> : {of_l}
+  %visits = stablehlo.select %is_some, %span, %least : tensor<{listed}xi1>, {of_l}
+{earlier}{so_far}  %n = stablehlo.iota dim = 0 : {wide}
+  %so_far_w = stablehlo.broadcast_in_dim %so_far, dims = [1] : ({of_l}) -> {wide}
+  %earlier_w = stablehlo.broadcast_in_dim %earlier, dims = [1] : ({of_l}) -> {wide}
+  %first_w = stablehlo.broadcast_in_dim %first, dims = [1] : ({of_l}) -> {wide}
+  %done = stablehlo.compare LE, %so_far_w, %n, SIGNED : ({wide}, {wide}) -> {wide_i1}
+  %ones = stablehlo.convert %done : ({wide_i1}) -> {wide}
+  %groups = stablehlo.reduce(%ones init: %zero) applies stablehlo.add across dimensions = [1] : ({wide}, tensor<i32>) -> {of_v}
+  %group_w = stablehlo.broadcast_in_dim %groups, dims = [0] : ({of_v}) -> {wide}
+  %index = stablehlo.iota dim = 1 : {wide}
+  %is_mine = stablehlo.compare EQ, %group_w, %index, SIGNED : ({wide}, {wide}) -> {wide_i1}
+  %within = stablehlo.subtract %n, %earlier_w : {wide}
+  %at = stablehlo.add %first_w, %within : {wide}
+  %nothing = stablehlo.constant dense<0> : {wide}
+  %picked = stablehlo.select %is_mine, %at, %nothing : {wide_i1}, {wide}
+  %found = stablehlo.reduce(%picked init: %zero) applies stablehlo.add across dimensions = [1] : ({wide}, tensor<i32>) -> {of_v}
+  %listed = stablehlo.constant dense<{listed}> : {of_v}
+  %is_visit = stablehlo.compare LT, %groups, %listed, SIGNED : ({of_v}, {of_v}) -> tensor<{count}xi1>
+  %end_tile = stablehlo.constant dense<{last_tile}> : {of_v}
+  %tiles = stablehlo.select %is_visit, %found, %end_tile : tensor<{count}xi1>, {of_v}
+  %start = stablehlo.constant dense<0> : tensor<1xi32>
+  %bounds = stablehlo.concatenate %start, %ends, dim = 0 : (tensor<1xi32>, {of_l}) -> tensor<{next}xi32>
+  return %groups, %tiles, %bounds : {of_v}, {of_v}, tensor<{next}xi32>
+}}",
+        next = listed + 1,
+        tile_less = tile - 1,
+        last_tile = rows / tile - 1,
+    ))
+}
+
+/// The product in plain ops, a function of that name: every row with every matrix, masked.
+pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
+    let Grouped { rows, inner, columns, groups, dtype } = *grouped;
+    let (lhs, rhs, out) = (tensor(dtype, [rows, inner]), tensor(dtype, [groups, inner, columns]), tensor(dtype, [rows, columns]));
+    let (all, sum) = (tensor(dtype, [groups, rows, inner]), tensor(DType::F32, [rows, columns]));
+    let masked = masked_rows(grouped);
+    function(format!(
+        "func.func private @{name}(%lhs: {lhs}, %rhs: {rhs}, %given: tensor<{groups}xi32>) -> {out} {{
+{masked}
+  %sum = stablehlo.dot_general %masked, %rhs, contracting_dims = [0, 2] x [0, 1] : ({all}, {rhs}) -> {sum}
+  %out = stablehlo.convert %sum : ({sum}) -> {out}
+  return %out : {out}
+}}"
+    ))
+}
+
+/// The gradient of the matrices in plain ops, a function of that name.
+pub fn decomposition_of_gradient(grouped: &Grouped, name: &str) -> Result<Func, Error> {
+    let Grouped { rows, inner, columns, groups, dtype } = *grouped;
+    let (lhs, rhs) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));
+    let (all, out) = (tensor(dtype, [groups, rows, inner]), tensor(dtype, [groups, inner, columns]));
+    let sum = tensor(DType::F32, [groups, inner, columns]);
+    let masked = masked_rows(grouped);
+    function(format!(
+        "func.func private @{name}(%lhs: {lhs}, %rhs: {rhs}, %given: tensor<{groups}xi32>) -> {out} {{
+{masked}
+  %sum = stablehlo.dot_general %masked, %rhs, contracting_dims = [1] x [0] : ({all}, {rhs}) -> {sum}
+  %out = stablehlo.convert %sum : ({sum}) -> {out}
+  return %out : {out}
+}}"
+    ))
+}
+
+/// Rows for each group, zeros where they are of another (`%masked`).
+fn masked_rows(grouped: &Grouped) -> String {
+    let Grouped { rows, inner, groups: g, dtype, .. } = *grouped;
+    let (square, square_i1) = (tensor(DType::I32, [g, g]), tensor(DType::Bool, [g, g]));
+    let (wide, wide_i1) = (tensor(DType::I32, [g, rows]), tensor(DType::Bool, [g, rows]));
+    let (lhs, all, all_i1) =
+        (tensor(dtype, [rows, inner]), tensor(dtype, [g, rows, inner]), tensor(DType::Bool, [g, rows, inner]));
+    format!(
+        "  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %zeros = stablehlo.constant dense<0> : {square}
+  %row = stablehlo.iota dim = 0 : {square}
+  %col = stablehlo.iota dim = 1 : {square}
+  %sizes_b = stablehlo.broadcast_in_dim %given, dims = [1] : (tensor<{g}xi32>) -> {square}
+  %is_before = stablehlo.compare LE, %col, %row, SIGNED : ({square}, {square}) -> {square_i1}
+  %before = stablehlo.select %is_before, %sizes_b, %zeros : {square_i1}, {square}
+  %ends = stablehlo.reduce(%before init: %zero) applies stablehlo.add across dimensions = [1] : ({square}, tensor<i32>) -> tensor<{g}xi32>
+  %begins = stablehlo.subtract %ends, %given : tensor<{g}xi32>
+  %at = stablehlo.iota dim = 1 : {wide}
+  %ends_w = stablehlo.broadcast_in_dim %ends, dims = [0] : (tensor<{g}xi32>) -> {wide}
+  %begins_w = stablehlo.broadcast_in_dim %begins, dims = [0] : (tensor<{g}xi32>) -> {wide}
+  %after = stablehlo.compare GE, %at, %begins_w, SIGNED : ({wide}, {wide}) -> {wide_i1}
+  %until = stablehlo.compare LT, %at, %ends_w, SIGNED : ({wide}, {wide}) -> {wide_i1}
+  %mine = stablehlo.and %after, %until : {wide_i1}
+  %mine_w = stablehlo.broadcast_in_dim %mine, dims = [0, 1] : ({wide_i1}) -> {all_i1}
+  %lhs_w = stablehlo.broadcast_in_dim %lhs, dims = [1, 2] : ({lhs}) -> {all}
+  %nothing = stablehlo.constant dense<0.0> : {all}
+  %masked = stablehlo.select %mine_w, %lhs_w, %nothing : {all_i1}, {all}"
+    )
+}

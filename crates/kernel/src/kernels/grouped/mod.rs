@@ -1,0 +1,159 @@
+//! Products by groups: rows lie group after group, and each group has a matrix of its own. Sizes of groups are data.
+//!
+//! A visit is a pair of a tile of rows and a group that has rows in it; tables of visits are computed by the program and prefetched.
+
+mod composite;
+mod gradient;
+mod product;
+
+pub use composite::{GRADIENT, PRODUCT, decomposition, decomposition_of_gradient, visits};
+pub(super) use composite::{gradient_for, product_for, visits_for_gradient, visits_for_product};
+pub use gradient::gradient;
+pub use product::product;
+
+use chips::Generation;
+use tensor::{DType, Spec};
+
+use super::divisor;
+use crate::error::Error;
+use crate::ir::RefId;
+use crate::kernel::{Axis, KernelBuilder};
+use crate::writer::{Val, Writer};
+
+/// Shapes of a product by groups: `[rows, inner] x [groups, inner, columns] -> [rows, columns]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grouped {
+    /// Rows of all groups.
+    pub rows: usize,
+    /// What is summed over.
+    pub inner: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Element type of operands and result.
+    pub dtype: DType,
+}
+
+/// Tile sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiles {
+    /// Rows.
+    pub rows: usize,
+    /// What is summed over.
+    pub inner: usize,
+    /// Columns.
+    pub columns: usize,
+}
+
+/// Which visits a table lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visits {
+    /// Every tile at least once: rows of no group are a group of their own at the end.
+    EveryTile,
+    /// Every group at least once, also one without rows.
+    EveryGroup,
+}
+
+impl Tiles {
+    /// Sizes for a generation, as far as they divide.
+    pub fn preferred(grouped: &Grouped, generation: Generation) -> Option<Tiles> {
+        let most = if generation == Generation::V4 { 256 } else { 512 };
+        Some(Tiles {
+            rows: divisor(grouped.rows, 8, most)?,
+            inner: divisor(grouped.inner, 128, 2 * most)?,
+            columns: divisor(grouped.columns, 128, 2 * most)?,
+        })
+    }
+}
+
+impl Grouped {
+    /// Entries of a table: no tile has more visits than it has groups that end in it, and one.
+    pub fn visits(&self, tiles: &Tiles) -> usize {
+        self.rows / tiles.rows.max(1) + self.groups
+    }
+
+    /// Groups of a table, with the one of rows that no group has.
+    pub(crate) fn listed(&self, visits: Visits) -> usize {
+        match visits {
+            Visits::EveryTile => self.groups + 1,
+            Visits::EveryGroup => self.groups,
+        }
+    }
+
+    fn check(&self, tiles: &Tiles) -> Result<(), Error> {
+        let refuse = |message: String| Err(Error::Shape { kernel: "grouped product", message });
+        if self.groups == 0 || !matches!(self.dtype, DType::BF16 | DType::F32) {
+            return refuse(format!("{} groups of {}", self.groups, self.dtype));
+        }
+        for (name, tile, size) in [
+            ("rows", tiles.rows, self.rows),
+            ("inner", tiles.inner, self.inner),
+            ("columns", tiles.columns, self.columns),
+        ] {
+            if tile == 0 || !size.is_multiple_of(tile) {
+                return refuse(format!("tiles of {tile} {name} do not divide {size}"));
+            }
+        }
+        if i32::try_from(self.rows.saturating_add(self.groups)).is_err() {
+            return refuse(format!("{} rows", self.rows));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn lhs(&self) -> Spec {
+        Spec::new(self.dtype, [self.rows, self.inner])
+    }
+
+    pub(crate) fn rhs(&self) -> Spec {
+        Spec::new(self.dtype, [self.groups, self.inner, self.columns])
+    }
+
+    pub(crate) fn out(&self) -> Spec {
+        Spec::new(self.dtype, [self.rows, self.columns])
+    }
+}
+
+/// Tables of visits, prefetched: group and tile of each visit, and where groups begin.
+#[derive(Clone, Copy)]
+struct Tables {
+    group: RefId,
+    tile: RefId,
+    begins: RefId,
+}
+
+impl Tables {
+    fn add(kernel: &mut KernelBuilder, visits: usize, listed: usize) -> Tables {
+        Tables {
+            group: kernel.prefetch("groups of visits", [visits]),
+            tile: kernel.prefetch("tiles of visits", [visits]),
+            begins: kernel.prefetch("first rows of groups", [listed + 1]),
+        }
+    }
+
+    fn group<'k>(self, k: &'k Writer, visit: Axis) -> Val<'k> {
+        k.load_scalar(self.group, &[k.program_id(visit)])
+    }
+
+    fn tile<'k>(self, k: &'k Writer, visit: Axis) -> Val<'k> {
+        k.load_scalar(self.tile, &[k.program_id(visit)])
+    }
+
+    /// Which of a tile's rows belong to the visit's group: booleans of a shape whose first axis is rows.
+    fn mine<'k>(self, k: &'k Writer, visit: Axis, dims: [usize; 2]) -> Val<'k> {
+        let group = self.group(k, visit);
+        let first = self.tile(k, visit) * dims[0] as i32;
+        let row = k.iota(dims, 0) + first;
+        let (begin, end) = (k.load_scalar(self.begins, &[group]), k.load_scalar(self.begins, &[group + 1]));
+        row.at_least(begin) & row.less(end)
+    }
+}
+
+/// Whether a table's entry differs from the one before, and from the one after.
+fn changes<'k>(k: &'k Writer, table: RefId, visit: Axis, count: usize) -> (Val<'k>, Val<'k>) {
+    let at = k.program_id(visit);
+    let here = k.load_scalar(table, &[at]);
+    let before = k.load_scalar(table, &[(at - 1).max(0)]);
+    let after = k.load_scalar(table, &[(at + 1).min(count as i32 - 1)]);
+    (at.equals(0) | here.differs(before), at.equals(count as i32 - 1) | here.differs(after))
+}

@@ -1,0 +1,54 @@
+//! Rows times the matrix of their group.
+
+use chips::Generation;
+use tensor::DType;
+
+use super::{Grouped, Tables, Tiles, Visits, changes};
+use crate::cost::Cost;
+use crate::error::Error;
+use crate::ir::MatMulForm::Plain;
+use crate::kernel::{Kernel, KernelBuilder, Semantics};
+
+/// The kernel. Operands: tables of [`Visits::EveryTile`], rows, matrices. Result: rows, zeros where they belong to no group.
+pub fn product(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
+    grouped.check(&tiles)?;
+    let (g, groups) = (*grouped, grouped.groups as i32);
+    let count = g.visits(&tiles);
+    let rounds = g.inner / tiles.inner;
+    let mut kernel = KernelBuilder::new("gmm", generation);
+    let columns = kernel.grid(g.columns / tiles.columns, Semantics::Parallel);
+    let visit = kernel.grid(count, Semantics::Arbitrary);
+    let inner = kernel.grid(rounds, Semantics::Arbitrary);
+    let tables = Tables::add(&mut kernel, count, g.listed(Visits::EveryTile));
+    let lhs = kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| {
+        vec![tables.tile(m, visit), m.program_id(inner)]
+    });
+    let rhs = kernel.input("matrices", g.rhs(), [1, tiles.inner, tiles.columns], |m| {
+        vec![tables.group(m, visit).min(groups - 1), m.program_id(inner), m.program_id(columns)]
+    });
+    let out = kernel.output("product", g.out(), [tiles.rows, tiles.columns], |m| {
+        vec![tables.tile(m, visit), m.program_id(columns)]
+    });
+    let sum = kernel.scratch("accumulator", DType::F32, [tiles.rows, tiles.columns]);
+    let flops = 2 * (g.rows * g.inner) as u64 * g.columns as u64;
+    let bytes_accessed = g.lhs().bytes() + g.rhs().bytes() + g.out().bytes();
+    kernel.cost(Cost { flops, transcendentals: 0, bytes_accessed });
+    kernel.body(|k| {
+        let dims = [tiles.rows, tiles.columns];
+        let group = tables.group(k, visit);
+        let is_group = group.less(groups);
+        k.when(k.program_id(inner).equals(0), || k.store(sum, k.zeros(DType::F32, dims)));
+        k.when(is_group, || {
+            k.store(sum, k.load(sum) + k.matmul(k.load(lhs), k.load(rhs), Plain));
+        });
+        k.when(k.program_id(inner).equals(rounds as i32 - 1), || {
+            let (is_first, _) = changes(k, tables.tile, visit, count);
+            k.when(is_first, || k.store(out, k.zeros(g.dtype, dims)));
+            k.when(is_group, || {
+                let before = k.load(out).cast(DType::F32);
+                let mine = tables.mine(k, visit, dims);
+                k.store(out, mine.select(k.load(sum), before).cast(g.dtype));
+            });
+        });
+    })
+}

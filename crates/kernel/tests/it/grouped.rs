@@ -1,0 +1,70 @@
+//! Products by groups, interpreted, against plain loops; groups end anywhere, some are empty, some rows are in none.
+
+use chips::Generation;
+use kernel::interpret;
+use kernel::kernels::grouped::{self, Grouped, Tiles, Visits};
+use tensor::{DType, Literal, Spec};
+
+use crate::arrays::{Numbers, assert_close, literal, values};
+
+/// Tables as their description says, tile by tile.
+fn tables(g: &Grouped, tiles: &Tiles, sizes: &[usize], which: Visits) -> Vec<Literal> {
+    let mut listed = sizes.to_vec();
+    if which == Visits::EveryTile {
+        listed.push(g.rows - sizes.iter().sum::<usize>());
+    }
+    let (mut begins, mut visits) = (vec![0], Vec::new());
+    for (group, size) in listed.iter().enumerate() {
+        let begin = begins[group];
+        begins.push(begin + size);
+        let last_tile = g.rows / tiles.rows - 1;
+        if *size == 0 && which == Visits::EveryGroup {
+            visits.push((group, (begin / tiles.rows).min(last_tile)));
+        }
+        visits.extend((0..=last_tile).filter(|tile| {
+            *size > 0 && tile * tiles.rows < begin + size && (tile + 1) * tiles.rows > begin
+        }).map(|tile| (group, tile)));
+    }
+    visits.resize(g.visits(tiles), (listed.len(), g.rows / tiles.rows - 1));
+    let ints = |values: Vec<usize>| {
+        let values: Vec<f64> = values.into_iter().map(|v| v as f64).collect();
+        literal(&Spec::new(DType::I32, [values.len()]), &values)
+    };
+    let (groups, tiles) = visits.into_iter().unzip();
+    vec![ints(groups), ints(tiles), ints(begins)]
+}
+
+#[test]
+fn product_and_gradient() {
+    let mut numbers = Numbers::new(41);
+    for sizes in [vec![16, 8, 24], vec![0, 5, 0, 40, 3], vec![48], vec![1, 1, 1], vec![0, 0], vec![13, 0, 35]] {
+        let g = Grouped { rows: 48, inner: 256, columns: 128, groups: sizes.len(), dtype: DType::BF16 };
+        let tiles = Tiles { rows: 16, inner: 128, columns: 128 };
+        let lhs = numbers.array(&Spec::new(g.dtype, [g.rows, g.inner]), 1.0);
+        let rhs = numbers.array(&Spec::new(g.dtype, [g.groups, g.inner, g.columns]), 1.0);
+        let dout = numbers.array(&Spec::new(g.dtype, [g.rows, g.columns]), 1.0);
+        let (a, b, d) = (values(&lhs), values(&rhs), values(&dout));
+        let (mut out, mut db) = (vec![0.0; g.rows * g.columns], vec![0.0; b.len()]);
+        let mut row = 0;
+        for (group, size) in sizes.iter().enumerate() {
+            for r in row..row + size {
+                for i in 0..g.inner {
+                    for c in 0..g.columns {
+                        let at = (group * g.inner + i) * g.columns + c;
+                        out[r * g.columns + c] += a[r * g.inner + i] * b[at];
+                        db[at] += a[r * g.inner + i] * d[r * g.columns + c];
+                    }
+                }
+            }
+            row += size;
+        }
+        let kernel = grouped::product(&g, tiles, Generation::V5e).unwrap();
+        let mut operands = tables(&g, &tiles, &sizes, Visits::EveryTile);
+        operands.extend([lhs.clone(), rhs]);
+        assert_close(&format!("product {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
+        let kernel = grouped::gradient(&g, tiles, Generation::V5e).unwrap();
+        let mut operands = tables(&g, &tiles, &sizes, Visits::EveryGroup);
+        operands.extend([lhs, dout]);
+        assert_close(&format!("gradient {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &db, 4e-3);
+    }
+}
