@@ -32,7 +32,7 @@ pub use ::tensor::Spec;
 pub use control::{
     Branch, Direction, Policy, checkpoint, cond, custom_call, custom_vjp, scan, scan_reversed, switch, while_loop,
 };
-pub use error::{At, Error};
+pub use error::{At, Error, refuse};
 pub use function::{Donate, Function, Leaf, shapes_of, trace};
 pub use ops::contract::{Contraction, Precision};
 pub use ops::convolve::Convolution;
