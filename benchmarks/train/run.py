@@ -32,6 +32,7 @@ n_layer = {s["layers"]}
 n_head = {s["heads"]}
 embd_pdrop = 0.0
 resid_pdrop = 0.0
+attn_pdrop = 0.0
 [run]
 precision = "{s["precision"]}"
 [data]

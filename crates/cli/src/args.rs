@@ -398,7 +398,7 @@ pub(crate) struct WorkloadArgs {
 }
 
 /// Where the cache is.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct CacheFolderArgs {
     /// Cache folder; default $TPUBRIDGE_CACHE, else the user's cache folder.
     #[arg(long, value_name = "FOLDER")]
@@ -406,6 +406,12 @@ pub(crate) struct CacheFolderArgs {
     /// Bound of the cache folder, in GiB.
     #[arg(long, default_value_t = 20.0, value_name = "GIB")]
     pub(crate) cache_max_gib: f64,
+}
+
+impl Default for CacheFolderArgs {
+    fn default() -> Self {
+        CacheFolderArgs { cache_dir: None, cache_max_gib: 20.0 }
+    }
 }
 
 /// Where the configuration comes from.
@@ -454,6 +460,17 @@ pub(crate) struct RunArgs {
     pub(crate) config: ConfigFileArgs,
 }
 
+/// Whether a metadata server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NoticeArg {
+    /// Where one can be expected.
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     /// What is trained, in TOML: model, data, optimizer, steps. Examples are in examples/train.
@@ -464,6 +481,17 @@ pub(crate) struct TrainArgs {
     /// Write the training step as StableHLO to a file and do not train: for `tpu fit`, `tpu explain`, `tpu plan`.
     #[arg(long, value_name = "FILE")]
     pub(crate) export: Option<PathBuf>,
+    /// Find the largest batch that fits and the fastest, and do not train: measured on the device, or with --slice by the
+    /// TPU compiler.
+    #[arg(long, conflicts_with = "export")]
+    pub(crate) find_batch: bool,
+    /// Slice that --find-batch asks the TPU compiler about, as in v6e-8; no TPU is needed.
+    #[arg(long, value_name = "SLICE", requires = "find_batch")]
+    pub(crate) slice: Option<String>,
+    /// Whether Google's notice that it takes the machine back is waited for, to save in time: on machines of Google's, or
+    /// where $GCE_METADATA_HOST names a metadata server.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) preemption_notice: NoticeArg,
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,

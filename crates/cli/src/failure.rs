@@ -9,6 +9,8 @@ pub(crate) enum Answer {
     Yes,
     /// Done, and the answer is no.
     No,
+    /// Ended by somebody else before the end, everything saved: the same command goes on.
+    Preempted,
 }
 
 /// An error as the user sees it.

@@ -25,6 +25,8 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
+        // The system's own number for "try again later".
+        Ok(Answer::Preempted) => ExitCode::from(75),
         Err(failure) => {
             failure.print();
             ExitCode::from(2)

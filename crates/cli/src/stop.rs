@@ -7,9 +7,12 @@ use std::sync::atomic::AtomicBool;
 /// A flag that Ctrl-C or SIGTERM sets.
 pub(crate) fn on_signal() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
+    // Apart from `stop`, which others may set: the first signal after that must not end the process.
+    let signalled = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // Registered first, so that it sees the flag as the previous signal left it: the second signal ends the process.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&signalled));
+        let _ = signal_hook::flag::register(signal, Arc::clone(&signalled));
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }
     stop

@@ -11,6 +11,7 @@ pub mod doctor;
 mod error;
 mod glibc;
 pub mod managed;
+pub mod preemption;
 pub mod setup;
 mod system;
 

@@ -132,9 +132,11 @@ fn replace(func: &mut Func, id: OpId, wanted: &Wanted) {
 
 /// Puts a call of a function of one argument before an op; its results.
 fn call_before(func: &mut Func, id: OpId, function: &Func, argument: Value) -> Vec<Value> {
-    let place = func.regions.iter().enumerate().find_map(|(n, region)| {
-        region.ops.iter().position(|&op| op == id).map(|at| (n, at))
-    });
+    let place = func
+        .regions
+        .iter()
+        .enumerate()
+        .find_map(|(n, region)| region.ops.iter().position(|&op| op == id).map(|at| (n, at)));
     let Some((region, at)) = place else { return Vec::new() };
     let mut attrs = Attrs::new();
     attrs.set("callee", Attr::Symbol(function.name.clone()));

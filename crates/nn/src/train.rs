@@ -4,17 +4,20 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Donate, Function, Key, Spec, Tensor, Tree};
 
-use crate::optim::{MovingAverage, Optimizer, accumulated, averaged, clipped, global_norm};
+use crate::optim::{MovingAverage, Optimizer, accumulated_with, averaged, clipped, global_norm};
 
-/// All a training run carries from step to step.
+/// All a training run carries from step to step. `X` is what the model itself carries and nobody trains, such as running
+/// statistics; most models carry nothing.
 #[derive(Clone, Debug, Tree)]
-pub struct TrainState<P: Tree, S: Tree> {
+pub struct TrainState<P: Tree, S: Tree, X: Tree = ()> {
     /// Parameters.
     pub params: P,
     /// What the optimizer remembers.
     pub optimizer: S,
     /// The average of parameters, where one is kept.
     pub average: Option<P>,
+    /// What the model carries beside its parameters, not trained.
+    pub carried: X,
     /// Steps done, an `i32` scalar.
     pub step: Tensor,
     /// Where the next step's random numbers come from.
@@ -48,10 +51,25 @@ impl<P: Tree + Clone, S: Tree> TrainState<P, S> {
     /// The state before the first step. The parameters are drawn by the caller, from another key.
     #[track_caller]
     pub fn init<O: Optimizer<P, State = S>>(params: P, optimizer: &O, options: &StepOptions, key: &Key) -> Self {
+        TrainState::init_with(params, (), optimizer, options, key)
+    }
+}
+
+impl<P: Tree + Clone, S: Tree, X: Tree> TrainState<P, S, X> {
+    /// [`TrainState::init`] of a model that carries something beside its parameters.
+    #[track_caller]
+    pub fn init_with<O: Optimizer<P, State = S>>(
+        params: P,
+        carried: X,
+        optimizer: &O,
+        options: &StepOptions,
+        key: &Key,
+    ) -> Self {
         TrainState {
             optimizer: optimizer.init(&params),
             average: options.average.map(|_| params.clone()),
             params,
+            carried,
             step: Tensor::zeros(DType::I32, &[]),
             key: key.clone(),
         }
@@ -70,8 +88,22 @@ pub fn train_step<P: Tree + Clone, O: Optimizer<P>, B: Tree>(
     options: &StepOptions,
     loss: impl FnOnce(&P, &B, &Key) -> Tensor,
 ) -> (TrainState<P, O::State>, Metrics) {
+    train_step_with(state, batch, optimizer, options, |params, (), batch, key| (loss(params, batch, key), ()))
+}
+
+/// [`train_step`] of a model that carries something beside its parameters: `loss` has it and gives what follows. Of a batch
+/// taken in parts, each part goes on from what the one before left.
+#[track_caller]
+pub fn train_step_with<P: Tree + Clone, X: Tree + Clone, O: Optimizer<P>, B: Tree>(
+    state: &TrainState<P, O::State, X>,
+    batch: &B,
+    optimizer: &O,
+    options: &StepOptions,
+    loss: impl FnOnce(&P, &X, &B, &Key) -> (Tensor, X),
+) -> (TrainState<P, O::State, X>, Metrics) {
     let key = state.key.fold_in(&state.step);
-    let (value, grads) = accumulated(&state.params, batch, &key, options.accumulate.max(1), loss);
+    let parts = options.accumulate.max(1);
+    let (value, carried, grads) = accumulated_with(&state.params, &state.carried, batch, &key, parts, loss);
     let grad_norm = global_norm(&grads);
     let grads = match options.clip {
         Some(longest) => clipped(&grads, &grad_norm, longest),
@@ -86,6 +118,7 @@ pub fn train_step<P: Tree + Clone, O: Optimizer<P>, B: Tree>(
         params,
         optimizer: optimizer_state,
         average,
+        carried,
         step: &state.step + &Tensor::ones(DType::I32, &[]),
         key: state.key.clone(),
     };

@@ -93,7 +93,7 @@ pub enum Error {
     Compile(CompileError),
     /// The program does not fit.
     TooLarge(OutOfMemory),
-    /// A rewrite of the program failed.
+    /// A program could not be made or rewritten.
     Rewrite(runtime::Error),
 
     // ---- us ----

@@ -49,6 +49,13 @@ pub enum Error {
     Distributed(String),
     /// A model cannot be saved or loaded.
     Checkpoint(weights::Error),
+    /// What a training starts from cannot be used.
+    FirstState {
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+        /// What helps.
+        remedy: String,
+    },
 }
 
 /// The classes of [`Error`], finer than its variants.
@@ -200,7 +207,7 @@ impl Error {
             Error::Device { .. } => Class::Device,
             Error::Synchronization { .. } => Class::Synchronization,
             Error::Distributed(_) => Class::Distributed,
-            Error::Checkpoint(_) => Class::Checkpoint,
+            Error::Checkpoint(_) | Error::FirstState { .. } => Class::Checkpoint,
         }
     }
 
@@ -225,6 +232,7 @@ impl Error {
             Error::Synchronization { .. } => "a device may hang: `tpu doctor` checks it; restart the process".into(),
             Error::Distributed(_) => "check the number of processes, their ranks and the coordinator's address".into(),
             Error::Checkpoint(error) => error.remedy(),
+            Error::FirstState { remedy, .. } => remedy.clone(),
         }
     }
 
@@ -251,6 +259,7 @@ impl fmt::Display for Error {
             }
             Error::Distributed(message) => f.write_str(message),
             Error::Checkpoint(_) => f.write_str("the checkpoint cannot be used"),
+            Error::FirstState { .. } => f.write_str("what the training starts from cannot be used"),
         }
     }
 }
@@ -265,6 +274,7 @@ impl std::error::Error for Error {
             Error::Device { source, .. } => Some(source),
             Error::Synchronization { source: Some(source), .. } => Some(source),
             Error::Checkpoint(error) => Some(error),
+            Error::FirstState { source, .. } => Some(&**source),
             _ => None,
         }
     }

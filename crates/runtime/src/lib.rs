@@ -29,7 +29,9 @@
 //! ```
 
 mod backend;
+pub mod batch_size;
 pub mod blob;
+mod bucketed_jit;
 pub mod cache;
 mod compile;
 mod compile_error;
@@ -61,6 +63,7 @@ pub use backend::{
     Backend, Choice, DeviceArray, DeviceInfo, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model,
     Parameters, Peak, Platform, SliceDevices, Surroundings, Topology, Tree,
 };
+pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Given, Lengths, not_padding};
 pub use compile::{CacheUse, Compilation, CompileRequest, Devices, Origin, SliceCompiler, probe};
 pub use compile_error::{CompileError, OutOfMemory};
 pub use compiler::{

@@ -1,6 +1,6 @@
 """What PyTorch and transformers make of models, optimizers and recurrent layers: the peer of crates/nn's tests.
 
-usage: nn_peer.py (models|optimizers|recurrent) FOLDER
+usage: nn_peer.py (models|optimizers|recurrent|statistics) FOLDER
 """
 
 import os
@@ -138,6 +138,53 @@ def recurrent(folder):
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, os.path.join(folder, "recurrent.safetensors"))
 
 
+class SmallResNet(torch.nn.Module):
+    """A stem, a block of two convolutions whose shortcut is a third, a mean over the image, a head."""
+
+    def __init__(self):
+        super().__init__()
+        conv = lambda a, b, size, stride: torch.nn.Conv2d(a, b, size, stride, padding=size // 2, bias=False)
+        shapes = {"stem": (2, 4, 3, 1), "blocks.0.path.0": (4, 4, 3, 1), "blocks.0.path.1": (4, 4, 3, 1)}
+        self.places = list(shapes)
+        self.convs = torch.nn.ModuleList([conv(*shape) for shape in shapes.values()])
+        self.norms = torch.nn.ModuleList([torch.nn.BatchNorm2d(shape[1]) for shape in shapes.values()])
+        self.head = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        at = lambda n, x: self.norms[n](self.convs[n](x))
+        x = at(0, x).relu()
+        x = (at(2, at(1, x).relu()) + x).relu()
+        return self.head(x.mean((2, 3)))
+
+
+def statistics(folder):
+    tensors = {}
+    for parts in (1, 2):
+        torch.manual_seed(9)
+        model = SmallResNet()
+        for place, conv, norm in zip(model.places, model.convs, model.norms):
+            tensors[f"params.{place}.convolution.kernel"] = conv.weight.detach().permute(2, 3, 1, 0).clone()
+            tensors[f"params.{place}.norm.norm.weight"] = norm.weight.detach().clone()
+            tensors[f"params.{place}.norm.norm.bias"] = norm.bias.detach().clone()
+        tensors["params.head.weight"] = model.head.weight.detach().T.clone()
+        tensors["params.head.bias"] = model.head.bias.detach().clone()
+        step = torch.optim.SGD(model.parameters(), lr=0.1)
+        for n in range(5):
+            images = 1.5 * torch.randn(8, 2, 6, 6) + 0.5 * n
+            labels = torch.randint(0, 3, (8,))
+            tensors[f"images.{n}"], tensors[f"labels.{n}"] = images.permute(0, 2, 3, 1), labels.int()
+            step.zero_grad()
+            for image, label in zip(images.chunk(parts), labels.chunk(parts)):
+                (torch.nn.functional.cross_entropy(model(image), label) / parts).backward()
+            step.step()
+        for n, norm in enumerate(model.norms):
+            tensors[f"parts{parts}.carried.{n}.mean"] = norm.running_mean
+            tensors[f"parts{parts}.carried.{n}.variance"] = norm.running_var
+        with torch.no_grad():
+            tensors[f"parts{parts}.logits"] = model.eval()(images)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, os.path.join(folder, "statistics.safetensors"))
+
+
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    {"models": models, "optimizers": optimizers, "recurrent": recurrent}[sys.argv[1]](sys.argv[2])
+    {"models": models, "optimizers": optimizers, "recurrent": recurrent, "statistics": statistics}[sys.argv[1]](sys.argv[2])

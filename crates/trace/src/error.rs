@@ -86,6 +86,12 @@ pub(crate) fn misuse(at: &'static Location<'static>, message: impl Into<String>)
     leave(Error::Misuse { at: At::of(at), message: message.into() })
 }
 
+/// Stops the traced function with an error of its own at the caller's line: for what a layer cannot do.
+#[track_caller]
+pub fn refuse(message: impl Into<String>) -> ! {
+    misuse(Location::caller(), message)
+}
+
 /// Runs a function that may [`leave`]; panics of other origin go on.
 pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Error> {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {

@@ -34,7 +34,7 @@ pub use control::{
     Branch, Direction, Policy, checkpoint, composite, cond, custom_call, custom_vjp, scan, scan_reversed, switch,
     while_loop,
 };
-pub use error::{At, Error};
+pub use error::{At, Error, refuse};
 pub use function::{Donate, Function, Leaf, Placed, Role, shapes_of, trace, trace_on};
 pub use ops::contract::{Contraction, Precision};
 pub use ops::convolve::Convolution;

@@ -127,6 +127,30 @@ fn killed_at_any_moment_it_ends_like_an_uninterrupted_run() {
 }
 
 #[test]
+fn running_statistics_are_kept_resumed_and_used() {
+    let bench = Bench::bare();
+    let file = repository().join("examples/train/resnet.toml");
+    let small =
+        ["--with", "train.batch=4", "--with", "data.size=8", "--with", "model.width=4", "--with", "train.log_every=1"];
+    let train = |folder: &str, steps: &str, every: &str| {
+        let (steps, every) = (format!("train.steps={steps}"), format!("train.evaluate_every={every}"));
+        let own = ["train", arg(&file), "--folder", folder, "-d", "cpu", "--with", &steps, "--with", &every];
+        bench.json(&[&own[..], &small].concat())
+    };
+    train("run", "3", "100");
+    let (step, first) = newest(&bench.path("run"));
+    let statistics: Vec<&String> = first.keys().filter(|name| name.starts_with("carried.")).collect();
+    // A stem, two convolutions in each of two blocks, and the shortcut of the second: mean and variance of each.
+    assert_eq!((step, statistics.len()), (3, 12), "{statistics:?}");
+    train("run", "6", "100");
+    let (_, last) = newest(&bench.path("run"));
+    assert!(statistics.iter().all(|name| first[*name] != last[*name]));
+    let record = train("whole", "6", "3");
+    assert_eq!(last, newest(&bench.path("whole")).1);
+    assert!(record["evaluation"]["loss"].as_f64().unwrap().is_finite(), "{record}");
+}
+
+#[test]
 fn a_signal_saves_what_was_learned() {
     let bench = bench();
     let file = bench.path("tiny.toml");

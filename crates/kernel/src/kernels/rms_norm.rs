@@ -41,7 +41,8 @@ impl RmsNorm {
 
     fn check(&self, rows: usize) -> Result<(), Error> {
         let types = [self.dtype, self.weight];
-        if rows == 0 || !self.rows.is_multiple_of(rows) || types.iter().any(|t| !matches!(t, DType::F32 | DType::BF16)) {
+        if rows == 0 || !self.rows.is_multiple_of(rows) || types.iter().any(|t| !matches!(t, DType::F32 | DType::BF16))
+        {
             let message = format!("blocks of {rows} rows for {} rows of {}", self.rows, self.dtype);
             return Err(Error::Shape { kernel: "rms_norm", message });
         }
@@ -102,8 +103,7 @@ pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<K
 fn read(request: &Request<'_>) -> Result<(RmsNorm, usize), Error> {
     let [rows, size] = request.dims("rms_norm", 0)?;
     let dtype = |n: usize| request.operands.get(n).map_or(DType::F32, |spec| spec.dtype);
-    let norm =
-        RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon: request.float("epsilon", 1e-6) };
+    let norm = RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon: request.float("epsilon", 1e-6) };
     let message = format!("{rows} rows are not whole blocks of 8");
     let block = norm.preferred_rows().ok_or(Error::Shape { kernel: "rms_norm", message })?;
     Ok((norm, request.size("block_rows").unwrap_or(block)))

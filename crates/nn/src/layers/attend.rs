@@ -1,9 +1,9 @@
 //! Attention itself: which keys a query sees, and the weighted sum of values, whole or block by block.
 
 use tensor::DType;
-use trace::{Tensor, Tree, custom_vjp, scan};
+use trace::{Key, Tensor, Tree, custom_vjp, scan};
 
-use super::flash;
+use super::{dropout, flash};
 
 /// A score no softmax sees; finite, so that a query that sees nothing gives no NaN.
 const UNSEEN: f64 = -1e30;
@@ -83,24 +83,60 @@ impl Places {
 /// serves as many heads. Scores and softmax are `f32`; the result has the type and shape of `query`.
 #[track_caller]
 pub fn attend(query: &Tensor, key: &Tensor, value: &Tensor, places: &Places, sight: Sight, form: Form) -> Tensor {
+    attend_dropping(query, key, value, places, sight, form, Dropping { rate: 0.0, key: None })
+}
+
+/// Dropout of the weights that values are summed with.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropping<'a> {
+    /// Share of weights that are zero.
+    pub rate: f64,
+    /// Without a key nothing is dropped.
+    pub key: Option<&'a Key>,
+}
+
+impl Dropping<'_> {
+    fn is_on(&self) -> bool {
+        self.rate > 0.0 && self.key.is_some()
+    }
+}
+
+/// [`attend`] with dropout of its weights. Only the plain form can: the others never have all weights at once.
+#[track_caller]
+pub fn attend_dropping(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    places: &Places,
+    sight: Sight,
+    form: Form,
+    dropping: Dropping<'_>,
+) -> Tensor {
+    let form = match form {
+        Form::Auto if !dropping.is_on() && flash::is_better(query.dim(1), key.dim(1), places) => Form::Flash,
+        Form::Auto => Form::Plain,
+        // A cache, or positions of the caller's.
+        Form::Flash if !flash::is_possible(query.dim(1), key.dim(1), places) => Form::Plain,
+        form => form,
+    };
+    if dropping.is_on() && form != Form::Plain {
+        let rate = dropping.rate;
+        trace::refuse(format!(
+            "attention weights are dropped at a rate of {rate}, which attention in blocks cannot do: use the plain form, or \
+             a rate of 0 (attn_pdrop)"
+        ));
+    }
     trace::scope("attend", || {
         let (batch, queries, heads, head) = (query.dim(0), query.dim(1), query.dim(2), query.dim(3));
         let groups = key.dim(2);
         let scale = (head as f64).sqrt().recip();
         let grouped = query.reshape(&[batch, queries, groups, heads / groups.max(1), head]);
-        let form = match form {
-            Form::Auto if flash::is_better(queries, key.dim(1), places) => Form::Flash,
-            Form::Auto => Form::Plain,
-            // A cache, or positions of the caller's.
-            Form::Flash if !flash::is_possible(queries, key.dim(1), places) => Form::Plain,
-            form => form,
-        };
         if form == Form::Flash {
             return flash::flash(query, key, value, places, sight, scale);
         }
         let out = match form {
             Form::Chunked(block) => chunked(&grouped, key, value, places, sight, scale, block.max(1)),
-            _ => plain(&grouped, key, value, places, sight, scale),
+            _ => plain(&grouped, key, value, places, sight, scale, dropping),
         };
         out.reshape(query.dims())
     })
@@ -112,8 +148,17 @@ fn scores(query: &Tensor, key: &Tensor, places: &Places, sight: Sight, scale: f6
     places.visible(sight).select(&scores, &Tensor::scalar(DType::F32, UNSEEN))
 }
 
-fn plain(query: &Tensor, key: &Tensor, value: &Tensor, places: &Places, sight: Sight, scale: f64) -> Tensor {
+fn plain(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    places: &Places,
+    sight: Sight,
+    scale: f64,
+    dropping: Dropping<'_>,
+) -> Tensor {
     let weights = scores(query, key, places, sight, scale).softmax(-1).cast(query.dtype());
+    let weights = dropout(&weights, dropping.rate, dropping.key);
     weights.einsum("bgrts,bsgd->btgrd", value)
 }
 

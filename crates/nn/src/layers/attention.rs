@@ -4,7 +4,7 @@ use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
-use crate::layers::{Bias, Form, Linear, Places, Rope, Sight, attend};
+use crate::layers::{Bias, Dropping, Form, Linear, Places, Rope, Sight, attend, attend_dropping};
 
 /// Numbers of heads and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,9 +111,16 @@ impl MultiHeadAttention {
     /// Attention of `[batch, positions, width]` to itself.
     #[track_caller]
     pub fn apply(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
+        self.apply_dropping(x, context, Dropping { rate: 0.0, key: None })
+    }
+
+    /// [`apply`](Self::apply) with dropout of the attention weights.
+    #[track_caller]
+    pub fn apply_dropping(&self, x: &Tensor, context: &Context<'_>, dropping: Dropping<'_>) -> Tensor {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let out = attend(&query, &key, &value, context.places, context.sight, context.form);
+            let Context { places, sight, form, .. } = *context;
+            let out = attend_dropping(&query, &key, &value, places, sight, form, dropping);
             self.finished(&out.named("attention"))
         })
     }

@@ -13,7 +13,7 @@ mod norm;
 mod recurrent;
 mod rope;
 
-pub use attend::{Form, Places, Sight, attend};
+pub use attend::{Dropping, Form, Places, Sight, attend, attend_dropping};
 pub use attention::{Context, Heads, KeyValues, MultiHeadAttention};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
 pub use dropout::dropout;

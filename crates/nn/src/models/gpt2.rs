@@ -6,8 +6,8 @@ use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{
-    Activation, Bias, Context, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention, Places, Sight,
-    dropout,
+    Activation, Bias, Context, Dropping, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention,
+    Places, Sight, dropout,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, places_from};
 use crate::stacked::{init_stacked, run_stacked};
@@ -36,6 +36,8 @@ pub struct Gpt2Config {
     pub embd_pdrop: f64,
     /// Dropout of what attention and feed-forward add.
     pub resid_pdrop: f64,
+    /// Dropout of attention weights; only plain attention can.
+    pub attn_pdrop: f64,
     /// Deviation of drawn weights.
     pub initializer_range: f64,
 }
@@ -53,6 +55,7 @@ impl Default for Gpt2Config {
             layer_norm_epsilon: 1e-5,
             embd_pdrop: 0.1,
             resid_pdrop: 0.1,
+            attn_pdrop: 0.1,
             initializer_range: 0.02,
         }
     }
@@ -181,10 +184,11 @@ impl LanguageModel for Gpt2 {
             let layer_keys = of(1).map(|key| key.stacked(config.n_layer));
             let layers = (self.layers.clone(), layer_keys);
             let (x, ()) = run_stacked(&self.options.remat, &x, &layers, |x, (block, key)| {
-                let keys = key.as_ref().map(|key| key.split(2));
+                let keys = key.as_ref().map(|key| key.split(3));
                 let of = |n: usize| keys.as_ref().and_then(|keys| keys.get(n));
                 trace::scope("block", || {
-                    let added = block.attention.apply(&block.attention_norm.apply(x), &context);
+                    let dropping = Dropping { rate: config.attn_pdrop, key: of(2) };
+                    let added = block.attention.apply_dropping(&block.attention_norm.apply(x), &context, dropping);
                     let x = x + &dropout(&added, config.resid_pdrop, of(0));
                     (carried(&block.finish(&x, config.resid_pdrop, of(1))), ())
                 })

@@ -1,7 +1,7 @@
 //! Gradients of a batch taken in parts, so that activations of one part only are in memory.
 
 use tensor::DType;
-use trace::{Key, Tensor, Tree, scan, value_and_grad};
+use trace::{Key, Tensor, Tree, scan, value_and_grad_with};
 
 /// The mean loss and mean gradient over `parts` equal parts of a batch, one after the other; leaves of the batch are split
 /// along their first axis. Sums are `f32`. Each part has a key of its own.
@@ -13,8 +13,23 @@ pub fn accumulated<P: Tree + Clone, B: Tree>(
     parts: usize,
     loss: impl FnOnce(&P, &B, &Key) -> Tensor,
 ) -> (Tensor, P) {
+    let loss = |params: &P, (): &(), batch: &B, key: &Key| (loss(params, batch, key), ());
+    let (value, (), grads) = accumulated_with(params, &(), batch, key, parts, loss);
+    (value, grads)
+}
+
+/// [`accumulated`] of a loss that also changes what the model carries, from part to part; no gradient passes through that.
+#[track_caller]
+pub fn accumulated_with<P: Tree + Clone, X: Tree + Clone, B: Tree>(
+    params: &P,
+    carried: &X,
+    batch: &B,
+    key: &Key,
+    parts: usize,
+    loss: impl FnOnce(&P, &X, &B, &Key) -> (Tensor, X),
+) -> (Tensor, X, P) {
     if parts <= 1 {
-        return value_and_grad(|params| loss(params, batch, key), params);
+        return value_and_grad_with(|params| loss(params, carried, batch, key), params);
     }
     let split = batch.map_leaves(|leaf| {
         let mut dims = leaf.dims().to_vec();
@@ -29,12 +44,13 @@ pub fn accumulated<P: Tree + Clone, B: Tree>(
         leaf.reshape(&dims).laid_out(&meanings)
     });
     let sums = params.map_leaves(|leaf| Tensor::zeros(DType::F32, leaf.dims()));
-    let init = (Tensor::zeros(DType::F32, &[]), sums);
-    let ((total, sums), ()) = scan(&init, &(split, key.stacked(parts)), None, |(total, sums), (batch, key)| {
-        let (value, grads) = value_and_grad(|params| loss(params, batch, key), params);
+    let init = (Tensor::zeros(DType::F32, &[]), carried.clone(), sums);
+    let xs = (split, key.stacked(parts));
+    let ((total, carried, sums), ()) = scan(&init, &xs, None, |(total, carried, sums), (batch, key)| {
+        let (value, carried, grads) = value_and_grad_with(|params| loss(params, carried, batch, key), params);
         let sums = sums.zip(&grads, |sum, grad| sum + &grad.cast(DType::F32));
-        ((total + &value.cast(DType::F32), sums), ())
+        ((total + &value.cast(DType::F32), carried, sums), ())
     });
     let share = (parts as f64).recip();
-    (&total * share, sums.zip(params, |sum, param| (sum * share).cast(param.dtype())))
+    (&total * share, carried, sums.zip(params, |sum, param| (sum * share).cast(param.dtype())))
 }

@@ -12,7 +12,7 @@ mod muon;
 mod schedule;
 mod sgd;
 
-pub use accumulate::accumulated;
+pub use accumulate::{accumulated, accumulated_with};
 pub use adafactor::{Adafactor, AdafactorState, SecondMoment};
 pub use adam::{Adam, Moments};
 pub use any::{AnyOptimizer, AnyState};

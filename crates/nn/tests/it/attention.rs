@@ -1,6 +1,6 @@
 //! Attention: against a loop over positions, and block by block against the whole.
 
-use nn::layers::{Form, Places, Sight, attend};
+use nn::layers::{Dropping, Form, Places, Sight, attend, attend_dropping};
 use tensor::DType;
 use trace::{Key, Tensor, vjp};
 
@@ -113,4 +113,57 @@ fn a_position_that_is_not_there_is_not_seen() {
     let ones = of_floats(&[2], &[1.0, 1.5]);
     let seen = apply(&shape_of(&ones), &[ones], |x| difference(x, &Tensor::ones(DType::F32, &[2])));
     assert_eq!(number(&seen[0]), 0.5);
+}
+
+#[test]
+fn attention_weights_are_dropped() {
+    let outputs = with_key(5, |key| {
+        let parts = key.split(2);
+        let (query, keys, values) = drawn(&parts[0], DType::F32, 6, 6);
+        let places = Places::sequence(6);
+        let dropping = Dropping { rate: 0.5, key: Some(&parts[1]) };
+        let of = |dropping| attend_dropping(&query, &keys, &values, &places, Sight::Causal, Form::Plain, dropping);
+        // The weights themselves: attention to values that are one at one position each.
+        let hot = Tensor::iota(DType::I32, &[6, 8], 0).equals(&Tensor::iota(DType::I32, &[6, 8], 1)).cast(DType::F32);
+        let hot = hot.reshape(&[1, 6, 1, 8]).broadcast_to(&[2, 6, 2, 8]);
+        let weights = |dropping| attend_dropping(&query, &keys, &hot, &places, Sight::Causal, Form::Plain, dropping);
+        let none = Dropping { rate: 0.5, key: None };
+        let (_, pull) = vjp(
+            |values| attend_dropping(&query, &keys, values, &places, Sight::Causal, Form::Plain, dropping),
+            &values,
+        );
+        let slope = pull(&query.zeros_like().exp());
+        (
+            of(none),
+            of(dropping),
+            weights(none),
+            weights(dropping),
+            attend(&query, &keys, &values, &places, Sight::Causal, Form::Plain),
+            slope,
+        )
+    });
+    let [plain, dropped, weights, kept, attended, slope] = [0, 1, 2, 3, 4, 5].map(|n| floats(&outputs[n]));
+    assert_eq!(plain, attended);
+    assert!(off_by(&dropped, &plain) > 1e-3);
+    // A weight is gone or twice as large; about half of those that see anything are gone.
+    let seen: Vec<(f32, f32)> = weights.iter().copied().zip(kept).filter(|(weight, _)| *weight > 0.0).collect();
+    assert!(seen.iter().all(|(weight, kept)| *kept == 0.0 || (kept / weight - 2.0).abs() < 1e-5), "{seen:?}");
+    let gone = seen.iter().filter(|(_, kept)| *kept == 0.0).count() as f64 / seen.len() as f64;
+    assert!((0.3..0.7).contains(&gone), "{gone}");
+    // The cotangent of a value is the sum of the weights that were kept.
+    let (mine, theirs): (f64, f64) =
+        (slope.iter().map(|s| f64::from(*s)).sum(), seen.iter().map(|(_, kept)| f64::from(*kept) * 8.0).sum());
+    assert!((mine / theirs - 1.0).abs() < 1e-4, "{mine} {theirs}");
+}
+
+#[test]
+fn chunked_attention_refuses_dropout() {
+    let traced = trace::shapes_of(&(), |()| {
+        let key = Key::from_seed(1);
+        let (query, keys, values) = drawn(&key, DType::F32, 4, 4);
+        let dropping = Dropping { rate: 0.1, key: Some(&key) };
+        attend_dropping(&query, &keys, &values, &Places::sequence(4), Sight::Causal, Form::Chunked(2), dropping)
+    });
+    let error = traced.unwrap_err().to_string();
+    assert!(error.contains("attention in blocks cannot") && error.contains("attention.rs"), "{error}");
 }

@@ -8,5 +8,6 @@ mod losses;
 mod optimizers;
 mod remat;
 mod slices;
+mod statistics;
 mod training;
 mod twin;

@@ -21,6 +21,7 @@ pub(crate) fn gpt2() -> Gpt2Config {
         n_head: 4,
         embd_pdrop: 0.0,
         resid_pdrop: 0.0,
+        attn_pdrop: 0.0,
         ..Gpt2Config::default()
     }
 }

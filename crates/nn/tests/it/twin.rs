@@ -32,6 +32,7 @@ fn config() -> Gpt2Config {
         n_head: 4,
         embd_pdrop: 0.0,
         resid_pdrop: 0.0,
+        attn_pdrop: 0.0,
         ..Gpt2Config::default()
     }
 }

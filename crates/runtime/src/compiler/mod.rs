@@ -3,7 +3,7 @@
 mod bucketed;
 mod buckets;
 mod cached;
-mod padding;
+pub(crate) mod padding;
 mod stats;
 mod stored;
 mod warm_up;

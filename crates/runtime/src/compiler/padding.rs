@@ -15,7 +15,7 @@ pub(super) fn element(dtype: DType, number: f64) -> Option<Vec<u8>> {
 
 /// The array with these sizes, each at least its own, the rest filled with one element. `None` where the sizes do not fit or
 /// the bytes cannot be counted.
-pub(super) fn pad(literal: &Literal, dims: &[usize], fill: &[u8]) -> Option<Literal> {
+pub(crate) fn pad(literal: &Literal, dims: &[usize], fill: &[u8]) -> Option<Literal> {
     let width = literal.dtype().size_bytes();
     if fill.len() != width || !holds(dims, literal.dims()) {
         return None;
@@ -36,7 +36,7 @@ pub(super) fn pad(literal: &Literal, dims: &[usize], fill: &[u8]) -> Option<Lite
 }
 
 /// The leading part of an array, of sizes that are at most its own.
-pub(super) fn cut(literal: &Literal, dims: &[usize]) -> Option<Literal> {
+pub(crate) fn cut(literal: &Literal, dims: &[usize]) -> Option<Literal> {
     if !holds(literal.dims(), dims) {
         return None;
     }

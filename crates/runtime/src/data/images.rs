@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use tensor::{DType, Literal};
 
 use super::Dataset;
+use super::augment::Augment;
 use super::error::DataError;
 use super::order::{Batching, Order, Split};
 use super::permutation::{Permutation, key};
@@ -50,6 +51,8 @@ pub struct ImageOptions {
     pub split: Split,
     /// Threads that decode.
     pub threads: usize,
+    /// What is changed at random, for training.
+    pub augment: Augment,
     /// Rows of a batch, seed and shard.
     pub batching: Batching,
 }
@@ -66,6 +69,7 @@ impl ImageOptions {
             deviation: [0.5; 3],
             split: Split::All,
             threads: 2,
+            augment: Augment::default(),
             batching,
         }
     }
@@ -99,6 +103,10 @@ impl ImageFolder {
         {
             let ImageOptions { height, width, channels, .. } = options;
             return Err(DataError::Options(format!("images cannot be of {height}x{width}x{channels}")));
+        }
+        if options.augment.crop_padding > MAX_SIDE_PIXELS as usize {
+            let padding = options.augment.crop_padding;
+            return Err(DataError::Options(format!("images cannot be moved by {padding} pixels")));
         }
         if options.deviation.iter().any(|deviation| *deviation <= 0.0 || !deviation.is_finite()) {
             return Err(DataError::Options("deviations of pixels must be above 0".into()));
@@ -138,7 +146,7 @@ impl ImageFolder {
         &self.classes
     }
 
-    fn load(&self, path: &Path, into: &mut [u8]) -> Result<(), DataError> {
+    fn load(&self, path: &Path, step: u64, example: u64, into: &mut [u8]) -> Result<(), DataError> {
         let ImageOptions { height, width, channels, fit, mean, deviation, .. } = self.options;
         let decoded = decode(path)?;
         let (height, width) = (height as u32, width as u32);
@@ -151,9 +159,18 @@ impl ImageFolder {
             1 => imageops::resize(&fitted.to_luma8(), width, height, filter).into_raw(),
             _ => imageops::resize(&fitted.to_rgb8(), width, height, filter).into_raw(),
         };
-        for ((out, byte), channel) in into.chunks_exact_mut(size_of::<f32>()).zip(bytes).zip((0..channels).cycle()) {
+        let number = |byte: u8, channel: usize| {
             let [mean, deviation] = [mean, deviation].map(|by_channel| by_channel.get(channel).copied().unwrap_or(1.0));
-            out.copy_from_slice(&((f32::from(byte) / 255.0 - mean) / deviation).to_le_bytes());
+            ((f32::from(byte) / 255.0 - mean) / deviation).to_le_bytes()
+        };
+        for ((out, byte), channel) in into.chunks_exact_mut(size_of::<f32>()).zip(bytes).zip((0..channels).cycle()) {
+            out.copy_from_slice(&number(byte, channel));
+        }
+        let augment = self.options.augment;
+        if augment.is_on() {
+            let black: Vec<u8> = (0..channels).flat_map(|channel| number(0, channel)).collect();
+            let change = augment.change(self.options.batching.seed, step, example);
+            change.apply(into, (self.options.height, self.options.width), &black);
         }
         Ok(())
     }
@@ -217,7 +234,8 @@ impl Dataset for ImageFolder {
     fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
         let ImageOptions { height, width, channels, threads, .. } = self.options;
         let places = self.order.examples(step).filter_map(|example| self.mixed.get(example));
-        let chosen: Vec<&(PathBuf, i32)> = places.filter_map(|place| self.images.get(place as usize)).collect();
+        let chosen: Vec<(u64, &(PathBuf, i32))> =
+            places.filter_map(|place| Some((place, self.images.get(place as usize)?))).collect();
         let row_bytes = height * width * channels * size_of::<f32>();
         let mut pixels = vec![0; self.rows * row_bytes];
         let rows_per_thread = self.rows.div_ceil(threads.clamp(1, 256)).max(1);
@@ -227,7 +245,7 @@ impl Dataset for ImageFolder {
                 .map(|(images, into)| {
                     scope.spawn(move || {
                         let mut rows = images.iter().zip(into.chunks_mut(row_bytes));
-                        rows.try_for_each(|((path, _), into)| self.load(path, into))
+                        rows.try_for_each(|((place, (path, _)), into)| self.load(path, step, *place, into))
                     })
                 })
                 .collect();
@@ -235,16 +253,18 @@ impl Dataset for ImageFolder {
             let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
             ended.into_iter().try_for_each(|end| end.unwrap_or(Err(DataError::Panicked { doing: "decoding images" })))
         })?;
-        let labels = chosen.iter().flat_map(|(_, label)| label.to_le_bytes()).collect();
+        let labels = chosen.iter().flat_map(|(_, (_, label))| label.to_le_bytes()).collect();
         let pixels = Literal::new(DType::F32, [self.rows, height, width, channels], pixels);
         let labels = Literal::new(DType::I32, [self.rows], labels);
         pixels.zip(labels).map(|(pixels, labels)| vec![pixels, labels]).ok_or_else(wrong_size)
     }
 
     fn describe(&self) -> String {
-        let ImageOptions { height, width, channels, fit, mean, deviation, .. } = self.options;
+        let ImageOptions { height, width, channels, fit, mean, deviation, augment, .. } = self.options;
+        // Said only where there are any: runs of before have no such word.
+        let changes = if augment.is_on() { format!("{augment:?}, ") } else { String::new() };
         format!(
-            "{} images of {} classes ({}), {height}x{width}x{channels} {fit:?}, mean {mean:?}, deviation {deviation:?}, {}",
+            "{} images of {} classes ({}), {height}x{width}x{channels} {fit:?}, mean {mean:?}, deviation {deviation:?}, {changes}{}",
             self.images.len(),
             self.classes.len(),
             self.names_hash,

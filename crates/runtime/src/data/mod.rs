@@ -4,6 +4,7 @@
 //! that resumes at step `k` sees the batches an uninterrupted one sees, without replaying any, and several hosts take
 //! their parts of the same batch ([`Shard`]) without talking to each other.
 
+mod augment;
 mod corpus;
 mod error;
 mod images;
@@ -19,6 +20,7 @@ mod tokens;
 
 use tensor::Literal;
 
+pub use augment::{Augment, Flip};
 pub use corpus::{STORIES_BYTES, STORIES_SEED, stories};
 pub use error::DataError;
 pub use images::{Fit, ImageFolder, ImageOptions};

@@ -7,8 +7,12 @@ mod run;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use tensor::Literal;
 use trace::{Tensor, Tree};
+
+use crate::error::Error;
 
 pub use checkpoints::{Resume, TRAINING_VERSION};
 pub use options::TrainOptions;
@@ -28,6 +32,13 @@ pub trait Task {
 
     /// The first state.
     fn init(&self) -> Self::State;
+
+    /// Tensors of the first state in place of those that [`init`](Self::init) makes, by their paths, such as weights that
+    /// were trained before. Asked for once, where there is no checkpoint to go on from. `state` is known by types and
+    /// shapes.
+    fn given(&self, _state: &Self::State) -> Result<BTreeMap<String, Arc<Literal>>, Error> {
+        Ok(BTreeMap::new())
+    }
 
     /// One step: the next state and what was measured.
     fn step(&self, state: &Self::State, batch: &[Tensor]) -> (Self::State, Measures);

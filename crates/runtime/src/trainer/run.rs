@@ -180,7 +180,7 @@ impl<T: Task + 'static> Trainer<T> {
                 if init.prepare(&(), stop)?.is_none() {
                     return Ok(stopped(0));
                 }
-                (0, init.call(&(), &[])?)
+                (0, self.with_given(init.call(&(), &[])?)?)
             }
         };
         let mut run = Run {
@@ -200,6 +200,23 @@ impl<T: Task + 'static> Trainer<T> {
         };
         let ended = run.go(first_step)?;
         run.finish(first_step, ended)
+    }
+
+    /// The first state with what the task gives in place of what it makes.
+    fn with_given(&self, state: OnDevice<T::State>) -> Result<OnDevice<T::State>, Error> {
+        let mut given = self.task.given(state.structure())?;
+        if given.is_empty() {
+            return Ok(state);
+        }
+        let arrays = state.named().map(|(path, array)| match given.remove(&path) {
+            Some(literal) => self.backend.send(&literal),
+            None => Ok(array.clone()),
+        });
+        let arrays = arrays.collect::<Result<Vec<_>, Error>>()?;
+        if let Some(path) = given.keys().next() {
+            return Err(ValidationError::Other(format!("the state has no `{path}`, which is given")).into());
+        }
+        OnDevice::new(state.structure(), arrays)
     }
 
     fn metrics(&self, first_step: u64) -> Metrics {

@@ -8,9 +8,9 @@ use std::sync::{Arc, mpsc};
 
 use runtime::Spec;
 use runtime::data::{
-    Batching, DataError, Dataset, Fit, ImageFolder, ImageOptions, Loader, MarkovOptions, MarkovTokens, STORIES_BYTES,
-    STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer, WindowOptions,
-    check_vocabulary, stories, tokenize_files,
+    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, MarkovOptions, MarkovTokens,
+    STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer,
+    WindowOptions, check_vocabulary, stories, tokenize_files,
 };
 use tensor::{DType, Literal};
 
@@ -668,4 +668,51 @@ fn the_stories_that_ship_are_the_ones_that_are_made() {
     let made = stories(STORIES_SEED, STORIES_BYTES);
     assert!(made.as_bytes() == shipped, "cargo run -p runtime --example stories > examples/text/stories.txt");
     assert!((STORIES_BYTES..STORIES_BYTES + 10_000).contains(&shipped.len()));
+}
+
+#[test]
+fn augmented_images_move_and_turn_as_seed_and_step_say() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("one")).unwrap();
+    // Every pixel has a brightness of its own.
+    let picture = image::RgbImage::from_fn(6, 6, |x, y| image::Rgb([(40 + 6 * y + x) as u8; 3]));
+    picture.save(folder.path().join("one/a.png")).unwrap();
+    let open = |augment: Augment, seed: u64| {
+        let options = ImageOptions { channels: 1, augment, ..ImageOptions::new(6, 6, Batching::new(1, seed)) };
+        ImageFolder::open(folder.path(), options).unwrap()
+    };
+    let pixels = |dataset: &ImageFolder, step: u64| -> Vec<u8> {
+        let batch = dataset.batch(step).unwrap();
+        let numbers = batch[0].bytes().chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        numbers.map(|number| ((number * 0.5 + 0.5) * 255.0).round() as u8).collect()
+    };
+    let plain = open(Augment::default(), 3);
+    let whole: Vec<u8> = (0..36).map(|n| 40 + n as u8).collect();
+    assert_eq!(pixels(&plain, 0), whole);
+    let augment = Augment { crop_padding: 2, flip: Flip::Horizontal };
+    let changed = open(augment, 3);
+    let seen: Vec<Vec<u8>> = (0..40).map(|step| pixels(&changed, step)).collect();
+    for image in &seen {
+        // Some move, mirrored or not, makes it, and black fills the rest.
+        let is_move = |up: i32, left: i32, is_mirrored: bool| {
+            (0..36).all(|n| {
+                let (row, column) = (n / 6 + up, n % 6 + left);
+                let column = if is_mirrored { 5 - column } else { column };
+                let is_inside = (0..6).contains(&row) && (0..6).contains(&column);
+                image[n as usize] == if is_inside { whole[(row * 6 + column) as usize] } else { 0 }
+            })
+        };
+        let shifts = || (-2..=2).flat_map(|up| (-2..=2).map(move |left| (up, left)));
+        assert!(shifts().any(|(up, left)| is_move(up, left, false) || is_move(up, left, true)), "{image:?}");
+    }
+    assert!(seen.iter().collect::<std::collections::BTreeSet<_>>().len() > 15);
+    // The same again, another with another seed, and another name for what is read.
+    assert_eq!(seen, (0..40).map(|step| pixels(&open(augment, 3), step)).collect::<Vec<_>>());
+    assert_ne!(seen, (0..40).map(|step| pixels(&open(augment, 4), step)).collect::<Vec<_>>());
+    assert_ne!(plain.describe(), changed.describe());
+    let far = ImageOptions {
+        augment: Augment { crop_padding: 1 << 20, ..Augment::default() },
+        ..ImageOptions::new(6, 6, Batching::new(1, 0))
+    };
+    assert!(matches!(ImageFolder::open(folder.path(), far), Err(DataError::Options(_))));
 }

@@ -1,6 +1,8 @@
 //! Tests of the backend through its public face.
 
 mod backend;
+mod batch_size;
+mod bucketed_jit;
 mod buckets;
 mod config;
 mod data;

@@ -41,10 +41,11 @@ pub(super) struct MeshConfig {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum DataConfig {
-    /// Text files and a tokenizer: `bytes`, or a `tokenizer.json`.
+    /// Text files and a tokenizer: `bytes`, or a `tokenizer.json`; without one, that of the folder the model comes from.
     Text {
         files: Vec<PathBuf>,
-        tokenizer: String,
+        #[serde(default)]
+        tokenizer: Option<String>,
         sequence: usize,
         #[serde(default)]
         separator: Option<String>,
@@ -70,7 +71,26 @@ pub(super) enum DataConfig {
         size: usize,
         #[serde(default = "validation_fraction")]
         validation_fraction: f64,
+        /// Pixels that images are moved by in training, at most.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        crop_padding: usize,
+        /// Whether images are mirrored in training.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flip: Option<FlipConfig>,
     },
+}
+
+/// How images are mirrored.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FlipConfig {
+    /// Left and right are exchanged in half of them.
+    Horizontal,
+}
+
+// A setting that is not used is not part of what a checkpoint says of its training.
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 fn validation_fraction() -> f64 {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use runtime::data::{
-    Batching, DataError, Dataset, ImageFolder, ImageOptions, MarkovOptions, MarkovTokens, ShapeImages, ShapeOptions,
-    Split, TextOptions, TokenDataset, TokenWidth, Tokenizer, WindowOptions,
+    Augment, Batching, DataError, Dataset, Flip, ImageFolder, ImageOptions, MarkovOptions, MarkovTokens, ShapeImages,
+    ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer, WindowOptions,
 };
 
-use super::config::{DataConfig, TrainConfig};
+use super::config::{DataConfig, FlipConfig, TrainConfig};
 use crate::failure::Failure;
 
 /// Distance of the seeds of data that is made for training and for evaluation.
@@ -46,6 +46,7 @@ impl TrainConfig {
             |sequence: usize, split: Split| WindowOptions { sequence, vocabulary: Some(vocabulary), split, batching };
         match &self.data {
             DataConfig::Text { files, tokenizer: name, sequence, separator, validation_fraction } => {
+                let name = name.as_deref().unwrap_or("bytes");
                 let tokenizer = tokenizer(name, beside).map_err(runtime::Error::from)?;
                 let text = TextOptions { tokenizer, separator: separator.clone(), cache: cache.to_path_buf() };
                 let files = resolve(files, beside);
@@ -84,12 +85,17 @@ impl TrainConfig {
             DataConfig::Shapes { size } => both(self.made().map(|batching| {
                 ShapeImages::new(ShapeOptions { height: *size, width: *size, channels, classes, batching })
             })),
-            DataConfig::Images { folder, size, validation_fraction } => {
+            DataConfig::Images { folder, size, validation_fraction, crop_padding, flip } => {
                 let folder = beside.join(folder);
-                let opened = splits(*validation_fraction).map(|split| {
+                let flip = flip.map_or(Flip::Never, |FlipConfig::Horizontal| Flip::Horizontal);
+                // Only what is trained on is changed.
+                let changes = [Augment { crop_padding: *crop_padding, flip }, Augment::default()];
+                let open = |split: Split, augment: Augment| {
                     let options = ImageOptions::new(*size, *size, self.batching());
-                    ImageFolder::open(&folder, ImageOptions { channels, split, ..options })
-                });
+                    ImageFolder::open(&folder, ImageOptions { channels, split, augment, ..options })
+                };
+                let [train, validate] = splits(*validation_fraction);
+                let opened = [open(train, changes[0]), open(validate, changes[1])];
                 if let [Ok(images), _] = &opened
                     && images.classes().len() > classes
                 {

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failur
     let options: nn::models::RunOptions = serde_json::from_value(field("run")).map_err(Failure::new)?;
     let name = match (&args.tokenizer, &data) {
         (Some(name), _) => name.clone(),
-        (None, DataConfig::Text { tokenizer, .. }) => tokenizer.clone(),
+        (None, DataConfig::Text { tokenizer, .. }) => tokenizer.clone().unwrap_or_else(|| "bytes".into()),
         (None, _) => {
             return Err(Failure::new("the model was trained on tokens, not on text")
                 .hint("give --tokenizer FILE, or --tokenizer bytes"));

@@ -41,7 +41,9 @@ fn hinted(error: &nn::Error) -> Failure {
 }
 
 /// Shapes of the parameters, by their paths.
-fn parameters<M: Tree + Clone + 'static>(task: &ModelTask<M>) -> Result<BTreeMap<String, Vec<usize>>, Failure> {
+fn parameters<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
+    task: &ModelTask<M, X>,
+) -> Result<BTreeMap<String, Vec<usize>>, Failure> {
     let state = trace::shapes_of(&(), |()| task.init()).map_err(runtime::Error::from)?;
     let specs = state.params.specs();
     Ok(state.params.paths().into_iter().zip(specs).map(|(path, spec)| (path, spec.dims)).collect())
@@ -52,9 +54,9 @@ fn in_trace(error: nn::Error) -> trace::Error {
 }
 
 /// A training on the devices of a backend.
-pub(super) fn train_mesh<M: Tree + Clone + 'static>(
+pub(super) fn train_mesh<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     backend: &Backend,
-    task: &ModelTask<M>,
+    task: &ModelTask<M, X>,
     placement: &Placement,
 ) -> Result<TrainMesh, Failure> {
     let parameters = parameters(task)?;
@@ -70,8 +72,8 @@ pub(super) fn train_mesh<M: Tree + Clone + 'static>(
 }
 
 /// The training step as a program, without any device; and the number of parameters.
-pub(super) fn step_program<M: Tree + Clone + 'static>(
-    task: &ModelTask<M>,
+pub(super) fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
+    task: &ModelTask<M, X>,
     placement: Option<&Placement>,
     batch: &[Spec],
 ) -> Result<(Arc<Program>, u64), Failure> {
@@ -79,7 +81,7 @@ pub(super) fn step_program<M: Tree + Clone + 'static>(
     let count = state.params.num_parameters();
     let donate = Donate::Leading(state.specs().len());
     let inputs = (state, batch.iter().cloned().map(Tensor::of).collect::<Vec<_>>());
-    let step = |(state, batch): &(<ModelTask<M> as Task>::State, Vec<Tensor>)| task.step(state, batch);
+    let step = |(state, batch): &(<ModelTask<M, X> as Task>::State, Vec<Tensor>)| task.step(state, batch);
     let traced = match placement {
         None => trace::trace("train_step", &inputs, donate, step),
         Some(placement) => {

@@ -2,10 +2,13 @@
 
 mod config;
 mod data;
+mod find_batch;
 mod generate;
 mod mesh;
 mod model;
+mod notice;
 mod planned;
+mod pretrained;
 mod task;
 
 use std::collections::BTreeMap;
@@ -13,7 +16,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nn::models::{Gpt2, LanguageModel, Llama, NormKind, Phase, ResNet, Statistics, Vit};
+use nn::models::{Gpt2, LanguageModel, Llama, Phase, ResNet, Statistics, Vit};
 use nn::{CrossEntropy, Placement, hf};
 use runtime::Backend;
 use runtime::config::Config;
@@ -26,6 +29,8 @@ use weights::Keep;
 use self::config::TrainConfig;
 use self::data::Datasets;
 use self::model::{ModelConfig, TokenSizes};
+use self::notice::Notices;
+use self::pretrained::Pretrained;
 use self::task::ModelTask;
 use super::run::{isolate_again, must_isolate};
 use crate::args::TrainArgs;
@@ -63,18 +68,20 @@ struct Record {
 }
 
 pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> {
-    let config = TrainConfig::read(&args.file, &args.with)?;
+    let mut config = TrainConfig::read(&args.file, &args.with)?;
     let beside = args.file.parent().unwrap_or(Path::new("")).to_path_buf();
+    let pretrained = Pretrained::resolve(&mut config, &beside)?;
     let model = ModelConfig::read(&config.model, &beside)?;
     let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
     let placement = mesh::placement(&config.mesh, args)?;
     if let Some(placement) = &placement {
         device = device.cpu_devices(placement.layout().mesh.num_devices());
     }
-    if must_isolate(&device.device) {
+    // The TPU compiler has a process of its own in any case.
+    if args.slice.is_none() && must_isolate(&device.device) {
         return isolate_again();
     }
-    let setting = Setting { config: &config, args, beside, device, placement, output };
+    let setting = Setting { config: &config, args, beside, device, placement, output, pretrained };
     let options = config.run.clone();
     match model {
         ModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
@@ -89,22 +96,16 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
             let data = config.images(&setting.beside, sizes.num_channels, sizes.num_classes)?;
             setting.image(
                 data,
-                move |key| Vit::init(key, &sizes, &options),
-                |model, images, key| model.apply(images, key),
+                move |key| (Vit::init(key, &sizes, &options), ()),
+                |model, (), images, key| (model.apply(images, key), ()),
             )
         }
         ModelConfig::ResNet(sizes) => {
             let data = config.images(&setting.beside, sizes.num_channels, sizes.num_classes)?;
-            if matches!(sizes.norm, NormKind::Batch) {
-                return Err(Failure::new(
-                    "a ResNet with norms of the batch keeps statistics, which `tpu train` does not",
-                )
-                .hint("set norm of [model] to the norm of groups"));
-            }
-            let init = move |key: &Key| ResNet::init(key, &sizes).0;
-            setting.image(data, init, |model, images, key| {
+            let init = move |key: &Key| ResNet::init(key, &sizes);
+            setting.image(data, init, |model, statistics: &Statistics, images, key| {
                 let phase = if key.is_some() { Phase::Training } else { Phase::Inference };
-                model.apply(images, &Statistics::default(), phase).0
+                model.apply(images, statistics, phase)
             })
         }
     }
@@ -118,6 +119,8 @@ struct Setting<'a> {
     device: Config,
     placement: Option<Placement>,
     output: &'a Output,
+    /// The weights it starts from.
+    pretrained: Option<Pretrained>,
 }
 
 impl Setting<'_> {
@@ -143,28 +146,38 @@ impl Setting<'_> {
             let message = format!("data.sequence is {sequence}, the model knows {} positions", sizes.positions);
             return Err(Failure::new(message).hint("shorten the sequence, or give the model more positions"));
         }
-        self.train(data, ModelTask::language(self.config, sizes, sequence, init))
+        let task = ModelTask::language(self.config, sizes, sequence, init);
+        let given = self.pretrained.as_ref().map(Pretrained::given);
+        self.train(data, ModelTask { given, ..task })
     }
 
-    fn image<M: Tree + Clone + 'static>(
+    fn image<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
         &self,
         data: Datasets,
-        init: impl Fn(&Key) -> M + 'static,
-        apply: impl Fn(&M, &Tensor, Option<&Key>) -> Tensor + Clone + 'static,
+        init: impl Fn(&Key) -> (M, X) + 'static,
+        apply: impl Fn(&M, &X, &Tensor, Option<&Key>) -> (Tensor, X) + Clone + 'static,
     ) -> Result<Answer, Failure> {
         let of = apply.clone();
-        let loss = move |model: &M, batch: &[Tensor], key: Option<&Key>| {
-            CrossEntropy::default().mean(&of(model, &batch[0], key), &batch[1])
+        let loss = move |model: &M, carried: &X, batch: &[Tensor], key: Option<&Key>| {
+            let (logits, carried) = of(model, carried, &batch[0], key);
+            (CrossEntropy::default().mean(&logits, &batch[1]), carried)
         };
-        let accuracy = move |model: &M, batch: &[Tensor]| {
-            let guess = apply(model, &batch[0], None).argmax(-1);
+        let accuracy = move |model: &M, carried: &X, batch: &[Tensor]| {
+            let guess = apply(model, carried, &batch[0], None).0.argmax(-1);
             let is_right = guess.equals(&batch[1]).cast(DType::F32);
             Measures::from([("accuracy".to_string(), is_right.mean_all())])
         };
         self.train(data, ModelTask::new(self.config, init, loss, accuracy, (self.config.train.batch, None)))
     }
 
-    fn train<M: Tree + Clone + 'static>(&self, data: Datasets, task: ModelTask<M>) -> Result<Answer, Failure> {
+    fn train<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
+        &self,
+        data: Datasets,
+        task: ModelTask<M, X>,
+    ) -> Result<Answer, Failure> {
+        if self.args.find_batch {
+            return find_batch::run(self, &data, task);
+        }
         let train = &self.config.train;
         let options = TrainOptions {
             log_every: train.log_every,
@@ -197,12 +210,14 @@ impl Setting<'_> {
         let trainer = Trainer::new(&backend, task, options).on(on);
         let parameters = trainer.state_structure()?.params.num_parameters();
         let stop = crate::stop::on_signal();
+        let notices = Notices::wait(self.args.preemption_notice, &stop);
         let started = Instant::now();
         let mut shown = Shown::new(train.steps);
         let evaluation = train.evaluate_every.is_some().then_some(data.evaluation);
         let trained = trainer.train(data.training, evaluation, &stop, &mut |event| shown.hear(event))?;
         shown.end();
         let last = trained.last.clone().unwrap_or_default();
+        let notice = notices.heard().filter(|_| trained.ended == Ended::Stopped);
         let record = Record {
             version: 1,
             device: backend.device().kind.clone(),
@@ -212,6 +227,7 @@ impl Setting<'_> {
             step: trained.step,
             ended: match trained.ended {
                 Ended::Finished => "finished",
+                Ended::Stopped if notice.is_some() => "preempted",
                 Ended::Stopped => "stopped",
                 Ended::Diverged { .. } => "diverged",
             },
@@ -231,7 +247,16 @@ impl Setting<'_> {
                 eprintln!("hint: lower the learning rate, clip gradients, or keep more in f32");
                 Ok(Answer::No)
             }
-            _ => Ok(Answer::Yes),
+            _ => match notice {
+                Some(notice) => {
+                    let saved =
+                        if record.checkpoints.is_some() { "what was learned is saved" } else { "nothing is saved" };
+                    eprintln!("{notice}: stopped after step {}, {saved}", record.step);
+                    eprintln!("hint: run the same command again to go on, on this machine or another");
+                    Ok(Answer::Preempted)
+                }
+                None => Ok(Answer::Yes),
+            },
         }
     }
 }

@@ -1,29 +1,35 @@
-//! A model of any kind as a task of the trainer: how it is drawn, its loss, and what is measured.
+//! A model of any kind as a task of the trainer: how it is drawn or given, its loss, and what is measured.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nn::models::{LanguageModel, TokenBatch};
 use nn::optim::{AnyOptimizer, AnyState};
-use nn::{CrossEntropy, StepOptions, TrainState, train_step};
+use nn::{CrossEntropy, StepOptions, TrainState, train_step_with};
 use runtime::trainer::{Measures, Task};
-use tensor::DType;
+use tensor::{DType, Literal};
 use trace::{Key, Tensor, Tree};
 
 use super::config::TrainConfig;
 use super::model::TokenSizes;
 
-/// The loss of a model on a batch; a key turns dropout on.
-type Loss<M> = Box<dyn Fn(&M, &[Tensor], Option<&Key>) -> Tensor>;
+/// The loss of a model on a batch, and what the model carries on; a key turns dropout on.
+type Loss<M, X> = Box<dyn Fn(&M, &X, &[Tensor], Option<&Key>) -> (Tensor, X)>;
 
 /// What is measured of a model on a batch.
-type Measure<M> = Box<dyn Fn(&M, &[Tensor]) -> Measures>;
+type Measure<M, X> = Box<dyn Fn(&M, &X, &[Tensor]) -> Measures>;
 
-/// A model that learns.
-pub(super) struct ModelTask<M> {
-    pub(super) init: Box<dyn Fn(&Key) -> M>,
-    pub(super) loss: Loss<M>,
+/// Parameters that were trained before, in the order of the model's leaves.
+pub(super) type Given<M> = Box<dyn Fn(&M) -> Result<Vec<Literal>, runtime::Error>>;
+
+/// A model that learns, and what it carries beside its parameters: running statistics, or nothing.
+pub(super) struct ModelTask<M, X = ()> {
+    pub(super) init: Box<dyn Fn(&Key) -> (M, X)>,
+    /// Parameters in place of drawn ones.
+    pub(super) given: Option<Given<M>>,
+    pub(super) loss: Loss<M, X>,
     /// What is measured beside the loss on data held back.
-    pub(super) measure: Measure<M>,
+    pub(super) measure: Measure<M, X>,
     pub(super) optimizer: AnyOptimizer,
     pub(super) options: StepOptions,
     pub(super) seed: u32,
@@ -31,17 +37,18 @@ pub(super) struct ModelTask<M> {
     pub(super) flops_per_step: Option<f64>,
 }
 
-impl<M: Tree + Clone + 'static> ModelTask<M> {
+impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> ModelTask<M, X> {
     /// A model of the file's training.
     pub(super) fn new(
         config: &TrainConfig,
-        init: impl Fn(&Key) -> M + 'static,
-        loss: impl Fn(&M, &[Tensor], Option<&Key>) -> Tensor + 'static,
-        measure: impl Fn(&M, &[Tensor]) -> Measures + 'static,
+        init: impl Fn(&Key) -> (M, X) + 'static,
+        loss: impl Fn(&M, &X, &[Tensor], Option<&Key>) -> (Tensor, X) + 'static,
+        measure: impl Fn(&M, &X, &[Tensor]) -> Measures + 'static,
         (tokens_per_step, flops_per_token): (usize, Option<f64>),
-    ) -> ModelTask<M> {
+    ) -> ModelTask<M, X> {
         ModelTask {
             init: Box::new(init),
+            given: None,
             loss: Box::new(loss),
             measure: Box::new(measure),
             optimizer: config.optimizer.clone(),
@@ -61,26 +68,43 @@ impl<M: LanguageModel + 'static> ModelTask<M> {
         sequence: usize,
         init: impl Fn(&Key) -> M + 'static,
     ) -> ModelTask<M> {
-        let loss = |model: &M, batch: &[Tensor], key: Option<&Key>| {
+        let loss = |model: &M, (): &(), batch: &[Tensor], key: Option<&Key>| {
             let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
-            model.loss(&batch, &CrossEntropy::default(), key)
+            (model.loss(&batch, &CrossEntropy::default(), key), ())
         };
         let tokens = config.train.batch * sequence;
-        ModelTask::new(config, init, loss, |_, _| Measures::new(), (tokens, Some(sizes.flops_per_token(sequence))))
+        let flops = Some(sizes.flops_per_token(sequence));
+        ModelTask::new(config, move |key| (init(key), ()), loss, |_, _, _| Measures::new(), (tokens, flops))
     }
 }
 
-impl<M: Tree + Clone + 'static> Task for ModelTask<M> {
-    type State = TrainState<M, AnyState<M>>;
+impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> Task for ModelTask<M, X> {
+    type State = TrainState<M, AnyState<M>, X>;
 
     fn init(&self) -> Self::State {
         let keys = Key::from_seed(&Tensor::scalar(DType::U32, f64::from(self.seed))).split(2);
-        TrainState::init((self.init)(&keys[0]), &self.optimizer, &self.options, &keys[1])
+        let (model, carried) = (self.init)(&keys[0]);
+        TrainState::init_with(model, carried, &self.optimizer, &self.options, &keys[1])
+    }
+
+    fn given(&self, state: &Self::State) -> Result<BTreeMap<String, Arc<Literal>>, runtime::Error> {
+        let Some(given) = &self.given else { return Ok(BTreeMap::new()) };
+        let literals: Vec<Arc<Literal>> = given(&state.params)?.into_iter().map(Arc::new).collect();
+        let mut all = BTreeMap::new();
+        for (path, literal) in state.params.paths().into_iter().zip(literals) {
+            // An average begins as what it averages.
+            if state.average.is_some() {
+                all.insert(format!("average.{path}"), literal.clone());
+            }
+            all.insert(format!("params.{path}"), literal);
+        }
+        Ok(all)
     }
 
     fn step(&self, state: &Self::State, batch: &[Tensor]) -> (Self::State, Measures) {
-        let loss = |model: &M, batch: &Vec<Tensor>, key: &Key| (self.loss)(model, batch, Some(key));
-        let (next, metrics) = train_step(state, &batch.to_vec(), &self.optimizer, &self.options, loss);
+        let loss =
+            |model: &M, carried: &X, batch: &Vec<Tensor>, key: &Key| (self.loss)(model, carried, batch, Some(key));
+        let (next, metrics) = train_step_with(state, &batch.to_vec(), &self.optimizer, &self.options, loss);
         let measures = BTreeMap::from([
             ("loss".to_string(), metrics.loss),
             ("grad_norm".to_string(), metrics.grad_norm),
@@ -91,8 +115,9 @@ impl<M: Tree + Clone + 'static> Task for ModelTask<M> {
 
     fn evaluate(&self, state: &Self::State, batch: &[Tensor]) -> Measures {
         let model = state.average.as_ref().unwrap_or(&state.params);
-        let mut measures = (self.measure)(model, batch);
-        measures.insert("loss".to_string(), (self.loss)(model, batch, None).cast(DType::F32));
+        let mut measures = (self.measure)(model, &state.carried, batch);
+        let (loss, _) = (self.loss)(model, &state.carried, batch, None);
+        measures.insert("loss".to_string(), loss.cast(DType::F32));
         measures
     }
 

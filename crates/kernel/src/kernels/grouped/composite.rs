@@ -55,7 +55,8 @@ pub(crate) fn visits_for_gradient(request: &Request<'_>, name: &str) -> Result<F
 pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Result<Func, Error> {
     let (g, listed, count) = (grouped.groups, grouped.listed(which), grouped.visits(tiles));
     let (rows, tile) = (grouped.rows, tiles.rows);
-    let (of_g, of_l, of_v) = (format!("tensor<{g}xi32>"), format!("tensor<{listed}xi32>"), format!("tensor<{count}xi32>"));
+    let (of_g, of_l, of_v) =
+        (format!("tensor<{g}xi32>"), format!("tensor<{listed}xi32>"), format!("tensor<{count}xi32>"));
     let square = tensor(DType::I32, [listed, listed]);
     let square_i1 = tensor(DType::Bool, [listed, listed]);
     let (wide, wide_i1) = (tensor(DType::I32, [count, listed]), tensor(DType::Bool, [count, listed]));
@@ -132,7 +133,8 @@ pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Re
 /// The product in plain ops, a function of that name: every row with every matrix, masked.
 pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
     let Grouped { rows, inner, columns, groups, dtype } = *grouped;
-    let (lhs, rhs, out) = (tensor(dtype, [rows, inner]), tensor(dtype, [groups, inner, columns]), tensor(dtype, [rows, columns]));
+    let (lhs, rhs, out) =
+        (tensor(dtype, [rows, inner]), tensor(dtype, [groups, inner, columns]), tensor(dtype, [rows, columns]));
     let (all, sum) = (tensor(dtype, [groups, rows, inner]), tensor(DType::F32, [rows, columns]));
     let masked = masked_rows(grouped);
     function(format!(
