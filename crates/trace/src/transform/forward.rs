@@ -49,10 +49,10 @@ fn push_node(
         Prim::While(looped) => control::while_jvp(looped, ins, given, node.at),
         Prim::Cond(cond) => control::cond_jvp(cond, ins, given, node.at),
         Prim::Remat(remat) => push_forward(&remat.body, ins, given),
-        Prim::Custom(_) => no_derivative(
-            node,
-            "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp",
-        ),
+        Prim::Custom(custom) => control::custom_jvp_of(custom, ins, given).unwrap_or_else(|| {
+            let message = "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp";
+            no_derivative(node, message)
+        }),
         Prim::Named(_) => (again(graph, node, ins), given.to_vec()),
         Prim::Stop => (again(graph, node, ins), vec![None]),
         Prim::Op { kind, .. } => {
