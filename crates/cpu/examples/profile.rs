@@ -29,11 +29,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..3 {
         compiled.run(vec![arguments.clone()], &Default::default())?;
     }
-    let mut times = compiled.profile(arguments, &Default::default())?;
+    // The fastest of several: other work on the machine only adds.
+    let mut times = compiled.profile(arguments.clone(), &Default::default())?;
+    for _ in 0..9 {
+        for (best, time) in times.iter_mut().zip(compiled.profile(arguments.clone(), &Default::default())?) {
+            best.total = best.total.min(time.total);
+        }
+    }
     times.sort_by_key(|time| std::cmp::Reverse(time.total));
     let total: std::time::Duration = times.iter().map(|time| time.total).sum();
     println!("total {total:?} in {} steps", times.len());
-    for time in times.iter().take(40) {
+    for time in times.iter().take(100) {
         println!("{:>12.1?} {:>5}x {}", time.total, time.count, time.name);
     }
     Ok(())

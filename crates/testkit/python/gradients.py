@@ -234,6 +234,21 @@ def vmap_gradients(weight, xs):
     return jax.vmap(lambda x: jax.grad(lambda w: jnp.sum(jnp.tanh(x[None] @ w) ** 2))(weight))(xs)
 
 
+def vmap_exponentials(xs):
+    one = lambda x: (jax.nn.softmax(x, axis=0), jax.nn.log_softmax(x, axis=0), jax.nn.logsumexp(x, axis=0))
+    return jax.vmap(one)(xs)
+
+
+def scan_blocks(state, weights):
+    def block(x, weight):
+        centred = x - x.mean(-1, keepdims=True)
+        normed = centred * lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + jnp.asarray(1e-3, x.dtype))
+        mixed = jax.nn.softmax(normed @ normed.T, axis=-1) @ normed
+        return x + jax.nn.gelu((x + mixed) @ weight, approximate=True), None
+
+    return lax.scan(block, state, weights)[0]
+
+
 def vmap_scan(states, steps, weight):
     def one(state, steps):
         def step(state, x):
@@ -322,6 +337,7 @@ PEERS = {
     "irfft": lambda s, x, y: lax.fft(lax.complex(x, y), "IRFFT", s["lengths"]),
     "scan_recurrent": scan_recurrent,
     "scan_results_only": lambda s, *xs: scan_results_only(*xs),
+    "scan_blocks": lambda s, state, weights: scan_blocks(state, weights),
     "scan_of_length": lambda s, x: lax.scan(lambda c, _: (jnp.sin(c) + c, None), x, None, 4)[0],
     "scan_counter": lambda s, *xs: scan_counter(*xs),
     "scan_nested": lambda s, *xs: scan_nested(*xs),
@@ -344,6 +360,7 @@ PEERS = {
     )(x),
     "grad_inside_scan": lambda s, *xs: grad_inside_scan(*xs),
     "vmap_gradients": lambda s, *xs: vmap_gradients(*xs),
+    "vmap_exponentials": lambda s, xs: vmap_exponentials(xs),
     "vmap_axes": lambda s, x, w, y: jax.vmap(lambda x, w, y: (w @ x) * y, in_axes=(1, None, 0))(x, w, y),
     "vmap_twice": lambda s, x, y: jax.vmap(lambda x: jax.vmap(lambda y: jnp.sin(jnp.sum(x * y)))(y))(x),
     "vmap_scan": lambda s, *xs: vmap_scan(*xs),

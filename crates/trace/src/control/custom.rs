@@ -10,24 +10,46 @@ use crate::Spec;
 use crate::control::{batched_body, spread};
 use crate::error::misuse;
 use crate::graph::{Graph, Prim};
+use crate::ops::softmax::Exponentials;
 use crate::ops::{attrs, write};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::{self, Lane, Pull};
 use crate::tree::Tree;
 
+/// Results and their tangents; `None` is zero.
+type Pushed = (Vec<Tensor>, Vec<Option<Tensor>>);
+
 /// Cotangents of the inputs from inputs, outputs and cotangents of the outputs.
 type Backward = dyn Fn(&[Tensor], &[Tensor], &[Tensor]) -> Vec<Tensor>;
+
+/// Where a derivative comes from.
+pub(crate) enum Derivative {
+    /// The user, for the backward pass only.
+    Given(Box<Backward>),
+    /// The rule of a function of one tensor along an axis, in both directions.
+    Exponentials(Exponentials, usize),
+}
 
 /// A graph with a derivative of its own.
 pub(crate) struct Custom {
     pub(crate) body: Graph,
-    backward: Box<Backward>,
+    derivative: Derivative,
 }
 
 impl fmt::Debug for Custom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Custom").field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
+impl Custom {
+    /// Cotangents of the first inputs; the others have none.
+    fn pulled(&self, ins: &[Tensor], outs: &[Tensor], cts: &[Tensor]) -> Vec<Tensor> {
+        match &self.derivative {
+            Derivative::Given(backward) => backward(ins, outs, cts),
+            Derivative::Exponentials(function, axis) => vec![function.pulled(*axis, &ins[0], &outs[0], &cts[0])],
+        }
     }
 }
 
@@ -57,19 +79,46 @@ pub fn custom_vjp<I: Tree + Clone + 'static, O: Tree + Clone + 'static>(
         }
         grads
     };
-    let custom = Custom { body: closed.graph, backward: Box::new(backward) };
+    let custom = Custom { body: closed.graph, derivative: Derivative::Given(Box::new(backward)) };
     let outputs = stack::push(Prim::Custom(Rc::new(custom)), &tensors.iter().collect::<Vec<_>>(), specs, at);
     result.with_leaves(outputs)
 }
 
+/// Writes a traced function of these inputs with a derivative.
+#[track_caller]
+pub(crate) fn with_derivative(closed: stack::Closed, inputs: &[Tensor], derivative: Derivative) -> Vec<Tensor> {
+    let specs = closed.graph.output_specs();
+    let tensors: Vec<&Tensor> = inputs.iter().chain(&closed.captured).collect();
+    let custom = Custom { body: closed.graph, derivative };
+    stack::push(Prim::Custom(Rc::new(custom)), &tensors, specs, Location::caller())
+}
+
+/// The function again.
+fn again(custom: &Rc<Custom>, ins: &[Tensor]) -> Vec<Tensor> {
+    let specs = custom.body.output_specs();
+    stack::push(Prim::Custom(custom.clone()), &ins.iter().collect::<Vec<_>>(), specs, Location::caller())
+}
+
+/// The function with the tangents of its results; nothing where it has a backward pass only.
+pub(crate) fn jvp(custom: &Rc<Custom>, ins: &[Tensor], tangents: &[Option<Tensor>]) -> Option<Pushed> {
+    let Derivative::Exponentials(function, axis) = custom.derivative else { return None };
+    let outs = again(custom, ins);
+    let pushed = tangents[0].as_ref().map(|tangent| function.pushed(axis, &ins[0], &outs[0], tangent));
+    Some((outs, vec![pushed]))
+}
+
 /// The function as run when its derivative is wanted.
 pub(crate) fn vjp(custom: &Rc<Custom>, ins: &[Tensor]) -> (Vec<Tensor>, Pull) {
-    let outs = transform::replay(&custom.body, ins);
+    let outs = match custom.derivative {
+        // Its ops have tangents and second derivatives where the given pass has none.
+        Derivative::Given(_) => transform::replay(&custom.body, ins),
+        Derivative::Exponentials(..) => again(custom, ins),
+    };
     let (custom, ins, results) = (custom.clone(), ins.to_vec(), outs.clone());
     let pull: Pull = Box::new(move |cts| {
         let cts: Vec<Tensor> =
             cts.iter().zip(&results).map(|(ct, out)| ct.clone().unwrap_or_else(|| out.zeros_like())).collect();
-        let grads = (custom.backward)(&ins, &results, &cts);
+        let grads = custom.pulled(&ins, &results, &cts);
         let mut grads: Vec<Option<Tensor>> = grads.into_iter().map(Some).collect();
         grads.resize(ins.len(), None);
         grads
@@ -90,6 +139,11 @@ pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'stat
     let closed = batched_body(&custom.body, ins, size, |outs| spread(outs, size));
     let specs = closed.graph.output_specs();
     let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
+    if let Derivative::Exponentials(function, axis) = custom.derivative {
+        // The axis of the batch comes first.
+        let custom = Custom { body: closed.graph, derivative: Derivative::Exponentials(function, axis + 1) };
+        return stack::push(Prim::Custom(Rc::new(custom)), &tensors.iter().collect::<Vec<_>>(), specs, at);
+    }
     let flags: Vec<bool> = ins.iter().map(|lane| lane.is_batched).collect();
     let inner = custom.clone();
     let backward = move |ins: &[Tensor], outs: &[Tensor], cts: &[Tensor]| {
@@ -108,7 +162,7 @@ pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'stat
         let one = stack::closed(&specs, |args| {
             let (ins, rest) = args.split_at(ins.len());
             let (outs, cts) = rest.split_at(outs.len());
-            (inner.backward)(ins, outs, cts)
+            inner.pulled(ins, outs, cts)
         });
         let lanes: Vec<Lane> = lanes.into_iter().chain(one.captured.into_iter().map(Lane::shared)).collect();
         let grads = spread(transform::batch(&one.graph, &lanes, size), size);
@@ -116,6 +170,6 @@ pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'stat
         let summed = |(grad, &is_batched): (Tensor, &bool)| if is_batched { grad } else { grad.sum(&[0]) };
         grads.into_iter().zip(&flags).map(summed).collect()
     };
-    let custom = Custom { body: closed.graph, backward: Box::new(backward) };
+    let custom = Custom { body: closed.graph, derivative: Derivative::Given(Box::new(backward)) };
     stack::push(Prim::Custom(Rc::new(custom)), &tensors.iter().collect::<Vec<_>>(), specs, at)
 }

@@ -21,7 +21,9 @@ pub use composite::composite;
 pub(crate) use composite::{Composite, batched as composite_batched};
 pub use cond::{Branch, cond, switch};
 pub(crate) use cond::{Cond, batched as cond_batched, jvp as cond_jvp, vjp as cond_vjp};
-pub(crate) use custom::{Custom, batched as custom_batched, vjp as custom_vjp_of};
+pub(crate) use custom::{
+    Custom, Derivative, batched as custom_batched, jvp as custom_jvp_of, vjp as custom_vjp_of, with_derivative,
+};
 pub use custom::{custom_call, custom_vjp};
 pub use remat::{Policy, checkpoint};
 pub(crate) use remat::{Remat, batched as remat_batched, vjp as remat_vjp};

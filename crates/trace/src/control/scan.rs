@@ -9,7 +9,7 @@ use crate::error::misuse;
 use crate::graph::{Graph, Prim};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::{self, Lane, Pull, Split};
+use crate::transform::{self, Lane, Pull, Source, Split};
 use crate::tree::Tree;
 
 /// Which slice comes first.
@@ -185,8 +185,10 @@ pub(crate) fn vjp(scan: &Scan, ins: &[Tensor], active: &[bool], at: &'static Loc
     // Known: the body's inputs and what rules captured; not known: the cotangents.
     let captured = joint.captured.len();
     let unknown_from = num_inputs..num_inputs + active_outputs.len();
-    let split = Split::of(joint.graph, unknown_from.clone(), num_outputs, &|position| {
-        position < consts || position >= unknown_from.end
+    let split = Split::of(joint.graph, unknown_from.clone(), num_outputs, &|position| match position {
+        _ if position < consts || position >= unknown_from.end => Source::Same,
+        _ if position < consts + carries => Source::Carried,
+        _ => Source::Slice,
     });
 
     // What the backward step needs of each forward step.

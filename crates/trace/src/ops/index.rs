@@ -224,6 +224,12 @@ pub(crate) fn transposed(
     match (kind, n) {
         (OpKind::Gather, 0) => {
             let Some(Attr::Gather(dims)) = attrs.get("dimension_numbers") else { return None };
+            if let Some(axis) = single_along(dims, &ins[0], &ins[1]) {
+                // Where each row gives one element, a comparison fuses with what follows; a scatter is a pass of its own.
+                let whole = |tensor: &Tensor| tensor.broadcast_to(ins[0].dims());
+                let is_taken = Tensor::iota(ins[1].dtype(), ins[0].dims(), axis).equals(&whole(&ins[1]));
+                return Some(is_taken.select(&whole(ct), &ct.scalar_like(0.0)));
+            }
             Some(ins[0].zeros_like().scatter(&ins[1], ct, scatter_of(dims), Update::Add))
         }
         (OpKind::Scatter, 0 | 2) => {
@@ -247,6 +253,20 @@ pub(crate) fn transposed(
         (OpKind::DynamicUpdateSlice, 1) => Some(ct.dynamic_slice(&ins[2..], ins[1].dims())),
         _ => None,
     }
+}
+
+/// The axis of a [`Tensor::take_along`] of one element of each row.
+fn single_along(dims: &GatherDims, operand: &Tensor, indices: &Tensor) -> Option<usize> {
+    let &[axis] = dims.collapsed_slice_dims.as_slice() else { return None };
+    let rank = operand.rank();
+    let others: Vec<i64> = (0..rank as i64).filter(|&dim| dim != axis).collect();
+    let is_single = dims.start_index_map == [axis]
+        && dims.operand_batching_dims == others
+        && dims.start_indices_batching_dims == others
+        && dims.index_vector_dim == rank as i64
+        && indices.rank() == rank
+        && indices.dims().get(axis as usize) == Some(&1);
+    is_single.then_some(axis as usize)
 }
 
 /// An op that reads or writes at computed places, of which at least one operand has the axis of a batch in front.

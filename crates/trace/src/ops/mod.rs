@@ -9,6 +9,7 @@ mod operators;
 pub(crate) mod order;
 pub(crate) mod reduce;
 pub(crate) mod shape;
+pub(crate) mod softmax;
 pub(crate) mod window;
 
 use std::panic::Location;

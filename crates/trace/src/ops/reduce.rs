@@ -1,4 +1,4 @@
-//! Reductions along axes, and what is built from them: mean, softmax, log of sums of exponentials.
+//! Reductions along axes, and means.
 
 use hlo::{Attrs, OpKind};
 use tensor::DType;
@@ -147,39 +147,6 @@ impl Tensor {
         let attrs = attrs([("dimensions", i64s(&[axis]))]);
         let mut results = write((OpKind::Reduce, attrs, Some(combine)), &[self, &positions, &worst, &first], None);
         only(results.split_off(1))
-    }
-
-    /// `log(sum(exp(x)))` along an axis, which is dropped; exact for large elements.
-    #[track_caller]
-    #[must_use]
-    pub fn log_sum_exp(&self, axis: isize) -> Tensor {
-        let axis = self.axis(axis);
-        let top = self.max(&[axis]).stop_gradient();
-        // An axis of infinities would give NaN.
-        let top = top.is_finite().select(&top, &top.zeros_like());
-        let shifted = self - &top.expand(axis as isize).broadcast_to(self.dims());
-        &shifted.exp().sum(&[axis]).log() + &top
-    }
-
-    /// Exponentials along an axis, scaled to a sum of 1.
-    #[track_caller]
-    #[must_use]
-    pub fn softmax(&self, axis: isize) -> Tensor {
-        let axis = self.axis(axis);
-        let top = self.max(&[axis]).stop_gradient().expand(axis as isize);
-        let exponentials = (self - &top).exp();
-        let sum = exponentials.sum(&[axis]).expand(axis as isize);
-        exponentials / sum
-    }
-
-    /// Logarithm of [`Tensor::softmax`].
-    #[track_caller]
-    #[must_use]
-    pub fn log_softmax(&self, axis: isize) -> Tensor {
-        let axis = self.axis(axis);
-        let shifted = self - &self.max(&[axis]).stop_gradient().expand(axis as isize);
-        let sum = shifted.exp().sum(&[axis]).log().expand(axis as isize);
-        shifted - sum
     }
 
     /// The value, through which no gradient passes.

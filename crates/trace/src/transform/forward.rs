@@ -51,10 +51,10 @@ fn push_node(
         Prim::Cond(cond) => control::cond_jvp(cond, ins, given, node.at),
         Prim::Remat(remat) => push_forward(&remat.body, ins, given),
         Prim::Composite(composite) => push_forward(&composite.body, ins, given),
-        Prim::Custom(_) => no_derivative(
-            node,
-            "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp",
-        ),
+        Prim::Custom(custom) => control::custom_jvp_of(custom, ins, given).unwrap_or_else(|| {
+            let message = "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp";
+            no_derivative(node, message)
+        }),
         Prim::Named(_) => (again(graph, node, ins), given.to_vec()),
         Prim::Shard(sharding) => {
             let tangents = given.iter().map(|tangent| tangent.as_ref().map(|tangent| constrained(tangent, sharding)));

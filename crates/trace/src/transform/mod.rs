@@ -13,4 +13,4 @@ pub(crate) use batch::{Lane, batch, with_axis};
 pub use batch::{vmap, vmap_axes};
 pub(crate) use forward::push_forward;
 pub(crate) use replay::{again, replay, replay_with};
-pub(crate) use split::Split;
+pub(crate) use split::{Source, Split};

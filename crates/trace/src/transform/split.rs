@@ -1,11 +1,22 @@
 //! Cuts one step forward and backward into two graphs, and decides what is kept between them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use hlo::OpKind;
 
 use crate::graph::{Graph, Node, Prim, Ref};
+
+/// How a known input reaches the second part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// It is the same in every round of a loop.
+    Same,
+    /// It is there for every round in any case.
+    Slice,
+    /// It is kept only if it is asked for.
+    Carried,
+}
 
 /// A graph cut in two: what can be computed before some inputs are known, and the rest.
 pub(crate) struct Split {
@@ -20,17 +31,17 @@ pub(crate) struct Split {
 impl Split {
     /// Cuts a graph whose inputs in `unknown` come later. Its first outputs do not depend on them.
     ///
-    /// `is_invariant` says which known inputs are the same in every round of a loop: what depends on those alone is
-    /// computed again rather than kept for every round.
+    /// `source` says where a known input comes from: what depends on [`Source::Same`] alone is computed again rather than
+    /// kept for every round.
     pub(crate) fn of(
         whole: Graph,
         unknown: Range<usize>,
         first_outputs: usize,
-        is_invariant: &dyn Fn(usize) -> bool,
+        source: &dyn Fn(usize) -> Source,
     ) -> Split {
         let marks = |mark: &dyn Fn(usize) -> bool| (0..whole.inputs.len()).map(mark).collect::<Vec<bool>>();
         let is_later = whole.reached_from(&marks(&|n| unknown.contains(&n)));
-        let varies = whole.reached_from(&marks(&|n| !unknown.contains(&n) && !is_invariant(n)));
+        let varies = whole.reached_from(&marks(&|n| !unknown.contains(&n) && source(n) != Source::Same));
         let mut made_by = vec![None; whole.specs.len()];
         for (n, node) in whole.nodes.iter().enumerate() {
             for result in node.results() {
@@ -57,6 +68,11 @@ impl Split {
                 }
             }
         }
+        let mut is_free = vec![false; whole.specs.len()];
+        for (n, &input) in whole.inputs.iter().enumerate() {
+            is_free[input.0 as usize] = !unknown.contains(&n) && source(n) != Source::Carried;
+        }
+        fewer(&whole, &made_by, &varies, &is_free, &mut residuals, &mut again);
         let residuals: Vec<Ref> = residuals.into_iter().collect();
         let nodes = |keep: &dyn Fn(usize, &Node) -> bool| {
             whole.nodes.iter().enumerate().filter(|(n, node)| keep(*n, node)).map(|(_, node)| node.clone()).collect()
@@ -77,6 +93,104 @@ impl Split {
         backward.prune();
         Split { forward, residuals, backward }
     }
+}
+
+/// Drops what simple arithmetic makes of values that are kept anyway, or that are smaller: reading and writing costs more
+/// than the arithmetic, which joins the loops that read its result.
+fn fewer(
+    graph: &Graph,
+    made_by: &[Option<usize>],
+    varies: &[bool],
+    is_free: &[bool],
+    residuals: &mut BTreeSet<Ref>,
+    again: &mut BTreeSet<usize>,
+) {
+    let bits = |value: Ref| {
+        let spec = graph.spec(value);
+        spec.dims.iter().product::<usize>() * spec.dtype.bits() as usize
+    };
+    // Values by what would have to be kept instead of them. What is kept then may let others be dropped.
+    loop {
+        let mut groups: BTreeMap<BTreeSet<Ref>, Vec<(Ref, Origin)>> = BTreeMap::new();
+        for &value in residuals.iter() {
+            if let Some(origin) = Origin::of(graph, made_by, varies, residuals, value) {
+                let costly = origin.sources.iter().copied().filter(|source| !is_free[source.0 as usize]).collect();
+                groups.entry(costly).or_default().push((value, origin));
+            }
+        }
+        let is_gain = |costly: &BTreeSet<Ref>, values: &[(Ref, Origin)]| {
+            costly.iter().map(|&value| bits(value)).sum::<usize>()
+                < values.iter().map(|&(value, _)| bits(value)).sum::<usize>()
+        };
+        groups.retain(|costly, values| is_gain(costly, values));
+        if groups.is_empty() {
+            return;
+        }
+        for (value, origin) in groups.into_values().flatten() {
+            residuals.remove(&value);
+            residuals.extend(origin.sources);
+            again.extend(origin.nodes);
+        }
+    }
+}
+
+/// How a value is computed again from what is kept, and from what is not kept yet.
+struct Origin {
+    nodes: BTreeSet<usize>,
+    sources: BTreeSet<Ref>,
+}
+
+impl Origin {
+    /// Of a value that is simple arithmetic.
+    fn of(
+        graph: &Graph,
+        made_by: &[Option<usize>],
+        varies: &[bool],
+        residuals: &BTreeSet<Ref>,
+        value: Ref,
+    ) -> Option<Origin> {
+        let n = made_by[value.0 as usize].filter(|&n| is_arithmetic(&graph.nodes[n]))?;
+        let is_simple = |n: usize| is_arithmetic(&graph.nodes[n]) || is_cheap(graph, &graph.nodes[n]);
+        let (mut nodes, mut sources) = (BTreeSet::from([n]), BTreeSet::new());
+        let mut pending: Vec<Ref> = graph.nodes[n].inputs.clone();
+        while let Some(input) = pending.pop() {
+            match made_by[input.0 as usize] {
+                _ if residuals.contains(&input) => {}
+                Some(n) if is_simple(n) || !varies[input.0 as usize] => {
+                    if nodes.insert(n) {
+                        pending.extend(&graph.nodes[n].inputs);
+                    }
+                }
+                _ => {
+                    sources.insert(input);
+                }
+            }
+        }
+        Some(Origin { nodes, sources })
+    }
+}
+
+/// Whether a node is one instruction for each element.
+fn is_arithmetic(node: &Node) -> bool {
+    use OpKind::*;
+    let Prim::Op { kind, .. } = &node.prim else { return false };
+    matches!(
+        kind,
+        Negate
+            | Abs
+            | Add
+            | Subtract
+            | Multiply
+            | Maximum
+            | Minimum
+            | Clamp
+            | Compare
+            | Select
+            | And
+            | Or
+            | Not
+            | Convert
+    )
 }
 
 /// Whether computing a node again is better than keeping its result: it costs next to nothing, or its input is smaller.

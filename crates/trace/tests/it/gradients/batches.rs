@@ -18,6 +18,11 @@ pub(crate) fn cases() -> Vec<Case> {
             vec![vmap(|x: &Tensor| grad(|weight: &Tensor| loss(weight, x), &weight), &x[1])]
         })
         .second(),
+        Case::new("vmap/softmax and its kin", "vmap_exponentials", &[&[2, 3, 4]], |x, _| {
+            let (softmax, logs, sums) = vmap(|x: &Tensor| (x.softmax(0), x.log_softmax(0), x.log_sum_exp(0)), &x[0]);
+            vec![softmax, logs, sums]
+        })
+        .second(),
         Case::new("vmap/other axes", "vmap_axes", &[&[3, 4], &[2, 3], &[4]], |x, _| {
             let inputs = (x[0].clone(), x[1].clone(), x[2].clone());
             vec![vmap_axes(|(x, w, s)| &w.matmul(&x.expand(-1)).squeeze(-1) * s, &inputs, &[Some(1), None, Some(0)])]

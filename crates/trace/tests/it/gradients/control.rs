@@ -52,6 +52,17 @@ fn scans() -> Vec<Case> {
             });
             vec![all]
         }),
+        Case::new("scan/blocks", "scan_blocks", &[&[4, 3], &[3, 3, 3]], |x, _| {
+            // Much of a block is computed again for its backward pass rather than kept.
+            let (last, ()) = scan(&x[0], &x[1], None, |x, weight| {
+                let centred = x - &x.mean(&[1]).expand(-1);
+                let normed = &centred * &(&centred.square().mean(&[1]) + 1e-3).rsqrt().expand(-1);
+                let mixed = normed.matmul(&normed.transpose(&[1, 0])).softmax(-1).matmul(&normed);
+                (x + &(x + &mixed).matmul(weight).gelu_tanh(), ())
+            });
+            vec![last]
+        })
+        .second(),
         Case::new("scan/of a length", "scan_of_length", &[&[3]], |x, _| {
             let (last, _) = scan(&x[0], &(), Some(4), |state, _| (&state.sin() + state, ()));
             vec![last]

@@ -26,6 +26,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("take_along/first", "take_along", &[&[4, 3]], |x, k| vec![x[0].take_along(0, &k[0])])
             .fixed(i32s, &[2, 3], &[0.0, 3.0, 1.0, 1.0, 3.0, 2.0])
             .with(json!({"axis": 0})),
+        Case::new("take_along/one of each row", "take_along", &[&[3, 5]], |x, k| vec![x[0].take_along(-1, &k[0])])
+            .fixed(i32s, &[3, 1], &[0.0, 4.0, 1.0])
+            .with(json!({"axis": -1}))
+            .second(),
         Case::new("dynamic_slice", "dynamic_slice", &[&[5, 6]], |x, k| {
             vec![x[0].dynamic_slice(&[k[0].clone(), k[1].clone()], &[2, 3])]
         })
