@@ -12,7 +12,7 @@ use crate::sharding::collective::{Reduction, all_reduced};
 use crate::sharding::{Layout, Mesh, Sharding, layout, with_layout};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::{self, Lane, Pull, Split};
+use crate::transform::{self, Lane, Pull, Source, Split};
 use crate::tree::Tree;
 
 /// A graph over one device's parts.
@@ -142,7 +142,7 @@ pub(crate) fn vjp(
             outs.into_iter().chain(wanted.iter().map(of)).collect()
         })
     });
-    let split = Split::of(both.graph, num_inputs..num_inputs + differentiable.len(), outputs.len(), &|_| false);
+    let split = Split::of(both.graph, num_inputs..num_inputs + differentiable.len(), outputs.len(), &|_| Source::Slice);
     // What the backward half needs: inputs are read again, other values leave the first half as one row for each device.
     let everywhere: Vec<Arc<str>> = mesh.axes().iter().map(|axis| axis.name.clone()).collect();
     let is_input = |value: &Ref| split.forward.inputs.iter().position(|input| input == value);
