@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_policies
 
 from layers import Context, Declared, Layer, Weights, apply, declare
-from models import kv_donor, layer_kinds, moe_layers
+from models import Model, kv_donor, layer_kinds, moe_layers
 from rows import Remat, Run
 
 
@@ -32,6 +34,9 @@ def stacks_of(run: Run) -> list[Stack]:
     """The stacks of a model, as MaxText scans them."""
     model, family = run.model, run.model["family"]
     kinds, experts = layer_kinds(model), moe_layers(model)
+    sharing = _sharing_blocks(model) if family == "gemma4_small" else None
+    if sharing is not None:
+        return sharing
     if family == "gemma4_small" or not run.setting("scan_layers"):
         wide = model.get("use_double_wide_mlp")
         return [
@@ -62,6 +67,24 @@ def stacks_of(run: Run) -> list[Stack]:
     dense = experts.count(False)
     out = [Stack("dense", dense, (Layer(),))] if dense else []
     return out + ([Stack("moe", len(experts) - dense, (Layer(moe=True),))] if dense < len(experts) else [])
+
+
+def _sharing_blocks(model: Model) -> list[Stack] | None:
+    """Blocks of local layers and a global one, first those with keys and values of their own; none if they do not divide so."""
+    kinds = layer_kinds(model)
+    period = kinds.index("global") + 1
+    sharing = model.get("num_kv_shared_layers", 0)
+    own = len(kinds) - sharing
+    if not own or own % period or sharing % period:
+        return None
+    wide = model["mlp"] * (2 if model.get("use_double_wide_mlp") else 1)
+
+    def block(name: str, layers: int, mlp: int, *, own_kv: bool) -> Stack:
+        pair = tuple(Layer(kind, mlp=mlp, own_kv=own_kv) for kind in ("local", "global"))
+        return Stack(name, layers // period, pair, inner=period - 1)
+
+    out = [block("own", own, model["mlp"], own_kv=True)]
+    return out + ([block("sharing", sharing, wide, own_kv=False)] if sharing else [])
 
 
 def declare_stack(run: Run, stack: Stack) -> Declared:
@@ -95,6 +118,8 @@ def run_stacks(c: Context, weights: Weights, x: jax.Array, per_layer_inputs: jax
     policy = _policy(c.run.remat)
     if not stacks[0].scanned:
         return _unrolled(c, stacks, weights, x, policy, per_layer_inputs)
+    if c.run.model["family"] == "gemma4_small":
+        return _scanned_sharing(c, stacks, weights, x, policy, per_layer_inputs)
     for stack in stacks:
         own = {
             i: {name.split(".", 2)[2]: w for name, w in weights.items() if name.startswith(f"{stack.name}.{i}.")}
@@ -118,6 +143,52 @@ def run_stacks(c: Context, weights: Weights, x: jax.Array, per_layer_inputs: jax
         if not stack.per_layer or len(stack.layers) == 1:
             trip = jax.checkpoint(trip, policy=policy, prevent_cse=False)
         x, _ = jax.lax.scan(trip, x, own)
+    return x
+
+
+def _scanned_sharing(
+    c: Context,
+    stacks: list[Stack],
+    weights: Weights,
+    x: jax.Array,
+    policy: Callable[..., object] | None,
+    per_layer_inputs: jax.Array | None,
+) -> jax.Array:
+    """Blocks of local layers and a global one; later stacks use the keys and values of the last of each kind before them."""
+    donated: tuple[object, object] = (None, None)
+    done = 0
+    for stack in stacks:
+        period = stack.inner + 1
+        mine = None
+        if per_layer_inputs is not None:
+            layers = stack.trips * period
+            mine = jnp.moveaxis(per_layer_inputs[:, :, done : done + layers], 2, 0)
+            mine = mine.reshape(stack.trips, period, *mine.shape[1:])
+            done += layers
+        own = tuple(
+            {name.split(".", 2)[2]: w for name, w in weights.items() if name.startswith(f"{stack.name}.{i}.")}
+            for i in range(2)
+        )
+
+        def trip(x, xs, stack=stack, donated=donated):  # noqa: ANN001, ANN202
+            (local_w, global_w), mine = xs
+
+            def one(x, w, kv, mine, layer):  # noqa: ANN001, ANN202
+                return apply(c, layer, w, x, kv, mine)
+
+            local, last = (
+                jax.checkpoint(functools.partial(one, layer=layer), policy=policy, prevent_cse=False)
+                for layer in stack.layers
+            )
+            inputs = mine[:-1] if mine is not None else None
+            x, local_kv = jax.lax.scan(lambda x, one: local(x, one[0], donated[0], one[1]), x, (local_w, inputs))
+            x, global_kv = last(x, global_w, donated[1], mine[-1] if mine is not None else None)
+            kept = (jax.tree.map(lambda y: y[-1], local_kv), global_kv) if stack.layers[0].own_kv else None
+            return x, kept
+
+        x, kept = jax.lax.scan(trip, x, (own, mine))
+        if kept is not None:
+            donated = jax.tree.map(lambda y: y[-1], kept)
     return x
 
 
