@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_policies
+from jax.experimental.layout import Layout as ArrayLayout
+from jax.experimental.layout import with_layout_constraint
 
 from layers import Context, Declared, Layer, Weights, apply, declare
 from models import Model, kv_donor, layer_kinds, moe_layers
@@ -70,7 +73,7 @@ def stacks_of(run: Run) -> list[Stack]:
 
 
 def _sharing_blocks(model: Model) -> list[Stack] | None:
-    """Blocks of local layers and a global one, first those with keys and values of their own; none if they do not divide so."""
+    """Blocks of local layers and a global one, first those with their own keys and values; none if it does not divide so."""
     kinds = layer_kinds(model)
     period = kinds.index("global") + 1
     sharing = model.get("num_kv_shared_layers", 0)
@@ -112,6 +115,37 @@ def _policy(remat: Remat) -> Callable[..., object] | None:
     )
 
 
+# A vector register's lanes: an array whose last dimension is shorter is padded to it.
+_LANES = 128
+# Padding of one stack of gradients from which on its layout is pinned; up to that the compiler chooses.
+_PADDING_LIMIT_BYTES = 10 << 30
+
+
+def _padded_gradients(c: Context, stack: Stack) -> frozenset[str]:
+    """Weights of a stack whose gradients, kept over all trips with the last dimension minor, are mostly padding."""
+    out = set()
+    for name, (shape, names) in declare_stack(c.run, stack).items():
+        local = c.layout.sharding(names, shape).shard_shape(shape)
+        padding = math.prod(local[:-1]) * (-local[-1] % _LANES) * 4
+        if stack.scanned and padding > _PADDING_LIMIT_BYTES:
+            out.add(name)
+    return frozenset(out)
+
+
+@jax.custom_vjp
+def _dense_gradient(w: jax.Array) -> jax.Array:
+    """The weight itself; its gradient is laid out with the last but one dimension minor."""
+    return w
+
+
+def _dense_gradient_bwd(_: None, grad: jax.Array) -> tuple[jax.Array]:
+    order = (*range(grad.ndim - 2), grad.ndim - 1, grad.ndim - 2)
+    return (with_layout_constraint(grad, ArrayLayout(major_to_minor=order)),)
+
+
+_dense_gradient.defvjp(lambda w: (w, None), _dense_gradient_bwd)
+
+
 def run_stacks(c: Context, weights: Weights, x: jax.Array, per_layer_inputs: jax.Array | None) -> jax.Array:
     """The hidden state after all layers."""
     stacks = stacks_of(c.run)
@@ -126,8 +160,16 @@ def run_stacks(c: Context, weights: Weights, x: jax.Array, per_layer_inputs: jax
             for i in range(len(stack.layers))
         }
 
-        def trip(x: jax.Array, w: dict[int, Weights], stack: Stack = stack) -> tuple[jax.Array, None]:
+        padded = _padded_gradients(c, stack)
+        if padded:
+            names = ", ".join(sorted(name.rsplit(".", 1)[1] for name in padded))
+            c.run.approximations.append(f"layout of the gradients of {names} pinned: left free, they are mostly padding")
+
+        def trip(
+            x: jax.Array, w: dict[int, Weights], stack: Stack = stack, padded: frozenset[str] = padded
+        ) -> tuple[jax.Array, None]:
             for i, layer in enumerate(stack.layers):
+                w[i] = {n: _dense_gradient(v) if f"{stack.name}.{i}.{n}" in padded else v for n, v in w[i].items()}
 
                 def one(x: jax.Array, w: Weights, layer: Layer = layer) -> jax.Array:
                     return apply(c, layer, w, x)[0]
