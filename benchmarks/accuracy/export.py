@@ -199,8 +199,8 @@ def approximations(run: rows.Run, check: dict[str, Any]) -> list[str]:
         out.append("int8 products round to nearest in the backward pass, where AQT rounds stochastically")
     if run.quantization == "fp8":
         out.append("float8 by our own rule (one scale per tensor, e4m3 forward, e5m2 gradients), not Qwix")
-    if family == "gemma4":
-        out.append("blocks of five local layers and a global one are scanned, not unrolled")
+    if family in ("gemma4", "gemma4_small"):
+        out.append("blocks of local layers and a global one are scanned, not unrolled")
     if any(run.setting(name) for name in ("moe_fsdp_use_two_stage_all_gather", "dense_fsdp_use_two_stage_all_gather")):
         out.append("weights are gathered in one stage, not two")
     if run.recipe is None:
