@@ -120,8 +120,16 @@ def embedding_loss(table, out, tokens, targets):
 
 def scatter_rows(s, x, updates, rows):
     numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
-    scatter = lax.scatter_add if s["name"] == "add" else lax.scatter
-    return scatter(x, rows, updates, numbers, unique_indices=s["name"] == "set")
+    ways = {"add": lax.scatter_add, "set": lax.scatter, "multiply": lax.scatter_mul}
+    ways |= {"maximum": lax.scatter_max, "minimum": lax.scatter_min}
+    return ways[s["name"]](x, rows, updates, numbers, unique_indices=s["name"] in ("set", "multiply"))
+
+
+def multiply_rows(x, updates, rows):
+    # One after the other: JAX has no derivative of a product at places that repeat.
+    for row, update in zip(rows[:, 0], updates):
+        x = x.at[row].multiply(update, unique_indices=True)
+    return x
 
 
 def sort(s, x):
@@ -136,6 +144,17 @@ def gather_top_k(x, y):
 
 def definite(x):
     return x @ jnp.swapaxes(x, -1, -2) + x.shape[-1] * jnp.eye(x.shape[-1], dtype=x.dtype)
+
+
+def definite_complex(x, y):
+    z = lax.complex(x, y)
+    return z @ jnp.conj(jnp.swapaxes(z, -1, -2)) + z.shape[-1] * jnp.eye(z.shape[-1], dtype=z.dtype)
+
+
+def triangular_solve_complex(s, x, y, b, c):
+    return parts(lax.linalg.triangular_solve(
+        definite_complex(x, y), lax.complex(b, c), left_side=s["left"], lower=s["lower"], transpose_a=s["transpose"],
+        unit_diagonal=s["unit"]))
 
 
 def triangular_solve(s, x, b):
@@ -323,6 +342,7 @@ PEERS = {
     "embedding_loss": lambda s, *xs: embedding_loss(*xs),
     "one_hot": lambda s, x, i: x * jax.nn.one_hot(i, 3, dtype=x.dtype),
     "scatter_rows": scatter_rows,
+    "multiply_rows": lambda s, x, updates, rows: multiply_rows(x, updates, rows),
     "sort": sort,
     "sort_together": lambda s, x, y: lax.sort((x, y), dimension=1, num_keys=1),
     "by_argsort": lambda s, x, y: jnp.take_along_axis(y, jnp.argsort(x, 1), 1),
@@ -332,6 +352,9 @@ PEERS = {
     "cholesky": lambda s, x: lax.linalg.cholesky(definite(x)),
     "cholesky_raw": lambda s, x: lax.linalg.cholesky(x),
     "triangular_solve": triangular_solve,
+    "cholesky_complex": lambda s, x, y: parts(lax.linalg.cholesky(definite_complex(x, y))),
+    "cholesky_raw_complex": lambda s, x, y: parts(lax.linalg.cholesky(lax.complex(x, y))),
+    "triangular_solve_complex": triangular_solve_complex,
     "fft": lambda s, x, y: parts(lax.fft(lax.complex(x, y), s["name"], s["lengths"])),
     "rfft": lambda s, x: (lambda z: [*parts(z), jnp.abs(z)])(lax.fft(x, "RFFT", s["lengths"])),
     "irfft": lambda s, x, y: lax.fft(lax.complex(x, y), "IRFFT", s["lengths"]),

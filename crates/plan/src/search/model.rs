@@ -48,8 +48,8 @@ pub struct ModelFigures {
     pub max_model_parts: u64,
 }
 
-/// Writes the step of a choice.
-pub type WriteStep<'a> = dyn Fn(&ModelChoice) -> Result<ModelStep, Error> + Sync + 'a;
+/// Writes the step of a choice; the error says why it cannot.
+pub type WriteStep<'a> = dyn Fn(&ModelChoice) -> Result<ModelStep, String> + Sync + 'a;
 
 /// A model that writes its own programs.
 pub struct ModelSource<'a> {
@@ -70,7 +70,7 @@ impl<'a> ModelSource<'a> {
         let of = |remat: &Remat| {
             let mesh = MeshShape { data: 1, fsdp: 1, model: 1 };
             let choice = ModelChoice { mesh, slices: 1, batch: REFERENCE_BATCH, remat: remat.clone() };
-            let step = write(&choice)?;
+            let step = write(&choice).map_err(Error::Model)?;
             let bytes = Program::from_module(step.module).bytes().to_vec();
             let one = OneProgram::read(bytes, Some(&BatchName::Dimension(step.batch_argument, 0)))?;
             let facts = Facts {
@@ -132,6 +132,7 @@ impl ProgramSource for ModelSource<'_> {
     }
 
     fn program(&self, candidate: &Candidate) -> Result<Program, Error> {
-        Ok(Program::from_module((self.write)(&choice_of(candidate))?.module))
+        let step = (self.write)(&choice_of(candidate)).map_err(Error::Model)?;
+        Ok(Program::from_module(step.module))
     }
 }

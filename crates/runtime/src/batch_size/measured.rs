@@ -29,6 +29,8 @@ impl Default for MeasuredStep {
     }
 }
 
+type StepJit<S> = Jit<(S, Vec<Tensor>), (S, Measures)>;
+
 /// Where examples come from.
 pub struct Samples<'a> {
     /// Types and shapes of the arrays of a batch of so many examples.
@@ -98,8 +100,7 @@ fn measure<T: Task + 'static>(
     let leaves = structure.specs().len();
     let theirs = task.clone();
     let step = move |(state, batch): &(T::State, Vec<Tensor>)| theirs.step(state, batch);
-    let mut step: Jit<(T::State, Vec<Tensor>), (T::State, Measures)> =
-        Jit::new(backend, "train_step", Donate::Leading(leaves), step);
+    let mut step: StepJit<T::State> = Jit::new(backend, "train_step", Donate::Leading(leaves), step);
     let inputs = (structure.clone(), abstract_of(&specs));
     let Some(model) = step.prepare(&inputs, stop)? else { return Err(CompileError::Interrupted.into()) };
     // The host holds the batch too; on the CPU device that is the same memory.

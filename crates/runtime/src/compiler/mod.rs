@@ -229,11 +229,9 @@ fn generation(client: &Client) -> Result<Option<chips::Generation>, Error> {
 fn options(client: &Client, config: &Config) -> Result<CompileOptions, Error> {
     let asking = "asking for devices";
     let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
-    if platform == Platform::Tpu {
-        if let Some(generation) = generation(client)? {
-            let world = client.devices().map_err(Error::device(asking))?.len();
-            return Ok(config.tpu_options(generation, u32::try_from(world).unwrap_or(u32::MAX))?.compile_options());
-        }
+    if let Some(generation) = generation(client)? {
+        let world = client.devices().map_err(Error::device(asking))?.len();
+        return Ok(config.tpu_options(generation, u32::try_from(world).unwrap_or(u32::MAX))?.compile_options());
     }
     let unheard = config.tpu_only();
     if !unheard.is_empty() {

@@ -200,11 +200,16 @@ fn functions_of_parts_run_on_every_device() {
         let (rows, inner, out) = (rows.clone(), inner.clone(), out.clone());
         move |args: &Vec<Tensor>| {
             let through = |(x, w): &(Tensor, Tensor)| {
-                shard_map(&(x.clone(), w.clone()), &[rows.clone(), inner.clone()], &[out.clone()], |(x, w)| {
-                    let product = x.matmul(w).all_reduce("model", Reduction::Sum);
-                    let back = product.all_to_all(1, 0, "data").all_to_all(0, 1, "data");
-                    back.permute("data", 1).permute("data", -1).tanh()
-                })
+                shard_map(
+                    &(x.clone(), w.clone()),
+                    &[rows.clone(), inner.clone()],
+                    std::slice::from_ref(&out),
+                    |(x, w)| {
+                        let product = x.matmul(w).all_reduce("model", Reduction::Sum);
+                        let back = product.all_to_all(1, 0, "data").all_to_all(0, 1, "data");
+                        back.permute("data", 1).permute("data", -1).tanh()
+                    },
+                )
             };
             let inputs = (args[0].clone(), args[1].clone());
             let (dx, dw) = grad(|inputs| (&through(inputs) * 3.0).sum_all(), &inputs);

@@ -10,7 +10,7 @@ use tensor::DType;
 use crate::error::misuse;
 use crate::graph::Combine;
 use crate::ops::shape::usizes;
-use crate::ops::{attrs, i64s, only, op, write};
+use crate::ops::{attrs, i64s, only, op, scattered, write};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::Lane;
@@ -168,7 +168,7 @@ fn scatter_of(dims: &GatherDims) -> ScatterDims {
 }
 
 /// The gather that reads what a scatter wrote.
-fn gather_of(dims: &ScatterDims) -> GatherDims {
+pub(crate) fn gather_of(dims: &ScatterDims) -> GatherDims {
     GatherDims {
         offset_dims: dims.update_window_dims.clone(),
         collapsed_slice_dims: dims.inserted_window_dims.clone(),
@@ -180,7 +180,7 @@ fn gather_of(dims: &ScatterDims) -> GatherDims {
 }
 
 /// Sizes of the windows of a scatter in its operand.
-fn window_sizes(dims: &ScatterDims, operand: &Tensor, updates: &Tensor) -> Vec<usize> {
+pub(crate) fn window_sizes(dims: &ScatterDims, operand: &Tensor, updates: &Tensor) -> Vec<usize> {
     let mut windows = dims.update_window_dims.iter().map(|&axis| updates.dims()[axis as usize]);
     (0..operand.rank() as i64)
         .map(|axis| {
@@ -191,7 +191,7 @@ fn window_sizes(dims: &ScatterDims, operand: &Tensor, updates: &Tensor) -> Vec<u
 }
 
 /// For each update of a scatter, whether its window is inside of the operand.
-fn is_inside(dims: &ScatterDims, sizes: &[usize], ins: &[Tensor]) -> Tensor {
+pub(crate) fn is_inside(dims: &ScatterDims, sizes: &[usize], ins: &[Tensor]) -> Tensor {
     let (operand, indices, updates) = (&ins[0], &ins[1], &ins[2]);
     let at = dims.index_vector_dim as usize;
     // Where the vector has no axis of its own, the indices are its only component.
@@ -245,7 +245,13 @@ pub(crate) fn transposed(
                     // A scatter leaves out what sticks out, a gather moves it inside.
                     Some(is_inside(dims, &sizes, ins).select(&read, &read.scalar_like(0.0)))
                 }
-                _ => None,
+                _ => {
+                    let weights = scattered::weights(combine, dims, ins)?;
+                    Some(match n {
+                        0 => ct * &weights.operand,
+                        _ => &scattered::read(dims, ins, ct) * &weights.updates,
+                    })
+                }
             }
         }
         (OpKind::DynamicSlice, 0) => Some(ins[0].zeros_like().dynamic_update(ct, &ins[1..])),
@@ -267,6 +273,23 @@ fn single_along(dims: &GatherDims, operand: &Tensor, indices: &Tensor) -> Option
         && indices.rank() == rank
         && indices.dims().get(axis as usize) == Some(&1);
     is_single.then_some(axis as usize)
+}
+
+/// The tangent of a scatter that keeps extremes or multiplies.
+pub(crate) fn pushed_scatter(
+    attrs: &Attrs,
+    combine: Option<Combine>,
+    ins: &[Tensor],
+    tangents: &[Option<Tensor>],
+) -> Option<Tensor> {
+    let Some(Attr::Scatter(dims)) = attrs.get("scatter_dimension_numbers") else { return None };
+    let weights = scattered::weights(combine, dims, ins)?;
+    let of_operand = tangents[0].as_ref().map(|tangent| tangent * &weights.operand);
+    let of_updates = tangents[2].as_ref().map(|tangent| scattered::summed(dims, ins, &(tangent * &weights.updates)));
+    match (of_operand, of_updates) {
+        (Some(operand), Some(updates)) => Some(operand + updates),
+        (operand, updates) => operand.or(updates),
+    }
 }
 
 /// An op that reads or writes at computed places, of which at least one operand has the axis of a batch in front.

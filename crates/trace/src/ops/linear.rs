@@ -93,15 +93,15 @@ impl Tensor {
         op(OpKind::Fft, &[self], attrs([("fft_type", Attr::Keyword(keyword)), ("fft_length", i64s(lengths))]))
     }
 
-    /// The lower triangular `l` with `l lᵀ` equal to this, symmetric and positive definite; of each matrix of a batch.
-    /// The mean of this and its transpose is what is read.
+    /// The lower triangular `l` with `l lᴴ` equal to this, Hermitian and positive definite; of each matrix of a batch.
+    /// The mean of this and its conjugate transpose is what is read.
     #[track_caller]
     #[must_use]
     pub fn cholesky(&self) -> Tensor {
         if self.rank() < 2 || self.dim(-1) != self.dim(-2) {
             misuse(Location::caller(), format!("cholesky of {}: square matrices are needed", self.spec()));
         }
-        let symmetric = &(self + &self.swap_axes(-1, -2)) * 0.5;
+        let symmetric = &(self + &conjugate(&self.swap_axes(-1, -2))) * 0.5;
         // What stands above the diagonal is not specified.
         op(OpKind::Cholesky, &[&symmetric], attrs([("lower", Attr::Bool(true))])).lower_triangle(0)
     }
@@ -143,6 +143,11 @@ fn product(lhs: &Tensor, rhs: &Tensor) -> Tensor {
 
 fn turned(matrix: &Tensor) -> Tensor {
     matrix.swap_axes(-1, -2)
+}
+
+/// The conjugate; real numbers are their own.
+fn conjugate(matrix: &Tensor) -> Tensor {
+    if matrix.dtype().is_complex() { matrix.conj() } else { matrix.clone() }
 }
 
 /// The lower triangle with half the diagonal: what of a change of the matrix is a change of the factor.
@@ -219,12 +224,13 @@ pub(crate) fn transposed(
             }
         }
         OpKind::Cholesky => {
-            // Backward through `dl = l half(l⁻¹ da l⁻ᵀ)`.
+            // Backward through `dl = l half(l⁻¹ da l⁻ᴴ)`. By JAX's convention cotangents are not conjugated, so that of
+            // all factors only `l⁻ᴴ` comes back as a conjugate.
             let l = out.lower_triangle(0);
             let inner = lower_half(&product(&turned(&l), ct));
             let lower = Triangle::Lower;
             let left = l.triangular_solve(&inner, Triangular::left(lower).transposed());
-            l.triangular_solve(&left, Triangular::right(lower))
+            conjugate(&l).triangular_solve(&left, Triangular::right(lower))
         }
         OpKind::TriangularSolve => {
             let how = triangular_of(attrs);
@@ -252,7 +258,8 @@ pub(crate) fn pushed(
         OpKind::Cholesky => {
             let l = out.lower_triangle(0);
             let lower = Triangle::Lower;
-            let right = l.triangular_solve(tangents[0].as_ref()?, Triangular::right(lower).transposed());
+            let adjoint = Triangular::right(lower).transposed();
+            let right = conjugate(&l).triangular_solve(tangents[0].as_ref()?, adjoint);
             let both = l.triangular_solve(&right, Triangular::left(lower));
             Some(product(&l, &lower_half(&both)))
         }

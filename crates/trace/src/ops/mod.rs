@@ -8,6 +8,7 @@ pub(crate) mod linear;
 mod operators;
 pub(crate) mod order;
 pub(crate) mod reduce;
+mod scattered;
 pub(crate) mod shape;
 pub(crate) mod softmax;
 pub(crate) mod window;

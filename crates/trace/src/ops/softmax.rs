@@ -99,6 +99,6 @@ impl Tensor {
         let _line = stack::line_of(Location::caller());
         let axis = self.axis(axis);
         let closed = stack::closed(&[self.spec().clone()], |args| vec![function.of(&only(args), axis)]);
-        only(control::with_derivative(closed, &[self.clone()], Derivative::Exponentials(function, axis)))
+        only(control::with_derivative(closed, std::slice::from_ref(self), Derivative::Exponentials(function, axis)))
     }
 }

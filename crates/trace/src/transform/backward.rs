@@ -222,7 +222,7 @@ fn pull_operand(
         OpKind::Reduce | OpKind::ReduceWindow => None,
         OpKind::Gather | OpKind::Scatter | OpKind::DynamicSlice | OpKind::DynamicUpdateSlice => {
             index::transposed((kind, attrs, combine), ins, n, ct).or_else(|| match kind {
-                OpKind::Scatter => no_derivative(node, "a scatter that neither adds nor sets has no gradient"),
+                OpKind::Scatter => no_derivative(node, "this scatter has no gradient"),
                 _ => None,
             })
         }

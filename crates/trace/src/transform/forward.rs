@@ -4,7 +4,7 @@ use hlo::OpKind;
 
 use crate::control;
 use crate::graph::{Combine, Graph, Node, Prim};
-use crate::ops::{elementwise, linear, order, reduce, shape, window, write};
+use crate::ops::{elementwise, index, linear, order, reduce, shape, window, write};
 use crate::sharding::{constrained, is_collective, manual_jvp};
 use crate::stack;
 use crate::tensor::Tensor;
@@ -123,6 +123,9 @@ fn push_op(
             let mut operands = ins.to_vec();
             (operands[0], operands[2]) = (whole(0), whole(2));
             some(apply(&operands))
+        }
+        (OpKind::Scatter, Some(Combine::Maximum | Combine::Minimum | Combine::Multiply)) => {
+            vec![index::pushed_scatter(attrs, *combine, ins, given)]
         }
         (OpKind::DotGeneral | OpKind::Convolution, _) => {
             let mut sum: Option<Tensor> = None;

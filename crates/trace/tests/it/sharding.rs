@@ -117,7 +117,7 @@ fn collectives_of_parts() {
     let outputs =
         [columns.clone(), columns.clone(), split(&[&[], &["model"]]), rows.clone(), rows.clone(), split(&[&["data"]])];
     let results = run_on(&Layout::new(mesh()), &inputs, &outputs, |args| {
-        shard_map(args, &[rows.clone()], &outputs, |part| {
+        shard_map(args, std::slice::from_ref(&rows), &outputs, |part| {
             let x = &part[0];
             let shifted = x.permute("data", 1);
             let exchanged = x.all_to_all(1, 0, "model").all_to_all(0, 1, "model");
@@ -184,7 +184,7 @@ fn gathers_and_scatters_are_each_others_derivatives() {
     let x = data(7, &[8, 4]);
     let rows = split(&[&["data", "model"], &[]]);
     let f = |x: &Tensor| {
-        let y = shard_map(x, &[rows.clone()], &[rows.clone()], |part: &Tensor| {
+        let y = shard_map(x, std::slice::from_ref(&rows), std::slice::from_ref(&rows), |part: &Tensor| {
             let all = part.all_gather(0, ["data", "model"]);
             (&all * &all).reduce_scatter(0, ["data", "model"])
         });

@@ -81,16 +81,14 @@ impl Planned {
         };
         let remats = [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything];
         let write = |choice: &ModelChoice| {
-            self.step(choice)
-                .map_err(|failure| plan::Error::Model(format!("{}: {}", self.file.display(), failure.message())))
+            self.step(choice).map_err(|failure| format!("{}: {}", self.file.display(), failure.message()))
         };
         Ok(ModelSource::new(Box::new(write), &figures, &remats)?)
     }
 
     fn step(&self, choice: &ModelChoice) -> Result<ModelStep, Failure> {
         let mut config = self.config.clone();
-        let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-        config.train.batch = size(choice.batch);
+        config.train.batch = usize::try_from(choice.batch).unwrap_or(usize::MAX);
         config.run.remat = choice.remat.clone();
         let placement = self.mesh(choice)?.map(|mesh| Placement::new(&mesh, Strategy::Hybrid)).transpose();
         let placement = placement.map_err(|error| Failure::new(error.to_string()))?;

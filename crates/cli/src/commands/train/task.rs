@@ -22,9 +22,12 @@ type Measure<M, X> = Box<dyn Fn(&M, &X, &[Tensor]) -> Measures>;
 /// Parameters that were trained before, in the order of the model's leaves.
 pub(super) type Given<M> = Box<dyn Fn(&M) -> Result<Vec<Literal>, runtime::Error>>;
 
+/// Draws a model and what it carries.
+type Init<M, X> = Box<dyn Fn(&Key) -> (M, X)>;
+
 /// A model that learns, and what it carries beside its parameters: running statistics, or nothing.
 pub(super) struct ModelTask<M, X = ()> {
-    pub(super) init: Box<dyn Fn(&Key) -> (M, X)>,
+    pub(super) init: Init<M, X>,
     /// Parameters in place of drawn ones.
     pub(super) given: Option<Given<M>>,
     pub(super) loss: Loss<M, X>,

@@ -81,6 +81,34 @@ pub(crate) fn cases() -> Vec<Case> {
             .second(),
         );
     }
+    for (name, update) in [("maximum", Update::Maximum), ("minimum", Update::Minimum), ("multiply", Update::Multiply)] {
+        let case = move |what: &str, places: &[f64]| {
+            Case::new(format!("scatter/{name} {what}"), "scatter_rows", &[&[5, 2], &[3, 2]], move |x, k| {
+                vec![x[0].scatter(&k[0], &x[1], rows(), update)]
+            })
+            .fixed(i32s, &[3, 1], places)
+            .with(json!({ "name": name }))
+        };
+        cases.push(case("rows", &[4.0, 1.0, 0.0]).second());
+        cases.push(case("outside is left out", &[4.0, 7.0, 0.0]));
+        if name != "multiply" {
+            cases.push(case("repeated", &[3.0, 1.0, 3.0]));
+            // Equal extremes share: two updates of each other, and one with what is there.
+            let (x, updates) = ([0.5; 10], [2.0, -2.0, 0.5, 0.5, 2.0, -2.0]);
+            cases.push(case("ties", &[3.0, 1.0, 3.0]).input(0, &x).input(1, &updates).kinked());
+        }
+    }
+    let repeated = || {
+        Case::new("scatter/multiply repeated", "multiply_rows", &[&[5, 2], &[3, 2]], |x, k| {
+            vec![x[0].scatter(&k[0], &x[1], rows(), Update::Multiply)]
+        })
+        .fixed(i32s, &[3, 1], &[3.0, 1.0, 3.0])
+    };
+    cases.push(repeated().second());
+    // One zero at a place, and two.
+    let mut zeros = repeated().input(1, &[0.0, 0.0, 0.5, 0.7, 2.0, 0.0]);
+    zeros.name += ", zeros";
+    cases.push(zeros);
     cases.push(
         Case::new("scatter/add outside is left out", "scatter_rows", &[&[5, 2], &[3, 2]], |x, k| {
             vec![x[0].scatter(&k[0], &x[1], rows(), Update::Add)]

@@ -14,6 +14,20 @@ fn definite(x: &Tensor) -> Tensor {
     &x.matmul(&x.swap_axes(-1, -2)) + &(&identity * size as f64)
 }
 
+/// `z zᴴ` and more on the diagonal: Hermitian and positive definite.
+fn definite_complex(x: &Tensor, y: &Tensor) -> Tensor {
+    let z = x.complex(y);
+    let size = x.dim(-1);
+    let row = Tensor::iota(DType::I32, &[size, size], 0);
+    let identity = row.equals(&Tensor::iota(DType::I32, &[size, size], 1)).cast(x.dtype());
+    let more = (&identity * size as f64).complex(&identity.zeros_like());
+    &z.matmul(&z.conj().swap_axes(-1, -2)) + &more.broadcast_to(z.dims())
+}
+
+fn parts(z: &Tensor) -> Vec<Tensor> {
+    vec![z.real(), z.imag()]
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     let f32_only = [DType::F32];
     let mut cases: Vec<Case> = [&[4usize, 4][..], &[2, 3, 3]]
@@ -29,6 +43,31 @@ pub(crate) fn cases() -> Vec<Case> {
             .input(0, &[4.0, 0.5, 0.3, 0.7, 5.0, -0.2, 0.1, 0.4, 3.0])
             .only(&f32_only),
     );
+    cases.push(
+        Case::new("cholesky complex", "cholesky_complex", &[&[2, 3, 3], &[2, 3, 3]], |x, _| {
+            parts(&definite_complex(&x[0], &x[1]).cholesky())
+        })
+        .only(&f32_only)
+        .second(),
+    );
+    cases.push(
+        Case::new("cholesky complex, not Hermitian", "cholesky_raw_complex", &[&[3, 3], &[3, 3]], |x, _| {
+            parts(&x[0].complex(&x[1]).cholesky())
+        })
+        .input(0, &[4.0, 0.5, 0.3, 0.7, 5.0, -0.2, 0.1, 0.4, 3.0])
+        .input(1, &[0.1, 0.4, -0.3, -0.6, 0.2, 0.5, 0.3, -0.1, -0.2])
+        .only(&f32_only),
+    );
+    for (side, is_transposed) in [(Side::Left, false), (Side::Left, true), (Side::Right, false), (Side::Right, true)] {
+        let how = Triangular { side, triangle: Triangle::Lower, is_transposed, has_unit_diagonal: false };
+        let b: &[usize] = if side == Side::Left { &[2, 3, 2] } else { &[2, 2, 3] };
+        let name = format!("triangular_solve complex/{side:?} {is_transposed}");
+        let case = Case::new(name, "triangular_solve_complex", &[&[2, 3, 3], &[2, 3, 3], b, b], move |x, _| {
+            parts(&definite_complex(&x[0], &x[1]).triangular_solve(&x[2].complex(&x[3]), how))
+        });
+        let settings = json!({"left": side == Side::Left, "lower": true, "transpose": is_transposed, "unit": false});
+        cases.push(case.with(settings).only(&f32_only).within(2e-4));
+    }
     for side in [Side::Left, Side::Right] {
         for triangle in [Triangle::Lower, Triangle::Upper] {
             for is_transposed in [false, true] {
