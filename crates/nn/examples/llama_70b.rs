@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         remat: Remat::Nothing,
         attention: Form::Chunked(1024),
         loss_piece: Some(1024),
+        ..RunOptions::default()
     };
     let optimizer = Adam::with_decay(Schedule::Cosine { rate: 3e-4, warmup: 2000, steps: 500_000, last: 3e-5 }, 0.1);
     let options = StepOptions { clip: Some(1.0), ..StepOptions::default() };

@@ -105,7 +105,7 @@ fn measure(how: &str, case: &Case, count: usize) -> Result<Vec<f64>, Failure> {
             let loaded = model.executable().loaded();
             for _ in 0..count {
                 let started = Instant::now();
-                let arguments = inputs.iter().map(|array| Argument::Keep(array.buffer())).collect();
+                let arguments = inputs.iter().map(|array| Argument::Keep(&array.buffers()[0])).collect();
                 let launch = loaded.execute(&[arguments], &ExecuteOptions::default())?;
                 seconds.push(started.elapsed().as_secs_f64());
                 launch.wait()?;

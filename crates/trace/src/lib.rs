@@ -54,3 +54,8 @@ pub use tree::{Path, Tree};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/trace.md")]
 struct Guide;
+
+/// The guide of several devices.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/mesh.md")]
+struct MeshGuide;
