@@ -13,7 +13,10 @@ impl Kernel {
         let cost = self.cost;
         // Memory space 1 is VMEM. Without this the compiler grants its default.
         let vmem = if self.vmem_bytes > GRANTED_BYTES {
-            format!(", \"scoped_memory_configs\": [{{\"memory_space\":1, \"offset\": 0, \"size\": {}}}]", self.vmem_bytes)
+            format!(
+                ", \"scoped_memory_configs\": [{{\"memory_space\":1, \"offset\": 0, \"size\": {}}}]",
+                self.vmem_bytes
+            )
         } else {
             String::new()
         };

@@ -295,12 +295,7 @@ impl KernelBuilder {
         RefId(self.references.len() as u32 - 1)
     }
 
-    fn window(
-        &mut self,
-        name: &str,
-        array: Spec,
-        map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
-    ) -> Window {
+    fn window(&mut self, name: &str, array: Spec, map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>) -> Window {
         let writer = Writer::new(&self.name, self.grid.len(), &self.references);
         let indices: Vec<_> = map(&writer).into_iter().map(|v| v.id()).collect();
         let (written, count) = (writer.finish(indices), array.rank());
@@ -338,9 +333,8 @@ pub(crate) fn is_supported(dtype: DType) -> bool {
 const MAX_ELEMENTS: usize = 1 << 48;
 
 fn check_reference(kernel: &Kernel, reference: &Reference) -> Result<(), Error> {
-    let refuse = |message: String| {
-        Err(Error::Window { kernel: kernel.name.clone(), operand: reference.name.clone(), message })
-    };
+    let refuse =
+        |message: String| Err(Error::Window { kernel: kernel.name.clone(), operand: reference.name.clone(), message });
     let array = match &reference.role {
         Role::Input(window) | Role::Output(window) => Some(&window.array),
         _ => None,

@@ -17,8 +17,8 @@ use crate::kernels;
 pub struct Lowered {
     /// The program.
     pub module: Verified,
-    /// Kernels that were put in, by composite's name and in program order.
-    pub called: Vec<String>,
+    /// Kernels that were put in, with their composites' names, in program order.
+    pub called: Vec<(String, Kernel)>,
     /// Composites of our names that stay as they are, and why.
     pub kept: Vec<(String, Error)>,
 }
@@ -36,7 +36,7 @@ pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error>
             match wanted(func, id, &name, &table, generation) {
                 Some(Ok(found)) => {
                     replace(func, id, &found);
-                    called.push(name);
+                    called.push((name, found.kernel));
                     tables.extend(found.tables.map(|(_, table)| table));
                 }
                 Some(Err(error)) => kept.push((name, error)),
@@ -132,9 +132,11 @@ fn replace(func: &mut Func, id: OpId, wanted: &Wanted) {
 
 /// Puts a call of a function of one argument before an op; its results.
 fn call_before(func: &mut Func, id: OpId, function: &Func, argument: Value) -> Vec<Value> {
-    let place = func.regions.iter().enumerate().find_map(|(n, region)| {
-        region.ops.iter().position(|&op| op == id).map(|at| (n, at))
-    });
+    let place = func
+        .regions
+        .iter()
+        .enumerate()
+        .find_map(|(n, region)| region.ops.iter().position(|&op| op == id).map(|at| (n, at)));
     let Some((region, at)) = place else { return Vec::new() };
     let mut attrs = Attrs::new();
     attrs.set("callee", Attr::Symbol(function.name.clone()));

@@ -21,7 +21,8 @@ pub(crate) fn tiled_bytes(spec: &Spec) -> u64 {
     let columns = sizes.next().unwrap_or(1).next_multiple_of(128);
     let rows = sizes.next().unwrap_or(1);
     // A few rows need no whole tile.
-    let rows = if rows < 8 * packing { rows.next_power_of_two().max(packing) } else { rows.next_multiple_of(8 * packing) };
+    let rows =
+        if rows < 8 * packing { rows.next_power_of_two().max(packing) } else { rows.next_multiple_of(8 * packing) };
     let words = sizes.fold(columns.saturating_mul(rows.div_ceil(packing)), u64::saturating_mul);
     words.saturating_mul(4)
 }

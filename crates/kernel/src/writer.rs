@@ -116,9 +116,8 @@ impl Writer {
     /// A vector of `i32` that counts along an axis.
     #[track_caller]
     pub fn iota(&self, dims: impl Into<Vec<usize>>, axis: usize) -> Val<'_> {
-        let checked = vector(DType::I32, dims.into()).and_then(|spec| {
-            if axis < spec.rank() { Ok(spec) } else { Err(format!("{spec} has no axis {axis}")) }
-        });
+        let checked = vector(DType::I32, dims.into())
+            .and_then(|spec| if axis < spec.rank() { Ok(spec) } else { Err(format!("{spec} has no axis {axis}")) });
         self.write(Op::Iota { axis: axis as u32 }, checked, &[])
     }
 
@@ -280,11 +279,7 @@ impl Writer {
     }
 
     /// Writes a block; what it yields, by type.
-    fn block<'k>(
-        &'k self,
-        args: &[Spec],
-        write: impl FnOnce(&[Val<'k>]) -> Vec<Val<'k>>,
-    ) -> (BlockId, Vec<Spec>) {
+    fn block<'k>(&'k self, args: &[Spec], write: impl FnOnce(&[Val<'k>]) -> Vec<Val<'k>>) -> (BlockId, Vec<Spec>) {
         let (id, values) = {
             let mut state = self.state.borrow_mut();
             let id = BlockId(state.body.blocks.len() as u32);

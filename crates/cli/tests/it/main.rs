@@ -8,6 +8,7 @@ mod config;
 mod fit;
 mod harness;
 mod hostile;
+mod kernels;
 mod offline;
 mod plan;
 mod reference;

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use tensor::{DType, Spec};
 
 use super::array::{Array, Data, rounded, wrapped};
-use super::{is_float, view_of};
+use super::is_float;
 use crate::error::Error;
 use crate::ir::{
-    BinaryOp, BlockId, Body, Comparison, MatMulForm, Number, Op, Precision, RefId, Reduction, Statement, UnaryOp,
+    BinaryOp, BlockId, Body, Comparison, MatMulForm, Number, Op, Precision, Reduction, RefId, Statement, UnaryOp,
     ValueId,
 };
 use crate::kernel::Kernel;
@@ -165,12 +165,13 @@ impl<'a> Machine<'a> {
         };
         let dims = if dims.is_empty() { vec![1; at.len()] } else { dims.to_vec() };
         let mut begins = vec![0; reference.block.rank().saturating_sub(at.len())];
-        for (axis, ((&id, &size), &whole)) in at.iter().zip(&dims).zip(view_of(reference)).enumerate() {
+        for (axis, ((&id, &size), &whole)) in at.iter().zip(&dims).zip(reference.view()).enumerate() {
             let begin = self.index(id)?;
             let inside = usize::try_from(begin).ok().filter(|b| b.checked_add(size).is_some_and(|end| end <= whole));
             let Some(begin) = inside else {
                 let name = &reference.name;
-                return self.out_of_range(format!("{begin}..+{size} along dimension {axis} of {name}, which has {whole}"));
+                return self
+                    .out_of_range(format!("{begin}..+{size} along dimension {axis} of {name}, which has {whole}"));
             };
             begins.push(begin);
         }
@@ -297,9 +298,7 @@ fn cast(a: &Array, spec: &Spec) -> Array {
         (Data::Float(values), false) => {
             Array::ints(spec.dtype, &spec.dims, values.iter().map(|&v| wrapped(spec.dtype, v as i32)).collect())
         }
-        (Data::Int(values), true) => {
-            Array::floats(spec.dtype, &spec.dims, values.iter().map(|&v| v as f32).collect())
-        }
+        (Data::Int(values), true) => Array::floats(spec.dtype, &spec.dims, values.iter().map(|&v| v as f32).collect()),
         (Data::Int(values), false) => Array::ints(spec.dtype, &spec.dims, values.clone()),
     }
 }

@@ -10,7 +10,7 @@ use tensor::{DType, Literal, Spec};
 
 use crate::error::Error;
 use crate::ir::RefId;
-use crate::kernel::{Kernel, Memory, Reference, Role, Semantics, Window};
+use crate::kernel::{Kernel, Reference, Role, Semantics, Window};
 use array::Array;
 use body::Machine;
 
@@ -18,7 +18,12 @@ use body::Machine;
 pub fn interpret(kernel: &Kernel, operands: &[Literal]) -> Result<Vec<Literal>, Error> {
     let specs = kernel.operands();
     if operands.len() != specs.len() {
-        return Err(Error::Arguments(format!("{} takes {} operands, {} given", kernel.name, specs.len(), operands.len())));
+        return Err(Error::Arguments(format!(
+            "{} takes {} operands, {} given",
+            kernel.name,
+            specs.len(),
+            operands.len()
+        )));
     }
     for (n, (spec, operand)) in specs.iter().zip(operands).enumerate() {
         let given = Spec::new(operand.dtype(), operand.dims());
@@ -168,20 +173,13 @@ fn begins(
     {
         let begin = usize::try_from(block).ok().and_then(|block| block.checked_mul(size)).filter(|&b| b < whole);
         let Some(begin) = begin else {
-            let message = format!("block {block} of {size} along dimension {axis} of {} lies outside {whole}", reference.name);
+            let message =
+                format!("block {block} of {size} along dimension {axis} of {} lies outside {whole}", reference.name);
             return Err(Error::OutOfRange { kernel: kernel.name.clone(), step: step.to_vec(), message });
         };
         begins.push(begin);
     }
     Ok(begins)
-}
-
-/// The view of a block that a body has: the block without leading dimensions of size 1.
-pub(crate) fn view_of(reference: &Reference) -> &[usize] {
-    match reference.memory {
-        Memory::Vmem => reference.view(),
-        Memory::Smem => &reference.block.dims,
-    }
 }
 
 /// Whether values of a type are kept as floats.

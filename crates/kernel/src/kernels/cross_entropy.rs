@@ -86,7 +86,7 @@ impl CrossEntropy {
         Ok(())
     }
 
-    /// Grid and operands that all passes have; `words_first` says which axis is slower.
+    /// Grid and operands that all passes have.
     fn begin(&self, kernel: &mut KernelBuilder, b: &Blocks, slower: Slower) -> Parts {
         let counts = (self.rows / b.rows, self.words / b.words);
         let (rows, words) = match slower {
@@ -102,8 +102,7 @@ impl CrossEntropy {
         let x = kernel.input("x", self.x(), [b.rows, self.depth], |m| vec![m.program_id(rows), m.i32(0)]);
         let weight =
             kernel.input("weight", self.weight(), [b.words, self.depth], |m| vec![m.program_id(words), m.i32(0)]);
-        let labels =
-            kernel.input("labels", self.row(DType::I32), [1, b.rows], |m| vec![m.i32(0), m.program_id(rows)]);
+        let labels = kernel.input("labels", self.row(DType::I32), [1, b.rows], |m| vec![m.i32(0), m.program_id(rows)]);
         Parts { x, weight, labels, rows, words }
     }
 
@@ -150,9 +149,8 @@ pub fn forward(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> R
     let count = l.words / b.words;
     let mut kernel = KernelBuilder::new("cross_entropy_fwd", generation);
     let parts = l.begin(&mut kernel, &b, Slower::Rows);
-    let mut row = |name: &str| {
-        kernel.output(name, l.row(DType::F32), [1, b.rows], |m| vec![m.i32(0), m.program_id(parts.rows)])
-    };
+    let mut row =
+        |name: &str| kernel.output(name, l.row(DType::F32), [1, b.rows], |m| vec![m.i32(0), m.program_id(parts.rows)]);
     let (losses, logsumexp) = (row("losses"), row("logsumexp"));
     let maxima = kernel.scratch("maxima", DType::F32, [b.rows, LANES]);
     let sums = kernel.scratch("sums", DType::F32, [b.rows, LANES]);
@@ -186,9 +184,8 @@ pub fn forward(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> R
 /// Operands that come with gradients.
 fn with_gradients(l: &CrossEntropy, kernel: &mut KernelBuilder, parts: &Parts, b: &Blocks) -> [RefId; 3] {
     let rows = parts.rows;
-    let mut row = |name: &str| {
-        kernel.input(name, l.row(DType::F32), [1, b.rows], |m| vec![m.i32(0), m.program_id(rows)])
-    };
+    let mut row =
+        |name: &str| kernel.input(name, l.row(DType::F32), [1, b.rows], |m| vec![m.i32(0), m.program_id(rows)]);
     [parts.labels, row("logsumexp"), row("gradients of losses")]
 }
 
@@ -220,9 +217,8 @@ pub fn backward_weight(loss: &CrossEntropy, blocks: Blocks, generation: Generati
     let mut kernel = KernelBuilder::new("cross_entropy_bwd_weight", generation);
     let parts = l.begin(&mut kernel, &b, Slower::Words);
     let rows = with_gradients(&l, &mut kernel, &parts, &b);
-    let dweight = kernel.output("gradient of weight", l.weight(), [b.words, l.depth], |m| {
-        vec![m.program_id(parts.words), m.i32(0)]
-    });
+    let dweight = kernel
+        .output("gradient of weight", l.weight(), [b.words, l.depth], |m| vec![m.program_id(parts.words), m.i32(0)]);
     let sum = kernel.scratch("accumulator", DType::F32, [b.words, l.depth]);
     kernel.cost(l.cost(2));
     kernel.body(|k| {
@@ -262,8 +258,11 @@ pub(super) fn backward_weight_for(request: &Request<'_>) -> Result<Kernel, Error
 
 /// Logits and where labels are, in plain ops (`%logits`, `%is_label`).
 fn plain_logits(l: &CrossEntropy) -> String {
-    let (x, weight, logits) =
-        (tensor(l.dtype, [l.rows, l.depth]), tensor(l.dtype, [l.words, l.depth]), tensor(DType::F32, [l.rows, l.words]));
+    let (x, weight, logits) = (
+        tensor(l.dtype, [l.rows, l.depth]),
+        tensor(l.dtype, [l.words, l.depth]),
+        tensor(DType::F32, [l.rows, l.words]),
+    );
     let (ints, truths) = (tensor(DType::I32, [l.rows, l.words]), tensor(DType::Bool, [l.rows, l.words]));
     format!(
         "  %logits = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : ({x}, {weight}) -> {logits}
@@ -279,8 +278,11 @@ fn plain_logits(l: &CrossEntropy) -> String {
 /// The forward pass in plain ops, a function of that name.
 pub fn decomposition(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
     let l = loss;
-    let (x, weight, wide) =
-        (tensor(l.dtype, [l.rows, l.depth]), tensor(l.dtype, [l.words, l.depth]), tensor(DType::F32, [l.rows, l.words]));
+    let (x, weight, wide) = (
+        tensor(l.dtype, [l.rows, l.depth]),
+        tensor(l.dtype, [l.words, l.depth]),
+        tensor(DType::F32, [l.rows, l.words]),
+    );
     let (column, row, truths) =
         (tensor(DType::F32, [l.rows]), tensor(DType::F32, [1, l.rows]), tensor(DType::Bool, [l.rows, l.words]));
     function(format!(
@@ -319,20 +321,27 @@ pub enum Wanted {
 /// A gradient in plain ops, a function of that name.
 pub fn decomposition_of_gradient(loss: &CrossEntropy, wanted: Wanted, name: &str) -> Result<Func, Error> {
     let l = loss;
-    let (x, weight, wide) =
-        (tensor(l.dtype, [l.rows, l.depth]), tensor(l.dtype, [l.words, l.depth]), tensor(DType::F32, [l.rows, l.words]));
+    let (x, weight, wide) = (
+        tensor(l.dtype, [l.rows, l.depth]),
+        tensor(l.dtype, [l.words, l.depth]),
+        tensor(DType::F32, [l.rows, l.words]),
+    );
     let (column, row, truths) =
         (tensor(DType::F32, [l.rows]), tensor(DType::F32, [1, l.rows]), tensor(DType::Bool, [l.rows, l.words]));
     let narrow = tensor(l.dtype, [l.rows, l.words]);
     let (result, product) = match wanted {
         Wanted::X => {
             let sum = tensor(DType::F32, [l.rows, l.depth]);
-            let text = format!("%g = stablehlo.dot_general %narrow, %w, contracting_dims = [1] x [0] : ({narrow}, {weight}) -> {sum}\n  %out = stablehlo.convert %g : ({sum}) -> {x}");
+            let text = format!(
+                "%g = stablehlo.dot_general %narrow, %w, contracting_dims = [1] x [0] : ({narrow}, {weight}) -> {sum}\n  %out = stablehlo.convert %g : ({sum}) -> {x}"
+            );
             (&x, text)
         }
         Wanted::Weight => {
             let sum = tensor(DType::F32, [l.words, l.depth]);
-            let text = format!("%g = stablehlo.dot_general %narrow, %x, contracting_dims = [0] x [0] : ({narrow}, {x}) -> {sum}\n  %out = stablehlo.convert %g : ({sum}) -> {weight}");
+            let text = format!(
+                "%g = stablehlo.dot_general %narrow, %x, contracting_dims = [0] x [0] : ({narrow}, {x}) -> {sum}\n  %out = stablehlo.convert %g : ({sum}) -> {weight}"
+            );
             (&weight, text)
         }
     };

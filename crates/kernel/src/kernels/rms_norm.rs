@@ -7,7 +7,7 @@ use tensor::{DType, Spec};
 use super::{Request, bits, divisor, function, tensor};
 use crate::error::Error;
 use crate::kernel::{Kernel, KernelBuilder, Semantics};
-use crate::writer::{Val, Writer};
+use crate::writer::Val;
 
 /// Operands: `x [rows, size]`, `weight [1, size]`. Result: like `x`. Attribute: `epsilon` (f32, default 1e-6).
 pub const FORWARD: &str = "tpubridge.rms_norm";
@@ -41,7 +41,8 @@ impl RmsNorm {
 
     fn check(&self, rows: usize) -> Result<(), Error> {
         let types = [self.dtype, self.weight];
-        if rows == 0 || !self.rows.is_multiple_of(rows) || types.iter().any(|t| !matches!(t, DType::F32 | DType::BF16)) {
+        if rows == 0 || !self.rows.is_multiple_of(rows) || types.iter().any(|t| !matches!(t, DType::F32 | DType::BF16))
+        {
             let message = format!("blocks of {rows} rows for {} rows of {}", self.rows, self.dtype);
             return Err(Error::Shape { kernel: "rms_norm", message });
         }
@@ -49,9 +50,8 @@ impl RmsNorm {
     }
 
     /// Rows divided by their root mean square, and its inverse.
-    fn normal<'k>(&self, k: &'k Writer, x: Val<'k>) -> (Val<'k>, Val<'k>) {
+    fn normal<'k>(&self, x: Val<'k>) -> (Val<'k>, Val<'k>) {
         let inverse = ((x * x).sum(1) * (1.0 / self.size as f32) + self.epsilon).rsqrt();
-        let _ = k;
         (x * inverse, inverse)
     }
 }
@@ -67,7 +67,7 @@ pub fn forward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<Ke
     let weight = kernel.input("weight", weight, [1, n.size], |m| vec![m.i32(0), m.i32(0)]);
     let y = kernel.output("y", n.x(), [rows, n.size], |m| vec![m.program_id(steps), m.i32(0)]);
     kernel.body(|k| {
-        let (normal, _) = n.normal(k, k.load(x).cast(DType::F32));
+        let (normal, _) = n.normal(k.load(x).cast(DType::F32));
         k.store(y, (normal * k.load(weight).cast(DType::F32)).cast(n.dtype));
     })
 }
@@ -87,7 +87,7 @@ pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<K
     let dweight = Spec::new(DType::F32, [1, n.size]);
     let dweight = kernel.output("gradient of weight", dweight, [1, n.size], |m| vec![m.i32(0), m.i32(0)]);
     kernel.body(|k| {
-        let (normal, inverse) = n.normal(k, k.load(x).cast(DType::F32));
+        let (normal, inverse) = n.normal(k.load(x).cast(DType::F32));
         let dy = k.load(dy).cast(DType::F32);
         let dnormal = dy * k.load(weight).cast(DType::F32);
         let along = (dnormal * normal).sum(1) * (1.0 / n.size as f32);
@@ -102,8 +102,7 @@ pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<K
 fn read(request: &Request<'_>) -> Result<(RmsNorm, usize), Error> {
     let [rows, size] = request.dims("rms_norm", 0)?;
     let dtype = |n: usize| request.operands.get(n).map_or(DType::F32, |spec| spec.dtype);
-    let norm =
-        RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon: request.float("epsilon", 1e-6) };
+    let norm = RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon: request.float("epsilon", 1e-6) };
     let message = format!("{rows} rows are not whole blocks of 8");
     let block = norm.preferred_rows().ok_or(Error::Shape { kernel: "rms_norm", message })?;
     Ok((norm, request.size("block_rows").unwrap_or(block)))

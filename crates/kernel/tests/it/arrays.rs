@@ -63,5 +63,12 @@ pub(crate) fn assert_close(name: &str, got: &Literal, expected: &[f64], toleranc
             worst = (error, n);
         }
     }
-    assert!(worst.0 <= tolerance, "{name}: {:.2e} of the largest at element {}: {} for {}", worst.0, worst.1, got[worst.1], expected[worst.1]);
+    assert!(
+        worst.0 <= tolerance,
+        "{name}: {:.2e} of the largest at element {}: {} for {}",
+        worst.0,
+        worst.1,
+        got[worst.1],
+        expected[worst.1]
+    );
 }

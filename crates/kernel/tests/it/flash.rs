@@ -80,9 +80,8 @@ fn check(a: &Attention, blocks: Blocks, seed: u64) {
     let mut ids = |length: usize| {
         // Pieces of packed sequences, numbered; the last piece of keys and queries is the same.
         let cuts: Vec<usize> = (0..3).map(|_| numbers.below(length)).collect();
-        let values: Vec<f64> = (0..a.batch * length)
-            .map(|i| cuts.iter().filter(|&&cut| i % length >= cut).count() as f64)
-            .collect();
+        let values: Vec<f64> =
+            (0..a.batch * length).map(|i| cuts.iter().filter(|&&cut| i % length >= cut).count() as f64).collect();
         literal(&Spec::new(DType::I32, [a.batch, 1, length]), &values)
     };
     let segments: Option<(Literal, Literal)> = (a.segments == Segments::Packed).then(|| {

@@ -21,9 +21,11 @@ fn tables(g: &Grouped, tiles: &Tiles, sizes: &[usize], which: Visits) -> Vec<Lit
         if *size == 0 && which == Visits::EveryGroup {
             visits.push((group, (begin / tiles.rows).min(last_tile)));
         }
-        visits.extend((0..=last_tile).filter(|tile| {
-            *size > 0 && tile * tiles.rows < begin + size && (tile + 1) * tiles.rows > begin
-        }).map(|tile| (group, tile)));
+        visits.extend(
+            (0..=last_tile)
+                .filter(|tile| *size > 0 && tile * tiles.rows < begin + size && (tile + 1) * tiles.rows > begin)
+                .map(|tile| (group, tile)),
+        );
     }
     visits.resize(g.visits(tiles), (listed.len(), g.rows / tiles.rows - 1));
     let ints = |values: Vec<usize>| {

@@ -12,7 +12,11 @@ fn spec(dims: [usize; 2]) -> Spec {
 }
 
 /// A kernel of one input and one output of whole rows.
-fn rows(array: [usize; 2], block: [usize; 2], write: impl FnOnce(&Writer, [kernel::ir::RefId; 2])) -> Result<kernel::Kernel, Error> {
+fn rows(
+    array: [usize; 2],
+    block: [usize; 2],
+    write: impl FnOnce(&Writer, [kernel::ir::RefId; 2]),
+) -> Result<kernel::Kernel, Error> {
     let mut b = KernelBuilder::new("rows", Generation::V5e);
     let steps = b.grid(array[0].div_ceil(block[0].max(1)), Semantics::Arbitrary);
     let x = b.input("x", spec(array), block, |m| vec![m.program_id(steps), m.i32(0)]);
@@ -28,7 +32,8 @@ fn refused(kernel: Result<kernel::Kernel, Error>, message: &str) {
 
 #[test]
 fn shapes_and_types() {
-    let check = |write: fn(&Writer, [kernel::ir::RefId; 2]), message| refused(rows([16, 128], [8, 128], write), message);
+    let check =
+        |write: fn(&Writer, [kernel::ir::RefId; 2]), message| refused(rows([16, 128], [8, 128], write), message);
     check(|k, [x, _]| _ = k.load(x) + k.zeros(DType::F32, [8, 256]), "do not go together");
     check(|k, [x, _]| _ = k.load(x) + k.zeros(DType::BF16, [8, 128]), "of two types");
     check(|k, [x, _]| _ = k.load(x) + 1, "an integer beside f32");
@@ -56,7 +61,10 @@ fn values_stay_in_their_block() {
 
 #[test]
 fn windows() {
-    refused(rows([16, 256], [8, 100], |_, _| ()), "x: size 100 of the block's dimension 1 is neither a multiple of 128");
+    refused(
+        rows([16, 256], [8, 100], |_, _| ()),
+        "x: size 100 of the block's dimension 1 is neither a multiple of 128",
+    );
     refused(rows([100, 128], [12, 128], |_, _| ()), "neither a multiple of 8");
     refused(rows([16, 128], [32, 128], |_, _| ()), "exceeds");
     refused(rows([0, 128], [8, 128], |_, _| ()), "no steps");

@@ -115,8 +115,7 @@ pub fn backward(attention: &Attention, blocks: Blocks, generation: Generation) -
             let row = |from| k.load_part(from, &[zero, begin], [1, bq]);
             let mut scores = k.matmul(keys, queries, TransposedRhs);
             if edges == Edges::Inside {
-                let same = segments
-                    .map(|(of_q, _, by_row)| k.load(by_row).repeat(bq / LANES).equals(row(of_q)));
+                let same = segments.map(|(of_q, _, by_row)| k.load(by_row).repeat(bq / LANES).equals(row(of_q)));
                 let ahead = begin + offset(a) - kv_begin;
                 scores = hide(k, a, (scores, Orientation::KeysByQueries), ahead, same);
             }

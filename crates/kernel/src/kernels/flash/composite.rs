@@ -252,9 +252,7 @@ fn weights(a: &Attention, t: &Types) -> String {
     ));
     lines.push(format!("%most1 = stablehlo.reshape %most : ({flat}) -> {column}"));
     lines.push(format!("%half = stablehlo.constant dense<{}> : {column}", bits(super::HIDDEN / 2.0)));
-    lines.push(format!(
-        "%seeing = stablehlo.compare GT, %most1, %half, FLOAT : ({column}, {column}) -> {column_i1}"
-    ));
+    lines.push(format!("%seeing = stablehlo.compare GT, %most1, %half, FLOAT : ({column}, {column}) -> {column_i1}"));
     lines.push(format!("%mosts = stablehlo.broadcast_in_dim %most1, dims = [0, 1, 2, 3] : ({column}) -> {scores}"));
     lines.push(format!("%shifted = stablehlo.subtract %hidden, %mosts : {scores}"));
     lines.push(format!("%exponentials = stablehlo.exponential %shifted : {scores}"));

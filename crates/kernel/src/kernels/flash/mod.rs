@@ -87,12 +87,13 @@ pub enum Pass {
 impl Blocks {
     /// The sizes that the compiler's static estimate prefers (`benchmarks/results/kernels.md`), as far as they divide the lengths.
     pub fn preferred(attention: &Attention, generation: Generation, pass: Pass) -> Option<Blocks> {
-        let (q_most, kv_most) = match pass {
-            Pass::Forward => (512, 512),
-            Pass::Backward => (512, 512),
+        // Scores of larger blocks leave no room for anything else in the memory of v4.
+        let most = match (generation, pass) {
+            (Generation::V4, _) => 256,
+            (_, Pass::Forward | Pass::Backward) => 512,
         };
-        let q = divisor(attention.q_len, 128, q_most)?;
-        let kv = divisor(attention.kv_len, 128, kv_most)?;
+        let q = divisor(attention.q_len, 128, most)?;
+        let kv = divisor(attention.kv_len, 128, most)?;
         // Keys and values, twice each, take a quarter of the memory at most.
         let vmem_bytes = generation.spec().memory.vmem_bytes_per_core.value as usize;
         let row_bytes = 4 * attention.depth.max(128) * attention.dtype.size_bytes();

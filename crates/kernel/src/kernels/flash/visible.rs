@@ -91,9 +91,7 @@ pub(super) fn rounds_of_keys<'k>(
     let end = blocks(last + block);
     let (begin, whole_begin, partial) = match window(attention) {
         None => (k.i32(0), k.i32(0), Partial::Last),
-        Some(window) => {
-            (blocks(first - (window - 1)), blocks(last - (window - 1) + (block - 1)), Partial::Both)
-        }
+        Some(window) => (blocks(first - (window - 1)), blocks(last - (window - 1) + (block - 1)), Partial::Both),
     };
     ordered([begin, whole_begin, blocks(first + 1), end], partial)
 }

@@ -20,9 +20,8 @@ pub fn gradient(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Resu
     let columns = kernel.grid(g.columns / tiles.columns, Semantics::Parallel);
     let visit = kernel.grid(count, Semantics::Arbitrary);
     let tables = Tables::add(&mut kernel, count, g.listed(Visits::EveryGroup));
-    let lhs = kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| {
-        vec![tables.tile(m, visit), m.program_id(inner)]
-    });
+    let lhs =
+        kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| vec![tables.tile(m, visit), m.program_id(inner)]);
     let rhs = kernel.input("gradients", g.out(), [tiles.rows, tiles.columns], |m| {
         vec![tables.tile(m, visit), m.program_id(columns)]
     });

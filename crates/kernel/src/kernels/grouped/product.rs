@@ -20,9 +20,8 @@ pub fn product(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Resul
     let visit = kernel.grid(count, Semantics::Arbitrary);
     let inner = kernel.grid(rounds, Semantics::Arbitrary);
     let tables = Tables::add(&mut kernel, count, g.listed(Visits::EveryTile));
-    let lhs = kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| {
-        vec![tables.tile(m, visit), m.program_id(inner)]
-    });
+    let lhs =
+        kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| vec![tables.tile(m, visit), m.program_id(inner)]);
     let rhs = kernel.input("matrices", g.rhs(), [1, tiles.inner, tiles.columns], |m| {
         vec![tables.group(m, visit).min(groups - 1), m.program_id(inner), m.program_id(columns)]
     });
