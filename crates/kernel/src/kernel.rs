@@ -360,7 +360,7 @@ fn check_reference(kernel: &Kernel, reference: &Reference) -> Result<(), Error> 
     let packed = 32 / array.dtype.bits() as usize;
     let tiles = if rank == 1 { vec![(0, 128 * packed)] } else { vec![(rank - 2, 8), (rank - 1, 128)] };
     for (axis, multiple) in tiles {
-        if block[axis] != array.dims[axis] && block[axis] % multiple != 0 {
+        if block[axis] != array.dims[axis] && !block[axis].is_multiple_of(multiple) {
             return refuse(format!(
                 "size {} of the block's dimension {axis} is neither a multiple of {multiple} nor all of {array}",
                 block[axis]
