@@ -56,6 +56,7 @@ def ours(options, generation, length, which):
             subprocess.run([options.kernel, f"flash-{which}", generation, str(length)], stdout=out, check=True)
         env = dict(environment(folder), TPU_LIBRARY_PATH=os.environ["TPUBRIDGE_LIBTPU"])
         command = [options.tpu, "compile", program, "--slice", f"{generation}-1", "--no-cache"]
+        command += ["--compilation-timeout-seconds", "7200"]
         subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
         cycles = simulated(folder)
         return sum(cycles.values())
