@@ -88,12 +88,13 @@ impl Blocks {
     /// The sizes that the compiler's static estimate prefers (`benchmarks/results/kernels.md`), as far as they divide the lengths.
     pub fn preferred(attention: &Attention, generation: Generation, pass: Pass) -> Option<Blocks> {
         // Scores of larger blocks leave no room for anything else in the memory of v4.
-        let most = match (generation, pass) {
-            (Generation::V4, _) => 256,
-            (_, Pass::Forward | Pass::Backward) => 512,
+        let (q_most, kv_most) = match (generation, pass) {
+            (Generation::V4, _) => (256, 256),
+            (Generation::V6e, Pass::Forward) => (1024, 512),
+            _ => (512, 512),
         };
-        let q = divisor(attention.q_len, 128, most)?;
-        let kv = divisor(attention.kv_len, 128, most)?;
+        let q = divisor(attention.q_len, 128, q_most)?;
+        let kv = divisor(attention.kv_len, 128, kv_most)?;
         // Keys and values, twice each, take a quarter of the memory at most.
         let vmem_bytes = generation.spec().memory.vmem_bytes_per_core.value as usize;
         let row_bytes = 4 * attention.depth.max(128) * attention.dtype.size_bytes();
