@@ -17,8 +17,8 @@ use crate::kernels;
 pub struct Lowered {
     /// The program.
     pub module: Verified,
-    /// Kernels that were put in, by composite's name and in program order.
-    pub called: Vec<String>,
+    /// Kernels that were put in, with their composites' names, in program order.
+    pub called: Vec<(String, Kernel)>,
     /// Composites of our names that stay as they are, and why.
     pub kept: Vec<(String, Error)>,
 }
@@ -36,7 +36,7 @@ pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error>
             match wanted(func, id, &name, &table, generation) {
                 Some(Ok(found)) => {
                     replace(func, id, &found);
-                    called.push(name);
+                    called.push((name, found.kernel));
                     tables.extend(found.tables.map(|(_, table)| table));
                 }
                 Some(Err(error)) => kept.push((name, error)),

@@ -150,7 +150,7 @@ impl<'a> Printer<'a> {
             // An argument of the function, known by its name.
             Op::ProgramId(_) => {}
             Op::Constant(number) => {
-                self.line(depth, format_args!("{name} = arith.constant {} : {to}", constant(*number, &spec)));
+                self.constant(&name, &constant(*number, &spec), &spec, depth);
             }
             Op::Iota { axis } => {
                 self.line(depth, format_args!("{name} = tpu.iota {{dimensions = array<i32: {axis}>}} : {to}"));
@@ -192,7 +192,7 @@ impl<'a> Printer<'a> {
             Op::Reduce(how, a, axis) => self.reduce(*how, *a, *axis, result, depth),
             Op::MatMul { lhs, rhs, form, precision } => {
                 let zero = self.name();
-                self.line(depth, format_args!("{zero} = arith.constant {} : {to}", filled("0", &spec)));
+                self.constant(&zero, &filled("0", &spec), &spec, depth);
                 let (numbers, hint) = match form {
                     MatMulForm::Plain => ("[1], [0], [0], [1], [0, 0, 1, 1], [], []", false),
                     MatMulForm::TransposedRhs => ("[1], [1], [0], [0], [0, 0, 1, 0], [], []", false),
@@ -245,6 +245,12 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// A constant; booleans that are no vectors are written without their type.
+    fn constant(&mut self, name: &str, literal: &str, spec: &Spec, depth: usize) {
+        let ty = if spec.dims.is_empty() && spec.dtype.is_bool() { String::new() } else { format!(" : {}", ty(spec)) };
+        self.line(depth, format_args!("{name} = arith.constant {literal}{ty}"));
+    }
+
     fn types(&self, values: &[ValueId]) -> String {
         listed(values.iter().map(|&id| self.ty(id)))
     }
@@ -273,12 +279,12 @@ impl<'a> Printer<'a> {
             UnaryOp::Neg if spec.dtype.is_float() => "arith.negf",
             UnaryOp::Neg => {
                 let zero = self.name();
-                self.line(depth, format_args!("{zero} = arith.constant {} : {to}", filled("0", &spec)));
+                self.constant(&zero, &filled("0", &spec), &spec, depth);
                 return self.line(depth, format_args!("{name} = arith.subi {zero}, {a} : {to}"));
             }
             UnaryOp::Not => {
                 let truth = self.name();
-                self.line(depth, format_args!("{truth} = arith.constant {} : {to}", filled("true", &spec)));
+                self.constant(&truth, &filled("true", &spec), &spec, depth);
                 return self.line(depth, format_args!("{name} = arith.xori {a}, {truth} : {to}"));
             }
             UnaryOp::Exp => "math.exp",
@@ -302,7 +308,7 @@ impl<'a> Printer<'a> {
             let name = if next == end.dtype { v(result) } else { self.name() };
             if op == "arith.cmpi ne" {
                 let zero = self.name();
-                self.line(depth, format_args!("{zero} = arith.constant {} : {}", filled("0", &from), ty(&from)));
+                self.constant(&zero, &filled("0", &from), &from, depth);
                 self.line(depth, format_args!("{name} = {op}, {value}, {zero} : {}", ty(&from)));
             } else {
                 self.line(depth, format_args!("{name} = {op} {value} : {} to {}", ty(&from), ty(&to)));
@@ -325,7 +331,7 @@ impl<'a> Printer<'a> {
         };
         let (initial, reduced) = (self.name(), self.name());
         let (to, dropped_type) = (self.ty(result), ty(&dropped));
-        self.line(depth, format_args!("{initial} = arith.constant {} : {dropped_type}", filled(start, &dropped)));
+        self.constant(&initial, &filled(start, &dropped), &dropped, depth);
         self.line(
             depth,
             format_args!(

@@ -9,6 +9,7 @@ mod find_batch;
 mod fit;
 mod harness;
 mod hostile;
+mod kernels;
 mod mesh_training;
 mod offline;
 mod plan;

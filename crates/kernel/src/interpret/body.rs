@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tensor::{DType, Spec};
 
 use super::array::{Array, Data, rounded, wrapped};
-use super::{is_float, view_of};
+use super::is_float;
 use crate::error::Error;
 use crate::ir::{
     BinaryOp, BlockId, Body, Comparison, MatMulForm, Number, Op, Precision, Reduction, RefId, Statement, UnaryOp,
@@ -165,7 +165,7 @@ impl<'a> Machine<'a> {
         };
         let dims = if dims.is_empty() { vec![1; at.len()] } else { dims.to_vec() };
         let mut begins = vec![0; reference.block.rank().saturating_sub(at.len())];
-        for (axis, ((&id, &size), &whole)) in at.iter().zip(&dims).zip(view_of(reference)).enumerate() {
+        for (axis, ((&id, &size), &whole)) in at.iter().zip(&dims).zip(reference.view()).enumerate() {
             let begin = self.index(id)?;
             let inside = usize::try_from(begin).ok().filter(|b| b.checked_add(size).is_some_and(|end| end <= whole));
             let Some(begin) = inside else {

@@ -10,7 +10,7 @@ use tensor::{DType, Literal, Spec};
 
 use crate::error::Error;
 use crate::ir::RefId;
-use crate::kernel::{Kernel, Memory, Reference, Role, Semantics, Window};
+use crate::kernel::{Kernel, Reference, Role, Semantics, Window};
 use array::Array;
 use body::Machine;
 
@@ -180,14 +180,6 @@ fn begins(
         begins.push(begin);
     }
     Ok(begins)
-}
-
-/// The view of a block that a body has: the block without leading dimensions of size 1.
-pub(crate) fn view_of(reference: &Reference) -> &[usize] {
-    match reference.memory {
-        Memory::Vmem => reference.view(),
-        Memory::Smem => &reference.block.dims,
-    }
 }
 
 /// Whether values of a type are kept as floats.

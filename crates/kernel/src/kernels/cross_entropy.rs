@@ -86,7 +86,7 @@ impl CrossEntropy {
         Ok(())
     }
 
-    /// Grid and operands that all passes have; `words_first` says which axis is slower.
+    /// Grid and operands that all passes have.
     fn begin(&self, kernel: &mut KernelBuilder, b: &Blocks, slower: Slower) -> Parts {
         let counts = (self.rows / b.rows, self.words / b.words);
         let (rows, words) = match slower {

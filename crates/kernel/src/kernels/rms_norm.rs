@@ -7,7 +7,7 @@ use tensor::{DType, Spec};
 use super::{Request, bits, divisor, function, tensor};
 use crate::error::Error;
 use crate::kernel::{Kernel, KernelBuilder, Semantics};
-use crate::writer::{Val, Writer};
+use crate::writer::Val;
 
 /// Operands: `x [rows, size]`, `weight [1, size]`. Result: like `x`. Attribute: `epsilon` (f32, default 1e-6).
 pub const FORWARD: &str = "tpubridge.rms_norm";
@@ -50,9 +50,8 @@ impl RmsNorm {
     }
 
     /// Rows divided by their root mean square, and its inverse.
-    fn normal<'k>(&self, k: &'k Writer, x: Val<'k>) -> (Val<'k>, Val<'k>) {
+    fn normal<'k>(&self, x: Val<'k>) -> (Val<'k>, Val<'k>) {
         let inverse = ((x * x).sum(1) * (1.0 / self.size as f32) + self.epsilon).rsqrt();
-        let _ = k;
         (x * inverse, inverse)
     }
 }
@@ -68,7 +67,7 @@ pub fn forward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<Ke
     let weight = kernel.input("weight", weight, [1, n.size], |m| vec![m.i32(0), m.i32(0)]);
     let y = kernel.output("y", n.x(), [rows, n.size], |m| vec![m.program_id(steps), m.i32(0)]);
     kernel.body(|k| {
-        let (normal, _) = n.normal(k, k.load(x).cast(DType::F32));
+        let (normal, _) = n.normal(k.load(x).cast(DType::F32));
         k.store(y, (normal * k.load(weight).cast(DType::F32)).cast(n.dtype));
     })
 }
@@ -88,7 +87,7 @@ pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<K
     let dweight = Spec::new(DType::F32, [1, n.size]);
     let dweight = kernel.output("gradient of weight", dweight, [1, n.size], |m| vec![m.i32(0), m.i32(0)]);
     kernel.body(|k| {
-        let (normal, inverse) = n.normal(k, k.load(x).cast(DType::F32));
+        let (normal, inverse) = n.normal(k.load(x).cast(DType::F32));
         let dy = k.load(dy).cast(DType::F32);
         let dnormal = dy * k.load(weight).cast(DType::F32);
         let along = (dnormal * normal).sum(1) * (1.0 / n.size as f32);

@@ -87,9 +87,11 @@ pub enum Pass {
 impl Blocks {
     /// The sizes that the compiler's static estimate prefers (`benchmarks/results/kernels.md`), as far as they divide the lengths.
     pub fn preferred(attention: &Attention, generation: Generation, pass: Pass) -> Option<Blocks> {
-        let (q_most, kv_most) = match pass {
-            Pass::Forward => (512, 512),
-            Pass::Backward => (512, 512),
+        // Scores of larger blocks leave no room for anything else in the memory of v4.
+        let (q_most, kv_most) = match (generation, pass) {
+            (Generation::V4, _) => (256, 256),
+            (Generation::V6e, Pass::Forward) => (1024, 512),
+            _ => (512, 512),
         };
         let q = divisor(attention.q_len, 128, q_most)?;
         let kv = divisor(attention.kv_len, 128, kv_most)?;

@@ -15,12 +15,19 @@ pub const GRADIENT: &str = "tpubridge.tgmm";
 
 const KERNEL: &str = "grouped product";
 
-fn read(request: &Request<'_>, is_gradient: Option<usize>) -> Result<(Grouped, Tiles), Error> {
+#[derive(Clone, Copy)]
+enum Second {
+    Matrices,
+    Gradients,
+}
+
+/// Shapes; the second operand is the matrices, or gradients of rows.
+fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error> {
     let [rows, inner] = request.dims(KERNEL, 0)?;
     let [groups] = request.dims(KERNEL, 2)?;
-    let columns = match is_gradient {
-        Some(operand) => request.dims::<2>(KERNEL, operand)?[1],
-        None => request.dims::<3>(KERNEL, 1)?[2],
+    let columns = match second {
+        Second::Gradients => request.dims::<2>(KERNEL, 1)?[1],
+        Second::Matrices => request.dims::<3>(KERNEL, 1)?[2],
     };
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
     let grouped = Grouped { rows, inner, columns, groups, dtype };
@@ -32,22 +39,22 @@ fn read(request: &Request<'_>, is_gradient: Option<usize>) -> Result<(Grouped, T
 }
 
 pub(crate) fn product_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (grouped, tiles) = read(request, None)?;
+    let (grouped, tiles) = read(request, Second::Matrices)?;
     super::product(&grouped, tiles, request.generation)
 }
 
 pub(crate) fn gradient_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (grouped, tiles) = read(request, Some(1))?;
+    let (grouped, tiles) = read(request, Second::Gradients)?;
     super::gradient(&grouped, tiles, request.generation)
 }
 
 pub(crate) fn visits_for_product(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    let (grouped, tiles) = read(request, None)?;
+    let (grouped, tiles) = read(request, Second::Matrices)?;
     visits(&grouped, &tiles, Visits::EveryTile, name)
 }
 
 pub(crate) fn visits_for_gradient(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    let (grouped, tiles) = read(request, Some(1))?;
+    let (grouped, tiles) = read(request, Second::Gradients)?;
     visits(&grouped, &tiles, Visits::EveryGroup, name)
 }
 

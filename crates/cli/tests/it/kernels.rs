@@ -1,0 +1,210 @@
+//! Every kernel through the real TPU compiler for every generation that takes them, and against its decomposition.
+
+use std::fmt::Write;
+
+use chips::Generation;
+use cpu::interpret::{Interpreter, Tensor, Value};
+use hlo::{Func, Verified, Visibility};
+use kernel::kernels::cross_entropy::{self, CrossEntropy, Wanted};
+use kernel::kernels::flash::{self, Attention, Causality, Segments};
+use kernel::kernels::grouped::{self, Grouped, Tiles, Visits};
+use kernel::kernels::rms_norm::{self, RmsNorm};
+use tensor::{DType, Literal};
+
+use crate::harness::{Bench, arg};
+
+/// A composite of ours: its name, attributes and decomposition.
+struct Case {
+    name: &'static str,
+    attributes: String,
+    plain: Func,
+}
+
+fn attention(segments: Segments) -> Attention {
+    Attention {
+        batch: 1,
+        q_heads: 4,
+        kv_heads: 2,
+        q_len: 512,
+        kv_len: 512,
+        depth: 128,
+        dtype: DType::BF16,
+        scale: 0.125,
+        causality: Causality::Causal,
+        window: Some(300),
+        segments,
+    }
+}
+
+const GROUPED: Grouped = Grouped { rows: 512, inner: 256, columns: 256, groups: 4, dtype: DType::BF16 };
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |name, attributes: &str, plain: Result<Func, kernel::Error>| {
+        cases.push(Case { name, attributes: attributes.into(), plain: plain.unwrap() });
+    };
+    let masked = "scale = 0.125 : f32, causal = true, window = 300 : i64";
+    for (plain, gradient, segments) in [("fwd", "bwd", Segments::One), ("fwd_packed", "bwd_packed", Segments::Packed)] {
+        let a = attention(segments);
+        add(flash::FORWARD, masked, flash::decomposition(&a, plain));
+        add(flash::BACKWARD, masked, flash::decomposition_of_gradient(&a, gradient));
+    }
+    let full = Attention { causality: Causality::Full, window: None, depth: 64, ..attention(Segments::One) };
+    add(flash::FORWARD, "scale = 0.125 : f32", flash::decomposition(&full, "full"));
+    let norm = RmsNorm { rows: 256, size: 512, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-6 };
+    add(rms_norm::FORWARD, "", rms_norm::decomposition(&norm, "norm"));
+    add(rms_norm::BACKWARD, "", rms_norm::decomposition_of_gradient(&norm, "norm_bwd"));
+    let loss = CrossEntropy { rows: 256, depth: 256, words: 512, dtype: DType::BF16 };
+    add(cross_entropy::FORWARD, "", cross_entropy::decomposition(&loss, "loss"));
+    let gradient = |wanted, name| cross_entropy::decomposition_of_gradient(&loss, wanted, name);
+    add(cross_entropy::BACKWARD_X, "", gradient(Wanted::X, "loss_x"));
+    add(cross_entropy::BACKWARD_WEIGHT, "", gradient(Wanted::Weight, "loss_weight"));
+    add(grouped::PRODUCT, "", grouped::decomposition(&GROUPED, "gmm"));
+    add(grouped::GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
+    cases
+}
+
+/// One program with all composites, each with arguments of its own.
+fn program(cases: &[Case]) -> Verified {
+    let (mut args, mut body, mut results, mut types) = (Vec::new(), String::new(), Vec::new(), Vec::new());
+    for case in cases {
+        let inputs: Vec<String> = case.plain.inputs.iter().map(hlo::text::print_type).collect();
+        let outputs: Vec<String> = case.plain.outputs.iter().map(hlo::text::print_type).collect();
+        let operands: Vec<String> = inputs
+            .iter()
+            .map(|ty| {
+                args.push(format!("%a{}: {ty}", args.len()));
+                format!("%a{}", args.len() - 1)
+            })
+            .collect();
+        let plain = &case.plain.name;
+        writeln!(
+            body,
+            "  %{plain}:{} = stablehlo.composite \"{}\" {} {{composite_attributes = {{{}}}, decomposition = @{plain}}} : ({}) -> ({})",
+            outputs.len(),
+            case.name,
+            operands.join(", "),
+            case.attributes,
+            inputs.join(", "),
+            outputs.join(", ")
+        )
+        .unwrap();
+        results.extend((0..outputs.len()).map(|n| format!("%{plain}#{n}")));
+        types.extend(outputs);
+    }
+    let (args, types, results) = (args.join(", "), types.join(", "), results.join(", "));
+    let text = format!("func.func @main({args}) -> ({types}) {{\n{body}  return {results} : {types}\n}}");
+    let mut module = hlo::text::parse(&text).unwrap();
+    module.funcs.extend(cases.iter().map(|case| case.plain.clone()));
+    hlo::verify(module).unwrap()
+}
+
+#[test]
+fn kernels_compile_for_every_generation() {
+    let Some(bench) = Bench::with_libtpu("kernels_compile_for_every_generation") else { return };
+    let cases = cases();
+    for (generation, slice) in [
+        (Generation::V4, "v4-8"),
+        (Generation::V5e, "v5e-1"),
+        (Generation::V5p, "v5p-8"),
+        (Generation::V6e, "v6e-1"),
+        (Generation::Tpu7x, "tpu7x-2"),
+    ] {
+        let lowered = kernel::lower(program(&cases), generation).unwrap();
+        assert_eq!((lowered.called.len(), &lowered.kept[..]), (cases.len(), &[][..]), "{generation}");
+        let file = bench.write("kernels.mlir", hlo::text::print(&lowered.module));
+        let hlo = bench.expect(0, &["compile", arg(&file), "--slice", slice, "--emit", "hlo"]).stdout;
+        let calls = hlo.matches("custom_call_target=\"tpu_custom_call\"").count();
+        assert_eq!(calls, cases.len(), "{generation}");
+    }
+}
+
+/// Runs a function of plain ops.
+fn run(func: &Func, operands: &[Literal]) -> Vec<Literal> {
+    let mut func = func.clone();
+    func.visibility = Visibility::Public;
+    let module = hlo::Module { funcs: vec![func.clone()], ..hlo::Module::default() };
+    let module = hlo::verify(module).unwrap();
+    let values = operands.iter().map(|literal| Value::Tensor(Tensor::from_literal(literal))).collect();
+    let results = Interpreter::new(&module, Default::default()).run(&func.name, values).unwrap();
+    results.iter().map(|value| value.tensor().unwrap().to_literal().unwrap()).collect()
+}
+
+fn floats(literal: &Literal) -> Vec<f64> {
+    let dtype = literal.dtype();
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    literal.bytes().chunks_exact(dtype.size_bytes()).map(|b| tensor::decode_float(dtype, word(b)).unwrap()).collect()
+}
+
+/// Numbers that differ from place to place, of a size that keeps exponentials apart.
+fn operand(ty: &hlo::Type, seed: usize, ints: &[i32]) -> Literal {
+    let tensor = ty.as_tensor().unwrap();
+    let dtype = tensor.element.plain().unwrap();
+    let dims: Vec<usize> = tensor.dims.iter().map(|&d| d as usize).collect();
+    let count: usize = dims.iter().product();
+    let bytes = (0..count).flat_map(|i| match dtype {
+        DType::I32 => ints[i * ints.len() / count].to_le_bytes().to_vec(),
+        _ => {
+            let mixed = (i + 7919 * seed).wrapping_mul(2_654_435_761) >> 7;
+            let value = (mixed % 2001) as f64 / 1000.0 - 1.0;
+            tensor::encode_float(dtype, value).unwrap().to_le_bytes()[..dtype.size_bytes()].to_vec()
+        }
+    });
+    Literal::new(dtype, dims, bytes.collect()).unwrap()
+}
+
+/// Kernels and decompositions round weights and gradients to `bf16` at the same places, but sum in another order.
+const TOLERANCE: f64 = 0.01;
+
+#[test]
+fn kernels_give_what_their_decompositions_give() {
+    let sizes = [130, 0, 200, 100];
+    for case in cases() {
+        let ints: &[i32] = match case.name {
+            grouped::PRODUCT | grouped::GRADIENT => &sizes,
+            _ => &[3, 3, 5, 7, 7, 7, 1, 2],
+        };
+        let mut operands: Vec<Literal> =
+            case.plain.inputs.iter().enumerate().map(|(n, ty)| operand(ty, n, ints)).collect();
+        // Results of the forward pass are operands of the backward pass: random ones would be no attention.
+        let forward = match case.name {
+            flash::BACKWARD => {
+                let segments = if operands.len() > 6 { Segments::Packed } else { Segments::One };
+                let plain = flash::decomposition(&attention(segments), "forward").unwrap();
+                let given = [&operands[..3], &operands[6..]].concat();
+                Some((3, run(&plain, &given)))
+            }
+            cross_entropy::BACKWARD_X | cross_entropy::BACKWARD_WEIGHT => {
+                let loss = CrossEntropy { rows: 256, depth: 256, words: 512, dtype: DType::BF16 };
+                let plain = cross_entropy::decomposition(&loss, "forward").unwrap();
+                Some((3, run(&plain, &operands[..3])[1..].to_vec()))
+            }
+            _ => None,
+        };
+        if let Some((at, results)) = forward {
+            operands.splice(at..at + results.len(), results);
+        }
+        let expected = run(&case.plain, &operands);
+        let lowered = kernel::lower(program(std::slice::from_ref(&case)), Generation::V5e).unwrap();
+        let [(_, kernel)] = &lowered.called[..] else { panic!("{}: {:?}", case.name, lowered.kept) };
+        let visits = match case.name {
+            grouped::PRODUCT => Some(Visits::EveryTile),
+            grouped::GRADIENT => Some(Visits::EveryGroup),
+            _ => None,
+        };
+        if let Some(visits) = visits {
+            let tiles = Tiles::preferred(&GROUPED, Generation::V5e).unwrap();
+            let tables = grouped::visits(&GROUPED, &tiles, visits, "visits").unwrap();
+            let sizes = operands.remove(2);
+            operands.splice(0..0, run(&tables, &[sizes]));
+        }
+        let results = kernel::interpret(kernel, &operands).unwrap();
+        for (n, (got, expected)) in results.iter().zip(&expected).enumerate() {
+            let (got, expected) = (floats(got), floats(expected));
+            let largest = expected.iter().fold(1e-6f64, |most, v| most.max(v.abs()));
+            let apart = got.iter().zip(&expected).map(|(g, e)| (g - e).abs() / largest);
+            let worst = apart.fold(0.0, |most: f64, v| if v.is_nan() { f64::INFINITY } else { most.max(v) });
+            assert!(worst <= TOLERANCE, "{} ({}) result {n}: {worst:.2e} of the largest", case.name, case.plain.name);
+        }
+    }
+}
