@@ -11,6 +11,7 @@ mod hostile;
 mod mesh_training;
 mod offline;
 mod plan;
+mod processes;
 mod reference;
 mod run;
 mod train;

@@ -23,6 +23,7 @@ mod builtin;
 mod choose;
 mod data;
 mod files;
+mod gather;
 mod info;
 mod model;
 mod profile;

@@ -197,7 +197,7 @@ impl Backend {
     pub fn prepare_on(&self, program: &Arc<Program>, mesh: &Arc<DeviceMesh>) -> Result<Model, Error> {
         let ids: Vec<i64> = mesh.ids().to_vec();
         let executable = self.compiler().compile_on(program, &[], CacheUse::ReadWrite, Some(&ids))?;
-        let needed = mesh.mesh().num_devices();
+        let needed = mesh.num_local();
         if executable.num_devices() != needed {
             let present = executable.num_devices();
             return Err(ValidationError::DeviceCount { needed, present }.into());

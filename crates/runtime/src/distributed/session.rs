@@ -27,6 +27,8 @@ struct Inner {
     store: Arc<dyn Member>,
     /// Clients made so far: each has keys of its own.
     clients: AtomicUsize,
+    /// Questions of [`Session::must_agree`] so far.
+    agreements: AtomicUsize,
 }
 
 impl std::fmt::Debug for Session {
@@ -55,7 +57,13 @@ impl Session {
             }
             Coordinator::Etcd { address, job } => Arc::new(Etcd::join(address, job, config)?),
         };
-        let session = Session { inner: Arc::new(Inner { config: config.clone(), store, clients: AtomicUsize::new(0) }) };
+        let inner = Inner {
+            config: config.clone(),
+            store,
+            clients: AtomicUsize::new(0),
+            agreements: AtomicUsize::new(0),
+        };
+        let session = Session { inner: Arc::new(inner) };
         session.meet("joined", config.join_timeout)?;
         tracing::info!(process = config.process_id, processes = config.processes, "joined");
         Ok(session)
@@ -88,10 +96,10 @@ impl Session {
         self.meet(&format!("barrier/{name}"), timeout)
     }
 
-    /// Checks that all processes say the same of something that they must agree on. Each name is used once.
+    /// Checks that all processes say the same of something that they must agree on. They ask in the same order.
     pub fn must_agree(&self, name: &str, value: &str, remedy: &str) -> Result<(), Error> {
         let MultiHostConfig { process_id, join_timeout, .. } = self.inner.config;
-        let key = format!("agree/{name}");
+        let key = format!("agree/{}", self.inner.agreements.fetch_add(1, Ordering::Relaxed));
         if process_id == 0 {
             return Ok(self.inner.store.put(&key, value.as_bytes())?);
         }

@@ -4,6 +4,7 @@ mod backend;
 mod buckets;
 mod config;
 mod data;
+mod distributed;
 mod errors;
 mod mesh;
 mod metrics;
