@@ -8,9 +8,8 @@
 
 mod gateway;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::net::{IpAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -45,15 +44,12 @@ struct Shared {
     gateway: Gateway,
     /// What all keys of the run begin with.
     run: String,
-    /// What each process called itself when it joined, by number; all are there once the run is complete.
     process: usize,
     processes: usize,
     lease: i64,
     done_lease: i64,
     timeout: Duration,
     gone: Mutex<Option<Gone>>,
-    /// Set once every process was seen: from then on, one that is not there is gone.
-    complete: AtomicBool,
 }
 
 impl Etcd {
@@ -86,7 +82,6 @@ impl Etcd {
             lease,
             timeout: config.heartbeat_timeout,
             gone: Mutex::default(),
-            complete: AtomicBool::new(false),
         });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("tpubridge-heartbeat".into());
@@ -148,13 +143,13 @@ impl Joining<'_> {
                 self.wait(&format!("process {process}"))?;
             }
         }
+        self.gateway.put(&format!("{prefix}complete"), b"1", self.lease)?;
         Ok(prefix)
     }
 
     /// Joins the run of the day; one whose process 0 does not confirm is of the past, and another will follow.
     fn follow(&self) -> Result<String, Error> {
         let process = self.config.process_id;
-        let mut refused = false;
         loop {
             let Some(run) = self.gateway.get(&self.run_key())? else {
                 self.wait("process 0")?;
@@ -162,18 +157,18 @@ impl Joining<'_> {
             };
             let prefix = self.prefix(&String::from_utf8_lossy(&run));
             let member = format!("{prefix}member/{process}");
-            if self.gateway.create(&member, self.name.as_bytes(), self.lease)? {
-                refused = false;
-            } else if self.gateway.get(&member)?.as_deref() != Some(self.name.as_bytes()) {
-                refused = true;
-            }
-            if !refused && self.gateway.get(&format!("{prefix}confirmed/{process}"))?.as_deref() == Some(self.name.as_bytes())
+            let refused = !self.gateway.create(&member, self.name.as_bytes(), self.lease)?
+                && self.gateway.get(&member)?.as_deref() != Some(self.name.as_bytes());
+            let confirmed = self.gateway.get(&format!("{prefix}confirmed/{process}"))?;
+            // From here on, a process that is not there is gone.
+            if confirmed.as_deref() == Some(self.name.as_bytes())
+                && self.gateway.get(&format!("{prefix}complete"))?.is_some()
             {
                 return Ok(prefix);
             }
             self.wait(match refused {
                 true => "the process of the same number to end: each needs its own",
-                false => "process 0 to confirm this process",
+                false => "all processes to join",
             })?;
         }
     }
@@ -225,20 +220,14 @@ impl Shared {
             self.note(Gone { process: self.process, why });
             return Ok(());
         }
-        let present = |what: &str| -> Result<HashMap<usize, ()>, KeyValueError> {
+        let present = |what: &str| -> Result<HashSet<usize>, KeyValueError> {
             let prefix = format!("{}{what}/", self.run);
             let keys = self.gateway.keys(&prefix)?;
-            Ok(keys.iter().filter_map(|key| Some((key.strip_prefix(&prefix)?.parse().ok()?, ()))).collect())
+            Ok(keys.iter().filter_map(|key| key.strip_prefix(&prefix)?.parse().ok()).collect())
         };
         let members = present("member")?;
-        if members.len() >= self.processes {
-            self.complete.store(true, Ordering::Relaxed);
-        }
-        if !self.complete.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         let done = present("done")?;
-        let gone = (0..self.processes).find(|process| !members.contains_key(process) && !done.contains_key(process));
+        let gone = (0..self.processes).find(|process| !members.contains(process) && !done.contains(process));
         if let Some(process) = gone {
             let why = "its lease at etcd ended before its work did (it was killed, cut off, or ended with an error)";
             self.note(Gone { process, why: why.into() });

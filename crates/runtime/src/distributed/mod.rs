@@ -26,6 +26,9 @@ pub(crate) trait Member: KeyValueStore {
     /// Where other processes reach this one.
     fn local_address(&self) -> Option<IpAddr>;
 
+    /// This process ends because another is gone: returns when all know which.
+    fn abandon(&self) {}
+
     /// Leaves, after all processes said that they are done.
     fn leave(&self) -> Result<(), Error>;
 }

@@ -111,6 +111,12 @@ impl Session {
         Err(Error::Distributed(format!("{name} is {first} in process 0 and {value} in process {process_id}: {remedy}")))
     }
 
+    /// To be called before this process ends with an error: where another process is gone, waits a moment until all know which,
+    /// so that none takes this one for it.
+    pub fn abandon(&self) {
+        self.inner.store.abandon();
+    }
+
     /// Waits until all processes are done, and leaves.
     pub fn finish(self) -> Result<(), Error> {
         self.meet("done", FINISH_TIMEOUT)?;

@@ -231,7 +231,11 @@ impl Setting<'_> {
         let started = Instant::now();
         let mut shown = Shown::new(train.steps);
         let evaluation = train.evaluate_every.is_some().then_some(data.evaluation);
-        let trained = trainer.train(data.training, evaluation, &stop, &mut |event| shown.hear(event))?;
+        let trained = trainer.train(data.training, evaluation, &stop, &mut |event| shown.hear(event));
+        if let (Err(_), Some(session)) = (&trained, &session) {
+            session.abandon();
+        }
+        let trained = trained?;
         shown.end();
         if let Some(session) = session {
             if matches!(trained.ended, Ended::Stopped) {

@@ -277,6 +277,12 @@ impl Member for Connected {
         self.local_address
     }
 
+    fn abandon(&self) {
+        if let (Some(server), Some(_)) = (&self.server, self.shared.gone()) {
+            server.wait_until_told();
+        }
+    }
+
     fn leave(&self) -> Result<(), Error> {
         self.shared.left.store(true, Ordering::Relaxed);
         if let Some(leaving) = self.leaving.lock().unwrap_or_else(PoisonError::into_inner).take() {

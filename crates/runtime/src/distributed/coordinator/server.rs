@@ -106,6 +106,11 @@ impl Server {
         self.settle(LEAVE_TIMEOUT);
     }
 
+    /// Waits until every process knows who is gone.
+    pub(super) fn wait_until_told(&self) {
+        self.settle(TELL_TIMEOUT);
+    }
+
     fn settle(&self, most: Duration) {
         let deadline = Instant::now() + most;
         let mut state = self.shared.lock();
