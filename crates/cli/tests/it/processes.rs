@@ -180,14 +180,9 @@ fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: 
 
 fn saved_steps(bench: &Bench, folder: &str) -> BTreeSet<u64> {
     let Ok(entries) = std::fs::read_dir(bench.path(&format!("{folder}/checkpoints"))) else { return BTreeSet::new() };
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| !name.contains("tmp")).filter_map(|name| step_of(&name)).collect()
-}
-
-/// The number a checkpoint's folder is named after.
-fn step_of(name: &str) -> Option<u64> {
-    let digits: String = name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-    digits.parse().ok()
+    // The manifest is written last.
+    let complete = entries.flatten().filter(|entry| entry.path().join("manifest.json").exists());
+    complete.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok()).collect()
 }
 
 #[track_caller]
@@ -247,7 +242,10 @@ fn a_killed_process_is_named_and_all_go_on_from_the_checkpoint() {
     }
     // The same program in one process, never interrupted.
     let with = format!("train.steps={}", from + 3);
-    bench.expect(0, &[&["train", "llama.toml", "--folder", "one", "-d", "cpu", "--with", &with][..], &MESH[..]].concat());
+    bench.expect(
+        0,
+        &[&["train", "llama.toml", "--folder", "one", "-d", "cpu", "--with", &with][..], &MESH[..]].concat(),
+    );
     assert_alike(&losses(&bench, "four"), &losses(&bench, "one"));
 }
 

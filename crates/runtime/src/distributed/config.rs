@@ -91,17 +91,18 @@ impl MultiHostConfig {
     ) -> Result<Option<MultiHostConfig>, Error> {
         let environment = |variable: &str| environment(variable).filter(|text| !text.trim().is_empty());
         let tpu = tpu::Hosts::read(&environment)?;
-        let number = |given: Option<usize>, flag: &str, variables: [&str; 2]| -> Result<Option<Sourced<usize>>, Error> {
-            if let Some(value) = given {
-                return Ok(Some(Sourced { value, source: flag.into() }));
-            }
-            for variable in variables {
-                if let Some(text) = environment(variable) {
-                    return Ok(Some(Sourced { value: parse_number(variable, &text)?, source: variable.into() }));
+        let number =
+            |given: Option<usize>, flag: &str, variables: [&str; 2]| -> Result<Option<Sourced<usize>>, Error> {
+                if let Some(value) = given {
+                    return Ok(Some(Sourced { value, source: flag.into() }));
                 }
-            }
-            Ok(None)
-        };
+                for variable in variables {
+                    if let Some(text) = environment(variable) {
+                        return Ok(Some(Sourced { value: parse_number(variable, &text)?, source: variable.into() }));
+                    }
+                }
+                Ok(None)
+            };
         let processes = number(given.processes, "--processes", [PROCESSES, "JAX_NUM_PROCESSES"])?;
         let id = number(given.process_id, "--process-id", [PROCESS_ID, "JAX_PROCESS_ID"])?;
         let coordinator = given.coordinator.clone().map(|value| Sourced { value, source: "--coordinator".into() });
@@ -139,7 +140,8 @@ impl MultiHostConfig {
                 processes.value - 1
             )));
         }
-        if let Some(hosts) = tpu.as_ref().filter(|hosts| hosts.processes() > 1 && hosts.processes() != processes.value) {
+        if let Some(hosts) = tpu.as_ref().filter(|hosts| hosts.processes() > 1 && hosts.processes() != processes.value)
+        {
             return Err(Error::Distributed(format!(
                 "{} says {} processes, but {} names {}: start one process on each host",
                 processes.source,

@@ -57,12 +57,8 @@ impl Session {
             }
             Coordinator::Etcd { address, job } => Arc::new(Etcd::join(address, job, config)?),
         };
-        let inner = Inner {
-            config: config.clone(),
-            store,
-            clients: AtomicUsize::new(0),
-            agreements: AtomicUsize::new(0),
-        };
+        let inner =
+            Inner { config: config.clone(), store, clients: AtomicUsize::new(0), agreements: AtomicUsize::new(0) };
         let session = Session { inner: Arc::new(inner) };
         session.meet("joined", config.join_timeout)?;
         tracing::info!(process = config.process_id, processes = config.processes, "joined");

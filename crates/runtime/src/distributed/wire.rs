@@ -42,7 +42,10 @@ pub(super) enum Answer {
     NotFound,
     TimedOut,
     /// A process is gone.
-    Gone { process: u32, why: String },
+    Gone {
+        process: u32,
+        why: String,
+    },
     Refused(String),
 }
 

@@ -185,7 +185,11 @@ impl<T: Task + 'static> Trainer<T> {
         };
         if let Some(session) = self.backend.session() {
             let description = self.options.description.to_string();
-            session.must_agree("the configuration", &description, "start all processes with the same files and arguments")?;
+            session.must_agree(
+                "the configuration",
+                &description,
+                "start all processes with the same files and arguments",
+            )?;
             let remedy = "the folder of checkpoints must be one that all processes see";
             session.must_agree("the step to go on from", &first_step.to_string(), remedy)?;
         }

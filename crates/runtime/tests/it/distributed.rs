@@ -33,9 +33,8 @@ fn config(processes: usize, id: usize, coordinator: &str) -> MultiHostConfig {
 fn together<T: Send>(processes: usize, coordinator: &str, run: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let run = &run;
-        let start = |id: usize| {
-            scope.spawn(move || run(id, Session::join(&config(processes, id, coordinator)).unwrap()))
-        };
+        let start =
+            |id: usize| scope.spawn(move || run(id, Session::join(&config(processes, id, coordinator)).unwrap()));
         let threads: Vec<_> = (0..processes).map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
@@ -186,7 +185,8 @@ fn a_silent_process_is_gone_too() {
     let address = free_address();
     let timeout = Duration::from_secs(1);
     let _server = Server::start(&address, 2, timeout).unwrap();
-    let connected = runtime::distributed::coordinator::Connected::connect(&address, 0, 2, timeout, PATIENCE, None).unwrap();
+    let connected =
+        runtime::distributed::coordinator::Connected::connect(&address, 0, 2, timeout, PATIENCE, None).unwrap();
     // Joins by hand, and says nothing more, as one that is cut off.
     let mut silent = TcpStream::connect(&address).unwrap();
     let mut hello = b"Htpucoord".to_vec();
@@ -219,7 +219,8 @@ fn strangers_do_not_disturb_the_coordinator() {
         assert!(answer.len() < 200);
     }
     let timeout = Duration::from_secs(5);
-    let connected = runtime::distributed::coordinator::Connected::connect(&address, 0, 1, timeout, timeout, None).unwrap();
+    let connected =
+        runtime::distributed::coordinator::Connected::connect(&address, 0, 1, timeout, timeout, None).unwrap();
     pjrt::KeyValueStore::put(&connected, "k", b"v").unwrap();
     assert_eq!(pjrt::KeyValueStore::get(&connected, "k", timeout).unwrap(), b"v");
 }

@@ -11,11 +11,7 @@ pub(super) fn configured(args: &TrainArgs) -> Result<Option<MultiHostConfig>, Fa
     if args.export.is_some() {
         return Ok(None);
     }
-    let given = Given {
-        processes: args.processes,
-        process_id: args.process_id,
-        coordinator: args.coordinator.clone(),
-    };
+    let given = Given { processes: args.processes, process_id: args.process_id, coordinator: args.coordinator.clone() };
     Ok(MultiHostConfig::from_environment(&given)?)
 }
 

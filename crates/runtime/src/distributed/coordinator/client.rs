@@ -212,7 +212,9 @@ impl Shared {
                 }
                 Ok(answer)
             }
-            None => Err(KeyValueError::new(Code::Internal, "the coordinator gave an answer this version does not know")),
+            None => {
+                Err(KeyValueError::new(Code::Internal, "the coordinator gave an answer this version does not know"))
+            }
         }
     }
 

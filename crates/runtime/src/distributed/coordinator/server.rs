@@ -195,7 +195,9 @@ impl Shared {
 
     fn welcome(&self, version: u32, process: usize, processes: usize, role: Role) -> Result<(), String> {
         if version != VERSION {
-            return Err(format!("process {process} speaks version {version}, the coordinator {VERSION}: use one build"));
+            return Err(format!(
+                "process {process} speaks version {version}, the coordinator {VERSION}: use one build"
+            ));
         }
         let mut state = self.lock();
         let expected = state.members.len();
@@ -207,7 +209,9 @@ impl Shared {
         };
         match (role, *member) {
             (Role::Control, Member::Awaited) => *member = Member::Present,
-            (Role::Control, _) => return Err(format!("there is a process {process} already: each needs its own number")),
+            (Role::Control, _) => {
+                return Err(format!("there is a process {process} already: each needs its own number"));
+            }
             (Role::Requests, Member::Awaited) => return Err(format!("process {process} has not joined")),
             (Role::Requests, _) => {}
         }
@@ -252,7 +256,9 @@ impl Shared {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     format!("nothing was heard from it for {:.1} s", self.heartbeat_timeout.as_secs_f64())
                 }
-                Err(_) => "its connection ended before its work did (it was killed, or ended with an error)".to_string(),
+                Err(_) => {
+                    "its connection ended before its work did (it was killed, or ended with an error)".to_string()
+                }
             };
             self.lock().gone.get_or_insert(Gone { process, why });
             return self.settled(process);
