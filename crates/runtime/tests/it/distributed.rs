@@ -183,7 +183,7 @@ fn processes_that_do_not_fit_are_refused() {
 #[test]
 fn a_silent_process_is_gone_too() {
     let address = free_address();
-    let timeout = Duration::from_secs(1);
+    let timeout = Duration::from_secs(3);
     let _server = Server::start(&address, 2, timeout).unwrap();
     let connected =
         runtime::distributed::coordinator::Connected::connect(&address, 0, 2, timeout, PATIENCE, None).unwrap();
