@@ -84,7 +84,7 @@ impl Placed {
     /// The parts of this process's devices, in the order of the mesh.
     pub(crate) fn local_regions(&self, spec: &Spec) -> Result<Vec<(usize, Region)>, Error> {
         let regions = self.regions(spec)?.into_iter().zip(self.mesh.devices());
-        Ok(regions.filter_map(|(region, device)| Some((((*device)?), region))).collect())
+        Ok(regions.filter_map(|(region, device)| Some(((*device)?, region))).collect())
     }
 
     /// Whether the devices of this process have all of an array.
