@@ -115,6 +115,7 @@ impl MultiHostConfig {
             let hosts = tpu.as_ref()?;
             Some(Sourced { value: hosts.processes(), source: tpu::HOSTNAMES.into() })
         });
+        let is_id_named = id.is_some();
         let id = id.or_else(|| Some(Sourced { value: tpu.as_ref()?.process_id(), source: tpu::WORKER_ID.into() }));
         let Some(processes) = processes else {
             return match is_named {
@@ -126,7 +127,8 @@ impl MultiHostConfig {
             let message = format!("{} is {}: give 1 to {MAX_PROCESSES}", processes.source, processes.value);
             return Err(Error::Distributed(message));
         }
-        if processes.value == 1 && id.as_ref().is_none_or(|id| id.value == 0) {
+        // One process is one process, also on a host of several.
+        if processes.value == 1 && (!is_id_named || id.as_ref().is_none_or(|id| id.value == 0)) {
             return Ok(None);
         }
         let id = id.ok_or_else(|| missing("which process this is", "--process-id", PROCESS_ID))?;
@@ -243,6 +245,7 @@ mod tests {
         check(&jax, Some((2, 1, "h:99")));
         check(&[("TPU_WORKER_ID", "1"), ("TPU_WORKER_HOSTNAMES", "t-0,t-1")], Some((2, 1, "t-0:8476")));
         check(&[("TPU_WORKER_ID", "0"), ("TPU_WORKER_HOSTNAMES", "localhost")], None);
+        check(&[("TPU_WORKER_ID", "1"), ("TPU_WORKER_HOSTNAMES", "a,b"), (PROCESSES, "1")], None);
         let slices = [
             ("TPU_WORKER_ID", "1"),
             ("TPU_WORKER_HOSTNAMES", "t-0,t-1"),
