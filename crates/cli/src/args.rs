@@ -503,6 +503,17 @@ pub(crate) struct TrainArgs {
     /// hybrid.
     #[arg(long, value_name = "STRATEGY")]
     pub(crate) strategy: Option<String>,
+    /// Number of processes that train together; default: from the environment, as TPUBRIDGE_PROCESSES, or that of Cloud TPU
+    /// and GKE.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) processes: Option<usize>,
+    /// Which of them this is, from 0; default: TPUBRIDGE_PROCESS_ID, or TPU_WORKER_ID with its slice.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) process_id: Option<usize>,
+    /// Where they meet: HOST:PORT of process 0, or etcd://HOST:PORT/JOB; default: TPUBRIDGE_COORDINATOR, or the first of
+    /// TPU_WORKER_HOSTNAMES.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) coordinator: Option<String>,
     /// Device: auto, cpu, cuda, tpu, or a plugin's path.
     #[arg(long, short, value_name = "DEVICE")]
     pub(crate) device: Option<String>,

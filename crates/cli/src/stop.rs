@@ -18,6 +18,12 @@ pub(crate) fn on_signal() -> Arc<AtomicBool> {
     stop
 }
 
+/// Turns SIGPIPE off again: a connection to a process that is gone must be an error, not the end of this one.
+pub(crate) fn survive_closed_connections() {
+    // SAFETY: SIG_IGN is always a valid disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Restores the default action of SIGPIPE, which Rust programs start without.
 pub(crate) fn die_quietly_on_closed_pipe() {
     // SAFETY: called first in `main`, before any thread exists; SIG_DFL is always a valid disposition.

@@ -377,6 +377,28 @@ impl Compiled {
         Ok(times)
     }
 
+    /// Which part of an argument a device has, by `[replica][partition]`: a number that devices with the same part share.
+    pub(crate) fn part_of(&self, argument: usize, device: usize) -> usize {
+        let partitions = self.spread.num_partitions;
+        let sharding = match self.argument_shardings.get(argument) {
+            Some(sharding) if partitions > 1 && self.partitioning != Partitioning::PerDevice => sharding,
+            _ => return device,
+        };
+        let (replica, partition) = (device / partitions, device % partitions);
+        let place = sharding.partitions.iter().position(|&holder| holder == partition).unwrap_or(0);
+        replica * sharding.num_tiles() + place / sharding.copies().max(1)
+    }
+
+    /// One device's part of an argument from its bytes.
+    pub(crate) fn argument_from_bytes(&self, argument: usize, bytes: &[u8]) -> Result<Array, Error> {
+        let unknown = || Error::Internal("an argument without a static size".into());
+        let (dtype, dims) = match self.arguments.get(argument).ok_or_else(unknown)? {
+            Port::Array(dtype, dims) => (*dtype, dims.iter().copied().collect::<Option<Vec<_>>>().ok_or_else(unknown)?),
+            Port::Token => (tensor::DType::Bool, vec![0]),
+        };
+        Array::from_bytes(&self.cpu.memory, dtype, dims, bytes)
+    }
+
     /// Runs on every device: `arguments` are lists by `[replica][partition]`, flat, and so are the results. Memory of a
     /// donated argument that the caller no longer holds may become that of a result.
     pub fn run(&self, arguments: Vec<Vec<Array>>, options: &Options) -> Result<Vec<Vec<Array>>, Error> {

@@ -228,8 +228,16 @@ impl Error {
             Error::Device { source, .. } if source.code() == Some(pjrt::Code::ResourceExhausted) => {
                 "use a smaller batch, donate inputs that are no longer needed, or drop arrays earlier".into()
             }
+            Error::Device { source, .. } if source.code() == Some(pjrt::Code::Unavailable) => {
+                "look at the output of the process that is gone; started again, all go on from the last checkpoint"
+                    .into()
+            }
             Error::Device { .. } => "`tpu doctor` checks the device; the program itself runs with device `cpu`".into(),
             Error::Synchronization { .. } => "a device may hang: `tpu doctor` checks it; restart the process".into(),
+            Error::Distributed(message) if message.contains("is gone") => {
+                "look at the output of the process that is gone; started again, all go on from the last checkpoint"
+                    .into()
+            }
             Error::Distributed(_) => "check the number of processes, their ranks and the coordinator's address".into(),
             Error::Checkpoint(error) => error.remedy(),
             Error::FirstState { remedy, .. } => remedy.clone(),

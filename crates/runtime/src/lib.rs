@@ -40,6 +40,7 @@ pub mod config;
 pub mod data;
 pub mod debug;
 mod devices;
+pub mod distributed;
 mod element;
 mod error;
 pub mod flags;

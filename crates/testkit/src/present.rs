@@ -26,6 +26,8 @@ pub enum Needed {
     Conformance,
     /// A browser.
     Chromium,
+    /// The etcd server.
+    Etcd,
 }
 
 impl Needed {
@@ -41,6 +43,7 @@ impl Needed {
             Needed::Reference => "TPUBRIDGE_REFERENCE",
             Needed::Conformance => "TPUBRIDGE_CONFORMANCE",
             Needed::Chromium => "TPUBRIDGE_CHROMIUM",
+            Needed::Etcd => "TPUBRIDGE_ETCD",
         }
     }
 }

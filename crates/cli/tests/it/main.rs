@@ -15,6 +15,7 @@ mod offline;
 mod plan;
 mod preemption;
 mod pretrained;
+mod processes;
 mod reference;
 mod run;
 mod train;

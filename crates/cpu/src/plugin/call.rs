@@ -41,6 +41,15 @@ impl Failure {
         Failure::internal(format!("internal error: {}", text.unwrap_or("a panic without a message")))
     }
 
+    /// Takes a failure back that [`into_raw`](Self::into_raw) handed out.
+    ///
+    /// # Safety
+    /// `raw` came from `into_raw` and is not used again.
+    pub(crate) unsafe fn from_raw(raw: *mut PJRT_Error) -> Failure {
+        // SAFETY: by the contract above.
+        unsafe { Box::from_raw(raw.cast::<ErrorObject>()) }.failure
+    }
+
     /// Hands the failure to the caller, who frees it with `PJRT_Error_Destroy`.
     pub(crate) fn into_raw(self) -> *mut PJRT_Error {
         Box::into_raw(Box::new(ErrorObject { head: PJRT_Error { vtable: &ERROR_FUNCTIONS.0 }, failure: self })).cast()

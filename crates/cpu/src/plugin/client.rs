@@ -1,6 +1,7 @@
 //! Clients and their devices, descriptions and memories.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 
@@ -9,6 +10,7 @@ use pjrt_sys::*;
 use super::call::{Failure, entries, give_text, handles, list, object};
 use super::ledger::Ledger;
 use super::named::{self, NamedList};
+use super::processes::{Processes, Store};
 use super::settings::Settings;
 use super::topology::{Description, Topology};
 use crate::engine::Cpu;
@@ -21,11 +23,16 @@ const STACK_BYTES: usize = 256 << 20;
 
 /// A client: devices, their memories, and the topology they form.
 pub(crate) struct Client {
+    /// Of all processes.
     pub(super) devices: Box<[Device]>,
     /// `[device][kind]`.
     pub(super) memories: Box<[Memory]>,
     pub(super) topology: Topology,
     pub(super) cpu: Arc<Cpu>,
+    /// `None` where there is one.
+    pub(super) processes: Option<Processes>,
+    /// The devices of this process.
+    pub(super) local: Range<usize>,
     device_list: OnceLock<Vec<*mut PJRT_Device>>,
     memory_list: OnceLock<Vec<*mut PJRT_Memory>>,
 }
@@ -74,8 +81,10 @@ handles! {
 }
 
 impl Client {
-    pub(super) fn new(settings: &Settings) -> Arc<Client> {
-        let num_devices = settings.num_devices;
+    fn new(settings: &Settings, processes: Option<Processes>) -> Arc<Client> {
+        let counts = processes.as_ref().map_or_else(|| vec![settings.num_devices], |all| all.counts().to_vec());
+        let local = processes.as_ref().map_or(0..settings.num_devices, Processes::local);
+        let num_devices = counts.iter().sum::<usize>();
         Arc::new_cyclic(|client: &Weak<Client>| Client {
             devices: (0..num_devices)
                 .map(|index| Device {
@@ -98,7 +107,9 @@ impl Client {
                     ),
                 })
                 .collect(),
-            topology: Topology::new(settings),
+            topology: Topology::of_processes(settings, &counts),
+            processes,
+            local,
             cpu: Cpu::new(settings.threads),
             device_list: OnceLock::new(),
             memory_list: OnceLock::new(),
@@ -111,6 +122,20 @@ impl Client {
 
     fn memory_list(&self) -> &[*mut PJRT_Memory] {
         self.memory_list.get_or_init(|| self.memories.iter().map(Memory::raw).collect())
+    }
+
+    /// Number of this process.
+    fn process(&self) -> usize {
+        self.processes.as_ref().map_or(0, Processes::node)
+    }
+
+    /// Refuses a device of another process.
+    fn must_be_local(&self, device: usize) -> Result<(), Failure> {
+        if self.local.contains(&device) {
+            return Ok(());
+        }
+        let process = self.topology.descriptions.get(device).map_or(0, |description| description.process);
+        Err(Failure::invalid(format!("device {device} is of process {process}, this is process {}", self.process())))
     }
 
     pub(super) fn device(&self, id: i64) -> Result<&Device, Failure> {
@@ -197,13 +222,26 @@ unsafe extern "C" fn free_attributes(raw: *mut PJRT_Device_Attributes) {
 entries! {
     fn PJRT_Client_Create(args: PJRT_Client_Create_Args) {
         let settings = Settings::read(named::decode(args.create_options, args.num_options))?;
-        args.client = Arc::into_raw(Client::new(&settings)).cast_mut().cast();
+        let processes = match settings.node()? {
+            None => None,
+            Some(node) => {
+                let store = Store::of(args).ok_or_else(|| {
+                    Failure::invalid("several processes (num_nodes) need a key-value store: register its callbacks")
+                })?;
+                Some(Processes::join(&settings, &node, store)?)
+            }
+        };
+        args.client = Arc::into_raw(Client::new(&settings, processes)).cast_mut().cast();
         Ok(())
     }
 
     fn PJRT_Client_Destroy(args: PJRT_Client_Destroy_Args) {
         if !args.client.is_null() {
-            drop(Arc::from_raw(args.client.cast::<Client>()));
+            let client = Arc::from_raw(args.client.cast::<Client>());
+            // Launches may hold the client longer, but the caller's store is gone after this.
+            if let Some(processes) = &client.processes {
+                processes.close();
+            }
         }
         Ok(())
     }
@@ -213,8 +251,7 @@ entries! {
     }
 
     fn PJRT_Client_ProcessIndex(args: PJRT_Client_ProcessIndex_Args) {
-        object(args.client)?;
-        args.process_index = 0;
+        args.process_index = object(args.client)?.process() as i32;
         Ok(())
     }
 
@@ -235,7 +272,8 @@ entries! {
     }
 
     fn PJRT_Client_AddressableDevices(args: PJRT_Client_AddressableDevices_Args) {
-        let devices = object(args.client)?.device_list();
+        let client = object(args.client)?;
+        let devices = &client.device_list()[client.local.clone()];
         (args.addressable_devices, args.num_addressable_devices) = (devices.as_ptr(), devices.len());
         Ok(())
     }
@@ -246,12 +284,20 @@ entries! {
     }
 
     fn PJRT_Client_LookupAddressableDevice(args: PJRT_Client_LookupAddressableDevice_Args) {
-        args.addressable_device = object(args.client)?.device(args.local_hardware_id.into())?.raw();
+        let client = object(args.client)?;
+        let id = i64::from(args.local_hardware_id);
+        let device = usize::try_from(id).ok().filter(|id| *id < client.local.len()).map(|id| client.local.start + id);
+        let device = device.and_then(|id| client.devices.get(id));
+        let count = client.local.len();
+        args.addressable_device =
+            device.ok_or_else(|| Failure::invalid(format!("there is no device {id}; this process has {count}")))?.raw();
         Ok(())
     }
 
     fn PJRT_Client_AddressableMemories(args: PJRT_Client_AddressableMemories_Args) {
-        let memories = object(args.client)?.memory_list();
+        let client = object(args.client)?;
+        let kinds = MEMORY_KINDS.len();
+        let memories = &client.memory_list()[client.local.start * kinds..client.local.end * kinds];
         (args.addressable_memories, args.num_addressable_memories) = (memories.as_ptr(), memories.len());
         Ok(())
     }
@@ -293,8 +339,7 @@ entries! {
     }
 
     fn PJRT_DeviceDescription_ProcessIndex(args: PJRT_DeviceDescription_ProcessIndex_Args) {
-        object(args.device_description)?;
-        args.process_index = 0;
+        args.process_index = object(args.device_description)?.process as i32;
         Ok(())
     }
 
@@ -324,13 +369,16 @@ entries! {
     }
 
     fn PJRT_Device_IsAddressable(args: PJRT_Device_IsAddressable_Args) {
-        object(args.device)?;
-        args.is_addressable = true;
+        let device = object(args.device)?;
+        args.is_addressable = device.client()?.local.contains(&device.index);
         Ok(())
     }
 
     fn PJRT_Device_LocalHardwareId(args: PJRT_Device_LocalHardwareId_Args) {
-        args.local_hardware_id = object(args.device)?.index as i32;
+        let device = object(args.device)?;
+        let local = device.client()?.local.clone();
+        // The interface's number for one that is not of this process.
+        args.local_hardware_id = if local.contains(&device.index) { (device.index - local.start) as i32 } else { -1 };
         Ok(())
     }
 
@@ -439,10 +487,14 @@ pub(super) unsafe fn place(
     unsafe {
         if memory.is_null() {
             let device = object(device)?;
-            Ok((device.client()?, device.default_memory()))
+            let client = device.client()?;
+            client.must_be_local(device.index)?;
+            Ok((client, device.default_memory()))
         } else {
             let memory = object(memory)?;
-            Ok((memory.client()?, memory.index))
+            let client = memory.client()?;
+            client.must_be_local(memory.device_index())?;
+            Ok((client, memory.index))
         }
     }
 }

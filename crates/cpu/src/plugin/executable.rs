@@ -29,7 +29,7 @@ pub(crate) struct Program {
     pub(super) options: CompileOptions,
     option_bytes: Vec<u8>,
     source: Vec<u8>,
-    fingerprint: String,
+    pub(super) fingerprint: String,
     optimized: OnceLock<String>,
     output_types: Vec<PJRT_Buffer_Type>,
     output_dims: Vec<i64>,
@@ -74,6 +74,8 @@ pub(crate) struct Loaded {
     pub(super) program: Arc<Program>,
     /// By `[replica][partition]`.
     pub(super) device_ids: Vec<usize>,
+    /// Those of this process, as places in `device_ids`.
+    pub(super) local: Vec<usize>,
     device_list: Vec<*mut PJRT_Device>,
     logical: Vec<PJRT_LogicalDeviceIds>,
     deleted: AtomicBool,
@@ -180,13 +182,21 @@ impl Loaded {
         if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(Failure::invalid("a device occurs twice in the device assignment"));
         }
-        let logical = (0..device_ids.len()).map(|n| PJRT_LogicalDeviceIds {
+        let local: Vec<usize> = (0..devices.len()).filter(|&n| client.local.contains(&device_ids[n])).collect();
+        if local.is_empty() {
+            return Err(Failure::invalid(format!(
+                "the program runs on devices {device_ids:?}, and this process has {:?}",
+                client.local
+            )));
+        }
+        let logical = local.iter().map(|&n| PJRT_LogicalDeviceIds {
             replica: (n / spread.num_partitions) as i32,
             partition: (n % spread.num_partitions) as i32,
         });
         Ok(Loaded {
-            device_list: devices.iter().map(|device| device.raw()).collect(),
+            device_list: local.iter().map(|&n| devices[n].raw()).collect(),
             logical: logical.collect(),
+            local,
             device_ids,
             client: client.clone(),
             program,

@@ -20,6 +20,7 @@ use super::client::{Client, Device, Waiting};
 use super::event::Event;
 use super::executable::{Loaded, Program, number};
 use super::ledger::Reservation;
+use super::processes::Group;
 
 /// A program whose last run was shorter than this runs on the thread that launches it where the device has nothing else to
 /// do: handing it to another thread and waking that would take a good part of the time.
@@ -42,6 +43,8 @@ struct Launch {
     /// `[device][result]`.
     outputs: Vec<Vec<Output>>,
     done: Event,
+    /// Where devices of other processes run it too.
+    group: Option<Group>,
     /// Where the device's thread runs it.
     waiting: Option<Waiting>,
 }
@@ -49,8 +52,8 @@ struct Launch {
 impl Launch {
     fn run(mut self) {
         let arguments = std::mem::take(&mut self.arguments);
-        let program = self.program.clone();
-        let ran = catch_unwind(AssertUnwindSafe(move || compute(&program, arguments)));
+        let (program, group) = (self.program.clone(), self.group.take());
+        let ran = catch_unwind(AssertUnwindSafe(move || compute(&program, group.as_ref(), arguments)));
         let outcome = ran.unwrap_or_else(|payload| Err(Failure::from_panic(&*payload)));
         // Before anyone is told, so that whoever was told finds the device idle.
         drop(self.waiting.take());
@@ -82,14 +85,24 @@ impl Launch {
 }
 
 /// Waits for the arguments and runs the program. Donated arguments are freed before the results are handed out.
-fn compute(program: &Program, arguments: Vec<Vec<Arc<Slot>>>) -> Result<Vec<Vec<Array>>, Failure> {
+fn compute(
+    program: &Program,
+    group: Option<&Group>,
+    arguments: Vec<Vec<Arc<Slot>>>,
+) -> Result<Vec<Vec<Array>>, Failure> {
     let array = |slot: &Arc<Slot>| slot.wait().map(|data| data.array.clone());
-    let lists = arguments.iter().map(|list| list.iter().map(array).collect()).collect::<Result<_, Failure>>()?;
+    let lists = arguments.iter().map(|list| list.iter().map(array).collect()).collect::<Result<Vec<_>, Failure>>();
     drop(arguments);
-    let started = Instant::now();
-    let results = program.compiled.run(lists, &Options::default())?;
-    program.last_run.store(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    Ok(results)
+    let run = |lists| {
+        let started = Instant::now();
+        let results = program.compiled.run(lists, &Options::default())?;
+        program.last_run.store(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        Ok(results)
+    };
+    match group {
+        None => run(lists?),
+        Some(group) => group.run(&program.fingerprint, &program.compiled, lists, run),
+    }
 }
 
 /// Whether a launch is over sooner on the calling thread: nothing to wait for, and little to do.
@@ -174,7 +187,7 @@ fn output_buffer(client: &Arc<Client>, memory: usize, port: &Port, slot: Arc<Slo
 /// `device` is null or a device of this plugin.
 unsafe fn devices(loaded: &Loaded, device: *const PJRT_Device, num_devices: usize) -> Result<Vec<usize>, Failure> {
     let ids = if device.is_null() {
-        loaded.device_ids.clone()
+        loaded.local.iter().map(|&n| loaded.device_ids[n]).collect()
     } else if loaded.device_ids.len() > 1 {
         return Err(Failure::unimplemented("launching a program of several devices on one of them"));
     } else {
@@ -183,7 +196,7 @@ unsafe fn devices(loaded: &Loaded, device: *const PJRT_Device, num_devices: usiz
     };
     if ids.len() != num_devices {
         return Err(Failure::invalid(format!(
-            "argument lists for {num_devices} devices, but the program runs on {}",
+            "argument lists for {num_devices} devices, but the program runs on {} of this process",
             ids.len()
         )));
     }
@@ -236,9 +249,11 @@ entries! {
             arguments: slots,
             outputs: filled,
             done: done.clone(),
+            group: Group::new(client, &loaded.device_ids, &loaded.local),
             waiting: None,
         };
-        let device = &client.devices[ids[0]];
+        // Programs of several processes take turns in one queue: they must come in the same order everywhere.
+        let device = &client.devices[if launch.group.is_some() { client.local.start } else { ids[0] }];
         if is_short(&loaded.program, device, &launch.arguments) {
             launch.run();
         } else {

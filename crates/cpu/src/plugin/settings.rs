@@ -1,5 +1,7 @@
 //! What a new client or topology is asked to be: options first, then the environment, then the defaults.
 
+use std::net::IpAddr;
+
 use super::call::Failure;
 use super::named::Named;
 
@@ -12,6 +14,20 @@ const MAX_DEVICES: i64 = 1024;
 /// Threads a client may have at most.
 const MAX_THREADS: i64 = 1024;
 
+/// Processes a client may have at most.
+const MAX_PROCESSES: i64 = 4096;
+
+/// Which of several processes this is. These are options only: an environment is often the same for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    /// Option `node_id`.
+    pub(super) id: usize,
+    /// Option `num_nodes`.
+    pub(super) count: usize,
+    /// Option `node_address`: where the others reach this process; `None` for the same machine.
+    pub(super) address: Option<IpAddr>,
+}
+
 /// A new client's or topology's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
@@ -23,6 +39,9 @@ pub(super) struct Settings {
     pub(super) limit_bytes: Option<u64>,
     /// Option `threads`, variable `TPUBRIDGE_CPU_THREADS`: for all devices together; `None` for one per core.
     pub(super) threads: Option<usize>,
+    node_id: Option<usize>,
+    num_nodes: Option<usize>,
+    node_address: Option<IpAddr>,
 }
 
 impl Settings {
@@ -35,8 +54,7 @@ impl Settings {
         options: Vec<(String, Named)>,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Settings, Failure> {
-        let mut settings =
-            Settings { platform_name: DEFAULT_PLATFORM.into(), num_devices: 1, limit_bytes: None, threads: None };
+        let mut settings = Settings::default();
         for option in ["platform_name", "cpu_device_count", "memory_limit_bytes", "threads"] {
             // The options' own prefix is part of the variable's once.
             let variable = format!("TPUBRIDGE_CPU_{}", option.trim_start_matches("cpu_").to_uppercase());
@@ -49,10 +67,23 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Which process this is; `None` where there is one.
+    pub(super) fn node(&self) -> Result<Option<Node>, Failure> {
+        match (self.node_id, self.num_nodes) {
+            (None | Some(0), None | Some(1)) => Ok(None),
+            (Some(id), Some(count)) if id < count => Ok(Some(Node { id, count, address: self.node_address })),
+            (id, count) => Err(Failure::invalid(format!(
+                "node_id {id:?} of num_nodes {count:?}: give both, and the id below the number"
+            ))),
+        }
+    }
+
     fn set(&mut self, name: &str, value: Named) -> Result<(), Named> {
         // The environment, and JAX where options are given in its own, know only text.
         let value = match value {
-            Named::Text(text) if name != "platform_name" => text.parse().map_or_else(|_| Named::Text(text), Named::Int),
+            Named::Text(text) if !["platform_name", "node_address"].contains(&name) => {
+                text.parse().map_or_else(|_| Named::Text(text), Named::Int)
+            }
             value => value,
         };
         match (name, value) {
@@ -60,11 +91,35 @@ impl Settings {
             ("cpu_device_count", Named::Int(n)) if (1..=MAX_DEVICES).contains(&n) => self.num_devices = n as usize,
             ("memory_limit_bytes", Named::Int(n)) if n >= 0 => self.limit_bytes = Some(n as u64),
             ("threads", Named::Int(n)) if (1..=MAX_THREADS).contains(&n) => self.threads = Some(n as usize),
-            ("platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads", value) => return Err(value),
+            ("node_id", Named::Int(n)) if (0..MAX_PROCESSES).contains(&n) => self.node_id = Some(n as usize),
+            ("num_nodes", Named::Int(n)) if (1..=MAX_PROCESSES).contains(&n) => self.num_nodes = Some(n as usize),
+            ("node_address", Named::Text(text)) => match text.parse() {
+                Ok(address) => self.node_address = Some(address),
+                Err(_) => return Err(Named::Text(text)),
+            },
+            (
+                "platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads" | "node_id" | "num_nodes"
+                | "node_address",
+                value,
+            ) => return Err(value),
             // Clients pass options of their own to every plugin.
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            platform_name: DEFAULT_PLATFORM.into(),
+            num_devices: 1,
+            limit_bytes: None,
+            threads: None,
+            node_id: None,
+            num_nodes: None,
+            node_address: None,
+        }
     }
 }
 
@@ -84,7 +139,7 @@ mod tests {
             platform_name: platform_name.into(),
             num_devices,
             limit_bytes,
-            threads: None,
+            ..Settings::default()
         });
         assert_eq!(settings, expected);
     }
@@ -102,6 +157,21 @@ mod tests {
         let options = [("cpu_device_count", Named::Int(2)), ("platform_name", Named::Text("other".into()))];
         check(&options, &environment, Some(("other", 2, Some(9))));
         check(&[("unknown", Named::Int(0))], &[], Some(("cpu", 1, None)));
+    }
+
+    #[test]
+    fn processes_are_named_completely() {
+        let check = |options: &[(&str, i64)], expected: Result<Option<(usize, usize)>, ()>| {
+            let options = options.iter().map(|(name, value)| (name.to_string(), Named::Int(*value))).collect();
+            let node = Settings::resolve(options, |_| None).and_then(|settings| settings.node());
+            assert_eq!(node.map(|node| node.map(|node| (node.id, node.count))).map_err(drop), expected);
+        };
+        check(&[], Ok(None));
+        check(&[("node_id", 0), ("num_nodes", 1)], Ok(None));
+        check(&[("node_id", 3), ("num_nodes", 4)], Ok(Some((3, 4))));
+        check(&[("node_id", 4), ("num_nodes", 4)], Err(()));
+        check(&[("node_id", 1)], Err(()));
+        check(&[("num_nodes", 0)], Err(()));
     }
 
     #[test]

@@ -17,11 +17,13 @@ const MAGIC: &str = "tpubridge-cpu-topology 1 ";
 /// A device that need not be present.
 pub(crate) struct Description {
     pub(super) id: usize,
+    /// The process it belongs to.
+    pub(super) process: usize,
     pub(super) text: String,
     pub(super) attributes: NamedList,
 }
 
-/// Devices of one machine.
+/// Devices of one or more processes.
 pub(crate) struct Topology {
     pub(super) platform_name: String,
     pub(super) descriptions: Box<[Description]>,
@@ -38,10 +40,20 @@ handles! { PJRT_TopologyDescription => Topology, }
 
 impl Topology {
     pub(super) fn new(settings: &Settings) -> Topology {
-        let num_devices = settings.num_devices;
-        let describe =
-            |id| Description { id, text: format!("CpuDevice(id={id})"), attributes: NamedList::new(Vec::new()) };
-        let descriptions: Box<[Description]> = (0..num_devices).map(describe).collect();
+        Topology::of_processes(settings, &[settings.num_devices])
+    }
+
+    /// Devices of processes that have so many each.
+    pub(super) fn of_processes(settings: &Settings, counts: &[usize]) -> Topology {
+        let num_devices: usize = counts.iter().sum();
+        let owners = counts.iter().enumerate().flat_map(|(process, &count)| std::iter::repeat_n(process, count));
+        let describe = |(id, process)| Description {
+            id,
+            process,
+            text: format!("CpuDevice(id={id})"),
+            attributes: NamedList::new(Vec::new()),
+        };
+        let descriptions: Box<[Description]> = owners.enumerate().map(describe).collect();
         let list = descriptions.iter().map(|d| (&raw const *d).cast_mut().cast()).collect();
         let attributes = NamedList::new(vec![("num_devices".into(), Named::Int(num_devices as i64))]);
         Topology { platform_name: settings.platform_name.clone(), descriptions, list, attributes }

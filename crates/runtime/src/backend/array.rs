@@ -19,7 +19,7 @@ pub struct DeviceArray {
 
 #[derive(Debug)]
 struct Held {
-    /// One for each device that has a part, at least one.
+    /// One for each device of this process that has a part, at least one.
     buffers: Vec<Buffer>,
     spec: Spec,
     /// How it lies on a mesh; `None` for an array of one device.
@@ -57,12 +57,12 @@ impl DeviceArray {
     ) -> Result<DeviceArray, Error> {
         let spec = Spec::new(literal.dtype(), literal.dims());
         let _span = tracing::debug_span!("transfer", to = "mesh", bytes = spec.bytes()).entered();
-        let regions = placed.regions(&spec)?;
-        let part_bytes = regions.first().map_or(0, |region| Spec::new(spec.dtype, &region.size[..]).bytes());
+        let regions = placed.local_regions(&spec)?;
+        let part_bytes = regions.first().map_or(0, |(_, region)| Spec::new(spec.dtype, &region.size[..]).bytes());
         let allocation = memory.reserve(owner, part_bytes)?;
         let mut parts: Vec<(weights::Region, Arc<Literal>)> = Vec::new();
         let mut buffers = Vec::with_capacity(regions.len());
-        for (region, &device) in regions.into_iter().zip(placed.mesh.devices()) {
+        for (device, region) in regions {
             let part = match parts.iter().find(|(have, _)| *have == region) {
                 Some((_, part)) => part.clone(),
                 None if region.size == spec.dims => Arc::clone(literal),
@@ -124,7 +124,7 @@ impl DeviceArray {
         self.held.allocation.owner()
     }
 
-    /// The plugin's handles, one for each device that has a part.
+    /// The plugin's handles, one for each device of this process that has a part.
     pub fn buffers(&self) -> &[Buffer] {
         &self.held.buffers
     }
@@ -167,7 +167,7 @@ impl DeviceArray {
             return Ok(vec![(weights::Region::whole(&self.held.spec.dims), self.to_host()?)]);
         };
         let mut parts: Vec<(weights::Region, Literal)> = Vec::new();
-        for (region, buffer) in placed.regions(&self.held.spec)?.into_iter().zip(&self.held.buffers) {
+        for ((_, region), buffer) in placed.local_regions(&self.held.spec)?.into_iter().zip(&self.held.buffers) {
             if !parts.iter().any(|(have, _)| *have == region) {
                 let part = read(buffer, &Spec::new(self.held.spec.dtype, &region.size[..]))?;
                 parts.push((region, part));
@@ -176,12 +176,22 @@ impl DeviceArray {
         Ok(parts)
     }
 
-    /// Copies the array to the host, after waiting for it.
+    /// Whether the devices of this process have all of it.
+    pub fn is_here(&self) -> Result<bool, Error> {
+        self.held.placed.as_ref().map_or(Ok(true), |placed| placed.is_here(&self.held.spec))
+    }
+
+    /// Copies the array to the host, after waiting for it. One that is split over processes is an error:
+    /// [`Backend::gather`](crate::Backend::gather) brings its parts together first.
     pub fn to_host(&self) -> Result<Literal, Error> {
         self.must_be_here()?;
         let _span = tracing::debug_span!("transfer", to = "host", bytes = self.held.spec.bytes()).entered();
         match (&self.held.placed, &self.held.buffers[..]) {
             (None, [buffer, ..]) => read(buffer, &self.held.spec),
+            _ if !self.is_here()? => {
+                let message = format!("{} has parts in other processes: gather it first", self.held.spec);
+                Err(Error::Distributed(message))
+            }
             _ => {
                 let Spec { dtype, dims } = &self.held.spec;
                 let joined = weights::Region::joined(*dtype, dims, &self.parts_to_host()?);

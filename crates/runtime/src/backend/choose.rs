@@ -8,6 +8,7 @@ use pjrt::{Client, ClientOptions, Plugin};
 
 use super::builtin;
 use crate::config::Target;
+use crate::distributed::Session;
 use crate::error::{Error, NotAvailable, with_causes};
 
 /// What kind of device a backend runs on.
@@ -82,13 +83,15 @@ pub struct Surroundings {
     pub discovery: Discovery,
     /// Options for every client that is made.
     pub client: ClientOptions,
+    /// The processes that devices are shared with.
+    pub session: Option<Session>,
 }
 
 impl Surroundings {
     /// This machine.
     pub fn host() -> Surroundings {
         let discovery = Discovery::from_environment();
-        Surroundings { root: "/".into(), discovery, client: ClientOptions::default() }
+        Surroundings { root: "/".into(), discovery, client: ClientOptions::default(), session: None }
     }
 }
 
@@ -131,10 +134,21 @@ fn open(target: &Target, cpu_devices: usize, around: &Surroundings) -> Result<(C
         None => builtin::plugin(),
         Some(path) => Plugin::load(path),
     };
-    let options = match &plugin_path {
+    let mut options = match &plugin_path {
         None if cpu_devices > 1 => around.client.clone().option("cpu_device_count", cpu_devices as i64),
         _ => around.client.clone(),
     };
+    if let Some(session) = &around.session {
+        options = session.client_options(options);
+        // libtpu knows its place from the environment, and refuses options it does not know.
+        if *target != Target::Tpu {
+            let config = session.config();
+            options = options.option("node_id", config.process_id as i64).option("num_nodes", config.processes as i64);
+        }
+        if let (None, Some(address)) = (&plugin_path, session.local_address()) {
+            options = options.option("node_address", address.to_string());
+        }
+    }
     let client = plugin.and_then(|plugin| plugin.client(&options)).map_err(|error| with_causes(&error))?;
     match client.addressable_devices() {
         Ok(devices) if devices.is_empty() => Err("the plugin has no devices in this process".into()),
@@ -171,7 +185,8 @@ mod tests {
     fn empty_machine() -> (tempfile::TempDir, Surroundings) {
         let root = tempfile::tempdir().unwrap();
         let discovery = Discovery { explicit: None, variables: Default::default(), python_timeout: None };
-        let around = Surroundings { root: root.path().into(), discovery, client: ClientOptions::default() };
+        let around =
+            Surroundings { root: root.path().into(), discovery, client: ClientOptions::default(), session: None };
         (root, around)
     }
 

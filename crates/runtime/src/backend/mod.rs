@@ -23,6 +23,7 @@ mod builtin;
 mod choose;
 mod data;
 mod files;
+mod gather;
 mod info;
 mod model;
 mod profile;
@@ -49,6 +50,7 @@ use self::profile::Profile;
 use crate::cache::{Cache, CacheConfig};
 use crate::compiler::Compiler;
 use crate::config::Config;
+use crate::distributed::Session;
 use crate::element::element_type;
 use crate::error::Error;
 use crate::log;
@@ -84,6 +86,8 @@ struct Shared {
     models: Mutex<Recent<ModelKey, Model>>,
     running: Mutex<Vec<Event>>,
     profile: Mutex<Option<Profile>>,
+    /// The processes the devices are shared with. After the client, which talks through it until it ends.
+    session: Option<Session>,
 }
 
 impl Backend {
@@ -98,16 +102,22 @@ impl Backend {
     /// As [`auto`](Self::auto), with everything that is looked at given by the caller.
     pub fn within(around: &Surroundings, config: &Config) -> Result<Backend, Error> {
         let (client, choice) = choose::choose(&config.device, config.cpu_devices, around)?;
-        Backend::create(client, choice, config)
+        Backend::create(client, choice, config, around.session.clone())
+    }
+
+    /// As [`auto`](Self::auto), with the devices of all processes of a session. Every process makes its backends in the same
+    /// order and runs the same programs in the same order.
+    pub fn in_session(session: &Session, config: &Config) -> Result<Backend, Error> {
+        Backend::within(&Surroundings { session: Some(session.clone()), ..Surroundings::host() }, config)
     }
 
     /// The devices of a client that exists already.
     pub fn on(client: &Client, config: &Config) -> Result<Backend, Error> {
         let choice = Choice { wanted: config.device.clone(), plugin: None, passed_over: Vec::new() };
-        Backend::create(client.clone(), choice, config)
+        Backend::create(client.clone(), choice, config, None)
     }
 
-    fn create(client: Client, choice: Choice, config: &Config) -> Result<Backend, Error> {
+    fn create(client: Client, choice: Choice, config: &Config, session: Option<Session>) -> Result<Backend, Error> {
         let asking = "asking for devices";
         let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
         let devices = client.addressable_devices().map_err(Error::device(asking))?;
@@ -141,6 +151,7 @@ impl Backend {
                 models: Mutex::new(Recent::new(if config.enable_cache { config.cache_max_size } else { 0 })),
                 running: Mutex::default(),
                 profile: Mutex::new(profile),
+                session,
             }),
         };
         if let Some(folder) = config.executables_dir.as_ref().filter(|_| config.enable_cache) {
@@ -190,6 +201,16 @@ impl Backend {
         self.shared.rank
     }
 
+    /// The session it was made in, where there are several processes.
+    pub fn session(&self) -> Option<&Session> {
+        self.shared.session.as_ref()
+    }
+
+    /// Whether devices are in more than one process.
+    pub fn is_multi_process(&self) -> bool {
+        self.shared.topology.processes.len() > 1
+    }
+
     /// Whether there is more than one device.
     pub fn is_distributed(&self) -> bool {
         self.world_size() > 1
@@ -226,7 +247,7 @@ impl Backend {
         Ok(sent)
     }
 
-    /// Sends each device of a mesh its part of an array.
+    /// Sends each device of a mesh that is of this process its part of an array.
     pub fn send_on(
         &self,
         mesh: &Arc<DeviceMesh>,
@@ -240,7 +261,8 @@ impl Backend {
 
     /// The devices of a mesh, in an order that follows the torus where there is one.
     pub fn mesh(&self, mesh: &Mesh) -> Result<Arc<DeviceMesh>, Error> {
-        Ok(Arc::new(DeviceMesh::new(mesh, &self.shared.infos)?))
+        let world: Vec<DeviceInfo> = self.shared.topology.devices().cloned().collect();
+        Ok(Arc::new(DeviceMesh::new(mesh, &world, &self.shared.infos)?))
     }
 
     /// An array with unspecified contents, to be written by programs it is donated to.

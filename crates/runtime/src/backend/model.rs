@@ -197,7 +197,7 @@ impl Backend {
     pub fn prepare_on(&self, program: &Arc<Program>, mesh: &Arc<DeviceMesh>) -> Result<Model, Error> {
         let ids: Vec<i64> = mesh.ids().to_vec();
         let executable = self.compiler().compile_on(program, &[], CacheUse::ReadWrite, Some(&ids))?;
-        let needed = mesh.mesh().num_devices();
+        let needed = mesh.num_local();
         if executable.num_devices() != needed {
             let present = executable.num_devices();
             return Err(ValidationError::DeviceCount { needed, present }.into());
@@ -429,7 +429,7 @@ impl Model {
         let given: u64 = self.taken(inputs).map(DeviceArray::bytes).sum();
         let reserved = memory.reserve_all(&inner.results, &inner.result_bytes, given)?;
         let donated = inputs;
-        let num_devices = inner.mesh.as_ref().map_or(1, |mesh| mesh.mesh().num_devices());
+        let num_devices = inner.mesh.as_ref().map_or(1, |mesh| mesh.num_local());
         let of_device = |device: usize| -> Vec<Argument<'_>> {
             let mut inputs = donated.iter();
             let arguments = inner.parameters.iter().filter_map(|parameter| match parameter {

@@ -16,15 +16,16 @@ use crate::error::{Error, ValidationError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceMesh {
     mesh: Mesh,
-    /// Places in the backend's list of devices.
-    devices: Vec<usize>,
+    /// Places in the backend's list of devices; `None` for those of other processes.
+    devices: Vec<Option<usize>>,
     /// Numbers the plugin gives them.
     ids: Vec<i64>,
 }
 
 impl DeviceMesh {
-    /// Arranges devices: along the dimensions of their torus where they have places in one.
-    pub(crate) fn new(mesh: &Mesh, devices: &[DeviceInfo]) -> Result<DeviceMesh, Error> {
+    /// Arranges the devices of all processes, of which `local` are this one's: along the dimensions of their torus where they
+    /// have places in one.
+    pub(crate) fn new(mesh: &Mesh, devices: &[DeviceInfo], local: &[DeviceInfo]) -> Result<DeviceMesh, Error> {
         let (wanted, present) = (mesh.num_devices(), devices.len());
         if wanted != present {
             let near = mesh.nearest(present).map_or(String::new(), |near| format!("; {near} would fit"));
@@ -33,7 +34,8 @@ impl DeviceMesh {
         }
         let order = order::of(mesh, devices);
         let ids = order.iter().map(|&n| i64::from(devices[n].id)).collect();
-        Ok(DeviceMesh { mesh: mesh.clone(), devices: order, ids })
+        let place = |n: &usize| local.iter().position(|device| device.id == devices[*n].id);
+        Ok(DeviceMesh { mesh: mesh.clone(), devices: order.iter().map(place).collect(), ids })
     }
 
     /// The mesh.
@@ -41,9 +43,14 @@ impl DeviceMesh {
         &self.mesh
     }
 
-    /// Places of its devices in the backend's list.
-    pub fn devices(&self) -> &[usize] {
+    /// Places of its devices in the backend's list; `None` for those of other processes.
+    pub fn devices(&self) -> &[Option<usize>] {
         &self.devices
+    }
+
+    /// Number of its devices that are of this process.
+    pub fn num_local(&self) -> usize {
+        self.devices.iter().flatten().count()
     }
 
     /// Numbers of its devices.
@@ -72,6 +79,18 @@ impl Placed {
             Region { start, size: size.clone() }
         };
         Ok((0..mesh.num_devices()).map(region).collect())
+    }
+
+    /// The parts of this process's devices, in the order of the mesh.
+    pub(crate) fn local_regions(&self, spec: &Spec) -> Result<Vec<(usize, Region)>, Error> {
+        let regions = self.regions(spec)?.into_iter().zip(self.mesh.devices());
+        Ok(regions.filter_map(|(region, device)| Some(((*device)?, region))).collect())
+    }
+
+    /// Whether the devices of this process have all of an array.
+    pub(crate) fn is_here(&self, spec: &Spec) -> Result<bool, Error> {
+        let here = self.local_regions(spec)?;
+        Ok(self.regions(spec)?.iter().all(|region| here.iter().any(|(_, have)| have == region)))
     }
 
     pub(crate) fn does_not_fit(&self, spec: &Spec) -> Error {

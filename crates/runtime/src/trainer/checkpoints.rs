@@ -106,16 +106,31 @@ impl Checkpoints {
     }
 
     /// Copies the state to the host and hands it to the thread that writes. An error of an earlier save comes back here.
-    pub(super) fn save<S: Tree>(&mut self, step: u64, state: &OnDevice<S>) -> Result<(), Error> {
+    /// Where there are several processes, all of them give their parts and the first writes.
+    pub(super) fn save<S: Tree>(&mut self, backend: &Backend, step: u64, state: &OnDevice<S>) -> Result<(), Error> {
         if self.saved == Some(step) {
             return Ok(());
         }
         let mut pieces = Vec::new();
         for (path, array) in state.named() {
             let dims = array.spec().dims.clone();
+            if !array.is_here()? {
+                let whole = backend.gather(array)?;
+                if backend.rank() == 0 {
+                    pieces.push(Piece::slice(path, &dims, &vec![0; dims.len()], Arc::new(whole)));
+                }
+                continue;
+            }
+            if backend.rank() > 0 {
+                continue;
+            }
             for (region, part) in array.parts_to_host()? {
                 pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
             }
+        }
+        if backend.rank() > 0 {
+            self.saved = Some(step);
+            return Ok(());
         }
         let resume =
             Resume { version: TRAINING_VERSION, step, data: self.data.clone(), description: self.description.clone() };

@@ -183,6 +183,16 @@ impl<T: Task + 'static> Trainer<T> {
                 (0, self.with_given(init.call(&(), &[])?)?)
             }
         };
+        if let Some(session) = self.backend.session() {
+            let description = self.options.description.to_string();
+            session.must_agree(
+                "the configuration",
+                &description,
+                "start all processes with the same files and arguments",
+            )?;
+            let remedy = "the folder of checkpoints must be one that all processes see";
+            session.must_agree("the step to go on from", &first_step.to_string(), remedy)?;
+        }
         let mut run = Run {
             trainer: self,
             step_jit: self.step_jit(&structure),
@@ -222,6 +232,8 @@ impl<T: Task + 'static> Trainer<T> {
     fn metrics(&self, first_step: u64) -> Metrics {
         let start = if first_step == 0 { Start::Fresh } else { Start::AfterStep(first_step) };
         match &self.options.metrics {
+            // One process writes for all.
+            Some(_) if self.backend.rank() > 0 => Metrics::none(),
             Some(folder) => {
                 // A folder that cannot be made is met again, and told, by the writers.
                 let _ = std::fs::create_dir_all(folder);
@@ -365,7 +377,7 @@ impl<T: Task + 'static> Run<'_, T> {
     fn save(&mut self) {
         if let (Some(checkpoints), Some(state)) = (&mut self.checkpoints, &self.state) {
             (self.watch)(&Event::Saving(self.step));
-            if let Err(error) = checkpoints.save(self.step, state) {
+            if let Err(error) = checkpoints.save(&self.trainer.backend, self.step, state) {
                 (self.watch)(&Event::SaveFailed(crate::with_causes(&error)));
             }
         }
@@ -374,10 +386,14 @@ impl<T: Task + 'static> Run<'_, T> {
     /// Saves what is not saved, unless it is not worth keeping; waits until it is written.
     fn finish(mut self, first_step: u64, ended: Ended) -> Result<Training<T::State>, Error> {
         self.metrics.flush();
-        let is_good = !matches!(ended, Ended::Diverged { .. });
+        // A process that is stopped alone cannot save: the parts of the others are missing.
+        let is_alone = matches!(ended, Ended::Stopped) && self.trainer.backend.is_multi_process();
+        let is_good = !matches!(ended, Ended::Diverged { .. }) && !is_alone;
         if let Some(mut checkpoints) = self.checkpoints.take() {
             let saved = match &self.state {
-                Some(state) if is_good && self.step > first_step => checkpoints.save(self.step, state),
+                Some(state) if is_good && self.step > first_step => {
+                    checkpoints.save(&self.trainer.backend, self.step, state)
+                }
                 _ => Ok(()),
             };
             let written = checkpoints.finish();

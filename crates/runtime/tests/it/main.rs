@@ -6,6 +6,7 @@ mod bucketed_jit;
 mod buckets;
 mod config;
 mod data;
+mod distributed;
 mod errors;
 mod mesh;
 mod metrics;

@@ -9,6 +9,7 @@ mod model;
 mod notice;
 mod planned;
 mod pretrained;
+mod processes;
 mod task;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use nn::models::{Gpt2, LanguageModel, Llama, Phase, ResNet, Statistics, Vit};
 use nn::{CrossEntropy, Placement, hf};
 use runtime::Backend;
 use runtime::config::Config;
+use runtime::distributed::MultiHostConfig;
 use runtime::trainer::{Ended, Event, Measured, Measures, TrainOptions, Trainer};
 use serde::Serialize;
 use tensor::DType;
@@ -74,14 +76,15 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let model = ModelConfig::read(&config.model, &beside)?;
     let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
     let placement = mesh::placement(&config.mesh, args)?;
-    if let Some(placement) = &placement {
-        device = device.cpu_devices(placement.layout().mesh.num_devices());
+    let together = processes::configured(args)?;
+    if let Some(devices) = processes::devices_here(placement.as_ref(), together.as_ref())? {
+        device = device.cpu_devices(devices);
     }
     // The TPU compiler has a process of its own in any case.
     if args.slice.is_none() && must_isolate(&device.device) {
         return isolate_again();
     }
-    let setting = Setting { config: &config, args, beside, device, placement, output, pretrained };
+    let setting = Setting { config: &config, args, beside, device, placement, together, output, pretrained };
     let options = config.run.clone();
     match model {
         ModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
@@ -118,6 +121,7 @@ struct Setting<'a> {
     beside: PathBuf,
     device: Config,
     placement: Option<Placement>,
+    together: Option<MultiHostConfig>,
     output: &'a Output,
     /// The weights it starts from.
     pretrained: Option<Pretrained>,
@@ -205,7 +209,11 @@ impl Setting<'_> {
                 .record(&serde_json::json!({ "version": 1, "parameters": parameters, "program": file }), || text)?;
             return Ok(Answer::Yes);
         }
-        let backend = Backend::auto(&self.device)?;
+        let session = self.together.as_ref().map(processes::join).transpose()?;
+        let backend = match &session {
+            None => Backend::auto(&self.device)?,
+            Some(session) => Backend::in_session(session, &self.device)?,
+        };
         let on = self.placement.as_ref().map(|placement| mesh::train_mesh(&backend, &task, placement)).transpose()?;
         let trainer = Trainer::new(&backend, task, options).on(on);
         let parameters = trainer.state_structure()?.params.num_parameters();
@@ -214,8 +222,20 @@ impl Setting<'_> {
         let started = Instant::now();
         let mut shown = Shown::new(train.steps);
         let evaluation = train.evaluate_every.is_some().then_some(data.evaluation);
-        let trained = trainer.train(data.training, evaluation, &stop, &mut |event| shown.hear(event))?;
+        let trained = trainer.train(data.training, evaluation, &stop, &mut |event| shown.hear(event));
+        if let (Err(_), Some(session)) = (&trained, &session) {
+            session.abandon();
+        }
+        let trained = trained?;
         shown.end();
+        if let Some(session) = session {
+            if matches!(trained.ended, Ended::Stopped) {
+                let hint = "started again, all processes go on from the last checkpoint";
+                return Err(Failure::new("this process was stopped, and the others with it").hint(hint));
+            }
+            // Process 0 has written the last checkpoint when it comes here.
+            session.finish()?;
+        }
         let last = trained.last.clone().unwrap_or_default();
         let notice = notices.heard().filter(|_| trained.ended == Ended::Stopped);
         let record = Record {

@@ -1,0 +1,166 @@
+//! A process's part in a program of several: it joins, shares a store with the others, and leaves when all are done.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pjrt::{ClientOptions, Code, KeyValueError, KeyValueStore};
+
+use super::Member;
+use super::config::{Coordinator, MultiHostConfig};
+use super::coordinator::{Connected, Server};
+use super::etcd::Etcd;
+use crate::error::Error;
+
+/// How long the end waits for processes that are slower. One that is gone ends the wait at once.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// A process's part in a program of several. Dropped without [`finish`](Self::finish), the others hear that it is gone.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: MultiHostConfig,
+    store: Arc<dyn Member>,
+    /// Clients made so far: each has keys of its own.
+    clients: AtomicUsize,
+    /// Questions of [`Session::must_agree`] so far.
+    agreements: AtomicUsize,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("config", &self.inner.config).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Starts the coordinator where this is process 0 and there is no other store, connects, and waits for all processes.
+    pub fn join(config: &MultiHostConfig) -> Result<Session, Error> {
+        let store: Arc<dyn Member> = match &config.coordinator {
+            Coordinator::Own(address) => {
+                let server = match config.process_id {
+                    0 => Some(Server::start(address, config.processes, config.heartbeat_timeout)?),
+                    _ => None,
+                };
+                Arc::new(Connected::connect(
+                    address,
+                    config.process_id,
+                    config.processes,
+                    config.heartbeat_timeout,
+                    config.join_timeout,
+                    server,
+                )?)
+            }
+            Coordinator::Etcd { address, job } => Arc::new(Etcd::join(address, job, config)?),
+        };
+        let inner =
+            Inner { config: config.clone(), store, clients: AtomicUsize::new(0), agreements: AtomicUsize::new(0) };
+        let session = Session { inner: Arc::new(inner) };
+        session.meet("joined", config.join_timeout)?;
+        tracing::info!(process = config.process_id, processes = config.processes, "joined");
+        Ok(session)
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &MultiHostConfig {
+        &self.inner.config
+    }
+
+    /// The store all processes share.
+    pub fn store(&self) -> Arc<dyn KeyValueStore> {
+        Arc::new(Prefixed { prefix: "user".into(), store: self.inner.store.clone() })
+    }
+
+    /// Where the other processes reach this one.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        self.inner.config.host_address.or_else(|| self.inner.store.local_address())
+    }
+
+    /// Options for the next client of this process: all processes make their clients in the same order.
+    pub(crate) fn client_options(&self, options: ClientOptions) -> ClientOptions {
+        let number = self.inner.clients.fetch_add(1, Ordering::Relaxed);
+        let store = Prefixed { prefix: format!("client/{number}"), store: self.inner.store.clone() };
+        ClientOptions { key_value_store: Some(Arc::new(store)), ..options }
+    }
+
+    /// Waits until all processes are here. Each name is used once.
+    pub fn barrier(&self, name: &str, timeout: Duration) -> Result<(), Error> {
+        self.meet(&format!("barrier/{name}"), timeout)
+    }
+
+    /// Checks that all processes say the same of something that they must agree on. They ask in the same order.
+    pub fn must_agree(&self, name: &str, value: &str, remedy: &str) -> Result<(), Error> {
+        let MultiHostConfig { process_id, join_timeout, .. } = self.inner.config;
+        let key = format!("agree/{}", self.inner.agreements.fetch_add(1, Ordering::Relaxed));
+        if process_id == 0 {
+            return Ok(self.inner.store.put(&key, value.as_bytes())?);
+        }
+        let first = self.inner.store.get(&key, join_timeout)?;
+        if first == value.as_bytes() {
+            return Ok(());
+        }
+        let first = String::from_utf8_lossy(&first);
+        Err(Error::Distributed(format!("{name} is {first} in process 0 and {value} in process {process_id}: {remedy}")))
+    }
+
+    /// To be called before this process ends with an error: where another process is gone, waits a moment until all know which,
+    /// so that none takes this one for it.
+    pub fn abandon(&self) {
+        self.inner.store.abandon();
+    }
+
+    /// Waits until all processes are done, and leaves.
+    pub fn finish(self) -> Result<(), Error> {
+        self.meet("done", FINISH_TIMEOUT)?;
+        self.inner.store.leave()
+    }
+
+    fn meet(&self, what: &str, timeout: Duration) -> Result<(), Error> {
+        let MultiHostConfig { processes, process_id, .. } = self.inner.config;
+        let key = |process: usize| format!("{what}/{process}");
+        let store = &self.inner.store;
+        store.put(&key(process_id), b"1")?;
+        let deadline = Instant::now() + timeout;
+        for process in (0..processes).filter(|&process| process != process_id) {
+            match store.get(&key(process), deadline.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(error) if error.code == Code::DeadlineExceeded => {
+                    let is_missing = |process: &usize| !matches!(store.try_get(&key(*process)), Ok(Some(_)));
+                    let missing = (0..processes).filter(is_missing).map(|process| process.to_string());
+                    let missing: Vec<String> = missing.collect();
+                    return Err(Error::Distributed(format!(
+                        "process {} of {processes} did not come ({what}) within {:.0} s",
+                        missing.join(", "),
+                        timeout.as_secs_f64()
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A part of a store.
+struct Prefixed {
+    prefix: String,
+    store: Arc<dyn Member>,
+}
+
+impl KeyValueStore for Prefixed {
+    fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, KeyValueError> {
+        self.store.get(&format!("{}/{key}", self.prefix), timeout)
+    }
+
+    fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, KeyValueError> {
+        self.store.try_get(&format!("{}/{key}", self.prefix))
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> Result<(), KeyValueError> {
+        self.store.put(&format!("{}/{key}", self.prefix), value)
+    }
+}
