@@ -219,7 +219,10 @@ impl<T: Task + 'static> Trainer<T> {
             return Ok(state);
         }
         let arrays = state.named().map(|(path, array)| match given.remove(&path) {
-            Some(literal) => self.backend.send(&literal),
+            Some(literal) => match array.placed() {
+                Some(placed) => self.backend.send_on(&placed.mesh, &placed.sharding, &literal),
+                None => self.backend.send(&literal),
+            },
             None => Ok(array.clone()),
         });
         let arrays = arrays.collect::<Result<Vec<_>, Error>>()?;
