@@ -57,7 +57,8 @@ fn assigned(sizes: &[usize], extent: &[usize]) -> Option<Vec<Vec<usize>>> {
                 (0..left.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| extent[left[bit]]).product();
             product == size
         });
-        let best = subsets.min_by_key(|set| set.count_ones())?;
+        // Of as few dimensions the last ones, so that the natural order stays where it will do.
+        let best = subsets.min_by_key(|set| (set.count_ones(), std::cmp::Reverse(*set)))?;
         taken[n] = (0..left.len()).filter(|bit| best >> bit & 1 == 1).map(|bit| left[bit]).collect();
         left.retain(|d| !taken[n].contains(d));
     }

@@ -105,6 +105,7 @@ fn the_guide_lists_every_option_as_it_is() {
 
 #[test]
 fn device_and_slice() {
+    assert_eq!(Backend::auto(&config().cpu_devices(3)).unwrap().devices().len(), 3);
     assert_eq!(*Backend::auto(&config()).unwrap().platform(), Platform::Cpu);
     let none = Backend::auto(&config().device(Target::Plugin("/none.so".into())));
     assert_eq!(none.unwrap_err().class(), Class::NotAvailable);
