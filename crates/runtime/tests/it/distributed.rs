@@ -250,7 +250,7 @@ fn run_on(backend: &Backend) -> Vec<Literal> {
         let (left, inner, rows) = (left.clone(), inner.clone(), rows.clone());
         move |args: &Vec<Tensor>| {
             let inputs = (args[0].clone(), args[1].clone());
-            let manual = shard_map(&inputs, &[left.clone(), inner.clone()], &[rows.clone()], |(x, w)| {
+            let manual = shard_map(&inputs, &[left.clone(), inner.clone()], std::slice::from_ref(&rows), |(x, w)| {
                 x.matmul(w).all_reduce("model", Reduction::Sum)
             });
             vec![args[0].matmul(&args[1]).tanh(), manual]
