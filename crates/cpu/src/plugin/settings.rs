@@ -81,7 +81,9 @@ impl Settings {
     fn set(&mut self, name: &str, value: Named) -> Result<(), Named> {
         // The environment, and JAX where options are given in its own, know only text.
         let value = match value {
-            Named::Text(text) if !["platform_name", "node_address"].contains(&name) => text.parse().map_or_else(|_| Named::Text(text), Named::Int),
+            Named::Text(text) if !["platform_name", "node_address"].contains(&name) => {
+                text.parse().map_or_else(|_| Named::Text(text), Named::Int)
+            }
             value => value,
         };
         match (name, value) {

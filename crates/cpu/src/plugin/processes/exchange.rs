@@ -178,7 +178,9 @@ fn plan(compiled: &Compiled, owners: &[usize], num_processes: usize) -> Result<V
                 Port::Token => Some(0),
             };
             let bytes = bytes.ok_or_else(|| {
-                Failure::unimplemented(format!("argument {argument} of several processes with a size only the run tells"))
+                Failure::unimplemented(format!(
+                    "argument {argument} of several processes with a size only the run tells"
+                ))
             })?;
             plan.push(Sent { argument, part, from: by[0], device, bytes });
         }

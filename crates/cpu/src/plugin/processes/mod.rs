@@ -50,8 +50,9 @@ impl Processes {
         for id in 0..node.count {
             let left = deadline.saturating_duration_since(Instant::now());
             let value = store.get(&key(id), left)?;
-            let entry = Entry::read(&value)
-                .ok_or_else(|| Failure::invalid(format!("process {id} says of itself what this version does not read")))?;
+            let entry = Entry::read(&value).ok_or_else(|| {
+                Failure::invalid(format!("process {id} says of itself what this version does not read"))
+            })?;
             entries.push(entry);
         }
         let counts: Vec<usize> = entries.iter().map(|entry| entry.devices).collect();
