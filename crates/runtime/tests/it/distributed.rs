@@ -95,7 +95,7 @@ fn a_store_serves(coordinator: &str) {
             if let Err(error) = said {
                 assert!(error.to_string().contains("the number is 0 in process 0 and 1 in process 2"), "{error}");
             }
-            assert!(store.put("", b"x").is_err());
+            assert!(store.put(&"k".repeat(5000), b"x").is_err());
             session.finish().unwrap();
         });
     }
