@@ -16,6 +16,34 @@ fn exported(bench: &Bench, python: &PathBuf, options: &[&str]) -> PathBuf {
     file
 }
 
+const MODEL: &str = r#"{"model_type":"llama","vocab_size":512,"hidden_size":256,"intermediate_size":512,"num_hidden_layers":2,
+    "num_attention_heads":8,"num_key_value_heads":4,"max_position_embeddings":2048,"rms_norm_eps":1e-5,"rope_theta":1e4,
+    "hidden_act":"silu","tie_word_embeddings":false}"#;
+
+/// A model gets a plan from its sizes alone; the training it writes is one that `tpu train` takes, with the kernel inside.
+#[test]
+fn a_model_gets_a_plan_and_the_training_of_it() {
+    let Some(bench) = Bench::with_libtpu("a_model_gets_a_plan_and_the_training_of_it") else { return };
+    bench.write("config.json", MODEL);
+    let common =
+        ["plan", "config.json", "--slices", "v5e-4", "--batch-size", "8", "--sequence", "1024", "--compiles", "3"];
+    let record = bench.json(&[&common[..], &["--tokens", "1B", "--out", "planned.toml"]].concat());
+    let best = &record["recommended"];
+    assert!(best["remat"].is_string(), "{best}");
+    assert_eq!(record["next"], "tpu train planned.toml");
+    assert_eq!(record["facts"]["tokens_per_sample"], 1024);
+    bench.expect(0, &["train", "planned.toml", "--export", "step.mlir"]);
+    let compiled = bench.json(&["compile", "step.mlir", "--slice", "v5e-4", "--quick"]);
+    assert_eq!(compiled["report"]["memory"]["total"], best["hbm_bytes"]);
+    let explained = bench.expect(0, &["explain", "step.mlir", "--slice", "v5e-4"]).stdout;
+    assert!(explained.contains("flash_attention_fwd"), "{explained}");
+    // Without a file to write, the command has everything in it.
+    let text = bench.expect(0, &common).stdout;
+    assert!(text.contains("next: tpu train TRAIN.toml --mesh ") && text.contains("--with train.batch=8"), "{text}");
+    let refused = bench.expect(2, &["plan", "config.json", "--sequence", "4096"]);
+    assert!(refused.stderr.contains("knows 2048 positions") && refused.stderr.contains("hint:"), "{}", refused.stderr);
+}
+
 #[test]
 fn a_training_step_gets_a_plan_that_compiles() {
     let test = "a_training_step_gets_a_plan_that_compiles";
