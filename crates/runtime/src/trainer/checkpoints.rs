@@ -39,17 +39,21 @@ pub(super) struct Newest {
 /// Writes checkpoints in the background.
 pub(super) struct Checkpoints {
     series: Series,
-    saver: AsyncSaver,
+    /// Only the first process writes.
+    saver: Option<AsyncSaver>,
     data: String,
     description: Value,
     saved: Option<u64>,
 }
 
 impl Checkpoints {
-    pub(super) fn open(options: &TrainOptions, data: &str) -> Result<Option<Checkpoints>, Error> {
+    pub(super) fn open(options: &TrainOptions, data: &str, rank: usize) -> Result<Option<Checkpoints>, Error> {
         let Some(location) = &options.checkpoints else { return Ok(None) };
         let series = Series::open(location)?;
-        let saver = AsyncSaver::new(Saver::new(series.clone(), options.keep)?, WhenBusy::Wait)?;
+        let saver = match rank {
+            0 => Some(AsyncSaver::new(Saver::new(series.clone(), options.keep)?, WhenBusy::Wait)?),
+            _ => None,
+        };
         let description = options.description.clone();
         Ok(Some(Checkpoints { series, saver, data: data.to_string(), description, saved: None }))
     }
@@ -128,21 +132,23 @@ impl Checkpoints {
                 pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
             }
         }
-        if backend.rank() > 0 {
+        let Some(saver) = &mut self.saver else {
             self.saved = Some(step);
             return Ok(());
-        }
+        };
         let resume =
             Resume { version: TRAINING_VERSION, step, data: self.data.clone(), description: self.description.clone() };
         let metadata = serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?;
-        self.saver.save(Snapshot { step, pieces, metadata })?;
+        saver.save(Snapshot { step, pieces, metadata })?;
         self.saved = Some(step);
         Ok(())
     }
 
     /// Waits until everything is written.
     pub(super) fn finish(self) -> Result<(), Error> {
-        self.saver.finish()?;
+        if let Some(saver) = self.saver {
+            saver.finish()?;
+        }
         Ok(())
     }
 }

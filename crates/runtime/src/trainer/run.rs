@@ -155,7 +155,7 @@ impl<T: Task + 'static> Trainer<T> {
         watch: &mut dyn FnMut(&Event),
     ) -> Result<Training<T::State>, Error> {
         let structure = self.state_structure()?;
-        let checkpoints = Checkpoints::open(&self.options, &data.describe())?;
+        let checkpoints = Checkpoints::open(&self.options, &data.describe(), self.backend.rank())?;
         let stopped =
             |step| Training { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
