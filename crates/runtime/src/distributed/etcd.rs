@@ -100,6 +100,13 @@ fn fresh_name() -> String {
     format!("{:x}-{:x}", since.as_nanos(), hasher.finish())
 }
 
+/// What a process said of one that is gone.
+fn read_gone(said: &[u8]) -> Gone {
+    let said = String::from_utf8_lossy(said);
+    let (process, why) = said.split_once(' ').unwrap_or((&said, ""));
+    Gone { process: process.parse().unwrap_or_default(), why: why.into() }
+}
+
 /// A process on its way into a run.
 struct Joining<'a> {
     gateway: &'a Gateway,
@@ -220,6 +227,12 @@ impl Shared {
             self.note(Gone { process: self.process, why });
             return Ok(());
         }
+        // Whoever notices first says so: those that noticed go too, and must not be taken for it.
+        let key = format!("{}gone", self.run);
+        if let Some(said) = self.gateway.get(&key)? {
+            self.note(read_gone(&said));
+            return Ok(());
+        }
         let present = |what: &str| -> Result<HashSet<usize>, KeyValueError> {
             let prefix = format!("{}{what}/", self.run);
             let keys = self.gateway.keys(&prefix)?;
@@ -230,7 +243,10 @@ impl Shared {
         let gone = (0..self.processes).find(|process| !members.contains(process) && !done.contains(process));
         if let Some(process) = gone {
             let why = "its lease at etcd ended before its work did (it was killed, cut off, or ended with an error)";
-            self.note(Gone { process, why: why.into() });
+            self.gateway.create(&key, format!("{process} {why}").as_bytes(), self.done_lease)?;
+            if let Some(said) = self.gateway.get(&key)? {
+                self.note(read_gone(&said));
+            }
         }
         Ok(())
     }
