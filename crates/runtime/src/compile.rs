@@ -266,6 +266,8 @@ impl SliceCompiler {
                 assignment.device_ids.as_ref()
             }
             None => {
+                // With the program at hand, the kernels are in it.
+                set("kernels", kernel::VERSION.to_string());
                 set("replicas", format!("{:?}", request.replicas));
                 set("partitions", format!("{:?}", request.partitions));
                 set("partitioner", format!("{:?}", request.partitioner));

@@ -41,6 +41,11 @@ rope_theta = 10000.0
 hidden_act = "silu"
 "#;
 
+/// The training of a small Llama, its last table open.
+pub(crate) fn llama() -> String {
+    format!("[model]\nmodel_type = \"llama\"\n{LLAMA}{TOKENS}{COMMON}")
+}
+
 /// Families by name, with their files.
 fn families() -> Vec<(&'static str, String)> {
     let gpt = r#"
@@ -63,21 +68,21 @@ attn_pdrop = 0.0
                   num_classes = 4\nnorm = { group = 4 }\nstem = \"small\"\n";
     vec![
         ("gpt", format!("{gpt}{TOKENS}{COMMON}")),
-        ("llama", format!("[model]\nmodel_type = \"llama\"\n{LLAMA}{TOKENS}{COMMON}")),
+        ("llama", llama()),
         ("experts", format!("[model]\nmodel_type = \"mixtral\"\n{LLAMA}{experts}{TOKENS}{COMMON}")),
         ("vit", format!("{vit}{IMAGES}{COMMON}")),
         ("resnet", format!("{resnet}{IMAGES}{COMMON}")),
     ]
 }
 
-fn losses(bench: &Bench, folder: &str) -> Vec<f64> {
+pub(crate) fn losses(bench: &Bench, folder: &str) -> Vec<f64> {
     let lines = std::fs::read_to_string(bench.path(&format!("{folder}/metrics/metrics.jsonl"))).unwrap();
     let loss = |line: &str| serde_json::from_str::<Value>(line).unwrap()["loss"].as_f64().unwrap();
     lines.lines().map(loss).collect()
 }
 
 #[track_caller]
-fn assert_alike(what: &str, got: &[f64], want: &[f64]) {
+pub(crate) fn assert_alike(what: &str, got: &[f64], want: &[f64]) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (a, b) in got.iter().zip(want) {
         assert!((a - b).abs() <= 2e-5 * b.abs(), "{what}: {got:?} instead of {want:?}");

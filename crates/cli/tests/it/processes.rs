@@ -8,59 +8,21 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use testkit::skip;
 
 use crate::harness::{Bench, Ran};
+use crate::mesh_training::{self, assert_alike, losses};
 
 const PROCESSES: usize = 4;
+
+/// The small Llama of the tests of meshes, saved every few steps.
+fn llama() -> String {
+    format!("{}save_every = 3\n", mesh_training::llama())
+}
+
 /// What hangs longer is a failure; what works is much quicker.
 const PATIENCE: Duration = Duration::from_secs(300);
 const MESH: [&str; 4] = ["--mesh", "fsdp=2,model=2", "--strategy", "hybrid"];
-
-const LLAMA: &str = r#"
-[model]
-model_type = "llama"
-vocab_size = 64
-hidden_size = 32
-intermediate_size = 64
-num_hidden_layers = 2
-num_attention_heads = 8
-num_key_value_heads = 4
-max_position_embeddings = 16
-rms_norm_eps = 1e-5
-rope_theta = 10000.0
-hidden_act = "silu"
-
-[data]
-kind = "synthetic"
-sequence = 8
-
-[optimizer]
-name = "adamw"
-learning_rate = { kind = "constant", rate = 1e-2 }
-
-[train]
-steps = 4
-batch = 8
-clip = 1.0
-log_every = 1
-save_every = 3
-"#;
-
-fn losses(bench: &Bench, folder: &str) -> Vec<f64> {
-    let lines = std::fs::read_to_string(bench.path(&format!("{folder}/metrics/metrics.jsonl"))).unwrap();
-    let loss = |line: &str| serde_json::from_str::<Value>(line).unwrap()["loss"].as_f64().unwrap();
-    lines.lines().map(loss).collect()
-}
-
-#[track_caller]
-fn assert_alike(got: &[f64], want: &[f64]) {
-    assert_eq!(got.len(), want.len());
-    for (a, b) in got.iter().zip(want) {
-        assert!((a - b).abs() <= 2e-5 * b.abs(), "{got:?} instead of {want:?}");
-    }
-}
 
 /// Four networks that a bridge connects. Nothing of it is in the network of the machine.
 struct Networks {
@@ -195,18 +157,18 @@ fn all_done(ended: &[(usize, Ran)]) {
 #[test]
 fn four_processes_learn_what_one_learns() {
     let bench = Bench::bare();
-    bench.write("llama.toml", LLAMA);
+    bench.write("llama.toml", llama());
     bench.expect(0, &["train", "llama.toml", "--folder", "one", "-d", "cpu"]);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let ended = start(&bench, None, &format!("127.0.0.1:{port}"), "four", 4).wait(&[]);
     all_done(&ended);
-    assert_alike(&losses(&bench, "four"), &losses(&bench, "one"));
+    assert_alike("several processes", &losses(&bench, "four"), &losses(&bench, "one"));
 }
 
 #[test]
 fn a_killed_process_is_named_and_all_go_on_from_the_checkpoint() {
     let bench = Bench::bare();
-    bench.write("llama.toml", LLAMA);
+    bench.write("llama.toml", llama());
     let networks = match Networks::new() {
         Ok(networks) => Some(networks),
         Err(why) => {
@@ -246,13 +208,13 @@ fn a_killed_process_is_named_and_all_go_on_from_the_checkpoint() {
         0,
         &[&["train", "llama.toml", "--folder", "one", "-d", "cpu", "--with", &with][..], &MESH[..]].concat(),
     );
-    assert_alike(&losses(&bench, "four"), &losses(&bench, "one"));
+    assert_alike("several processes", &losses(&bench, "four"), &losses(&bench, "one"));
 }
 
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let bench = Bench::bare();
-    bench.write("llama.toml", LLAMA);
+    bench.write("llama.toml", llama());
     let refused = |args: &[&str], parts: &[&str]| {
         let run = bench.expect(2, &[&["train", "llama.toml", "-d", "cpu"][..], args].concat());
         for part in parts.iter().chain(&["hint:"]) {

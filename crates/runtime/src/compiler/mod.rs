@@ -89,6 +89,9 @@ impl Compiler {
         let signature = Signature::read(program.module())?;
         check_samples(&signature, samples)?;
         let options = self.options_for(program, device_ids)?;
+        // What is compiled, and what results are kept by. Debugging runs the program as it was given.
+        let given = program;
+        let program = &self.with_kernels(program)?;
         let key = Key::new(program, &options);
         drop(lower);
         if cache == CacheUse::ReadWrite {
@@ -107,7 +110,7 @@ impl Compiler {
                 let seconds = started.elapsed().as_secs_f64();
                 tracing::debug!(seconds, "loaded");
                 self.counters().loaded += 1;
-                Executable::new(loaded, signature, program, seconds)?
+                Executable::new(loaded, signature, given, seconds)?
             }
             None => {
                 let loaded = self.run(program, options.clone())?;
@@ -120,7 +123,7 @@ impl Compiler {
                 if let Some(store) = store {
                     store.keep(&loaded, program, &options, seconds);
                 }
-                Executable::new(loaded, signature, program, seconds)?
+                Executable::new(loaded, signature, given, seconds)?
             }
         };
         let executable = Arc::new(executable);
@@ -150,6 +153,15 @@ impl Compiler {
         self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The program as a TPU gets it; for other devices the program itself.
+    fn with_kernels(&self, program: &Arc<Program>) -> Result<Arc<Program>, Error> {
+        let Some(generation) = self.shared.generation else { return Ok(Arc::clone(program)) };
+        let mut warnings = Vec::new();
+        let lowered = with_kernels((**program).clone(), generation, &mut warnings)?;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        Ok(Arc::new(lowered))
+    }
+
     /// The configuration's options for a program.
     fn options_for(&self, program: &Program, device_ids: Option<&[i64]>) -> Result<CompileOptions, Error> {
         let mut options = self.shared.options.clone();
@@ -167,14 +179,7 @@ impl Compiler {
     /// Runs the plugin's compiler on a thread of its own: a plugin cannot be interrupted, but it need not be waited for.
     fn run(&self, program: &Arc<Program>, options: CompileOptions) -> Result<pjrt::LoadedExecutable, Error> {
         let (answer, answered) = mpsc::channel();
-        let (shared, mut program) = (Arc::clone(&self.shared), Arc::clone(program));
-        if let Some(generation) = self.shared.generation {
-            let mut warnings = Vec::new();
-            program = Arc::new(with_kernels((*program).clone(), generation, &mut warnings)?);
-            for warning in warnings {
-                tracing::warn!("{warning}");
-            }
-        }
+        let (shared, program) = (Arc::clone(&self.shared), Arc::clone(program));
         let work = move || {
             let source = pjrt::Program::mlir(program.bytes());
             // Nobody hears the answer of a compilation that took too long.

@@ -130,12 +130,6 @@ impl<T: Task + 'static> Trainer<T> {
         Ok(trace::shapes_of(&(), |()| self.task.init())?)
     }
 
-    /// The training step as a program, for a batch of these types and shapes.
-    pub fn step_program(&self, batch: &[Spec]) -> Result<Arc<crate::Program>, Error> {
-        let state = self.state_structure()?;
-        Ok(self.step_jit(&state).program(&(state.clone(), abstract_of(batch)))?.0)
-    }
-
     fn step_jit(&self, state: &T::State) -> StepJit<T::State> {
         let task = self.task.clone();
         let donate = Donate::Leading(state.specs().len());

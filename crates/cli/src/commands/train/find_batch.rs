@@ -12,13 +12,14 @@ use runtime::config::Config;
 use runtime::data::Dataset;
 use runtime::trainer::Task;
 use runtime::worker::Limits;
-use runtime::{Backend, PluginFile, Program, SliceCompiler, ValidationError};
+use runtime::{Backend, PluginFile, SliceCompiler, ValidationError};
 use serde::Serialize;
 use tensor::{Literal, Spec};
-use trace::{Donate, Tensor, Tree};
+use trace::Tree;
 
 use super::Setting;
 use super::data::Datasets;
+use super::mesh::step_program;
 use super::task::ModelTask;
 use crate::args::CacheFolderArgs;
 use crate::commands;
@@ -111,13 +112,7 @@ fn compiled<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     let state = trace::shapes_of(&(), |()| task.init()).map_err(runtime::Error::from)?;
     let leaves = state.specs().len();
     let first = data.specs();
-    let mut program = |batch: u64| {
-        let batch: Vec<Tensor> = rows(&first, batch)?.into_iter().map(Tensor::of).collect();
-        let inputs = (state.clone(), batch);
-        let (function, _) =
-            trace::trace("train_step", &inputs, Donate::Leading(leaves), |(state, batch)| task.step(state, batch))?;
-        Ok(Program::from_module(function.module))
-    };
+    let mut program = |batch: u64| Ok(step_program(task, None, &rows(&first, batch)?)?.0);
     let request = BatchRequest { search, ..BatchRequest::new(compile, search.first, leaves) };
     let stop = stop::on_signal();
     let progress = Progress::start();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use nn::{Placement, Strategy};
 use runtime::trainer::{Task, TrainMesh};
@@ -43,8 +42,8 @@ fn hinted(error: &nn::Error) -> Failure {
 /// Shapes of the parameters, by their paths.
 fn parameters<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     task: &ModelTask<M, X>,
-) -> Result<BTreeMap<String, Vec<usize>>, Failure> {
-    let state = trace::shapes_of(&(), |()| task.init()).map_err(runtime::Error::from)?;
+) -> Result<BTreeMap<String, Vec<usize>>, runtime::Error> {
+    let state = trace::shapes_of(&(), |()| task.init())?;
     let specs = state.params.specs();
     Ok(state.params.paths().into_iter().zip(specs).map(|(path, spec)| (path, spec.dims)).collect())
 }
@@ -58,7 +57,7 @@ pub(super) fn train_mesh<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     backend: &Backend,
     task: &ModelTask<M, X>,
     placement: &Placement,
-) -> Result<TrainMesh, Failure> {
+) -> Result<TrainMesh, runtime::Error> {
     let parameters = parameters(task)?;
     let (of_state, of_batch) = (placement.clone(), placement.clone());
     Ok(TrainMesh {
@@ -76,8 +75,8 @@ pub(super) fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>
     task: &ModelTask<M, X>,
     placement: Option<&Placement>,
     batch: &[Spec],
-) -> Result<(Arc<Program>, u64), Failure> {
-    let state = trace::shapes_of(&(), |()| task.init()).map_err(runtime::Error::from)?;
+) -> Result<(Program, u64), runtime::Error> {
+    let state = trace::shapes_of(&(), |()| task.init())?;
     let count = state.params.num_parameters();
     let donate = Donate::Leading(state.specs().len());
     let inputs = (state, batch.iter().cloned().map(Tensor::of).collect::<Vec<_>>());
@@ -97,6 +96,5 @@ pub(super) fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>
             trace::trace_on(&placed, "train_step", &inputs, donate, step)
         }
     };
-    let (function, _) = traced.map_err(runtime::Error::from)?;
-    Ok((Arc::new(Program::from_module(function.module)), count))
+    Ok((Program::from_module(traced?.0.module), count))
 }

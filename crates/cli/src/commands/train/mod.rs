@@ -37,6 +37,7 @@ use self::task::ModelTask;
 use super::run::{isolate_again, must_isolate};
 use crate::args::TrainArgs;
 use crate::commands;
+use crate::commands::compile::write_file;
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
 
@@ -180,6 +181,10 @@ impl Setting<'_> {
         task: ModelTask<M, X>,
     ) -> Result<Answer, Failure> {
         if self.args.find_batch {
+            if self.placement.is_some() {
+                return Err(Failure::new("--find-batch splits the batch by rules of its own and follows no mesh")
+                    .hint("leave the mesh out, or ask `tpu plan` with the same file: it tries meshes and batches together"));
+            }
             return find_batch::run(self, &data, task);
         }
         let train = &self.config.train;
@@ -197,8 +202,7 @@ impl Setting<'_> {
         let checkpoints = options.checkpoints.clone();
         if let Some(file) = &self.args.export {
             let (program, parameters) = mesh::step_program(&task, self.placement.as_ref(), &data.training.specs())?;
-            std::fs::write(file, program.bytes())
-                .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+            write_file(file, program.bytes())?;
             let devices = self.placement.as_ref().map_or(8, |placement| placement.layout().mesh.num_devices());
             let text = format!(
                 "training step of {parameters} parameters in {}\nnext: tpu fit {} --slice v5e-{devices}\n",
