@@ -13,6 +13,10 @@ pub fn is_stacked(path: &str) -> bool {
     words.next().is_some() && words.next().is_some_and(|next| next.parse::<usize>().is_err())
 }
 
+/// Names that layers of all models give to values: what a layer takes, and results inside attention and feed-forwards.
+pub const NAMES: [&str; 9] =
+    ["layer_input", "query", "key", "value", "attention", "attention_output", "gate", "up", "feed_forward_output"];
+
 /// What of each layer is kept for the backward pass; the rest is computed again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,8 +30,16 @@ pub enum Remat {
     Dots,
     /// Results of products with weights, but not of attention.
     DotsWithoutBatch,
-    /// Values with one of these names, as `attention` has.
+    /// Values with one of these names: see [`NAMES`].
     Names(Vec<String>),
+    /// Values with names, some of them in the host's memory until the backward pass.
+    Offload {
+        /// What the host keeps.
+        host: Vec<String>,
+        /// What the device keeps.
+        #[serde(default)]
+        device: Vec<String>,
+    },
     /// The input of every n-th layer only; n divides the number of layers.
     EveryLayers(usize),
 }
@@ -40,6 +52,7 @@ impl Remat {
             Remat::Dots => Policy::Dots,
             Remat::DotsWithoutBatch => Policy::DotsWithoutBatch,
             Remat::Names(names) => Policy::Names(names.clone()),
+            Remat::Offload { host, device } => Policy::Offload { host: host.clone(), device: device.clone() },
         }
     }
 }
@@ -111,7 +124,7 @@ fn checked<C: Tree, L: Tree, Y: Tree>(
 ) -> (C, Y) {
     let inputs = Pair(carried.map_leaves(Tensor::clone), slice.map_leaves(Tensor::clone));
     checkpoint(policy, &inputs, |Pair(carried, slice)| {
-        let (carried, result) = layer(carried, slice);
+        let (carried, result) = layer(&carried.map_leaves(|leaf| leaf.named(NAMES[0])), slice);
         Pair(carried, result)
     })
     .into_parts()

@@ -9,7 +9,7 @@ use hlo::{Attr, Attrs, Func, FuncBuilder, Keyword, Loc, Location, OpKind, Type, 
 use tensor::DType;
 
 use crate::Spec;
-use crate::control::{Composite, Cond, Direction, Scan, While};
+use crate::control::{Composite, Cond, Direction, Memory, Scan, While};
 use crate::graph::{Graph, Node, Prim};
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
@@ -44,6 +44,8 @@ impl Emitter {
             Prim::Stop => "stop_gradient",
             Prim::Named(name) => name,
             Prim::Composite(composite) => &composite.name,
+            Prim::Moved(Memory::Host) => "to_host",
+            Prim::Moved(Memory::Device) => "to_device",
             Prim::Shard(_) => "with_sharding",
             Prim::Manual(_) => "shard_map",
         };
@@ -100,6 +102,10 @@ impl Emitter {
             Prim::Remat(remat) => self.graph(f, &remat.body, operands),
             Prim::Custom(custom) => self.graph(f, &custom.body, operands),
             Prim::Stop | Prim::Named(_) => Ok(operands.to_vec()),
+            Prim::Moved(memory) => {
+                let results: Vec<Spec> = node.results().map(|result| graph.spec(result).clone()).collect();
+                region::write(f, (OpKind::CustomCall, memory.placement(), None), operands, Some(&results))
+            }
             Prim::Composite(composite) => self.composite(f, composite, operands),
             Prim::Shard(sharding) => match &self.written {
                 Some(written) => operands.iter().map(|&value| written.constraint(f, value, sharding)).collect(),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use hlo::{Attrs, OpKind};
 
 use crate::Spec;
-use crate::control::{Composite, Cond, Custom, Remat, Scan, While};
+use crate::control::{Composite, Cond, Custom, Memory, Remat, Scan, While};
 use crate::sharding::{Manual, Sharding};
 
 /// A value of a graph.
@@ -59,6 +59,8 @@ pub(crate) enum Prim {
     Stop,
     /// The value itself, under a name that policies know.
     Named(Rc<str>),
+    /// The value itself, in another memory.
+    Moved(Memory),
     /// The value itself, laid out so on the mesh.
     Shard(Rc<Sharding>),
     /// A graph under a name.

@@ -138,7 +138,7 @@ pub fn attend_dropping(
             Form::Chunked(block) => chunked(&grouped, key, value, places, sight, scale, block.max(1)),
             _ => plain(&grouped, key, value, places, sight, scale, dropping),
         };
-        out.reshape(query.dims())
+        out.reshape(query.dims()).named("attention")
     })
 }
 

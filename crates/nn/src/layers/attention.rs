@@ -96,10 +96,11 @@ impl MultiHeadAttention {
             .laid_out(&["batch", "keys", "heads", "head"]);
         let value = heads(self.value.apply_as(x, ["width", "heads"]), self.heads.keys)
             .laid_out(&["batch", "keys", "heads", "head"]);
-        match rope {
-            Some(rope) => (rope.apply(&query), rope.apply(&key), value),
-            None => (query, key, value),
-        }
+        let (query, key) = match rope {
+            Some(rope) => (rope.apply(&query), rope.apply(&key)),
+            None => (query, key),
+        };
+        (query.named("query"), key.named("key"), value.named("value"))
     }
 
     #[track_caller]
@@ -121,7 +122,7 @@ impl MultiHeadAttention {
             let (query, key, value) = self.projected(x, context.rope);
             let Context { places, sight, form, .. } = *context;
             let out = attend_dropping(&query, &key, &value, places, sight, form, dropping);
-            self.finished(&out.named("attention"))
+            self.finished(&out).named("attention_output")
         })
     }
 

@@ -77,8 +77,8 @@ impl FeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let y = self.activation.apply(&self.up.apply_as(x, ["width", "inner"]));
-            self.down.apply_as(&inside(y), ["inner", "width"])
+            let y = self.activation.apply(&self.up.apply_as(x, ["width", "inner"]).named("up"));
+            self.down.apply_as(&inside(y), ["inner", "width"]).named("feed_forward_output")
         })
     }
 }
@@ -114,8 +114,9 @@ impl GatedFeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let gate = self.activation.apply(&self.gate.apply_as(x, ["width", "inner"]));
-            self.down.apply_as(&inside(gate * self.up.apply_as(x, ["width", "inner"])), ["inner", "width"])
+            let gate = self.activation.apply(&self.gate.apply_as(x, ["width", "inner"]).named("gate"));
+            let up = self.up.apply_as(x, ["width", "inner"]).named("up");
+            self.down.apply_as(&inside(gate * up), ["inner", "width"]).named("feed_forward_output")
         })
     }
 }

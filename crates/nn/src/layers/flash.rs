@@ -61,7 +61,7 @@ pub(super) fn flash(query: &Tensor, key: &Tensor, value: &Tensor, places: &Place
             (query, key, value, inputs.3.as_ref().map(|pair| pair.map_leaves(Tensor::zeros_like)))
         },
     );
-    by_head(&out)
+    by_head(&out.named("attention"))
 }
 
 fn attributes(sight: Sight, scale: f64) -> Attrs {

@@ -20,6 +20,8 @@ fn what_is_kept_changes_no_loss() {
         Remat::DotsWithoutBatch,
         Remat::Names(vec!["attention".into()]),
         Remat::EveryLayers(2),
+        Remat::Offload { host: vec!["layer_input".into(), "query".into()], device: vec!["attention".into()] },
+        Remat::Names(nn::NAMES.map(String::from).to_vec()),
     ] {
         let actual = of(remat.clone());
         for (actual, expected) in actual.iter().zip(&expected) {

@@ -71,19 +71,42 @@ fn training_steps_compile_for_tpus() {
     }
 }
 
-#[test]
-fn what_is_kept_orders_memory() {
-    let Some(libtpu) = require("what_is_kept_orders_memory", Needed::Libtpu) else { return };
-    let compiler = compiler(&libtpu);
-    // Wide enough that activations outweigh everything else.
-    let config = LlamaConfig {
+/// Wide enough that activations outweigh everything else.
+fn wide() -> LlamaConfig {
+    LlamaConfig {
         hidden_size: 256,
         intermediate_size: 1024,
         num_hidden_layers: 8,
         head_dim: 64,
         vocab_size: 512,
         ..llama(None)
+    }
+}
+
+#[test]
+fn what_the_host_keeps_is_not_on_the_device() {
+    let Some(libtpu) = require("what_the_host_keeps_is_not_on_the_device", Needed::Libtpu) else { return };
+    let compiler = compiler(&libtpu);
+    let names = || ["layer_input", "query", "attention_output"].map(String::from).to_vec();
+    let memory = |remat| {
+        let options = RunOptions { precision: Precision::Mixed, remat, ..RunOptions::default() };
+        let step = language(|key| Llama::init(key, &wide(), &options), (8, 512), &StepOptions::default()).1;
+        compiled(&compiler, &step, "v6e-1", Mode::Quick).memory
     };
+    let on_device = memory(Remat::Names(names()));
+    let on_host = memory(Remat::Offload { host: names(), device: Vec::new() });
+    // Eight layers of 8 by 512 positions in bf16, three values of each.
+    let offloaded = 8 * 8 * 512 * 2 * (256 + 256 + 256);
+    assert_eq!(on_device.host_temporaries.unwrap_or(0), 0, "{on_device:?}");
+    assert!(on_host.host_temporaries.unwrap_or(0) >= offloaded, "{on_host:?}");
+    assert!(on_host.temporaries + offloaded / 2 < on_device.temporaries, "{on_host:?} {on_device:?}");
+}
+
+#[test]
+fn what_is_kept_orders_memory() {
+    let Some(libtpu) = require("what_is_kept_orders_memory", Needed::Libtpu) else { return };
+    let compiler = compiler(&libtpu);
+    let config = wide();
     let temporaries = [Remat::Nothing, Remat::Dots, Remat::Everything].map(|remat| {
         let options = RunOptions { precision: Precision::Mixed, remat, ..RunOptions::default() };
         let step = language(|key| Llama::init(key, &config, &options), (8, 512), &StepOptions::default()).1;

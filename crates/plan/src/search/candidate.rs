@@ -155,6 +155,8 @@ pub fn remat_name(remat: &Remat) -> String {
         Remat::Dots => "products".into(),
         Remat::DotsWithoutBatch => "products with weights".into(),
         Remat::Names(names) => names.join("+"),
+        Remat::Offload { host, device } if device.is_empty() => format!("{} on the host", host.join("+")),
+        Remat::Offload { host, device } => format!("{} on the host, {}", host.join("+"), device.join("+")),
         Remat::EveryLayers(count) => format!("every {count} layers"),
     }
 }

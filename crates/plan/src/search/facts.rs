@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hlo::{Func, Module, OpKind, OpName, Value, Verified};
+use hlo::{Attr, Func, Module, Op, OpKind, OpName, Value, Verified};
 use serde::Serialize;
 
 use super::again::{is_again, names};
@@ -42,6 +42,8 @@ pub struct Facts {
     pub largest_weight_bytes: f64,
     /// Bytes that loops hand on for one sample: what is kept for the backward pass.
     pub kept_bytes_per_sample: f64,
+    /// Bytes for one sample that wait in the host's memory for the backward pass.
+    pub host_bytes_per_sample: f64,
     /// Bytes of the largest value of one sample.
     pub largest_bytes_per_sample: f64,
     /// Bytes that layers hand on for one sample, over all products with weights: what splitting layers must exchange.
@@ -95,7 +97,8 @@ impl Facts {
         let fixed = 3.0 * facts.weight_bytes + 2.0 * facts.state_bytes as f64;
         facts.traffic_bytes_per_sample = (hlo::cost::cost(module).bytes - fixed).max(0.0) / samples;
         let held = Held::of(func, batch, roles.batch.tokens_per_sample);
-        facts.kept_bytes_per_sample = held.kept / samples;
+        facts.kept_bytes_per_sample = (held.kept - held.on_host).max(0.0) / samples;
+        facts.host_bytes_per_sample = held.on_host / samples;
         facts.largest_bytes_per_sample = held.largest / samples;
         facts.precise_products = func.ops.iter().filter(|op| super::source::is_precise(op)).count();
         facts.max_model_parts = max_model_parts(func, roles, flow);
@@ -128,6 +131,7 @@ impl Facts {
             gradient_bytes: 0.0,
             largest_weight_bytes: 0.0,
             kept_bytes_per_sample: 0.0,
+            host_bytes_per_sample: 0.0,
             largest_bytes_per_sample: 0.0,
             exchanged_bytes_per_sample: 0.0,
             max_model_parts: 1,
@@ -181,6 +185,8 @@ fn element_bytes(func: &Func, value: Value) -> f64 {
 struct Held {
     /// What the loop with most of them hands on.
     kept: f64,
+    /// What of it is in the host's memory.
+    on_host: f64,
     /// The largest.
     largest: f64,
 }
@@ -198,8 +204,21 @@ impl Held {
             if holds { ty.num_elements().unwrap_or(0) as f64 * element_bytes(func, value) } else { 0.0 }
         };
         let mut held = Held::default();
+        let mut host_values: HashSet<Value> = HashSet::new();
         for op in &func.ops {
             match op.kind() {
+                Some(OpKind::CustomCall) if is_to_host(op) => host_values.extend(op.results()),
+                Some(OpKind::Reshape | OpKind::BroadcastInDim)
+                    if op.operands.iter().any(|value| host_values.contains(value)) =>
+                {
+                    host_values.extend(op.results());
+                }
+                // Where a loop stacks what each round gives.
+                Some(OpKind::DynamicUpdateSlice)
+                    if op.operands.get(1).is_some_and(|value| host_values.contains(value)) =>
+                {
+                    held.on_host += op.operands.first().map_or(0.0, |stack| bytes(*stack));
+                }
                 Some(OpKind::While) => {
                     let handed_on: f64 = op.operands.iter().map(|value| bytes(*value)).sum();
                     held.kept = held.kept.max(handed_on);
@@ -212,6 +231,12 @@ impl Held {
         }
         held
     }
+}
+
+/// Whether an op moves a value into the host's memory.
+fn is_to_host(op: &Op) -> bool {
+    let Some(Attr::Dict(frontend)) = op.attrs.get("mhlo.frontend_attributes") else { return false };
+    frontend.get("_xla_buffer_placement").and_then(Attr::as_str) == Some("pinned_host")
 }
 
 /// The most parts that every large weight can be split into along `model`, up to sixteen.

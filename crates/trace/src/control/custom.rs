@@ -107,13 +107,18 @@ pub(crate) fn jvp(custom: &Rc<Custom>, ins: &[Tensor], tangents: &[Option<Tensor
     Some((outs, vec![pushed]))
 }
 
-/// The function as run when its derivative is wanted.
-pub(crate) fn vjp(custom: &Rc<Custom>, ins: &[Tensor]) -> (Vec<Tensor>, Pull) {
-    let outs = match custom.derivative {
+/// The function as run when its derivative is wanted, with those of its results that are known already.
+pub(crate) fn vjp(custom: &Rc<Custom>, ins: &[Tensor], known: &[Option<&Tensor>]) -> (Vec<Tensor>, Pull) {
+    let mut outs = match custom.derivative {
         // Its ops have tangents and second derivatives where the given pass has none.
         Derivative::Given(_) => transform::replay(&custom.body, ins),
         Derivative::Exponentials(..) => again(custom, ins),
     };
+    for (out, known) in outs.iter_mut().zip(known) {
+        if let Some(known) = known {
+            *out = (*known).clone();
+        }
+    }
     let (custom, ins, results) = (custom.clone(), ins.to_vec(), outs.clone());
     let pull: Pull = Box::new(move |cts| {
         let cts: Vec<Tensor> =

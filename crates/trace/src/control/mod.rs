@@ -3,6 +3,7 @@
 mod composite;
 mod cond;
 mod custom;
+mod memory;
 mod remat;
 mod scan;
 mod while_;
@@ -25,6 +26,7 @@ pub(crate) use custom::{
     Custom, Derivative, batched as custom_batched, jvp as custom_jvp_of, vjp as custom_vjp_of, with_derivative,
 };
 pub use custom::{custom_call, custom_vjp};
+pub use memory::Memory;
 pub use remat::{Policy, checkpoint};
 pub(crate) use remat::{Remat, batched as remat_batched, vjp as remat_vjp};
 pub use scan::{Direction, scan, scan_reversed};
@@ -39,7 +41,7 @@ pub(crate) fn stopped(tensor: &Tensor) -> Tensor {
 }
 
 impl Tensor {
-    /// The value under a name that [`Policy::Names`] knows.
+    /// The value under a name that [`Policy::Names`] and [`Policy::Offload`] know.
     #[track_caller]
     #[must_use]
     pub fn named(&self, name: &str) -> Tensor {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use hlo::{Attrs, OpKind};
 
-use crate::control::{batched_body, spread};
+use crate::control::{Memory, batched_body, spread};
 use crate::graph::{Graph, Node, Prim, Ref};
 use crate::ops::write;
 use crate::stack;
@@ -27,18 +27,31 @@ pub enum Policy {
     DotsWithoutBatch,
     /// Values marked by [`Tensor::named`] with one of these names.
     Names(Vec<String>),
+    /// As [`Policy::Names`], with values of some names in the memory of the host until the backward pass needs them.
+    Offload {
+        /// Names of what the host keeps.
+        host: Vec<String>,
+        /// Names of what the device keeps.
+        device: Vec<String>,
+    },
 }
 
 impl Policy {
-    fn keeps(&self, node: &Node) -> bool {
+    /// Where a node's results are kept, if they are.
+    fn keeps(&self, node: &Node) -> Option<Memory> {
+        let has = |names: &[String], name: &str| names.iter().any(|have| have == name);
         match (self, &node.prim) {
-            (Policy::Everything, _) => true,
-            (Policy::Dots, Prim::Op { kind: OpKind::DotGeneral | OpKind::Convolution, .. }) => true,
-            (Policy::DotsWithoutBatch, Prim::Op { kind: OpKind::DotGeneral, attrs, .. }) => {
-                crate::ops::contract::contraction_of(attrs).lhs_batch.is_empty()
+            (Policy::Everything, _) => Some(Memory::Device),
+            (Policy::Dots, Prim::Op { kind: OpKind::DotGeneral | OpKind::Convolution, .. }) => Some(Memory::Device),
+            (Policy::DotsWithoutBatch, Prim::Op { kind: OpKind::DotGeneral, attrs, .. })
+                if crate::ops::contract::contraction_of(attrs).lhs_batch.is_empty() =>
+            {
+                Some(Memory::Device)
             }
-            (Policy::Names(names), Prim::Named(name)) => names.iter().any(|have| **have == **name),
-            _ => false,
+            (Policy::Names(names), Prim::Named(name)) if has(names, name) => Some(Memory::Device),
+            (Policy::Offload { host, .. }, Prim::Named(name)) if has(host, name) => Some(Memory::Host),
+            (Policy::Offload { device, .. }, Prim::Named(name)) if has(device, name) => Some(Memory::Device),
+            _ => None,
         }
     }
 }
@@ -71,27 +84,68 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
         let (outs, tape) = transform::forward(&remat.body, ins, active);
         return (outs, Box::new(move |cts| tape.backward(cts.to_vec())));
     }
-    let mut kept: Vec<(Ref, Tensor)> = Vec::new();
+    let mut kept: Vec<Kept> = Vec::new();
+    let mut beside: HashMap<Ref, Vec<(Ref, Tensor)>> = HashMap::new();
     let outs = transform::replay_with(&remat.body, ins, &mut |node, results| {
-        if remat.policy.keeps(node) {
-            kept.extend(node.results().zip(results.iter().cloned()));
+        if let Prim::Custom(_) = node.prim {
+            let all = || node.results().zip(results.iter().cloned());
+            beside.extend(node.results().map(|value| (value, all().filter(|&(other, _)| other != value).collect())));
+        }
+        let Some(memory) = remat.policy.keeps(node) else { return };
+        let mut keep = |value: Ref, same: Option<Ref>, result: &Tensor| {
+            if kept.iter().all(|kept| kept.value != value && kept.same != Some(value)) {
+                let tensor = if memory == Memory::Host { result.moved_to(memory) } else { result.clone() };
+                kept.push(Kept { value, same, tensor, memory });
+            }
+        };
+        for (value, result) in node.results().zip(results) {
+            let same = if let Prim::Named(_) = node.prim { node.inputs.first().copied() } else { None };
+            keep(value, same, result);
+            // Only with all its results a function with a derivative of its own is not run again.
+            for (value, result) in same.and_then(|same| beside.get(&same)).into_iter().flatten() {
+                keep(*value, None, result);
+            }
         }
     });
     let (remat, ins, active) = (remat.clone(), ins.to_vec(), active.to_vec());
     let pull: Pull = Box::new(move |cts| {
         let given: Vec<&Tensor> = cts.iter().flatten().collect();
+        // An input that is kept under a name is not kept a second time.
+        let inputs = &remat.body.inputs;
+        let is_read: Vec<bool> = inputs.iter().map(|&input| kept.iter().all(|kept| kept.same != Some(input))).collect();
+        let read = ins.iter().zip(&is_read).filter_map(|(tensor, &is_read)| is_read.then_some(tensor));
         let everything: Vec<&Tensor> =
-            ins.iter().chain(kept.iter().map(|(_, tensor)| tensor)).chain(given.iter().copied()).collect();
+            read.chain(kept.iter().map(|kept| &kept.tensor)).chain(given.iter().copied()).collect();
         let behind = write((OpKind::OptimizationBarrier, Attrs::new(), None), &everything, None);
-        let (again, rest) = behind.split_at(ins.len());
+        let (again, rest) = behind.split_at(everything.len() - kept.len() - given.len());
         let (kept_again, cts_again) = rest.split_at(kept.len());
-        let kept: HashMap<Ref, Tensor> = kept.iter().map(|&(value, _)| value).zip(kept_again.iter().cloned()).collect();
+        let mut known: HashMap<Ref, Tensor> = HashMap::new();
+        for (kept, tensor) in kept.iter().zip(kept_again) {
+            let tensor = if kept.memory == Memory::Host { tensor.moved_to(Memory::Device) } else { tensor.clone() };
+            known.extend(kept.same.map(|same| (same, tensor.clone())));
+            known.insert(kept.value, tensor);
+        }
+        let mut again = again.iter().cloned();
+        let again: Vec<Tensor> = inputs
+            .iter()
+            .zip(&is_read)
+            .filter_map(|(input, &is_read)| if is_read { again.next() } else { known.get(input).cloned() })
+            .collect();
         let mut cts_again = cts_again.iter().cloned();
         let cts = cts.iter().map(|ct| ct.as_ref().and_then(|_| cts_again.next())).collect();
-        let (_, tape) = transform::forward_from(&remat.body, again, &active, &kept);
+        let (_, tape) = transform::forward_from(&remat.body, &again, &active, &known);
         tape.backward(cts)
     });
     (outs, pull)
+}
+
+/// A value that is kept for the backward pass.
+struct Kept {
+    value: Ref,
+    /// What it is a name of.
+    same: Option<Ref>,
+    tensor: Tensor,
+    memory: Memory,
 }
 
 /// The part for a batch.

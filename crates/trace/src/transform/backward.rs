@@ -84,7 +84,10 @@ pub(crate) fn forward_from(
                 (outs, Some(pull))
             }
             Prim::Remat(remat) => with_pull(stack::on_behalf_of(node, || control::remat_vjp(remat, &ins, &flags))),
-            Prim::Custom(custom) => with_pull(stack::on_behalf_of(node, || control::custom_vjp_of(custom, &ins))),
+            Prim::Custom(custom) => {
+                let known: Vec<Option<&Tensor>> = node.results().map(|result| known.get(&result)).collect();
+                with_pull(stack::on_behalf_of(node, || control::custom_vjp_of(custom, &ins, &known)))
+            }
             Prim::Manual(manual) => {
                 with_pull(stack::on_behalf_of(node, || sharding::manual_vjp(manual, &ins, &flags, node.at)))
             }
@@ -165,7 +168,7 @@ fn pull_op(
     wanted: &[bool],
 ) -> Vec<Option<Tensor>> {
     let (kind, attrs, combine) = match &node.prim {
-        Prim::Named(_) | Prim::Stop => return cts.to_vec(),
+        Prim::Named(_) | Prim::Moved(_) | Prim::Stop => return cts.to_vec(),
         Prim::Shard(sharding) => {
             return cts.iter().map(|ct| ct.as_ref().map(|ct| sharding::constrained(ct, sharding))).collect();
         }

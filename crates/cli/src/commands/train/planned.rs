@@ -79,7 +79,10 @@ impl Planned {
                     .into(),
             max_model_parts: 1 << heads.trailing_zeros().min(16),
         };
-        let remats = [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything];
+        // What is costly to compute again and small beside it; attention is neither kept nor cheap.
+        let host = ["layer_input", "query", "key", "value", "attention_output"].map(String::from).to_vec();
+        let offload = Remat::Offload { host, device: Vec::new() };
+        let remats = [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything, offload];
         let write = |choice: &ModelChoice| {
             self.step(choice).map_err(|failure| format!("{}: {}", self.file.display(), failure.message()))
         };

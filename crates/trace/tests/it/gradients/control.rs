@@ -186,6 +186,7 @@ pub(crate) fn policies() -> Vec<(&'static str, Policy)> {
         ("dots", Policy::Dots),
         ("dots without batch", Policy::DotsWithoutBatch),
         ("names", Policy::Names(vec!["hidden".into()])),
+        ("offload", Policy::Offload { host: vec!["hidden".into()], device: Vec::new() }),
     ]
 }
 
