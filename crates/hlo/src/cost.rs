@@ -19,7 +19,8 @@ pub struct Cost {
     /// other arithmetic one for each element of its results.
     pub flops: f64,
     /// Bytes read and written. An op that works element by element, or moves elements, and has one reader is taken to be
-    /// fused into it, so what it computes is never written; splats and counters are never read.
+    /// fused into it, so what it computes is never written; splats and counters are never read. A composite that is still
+    /// one is taken to be a kernel: only its operands and results are in memory.
     pub bytes: f64,
 }
 
@@ -78,7 +79,10 @@ impl<'m> Counter<'m> {
         };
         match op.kind() {
             Some(OpKind::FuncCall) => called("callee"),
-            Some(OpKind::Composite) => called("decomposition"),
+            Some(kind @ OpKind::Composite) => {
+                let inside = called("decomposition");
+                Cost { bytes: inside.bytes.min(fused.bytes(func, op, kind)), ..inside }
+            }
             Some(OpKind::While) => {
                 let regions = op.regions.iter().map(|&region| self.region(func, fused, region, depth + 1));
                 regions.fold(Cost::default(), Cost::plus).times(trip_count(func, op).unwrap_or(1.0))

@@ -104,7 +104,11 @@ impl Emitter {
             Prim::Stop | Prim::Named(_) => Ok(operands.to_vec()),
             Prim::Moved(memory) => {
                 let results: Vec<Spec> = node.results().map(|result| graph.spec(result).clone()).collect();
-                region::write(f, (OpKind::CustomCall, memory.placement(), None), operands, Some(&results))
+                let mut values = operands.to_vec();
+                for attrs in memory.calls(results.first().map_or(0, |spec| spec.dims.len())) {
+                    values = region::write(f, (OpKind::CustomCall, attrs, None), &values, Some(&results))?;
+                }
+                Ok(values)
             }
             Prim::Composite(composite) => self.composite(f, composite, operands),
             Prim::Shard(sharding) => match &self.written {

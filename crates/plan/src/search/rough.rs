@@ -63,8 +63,8 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
     let hidden = transfers.min(core);
     // Out in the forward pass, back in the backward pass, both while layers are computed.
     let host = 2.0 * facts.host_bytes_per_sample * samples_per_part / (machine.host_bytes_per_s * machine.reach.host);
-    let host = (host - core).max(0.0) + EXPOSED * host.min(core);
-    let step_s = core + (transfers - hidden) + EXPOSED * hidden + 0.8 * between_layers + host;
+    let waited_for = (host - core).max(0.0);
+    let step_s = core + (transfers - hidden) + EXPOSED * hidden + 0.8 * between_layers + waited_for;
 
     let per_part = facts.kept_bytes_per_sample + WORKING_VALUES * facts.largest_bytes_per_sample / model;
     let results = if facts.is_donated { 0.0 } else { facts.state_bytes as f64 / split };

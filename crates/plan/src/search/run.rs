@@ -10,7 +10,7 @@ use hlo::xla::{Module, Opcode};
 use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 
 use super::answer::{Answer, Confidence, Plan, Refused};
-use super::candidate::{self, Candidate, FlagSet, Products};
+use super::candidate::{self, Candidate, FlagSet, Layout, Products};
 use super::goal::Goal;
 use super::load;
 use super::roles::StepKind;
@@ -222,6 +222,24 @@ enum PointState {
     Taken,
 }
 
+/// How layers lie on the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Layers {
+    /// Each device computes whole layers, for its part of the batch.
+    Whole,
+    /// Devices share the work of a layer, or the program says how.
+    Shared,
+}
+
+impl Layers {
+    fn of(candidate: &Candidate) -> Layers {
+        match candidate.layout {
+            Layout::ByRule(mesh) if mesh.model == 1 => Layers::Whole,
+            _ => Layers::Shared,
+        }
+    }
+}
+
 /// What the compiler said against the closed form.
 struct Correction {
     generation: Generation,
@@ -238,7 +256,7 @@ struct Board {
     asked: usize,
     corrections: Vec<Correction>,
     /// What was faster on a slice where the compiler cuts products.
-    products: BTreeMap<Slice, Products>,
+    products: BTreeMap<(Slice, Layers), Products>,
     /// Candidates whose products the compiler cut, with their seconds.
     cut: Vec<(Candidate, f64)>,
     failure: Option<CompileError>,
@@ -287,9 +305,11 @@ impl Hunt<'_> {
             let facts = self.source.facts();
             let is_served = facts.kind == StepKind::Inference && facts.batch.is_none();
             let for_loads = if is_served { load::MOST.min(self.options.compiles / 3) } else { 0 };
-            let held_back = if is_enough { FlagSet::TRIALS.len() + for_loads } else { 0 };
+            let other_choices = self.source.remats().len().saturating_sub(1);
+            let held_back = if is_enough { FlagSet::TRIALS.len() + other_choices + for_loads } else { 0 };
             self.work(self.options.compiles.saturating_sub(held_back));
             if is_enough {
+                self.try_kept();
                 self.try_flags();
                 self.try_loads(for_loads);
             }
@@ -337,18 +357,18 @@ impl Hunt<'_> {
         let point = &mut board.points[n];
         point.state = PointState::Taken;
         let (mut candidate, rough) = (point.candidate.clone(), point.rough);
-        if let Some(products) = board.products.get(&candidate.slice) {
+        if let Some(products) = board.products.get(&(candidate.slice, Layers::of(&candidate))) {
             candidate.products = *products;
         }
         Some((candidate, rough))
     }
 
-    /// Where the compiler cut products, asks about them in one piece too, once for each slice. The faster way is then
-    /// taken for the other candidates on it.
+    /// Where the compiler cut products, asks about them in one piece too, once for each slice and way to lay layers out. The
+    /// faster way is then taken for the other candidates of that kind.
     fn compare_products(&self, candidate: &Candidate, rough: Rough) {
         let cut_s = {
             let mut board = self.board();
-            let is_known = board.products.contains_key(&candidate.slice);
+            let is_known = board.products.contains_key(&(candidate.slice, Layers::of(candidate)));
             let Some(cut_s) = board.cut.iter().find(|(cut, _)| cut == candidate).map(|(_, seconds)| *seconds) else {
                 return;
             };
@@ -356,7 +376,7 @@ impl Hunt<'_> {
                 return;
             }
             // Also keeps other workers from asking the same.
-            board.products.insert(candidate.slice, Products::AsCompiled);
+            board.products.insert((candidate.slice, Layers::of(candidate)), Products::AsCompiled);
             board.asked += 1;
             cut_s
         };
@@ -364,8 +384,15 @@ impl Hunt<'_> {
         self.ask(&whole, rough, Mode::Quick);
         let mut board = self.board();
         let whole_s = board.plans.iter().find(|plan| plan.candidate == whole).map(|plan| plan.step.seconds);
-        if whole_s.is_some_and(|whole_s| whole_s < cut_s) {
-            board.products.insert(candidate.slice, Products::Whole);
+        match whole_s {
+            Some(whole_s) if whole_s < cut_s => {
+                board.products.insert((candidate.slice, Layers::of(candidate)), Products::Whole);
+            }
+            Some(_) => {}
+            // It did not fit, which says nothing of smaller batches.
+            None => {
+                board.products.remove(&(candidate.slice, Layers::of(candidate)));
+            }
         }
     }
 
@@ -535,17 +562,45 @@ impl Hunt<'_> {
         Some((best.candidate.clone(), rough))
     }
 
-    /// The best plan once more with other compiler flags, side by side.
+    /// The best plan once more with other compiler flags.
     fn try_flags(&self) {
         let Some((candidate, rough)) = self.best() else { return };
-        let left = Mutex::new(FlagSet::TRIALS.to_vec());
+        let trials = FlagSet::TRIALS.map(|flags| (Candidate { flags, ..candidate.clone() }, rough));
+        self.ask_all(trials.to_vec());
+    }
+
+    /// The best plan once more with other choices of what is kept, as far as they may fit: what they cost beside each other
+    /// depends on what the compiler hides, which the closed form does not know.
+    fn try_kept(&self) {
+        let Some((best, _)) = self.best() else { return };
+        let mut trials = Vec::new();
+        {
+            let board = self.board();
+            for remat in self.source.remats().into_iter().filter(|remat| *remat != best.remat) {
+                let candidate = Candidate { remat, ..best.clone() };
+                let facts = self.source.facts_for(&candidate);
+                let machine = Machine::of(&candidate.slice);
+                let rough = rough(facts, &machine, &candidate, self.source.argument_bytes(&candidate));
+                let point = Point { candidate, rough, state: PointState::Taken };
+                let is_likely = self.promise(&board.corrections, &point).is_some_and(|score| score < EXPECTED_TO_FAIL);
+                if is_likely && board.plans.iter().all(|plan| plan.candidate != point.candidate) {
+                    trials.push((point.candidate, rough));
+                }
+            }
+        }
+        self.ask_all(trials);
+    }
+
+    /// Asks about candidates side by side.
+    fn ask_all(&self, trials: Vec<(Candidate, Rough)>) {
+        let left = Mutex::new(trials);
         let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
         std::thread::scope(|scope| {
             for _ in 0..self.options.workers.max(1) {
                 scope.spawn(|| {
-                    while let Some(flags) = next().filter(|_| !self.expired.load(Ordering::Relaxed)) {
+                    while let Some((candidate, rough)) = next().filter(|_| !self.expired.load(Ordering::Relaxed)) {
                         self.board().asked += 1;
-                        self.ask(&Candidate { flags, ..candidate.clone() }, rough, Mode::Quick);
+                        self.ask(&candidate, rough, Mode::Quick);
                     }
                 });
             }

@@ -153,7 +153,9 @@ fn partitions(module: &Verified) -> Option<u64> {
 }
 
 fn inlined(module: &Verified) -> Result<Verified, Error> {
-    let options = Options { partitioned: Partitioned::Yes, ..Options::default() };
+    // What becomes a kernel costs what the kernel costs.
+    let kernels = [nn::layers::FLASH, nn::layers::FLASH_BACKWARD];
+    let options = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };
     Ok(passes::apply(module.clone(), &[INLINE], &options)?.0)
 }
 

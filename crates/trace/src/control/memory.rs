@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use hlo::{Attr, Attrs};
+use hlo::{Attr, Attrs, Dense, DenseData, ElementType, TensorType};
 
 use crate::graph::Prim;
 use crate::ops::{attrs, only};
@@ -20,8 +20,18 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// Attributes of the call that compilers know as a move; a device without such a memory leaves the value where it is.
-    pub(crate) fn placement(self) -> Attrs {
+    /// Attributes of the calls that compilers know as a move of a value with so many axes; a device without such a memory
+    /// leaves it where it is.
+    pub(crate) fn calls(self, rank: usize) -> Vec<Attrs> {
+        match self {
+            Memory::Device => vec![self.placement()],
+            // Otherwise the loop that writes and the loop that reads may choose layouts of their own, and what lies between
+            // them is brought back, transposed and sent again as a whole.
+            Memory::Host => vec![row_major(rank), self.placement()],
+        }
+    }
+
+    fn placement(self) -> Attrs {
         let memory = match self {
             Memory::Device => "device",
             Memory::Host => "pinned_host",
@@ -33,6 +43,19 @@ impl Memory {
             ("mhlo.frontend_attributes", Attr::Dict(Arc::new(frontend))),
         ])
     }
+}
+
+/// Attributes of a call that pins the order of a value's axes in memory.
+fn row_major(rank: usize) -> Attrs {
+    let order: Vec<u8> = (0..rank as i64).rev().flat_map(i64::to_le_bytes).collect();
+    let ty = TensorType::new(vec![rank as i64], ElementType::Index);
+    let layout = Attr::Dense(Arc::new(Dense { ty, data: DenseData::Elements(order.into()) }));
+    let layouts = || Attr::Array([layout.clone()].into());
+    attrs([
+        ("call_target_name", Attr::string("LayoutConstraint")),
+        ("operand_layouts", layouts()),
+        ("result_layouts", layouts()),
+    ])
 }
 
 impl Tensor {
