@@ -148,8 +148,13 @@ impl Planned {
             if let Some(mesh) = self.mesh(&choice)? {
                 command.push_str(&format!(" --mesh {mesh} --strategy hybrid"));
             }
-            let remat = serde_json::to_string(&choice.remat).unwrap_or_default();
-            command.push_str(&format!(" --with train.batch={} --with run.remat={remat}", plan.batch));
+            let remat = toml::Value::try_from(&choice.remat).map_or_else(|_| String::new(), |remat| remat.to_string());
+            command.push_str(&format!(" --with train.batch={} --with 'run.remat={remat}'", plan.batch));
+        }
+        let flags = plan.candidate.compiler_flags();
+        if !flags.is_empty() {
+            let flags: Vec<String> = flags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            command.push_str(&format!(" --set 'xla_flags={}'", flags.join(" ")));
         }
         if written.is_none() && !is_training {
             command.push_str("   (`tpu plan … --out TRAIN.toml` writes that file, with everything in it)");
