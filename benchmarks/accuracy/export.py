@@ -137,6 +137,18 @@ def record(run: rows.Run, lowered: Any) -> dict[str, Any]:
         "remat": {"policy": run.remat.policy, "save": run.remat.save, "offload": run.remat.offload},
         "quantization": run.quantization,
         "recipe": run.recipe,
+        "run": {
+            "model": run.model,
+            "sequences": run.sequences,
+            "sequence": run.seq,
+            "mesh_in_slice": run.ici,
+            "mesh_between_slices": run.dcn,
+            "save": run.remat.save,
+            "offload": run.remat.offload,
+            "quantization": run.quantization,
+            "weight_dtype": run.setting("weight_dtype"),
+            "capacity_factor": run.setting("capacity_factor"),
+        },
         "approximations": approximations(run, check),
     }
 

@@ -565,6 +565,15 @@ pub(crate) struct QuickstartArgs {
     pub(crate) config: ConfigFileArgs,
 }
 
+/// Who writes the program of a measured run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FrontEnd {
+    /// Python and JAX.
+    Jax,
+    /// This program.
+    Rust,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct AccuracyArgs {
     /// Measurements: a JSON file with `rows`, each with its configuration and what was measured.
@@ -578,6 +587,9 @@ pub(crate) struct AccuracyArgs {
     /// Folder to keep the programs in; default: a temporary one.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,
+    /// Who writes the programs: JAX, as the measured ones were, or our own front end, for the families it has.
+    #[arg(long, value_enum, default_value_t = FrontEnd::Jax)]
+    pub(crate) front_end: FrontEnd,
     /// Write the tables to a file, in Markdown.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,

@@ -7,7 +7,7 @@ mod summary;
 
 pub use micro::{MicroRow, MicroRows, micro_rows};
 pub use page::page;
-pub use record::{Record, Table};
+pub use record::{Record, Run, Table};
 pub use summary::Summary;
 
 use std::sync::atomic::AtomicBool;

@@ -38,6 +38,33 @@ pub struct Record {
     /// How the program differs from the one that was measured.
     #[serde(default)]
     pub approximations: Vec<String>,
+    /// The run itself, for front ends that write it.
+    pub run: Option<Run>,
+}
+
+/// A training run, as its recipe describes it; names are those of the recipe.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Run {
+    /// Dimensions of the model.
+    pub model: serde_json::Map<String, Value>,
+    /// Sequences in a step.
+    pub sequences: usize,
+    /// Tokens of a sequence.
+    pub sequence: usize,
+    /// Devices along each axis within a slice.
+    pub mesh_in_slice: BTreeMap<String, u64>,
+    /// Slices along each axis.
+    pub mesh_between_slices: BTreeMap<String, u64>,
+    /// Values kept on the device for the backward pass.
+    pub save: Vec<String>,
+    /// Values kept on the host.
+    pub offload: Vec<String>,
+    /// Type of products, if it is not that of activations; `none` otherwise.
+    pub quantization: String,
+    /// Type of parameters.
+    pub weight_dtype: String,
+    /// Room of each expert, as a share of what it would get if all got the same.
+    pub capacity_factor: Option<f64>,
 }
 
 /// Which table a run belongs to.

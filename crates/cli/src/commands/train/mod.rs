@@ -4,6 +4,7 @@ mod config;
 mod data;
 mod find_batch;
 mod generate;
+mod measured;
 mod mesh;
 mod model;
 mod notice;
@@ -42,6 +43,7 @@ use crate::failure::{Answer, Failure};
 use crate::output::Output;
 
 pub(crate) use generate::run as generate;
+pub(crate) use measured::program_of;
 pub(crate) use planned::Planned;
 
 /// What `--json` prints.

@@ -1,0 +1,158 @@
+//! A published run as our own front end writes it, from the record of how it was run.
+
+use std::path::Path;
+
+use nn::models::Llama;
+use nn::{Placement, Strategy, hf};
+use plan::accuracy::Record;
+use runtime::Program;
+use serde_json::{Value, json};
+use tensor::DType;
+use trace::{Mesh, Spec};
+
+use super::config::TrainConfig;
+use super::mesh::step_program;
+use super::model::{ModelConfig, TokenSizes};
+use super::task::ModelTask;
+
+/// What recipes call the values of a layer, and what ours are called.
+const NAMES: &[(&str, &[&str])] = &[
+    ("decoder_layer_input", &["layer_input"]),
+    ("query_proj", &["query"]),
+    ("key_proj", &["key"]),
+    ("value_proj", &["value"]),
+    ("kv_proj", &["key", "value"]),
+    ("qkv_proj", &["query", "key", "value"]),
+    ("context", &["attention"]),
+    ("out_proj", &["attention_output"]),
+    ("mlpwi", &["up"]),
+    ("mlpwi_0", &["gate"]),
+    ("mlpwi_1", &["up"]),
+    ("mlpwo", &["feed_forward_output"]),
+];
+/// Axes of recipes and of ours, the slowest first.
+const AXES: &[(&str, &str)] =
+    &[("data", "data"), ("fsdp", "fsdp"), ("context", "context"), ("tensor", "model"), ("expert", "expert")];
+/// Logits computed at a time for the loss, in positions.
+const LOSS_PIECE: u64 = 16384;
+
+/// The step of a run; why there is none, otherwise.
+pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
+    let run = record.run.as_ref().ok_or("its record does not describe the run")?;
+    if run.quantization != "none" {
+        return Err(format!("products in {} are not in our front end", run.quantization));
+    }
+    if run.weight_dtype != "float32" {
+        return Err(format!(
+            "parameters in {} with an optimizer in float32 are not in our front end",
+            run.weight_dtype
+        ));
+    }
+    let model = model(&run.model)?;
+    let remat = json!({ "offload": { "host": names(&run.offload)?, "device": names(&run.save)? } });
+    let is_kept = !(run.offload.is_empty() && run.save.is_empty());
+    let mut options = json!({
+        "precision": "mixed",
+        "loss_piece": LOSS_PIECE,
+        "remat": if is_kept { remat } else { json!("nothing") },
+    });
+    if let Some(capacity) = run.capacity_factor.filter(|capacity| *capacity > 0.0) {
+        options["experts"] = json!({ "capacity": capacity });
+    } else if run.model.get("experts").is_some() {
+        return Err("experts without a capacity are not in our front end".into());
+    }
+    let config = json!({
+        "model": model,
+        "run": options,
+        "data": { "kind": "synthetic", "sequence": run.sequence },
+        "optimizer": {
+            "name": "adamw",
+            "learning_rate": { "kind": "constant", "rate": 1e-4 },
+            "decay": { "rate": 0.1 },
+        },
+        "train": { "steps": 1, "batch": run.sequences, "clip": 1.0 },
+    });
+    let config: TrainConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
+    let ModelConfig::Language(model) =
+        ModelConfig::read(&config.model, Path::new("")).map_err(|e| e.message().to_string())?
+    else {
+        return Err("no model of token sequences".into());
+    };
+    let hf::ModelConfig::Llama(llama) = model.clone() else { return Err("no model of the Llama family".into()) };
+    let placement = mesh(&run.mesh_in_slice, &run.mesh_between_slices)?
+        .map(|mesh| Placement::new(&mesh, Strategy::Hybrid))
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let spec = Spec::new(DType::I32, [config.train.batch, run.sequence]);
+    let batch = [spec.clone(), spec];
+    let (sizes, options) = (TokenSizes::of(&model), config.run.clone());
+    let init = move |key: &trace::Key| Llama::init(key, &llama, &options);
+    let task = ModelTask::language(&config, &sizes, run.sequence, init);
+    Ok(step_program(&task, placement.as_ref(), &batch).map_err(|error| error.to_string())?.0)
+}
+
+/// A `config.json` of the dimensions of a run.
+fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
+    let family = dims.get("family").and_then(Value::as_str).unwrap_or_default();
+    let model_type = match family {
+        "llama2" => "llama",
+        "mixtral" => "mixtral",
+        other => return Err(format!("the family {other} is not in our front end")),
+    };
+    let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
+    let mut model = json!({
+        "model_type": model_type,
+        "vocab_size": size("vocab")?,
+        "hidden_size": size("emb")?,
+        "intermediate_size": size("mlp")?,
+        "num_hidden_layers": size("layers")?,
+        "num_attention_heads": size("q_heads")?,
+        "num_key_value_heads": size("kv_heads")?,
+        "head_dim": size("head_dim")?,
+        "max_position_embeddings": 1 << 20,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500_000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": dims.get("tied").and_then(Value::as_bool).unwrap_or(false),
+    });
+    if model_type == "mixtral" {
+        model["num_local_experts"] = json!(size("experts")?);
+        model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+    }
+    Ok(model)
+}
+
+fn names(theirs: &[String]) -> Result<Vec<&'static str>, String> {
+    let mut ours = Vec::new();
+    for name in theirs {
+        let (_, same) =
+            NAMES.iter().find(|(known, _)| known == name).ok_or(format!("no value is called `{name}` here"))?;
+        for &name in *same {
+            if !ours.contains(&name) {
+                ours.push(name);
+            }
+        }
+    }
+    Ok(ours)
+}
+
+type Sizes = std::collections::BTreeMap<String, u64>;
+
+/// The mesh of a run. Between slices our strategies split the batch alone.
+fn mesh(in_slice: &Sizes, between: &Sizes) -> Result<Option<Mesh>, String> {
+    let known = |name: &String| AXES.iter().any(|(theirs, _)| theirs == name);
+    if let Some((axis, _)) = in_slice.iter().chain(between).find(|(name, size)| **size > 1 && !known(name)) {
+        return Err(format!("the axis `{axis}` is not in our front end"));
+    }
+    let size =
+        |sizes: &Sizes, axis: &str| sizes.get(axis).map_or(1, |size| usize::try_from(*size).unwrap_or(usize::MAX));
+    let axes: Vec<(&str, usize)> =
+        AXES.iter().map(|(theirs, ours)| (*ours, size(in_slice, theirs))).filter(|(_, size)| *size > 1).collect();
+    let slices: usize = AXES.iter().map(|(theirs, _)| size(between, theirs)).product();
+    if axes.is_empty() && slices == 1 {
+        return Ok(None);
+    }
+    let mesh = Mesh::new(axes).map_err(|error| error.to_string())?;
+    let mesh = if slices > 1 { mesh.across_slices([("replica", slices)]) } else { Ok(mesh) };
+    mesh.map(Some).map_err(|error| error.to_string())
+}
