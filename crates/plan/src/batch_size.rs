@@ -23,6 +23,17 @@ pub struct BatchRequest {
     pub batch_argument: usize,
     /// Share of device memory that stays free.
     pub headroom: f64,
+    /// How the step comes onto several devices.
+    pub split: Split,
+}
+
+/// How a step comes onto several devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// It is written for one, and cut by rule.
+    ByRule,
+    /// It is written for all of them, with the batch in so many parts.
+    AsWritten(u64),
 }
 
 /// Share of device memory that stays free unless the caller says otherwise: the runtime, other programs such as an
@@ -32,7 +43,8 @@ pub const DEFAULT_HEADROOM: f64 = 0.05;
 impl BatchRequest {
     /// From a batch on, for a slice.
     pub fn new(compile: CompileRequest, first: u64, batch_argument: usize) -> BatchRequest {
-        BatchRequest { compile, search: BatchSearch::from_batch(first), batch_argument, headroom: DEFAULT_HEADROOM }
+        let search = BatchSearch::from_batch(first);
+        BatchRequest { compile, search, batch_argument, headroom: DEFAULT_HEADROOM, split: Split::ByRule }
     }
 }
 
@@ -43,8 +55,8 @@ pub struct BatchPlan {
     pub slice: String,
     /// Chips of the slice.
     pub chips: u64,
-    /// How the step lies on its devices.
-    pub mesh: MeshShape,
+    /// How the step lies on its devices; `None` where the program says so itself.
+    pub mesh: Option<MeshShape>,
     /// Share of device memory that stays free.
     pub headroom: f64,
     /// Batches that were tried, of all devices together.
@@ -52,9 +64,9 @@ pub struct BatchPlan {
     pub sizes: BatchSizes,
 }
 
-/// Finds the largest batch of a training step that fits a slice, and the fastest. `program` writes the step for a batch on
-/// one device; on several, the batch is cut among all, and where even the smallest does not fit with whole copies of the
-/// state, the state is cut too.
+/// Finds the largest batch of a training step that fits a slice, and the fastest. `program` writes the step for a batch. One
+/// that is written for one device is cut by rule: the batch among all devices, and where even the smallest does not fit with
+/// whole copies of the state, the state too.
 pub fn find_batch_size(
     compiler: &SliceCompiler,
     request: &BatchRequest,
@@ -69,7 +81,7 @@ pub fn find_batch_size(
     let copies = MeshShape { data: devices, fsdp: 1, model: 1 };
     let parts = MeshShape { data: 1, fsdp: devices, model: 1 };
     let mut driver = Driver { compiler, stop, progress };
-    let mut on = |mesh: MeshShape| {
+    let mut on = |mesh: Option<MeshShape>| {
         let mut finder = Finder { driver: &mut driver, request, mesh, has_fitted: false };
         finder.find(program).map(|sizes| BatchPlan {
             slice: request.compile.slice.to_string(),
@@ -79,23 +91,31 @@ pub fn find_batch_size(
             sizes,
         })
     };
-    let plan = on(copies)?;
+    if let Split::AsWritten(_) = request.split {
+        return on(None);
+    }
+    let plan = on(Some(copies))?;
     if plan.sizes.largest.is_some() || devices == 1 {
         return Ok(plan);
     }
-    on(parts)
+    on(Some(parts))
 }
 
 struct Finder<'a, 'd> {
     driver: &'a mut Driver<'d>,
     request: &'a BatchRequest,
-    mesh: MeshShape,
+    mesh: Option<MeshShape>,
     has_fitted: bool,
 }
 
 impl Finder<'_, '_> {
     fn find(&mut self, program: &mut dyn FnMut(u64) -> Result<Program, runtime::Error>) -> Result<BatchSizes, Error> {
-        let multiple_of = least_common(self.request.search.multiple_of.max(1), self.mesh.batch_parts());
+        let parts = match (self.mesh, self.request.split) {
+            (Some(mesh), _) => mesh.batch_parts(),
+            (None, Split::AsWritten(parts)) => parts,
+            (None, Split::ByRule) => 1,
+        };
+        let multiple_of = least_common(self.request.search.multiple_of.max(1), parts);
         let first = self.request.search.first.max(multiple_of);
         let search = BatchSearch { multiple_of, first, ..self.request.search };
         search_batch_sizes(&search, &mut |batch| {
@@ -108,15 +128,13 @@ impl Finder<'_, '_> {
 
     /// The program with its arguments cut over the mesh.
     fn split(&self, program: Program, batch: u64) -> Result<Program, Error> {
-        if self.mesh.devices() == 1 {
-            return Ok(program);
-        }
+        let Some(mesh) = self.mesh.filter(|mesh| mesh.devices() > 1) else { return Ok(program) };
         let name = BatchName::Dimension(self.request.batch_argument, 0);
         let source = OneProgram::read(program.bytes().to_vec(), Some(&name))?;
         source.program(&Candidate {
             remat: None,
             slice: self.request.compile.slice,
-            layout: Layout::ByRule(self.mesh),
+            layout: Layout::ByRule(mesh),
             batch,
             precision: Precision::AsWritten,
             flags: FlagSet::Default,

@@ -25,7 +25,7 @@ mod torus;
 mod work;
 
 pub use advice::{Advice, AdviceKind, Roofline, RooflineOp};
-pub use batch_size::{BatchPlan, BatchRequest, DEFAULT_HEADROOM, find_batch_size};
+pub use batch_size::{BatchPlan, BatchRequest, DEFAULT_HEADROOM, Split, find_batch_size};
 pub use cost::{Cost, RunLength, Step, Tariff, Terms};
 pub use error::Error;
 pub use estimate::{Estimate, OpLine, Share, StepTime, TransferTime, Workload};

@@ -101,7 +101,17 @@ fn the_tpu_compiler_finds_batches_for_slices() {
     // Four chips hold four times as much, give or take the gap that is left open, and every batch divides among them.
     let wide = bench.json(&[&common[..], &["--slice", "v5e-4", "--with", "train.batch=4096"]].concat());
     check(&wide, 4);
-    assert_eq!((wide["chips"].as_u64(), wide["mesh"]["data"].as_u64()), (Some(4), Some(4)));
+    assert_eq!((wide["chips"].as_u64(), wide["mesh"].as_str()), (Some(4), Some("data=4")));
     let ratio = wide["largest"].as_f64().unwrap() / record["largest"].as_f64().unwrap();
     assert!((3.0..5.5).contains(&ratio), "{ratio}");
+    // A mesh of the user's is followed.
+    let mesh = ["--slice", "v5e-4", "--mesh", "data=2,model=2", "--strategy", "megatron", "--with", "train.batch=4096"];
+    let split = bench.json(&[&common[..], &mesh].concat());
+    check(&split, 2);
+    assert_eq!(split["mesh"], "data=2,model=2");
+    let next = split["next"].as_str().unwrap();
+    assert!(next.contains("--mesh data=2,model=2 --strategy megatron"), "{next}");
+    let wrong = ["--slice", "v5e-8", "--mesh", "data=2,model=2"];
+    let ran = bench.expect(2, &[&common[..], &wrong].concat());
+    assert!(ran.stderr.contains("4 devices") && ran.stderr.contains("hint: "), "{}", ran.stderr);
 }

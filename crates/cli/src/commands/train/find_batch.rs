@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan::{BatchPlan, BatchRequest};
+use nn::Placement;
+use plan::{BatchPlan, BatchRequest, Split};
 use runtime::batch_size::{
     BatchSearch, BatchSizes, Growth, MeasuredStep, Outcome, Samples, SearchEnd, Trial, measure_batch_sizes,
 };
@@ -45,7 +46,7 @@ struct Record {
     how: &'static str,
     chips: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mesh: Option<plan::search::MeshShape>,
+    mesh: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headroom: Option<f64>,
     tokens_per_example: f64,
@@ -112,14 +113,34 @@ fn compiled<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     let state = trace::shapes_of(&(), |()| task.init()).map_err(runtime::Error::from)?;
     let leaves = state.specs().len();
     let first = data.specs();
-    let mut program = |batch: u64| Ok(step_program(task, None, &rows(&first, batch)?)?.0);
-    let request = BatchRequest { search, ..BatchRequest::new(compile, search.first, leaves) };
+    let placement = setting.placement.as_ref();
+    let split = match placement {
+        Some(placement) => Split::AsWritten(parts(placement, &compile.slice)?),
+        None => Split::ByRule,
+    };
+    let mut program = |batch: u64| Ok(step_program(task, placement, &rows(&first, batch)?)?.0);
+    let request = BatchRequest { search, split, ..BatchRequest::new(compile, search.first, leaves) };
     let stop = stop::on_signal();
     let progress = Progress::start();
     let plan = plan::find_batch_size(&compiler, &request, &mut program, &stop, &mut |step| progress.step(step));
     drop(progress);
     let BatchPlan { slice, chips, mesh, headroom, sizes } = plan?;
-    Ok(Record { on: slice, chips, mesh: Some(mesh), headroom: Some(headroom), ..Record::new("compiled", sizes) })
+    let own = placement.map(|placement| placement.layout().mesh.to_string());
+    let mesh = own.or_else(|| mesh.filter(|mesh| mesh.devices() > 1).map(|mesh| mesh.to_string()));
+    Ok(Record { on: slice, chips, mesh, headroom: Some(headroom), ..Record::new("compiled", sizes) })
+}
+
+/// Parts that a mesh cuts a batch into; it must have the devices of the slice.
+fn parts(placement: &Placement, slice: &chips::Slice) -> Result<u64, Failure> {
+    let layout = placement.layout();
+    let (have, wanted) = (layout.mesh.num_devices(), slice.devices() as usize);
+    if have != wanted {
+        let nearest = layout.mesh.nearest(wanted).map_or_else(String::new, |mesh| format!(", as in {mesh}"));
+        return Err(Failure::new(format!("the mesh {} has {have} devices, {slice} has {wanted}", layout.mesh))
+            .hint(format!("choose a mesh of {wanted} devices{nearest}")));
+    }
+    let axes = layout.meanings.get("batch").into_iter().flatten().map(|axis| &**axis);
+    Ok(layout.mesh.size_along(axes).unwrap_or(1) as u64)
 }
 
 /// By a few steps of each on the device that is here.
@@ -211,6 +232,12 @@ fn command(setting: &Setting<'_>, chosen: &str) -> String {
     let others = setting.args.with.iter().filter(|change| !change.starts_with("train.batch="));
     words.extend(others.map(|change| format!("--with '{change}'")));
     words.push(format!("--with {chosen}"));
+    if let Some(mesh) = &setting.args.mesh {
+        words.push(format!("--mesh {mesh}"));
+    }
+    if let Some(strategy) = &setting.args.strategy {
+        words.push(format!("--strategy {strategy}"));
+    }
     if let Some(device) = &setting.args.device {
         words.push(format!("-d {device}"));
     }
@@ -219,9 +246,7 @@ fn command(setting: &Setting<'_>, chosen: &str) -> String {
 
 fn text(record: &Record) -> String {
     let mut text = format!("batches of a training step, {} on {}", record.how, record.on);
-    if let Some(mesh) = &record.mesh
-        && mesh.devices() > 1
-    {
+    if let Some(mesh) = &record.mesh {
         text.push_str(&format!(", split {mesh}"));
     }
     if let Some(headroom) = record.headroom {

@@ -183,9 +183,9 @@ impl Setting<'_> {
         task: ModelTask<M, X>,
     ) -> Result<Answer, Failure> {
         if self.args.find_batch {
-            if self.placement.is_some() {
-                return Err(Failure::new("--find-batch splits the batch by rules of its own and follows no mesh")
-                    .hint("leave the mesh out, or ask `tpu plan` with the same file: it tries meshes and batches together"));
+            if self.placement.is_some() && self.args.slice.is_none() {
+                return Err(Failure::new("batches on a mesh are compiled for a slice, not measured here")
+                    .hint("name the slice with --slice, or leave the mesh out"));
             }
             return find_batch::run(self, &data, task);
         }
