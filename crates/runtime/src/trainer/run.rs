@@ -1,12 +1,13 @@
 //! The loop: feed, step, record, evaluate, save; resumed where the last run ended.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tensor::Spec;
-use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor, Tree};
+use trace::{Donate, Layout, Leaf, ModelPlacement, Role, Sharding, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
 use super::watch::{Ended, Event, Measured};
@@ -43,8 +44,25 @@ pub struct TrainMesh {
 pub type PathSharding = dyn Fn(&str, &Spec) -> Result<Sharding, trace::Error>;
 
 impl TrainMesh {
-    /// A function of a state and a batch that gives a state and scalars; or, of nothing, a state.
-    fn of_step(&self) -> OnMesh {
+    /// A model with these parameters, shapes by paths, on the devices of a backend as a strategy places it.
+    pub fn new(
+        backend: &Backend,
+        placement: Rc<dyn ModelPlacement>,
+        parameters: BTreeMap<String, Vec<usize>>,
+    ) -> Result<TrainMesh, Error> {
+        let layout = placement.layout().clone();
+        let of_batch = placement.clone();
+        Ok(TrainMesh {
+            mesh: backend.mesh(&layout.mesh)?,
+            layout,
+            state: Rc::new(move |path, spec| placement.state(path, &spec.dims, &parameters)),
+            batch: Rc::new(move |name, spec| of_batch.batch(&format!("array {name} of the batch"), &spec.dims)),
+        })
+    }
+
+    /// For a [`Jit`] of `(state, batch)` that gives `(state, scalars)`: both states lie as the strategy says, the batch is
+    /// split, and what else is given is whole.
+    pub fn of_step(&self) -> OnMesh {
         let (state, batch) = (self.state.clone(), self.batch.clone());
         let of = move |role: Role, leaf: &Leaf| match (role, leaf.path.split_once('.')) {
             (_, Some(("0", path))) => state(path, &leaf.spec),
@@ -54,13 +72,15 @@ impl TrainMesh {
         OnMesh { mesh: self.mesh.clone(), layout: self.layout.clone(), of: Rc::new(of) }
     }
 
-    fn of_init(&self) -> OnMesh {
+    /// For a [`Jit`] that gives a state.
+    pub fn of_init(&self) -> OnMesh {
         let state = self.state.clone();
         let of = move |_: Role, leaf: &Leaf| state(&leaf.path, &leaf.spec);
         OnMesh { mesh: self.mesh.clone(), layout: self.layout.clone(), of: Rc::new(of) }
     }
 
-    fn of_evaluation(&self) -> OnMesh {
+    /// For a [`Jit`] of `(state, batch)` that gives scalars.
+    pub fn of_evaluation(&self) -> OnMesh {
         let (step, whole) = (self.of_step(), |leaf: &Leaf| Sharding::replicated(leaf.spec.dims.len()));
         let of = step.of.clone();
         let of = move |role: Role, leaf: &Leaf| match role {
@@ -68,6 +88,13 @@ impl TrainMesh {
             Role::Output => Ok(whole(leaf)),
         };
         OnMesh { of: Rc::new(of), ..step }
+    }
+
+    /// Sends the arrays of a batch, each device of this process its part.
+    pub fn send_batch(&self, backend: &Backend, batch: &[Arc<tensor::Literal>]) -> Result<Vec<DeviceArray>, Error> {
+        let specs: Vec<Spec> = batch.iter().map(|array| Spec::new(array.dtype(), array.dims())).collect();
+        let on = self.of_batch(&specs)?;
+        batch.iter().enumerate().map(|(n, literal)| on.send(backend, n, literal)).collect()
     }
 
     /// The shardings of a batch's arrays.
@@ -340,7 +367,7 @@ impl<T: Task + 'static> Run<'_, T> {
         Ok((OnDevice::new(&structure.0, state.to_vec())?, OnDevice::new(&structure.1, measures.to_vec())?))
     }
 
-    fn measured(&self, step: u64, values: std::collections::BTreeMap<String, f64>, step_seconds: f64) -> Measured {
+    fn measured(&self, step: u64, values: BTreeMap<String, f64>, step_seconds: f64) -> Measured {
         let task = &self.trainer.task;
         let peak = self.trainer.backend.device().peak;
         let peak = if self.trainer.backend.config().precision == crate::config::Precision::F32 {
