@@ -126,6 +126,9 @@ impl Backend {
         let infos = devices.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
         let world = client.devices().map_err(Error::device(asking))?;
         let topology = Topology::of(world.iter().map(describe).collect::<Result<Vec<_>, _>>()?)?;
+        if let Some(session) = &session {
+            must_be_all(&topology, session.config().processes)?;
+        }
         let rank = client.process_index().map_err(Error::device(asking))?;
         let limit = infos.first().and_then(|info| info.memory_bytes);
         let limit = limit.map(|bytes| (bytes as f64 * config.memory_fraction.get()) as u64);
@@ -338,4 +341,15 @@ impl Backend {
         }
         running.extend(events);
     }
+}
+
+/// Fails where the devices are not those of all processes of a session: a plugin then knows another number of them.
+fn must_be_all(topology: &Topology, processes: usize) -> Result<(), Error> {
+    let known = topology.processes.len();
+    if known == processes {
+        return Ok(());
+    }
+    Err(Error::Distributed(format!(
+        "the device knows {known} processes, the session has {processes}: `tpu config environment` says what libtpu must find"
+    )))
 }
