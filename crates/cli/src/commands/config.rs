@@ -39,8 +39,7 @@ pub(crate) fn run(args: &ConfigArgs, output: &Output) -> Result<Answer, Failure>
     match &args.command {
         ConfigCommand::Show { config } => show(&resolve(config, None)?, output),
         ConfigCommand::Environment { config, processes, process_id, coordinator } => {
-            let given =
-                Given { processes: *processes, process_id: *process_id, coordinator: coordinator.clone() };
+            let given = Given { processes: *processes, process_id: *process_id, coordinator: coordinator.clone() };
             environment(&resolve(config, None)?.config, MultiHostConfig::from_environment(&given)?, output)
         }
         ConfigCommand::Flags { filter } => flags(filter.as_deref().unwrap_or(""), output),

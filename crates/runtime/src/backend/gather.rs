@@ -26,7 +26,8 @@ impl Backend {
         let layout = Layout::new(placed.mesh.mesh().clone());
         let on = OnMesh { mesh: placed.mesh.clone(), layout, of: Rc::new(of) };
         let after = sharding.clone();
-        let mut jit = Jit::new(self, "reshard", Donate::Nothing, move |x: &Tensor| x.with_sharding(&after)).on(Some(on));
+        let mut jit =
+            Jit::new(self, "reshard", Donate::Nothing, move |x: &Tensor| x.with_sharding(&after)).on(Some(on));
         let laid = jit.call(&Tensor::of(array.spec().clone()), std::slice::from_ref(array))?;
         laid.arrays().first().cloned().ok_or_else(|| Error::Distributed("laying out anew gave no array".into()))
     }

@@ -306,8 +306,8 @@ mod tests {
         let hosts = [("TPU_WORKER_HOSTNAMES", "c,d"), ("TPU_WORKER_ID", "1")];
         let by_hand = [(PROCESSES, "4"), (PROCESS_ID, "3"), (COORDINATOR, "a:5")];
         let lines = missing(&[hosts.as_slice(), &by_hand].concat());
-        let megascale =
-            ["MEGASCALE_NUM_SLICES=2", "MEGASCALE_SLICE_ID=1", "MEGASCALE_COORDINATOR_ADDRESS=a:8080"].map(String::from);
+        let megascale = ["MEGASCALE_NUM_SLICES=2", "MEGASCALE_SLICE_ID=1", "MEGASCALE_COORDINATOR_ADDRESS=a:8080"]
+            .map(String::from);
         assert_eq!(lines, megascale);
         // What is set stays, and one slice needs nothing.
         let set = [("MEGASCALE_COORDINATOR_ADDRESS", "first:9")];

@@ -213,7 +213,12 @@ mod tests {
     #[test]
     fn answers_of_the_server() {
         check("1\n", "t-0,t-1", "", Ok(&[(HOSTNAMES, "t-0,t-1"), (WORKER_ID, "1")]));
-        check("0", "t:0:10.0.0.2,t:1:10.0.0.3", "ZONE: 'z'\n", Ok(&[(HOSTNAMES, "10.0.0.2,10.0.0.3"), (WORKER_ID, "0")]));
+        check(
+            "0",
+            "t:0:10.0.0.2,t:1:10.0.0.3",
+            "ZONE: 'z'\n",
+            Ok(&[(HOSTNAMES, "10.0.0.2,10.0.0.3"), (WORKER_ID, "0")]),
+        );
         let slices = "TYPE: 'V4'\nMEGASCALE_NUM_SLICES: '2'\nMEGASCALE_SLICE_ID: '1'\n: \nno colon\n\
                       MEGASCALE_COORDINATOR_ADDRESS: '10.0.0.2:8080'\n";
         let expected = [

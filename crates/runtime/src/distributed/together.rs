@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tensor::{DType, Literal};
-use trace::{Donate, Layout, Leaf, Mesh, ModelPlacement, Over, Reduction, Role, Sharding, Spec, Tensor, Tree, shard_map};
+use trace::{
+    Donate, Layout, Leaf, Mesh, ModelPlacement, Over, Reduction, Role, Sharding, Spec, Tensor, Tree, shard_map,
+};
 
 use crate::backend::{Backend, DeviceArray, DeviceInfo};
 use crate::device_manager::DeviceManager;

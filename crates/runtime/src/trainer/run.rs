@@ -176,41 +176,42 @@ impl<T: Task + 'static> Trainer<T> {
         watch: &mut dyn FnMut(&Event),
     ) -> Result<Training<T::State>, Error> {
         let structure = self.state_structure()?;
+        if let Some(session) = self.backend.session() {
+            let remedy = "start all processes with the same files and arguments";
+            session.must_agree("the configuration", &self.options.description.to_string(), remedy)?;
+            // Who keeps checkpoints waits for what the first process finds of them.
+            session.must_agree("that checkpoints are kept", &self.options.checkpoints.is_some().to_string(), remedy)?;
+        }
         let checkpoints = Checkpoints::open(&self.options, &data.describe(), self.backend.rank())?;
         let stopped =
             |step| Training { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
-        let (first_step, state) = match checkpoints.as_ref().map(Checkpoints::newest).transpose()?.flatten() {
-            Some(Newest { saved, damaged }) => {
-                for (step, message) in damaged {
-                    watch(&Event::Damaged(step, message));
+        let (first_step, state) =
+            match checkpoints.as_ref().map(|c| c.newest(self.backend.session())).transpose()?.flatten() {
+                Some(Newest { saved, damaged }) => {
+                    for (step, message) in damaged {
+                        watch(&Event::Damaged(step, message));
+                    }
+                    let restored = checkpoints
+                        .as_ref()
+                        .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
+                        .transpose()?;
+                    let Some((step, state)) = restored else { return Ok(stopped(0)) };
+                    watch(&Event::Resumed(step));
+                    (step, state)
                 }
-                let restored = checkpoints
-                    .as_ref()
-                    .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
-                    .transpose()?;
-                let Some((step, state)) = restored else { return Ok(stopped(0)) };
-                watch(&Event::Resumed(step));
-                (step, state)
-            }
-            None => {
-                watch(&Event::Compiling("init"));
-                let task = self.task.clone();
-                let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
-                    .on(self.mesh.as_ref().map(TrainMesh::of_init));
-                if init.prepare(&(), stop)?.is_none() {
-                    return Ok(stopped(0));
+                None => {
+                    watch(&Event::Compiling("init"));
+                    let task = self.task.clone();
+                    let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
+                        .on(self.mesh.as_ref().map(TrainMesh::of_init));
+                    if init.prepare(&(), stop)?.is_none() {
+                        return Ok(stopped(0));
+                    }
+                    (0, self.with_given(init.call(&(), &[])?)?)
                 }
-                (0, self.with_given(init.call(&(), &[])?)?)
-            }
-        };
+            };
         if let Some(session) = self.backend.session() {
-            let description = self.options.description.to_string();
-            session.must_agree(
-                "the configuration",
-                &description,
-                "start all processes with the same files and arguments",
-            )?;
             let remedy = "the folder of checkpoints must be one that all processes see";
             session.must_agree("the step to go on from", &first_step.to_string(), remedy)?;
         }

@@ -30,7 +30,11 @@ fn config(processes: usize, id: usize, coordinator: &str) -> MultiHostConfig {
 }
 
 /// Joins as all processes at once, each in a thread, and runs something in each.
-pub(crate) fn together<T: Send>(processes: usize, coordinator: &str, run: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
+pub(crate) fn together<T: Send>(
+    processes: usize,
+    coordinator: &str,
+    run: impl Fn(usize, Session) -> T + Sync,
+) -> Vec<T> {
     // None runs, and perhaps goes, before all have joined.
     let joined = std::sync::Barrier::new(processes);
     std::thread::scope(|scope| {

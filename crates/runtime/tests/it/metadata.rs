@@ -103,7 +103,8 @@ fn a_slice_of_several_hosts() {
 
 #[test]
 fn several_slices() {
-    let tpu_env = "MEGASCALE_COORDINATOR_ADDRESS: '10.9.0.1:8080'\nMEGASCALE_NUM_SLICES: '3'\nMEGASCALE_SLICE_ID: '2'\n";
+    let tpu_env =
+        "MEGASCALE_COORDINATOR_ADDRESS: '10.9.0.1:8080'\nMEGASCALE_NUM_SLICES: '3'\nMEGASCALE_SLICE_ID: '2'\n";
     let server = Server::start(slice("1", "t-4,t-5", tpu_env), 0);
     check(server.resolve(&Given::default()).unwrap(), 6, 5, "10.9.0.1:8476");
     // The user says that there are more slices than the server knows: libtpu must be told.

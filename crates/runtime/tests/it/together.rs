@@ -59,9 +59,8 @@ fn devices_are_chosen_by_index() {
             y.arrays()[0].buffers().iter().map(|b| b.device().unwrap().description().unwrap().id).collect();
         assert_eq!(on, chosen.iter().map(|&n| ids[n]).collect::<Vec<_>>());
     }
-    let refused = |text: &str, chosen: &[usize]| {
-        devices.mesh_of(&text.parse().unwrap(), chosen).unwrap_err().to_string()
-    };
+    let refused =
+        |text: &str, chosen: &[usize]| devices.mesh_of(&text.parse().unwrap(), chosen).unwrap_err().to_string();
     assert!(refused("x=2", &[1, 1]).contains("twice"));
     assert!(refused("x=2", &[1]).contains("1 are chosen"));
 }
@@ -251,7 +250,15 @@ fn a_wrapped_model_takes_the_same_step() {
         let mut jit = jit.on(Some(wrapped.on.of_step()));
         let text = hlo::text::print(jit.program(&inputs).unwrap().0.module());
         let exchanges = text.matches("stablehlo.all_reduce").count();
-        assert_eq!(exchanges, match name { "wrapped" => 0, "tensor" => 3, _ => 2 }, "{name}");
+        assert_eq!(
+            exchanges,
+            match name {
+                "wrapped" => 0,
+                "tensor" => 3,
+                _ => 2,
+            },
+            "{name}"
+        );
         let results = jit.call(&inputs, &arrays).unwrap().to_host().unwrap();
         for ((path, got), (_, want)) in results.iter().zip(&expected) {
             for (a, b) in read(got).iter().zip(read(want)) {
