@@ -14,7 +14,7 @@ use trace::{
 use crate::backend::{Backend, DeviceArray, DeviceInfo};
 use crate::device_manager::DeviceManager;
 use crate::error::{Error, ValidationError};
-use crate::jit::{Jit, OnDevice, OnMesh};
+use crate::jit::{Host, Jit, OnDevice, OnMesh};
 use crate::mesh::{DeviceMesh, Placed};
 use crate::trainer::TrainMesh;
 
@@ -206,7 +206,7 @@ impl Distributed {
         &self,
         model: &M,
         placement: Rc<dyn ModelPlacement>,
-        host: &mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>,
+        host: Host<'_>,
     ) -> Result<WrappedModel<M>, Error> {
         let shapes = model.specs().into_iter().map(|spec| spec.dims);
         let on = TrainMesh::new(&self.backend, placement, model.paths().into_iter().zip(shapes).collect())?;
