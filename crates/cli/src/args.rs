@@ -622,6 +622,15 @@ pub(crate) enum ConfigCommand {
     Environment {
         #[command(flatten)]
         config: ConfigFileArgs,
+        /// Number of processes of the program, as `tpu train` takes it.
+        #[arg(long, value_name = "COUNT")]
+        processes: Option<usize>,
+        /// Which of them runs here, from 0.
+        #[arg(long, value_name = "NUMBER")]
+        process_id: Option<usize>,
+        /// Where they meet.
+        #[arg(long, value_name = "ADDRESS")]
+        coordinator: Option<String>,
     },
     /// Flags of the TPU compiler that option `xla_flags` takes.
     Flags {

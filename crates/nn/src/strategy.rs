@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trace::{Layout, Mesh, Network, Sharding};
+use trace::{Layout, Mesh, ModelPlacement, Network, Sharding};
 
 use crate::error::Error;
 use crate::layers::STORED_WIDTH;
@@ -286,6 +286,30 @@ impl Placement {
         // A second axis of that name is no mesh.
         Mesh::new(sizes).ok().filter(|near| near.num_devices() == mesh.num_devices())
     }
+}
+
+impl ModelPlacement for Placement {
+    fn layout(&self) -> &Layout {
+        Placement::layout(self)
+    }
+
+    fn state(
+        &self,
+        path: &str,
+        dims: &[usize],
+        parameters: &BTreeMap<String, Vec<usize>>,
+    ) -> Result<Sharding, trace::Error> {
+        Placement::state(self, path, dims, parameters).map_err(in_trace)
+    }
+
+    fn batch(&self, name: &str, dims: &[usize]) -> Result<Sharding, trace::Error> {
+        Placement::batch(self, name, dims).map_err(in_trace)
+    }
+}
+
+/// The same error, as functions over tensors have it.
+fn in_trace(error: Error) -> trace::Error {
+    trace::Error::Mesh(error.to_string())
 }
 
 fn gcd(a: usize, b: usize) -> usize {

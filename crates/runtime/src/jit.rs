@@ -73,7 +73,7 @@ pub struct OnMesh {
 pub type LeafSharding = dyn Fn(Role, &Leaf) -> Result<Sharding, trace::Error>;
 
 /// The literal of a leaf, by its path and type.
-type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
+pub(crate) type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
 
 impl Backend {
     /// Sends a structure's tensors: `host` gives the literal of each path.

@@ -39,6 +39,7 @@ mod compiler;
 pub mod config;
 pub mod data;
 pub mod debug;
+mod device_manager;
 mod devices;
 pub mod distributed;
 mod element;
@@ -71,6 +72,7 @@ pub use compiler::{
     BucketReport, BucketUse, BucketedModel, Bucketing, Buckets, Compiler, CompilerStats, Dimension, Executable, Padded,
     Recompilation, Source, WarmUp, WarmUpStep,
 };
+pub use device_manager::{DeviceManager, DeviceMemory};
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError, with_causes};
 pub use jit::{Jit, LeafSharding, OnDevice, OnMesh};

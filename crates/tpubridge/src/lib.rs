@@ -28,10 +28,16 @@ pub use weights;
 pub mod prelude {
     pub use chips::{Generation, Slice};
     pub use runtime::config::{Config, Mode, Precision, Target};
+    pub use runtime::distributed::{Distributed, MultiHostConfig, Session};
     pub use runtime::{
-        Backend, BucketedModel, Bucketing, Buckets, Class, DeviceArray, DeviceInfo, Dimension, Error, Feed, Input,
-        Model, Parameters, Program, Spec, Topology, Tree,
+        Backend, BucketedModel, Bucketing, Buckets, Class, DeviceArray, DeviceInfo, DeviceManager, Dimension, Error,
+        Feed, Input, Model, Parameters, Program, Spec, Topology, Tree,
     };
     pub use tensor::{DType, Literal};
     pub use weights::Checkpoint;
 }
+
+/// The guide of several processes, whose examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/distributed.md")]
+struct Guide;

@@ -43,7 +43,10 @@ pub use ops::linear::{Fourier, Side, Triangle, Triangular};
 pub use ops::order::{Order, sort_together};
 pub use ops::window::Window;
 pub use random::Key;
-pub use sharding::{Axis, Dialect, Layout, Mesh, Network, Over, Reduction, Sharding, axis_index, layout, shard_map};
+pub use sharding::{
+    Axis, Dialect, Exchange, Layout, Mesh, ModelPlacement, Network, Over, Reduction, Sharding, axis_index, layout,
+    shard_map, sync_gradients,
+};
 pub use stack::scope;
 pub use tensor::Tensor;
 pub use trace_derive::Tree;

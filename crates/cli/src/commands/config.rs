@@ -1,6 +1,7 @@
 //! `tpu config`: every option, its value, and where the value came from; what libtpu needs; the compiler's flags.
 
-use runtime::config::{Config, Effective, Mode, OPTIONS, Setting, Source, Sources, Variable, configure_environment};
+use runtime::config::{Config, Effective, Host, Mode, OPTIONS, Setting, Source, Sources, Variable};
+use runtime::distributed::{Given, MultiHostConfig};
 use runtime::optimize::Level;
 use serde::Serialize;
 
@@ -37,7 +38,10 @@ struct FlagsRecord {
 pub(crate) fn run(args: &ConfigArgs, output: &Output) -> Result<Answer, Failure> {
     match &args.command {
         ConfigCommand::Show { config } => show(&resolve(config, None)?, output),
-        ConfigCommand::Environment { config } => environment(&resolve(config, None)?.config, output),
+        ConfigCommand::Environment { config, processes, process_id, coordinator } => {
+            let given = Given { processes: *processes, process_id: *process_id, coordinator: coordinator.clone() };
+            environment(&resolve(config, None)?.config, MultiHostConfig::from_environment(&given)?, output)
+        }
         ConfigCommand::Flags { filter } => flags(filter.as_deref().unwrap_or(""), output),
     }
 }
@@ -97,8 +101,9 @@ fn show(effective: &Effective, output: &Output) -> Result<Answer, Failure> {
     Ok(Answer::Yes)
 }
 
-fn environment(config: &Config, output: &Output) -> Result<Answer, Failure> {
-    let record = EnvironmentRecord { version: 1, variables: configure_environment(config) };
+fn environment(config: &Config, together: Option<MultiHostConfig>, output: &Output) -> Result<Answer, Failure> {
+    let host = Host { together, ..Host::here() };
+    let record = EnvironmentRecord { version: 1, variables: config.environment_on(&host) };
     output.record(&record, || {
         let line =
             |variable: &Variable| format!("# {}\nexport {}={}\n", variable.why, variable.name, quoted(&variable.value));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pjrt::{Buffer, Client, Device, HostSource, Placement, SharedBytes};
 use tensor::Literal;
+use weights::Region;
 
 use crate::element::{dtype, element_type};
 use crate::error::{Error, ValidationError};
@@ -27,6 +28,9 @@ struct Held {
     allocation: Allocation,
 }
 
+/// What gives the part of an array that lies in a region.
+pub(crate) type PartOf<'a> = &'a mut dyn FnMut(&Region) -> Result<Arc<Literal>, Error>;
+
 /// Host memory of a literal that a device may read in place.
 struct Shared(Arc<Literal>);
 
@@ -46,28 +50,27 @@ impl DeviceArray {
         DeviceArray { held: Arc::new(Held { buffers, spec, placed: Some(placed), allocation }) }
     }
 
-    /// Sends the devices of a mesh their parts of a literal.
+    /// Sends the devices of a mesh that are of this process their parts of an array; `part_of` gives each part that is needed
+    /// here, once.
     pub(crate) fn send_parts(
         client: &Client,
         devices: &[Device],
-        memory: &MemoryManager,
-        owner: &Owner,
-        literal: &Arc<Literal>,
+        allocation: Allocation,
+        spec: Spec,
         placed: Placed,
+        part_of: PartOf<'_>,
     ) -> Result<DeviceArray, Error> {
-        let spec = Spec::new(literal.dtype(), literal.dims());
         let _span = tracing::debug_span!("transfer", to = "mesh", bytes = spec.bytes()).entered();
-        let regions = placed.local_regions(&spec)?;
-        let part_bytes = regions.first().map_or(0, |(_, region)| Spec::new(spec.dtype, &region.size[..]).bytes());
-        let allocation = memory.reserve(owner, part_bytes)?;
-        let mut parts: Vec<(weights::Region, Arc<Literal>)> = Vec::new();
-        let mut buffers = Vec::with_capacity(regions.len());
-        for (device, region) in regions {
+        let mut parts: Vec<(Region, Arc<Literal>)> = Vec::new();
+        let mut buffers = Vec::new();
+        for (device, region) in placed.local_regions(&spec)? {
             let part = match parts.iter().find(|(have, _)| *have == region) {
                 Some((_, part)) => part.clone(),
-                None if region.size == spec.dims => Arc::clone(literal),
-                None => Arc::new(region.cut(literal).ok_or_else(|| placed.does_not_fit(&spec))?),
+                None => part_of(&region)?,
             };
+            if part.dtype() != spec.dtype || part.dims() != region.size {
+                return Err(placed.does_not_fit(&Spec::new(part.dtype(), part.dims())));
+            }
             let dims: Vec<i64> = region.size.iter().map(|&size| size as i64).collect();
             let shared: SharedBytes = Arc::new(Shared(Arc::clone(&part)));
             let device = devices.get(device).ok_or_else(|| placed.does_not_fit(&spec))?;
@@ -161,12 +164,12 @@ impl DeviceArray {
     }
 
     /// The parts of the array that are here, each once, with where they lie in it.
-    pub fn parts_to_host(&self) -> Result<Vec<(weights::Region, Literal)>, Error> {
+    pub fn parts_to_host(&self) -> Result<Vec<(Region, Literal)>, Error> {
         self.must_be_here()?;
         let Some(placed) = &self.held.placed else {
-            return Ok(vec![(weights::Region::whole(&self.held.spec.dims), self.to_host()?)]);
+            return Ok(vec![(Region::whole(&self.held.spec.dims), self.to_host()?)]);
         };
-        let mut parts: Vec<(weights::Region, Literal)> = Vec::new();
+        let mut parts: Vec<(Region, Literal)> = Vec::new();
         for ((_, region), buffer) in placed.local_regions(&self.held.spec)?.into_iter().zip(&self.held.buffers) {
             if !parts.iter().any(|(have, _)| *have == region) {
                 let part = read(buffer, &Spec::new(self.held.spec.dtype, &region.size[..]))?;
@@ -194,7 +197,7 @@ impl DeviceArray {
             }
             _ => {
                 let Spec { dtype, dims } = &self.held.spec;
-                let joined = weights::Region::joined(*dtype, dims, &self.parts_to_host()?);
+                let joined = Region::joined(*dtype, dims, &self.parts_to_host()?);
                 joined.ok_or_else(|| ValidationError::Other(format!("the parts do not make up {}", self.spec())).into())
             }
         }

@@ -7,7 +7,7 @@ use pjrt::discover::{self, Discovery};
 use pjrt::{Client, ClientOptions, Plugin};
 
 use super::builtin;
-use crate::config::Target;
+use crate::config::{Target, Variable};
 use crate::distributed::Session;
 use crate::error::{Error, NotAvailable, with_causes};
 
@@ -141,7 +141,15 @@ fn open(target: &Target, cpu_devices: usize, around: &Surroundings) -> Result<(C
     if let Some(session) = &around.session {
         options = session.client_options(options);
         // libtpu knows its place from the environment, and refuses options it does not know.
-        if *target != Target::Tpu {
+        if *target == Target::Tpu {
+            let is_missing = |needed: &&Variable| std::env::var_os(needed.name).is_none();
+            let missing: Vec<&Variable> = session.config().tpu_environment.iter().filter(is_missing).collect();
+            if !missing.is_empty() {
+                let lines: Vec<String> =
+                    missing.iter().map(|needed| format!("{}={}", needed.name, needed.value)).collect();
+                return Err(format!("libtpu needs in its environment: {}", lines.join(" ")));
+            }
+        } else {
             let config = session.config();
             options = options.option("node_id", config.process_id as i64).option("num_nodes", config.processes as i64);
         }

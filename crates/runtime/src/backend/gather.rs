@@ -1,4 +1,4 @@
-//! Arrays whose parts are in several processes, brought together on the host.
+//! Arrays laid out anew on their mesh, and brought together on the host where their parts are in several processes.
 
 use std::rc::Rc;
 
@@ -6,29 +6,38 @@ use tensor::Literal;
 use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor};
 
 use super::{Backend, DeviceArray};
-use crate::error::Error;
+use crate::error::{Error, ValidationError};
 use crate::jit::{Jit, OnMesh};
 
 impl Backend {
+    /// The same array, split otherwise over its mesh: the devices exchange parts among themselves. All processes must call
+    /// this, for the same arrays in the same order.
+    pub fn reshard(&self, array: &DeviceArray, sharding: &Sharding) -> Result<DeviceArray, Error> {
+        let Some(placed) = array.placed() else {
+            let message = format!("{} is an array of one device: send it to a mesh to split it", array.spec());
+            return Err(ValidationError::Mesh(message).into());
+        };
+        if placed.sharding == *sharding {
+            return Ok(array.clone());
+        }
+        sharding.parts(placed.mesh.mesh(), &array.spec().dims)?;
+        let (before, after) = (placed.sharding.clone(), sharding.clone());
+        let of = move |role: Role, _: &Leaf| Ok(if role == Role::Input { before.clone() } else { after.clone() });
+        let layout = Layout::new(placed.mesh.mesh().clone());
+        let on = OnMesh { mesh: placed.mesh.clone(), layout, of: Rc::new(of) };
+        let after = sharding.clone();
+        let mut jit =
+            Jit::new(self, "reshard", Donate::Nothing, move |x: &Tensor| x.with_sharding(&after)).on(Some(on));
+        let laid = jit.call(&Tensor::of(array.spec().clone()), std::slice::from_ref(array))?;
+        laid.arrays().first().cloned().ok_or_else(|| Error::Distributed("laying out anew gave no array".into()))
+    }
+
     /// Copies an array to the host, with the parts that are in other processes. All processes must call this, for the same
     /// arrays in the same order: the devices themselves bring the parts together, so that it is as fast as their network.
     pub fn gather(&self, array: &DeviceArray) -> Result<Literal, Error> {
-        let Some(placed) = array.placed().filter(|_| !matches!(array.is_here(), Ok(true))) else {
+        if array.is_here()? {
             return array.to_host();
-        };
-        let (split, rank) = (placed.sharding.clone(), array.spec().dims.len());
-        let of = move |role: Role, _: &Leaf| match role {
-            Role::Input => Ok(split.clone()),
-            Role::Output => Ok(Sharding::replicated(rank)),
-        };
-        let layout = Layout::new(placed.mesh.mesh().clone());
-        let on = OnMesh { mesh: placed.mesh.clone(), layout, of: Rc::new(of) };
-        let whole = Sharding::replicated(rank);
-        let mut jit = Jit::new(self, "gather", Donate::Nothing, move |x: &Tensor| x.with_sharding(&whole)).on(Some(on));
-        let gathered = jit.call(&Tensor::of(array.spec().clone()), std::slice::from_ref(array))?;
-        match gathered.arrays() {
-            [whole] => whole.to_host(),
-            _ => Err(Error::Distributed("gathering gave no array".into())),
         }
+        self.reshard(array, &Sharding::replicated(array.spec().dims.len()))?.to_host()
     }
 }

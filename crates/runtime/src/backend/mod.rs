@@ -126,6 +126,9 @@ impl Backend {
         let infos = devices.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
         let world = client.devices().map_err(Error::device(asking))?;
         let topology = Topology::of(world.iter().map(describe).collect::<Result<Vec<_>, _>>()?)?;
+        if let Some(session) = &session {
+            must_be_all(&topology, session.config().processes)?;
+        }
         let rank = client.process_index().map_err(Error::device(asking))?;
         let limit = infos.first().and_then(|info| info.memory_bytes);
         let limit = limit.map(|bytes| (bytes as f64 * config.memory_fraction.get()) as u64);
@@ -254,9 +257,28 @@ impl Backend {
         sharding: &Sharding,
         literal: &Arc<Literal>,
     ) -> Result<DeviceArray, Error> {
+        let spec = Spec::new(literal.dtype(), literal.dims());
+        let does_not_fit = || Placed { mesh: mesh.clone(), sharding: sharding.clone() }.does_not_fit(&spec);
+        self.send_parts(mesh, sharding, &spec, &mut |region| match region.size == literal.dims() {
+            true => Ok(Arc::clone(literal)),
+            false => Ok(Arc::new(region.cut(literal).ok_or_else(does_not_fit)?)),
+        })
+    }
+
+    /// As [`send_on`](Self::send_on), for an array that is nowhere whole: `part_of` gives each part that the devices of this
+    /// process need, once.
+    pub fn send_parts(
+        &self,
+        mesh: &Arc<DeviceMesh>,
+        sharding: &Sharding,
+        spec: &Spec,
+        part_of: &mut dyn FnMut(&weights::Region) -> Result<Arc<Literal>, Error>,
+    ) -> Result<DeviceArray, Error> {
         let shared = &self.shared;
         let placed = Placed { mesh: mesh.clone(), sharding: sharding.clone() };
-        DeviceArray::send_parts(&shared.client, &shared.devices, &shared.memory, &shared.data, literal, placed)
+        let part = sharding.part_dims(mesh.mesh(), &spec.dims).map_err(|_| placed.does_not_fit(spec))?;
+        let allocation = shared.memory.reserve(&shared.data, Spec::new(spec.dtype, part).bytes())?;
+        DeviceArray::send_parts(&shared.client, &shared.devices, allocation, spec.clone(), placed, part_of)
     }
 
     /// The devices of a mesh, in an order that follows the torus where there is one.
@@ -277,7 +299,12 @@ impl Backend {
 
     /// What the first device says of its memory.
     pub(crate) fn first_device_memory(&self) -> Option<pjrt::DeviceMemoryStats> {
-        self.shared.devices[0].memory_stats().ok()
+        self.device_memory(0)
+    }
+
+    /// What a device of this process says of its memory, by its place in the list.
+    pub(crate) fn device_memory(&self, place: usize) -> Option<pjrt::DeviceMemoryStats> {
+        self.shared.devices.get(place)?.memory_stats().ok()
     }
 
     /// Waits until everything that was started is done.
@@ -314,4 +341,15 @@ impl Backend {
         }
         running.extend(events);
     }
+}
+
+/// Fails where the devices are not those of all processes of a session: a plugin then knows another number of them.
+fn must_be_all(topology: &Topology, processes: usize) -> Result<(), Error> {
+    let known = topology.processes.len();
+    if known == processes {
+        return Ok(());
+    }
+    Err(Error::Distributed(format!(
+        "the device knows {known} processes, the session has {processes}: `tpu config environment` says what libtpu must find"
+    )))
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::{Config, Target};
 use crate::backend::tpu_chips;
+use crate::distributed::MultiHostConfig;
 
 /// A variable that libtpu needs.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -27,15 +28,18 @@ pub struct Host {
     pub tpu_chips: usize,
     /// Variables that are set already.
     pub environment: BTreeMap<String, String>,
+    /// The processes that this host's is one of.
+    pub together: Option<MultiHostConfig>,
 }
 
 impl Host {
-    /// This host, with the environment of this process.
+    /// This host alone, with the environment of this process.
     pub fn here() -> Host {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Host { tpu_chips: tpu_chips(Path::new("/")), environment: std::env::vars_os().filter_map(text).collect() }
+        let environment = std::env::vars_os().filter_map(text).collect();
+        Host { tpu_chips: tpu_chips(Path::new("/")), environment, together: None }
     }
 }
 
@@ -67,6 +71,12 @@ impl Config {
         }
         if host.tpu_chips > 0 {
             wanted.extend(self.part_of_host(host.tpu_chips));
+            if let Some(together) = &host.together {
+                wanted.extend(together.tpu_environment.iter().cloned());
+                if host.environment.contains_key("TPU_SKIP_MDS_QUERY") {
+                    wanted.extend(self.hosts_of_slice());
+                }
+            }
         }
         wanted.retain(|variable| !host.environment.contains_key(variable.name));
         if host.tpu_chips > 0 {
@@ -77,6 +87,21 @@ impl Config {
             }
         }
         wanted
+    }
+
+    /// Variables for a slice of several hosts, where libtpu must not ask the metadata server for its shape.
+    fn hosts_of_slice(&self) -> Vec<Variable> {
+        let Some(slice) = self.slice.filter(|slice| slice.processes_per_slice() > 1) else { return Vec::new() };
+        let (shape, here) = (slice.shape(), slice.chips_per_host_bounds());
+        let bounds = |[x, y, z]: [u32; 3]| format!("{x},{y},{z}");
+        let processes = [0, 1, 2].map(|n| shape[n] / here[n].max(1));
+        [
+            ("TPU_ACCELERATOR_TYPE", slice.accelerator_type(), "the kind and size of the slice"),
+            ("TPU_CHIPS_PER_PROCESS_BOUNDS", bounds(here), why("TPU_CHIPS_PER_PROCESS_BOUNDS")),
+            ("TPU_PROCESS_BOUNDS", bounds(processes), "how the hosts of the slice are arranged"),
+        ]
+        .map(|(name, value, why)| Variable { name, value, why })
+        .into()
     }
 
     /// Variables for a slice that is smaller than the host: libtpu takes every chip it sees.

@@ -1,17 +1,20 @@
 //! How many processes, which of them this is, and where the store is: from arguments, our variables, JAX's, and those of
-//! Cloud TPU and GKE.
+//! Cloud TPU and GKE; on a Cloud TPU virtual machine from its metadata server.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use super::tpu;
+use super::{metadata, tpu};
+use crate::backend::tpu_chips;
+use crate::config::Variable;
 use crate::error::Error;
 
 /// The coordinator's port where nobody names one: that of JAX on Cloud TPU.
 pub const DEFAULT_PORT: u16 = 8476;
 
 /// Processes at most.
-const MAX_PROCESSES: usize = 4096;
+pub(super) const MAX_PROCESSES: usize = 4096;
 const DEFAULT_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(8);
 const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -62,6 +65,9 @@ pub struct MultiHostConfig {
     pub heartbeat_timeout: Duration,
     /// How long to wait for all processes.
     pub join_timeout: Duration,
+    /// What libtpu needs to know of this process's place and neither the environment nor the metadata server tells it: empty on
+    /// Cloud TPU and GKE as they are set up.
+    pub tpu_environment: Vec<Variable>,
 }
 
 /// A value and the name of what gave it.
@@ -79,9 +85,26 @@ impl MultiHostConfig {
         config.ok_or_else(|| Error::Distributed("a single process needs no configuration for several".into()))
     }
 
-    /// Reads what arguments leave out from the environment of this process; `None` where there is one process.
+    /// Reads what arguments leave out from the environment of this process, and on a machine with TPUs from its metadata
+    /// server; `None` where there is one process.
     pub fn from_environment(given: &Given) -> Result<Option<MultiHostConfig>, Error> {
-        MultiHostConfig::resolve(given, |variable| std::env::var(variable).ok())
+        let environment = |variable: &str| std::env::var(variable).ok();
+        let is_all_said = given.process_id.is_some() && given.processes.is_some() && given.coordinator.is_some();
+        let chips = || tpu_chips(Path::new("/"));
+        if is_all_said && chips() == 0 || !metadata::is_wanted(&environment, chips) {
+            return MultiHostConfig::resolve(given, environment);
+        }
+        MultiHostConfig::from_metadata(given, environment)
+    }
+
+    /// As [`resolve`](Self::resolve); what the environment leaves out too is asked of the metadata server that it names
+    /// (`GCE_METADATA_HOST`), or of the usual one. The server is not waited for long, and not reached through a proxy.
+    pub fn from_metadata(
+        given: &Given,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<MultiHostConfig>, Error> {
+        let said = metadata::read(&metadata::address(&environment))?;
+        MultiHostConfig::resolve(given, |variable| environment(variable).or_else(|| said.get(variable).cloned()))
     }
 
     /// As [`from_environment`](Self::from_environment), with an environment of the caller's.
@@ -142,6 +165,12 @@ impl MultiHostConfig {
                 processes.value - 1
             )));
         }
+        let tpu = match tpu {
+            Some(hosts) if hosts.processes() != processes.value && environment(tpu::ADDRESSES).is_none() => {
+                hosts.in_slices_of(processes.value, id.value).or(Some(hosts))
+            }
+            other => other,
+        };
         if let Some(hosts) = tpu.as_ref().filter(|hosts| hosts.processes() > 1 && hosts.processes() != processes.value)
         {
             return Err(Error::Distributed(format!(
@@ -158,6 +187,16 @@ impl MultiHostConfig {
                 Some(host) => Coordinator::Own(with_port(&host)),
                 None => return Err(missing("where the processes meet", "--coordinator", COORDINATOR)),
             },
+        };
+        let tpu_environment = match &tpu {
+            Some(hosts) if hosts.processes() == processes.value => {
+                let leader = match &coordinator {
+                    Coordinator::Own(address) => address.rsplit_once(':').map(|(host, _)| host),
+                    Coordinator::Etcd { .. } => None,
+                };
+                hosts.variables(leader).into_iter().filter(|needed| environment(needed.name).is_none()).collect()
+            }
+            _ => Vec::new(),
         };
         let host_address = environment(HOST_ADDRESS).map(|text| {
             text.parse().map_err(|_| Error::Distributed(format!("{HOST_ADDRESS} is `{text}`: give an IP address")))
@@ -176,6 +215,7 @@ impl MultiHostConfig {
             host_address: host_address.transpose()?,
             heartbeat_timeout: seconds(HEARTBEAT_TIMEOUT, DEFAULT_HEARTBEAT_TIMEOUT)?,
             join_timeout: seconds(JOIN_TIMEOUT, DEFAULT_JOIN_TIMEOUT)?,
+            tpu_environment,
         }))
     }
 }
@@ -255,6 +295,31 @@ mod tests {
         ];
         check(&slices, Some((4, 3, "first:8476")));
         check(&[(PROCESSES, "2"), (PROCESS_ID, "0"), (COORDINATOR, "::1")], Some((2, 0, "[::1]:8476")));
+    }
+
+    #[test]
+    fn slices_that_the_number_of_processes_tells() {
+        let missing = |environment: &[(&str, &str)]| -> Vec<String> {
+            let config = resolve(&Given::default(), environment).unwrap().unwrap();
+            config.tpu_environment.iter().map(|variable| format!("{}={}", variable.name, variable.value)).collect()
+        };
+        let hosts = [("TPU_WORKER_HOSTNAMES", "c,d"), ("TPU_WORKER_ID", "1")];
+        let by_hand = [(PROCESSES, "4"), (PROCESS_ID, "3"), (COORDINATOR, "a:5")];
+        let lines = missing(&[hosts.as_slice(), &by_hand].concat());
+        let megascale = ["MEGASCALE_NUM_SLICES=2", "MEGASCALE_SLICE_ID=1", "MEGASCALE_COORDINATOR_ADDRESS=a:8080"]
+            .map(String::from);
+        assert_eq!(lines, megascale);
+        // What is set stays, and one slice needs nothing.
+        let set = [("MEGASCALE_COORDINATOR_ADDRESS", "first:9")];
+        assert_eq!(missing(&[hosts.as_slice(), &by_hand, &set].concat()), megascale[..2]);
+        assert_eq!(missing(&hosts), Vec::<String>::new());
+        // Slices of one host each.
+        let lines = missing(&[&[("TPU_WORKER_HOSTNAMES", "c")], by_hand.as_slice()].concat());
+        assert_eq!(lines, ["TPU_WORKER_ID=0", "MEGASCALE_NUM_SLICES=4", "MEGASCALE_SLICE_ID=3", &megascale[2]]);
+        // The place in the slice is not that among all.
+        let other = [(PROCESSES, "4"), (PROCESS_ID, "2"), (COORDINATOR, "a:5")];
+        let message = resolve(&Given::default(), &[hosts.as_slice(), &other].concat()).unwrap_err();
+        assert!(message.contains("TPU_WORKER_HOSTNAMES"), "{message}");
     }
 
     #[test]

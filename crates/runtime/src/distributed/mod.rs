@@ -1,19 +1,23 @@
 //! Several processes that run one program: who they are, the store through which they find each other, and hearing within
 //! seconds that one of them is gone.
 //!
-//! A [`MultiHostConfig`] comes from arguments or the environment. [`Session::join`] waits for all processes; a
+//! A [`MultiHostConfig`] comes from arguments, the environment or the metadata server. [`Session::join`] waits for all processes; a
 //! [`Backend`](crate::Backend) made [in a session](crate::Backend::in_session) has the devices of all of them. The store is our
-//! own [`coordinator`], which process 0 runs, or [`etcd`].
+//! own [`coordinator`], which process 0 runs, or [`etcd`]. [`Distributed`] is what a program asks: its rank, sums of what all have,
+//! a model on all devices.
 
 mod config;
 pub mod coordinator;
 pub mod etcd;
+mod metadata;
 mod session;
+mod together;
 mod tpu;
 mod wire;
 
 pub use config::{Coordinator, DEFAULT_PORT, Given, MultiHostConfig};
 pub use session::Session;
+pub use together::{Distributed, WrappedModel};
 
 use std::net::IpAddr;
 

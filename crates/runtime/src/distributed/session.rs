@@ -29,6 +29,8 @@ struct Inner {
     clients: AtomicUsize,
     /// Questions of [`Session::must_agree`] so far.
     agreements: AtomicUsize,
+    /// Questions of [`Session::found_by_first`] so far.
+    findings: AtomicUsize,
 }
 
 impl std::fmt::Debug for Session {
@@ -57,8 +59,8 @@ impl Session {
             }
             Coordinator::Etcd { address, job } => Arc::new(Etcd::join(address, job, config)?),
         };
-        let inner =
-            Inner { config: config.clone(), store, clients: AtomicUsize::new(0), agreements: AtomicUsize::new(0) };
+        let (clients, agreements, findings) = Default::default();
+        let inner = Inner { config: config.clone(), store, clients, agreements, findings };
         let session = Session { inner: Arc::new(inner) };
         session.meet("joined", config.join_timeout)?;
         tracing::info!(process = config.process_id, processes = config.processes, "joined");
@@ -105,6 +107,23 @@ impl Session {
         }
         let first = String::from_utf8_lossy(&first);
         Err(Error::Distributed(format!("{name} is {first} in process 0 and {value} in process {process_id}: {remedy}")))
+    }
+
+    /// What process 0 finds, told to all; they ask in the same order. The others wait as long as process 0 is there.
+    pub(crate) fn found_by_first(&self, find: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
+        let key = format!("found/{}", self.inner.findings.fetch_add(1, Ordering::Relaxed));
+        if self.inner.config.process_id == 0 {
+            let found = find()?;
+            self.inner.store.put(&key, found.as_bytes())?;
+            return Ok(found);
+        }
+        loop {
+            match self.inner.store.get(&key, self.inner.config.join_timeout) {
+                Ok(found) => return Ok(String::from_utf8_lossy(&found).into_owned()),
+                Err(error) if error.code == Code::DeadlineExceeded => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// To be called before this process ends with an error: where another process is gone, waits a moment until all know which,

@@ -1,13 +1,20 @@
 //! What Cloud TPU and GKE tell a process of its slice, and of the slices beside it. libtpu reads the same variables.
 
 use super::config::parse_number;
+use crate::config::Variable;
 use crate::error::Error;
 
 pub(super) const WORKER_ID: &str = "TPU_WORKER_ID";
 pub(super) const HOSTNAMES: &str = "TPU_WORKER_HOSTNAMES";
-const NUM_SLICES: &str = "MEGASCALE_NUM_SLICES";
-const SLICE_ID: &str = "MEGASCALE_SLICE_ID";
-const MEGASCALE_COORDINATOR: &str = "MEGASCALE_COORDINATOR_ADDRESS";
+pub(super) const NUM_SLICES: &str = "MEGASCALE_NUM_SLICES";
+pub(super) const SLICE_ID: &str = "MEGASCALE_SLICE_ID";
+pub(super) const MEGASCALE_COORDINATOR: &str = "MEGASCALE_COORDINATOR_ADDRESS";
+/// Set where libtpu, and we, must not ask the metadata server.
+pub(super) const SKIP_METADATA: &str = "TPU_SKIP_MDS_QUERY";
+/// Set where the user arranges processes and chips by hand.
+pub(super) const ADDRESSES: &str = "TPU_PROCESS_ADDRESSES";
+/// The port at which the first host leads the network between slices, where nobody names one.
+const MEGASCALE_PORT: u16 = 8080;
 
 /// The hosts of the slices a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +67,42 @@ impl Hosts {
             return Err(needed(MEGASCALE_COORDINATOR, NUM_SLICES));
         }
         Ok(Some(Hosts { worker_id, hostnames, slice_id, num_slices, megascale_coordinator }))
+    }
+
+    /// As many slices as make up these processes, where only the hosts of one slice are known: what the user says of
+    /// processes then says how many slices there are. `None` where the numbers do not fit.
+    pub(super) fn in_slices_of(&self, processes: usize, process_id: usize) -> Option<Hosts> {
+        let hosts = self.hostnames.len();
+        // Processes of one host that share its chips are no slices.
+        if self.hostnames.iter().any(|name| name == "localhost" || name.starts_with("127.")) {
+            return None;
+        }
+        let fits = self.num_slices == 1 && processes.is_multiple_of(hosts) && process_id % hosts == self.worker_id;
+        fits.then(|| Hosts { slice_id: process_id / hosts, num_slices: processes / hosts, ..self.clone() })
+    }
+
+    /// Variables that libtpu needs for several slices, or where it must not ask the metadata server, with their values.
+    /// `leader` is the host of process 0.
+    pub(super) fn variables(&self, leader: Option<&str>) -> Vec<Variable> {
+        let mut variables = vec![
+            Variable { name: WORKER_ID, value: self.worker_id.to_string(), why: "which host of the slice this is" },
+            Variable { name: HOSTNAMES, value: self.hostnames.join(","), why: "the hosts of the slice" },
+        ];
+        if self.num_slices > 1 {
+            let slices = "without it libtpu takes its slice for the only one";
+            variables.extend([
+                Variable { name: NUM_SLICES, value: self.num_slices.to_string(), why: slices },
+                Variable { name: SLICE_ID, value: self.slice_id.to_string(), why: "which slice this is" },
+            ]);
+            let named = self.megascale_coordinator.clone();
+            let address = named.or_else(|| leader.map(|host| format!("{host}:{MEGASCALE_PORT}")));
+            variables.extend(address.map(|value| Variable {
+                name: MEGASCALE_COORDINATOR,
+                value,
+                why: "where slices find each other: a host of the first slice",
+            }));
+        }
+        variables
     }
 
     /// Processes of all slices, one for each host.

@@ -32,10 +32,27 @@ impl DeviceMesh {
             let message = format!("the mesh {mesh} has {wanted} devices, there are {present}{near}");
             return Err(ValidationError::Mesh(message).into());
         }
-        let order = order::of(mesh, devices);
-        let ids = order.iter().map(|&n| i64::from(devices[n].id)).collect();
-        let place = |n: &usize| local.iter().position(|device| device.id == devices[*n].id);
-        Ok(DeviceMesh { mesh: mesh.clone(), devices: order.iter().map(place).collect(), ids })
+        let order: Vec<DeviceInfo> = order::of(mesh, devices).into_iter().map(|n| devices[n].clone()).collect();
+        DeviceMesh::in_order(mesh, &order, local)
+    }
+
+    /// These devices in this order, as many as the mesh has, some of them of this process.
+    pub(crate) fn in_order(mesh: &Mesh, devices: &[DeviceInfo], local: &[DeviceInfo]) -> Result<DeviceMesh, Error> {
+        let (wanted, given) = (mesh.num_devices(), devices.len());
+        let refuse = |message: String| Err(ValidationError::Mesh(message).into());
+        if wanted != given {
+            return refuse(format!("the mesh {mesh} has {wanted} devices, {given} are chosen"));
+        }
+        let ids: Vec<i64> = devices.iter().map(|device| i64::from(device.id)).collect();
+        if let Some(n) = (0..ids.len()).find(|&n| ids[..n].contains(&ids[n])) {
+            return refuse(format!("device {} is chosen twice for the mesh {mesh}", ids[n]));
+        }
+        let place = |device: &DeviceInfo| local.iter().position(|have| have.id == device.id);
+        let devices: Vec<Option<usize>> = devices.iter().map(place).collect();
+        if devices.iter().all(Option::is_none) {
+            return refuse(format!("the mesh {mesh} has no device of this process"));
+        }
+        Ok(DeviceMesh { mesh: mesh.clone(), devices, ids })
     }
 
     /// The mesh.

@@ -1,17 +1,21 @@
 //! Checkpoints of a training: its state by paths, and what must be the same when it goes on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tensor::{Literal, Spec};
 use trace::Tree;
-use weights::{AsyncSaver, Check, Piece, Saved, Saver, Series, Snapshot, WhenBusy};
+use weights::{AsyncSaver, Check, Piece, Region, Saved, Saver, Series, Snapshot, WhenBusy};
 
 use super::options::TrainOptions;
 use super::run::TrainMesh;
 use crate::backend::Backend;
+use crate::distributed::Session;
 use crate::error::{Error, ValidationError};
 use crate::jit::OnDevice;
+use crate::mesh::Placed;
 
 /// Version of what is kept beside the tensors.
 pub const TRAINING_VERSION: u32 = 1;
@@ -58,8 +62,29 @@ impl Checkpoints {
         Ok(Some(Checkpoints { series, saver, data: data.to_string(), description, saved: None }))
     }
 
-    /// The newest good checkpoint.
-    pub(super) fn newest(&self) -> Result<Option<Newest>, Error> {
+    /// The newest good checkpoint. Of several processes the first looks, and reads every byte; the others take what it found.
+    pub(super) fn newest(&self, session: Option<&Session>) -> Result<Option<Newest>, Error> {
+        let Some(session) = session else { return self.newest_here() };
+        let mut newest = None;
+        let step = session.found_by_first(|| {
+            newest = self.newest_here()?;
+            Ok(newest.as_ref().map_or(String::new(), |newest| newest.saved.step().to_string()))
+        })?;
+        if newest.is_some() || step.is_empty() {
+            return Ok(newest);
+        }
+        let not_here = |why: String| {
+            Error::Distributed(format!(
+                "process 0 goes on from step {step}, which is not to be read here: the folder of checkpoints must be one that \
+                 all processes see ({why})"
+            ))
+        };
+        let number = step.parse().map_err(|_| not_here("no step".into()))?;
+        let saved = self.series.load(number).map_err(|error| not_here(crate::with_causes(&error)))?;
+        Ok(Some(Newest { saved, damaged: Vec::new() }))
+    }
+
+    fn newest_here(&self) -> Result<Option<Newest>, Error> {
         if self.series.steps()?.is_empty() {
             return Ok(None);
         }
@@ -90,20 +115,42 @@ impl Checkpoints {
         if kept.description != self.description {
             return Err(differs("the configuration", kept.description.to_string(), self.description.to_string()).into());
         }
-        let mut read = |path: &str, spec: &tensor::Spec| {
-            let literal = saved.read_as(path, spec.dtype)?;
-            if literal.dims() != spec.dims {
-                let given = tensor::Spec::new(literal.dtype(), literal.dims()).to_string();
-                return Err(ValidationError::Input { name: path.into(), expected: spec.to_string(), given }.into());
+        let saved_dims: BTreeMap<&str, &[usize]> = saved.tensors().map(|tensor| (tensor.name, tensor.dims)).collect();
+        let must_fit = |path: &str, spec: &Spec| match saved_dims.get(path) {
+            // One that is not there is told by who reads it.
+            Some(dims) if *dims != spec.dims => {
+                let given = Spec::new(spec.dtype, *dims).to_string();
+                Err(ValidationError::Input { name: path.into(), expected: spec.to_string(), given })
             }
-            Ok(Arc::new(literal))
+            _ => Ok(()),
         };
         let placed = match mesh {
-            None => backend.place(state, &mut read)?,
-            // Pieces of another mesh, or of none, are put together and cut anew.
+            None => backend.place(state, &mut |path, spec| {
+                must_fit(path, spec)?;
+                Ok(Arc::new(saved.read_as(path, spec.dtype)?))
+            })?,
+            // Pieces of another mesh, or of none, are put together and cut anew; what only other processes need is not read.
             Some(on) => {
-                let mut sharding = |path: &str, spec: &tensor::Spec| Ok((on.state)(path, spec)?);
-                backend.place_on(&on.mesh, state, &mut sharding, &mut read)?
+                let send = |(path, spec): (String, Spec)| {
+                    must_fit(&path, &spec)?;
+                    let sharding = (on.state)(&path, &spec)?;
+                    let placed = Placed { mesh: on.mesh.clone(), sharding: sharding.clone() };
+                    let mut regions: Vec<Region> = Vec::new();
+                    for (_, region) in placed.local_regions(&spec)? {
+                        if !regions.contains(&region) {
+                            regions.push(region);
+                        }
+                    }
+                    let parts = saved.read_regions_as(&path, &regions, spec.dtype)?;
+                    let mut parts: Vec<(Region, Arc<Literal>)> =
+                        regions.into_iter().zip(parts.into_iter().map(Arc::new)).collect();
+                    backend.send_parts(&on.mesh, &sharding, &spec, &mut |wanted| {
+                        let at = parts.iter().position(|(region, _)| region == wanted);
+                        at.map(|at| parts.swap_remove(at).1).ok_or_else(|| placed.does_not_fit(&spec))
+                    })
+                };
+                let leaves = state.paths().into_iter().zip(state.specs());
+                OnDevice::new(state, leaves.map(send).collect::<Result<Vec<_>, Error>>()?)?
             }
         };
         Ok((kept.step, placed))
@@ -118,10 +165,16 @@ impl Checkpoints {
         let mut pieces = Vec::new();
         for (path, array) in state.named() {
             let dims = array.spec().dims.clone();
-            if !array.is_here()? {
+            if let Some(placed) = array.placed().filter(|_| !matches!(array.is_here(), Ok(true))) {
                 let whole = backend.gather(array)?;
-                if backend.rank() == 0 {
-                    pieces.push(Piece::slice(path, &dims, &vec![0; dims.len()], Arc::new(whole)));
+                let mut written: Vec<Region> = Vec::new();
+                // In the parts of the devices: who reads them again on such a mesh needs no others.
+                for region in placed.regions(array.spec())?.into_iter().filter(|_| backend.rank() == 0) {
+                    if !written.contains(&region) {
+                        let part = region.cut(&whole).ok_or_else(|| placed.does_not_fit(array.spec()))?;
+                        pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
+                        written.push(region);
+                    }
                 }
                 continue;
             }

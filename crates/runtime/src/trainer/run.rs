@@ -1,12 +1,13 @@
 //! The loop: feed, step, record, evaluate, save; resumed where the last run ended.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tensor::Spec;
-use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor, Tree};
+use trace::{Donate, Layout, Leaf, ModelPlacement, Role, Sharding, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
 use super::watch::{Ended, Event, Measured};
@@ -43,8 +44,25 @@ pub struct TrainMesh {
 pub type PathSharding = dyn Fn(&str, &Spec) -> Result<Sharding, trace::Error>;
 
 impl TrainMesh {
-    /// A function of a state and a batch that gives a state and scalars; or, of nothing, a state.
-    fn of_step(&self) -> OnMesh {
+    /// A model with these parameters, shapes by paths, on the devices of a backend as a strategy places it.
+    pub fn new(
+        backend: &Backend,
+        placement: Rc<dyn ModelPlacement>,
+        parameters: BTreeMap<String, Vec<usize>>,
+    ) -> Result<TrainMesh, Error> {
+        let layout = placement.layout().clone();
+        let of_batch = placement.clone();
+        Ok(TrainMesh {
+            mesh: backend.mesh(&layout.mesh)?,
+            layout,
+            state: Rc::new(move |path, spec| placement.state(path, &spec.dims, &parameters)),
+            batch: Rc::new(move |name, spec| of_batch.batch(&format!("array {name} of the batch"), &spec.dims)),
+        })
+    }
+
+    /// For a [`Jit`] of `(state, batch)` that gives `(state, scalars)`: both states lie as the strategy says, the batch is
+    /// split, and what else is given is whole.
+    pub fn of_step(&self) -> OnMesh {
         let (state, batch) = (self.state.clone(), self.batch.clone());
         let of = move |role: Role, leaf: &Leaf| match (role, leaf.path.split_once('.')) {
             (_, Some(("0", path))) => state(path, &leaf.spec),
@@ -54,13 +72,15 @@ impl TrainMesh {
         OnMesh { mesh: self.mesh.clone(), layout: self.layout.clone(), of: Rc::new(of) }
     }
 
-    fn of_init(&self) -> OnMesh {
+    /// For a [`Jit`] that gives a state.
+    pub fn of_init(&self) -> OnMesh {
         let state = self.state.clone();
         let of = move |_: Role, leaf: &Leaf| state(&leaf.path, &leaf.spec);
         OnMesh { mesh: self.mesh.clone(), layout: self.layout.clone(), of: Rc::new(of) }
     }
 
-    fn of_evaluation(&self) -> OnMesh {
+    /// For a [`Jit`] of `(state, batch)` that gives scalars.
+    pub fn of_evaluation(&self) -> OnMesh {
         let (step, whole) = (self.of_step(), |leaf: &Leaf| Sharding::replicated(leaf.spec.dims.len()));
         let of = step.of.clone();
         let of = move |role: Role, leaf: &Leaf| match role {
@@ -68,6 +88,13 @@ impl TrainMesh {
             Role::Output => Ok(whole(leaf)),
         };
         OnMesh { of: Rc::new(of), ..step }
+    }
+
+    /// Sends the arrays of a batch, each device of this process its part.
+    pub fn send_batch(&self, backend: &Backend, batch: &[Arc<tensor::Literal>]) -> Result<Vec<DeviceArray>, Error> {
+        let specs: Vec<Spec> = batch.iter().map(|array| Spec::new(array.dtype(), array.dims())).collect();
+        let on = self.of_batch(&specs)?;
+        batch.iter().enumerate().map(|(n, literal)| on.send(backend, n, literal)).collect()
     }
 
     /// The shardings of a batch's arrays.
@@ -149,41 +176,42 @@ impl<T: Task + 'static> Trainer<T> {
         watch: &mut dyn FnMut(&Event),
     ) -> Result<Training<T::State>, Error> {
         let structure = self.state_structure()?;
+        if let Some(session) = self.backend.session() {
+            let remedy = "start all processes with the same files and arguments";
+            session.must_agree("the configuration", &self.options.description.to_string(), remedy)?;
+            // Who keeps checkpoints waits for what the first process finds of them.
+            session.must_agree("that checkpoints are kept", &self.options.checkpoints.is_some().to_string(), remedy)?;
+        }
         let checkpoints = Checkpoints::open(&self.options, &data.describe(), self.backend.rank())?;
         let stopped =
             |step| Training { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
-        let (first_step, state) = match checkpoints.as_ref().map(Checkpoints::newest).transpose()?.flatten() {
-            Some(Newest { saved, damaged }) => {
-                for (step, message) in damaged {
-                    watch(&Event::Damaged(step, message));
+        let (first_step, state) =
+            match checkpoints.as_ref().map(|c| c.newest(self.backend.session())).transpose()?.flatten() {
+                Some(Newest { saved, damaged }) => {
+                    for (step, message) in damaged {
+                        watch(&Event::Damaged(step, message));
+                    }
+                    let restored = checkpoints
+                        .as_ref()
+                        .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
+                        .transpose()?;
+                    let Some((step, state)) = restored else { return Ok(stopped(0)) };
+                    watch(&Event::Resumed(step));
+                    (step, state)
                 }
-                let restored = checkpoints
-                    .as_ref()
-                    .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
-                    .transpose()?;
-                let Some((step, state)) = restored else { return Ok(stopped(0)) };
-                watch(&Event::Resumed(step));
-                (step, state)
-            }
-            None => {
-                watch(&Event::Compiling("init"));
-                let task = self.task.clone();
-                let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
-                    .on(self.mesh.as_ref().map(TrainMesh::of_init));
-                if init.prepare(&(), stop)?.is_none() {
-                    return Ok(stopped(0));
+                None => {
+                    watch(&Event::Compiling("init"));
+                    let task = self.task.clone();
+                    let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
+                        .on(self.mesh.as_ref().map(TrainMesh::of_init));
+                    if init.prepare(&(), stop)?.is_none() {
+                        return Ok(stopped(0));
+                    }
+                    (0, self.with_given(init.call(&(), &[])?)?)
                 }
-                (0, self.with_given(init.call(&(), &[])?)?)
-            }
-        };
+            };
         if let Some(session) = self.backend.session() {
-            let description = self.options.description.to_string();
-            session.must_agree(
-                "the configuration",
-                &description,
-                "start all processes with the same files and arguments",
-            )?;
             let remedy = "the folder of checkpoints must be one that all processes see";
             session.must_agree("the step to go on from", &first_step.to_string(), remedy)?;
         }
@@ -340,7 +368,7 @@ impl<T: Task + 'static> Run<'_, T> {
         Ok((OnDevice::new(&structure.0, state.to_vec())?, OnDevice::new(&structure.1, measures.to_vec())?))
     }
 
-    fn measured(&self, step: u64, values: std::collections::BTreeMap<String, f64>, step_seconds: f64) -> Measured {
+    fn measured(&self, step: u64, values: BTreeMap<String, f64>, step_seconds: f64) -> Measured {
         let task = &self.trainer.task;
         let peak = self.trainer.backend.device().peak;
         let peak = if self.trainer.backend.config().precision == crate::config::Precision::F32 {

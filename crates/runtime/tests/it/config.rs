@@ -10,6 +10,7 @@ use pjrt::Effort;
 use runtime::config::{
     Config, ConfigError, Fraction, Gibibytes, Host, MemoryOptimization, Mode, OPTIONS, Seconds, Setting, Switch, Target,
 };
+use runtime::distributed::{Given, MultiHostConfig};
 use runtime::{Backend, CacheUse, Class, Error, Parameters, Platform, Program, ValidationError};
 use tensor::{DType, Literal};
 use tracing::Level;
@@ -332,12 +333,32 @@ fn the_environment_of_a_host() {
     // On a TPU host libtpu must ask the metadata server; what the user set stays.
     let set = [("TPU_LOG_DIR", "/logs"), ("LIBTPU_INIT_ARGS", "--xla_tpu_scoped_vmem_limit_kib=65536")];
     let environment = set.map(|(name, value)| (name.to_string(), value.to_string())).into();
-    let host = Host { tpu_chips: 4, environment };
+    let host = Host { tpu_chips: 4, environment, together: None };
     let lines = names(&auto, &host);
     assert!(!lines.iter().any(|line| line.starts_with("TPU_SKIP_MDS_QUERY") || line.starts_with("TPU_LOG_DIR")));
     let args = "LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536 --xla_tpu_use_enhanced_launch_barrier=true";
     assert!(lines.contains(&args.to_string()), "{lines:?}");
     assert!(!lines.iter().any(|line| line.starts_with("TPU_VISIBLE_CHIPS")), "{lines:?}");
+
+    // One of several hosts that may not ask for their place.
+    let hosts = [("TPU_WORKER_HOSTNAMES", "c,d"), ("TPU_WORKER_ID", "1"), ("TPU_SKIP_MDS_QUERY", "1")];
+    let given = Given { processes: Some(4), process_id: Some(3), coordinator: Some("a:5".into()) };
+    let look = |wanted: &str| hosts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string());
+    let together = MultiHostConfig::resolve(&given, look).unwrap();
+    let environment = hosts.map(|(name, value)| (name.to_string(), value.to_string())).into();
+    let of_several = Host { tpu_chips: 4, environment, together };
+    let lines = names(&auto.clone().slice(Some("v5p-16".parse().unwrap())), &of_several);
+    for line in [
+        "MEGASCALE_NUM_SLICES=2",
+        "MEGASCALE_SLICE_ID=1",
+        "MEGASCALE_COORDINATOR_ADDRESS=a:8080",
+        "TPU_ACCELERATOR_TYPE=v5p-16",
+        "TPU_CHIPS_PER_PROCESS_BOUNDS=2,2,1",
+        "TPU_PROCESS_BOUNDS=1,1,2",
+    ] {
+        assert!(lines.contains(&line.to_string()), "{line}\n{lines:?}");
+    }
+    assert!(!lines.iter().any(|line| line.starts_with("TPU_WORKER")), "{lines:?}");
 
     // One chip of four.
     let lines = names(&auto.slice(Some("v5e-1".parse().unwrap())), &host);

@@ -20,7 +20,7 @@ use trace::{Donate, Layout, Leaf, Reduction, Role, Sharding, Spec, Tensor, shard
 const PATIENCE: Duration = Duration::from_secs(120);
 const CHILD: &str = "TPUBRIDGE_TEST_CHILD_COORDINATOR";
 
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
@@ -30,7 +30,11 @@ fn config(processes: usize, id: usize, coordinator: &str) -> MultiHostConfig {
 }
 
 /// Joins as all processes at once, each in a thread, and runs something in each.
-fn together<T: Send>(processes: usize, coordinator: &str, run: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
+pub(crate) fn together<T: Send>(
+    processes: usize,
+    coordinator: &str,
+    run: impl Fn(usize, Session) -> T + Sync,
+) -> Vec<T> {
     // None runs, and perhaps goes, before all have joined.
     let joined = std::sync::Barrier::new(processes);
     std::thread::scope(|scope| {

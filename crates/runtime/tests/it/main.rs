@@ -9,6 +9,8 @@ mod data;
 mod distributed;
 mod errors;
 mod mesh;
+mod metadata;
 mod metrics;
 mod optimize;
+mod together;
 mod trainer;

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use runtime::config::{Config, Mode, Precision, Target};
 use runtime::data::{DataError, Dataset};
-use runtime::trainer::{Ended, Event, Measures, Task, TrainOptions, Trainer, Training};
+use runtime::trainer::{Ended, Event, Measures, Task, TrainMesh, TrainOptions, Trainer, Training};
 use runtime::{Backend, Error};
 use tensor::{DType, Literal, Spec};
-use trace::{Tensor, Tree, value_and_grad};
+use trace::{Layout, Sharding, Tensor, Tree, value_and_grad};
+
+use crate::distributed::{free_address, together};
 
 fn backend() -> Backend {
     Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32)).unwrap()
@@ -234,4 +237,89 @@ fn a_stop_before_the_first_step_ends_at_once() {
     let trainer = Trainer::new(&backend(), Regression { rate: 0.05 }, options(None, 30));
     let ended = trainer.train(data, None, &stop, &mut |_| {}).unwrap();
     assert_eq!((ended.ended, ended.step), (Ended::Stopped, 0));
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy_folder(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// Turns bytes over wherever they are in the files of a folder; how often they were found.
+fn damage(folder: &Path, bytes: &[u8]) -> usize {
+    let mut found = 0;
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.path().is_dir() {
+            found += damage(&entry.path(), bytes);
+            continue;
+        }
+        let mut contents = std::fs::read(entry.path()).unwrap();
+        let places: Vec<usize> = (0..contents.len()).filter(|&at| contents[at..].starts_with(bytes)).collect();
+        for &at in &places {
+            contents[at..at + bytes.len()].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        found += places.len();
+        std::fs::write(entry.path(), contents).unwrap();
+    }
+    found
+}
+
+/// Trains in three processes whose devices have a weight each; the weights they end with.
+fn train_in_three(folders: [&Path; 3], steps: u64) -> Vec<Vec<f32>> {
+    together(3, &free_address(), |id, session| {
+        let config = Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32);
+        let backend = Backend::in_session(&session, &config).unwrap();
+        let layout = Layout::new("x=3".parse().unwrap());
+        let whole = |_: &str, spec: &Spec| Ok(Sharding::replicated(spec.dims.len()));
+        let split = |_: &str, spec: &Spec| {
+            Ok(if spec.dims.is_empty() { Sharding::replicated(0) } else { Sharding::new([&["x"][..]]) })
+        };
+        let mesh = backend.mesh(&layout.mesh).unwrap();
+        let mesh = TrainMesh { mesh, layout, state: Rc::new(split), batch: Rc::new(whole) };
+        let options = TrainOptions { metrics: None, evaluate_every: None, ..options(Some(folders[id]), steps) };
+        let trainer = Trainer::new(&backend, Regression { rate: 0.1 }, options).on(Some(mesh));
+        let data = Arc::new(Lines { seed: 3, broken_at: None });
+        let training = trainer.train(data, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(training.step, steps);
+        let weights = backend.gather(&training.state.unwrap().arrays()[0]).unwrap();
+        session.finish().unwrap();
+        floats(&weights)
+    })
+}
+
+fn floats(literal: &Literal) -> Vec<f32> {
+    literal.bytes().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+/// Each process has the checkpoint in a folder of its own, in which the parts of the others are damaged: it does not notice.
+#[test]
+fn processes_read_only_the_parts_they_need() {
+    let (first, second, third) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    train_in_three([first.path(); 3], 10);
+    let saved =
+        weights::Series::open(&first.path().join("checkpoints").display().to_string()).unwrap().load(10).unwrap();
+    for (id, folder) in [(1, &second), (2, &third)] {
+        copy_folder(first.path(), folder.path());
+        for name in ["weights", "momentum"] {
+            for other in (0..3).filter(|&other| other != id) {
+                let region = weights::Region { start: vec![other], size: vec![1] };
+                let part = saved.read_region(name, &region).unwrap();
+                assert_eq!(damage(folder.path(), part.bytes()), 1, "{name} {other}");
+            }
+        }
+    }
+    let options = TrainOptions { metrics: None, ..options(None, 20) };
+    let trainer = Trainer::new(&backend(), Regression { rate: 0.1 }, options);
+    let data = Arc::new(Lines { seed: 3, broken_at: None });
+    let plain = trainer.train(data, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let plain = floats(&plain.state.unwrap().arrays()[0].to_host().unwrap());
+    for weights in train_in_three([first.path(), second.path(), third.path()], 20) {
+        assert!(weights.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-5), "{weights:?}, not {plain:?}");
+    }
 }

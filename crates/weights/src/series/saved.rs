@@ -89,37 +89,68 @@ impl Saved {
 
     /// Reads a tensor, converted when it is a float of another type.
     pub fn read_as(&self, name: &str, dtype: DType) -> Result<Literal, Error> {
+        let (tensor, _) = self.tensor(name)?;
+        let mut parts = self.read_regions_as(name, &[Region::whole(&tensor.shape)], dtype)?;
+        parts.pop().ok_or_else(|| Error::Missing { path: self.address().into(), name: name.to_string() })
+    }
+
+    /// Reads parts of a tensor, converted when it is a float of another type.
+    pub fn read_regions_as(&self, name: &str, regions: &[Region], dtype: DType) -> Result<Vec<Literal>, Error> {
         let (_, from) = self.tensor(name)?;
+        let refused = || Error::Cast { name: name.to_string(), from, to: dtype };
         if from != dtype && !(from.is_float() && dtype.is_float()) {
-            return Err(Error::Cast { name: name.to_string(), from, to: dtype });
+            return Err(refused());
         }
-        let literal = self.read(name)?;
-        cast(&literal, dtype).ok_or_else(|| Error::Cast { name: name.to_string(), from, to: dtype })
+        let parts = self.read_regions(name, regions)?;
+        parts.iter().map(|part| cast(part, dtype).ok_or_else(refused)).collect()
     }
 
     /// Reads a part of a tensor, from the pieces it was saved in: they need not be the part's.
     pub fn read_region(&self, name: &str, region: &Region) -> Result<Literal, Error> {
+        let mut parts = self.read_regions(name, std::slice::from_ref(region))?;
+        parts.pop().ok_or_else(|| Error::Missing { path: self.address().into(), name: name.to_string() })
+    }
+
+    /// Reads parts of a tensor. Of the pieces it was saved in, those that have something of a part are read, once.
+    pub fn read_regions(&self, name: &str, regions: &[Region]) -> Result<Vec<Literal>, Error> {
         let (tensor, dtype) = self.tensor(name)?;
-        if !region.lies_in(&tensor.shape) {
-            let message = format!("{region:?} does not lie in its shape {:?}", tensor.shape);
-            return Err(Error::OutOfRange { name: name.to_string(), message });
-        }
         let element_bytes = dtype.size_bytes();
         let wrong = || Error::format(self.address(), format!("tensor `{name}` has another size"));
-        let size_bytes = region.size_bytes(element_bytes).ok_or_else(wrong)?;
-        // Exactly one piece is the usual case, and needs no copy.
-        if let Some(piece) = tensor.pieces.iter().find(|piece| piece.region == *region) {
-            let bytes = self.read_piece(tensor, piece, size_bytes)?;
-            return Literal::new(dtype, region.size.clone(), bytes).ok_or_else(wrong);
+        let mut parts: Vec<(Option<Literal>, Vec<u8>)> = Vec::new();
+        for region in regions {
+            if !region.lies_in(&tensor.shape) {
+                let message = format!("{region:?} does not lie in its shape {:?}", tensor.shape);
+                return Err(Error::OutOfRange { name: name.to_string(), message });
+            }
+            let size_bytes = region.size_bytes(element_bytes).ok_or_else(wrong)?;
+            parts.push(match tensor.pieces.iter().find(|piece| piece.region == *region) {
+                // Exactly one piece is the usual case, and needs no copy.
+                Some(piece) => {
+                    let bytes = self.read_piece(tensor, piece, size_bytes)?;
+                    (Some(Literal::new(dtype, region.size.clone(), bytes).ok_or_else(wrong)?), Vec::new())
+                }
+                // No larger than the tensor, which the files were checked to have.
+                None => (None, vec![0; size_bytes]),
+            });
         }
-        // No larger than the tensor, which the files were checked to have.
-        let mut bytes = vec![0; size_bytes];
-        for piece in tensor.pieces.iter().filter(|piece| piece.region.shared_with(region).is_some()) {
-            let piece_bytes =
-                self.read_piece(tensor, piece, piece.region.size_bytes(element_bytes).ok_or_else(wrong)?)?;
-            Region::copy(&piece.region, &piece_bytes, region, &mut bytes, element_bytes);
+        for piece in &tensor.pieces {
+            let shares = |(n, region): (usize, &Region)| {
+                (parts[n].0.is_none() && piece.region.shared_with(region).is_some()).then_some(n)
+            };
+            let into: Vec<usize> = regions.iter().enumerate().filter_map(shares).collect();
+            if into.is_empty() {
+                continue;
+            }
+            let bytes = self.read_piece(tensor, piece, piece.region.size_bytes(element_bytes).ok_or_else(wrong)?)?;
+            for n in into {
+                Region::copy(&piece.region, &bytes, &regions[n], &mut parts[n].1, element_bytes);
+            }
         }
-        Literal::new(dtype, region.size.clone(), bytes).ok_or_else(wrong)
+        let made = parts.into_iter().zip(regions).map(|((made, bytes), region)| match made {
+            Some(made) => Ok(made),
+            None => Literal::new(dtype, region.size.clone(), bytes).ok_or_else(wrong),
+        });
+        made.collect()
     }
 
     /// Reads all tensors.

@@ -174,6 +174,10 @@ fn parts_of_several_processes_make_one_checkpoint() {
     assert_eq!(saved.read("w").unwrap(), value);
     let column = Region { start: vec![1, 3], size: vec![5, 2] };
     assert_eq!(saved.read_region("w", &column).unwrap(), part(&value, &column));
+    let whole = Region::whole(value.dims());
+    let parts = saved.read_regions("w", &[column.clone(), whole, column.clone()]).unwrap();
+    assert_eq!(parts, [part(&value, &column), value.clone(), part(&value, &column)]);
+    assert_eq!(saved.read_regions("w", &[]).unwrap(), []);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use runtime::config::Target;
+use runtime::config::{Config, Host, Target};
+use runtime::distributed::MultiHostConfig;
 
 use super::is_built_in;
 use crate::failure::{Answer, Failure};
@@ -18,11 +19,22 @@ pub(crate) fn must_isolate(target: &Target) -> bool {
 
 /// Runs this command again, with the same words, in a process of its own.
 pub(crate) fn again() -> Result<Answer, Failure> {
+    again_with(crate::plugins::environment("libtpu"))
+}
+
+/// As [`again`], for one of several processes: libtpu finds its place among them in the environment.
+pub(crate) fn again_among(config: &Config, together: &MultiHostConfig) -> Result<Answer, Failure> {
+    let host = Host { together: Some(together.clone()), ..Host::here() };
+    let variables = config.environment_on(&host).into_iter();
+    again_with(variables.map(|variable| (variable.name.to_string(), variable.value)).collect())
+}
+
+fn again_with(environment: Vec<(String, String)>) -> Result<Answer, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program's own file: {error}")))?;
     let mut child = Command::new(program);
     child.args(std::env::args_os().skip(1)).env(INSIDE, "1");
-    child.envs(crate::plugins::environment("libtpu"));
+    child.envs(environment);
     let status = child.status().map_err(|error| Failure::new(format!("cannot start a process: {error}")))?;
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(Answer::Yes),

@@ -22,7 +22,7 @@ use crate::failure::{Answer, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
 
-pub(crate) use isolate::{again as isolate_again, must_isolate};
+pub(crate) use isolate::{again as isolate_again, again_among as isolate_again_among, must_isolate};
 
 /// What `--json` prints.
 #[derive(Serialize)]

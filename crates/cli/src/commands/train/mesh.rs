@@ -6,7 +6,7 @@ use std::rc::Rc;
 use nn::{Placement, Strategy};
 use runtime::trainer::{Task, TrainMesh};
 use runtime::{Backend, Program};
-use trace::{Donate, Leaf, Mesh, Role, Sharding, Spec, Tensor, Tree};
+use trace::{Donate, Leaf, Mesh, ModelPlacement, Role, Sharding, Spec, Tensor, Tree};
 
 use super::config::MeshConfig;
 use super::task::ModelTask;
@@ -48,26 +48,13 @@ fn parameters<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     Ok(state.params.paths().into_iter().zip(specs).map(|(path, spec)| (path, spec.dims)).collect())
 }
 
-fn in_trace(error: nn::Error) -> trace::Error {
-    trace::Error::Mesh(error.to_string())
-}
-
 /// A training on the devices of a backend.
 pub(super) fn train_mesh<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     backend: &Backend,
     task: &ModelTask<M, X>,
     placement: &Placement,
 ) -> Result<TrainMesh, runtime::Error> {
-    let parameters = parameters(task)?;
-    let (of_state, of_batch) = (placement.clone(), placement.clone());
-    Ok(TrainMesh {
-        mesh: backend.mesh(&placement.layout().mesh)?,
-        layout: placement.layout().clone(),
-        state: Rc::new(move |path, spec| of_state.state(path, &spec.dims, &parameters).map_err(in_trace)),
-        batch: Rc::new(move |name, spec| {
-            of_batch.batch(&format!("array {name} of the batch"), &spec.dims).map_err(in_trace)
-        }),
-    })
+    TrainMesh::new(backend, Rc::new(placement.clone()), parameters(task)?)
 }
 
 /// The training step as a program, without any device; and the number of parameters.
@@ -85,10 +72,11 @@ pub(super) fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>
         None => trace::trace("train_step", &inputs, donate, step),
         Some(placement) => {
             let parameters = parameters(task)?;
+            let placement: &dyn ModelPlacement = placement;
             let of = |role: Role, leaf: &Leaf| match (role, leaf.path.split_once('.')) {
-                (_, Some(("0", path))) => placement.state(path, &leaf.spec.dims, &parameters).map_err(in_trace),
+                (_, Some(("0", path))) => placement.state(path, &leaf.spec.dims, &parameters),
                 (Role::Input, Some((_, name))) => {
-                    placement.batch(&format!("array {name} of the batch"), &leaf.spec.dims).map_err(in_trace)
+                    placement.batch(&format!("array {name} of the batch"), &leaf.spec.dims)
                 }
                 _ => Ok(Sharding::replicated(leaf.spec.dims.len())),
             };

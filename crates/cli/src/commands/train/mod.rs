@@ -35,7 +35,7 @@ use self::model::{ModelConfig, TokenSizes};
 use self::notice::Notices;
 use self::pretrained::Pretrained;
 use self::task::ModelTask;
-use super::run::{isolate_again, must_isolate};
+use super::run::{isolate_again, isolate_again_among, must_isolate};
 use crate::args::TrainArgs;
 use crate::commands;
 use crate::commands::compile::write_file;
@@ -85,7 +85,10 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     }
     // The TPU compiler has a process of its own in any case.
     if args.slice.is_none() && must_isolate(&device.device) {
-        return isolate_again();
+        return match &together {
+            Some(together) => isolate_again_among(&device, together),
+            None => isolate_again(),
+        };
     }
     let setting = Setting { config: &config, args, beside, device, placement, together, output, pretrained };
     let options = config.run.clone();

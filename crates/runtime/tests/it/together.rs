@@ -1,0 +1,269 @@
+//! `DeviceManager` and `Distributed`: devices by index, what processes do together, models placed by a strategy, gradients of
+//! a step written for one device.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use runtime::config::{Config, Mode, Target};
+use runtime::distributed::Distributed;
+use runtime::{Backend, DeviceManager, Jit, OnMesh};
+use tensor::{DType, Literal};
+use trace::{
+    Donate, Exchange, Layout, Leaf, ModelPlacement, Reduction, Role, Sharding, Spec, Tensor, grad, shard_map,
+    sync_gradients,
+};
+
+use crate::distributed::{free_address, together};
+
+fn cpu(devices: usize) -> Config {
+    Config::new(Mode::Development).device(Target::Cpu).cpu_devices(devices)
+}
+
+fn floats(dims: &[usize], values: &[f32]) -> Arc<Literal> {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Arc::new(Literal::new(DType::F32, dims, bytes).unwrap())
+}
+
+fn read(literal: &Literal) -> Vec<f32> {
+    literal.bytes().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn devices_are_chosen_by_index() {
+    let backend = Backend::auto(&cpu(4)).unwrap();
+    let devices = DeviceManager::new(&backend);
+    assert_eq!((devices.num_devices(), devices.num_addressable()), (4, 4));
+    assert_eq!(devices.kinds().values().sum::<usize>(), 4);
+    assert_eq!(devices.device().id, backend.device().id);
+    let ids: Vec<i32> = devices.devices().iter().map(|device| device.id).collect();
+    assert!(ids.is_sorted() && devices.get(2).unwrap().id == ids[2]);
+    assert!(devices.get(4).unwrap_err().to_string().contains("there are 4"));
+    assert_eq!(devices.memory(3).unwrap().limit_bytes, devices.get(3).unwrap().memory_bytes);
+
+    // A program on one device that was chosen, and on two in an order that was.
+    for chosen in [&[2][..], &[3, 1]] {
+        let mesh = devices.mesh_of(&format!("x={}", chosen.len()).parse().unwrap(), chosen).unwrap();
+        assert_eq!(mesh.ids(), chosen.iter().map(|&n| i64::from(ids[n])).collect::<Vec<_>>());
+        let rows = Sharding::new([&["x"][..]]);
+        let on = {
+            let rows = rows.clone();
+            let of = move |_: Role, _: &Leaf| Ok(rows.clone());
+            OnMesh { layout: Layout::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) }
+        };
+        let mut jit = Jit::new(&backend, "twice", Donate::Nothing, |x: &Tensor| x * 2.0).on(Some(on));
+        let x = backend.send_on(&mesh, &rows, &floats(&[4], &[1.0, 2.0, 3.0, 4.0])).unwrap();
+        let y = jit.call(&Tensor::of(x.spec().clone()), &[x]).unwrap();
+        assert_eq!(read(&y.arrays()[0].to_host().unwrap()), [2.0, 4.0, 6.0, 8.0]);
+        let on: Vec<i32> =
+            y.arrays()[0].buffers().iter().map(|b| b.device().unwrap().description().unwrap().id).collect();
+        assert_eq!(on, chosen.iter().map(|&n| ids[n]).collect::<Vec<_>>());
+    }
+    let refused =
+        |text: &str, chosen: &[usize]| devices.mesh_of(&text.parse().unwrap(), chosen).unwrap_err().to_string();
+    assert!(refused("x=2", &[1, 1]).contains("twice"));
+    assert!(refused("x=2", &[1]).contains("1 are chosen"));
+}
+
+/// Sums, extremes, gathers and values from one to all, of what each process has.
+#[test]
+fn values_of_four_processes() {
+    together(4, &free_address(), |id, session| {
+        let backend = Backend::in_session(&session, &cpu(2)).unwrap();
+        let all = Distributed::new(&backend).unwrap();
+        assert_eq!((all.rank(), all.num_processes(), all.world_size()), (id, 4, 8));
+        assert_eq!((all.local_devices().len(), all.is_main(), all.is_distributed()), (2, id == 0, true));
+        let theirs = all.devices().devices().iter().filter(|d| d.process_index as usize != id).count();
+        assert_eq!(theirs, 6);
+
+        let mine = floats(&[2], &[id as f32 + 1.0, -(id as f32)]);
+        for (reduction, want) in [
+            (Reduction::Sum, [10.0, -6.0]),
+            (Reduction::Mean, [2.5, -1.5]),
+            (Reduction::Max, [4.0, 0.0]),
+            (Reduction::Min, [1.0, -3.0]),
+        ] {
+            // The second time it is compiled already.
+            for _ in 0..2 {
+                assert_eq!(read(&all.all_reduce(&mine, reduction).unwrap()), want, "{reduction:?}");
+            }
+        }
+        let count = Arc::new(Literal::new(DType::I64, [], (1i64 << (40 + id)).to_le_bytes().to_vec()).unwrap());
+        assert_eq!(all.all_reduce(&count, Reduction::Sum).unwrap().bytes(), (15i64 << 40).to_le_bytes());
+        let refused = all.all_reduce(&count, Reduction::Mean).unwrap_err().to_string();
+        assert!(refused.contains("convert it first"), "{refused}");
+
+        // To the bit: signed zeros, NaNs with a payload, types of one byte, an odd number of bytes.
+        let odd = [0x8000_0000u32, 0x7FC0_1234 + id as u32, 0xFF80_0000];
+        let bytes: Vec<u8> = odd.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let odd = Arc::new(Literal::new(DType::F32, [3, 1], bytes.clone()).unwrap());
+        let gathered = all.all_gather(&odd).unwrap();
+        for (process, value) in gathered.iter().enumerate() {
+            assert_eq!((value.dims(), value.bytes()[4]), (&[3, 1][..], 0x34 + process as u8));
+            assert_eq!(value.bytes()[..4], bytes[..4]);
+        }
+        let flags = Arc::new(Literal::new(DType::Bool, [5], vec![0, 1, 0, 0, u8::from(id == 2)]).unwrap());
+        assert_eq!(all.broadcast(&flags, 2).unwrap().bytes(), [0, 1, 0, 0, 1]);
+        assert_eq!(all.broadcast(&odd, 3).unwrap(), gathered[3]);
+        assert!(all.broadcast(&odd, 4).unwrap_err().to_string().contains("no process 4"));
+        let empty = Arc::new(Literal::new(DType::F32, [0, 3], Vec::new()).unwrap());
+        assert_eq!(all.all_gather(&empty).unwrap().len(), 4);
+        all.barrier().unwrap();
+        session.finish().unwrap();
+    });
+}
+
+/// Parts of arrays, on the devices of one process and of two.
+#[test]
+fn parts_of_arrays() {
+    let check = |backend: &Backend| {
+        let all = Distributed::new(backend).unwrap();
+        let mesh = backend.mesh(&"data=2,model=2".parse().unwrap()).unwrap();
+        let values: Vec<f32> = (0..8).map(|n| n as f32).collect();
+        let split = Sharding::new([&["data"][..], &["model"]]);
+        let x = backend.send_on(&mesh, &split, &floats(&[4, 2], &values)).unwrap();
+        let host = |array| read(&backend.gather(&array).unwrap());
+        let sum = all.all_reduce_parts(&x, "data", Reduction::Sum).unwrap();
+        assert_eq!(sum.spec().dims, [2, 2]);
+        assert_eq!(host(sum), [4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(host(all.all_reduce_parts(&x, ["data", "model"], Reduction::Max).unwrap()), [5.0, 7.0]);
+        let last = all.broadcast_part(&x, "data", 1).unwrap();
+        assert_eq!(host(last), [4.0, 5.0, 6.0, 7.0]);
+        let whole = all.all_gather_parts(&x).unwrap();
+        assert!(whole.placed().unwrap().sharding.is_replicated());
+        assert_eq!(read(&whole.to_host().unwrap()), values);
+        // What is whole on each device counts once for each.
+        assert_eq!(read(&all.all_reduce_parts(&whole, "model", Reduction::Sum).unwrap().to_host().unwrap())[3], 6.0);
+        let turned = backend.reshard(&x, &Sharding::new([&["model"][..], &["data"]])).unwrap();
+        assert_eq!(host(turned), values);
+        let refused = all.all_reduce_parts(&x, "rows", Reduction::Sum).unwrap_err().to_string();
+        assert!(refused.contains("no axis `rows`"), "{refused}");
+        let one = backend.send(&floats(&[1], &[1.0])).unwrap();
+        assert!(all.all_reduce_parts(&one, "data", Reduction::Sum).unwrap_err().to_string().contains("one device"));
+    };
+    check(&Backend::auto(&cpu(4)).unwrap());
+    together(2, &free_address(), |_, session| {
+        check(&Backend::in_session(&session, &cpu(2)).unwrap());
+        session.finish().unwrap();
+    });
+}
+
+/// Processes that do not ask for the same are told so, and do not hang.
+#[test]
+fn processes_that_disagree_are_told() {
+    let heard = std::sync::Barrier::new(2);
+    together(2, &free_address(), |id, session| {
+        let backend = Backend::in_session(&session, &cpu(1)).unwrap();
+        let all = Distributed::new(&backend).unwrap();
+        let mine = floats(&[id + 2], &vec![1.0; id + 2]);
+        assert!(all.all_reduce(&mine, Reduction::Sum).is_err());
+        heard.wait();
+    });
+}
+
+/// A strategy for the test: `w` is split along `model`, the rest whole, batches along `data`.
+struct ByHand(Layout);
+
+impl ModelPlacement for ByHand {
+    fn layout(&self) -> &Layout {
+        &self.0
+    }
+
+    fn state(
+        &self,
+        path: &str,
+        dims: &[usize],
+        parameters: &BTreeMap<String, Vec<usize>>,
+    ) -> Result<Sharding, trace::Error> {
+        assert!(parameters.contains_key(path), "{path}");
+        let mut sharding = Sharding::replicated(dims.len());
+        if path == "0" {
+            sharding.dims[1] = Some(vec!["model".into()]);
+        }
+        Ok(sharding)
+    }
+
+    fn batch(&self, _: &str, dims: &[usize]) -> Result<Sharding, trace::Error> {
+        let mut sharding = Sharding::replicated(dims.len());
+        sharding.dims[0] = Some(vec!["data".into()]);
+        Ok(sharding)
+    }
+}
+
+type Model = (Tensor, Tensor);
+
+fn loss((w, b): &Model, x: &Tensor) -> Tensor {
+    let y = (&x.matmul(w) + b).tanh();
+    (&y * &y).mean_all()
+}
+
+/// A step over a wrapped model gives what one device gives; and so does one written for a device's part of the batch, whose
+/// gradients are synchronised.
+#[test]
+fn a_wrapped_model_takes_the_same_step() {
+    let single = Backend::auto(&cpu(1)).unwrap();
+    let draw = |count: usize, by: f32| (0..count).map(|n| ((n * 7 % 11) as f32 - 5.0) * by).collect::<Vec<_>>();
+    let host: BTreeMap<String, Arc<Literal>> = BTreeMap::from([
+        ("0".to_string(), floats(&[3, 4], &draw(12, 0.1))),
+        ("1".to_string(), floats(&[4], &draw(4, 0.05))),
+    ]);
+    let batch = floats(&[8, 3], &draw(24, 0.2));
+    let model: Model = (Tensor::of(Spec::new(DType::F32, [3, 4])), Tensor::of(Spec::new(DType::F32, [4])));
+    let inputs = (model.clone(), vec![Tensor::of(Spec::new(DType::F32, [8, 3]))]);
+    let step = |(model, batch): &(Model, Vec<Tensor>)| {
+        let (dw, db) = grad(|model| loss(model, &batch[0]), model);
+        ((&model.0 - &(&dw * 0.5), &model.1 - &(&db * 0.5)), loss(model, &batch[0]))
+    };
+    let sent: Vec<_> = host.values().chain([&batch]).map(|literal| single.send(literal).unwrap()).collect();
+    let expected = Jit::new(&single, "plain", Donate::Nothing, step).call(&inputs, &sent).unwrap().to_host().unwrap();
+
+    // The same by hand: parts of the batch, parameters whole.
+    let by_device = |exchange: Exchange| {
+        move |(model, batch): &(Model, Vec<Tensor>)| {
+            let rows = Sharding::new([&["data"][..], &[]]);
+            let whole = [Sharding::replicated(2), Sharding::replicated(1)];
+            let outputs = [Sharding::replicated(2), Sharding::replicated(1), Sharding::replicated(0)];
+            let (w, b) = model.clone();
+            let inputs = [whole.to_vec(), vec![rows]].concat();
+            shard_map(&((w, b), batch[0].clone()), &inputs, &outputs, |(model, part)| {
+                let gradients = grad(|model| loss(model, part), model);
+                let (dw, db) = sync_gradients(&gradients, "data", Reduction::Mean, exchange);
+                let loss = loss(model, part).all_reduce("data", Reduction::Mean);
+                ((&model.0 - &(&dw * 0.5), &model.1 - &(&db * 0.5)), loss)
+            })
+        }
+    };
+    let backend = Backend::auto(&cpu(8)).unwrap();
+    let all = Distributed::new(&backend).unwrap();
+    let placement = Rc::new(ByHand(Layout::new("data=4,model=2".parse().unwrap())));
+    let wrapped = all.wrap_model(&model, placement, &mut |path, _| Ok(host[path].clone())).unwrap();
+    let placed = |n: usize| wrapped.parameters.arrays()[n].placed().unwrap().sharding.to_string();
+    assert_eq!((placed(0), placed(1)), ("[-, model]".to_string(), "[-]".to_string()));
+    let sent = wrapped.on.send_batch(&backend, std::slice::from_ref(&batch)).unwrap();
+    let arrays: Vec<_> = wrapped.parameters.arrays().iter().chain(&sent).cloned().collect();
+    let mut jits: Vec<(&str, Jit<_, (Model, Tensor)>)> = vec![
+        ("wrapped", Jit::new(&backend, "wrapped", Donate::Nothing, step)),
+        ("tensor", Jit::new(&backend, "tensor", Donate::Nothing, by_device(Exchange::EachTensor))),
+        ("type", Jit::new(&backend, "type", Donate::Nothing, by_device(Exchange::EachType))),
+    ];
+    for (name, jit) in jits.drain(..) {
+        let mut jit = jit.on(Some(wrapped.on.of_step()));
+        let text = hlo::text::print(jit.program(&inputs).unwrap().0.module());
+        let exchanges = text.matches("stablehlo.all_reduce").count();
+        assert_eq!(
+            exchanges,
+            match name {
+                "wrapped" => 0,
+                "tensor" => 3,
+                _ => 2,
+            },
+            "{name}"
+        );
+        let results = jit.call(&inputs, &arrays).unwrap().to_host().unwrap();
+        for ((path, got), (_, want)) in results.iter().zip(&expected) {
+            for (a, b) in read(got).iter().zip(read(want)) {
+                assert!((a - b).abs() < 1e-5, "{name}: {path} has {a}, not {b}");
+            }
+        }
+    }
+}
