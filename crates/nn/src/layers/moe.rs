@@ -177,7 +177,7 @@ struct Across {
 }
 
 impl Across {
-    /// `None` without a mesh, or with one that does not split experts.
+    /// `None` without a mesh, or with one that splits neither positions nor experts.
     fn of(x: &Tensor, mixture: &MixtureOfExperts) -> Option<Across> {
         let layout = trace::layout()?;
         if x.rank() != 3 {
@@ -193,7 +193,8 @@ impl Across {
             experts: axes("experts", mixture.gate.dim(0)),
             inner: axes("inner", mixture.gate.dim(2)),
         };
-        (!across.experts.is_empty()).then_some(across)
+        let is_whole = across.batch.is_empty() && across.sequence.is_empty() && across.experts.is_empty();
+        (!is_whole).then_some(across)
     }
 
     #[track_caller]
@@ -202,8 +203,9 @@ impl Across {
         let positions = dims(&[&self.batch, &self.sequence, &[]]);
         let up = dims(&[&self.experts, &[], &self.inner]);
         let down = dims(&[&self.experts, &self.inner, &[]]);
-        let inputs =
-            (x.clone(), mixture.router.clone(), mixture.gate.clone(), mixture.up.clone(), mixture.down.clone());
+        // In the type of the products before they are gathered: half of the bytes travel.
+        let of = |weight: &Tensor| weight.cast(x.dtype());
+        let inputs = (x.clone(), mixture.router.clone(), of(&mixture.gate), of(&mixture.up), of(&mixture.down));
         let mut shardings = vec![positions.clone()];
         shardings.extend(mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())));
         shardings.extend([up.clone(), up, down]);
@@ -226,6 +228,9 @@ impl Across {
             let flat = x.reshape(&[x.num_elements() / width.max(1), width]);
             let choice = mine.route(&flat, &over);
             let out = mine.with_capacity(&flat, &choice, factor, |rows| {
+                if experts.is_empty() {
+                    return mine.experts(&rows).all_reduce(&inner[..], Reduction::Sum);
+                }
                 let sent = rows.all_to_all(0, 1, &experts[..]);
                 let done = mine.experts(&sent).all_reduce(&inner[..], Reduction::Sum);
                 done.all_to_all(1, 0, &experts[..])
