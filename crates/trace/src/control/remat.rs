@@ -30,12 +30,13 @@ pub enum Policy {
 }
 
 impl Policy {
-    fn keeps(&self, node: &Node) -> bool {
+    /// `batches`: how many batches the part is run for at once, each an axis of its products.
+    fn keeps(&self, node: &Node, batches: usize) -> bool {
         match (self, &node.prim) {
             (Policy::Everything, _) => true,
             (Policy::Dots, Prim::Op { kind: OpKind::DotGeneral | OpKind::Convolution, .. }) => true,
             (Policy::DotsWithoutBatch, Prim::Op { kind: OpKind::DotGeneral, attrs, .. }) => {
-                crate::ops::contract::contraction_of(attrs).lhs_batch.is_empty()
+                crate::ops::contract::contraction_of(attrs).lhs_batch.len() <= batches
             }
             (Policy::Names(names), Prim::Named(name)) => names.iter().any(|have| **have == **name),
             _ => false,
@@ -48,6 +49,8 @@ impl Policy {
 pub(crate) struct Remat {
     pub(crate) body: Graph,
     pub(crate) policy: Policy,
+    /// How often it went through vmap.
+    pub(crate) batches: usize,
 }
 
 /// Runs `f`, and in the backward pass runs it again instead of keeping its values, except what the policy keeps.
@@ -60,7 +63,7 @@ pub fn checkpoint<I: Tree, O: Tree>(policy: &Policy, inputs: &I, f: impl FnOnce(
     let (closed, result) = stack::closed_over(inputs, f);
     let specs = closed.graph.output_specs();
     let tensors: Vec<Tensor> = inputs.leaves().into_iter().chain(closed.captured).collect();
-    let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: policy.clone() }));
+    let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: policy.clone(), batches: 0 }));
     let outputs = stack::push(prim, &tensors.iter().collect::<Vec<_>>(), specs, at);
     result.with_leaves(outputs)
 }
@@ -73,7 +76,7 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
     }
     let mut kept: Vec<(Ref, Tensor)> = Vec::new();
     let outs = transform::replay_with(&remat.body, ins, &mut |node, results| {
-        if remat.policy.keeps(node) {
+        if remat.policy.keeps(node, remat.batches) {
             kept.extend(node.results().zip(results.iter().cloned()));
         }
     });
@@ -99,6 +102,7 @@ pub(crate) fn batched(remat: &Rc<Remat>, ins: &[Lane], size: usize, at: &'static
     let closed = batched_body(&remat.body, ins, size, |outs| spread(outs, size));
     let specs = closed.graph.output_specs();
     let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
-    let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: remat.policy.clone() }));
+    let batched = Remat { body: closed.graph, policy: remat.policy.clone(), batches: remat.batches + 1 };
+    let prim = Prim::Remat(Rc::new(batched));
     stack::push(prim, &tensors.iter().collect::<Vec<_>>(), specs, at)
 }
