@@ -499,10 +499,14 @@ pub(crate) struct TrainArgs {
     /// CPU device pretends to be as many.
     #[arg(long, value_name = "AXES")]
     pub(crate) mesh: Option<String>,
-    /// How the model lies on the mesh: data, fsdp, megatron, expert or hybrid; default: mesh.strategy of the file, else
-    /// hybrid.
+    /// How the model lies on the mesh: data, fsdp, megatron, expert, pipeline or hybrid; default: mesh.strategy of the file,
+    /// else hybrid.
     #[arg(long, value_name = "STRATEGY")]
     pub(crate) strategy: Option<String>,
+    /// Parts of a batch that follow each other through the stages of a mesh with an axis `stage`; default: mesh.microbatches
+    /// of the file, else twice as many as stages.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) microbatches: Option<usize>,
     /// Number of processes that train together; default: from the environment, as TPUBRIDGE_PROCESSES, or that of Cloud TPU
     /// and GKE.
     #[arg(long, value_name = "COUNT")]

@@ -25,6 +25,7 @@ pub mod layers;
 mod losses;
 pub mod models;
 pub mod optim;
+mod pipeline;
 mod precision;
 mod stacked;
 mod strategy;

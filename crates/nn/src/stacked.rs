@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use trace::{Key, Policy, Tensor, Tree, checkpoint, scan};
 
+use crate::pipeline::{Stages, run_in_stages};
+
 /// The field under which models keep stacked layers: a parameter below it has an axis of layers first.
 const STACKED: &str = "layers";
 
@@ -64,7 +66,8 @@ pub fn init_stacked<L: Tree>(key: &Key, layers: usize, init: impl FnOnce(&Key) -
 }
 
 /// Runs layers one after the other: `layer` takes what is carried and one layer's slice of `layers`, and gives what is
-/// carried on and a result; results are stacked.
+/// carried on and a result; results are stacked. On a mesh with stages the layers are split over them: then what is carried
+/// has examples along its first axis, and results must be means over examples.
 #[track_caller]
 pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
     remat: &Remat,
@@ -72,6 +75,9 @@ pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
     layers: &L,
     layer: impl FnOnce(&C, &L) -> (C, Y),
 ) -> (C, Y) {
+    if let Some(stages) = Stages::here() {
+        return run_in_stages(&stages, remat, carried, layers, layer);
+    }
     let policy = remat.policy();
     match *remat {
         Remat::Everything => scan(carried, layers, None, layer),
@@ -132,7 +138,7 @@ fn checked<C: Tree, L: Tree, Y: Tree>(
 
 /// `[layers, …]` as `[layers / count, count, …]`.
 #[track_caller]
-fn apart(leaf: &Tensor, count: usize) -> Tensor {
+pub(crate) fn apart(leaf: &Tensor, count: usize) -> Tensor {
     let mut dims = leaf.dims().to_vec();
     if let Some(first) = dims.first_mut() {
         *first /= count;
@@ -142,7 +148,7 @@ fn apart(leaf: &Tensor, count: usize) -> Tensor {
 }
 
 /// Undoes [`apart`].
-fn together(leaf: &Tensor) -> Tensor {
+pub(crate) fn together(leaf: &Tensor) -> Tensor {
     let mut dims = leaf.dims().to_vec();
     let count = dims.remove(1);
     dims[0] *= count;

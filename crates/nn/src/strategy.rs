@@ -10,6 +10,7 @@ use trace::{Layout, Mesh, ModelPlacement, Network, Sharding};
 
 use crate::error::Error;
 use crate::layers::STORED_WIDTH;
+use crate::pipeline::STAGES;
 use crate::stacked::is_stacked;
 
 /// How a model is spread over a mesh.
@@ -24,14 +25,16 @@ pub enum Strategy {
     Megatron,
     /// Experts are split along the axis `expert`; the batch along all.
     Expert,
-    /// Each axis by its name: `data`, `fsdp`, `model`, `expert`, `context`.
+    /// Layers are split along the axis `stage`; the batch along the others.
+    Pipeline,
+    /// Each axis by its name: `data`, `fsdp`, `model`, `expert`, `context`, `stage`.
     Hybrid,
 }
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Strategy; 5] =
-        [Strategy::Data, Strategy::Fsdp, Strategy::Megatron, Strategy::Expert, Strategy::Hybrid];
+    pub const ALL: [Strategy; 6] =
+        [Strategy::Data, Strategy::Fsdp, Strategy::Megatron, Strategy::Expert, Strategy::Pipeline, Strategy::Hybrid];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -40,6 +43,7 @@ impl Strategy {
             Strategy::Fsdp => "fsdp",
             Strategy::Megatron => "megatron",
             Strategy::Expert => "expert",
+            Strategy::Pipeline => "pipeline",
             Strategy::Hybrid => "hybrid",
         }
     }
@@ -71,6 +75,7 @@ enum Use {
     Model,
     Expert,
     Context,
+    Stage,
 }
 
 /// What the axes of a parameter mean, by the end of its path; the axis of stacked layers is not among them.
@@ -107,6 +112,8 @@ pub struct Placement {
     /// Mesh axes of what the axes of parameters mean.
     of_parameters: BTreeMap<&'static str, Vec<Arc<str>>>,
     batch: Vec<Arc<str>>,
+    /// Mesh axes of stacked layers.
+    stages: Vec<Arc<str>>,
     /// Rules of the user: ends of paths, and the mesh axes of each axis.
     rules: Vec<(String, Vec<Vec<String>>)>,
 }
@@ -116,7 +123,9 @@ impl Placement {
     pub fn new(mesh: &Mesh, strategy: Strategy) -> Result<Placement, Error> {
         let uses = mesh.axes().iter().map(|axis| {
             let between = axis.network == Network::BetweenSlices;
-            Ok((axis.name.clone(), if between { Use::Batch } else { use_of(&axis.name, strategy)? }))
+            let known = use_of(&axis.name, strategy);
+            // What stages pass on is little, so they may be apart.
+            Ok((axis.name.clone(), if between && !matches!(known, Ok(Use::Stage)) { Use::Batch } else { known? }))
         });
         let uses = uses.collect::<Result<Vec<_>, Error>>()?;
         let of = |wanted: &[Use]| -> Vec<Arc<str>> {
@@ -125,6 +134,7 @@ impl Placement {
         let needed = match strategy {
             Strategy::Megatron => Some(("model", Use::Model)),
             Strategy::Expert => Some(("expert", Use::Expert)),
+            Strategy::Pipeline => Some(("stage", Use::Stage)),
             _ => None,
         };
         if let Some((axis, wanted)) = needed
@@ -133,10 +143,12 @@ impl Placement {
             return Err(Error::Mesh(format!("the strategy {strategy} needs an axis `{axis}`; the mesh is {mesh}")));
         }
         let batch = of(&[Use::Batch, Use::Fsdp, Use::Expert]);
-        let (model, expert) = (of(&[Use::Model]), of(&[Use::Expert]));
+        let (model, expert, stages) = (of(&[Use::Model]), of(&[Use::Expert]), of(&[Use::Stage]));
         let mut layout = Layout::new(mesh.clone());
         let meanings = [
-            ("batch", batch.clone()),
+            // Before and after the layers every stage has its part of the batch.
+            ("batch", [batch.clone(), stages.clone()].concat()),
+            (STAGES, stages.clone()),
             ("sequence", of(&[Use::Context])),
             ("heads", model.clone()),
             ("inner", model.clone()),
@@ -152,7 +164,39 @@ impl Placement {
             ("vocabulary", model),
             ("experts", expert),
         ]);
-        Ok(Placement { strategy, layout, of_parameters, batch, rules: Vec::new() })
+        Ok(Placement { strategy, layout, of_parameters, batch, stages, rules: Vec::new() })
+    }
+
+    /// The same, with batches taken in so many parts that follow each other through the stages. The mesh must have stages.
+    pub fn with_microbatches(mut self, count: usize) -> Result<Placement, Error> {
+        let mesh = &self.layout.mesh;
+        if count == 0 || self.stages.is_empty() {
+            let strategy = self.strategy;
+            return Err(Error::Mesh(match count {
+                0 => "a batch cannot be taken in 0 microbatches".into(),
+                _ => format!(
+                    "microbatches are for stages: on the mesh {mesh} the strategy {strategy} has no axis `stage`"
+                ),
+            }));
+        }
+        self.layout.microbatches = Some(count);
+        Ok(self)
+    }
+
+    /// Parts that layers are split into.
+    pub fn num_stages(&self) -> usize {
+        self.layout.mesh.size_along(self.stages.iter().map(|axis| &**axis)).unwrap_or(1)
+    }
+
+    /// Refuses to split the layers of a model that has none stacked.
+    pub fn check_stages<'a>(&self, mut paths: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+        if self.stages.is_empty() || paths.any(is_stacked) {
+            return Ok(());
+        }
+        let mesh = &self.layout.mesh;
+        Err(Error::Mesh(format!(
+            "the mesh {mesh} has stages, but no layers of the model are alike and stacked to be split"
+        )))
     }
 
     /// The same, with a rule for parameters whose path ends so: the mesh axes of each axis.
@@ -181,11 +225,18 @@ impl Placement {
 
     /// Where an array of a batch lies: its first axis is that of the examples.
     pub fn batch(&self, name: &str, dims: &[usize]) -> Result<Sharding, Error> {
-        let mut sharding = Sharding::replicated(dims.len());
-        if let Some(first) = sharding.dims.first_mut() {
-            *first = Some(self.batch.clone());
+        let along = |axes: Vec<Arc<str>>| {
+            let mut sharding = Sharding::replicated(dims.len());
+            if let Some(first) = sharding.dims.first_mut() {
+                *first = Some(axes);
+            }
+            sharding
+        };
+        let over_stages = along([self.batch.clone(), self.stages.clone()].concat());
+        if over_stages.parts(&self.layout.mesh, dims).is_ok() {
+            return Ok(over_stages);
         }
-        self.checked(name, dims, sharding)
+        self.checked(name, dims, along(self.batch.clone()))
     }
 
     /// Where a parameter lies.
@@ -199,13 +250,13 @@ impl Placement {
             MEANINGS.iter().find(|(end, meanings)| ends_with(path, end) && meanings.len() + stacked == dims.len());
         match known {
             Some((_, meanings)) => self.by_meaning(path, dims, stacked, meanings),
-            None => Ok(self.largest_axis(dims, stacked)),
+            None => self.checked(path, dims, self.largest_axis(dims, stacked)),
         }
     }
 
     fn by_meaning(&self, path: &str, dims: &[usize], stacked: usize, meanings: &[&str]) -> Result<Sharding, Error> {
         let mesh = &self.layout.mesh;
-        let mut sharding = Sharding::replicated(dims.len());
+        let mut sharding = self.by_layers(dims, stacked);
         for (n, meaning) in meanings.iter().enumerate() {
             let axes = self.of_parameters.get(meaning).cloned().unwrap_or_default();
             let parts = mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
@@ -217,9 +268,18 @@ impl Placement {
         self.checked(path, dims, sharding)
     }
 
+    /// Stacked layers lie along the stages, nothing else is split yet.
+    fn by_layers(&self, dims: &[usize], stacked: usize) -> Sharding {
+        let mut sharding = Sharding::replicated(dims.len());
+        if let (1, Some(first)) = (stacked, sharding.dims.first_mut()) {
+            *first = Some(self.stages.clone());
+        }
+        sharding
+    }
+
     /// What no rule knows: split along the largest axis that parameters are split along at all and that divides.
     fn largest_axis(&self, dims: &[usize], stacked: usize) -> Sharding {
-        let mut sharding = Sharding::replicated(dims.len());
+        let mut sharding = self.by_layers(dims, stacked);
         let axes = self.of_parameters.get("width").cloned().unwrap_or_default();
         let parts = self.layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
         let splits = |n: &usize| dims[*n].is_multiple_of(parts) && dims[*n] > parts;
@@ -328,6 +388,7 @@ fn use_of(name: &str, strategy: Strategy) -> Result<Use, Error> {
         "model" | "tensor" => Some(Use::Model),
         "expert" => Some(Use::Expert),
         "context" | "sequence" => Some(Use::Context),
+        "stage" => Some(Use::Stage),
         _ => None,
     };
     match (strategy, by_name) {
@@ -335,9 +396,10 @@ fn use_of(name: &str, strategy: Strategy) -> Result<Use, Error> {
         (Strategy::Fsdp, _) => Ok(Use::Fsdp),
         (Strategy::Megatron, Some(Use::Model)) => Ok(Use::Model),
         (Strategy::Expert, Some(Use::Expert)) => Ok(Use::Expert),
+        (Strategy::Pipeline, Some(Use::Stage)) => Ok(Use::Stage),
         (Strategy::Hybrid, Some(known)) => Ok(known),
         (Strategy::Hybrid, None) => Err(Error::Mesh(format!(
-            "the axis `{name}` means nothing to the strategy hybrid: name it data, fsdp, model, expert or context"
+            "the axis `{name}` means nothing to the strategy hybrid: name it data, fsdp, model, expert, context or stage"
         ))),
         _ => Ok(Use::Batch),
     }
@@ -374,6 +436,11 @@ mod tests {
         check("data=8", Strategy::Fsdp, "layers.attention_norm.weight", &[12, 64], "[-, -]");
         check("data=8", Strategy::Fsdp, "blocks.0.path.0.convolution.kernel", &[3, 3, 16, 32], "[-, -, -, data]");
         check("dcn:replica=2,fsdp=4", Strategy::Fsdp, query.0, query.1, "[-, fsdp, -]");
+        check("stage=4,data=2", Strategy::Pipeline, query.0, query.1, "[stage, -, -]");
+        check("stage=2,fsdp=2,model=2", Strategy::Hybrid, query.0, query.1, "[stage, fsdp, model]");
+        check("stage=2,data=2", Strategy::Hybrid, "layers.attention_norm.weight", &[12, 64], "[stage, -]");
+        check("stage=2,data=2", Strategy::Hybrid, "token_embedding.weight", &[512, 64], "[-, -]");
+        check("dcn:stage=2,fsdp=4", Strategy::Hybrid, query.0, query.1, "[stage, fsdp, -]");
     }
 
     #[test]
@@ -450,6 +517,17 @@ mod tests {
             |mesh: &str, strategy: Strategy| Placement::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string();
         assert!(new("data=8", Strategy::Megatron).contains("needs an axis `model`"));
         assert!(new("rows=8", Strategy::Hybrid).contains("means nothing"));
+        assert!(new("data=8", Strategy::Pipeline).contains("needs an axis `stage`"));
+        let layers = placement("stage=8,data=2", Strategy::Hybrid).parameter("layers.norm.weight", &[12, 64]);
+        let layers = layers.unwrap_err().to_string();
+        assert!(layers.contains("`layers.norm.weight`") && layers.contains("stage=4,data=4 would do"), "{layers}");
+        let staged = placement("stage=2,data=2", Strategy::Hybrid);
+        assert!(staged.check_stages(["layers.0.kernel", "head.weight"].into_iter()).is_err());
+        assert!(staged.check_stages(["layers.up.weight"].into_iter()).is_ok());
+        assert_eq!(staged.batch("tokens", &[8, 4]).unwrap().to_string(), "[data+stage, -]");
+        assert_eq!(staged.batch("tokens", &[6, 4]).unwrap().to_string(), "[data, -]");
+        assert!(staged.with_microbatches(0).is_err());
+        assert!(placement("data=8", Strategy::Data).with_microbatches(2).unwrap_err().to_string().contains("`stage`"));
         let batch = placement("data=8", Strategy::Data).batch("tokens", &[12, 64]).unwrap_err().to_string();
         assert!(batch.contains("`tokens`") && batch.contains("data=4,model=2 would do"), "{batch}");
     }

@@ -42,7 +42,7 @@ pub use ops::index::Update;
 pub use ops::linear::{Fourier, Side, Triangle, Triangular};
 pub use ops::order::{Order, sort_together};
 pub use ops::window::Window;
-pub use random::Key;
+pub use random::{Key, Rows};
 pub use sharding::{
     Axis, Dialect, Exchange, Layout, Mesh, ModelPlacement, Network, Over, Reduction, Sharding, axis_index, layout,
     shard_map, sync_gradients,
@@ -50,7 +50,7 @@ pub use sharding::{
 pub use stack::scope;
 pub use tensor::Tensor;
 pub use trace_derive::Tree;
-pub use transform::{grad, jvp, value_and_grad, value_and_grad_with, vjp, vmap, vmap_axes};
+pub use transform::{grad, jvp, value_and_grad, value_and_grad_with, vjp, vmap, vmap_along, vmap_axes};
 pub use tree::{Path, Tree};
 
 /// The guide, whose examples are tests.

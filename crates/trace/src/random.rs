@@ -78,10 +78,25 @@ fn threefry(key: (&Tensor, &Tensor), counter: (&Tensor, &Tensor)) -> (Tensor, Te
     (left, right)
 }
 
-/// The position of each element in row-major order, as high and low words.
+/// Rows of a larger tensor along its first axis: `first`, `first + every`, and so on, of `of`.
+///
+/// What is drawn for them is what the larger tensor has there.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The first, an `i32` or `u32` scalar.
+    pub first: Tensor,
+    /// From one to the next.
+    pub every: usize,
+    /// Rows of the larger tensor.
+    pub of: usize,
+}
+
+/// The position of each element in row-major order, as high and low words; of rows, the position in what they are rows of.
 #[track_caller]
-fn counters(dims: &[usize]) -> (Tensor, Tensor) {
-    let total = dims.iter().try_fold(1u64, |total, &size| total.checked_mul(size as u64));
+fn counters(dims: &[usize], rows: Option<&Rows>) -> (Tensor, Tensor) {
+    let (every, of) = rows.map_or((1, dims.first().copied().unwrap_or(1)), |rows| (rows.every as u64, rows.of));
+    let rest = dims.get(1..).unwrap_or_default().iter();
+    let total = rest.chain([&of]).try_fold(1u64, |total, &size| total.checked_mul(size as u64));
     let Some(total) = total else { misuse(Location::caller(), format!("{dims:?} has more than 2^64 elements")) };
     let dtype = if total <= 1 << 32 { DType::U32 } else { DType::U64 };
     // A sum over axes, not a flat iota: a partitioned program computes its own part only.
@@ -89,7 +104,11 @@ fn counters(dims: &[usize]) -> (Tensor, Tensor) {
     let mut stride = 1u64;
     for axis in (0..dims.len()).rev() {
         if dims[axis] > 1 {
-            position = position + Tensor::iota(dtype, dims, axis) * integer(dtype, stride);
+            let step = if axis == 0 { stride.saturating_mul(every) } else { stride };
+            position = position + Tensor::iota(dtype, dims, axis) * integer(dtype, step);
+        }
+        if let (0, Some(rows)) = (axis, rows) {
+            position = position + rows.first.cast(dtype) * integer(dtype, stride);
         }
         stride = stride.saturating_mul(dims[axis] as u64);
     }
@@ -228,7 +247,7 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn stacked(&self, count: usize) -> Key {
-        let (high, low) = self.cipher(&[count]);
+        let (high, low) = self.cipher(&[count], None);
         Key { data: Tensor::stack(&[high, low], 1) }
     }
 
@@ -249,9 +268,9 @@ impl Key {
     }
 
     #[track_caller]
-    fn cipher(&self, dims: &[usize]) -> (Tensor, Tensor) {
+    fn cipher(&self, dims: &[usize], rows: Option<&Rows>) -> (Tensor, Tensor) {
         let key = self.words();
-        let (high, low) = counters(dims);
+        let (high, low) = counters(dims, rows);
         threefry((&key.0, &key.1), (&high, &low))
     }
 
@@ -259,8 +278,13 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn bits(&self, dtype: DType, dims: &[usize]) -> Tensor {
+        self.bits_of(dtype, dims, None)
+    }
+
+    #[track_caller]
+    fn bits_of(&self, dtype: DType, dims: &[usize], rows: Option<&Rows>) -> Tensor {
         let (high, low) = match dtype {
-            DType::U8 | DType::U16 | DType::U32 | DType::U64 => self.cipher(dims),
+            DType::U8 | DType::U16 | DType::U32 | DType::U64 => self.cipher(dims, rows),
             _ => misuse(Location::caller(), format!("random bits are u8, u16, u32 or u64, not {dtype}")),
         };
         if dtype == DType::U64 {
@@ -274,17 +298,17 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn uniform(&self, dtype: DType, dims: &[usize], low: f64, high: f64) -> Tensor {
-        self.uniform_between(dims, &Tensor::scalar(dtype, low), &Tensor::scalar(dtype, high))
+        self.uniform_between(dims, None, &Tensor::scalar(dtype, low), &Tensor::scalar(dtype, high))
     }
 
     #[track_caller]
-    fn uniform_between(&self, dims: &[usize], low: &Tensor, high: &Tensor) -> Tensor {
+    fn uniform_between(&self, dims: &[usize], rows: Option<&Rows>, low: &Tensor, high: &Tensor) -> Tensor {
         let _line = stack::line_of(Location::caller());
         let dtype = low.dtype();
         let (mantissa, unsigned) = layout(dtype);
         // A short mantissa takes its bits from one byte.
         let drawn = if mantissa < 8 { DType::U8 } else { unsigned };
-        let bits = self.bits(drawn, dims).cast(unsigned);
+        let bits = self.bits_of(drawn, dims, rows).cast(unsigned);
         let shift = drawn.bits() as u64 - u64::from(mantissa);
         let one = tensor::encode_float(dtype, 1.0).unwrap_or(0);
         // An exponent of 0 and a random mantissa: from 1 up to 2.
@@ -307,7 +331,7 @@ impl Key {
     pub fn truncated_normal(&self, dtype: DType, dims: &[usize], lower: f64, upper: f64) -> Tensor {
         let _line = stack::line_of(Location::caller());
         let edge = |bound: f64| (&Tensor::scalar(dtype, bound) / std::f64::consts::SQRT_2).erf();
-        let uniform = self.uniform_between(dims, &edge(lower), &edge(upper));
+        let uniform = self.uniform_between(dims, None, &edge(lower), &edge(upper));
         let out = &uniform.erf_inv() * std::f64::consts::SQRT_2;
         let inside = |value: f64, next: Next| Tensor::scalar(dtype, next_to(dtype, value, next));
         out.maximum(&inside(lower, Next::Up)).minimum(&inside(upper, Next::Down))
@@ -318,6 +342,14 @@ impl Key {
     #[must_use]
     pub fn bernoulli(&self, p: f64, dims: &[usize]) -> Tensor {
         self.bernoulli_of(&Tensor::scalar(DType::F32, p), dims)
+    }
+
+    /// What [`Key::bernoulli`] gives at these rows of a larger tensor; `dims` are those of the rows.
+    #[track_caller]
+    #[must_use]
+    pub fn bernoulli_rows(&self, p: f64, dims: &[usize], rows: &Rows) -> Tensor {
+        let of = |number: f64| Tensor::scalar(DType::F32, number);
+        self.uniform_between(dims, Some(rows), &of(0.0), &of(1.0)).less(&of(p))
     }
 
     /// True with the probabilities of a tensor that broadcasts to the shape.

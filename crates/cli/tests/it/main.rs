@@ -12,6 +12,7 @@ mod hostile;
 mod kernels;
 mod mesh_training;
 mod offline;
+mod pipeline;
 mod plan;
 mod preemption;
 mod pretrained;

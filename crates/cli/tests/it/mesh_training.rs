@@ -47,7 +47,7 @@ pub(crate) fn llama() -> String {
 }
 
 /// Families by name, with their files.
-fn families() -> Vec<(&'static str, String)> {
+pub(crate) fn families() -> Vec<(&'static str, String)> {
     let gpt = r#"
 [model]
 model_type = "gpt2"

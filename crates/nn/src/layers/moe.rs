@@ -55,14 +55,32 @@ pub struct ExpertSizes {
     pub chosen: usize,
 }
 
+/// How experts are used: means over positions. Those of a batch are the means of those of its equal parts.
+#[derive(Clone, Debug, Tree)]
+pub struct Usage {
+    /// How many of its choices a position makes each expert: `f32 [experts]`, adding up to the number chosen.
+    pub chosen: Tensor,
+    /// Scores of the router, `f32 [experts]`.
+    pub scores: Tensor,
+}
+
+impl Usage {
+    /// 1 where all experts are used alike, more where not. Axes before that of the experts stay.
+    #[track_caller]
+    pub fn balance(&self, chosen: usize) -> Tensor {
+        let last = self.chosen.rank().saturating_sub(1);
+        let experts = self.chosen.dim(-1);
+        &(&self.chosen * &self.scores).sum(&[last]) * (experts as f64 / chosen.max(1) as f64)
+    }
+}
+
 /// The router's choice for `[positions]`.
 struct Choice {
     /// Weights of the chosen, adding up to 1: `f32 [positions, chosen]`.
     weights: Tensor,
     /// Which were chosen: `i32 [positions, chosen]`.
     experts: Tensor,
-    /// 1 is balanced, more is not; `f32` scalar.
-    balance: Tensor,
+    usage: Usage,
 }
 
 impl MixtureOfExperts {
@@ -85,6 +103,13 @@ impl MixtureOfExperts {
     /// Applied to `[..., width]`; also gives the loss of balance, 1 where all experts are used alike.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> (Tensor, Tensor) {
+        let (out, usage) = self.apply_counting(x);
+        (out, usage.balance(self.chosen))
+    }
+
+    /// Applied to `[..., width]`; also gives how experts are used.
+    #[track_caller]
+    pub fn apply_counting(&self, x: &Tensor) -> (Tensor, Usage) {
         trace::scope("experts", || {
             if let (Dispatch::Capacity(factor), Some(across)) = (self.dispatch, Across::of(x, self)) {
                 return across.apply(self, x, factor);
@@ -96,7 +121,7 @@ impl MixtureOfExperts {
                 Dispatch::Dense => self.dense(&flat, &choice),
                 Dispatch::Capacity(factor) => self.with_capacity(&flat, &choice, factor, |rows| self.experts(&rows)),
             };
-            (out.reshape(x.dims()), choice.balance)
+            (out.reshape(x.dims()), choice.usage)
         })
     }
 
@@ -110,9 +135,8 @@ impl MixtureOfExperts {
             let top = scores.take_along(-1, &chosen);
             let weights = &top / &top.sum(&[1]).expand(-1);
             let mean = |of_positions: &Tensor| of_positions.mean(&[0]).all_reduce(over, Reduction::Mean);
-            let used = mean(&chosen.one_hot(experts, DType::F32).sum(&[1]));
-            let balance = &(&used * &mean(&scores)).sum_all() * (experts as f64 / self.chosen.max(1) as f64);
-            Choice { weights, experts: chosen, balance }
+            let usage = Usage { chosen: mean(&chosen.one_hot(experts, DType::F32).sum(&[1])), scores: mean(&scores) };
+            Choice { weights, experts: chosen, usage }
         })
     }
 
@@ -198,7 +222,7 @@ impl Across {
     }
 
     #[track_caller]
-    fn apply(&self, mixture: &MixtureOfExperts, x: &Tensor, factor: f64) -> (Tensor, Tensor) {
+    fn apply(&self, mixture: &MixtureOfExperts, x: &Tensor, factor: f64) -> (Tensor, Usage) {
         let dims = |dims: &[&[Arc<str>]]| Sharding { dims: dims.iter().map(|axes| Some(axes.to_vec())).collect() };
         let positions = dims(&[&self.batch, &self.sequence, &[]]);
         let up = dims(&[&self.experts, &[], &self.inner]);
@@ -215,7 +239,7 @@ impl Across {
         let (experts, inner) = (names(&self.experts), names(&self.inner));
         let experts: Vec<&str> = experts.iter().map(String::as_str).collect();
         let inner: Vec<&str> = inner.iter().map(String::as_str).collect();
-        let outputs = [positions, Sharding::replicated(0)];
+        let outputs = [positions, Sharding::replicated(1), Sharding::replicated(1)];
         shard_map(&inputs, &shardings, &outputs, |(x, router, gate, up, down)| {
             let mine = MixtureOfExperts {
                 router: router.clone(),
@@ -235,7 +259,7 @@ impl Across {
                 let done = mine.experts(&sent).all_reduce(&inner[..], Reduction::Sum);
                 done.all_to_all(1, 0, &experts[..])
             });
-            (out.reshape(x.dims()), choice.balance)
+            (out.reshape(x.dims()), choice.usage)
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::init::Init;
 use crate::layers::{
     Activation, Bias, Context, Dispatch, Embedding, ExpertSizes, GatedFeedForward, Heads, KeyValues, Linear,
-    MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight, at_use,
+    MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight, Usage, at_use,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, places_from};
 use crate::stacked::{init_stacked, run_stacked};
@@ -185,15 +185,18 @@ impl LlamaBlock {
         }
     }
 
-    /// The feed-forward half, and its loss of balance.
+    /// The feed-forward half, and how its experts are used.
     #[track_caller]
-    fn finish(&self, x: &Tensor) -> (Tensor, Tensor) {
+    fn finish(&self, x: &Tensor) -> (Tensor, Option<Usage>) {
         let normed = self.feed_forward_norm.apply(x);
-        let (added, balance) = match &self.feed_forward {
-            PositionWise::Dense(dense) => (dense.apply(&normed), Tensor::zeros(DType::F32, &[])),
-            PositionWise::Experts(experts) => experts.apply(&normed),
+        let (added, usage) = match &self.feed_forward {
+            PositionWise::Dense(dense) => (dense.apply(&normed), None),
+            PositionWise::Experts(experts) => {
+                let (added, usage) = experts.apply_counting(&normed);
+                (added, Some(usage))
+            }
         };
-        (x + &added, balance)
+        (x + &added, usage)
     }
 }
 
@@ -244,16 +247,16 @@ impl LanguageModel for Llama {
                 rope: Some(&rope),
             };
             let x = carried(&self.embedded(tokens));
-            let (x, balance) = run_stacked(&self.options.remat, &x, &self.layers, |x, block| {
+            let (x, usage) = run_stacked(&self.options.remat, &x, &self.layers, |x, block| {
                 trace::scope("block", || {
                     let x = x + &block.attention.apply(&block.attention_norm.apply(x), &context);
-                    let (x, balance) = block.finish(&x);
-                    (carried(&x), balance)
+                    let (x, usage) = block.finish(&x);
+                    (carried(&x), usage)
                 })
             });
-            let auxiliary = match &self.config.experts {
-                Some(experts) => &balance.mean_all() * experts.balance,
-                None => Tensor::zeros(DType::F32, &[]),
+            let auxiliary = match (&self.config.experts, usage) {
+                (Some(experts), Some(usage)) => &usage.balance(experts.chosen).mean_all() * experts.balance,
+                _ => Tensor::zeros(DType::F32, &[]),
             };
             Hidden { states: self.norm.apply(&x), auxiliary }
         })

@@ -12,6 +12,7 @@ use crate::error::misuse;
 use crate::graph::{Graph, Prim};
 use crate::ops::softmax::Exponentials;
 use crate::ops::{attrs, write};
+use crate::sharding::{lane_axes, layout, with_lane_axes, with_layout};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::{self, Lane, Pull};
@@ -151,6 +152,8 @@ pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'stat
     }
     let flags: Vec<bool> = ins.iter().map(|lane| lane.is_batched).collect();
     let inner = custom.clone();
+    // The backward pass is written later, by whoever wants the derivative: it is laid out as this pass is.
+    let (around, axes) = (layout(), lane_axes());
     let backward = move |ins: &[Tensor], outs: &[Tensor], cts: &[Tensor]| {
         let ins = &ins[..flags.len()];
         let lanes: Vec<Lane> = ins
@@ -164,13 +167,15 @@ pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'stat
             Spec::new(lane.tensor.dtype(), dims)
         };
         let specs: Vec<Spec> = lanes.iter().map(example).collect();
-        let one = stack::closed(&specs, |args| {
-            let (ins, rest) = args.split_at(ins.len());
-            let (outs, cts) = rest.split_at(outs.len());
-            inner.pulled(ins, outs, cts)
+        let grads = with_layout(around.clone(), || {
+            let one = stack::closed(&specs, |args| {
+                let (ins, rest) = args.split_at(ins.len());
+                let (outs, cts) = rest.split_at(outs.len());
+                inner.pulled(ins, outs, cts)
+            });
+            let lanes: Vec<Lane> = lanes.into_iter().chain(one.captured.into_iter().map(Lane::shared)).collect();
+            with_lane_axes(&axes, || spread(transform::batch(&one.graph, &lanes, size), size))
         });
-        let lanes: Vec<Lane> = lanes.into_iter().chain(one.captured.into_iter().map(Lane::shared)).collect();
-        let grads = spread(transform::batch(&one.graph, &lanes, size), size);
         // What all examples share has the sum of their gradients.
         let summed = |(grad, &is_batched): (Tensor, &bool)| if is_batched { grad } else { grad.sum(&[0]) };
         grads.into_iter().zip(&flags).map(summed).collect()

@@ -37,14 +37,15 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Where a node's results are kept, if they are.
-    fn keeps(&self, node: &Node) -> Option<Memory> {
+    /// Where a node's results are kept, if they are. `batches`: how many batches the part is run for at once, each an axis of
+    /// its products.
+    fn keeps(&self, node: &Node, batches: usize) -> Option<Memory> {
         let has = |names: &[String], name: &str| names.iter().any(|have| have == name);
         match (self, &node.prim) {
             (Policy::Everything, _) => Some(Memory::Device),
             (Policy::Dots, Prim::Op { kind: OpKind::DotGeneral | OpKind::Convolution, .. }) => Some(Memory::Device),
             (Policy::DotsWithoutBatch, Prim::Op { kind: OpKind::DotGeneral, attrs, .. })
-                if crate::ops::contract::contraction_of(attrs).lhs_batch.is_empty() =>
+                if crate::ops::contract::contraction_of(attrs).lhs_batch.len() <= batches =>
             {
                 Some(Memory::Device)
             }
@@ -61,6 +62,8 @@ impl Policy {
 pub(crate) struct Remat {
     pub(crate) body: Graph,
     pub(crate) policy: Policy,
+    /// How often it went through vmap.
+    pub(crate) batches: usize,
 }
 
 /// Runs `f`, and in the backward pass runs it again instead of keeping its values, except what the policy keeps.
@@ -73,7 +76,7 @@ pub fn checkpoint<I: Tree, O: Tree>(policy: &Policy, inputs: &I, f: impl FnOnce(
     let (closed, result) = stack::closed_over(inputs, f);
     let specs = closed.graph.output_specs();
     let tensors: Vec<Tensor> = inputs.leaves().into_iter().chain(closed.captured).collect();
-    let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: policy.clone() }));
+    let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: policy.clone(), batches: 0 }));
     let outputs = stack::push(prim, &tensors.iter().collect::<Vec<_>>(), specs, at);
     result.with_leaves(outputs)
 }
@@ -91,7 +94,7 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
             let all = || node.results().zip(results.iter().cloned());
             beside.extend(node.results().map(|value| (value, all().filter(|&(other, _)| other != value).collect())));
         }
-        let Some(memory) = remat.policy.keeps(node) else { return };
+        let Some(memory) = remat.policy.keeps(node, remat.batches) else { return };
         let mut keep = |value: Ref, same: Option<Ref>, result: &Tensor| {
             if kept.iter().all(|kept| kept.value != value && kept.same != Some(value)) {
                 let tensor = if memory == Memory::Host { result.moved_to(memory) } else { result.clone() };
@@ -153,6 +156,7 @@ pub(crate) fn batched(remat: &Rc<Remat>, ins: &[Lane], size: usize, at: &'static
     let closed = batched_body(&remat.body, ins, size, |outs| spread(outs, size));
     let specs = closed.graph.output_specs();
     let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
-    let prim = Prim::Remat(Rc::new(Remat { body: closed.graph, policy: remat.policy.clone() }));
+    let batched = Remat { body: closed.graph, policy: remat.policy.clone(), batches: remat.batches + 1 };
+    let prim = Prim::Remat(Rc::new(batched));
     stack::push(prim, &tensors.iter().collect::<Vec<_>>(), specs, at)
 }

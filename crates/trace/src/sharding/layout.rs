@@ -116,6 +116,8 @@ pub struct Layout {
     pub mesh: Mesh,
     /// Mesh axes of each meaning; what is not named is whole.
     pub meanings: BTreeMap<String, Vec<Arc<str>>>,
+    /// Parts that a batch is taken in where layers are split along the meaning `stages`; by rule if absent.
+    pub microbatches: Option<usize>,
     /// How it is written.
     pub dialect: Dialect,
 }
@@ -123,7 +125,7 @@ pub struct Layout {
 impl Layout {
     /// A mesh on which nothing but arguments and results is laid out.
     pub fn new(mesh: Mesh) -> Layout {
-        Layout { mesh, meanings: BTreeMap::new(), dialect: Dialect::default() }
+        Layout { mesh, meanings: BTreeMap::new(), microbatches: None, dialect: Dialect::default() }
     }
 
     /// The same, with axes of one meaning split along these mesh axes.
@@ -131,6 +133,15 @@ impl Layout {
     pub fn with<'a>(mut self, meaning: &str, axes: impl IntoIterator<Item = &'a str>) -> Layout {
         self.meanings.insert(meaning.into(), axes.into_iter().map(Into::into).collect());
         self
+    }
+
+    /// The same where nothing is split along these mesh axes any more.
+    pub(crate) fn without(&self, axes: &[Arc<str>]) -> Layout {
+        let mut layout = self.clone();
+        for names in layout.meanings.values_mut() {
+            names.retain(|name| !axes.contains(name));
+        }
+        layout
     }
 
     /// The sharding of a tensor whose axes mean this; each mesh axis is used once, and only where it divides.
@@ -155,6 +166,35 @@ impl Layout {
 
 thread_local! {
     static LAYOUT: RefCell<Option<Rc<Layout>>> = const { RefCell::new(None) };
+    /// Mesh axes along which the examples of the batch being written lie.
+    static LANES: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Mesh axes along which the examples of the batch being written lie: those of [`crate::vmap_along`], else none.
+pub(crate) fn lane_axes() -> Vec<Arc<str>> {
+    LANES.with_borrow(Clone::clone)
+}
+
+/// Writes what runs for a batch whose examples lie along these mesh axes.
+pub(crate) fn with_lane_axes<T>(axes: &[Arc<str>], f: impl FnOnce() -> T) -> T {
+    struct Restore(Vec<Arc<str>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            LANES.set(std::mem::take(&mut self.0));
+        }
+    }
+    let _restore = Restore(LANES.replace(axes.to_vec()));
+    f()
+}
+
+/// The sharding of a batch of tensors of this sharding. `None` if the examples' axes are used already.
+pub(crate) fn with_lanes(sharding: &Sharding, axes: &[Arc<str>]) -> Option<Sharding> {
+    if sharding.axes().any(|name| axes.contains(name)) {
+        return None;
+    }
+    let mut dims = vec![Some(axes.to_vec())];
+    dims.extend(sharding.dims.iter().cloned());
+    Some(Sharding { dims })
 }
 
 /// The layout of the function being traced.

@@ -9,7 +9,7 @@ use crate::control::{batched_body, spread};
 use crate::error::{Error, misuse};
 use crate::graph::{Graph, Prim, Ref};
 use crate::sharding::collective::{Reduction, all_reduced};
-use crate::sharding::{Layout, Mesh, Sharding, layout, with_layout};
+use crate::sharding::{Layout, Mesh, Sharding, lane_axes, layout, with_lane_axes, with_lanes, with_layout};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::{self, Lane, Pull, Source, Split};
@@ -73,7 +73,7 @@ pub fn shard_map<I: Tree, O: Tree>(
 /// Traces what runs on one device: the mesh is known to collectives, but nothing is laid out any more.
 fn inside<T>(layout: &Rc<Layout>, f: impl FnOnce() -> T) -> T {
     let mesh = Rc::new(layout.mesh.clone());
-    crate::sharding::collective::on_device_of(Some(mesh), || with_layout(None, f))
+    crate::sharding::collective::on_device_of(Some(mesh), || with_layout(None, || with_lane_axes(&[], f)))
 }
 
 fn part(mesh: &Mesh, spec: &Spec, sharding: &Sharding) -> Result<Spec, Error> {
@@ -263,23 +263,28 @@ pub(crate) fn jvp(
     (outs, tangents)
 }
 
-/// The function for a batch: every device has all examples of its parts.
+/// The function for a batch: every device has all examples of its parts, or its own where examples lie along mesh axes.
 pub(crate) fn batched(manual: &Rc<Manual>, ins: &[Lane], size: usize, at: &'static Location<'static>) -> Vec<Tensor> {
     let body = &manual.body;
+    let axes = lane_axes();
+    let parts = manual.layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
+    let here = size / parts.max(1);
     let lanes: Vec<Lane> = ins
         .iter()
         .zip(&body.inputs)
         .map(|(lane, &input)| {
             let spec = body.spec(input);
-            let spec = if lane.is_batched { transform::with_axis(spec, size) } else { spec.clone() };
+            let spec = if lane.is_batched { transform::with_axis(spec, here) } else { spec.clone() };
             Lane { tensor: Tensor::of(spec), is_batched: lane.is_batched }
         })
         .collect();
-    let closed = inside(&manual.layout, || batched_body(body, &lanes, size, |outs| spread(outs, size)));
-    let with_row = |sharding: &Sharding| {
-        let mut dims = vec![Some(Vec::new())];
-        dims.extend(sharding.dims.iter().cloned());
-        Sharding { dims }
+    let closed = inside(&manual.layout, || match here {
+        1 => for_one(body, &lanes),
+        _ => batched_body(body, &lanes, here, |outs| spread(outs, here)),
+    });
+    let with_row = |sharding: &Sharding| match with_lanes(sharding, &axes) {
+        Some(sharding) => sharding,
+        None => misuse(at, format!("{sharding} is split along {}, as the examples of vmap are", axes.join("+"))),
     };
     let inputs = manual.inputs.iter().zip(ins).map(|(sharding, lane)| match lane.is_batched {
         true => with_row(sharding),
@@ -294,4 +299,14 @@ pub(crate) fn batched(manual: &Rc<Manual>, ins: &[Lane], size: usize, at: &'stat
     };
     let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
     push(batched, &tensors, at)
+}
+
+/// The function for a batch of one: as it is, so that composites keep their names.
+fn for_one(body: &Graph, lanes: &[Lane]) -> stack::Closed {
+    let specs: Vec<Spec> = lanes.iter().map(|lane| lane.tensor.spec().clone()).collect();
+    stack::closed(&specs, |args| {
+        let one = |(arg, lane): (Tensor, &Lane)| if lane.is_batched { arg.squeeze(0) } else { arg };
+        let inputs: Vec<Tensor> = args.into_iter().zip(lanes).map(one).collect();
+        transform::replay(body, &inputs).iter().map(|out| out.expand(0)).collect()
+    })
 }

@@ -1,6 +1,8 @@
 //! `vmap`: a function of one example becomes a function of a batch of them.
 
 use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use hlo::{Attrs, OpKind};
 
@@ -9,7 +11,10 @@ use crate::control;
 use crate::error::misuse;
 use crate::graph::{Combine, Graph, Node, Prim};
 use crate::ops::{contract, convolve, elementwise, index, order, reduce, shape, window, write};
-use crate::sharding::{Sharding, collective_batched, constrained, is_collective, manual_batched};
+use crate::sharding::{
+    Sharding, collective_batched, constrained, is_collective, lane_axes, layout, manual_batched, with_lane_axes,
+    with_lanes, with_layout,
+};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::again;
@@ -65,6 +70,29 @@ pub fn vmap<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I) -> O {
 /// [`vmap`] along other axes: one entry for each tensor of the inputs in order, `None` where all examples have the same.
 #[track_caller]
 pub fn vmap_axes<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[Option<isize>]) -> O {
+    mapped(f, inputs, axes, &[])
+}
+
+/// [`vmap`] of examples that lie along these mesh axes: each device computes its own. Within `f` nothing is split along them
+/// any more; whatever `f` lays out, and whatever it runs by [`crate::shard_map`], has them in front. Without a mesh, `vmap`.
+#[track_caller]
+pub fn vmap_along<I: Tree, O: Tree>(mesh_axes: &[Arc<str>], f: impl FnOnce(&I) -> O, inputs: &I) -> O {
+    let axes = vec![Some(0); inputs.leaves().len()];
+    let Some(around) = layout() else { return mapped(f, inputs, &axes, &[]) };
+    let parts = around.mesh.size_along(mesh_axes.iter().map(|axis| &**axis));
+    let size = inputs.specs().iter().find_map(|spec| spec.dims.first().copied()).unwrap_or(0);
+    match parts {
+        Some(parts) if size.is_multiple_of(parts.max(1)) => {}
+        _ => {
+            let names = mesh_axes.join("+");
+            misuse(Location::caller(), format!("{size} examples cannot lie along {names} of the mesh {}", around.mesh));
+        }
+    }
+    with_layout(Some(Rc::new(around.without(mesh_axes))), || mapped(f, inputs, &axes, mesh_axes))
+}
+
+#[track_caller]
+fn mapped<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[Option<isize>], mesh_axes: &[Arc<str>]) -> O {
     let at = Location::caller();
     let (leaves, paths) = (inputs.leaves(), inputs.paths());
     if leaves.len() != axes.len() {
@@ -98,7 +126,7 @@ pub fn vmap_axes<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[
         leaves
     });
     lanes.extend(closed.captured.into_iter().map(Lane::shared));
-    let outputs = batch(&closed.graph, &lanes, size);
+    let outputs = with_lane_axes(mesh_axes, || batch(&closed.graph, &lanes, size));
     let Some(result) = result else { unreachable!("the function was traced") };
     result.with_leaves(outputs.iter().map(|lane| lane.spread(size)).collect::<Vec<_>>())
 }
@@ -142,9 +170,16 @@ fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tens
             stack::push(node.prim.clone(), &inputs.iter().collect::<Vec<_>>(), specs, node.at)
         }
         Prim::Shard(sharding) => {
-            let mut dims = vec![None];
-            dims.extend(sharding.dims.iter().cloned());
-            vec![constrained(&ins[0].tensor, &Sharding { dims })]
+            let axes = lane_axes();
+            if axes.is_empty() {
+                let mut dims = vec![None];
+                dims.extend(sharding.dims.iter().cloned());
+                return vec![constrained(&ins[0].tensor, &Sharding { dims })];
+            }
+            let Some(sharding) = with_lanes(sharding, &axes) else {
+                misuse(node.at, format!("{sharding} is split along {}, as the examples of vmap are", axes.join("+")));
+            };
+            vec![constrained(&ins[0].tensor, &sharding)]
         }
         Prim::Composite(composite) => control::composite_batched(composite, ins, size),
         Prim::Manual(manual) => manual_batched(manual, ins, size, node.at),

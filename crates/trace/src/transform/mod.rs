@@ -10,7 +10,7 @@ mod split;
 pub use api::{grad, jvp, value_and_grad, value_and_grad_with, vjp};
 pub(crate) use backward::{Pull, activity, forward, forward_from};
 pub(crate) use batch::{Lane, batch, with_axis};
-pub use batch::{vmap, vmap_axes};
+pub use batch::{vmap, vmap_along, vmap_axes};
 pub(crate) use forward::push_forward;
 pub(crate) use replay::{again, replay, replay_with};
 pub(crate) use split::{Source, Split};

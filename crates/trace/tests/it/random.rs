@@ -4,7 +4,7 @@ use std::process::Command;
 
 use tensor::{DType, Literal};
 use testkit::{Needed, require};
-use trace::{Key, Tensor, scan};
+use trace::{Key, Rows, Tensor, scan};
 
 use crate::run::{Device, literal, numbers, read_arrays};
 
@@ -95,4 +95,15 @@ fn a_seed_that_is_an_input_gives_the_same_key() {
         vec![Key::from_seed(&inputs[0]).data().clone(), Key::from_seed(0x1234_5678_9ABC_DEF0).data().clone()]
     });
     assert_eq!(keys[0], keys[1]);
+}
+
+#[test]
+fn rows_of_a_larger_tensor_are_drawn_as_there() {
+    let drawn = Device::new().run(&[], |_| {
+        let key = Key::from_seed(7);
+        let first = Tensor::scalar(DType::I32, 2.0);
+        let rows = key.bernoulli_rows(0.4, &[4, 5], &Rows { first, every: 3, of: 12 });
+        vec![key.bernoulli(0.4, &[12, 5]).reshape(&[4, 3, 5]).at(1, 2), rows]
+    });
+    assert_eq!(drawn[0], drawn[1]);
 }

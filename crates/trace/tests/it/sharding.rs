@@ -4,8 +4,8 @@ use cpu::interpret::Options;
 use cpu::{Array, CompileOptions, Compiled, Cpu, Spread};
 use tensor::{DType, Literal};
 use trace::{
-    Dialect, Donate, Layout, Leaf, Mesh, Placed, Reduction, Role, Sharding, Spec, Tensor, axis_index, grad, jvp, scan,
-    shard_map, vmap,
+    Dialect, Donate, Layout, Leaf, Mesh, Placed, Policy, Reduction, Role, Sharding, Spec, Tensor, axis_index,
+    checkpoint, composite, custom_vjp, grad, jvp, scan, shard_map, vmap, vmap_along,
 };
 
 use crate::run::{Device, literal, numbers};
@@ -238,4 +238,69 @@ fn what_cannot_be_split_is_refused_with_its_path() {
         shard_map(x, &[split(&[&[], &[]])], &[split(&[&[], &[]])], |x: &Tensor| x.all_reduce("rows", Reduction::Sum))
     });
     assert!(axis.contains("no axis `rows`") && axis.contains("sharding.rs:"), "{axis}");
+}
+
+/// Examples that lie along a mesh axis: everything a function of one example may hold gets that axis in front, its backward
+/// pass too.
+#[test]
+fn examples_along_a_mesh_axis() {
+    let weight = |w: &Tensor| {
+        let split = split(&[&["model"], &[]]);
+        custom_vjp(
+            w,
+            |w| w.laid_out(&["inner", "outer"]),
+            move |_: &Tensor, _: &Tensor, ct: &Tensor| ct.with_sharding(&split),
+        )
+    };
+    let of_parts = |x: &Tensor| {
+        let rows = split(&[&[], &["model"]]);
+        shard_map(x, std::slice::from_ref(&rows), std::slice::from_ref(&rows), |part: &Tensor| {
+            composite("test.tanh", hlo::Attrs::new(), part, Tensor::tanh)
+        })
+    };
+    let f = |args: &Vec<Tensor>| {
+        let loss = |args: &(Tensor, Tensor)| {
+            let y = vmap_along(
+                &["data".into()],
+                |(x, w): &(Tensor, Tensor)| {
+                    let y = checkpoint(&Policy::Nothing, &(x.clone(), w.clone()), |(x, w)| x.matmul(&weight(w)));
+                    of_parts(&y.laid_out(&["batch", "hidden"]))
+                },
+                args,
+            );
+            (&y * &y).sum_all()
+        };
+        let (x, w) = grad(loss, &(args[0].clone(), args[1].clone()));
+        vec![x, w]
+    };
+    let inputs = [data(9, &[4, 3, 6]), data(10, &[4, 6, 4])];
+    let plain = Device::new().run(&inputs, f);
+    let stacked = split(&[&["data"], &[], &[]]);
+    let given: Vec<_> = inputs.iter().cloned().map(|input| (input, stacked.clone())).collect();
+    // `batch` is split along the same axis outside of the batch, but not within.
+    let layout = Layout::new(mesh()).with("batch", ["data"]).with("hidden", ["model"]).with("inner", ["model"]);
+    let outputs = [stacked.clone(), stacked];
+    assert_close(&run_on(&layout, &given, &outputs, f), &plain);
+    let shapes: Vec<Tensor> = inputs.iter().map(|input| Tensor::of(Spec::new(input.dtype(), input.dims()))).collect();
+    let of = |_: Role, leaf: &Leaf| Ok(Sharding::replicated(leaf.spec.dims.len()));
+    let placed = Placed { layout: &layout, of: &of };
+    let (function, _) = trace::trace_on(&placed, "test", &shapes, Donate::Nothing, f).unwrap();
+    let text = hlo::text::print(&function.module);
+    // One example on each device, so that the composite is there as it was written; and both passes say where they lie.
+    assert!(text.contains("stablehlo.composite \"test.tanh\"") && text.contains("tensor<3x2xf32>"), "{text}");
+    let constraints: Vec<&str> = text.lines().filter(|line| line.contains("sharding_constraint")).collect();
+    assert!(constraints.len() >= 3 && constraints.iter().all(|line| line.contains("[{\"data\"}, ")), "{constraints:?}");
+    let twice = |x: &Vec<Tensor>| {
+        vmap_along(
+            &["data".into()],
+            |x: &Tensor| x.with_sharding(&split(&[&["data"], &[]])),
+            &x[1].transpose(&[1, 0, 2]),
+        )
+    };
+    let error = trace::trace_on(&placed, "test", &shapes, Donate::Nothing, twice).unwrap_err().to_string();
+    assert!(error.contains("6 examples cannot lie along data"), "{error}");
+    let twice =
+        |x: &Vec<Tensor>| vmap_along(&["data".into()], |x: &Tensor| x.with_sharding(&split(&[&[], &["data"]])), &x[1]);
+    let error = trace::trace_on(&placed, "test", &shapes, Donate::Nothing, twice).unwrap_err().to_string();
+    assert!(error.contains("as the examples of vmap are"), "{error}");
 }

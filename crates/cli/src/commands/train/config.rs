@@ -35,6 +35,8 @@ pub(super) struct MeshConfig {
     pub(super) strategy: Option<Strategy>,
     /// Axes of the mesh for parameters whose path ends so, axis by axis.
     pub(super) rules: BTreeMap<String, Vec<Vec<String>>>,
+    /// Parts of a batch that follow each other through the stages, if there are any.
+    pub(super) microbatches: Option<usize>,
 }
 
 /// Where examples come from. Paths are relative to the file.

@@ -23,6 +23,10 @@ pub(super) fn placement(config: &MeshConfig, args: &TrainArgs) -> Result<Option<
         return match strategy {
             Some(strategy) => Err(Failure::new(format!("the strategy {strategy} needs a mesh"))
                 .hint("give one, as in --mesh data=4,model=2")),
+            None if args.microbatches.is_some() => {
+                Err(Failure::new("microbatches are for the stages of a mesh")
+                    .hint("give one, as in --mesh stage=4,data=2"))
+            }
             None => Ok(None),
         };
     };
@@ -32,6 +36,11 @@ pub(super) fn placement(config: &MeshConfig, args: &TrainArgs) -> Result<Option<
     for (path, axes) in &config.rules {
         placement = placement.with_rule(path, axes.clone());
     }
+    // A file's number is for its own mesh: another one on the command line may have no stages.
+    let of_file = config.microbatches.filter(|_| placement.num_stages() > 1 || args.mesh.is_none());
+    if let Some(count) = args.microbatches.or(of_file) {
+        placement = placement.with_microbatches(count).map_err(|error| hinted(&error))?;
+    }
     Ok(Some(placement))
 }
 
@@ -39,13 +48,16 @@ fn hinted(error: &nn::Error) -> Failure {
     Failure::new(error.to_string()).hint(error.remedy())
 }
 
-/// Shapes of the parameters, by their paths.
+/// Shapes of the parameters, by their paths; they can lie so.
 fn parameters<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     task: &ModelTask<M, X>,
+    placement: &Placement,
 ) -> Result<BTreeMap<String, Vec<usize>>, runtime::Error> {
     let state = trace::shapes_of(&(), |()| task.init())?;
-    let specs = state.params.specs();
-    Ok(state.params.paths().into_iter().zip(specs).map(|(path, spec)| (path, spec.dims)).collect())
+    let (paths, specs) = (state.params.paths(), state.params.specs());
+    let stages = placement.check_stages(paths.iter().map(String::as_str));
+    stages.map_err(|error| trace::Error::Mesh(error.to_string()))?;
+    Ok(paths.into_iter().zip(specs).map(|(path, spec)| (path, spec.dims)).collect())
 }
 
 /// A training on the devices of a backend.
@@ -54,7 +66,7 @@ pub(super) fn train_mesh<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     task: &ModelTask<M, X>,
     placement: &Placement,
 ) -> Result<TrainMesh, runtime::Error> {
-    TrainMesh::new(backend, Rc::new(placement.clone()), parameters(task)?)
+    TrainMesh::new(backend, Rc::new(placement.clone()), parameters(task, placement)?)
 }
 
 /// The training step as a program, without any device; and the number of parameters.
@@ -71,7 +83,7 @@ pub(super) fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>
     let traced = match placement {
         None => trace::trace("train_step", &inputs, donate, step),
         Some(placement) => {
-            let parameters = parameters(task)?;
+            let parameters = parameters(task, placement)?;
             let placement: &dyn ModelPlacement = placement;
             let of = |role: Role, leaf: &Leaf| match (role, leaf.path.split_once('.')) {
                 (_, Some(("0", path))) => placement.state(path, &leaf.spec.dims, &parameters),
