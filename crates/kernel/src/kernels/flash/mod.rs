@@ -85,7 +85,7 @@ pub enum Pass {
 }
 
 impl Blocks {
-    /// The sizes that the compiler's static estimate prefers (`benchmarks/results/kernels.md`), as far as they divide the lengths.
+    /// The sizes that the compiler's static estimate prefers (`docs/kernel-cycles.md`), as far as they divide the lengths.
     pub fn preferred(attention: &Attention, generation: Generation, pass: Pass) -> Option<Blocks> {
         // Scores of larger blocks leave no room for anything else in the memory of v4.
         let (q_most, kv_most) = match (generation, pass) {
