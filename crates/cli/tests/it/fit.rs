@@ -350,3 +350,22 @@ fn wrong_questions_are_refused_with_the_remedy() {
     let unpriced = bench.expect(0, &["fit", arg(&program), "--slice", "tpu7x-2"]);
     assert!(unpriced.stdout.contains("no price of"), "{}", unpriced.stdout);
 }
+
+#[test]
+fn layers_that_do_not_fit_are_run_again() {
+    let Some(bench) = Bench::with_libtpu("layers_that_do_not_fit_are_run_again") else { return };
+    let program = bench.path("step.mlir");
+    let file = testkit::repository().join("examples/train/small-llama.toml");
+    let data = "data={kind=\"synthetic\",sequence=256}";
+    let settings = ["--with", data, "--with", "run.remat=everything", "--with", "train.batch=1024"];
+    bench.expect(0, &[&["train", arg(&file), "--export", arg(&program)][..], &settings].concat());
+    let fixed = bench.path("fixed.mlir");
+    let explain = ["explain", arg(&program), "--slice", "v5e-1", "--apply", arg(&fixed)];
+    let record = json_of(&bench, 1, &explain);
+    let fixes = record["fixes"].as_array().unwrap();
+    let again = fixes.iter().find(|fix| fix["kind"] == "recompute" && fix["fits"] == true);
+    let again = again.unwrap_or_else(|| panic!("{fixes:#?}"));
+    let needed = record["fit"]["verdict"]["needed_bytes"].as_u64().unwrap();
+    assert!(again["hbm_bytes"].as_u64().unwrap() * 2 < needed, "{again}");
+    assert_eq!(bench.json(&["compile", arg(&fixed), "--slice", "v5e-1", "--quick"])["fits"], true);
+}

@@ -6,6 +6,7 @@ mod effort;
 mod entry;
 mod larger_slice;
 mod offload;
+mod recompute;
 mod shard;
 mod shard_gspmd;
 mod smaller_batch;
@@ -30,6 +31,8 @@ pub enum FixKind {
     CompilerEffort,
     /// A compiler flag.
     Flag,
+    /// Activations are computed again in the backward pass.
+    Recompute,
     /// Arguments that every device holds whole are split.
     Sharding,
     /// Optimizer state waits in host memory.
@@ -91,12 +94,14 @@ impl<'a> Situation<'a> {
 /// Makes one proposal, if there is something to propose.
 type Propose = fn(&Situation<'_>) -> Result<Option<Proposal>, Error>;
 
-/// Least cost first: donation is free, effort and flags cost step time, sharding and offload cost transfers, bf16 costs
-/// precision. A rewrite that computes activations again belongs after the flags.
+/// Least cost first: donation is free, effort and flags cost step time, recomputation too, sharding and offload cost
+/// transfers, bf16 costs precision.
 const PROPOSALS: &[Propose] = &[
     donation::propose,
     effort::memory_fitting,
     effort::schedule_for_memory,
+    recompute::cheap,
+    recompute::everything,
     shard::propose,
     shard_gspmd::propose,
     offload::propose,

@@ -24,4 +24,5 @@ pub use model::{ModelChoice, ModelFigures, ModelSource, ModelStep, WriteStep, ch
 pub use roles::{Batch, BatchName, Role, Roles, StepKind};
 pub use rules::MeshShape;
 pub use run::{Confirm, Progress, SearchOptions, search};
+pub(crate) use source::inlined;
 pub use source::{OneProgram, ProgramSource};

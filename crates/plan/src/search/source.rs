@@ -152,7 +152,7 @@ fn partitions(module: &Verified) -> Option<u64> {
     mesh.max(said)
 }
 
-fn inlined(module: &Verified) -> Result<Verified, Error> {
+pub(crate) fn inlined(module: &Verified) -> Result<Verified, Error> {
     // What becomes a kernel costs what the kernel costs.
     let kernels = [nn::layers::FLASH, nn::layers::FLASH_BACKWARD];
     let options = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };

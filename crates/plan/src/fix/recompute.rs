@@ -1,0 +1,496 @@
+//! Activations computed again: what a loop over layers stacks for the backward loop is computed there once more, from what
+//! is still stacked.
+
+use std::collections::{HashMap, HashSet};
+
+use hlo::passes::{self, DCE, Options, Partitioned};
+use hlo::{Attr, Attrs, Definition, Func, NewOp, Op, OpId, OpKind, OpName, Region, Type, Value};
+use runtime::Program;
+
+use super::{FixKind, Proposal, Situation, entry};
+use crate::error::Error;
+use crate::search::inlined;
+
+/// How much is computed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// What costs no product.
+    Cheap,
+    /// All but what the layers take.
+    Everything,
+}
+
+pub(super) fn cheap(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
+    let title = "compute element-wise activations again in the backward pass";
+    propose(situation, Extent::Cheap, title, "results of products stay stacked; the rest costs vector work once more")
+}
+
+pub(super) fn everything(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
+    let title = "keep only the input of each layer, and compute its activations again in the backward pass";
+    propose(situation, Extent::Everything, title, "every layer runs forward twice, some third more products in a step")
+}
+
+fn propose(situation: &Situation<'_>, extent: Extent, title: &str, detail: &str) -> Result<Option<Proposal>, Error> {
+    let proposal = situation.proposal(FixKind::Recompute, title, detail);
+    let program = again(situation.program, extent)?;
+    Ok(program.map(|program| Proposal { program: Some(program), ..proposal }))
+}
+
+/// The program with activations computed again; `None` where there are none.
+fn again(program: &Program, extent: Extent) -> Result<Option<Program>, Error> {
+    let program = Program::from_module(inlined(program.verified())?);
+    let Some(program) = entry::edit(&program, |func| rewrite(func, extent))? else { return Ok(None) };
+    // Stacks that nobody reads are still carried.
+    let options = Options { partitioned: Partitioned::Yes, ..Options::default() };
+    Ok(Some(Program::from_module(passes::apply(program.verified().clone(), &[DCE], &options)?.0)))
+}
+
+/// Rewrites every pair of loops; says whether anything changed.
+fn rewrite(func: &mut Func, extent: Extent) -> bool {
+    let loops: Vec<OpId> = func.walk().into_iter().filter(|id| func.op(*id).kind() == Some(OpKind::While)).collect();
+    let mut has_changed = false;
+    for forward in loops {
+        if let Some(plan) = Plan::of(func, forward, extent) {
+            has_changed |= plan.apply(func);
+        }
+    }
+    has_changed
+}
+
+/// What one round of a loop adds to a stack that it carries.
+#[derive(Debug)]
+struct Stack {
+    /// The stack, behind the loop.
+    result: Value,
+    /// The carried value that says which round it is.
+    counter: usize,
+    /// What is added, with an axis of size 1 in front.
+    update: Value,
+    /// The same without that axis, where it is made of that.
+    source: Value,
+    /// Where later loops read it, if they alone do and round by round.
+    reads: Option<Vec<Read>>,
+}
+
+/// A slice that a later loop takes of a stack.
+#[derive(Clone, Debug)]
+struct Read {
+    region: Region,
+    slice: OpId,
+    /// The round it is of.
+    at: Value,
+    /// Another start of the slice; axes are taken whole, so any value does.
+    start: Option<Value>,
+}
+
+/// Which stacks of a loop are dropped, and which are read instead.
+struct Plan {
+    forward: OpId,
+    body: Region,
+    /// Carried values that no round changes.
+    invariant: Vec<bool>,
+    stacks: Vec<Stack>,
+    /// For each stack whether it is dropped.
+    dropped: Vec<bool>,
+}
+
+impl Plan {
+    fn of(func: &Func, forward: OpId, extent: Extent) -> Option<Plan> {
+        let uses = Uses::of(func);
+        let &[_, body] = &func.op(forward).regions[..] else { return None };
+        let returned = returned(func, body)?;
+        let args = &func.region(body).args;
+        let invariant: Vec<bool> = args.iter().zip(returned).map(|(arg, value)| arg == value).collect();
+        let stacks: Vec<Stack> = (0..args.len()).filter_map(|n| Stack::of(func, &uses, forward, body, n)).collect();
+        let mut plan = Plan { forward, body, invariant, dropped: vec![false; stacks.len()], stacks };
+        for n in 0..plan.stacks.len() {
+            let stack = &plan.stacks[n];
+            let is_input = matches!(func.value(stack.source).definition, Definition::Argument(..));
+            let is_wanted = extent == Extent::Everything || !is_product(func, stack.source);
+            plan.dropped[n] = stack.reads.is_some() && !is_input && is_wanted;
+        }
+        // What cannot be computed from the others stays, which may let others be computed.
+        loop {
+            let kept = (0..plan.stacks.len()).find(|n| plan.dropped[*n] && plan.needed(func, *n, extent).is_none());
+            match kept {
+                Some(n) => plan.dropped[n] = false,
+                None => break,
+            }
+        }
+        plan.dropped.contains(&true).then_some(plan)
+    }
+
+    /// The stack that holds a value and stays.
+    fn kept(&self, value: Value) -> Option<&Stack> {
+        self.stacks
+            .iter()
+            .zip(&self.dropped)
+            .find(|(stack, dropped)| !**dropped && stack.source == value)
+            .map(|(s, _)| s)
+    }
+
+    /// Ops of the loop's body that compute what stack `n` gets, in order; `None` where it cannot be computed elsewhere.
+    fn needed(&self, func: &Func, n: usize, extent: Extent) -> Option<Vec<OpId>> {
+        let mut pending = vec![self.stacks[n].update];
+        let mut needed: HashSet<OpId> = HashSet::new();
+        while let Some(value) = pending.pop() {
+            if self.kept(value).is_some() {
+                continue;
+            }
+            match func.value(value).definition {
+                Definition::Argument(region, index) if region == self.body => {
+                    let is_known = self.invariant[index as usize] || index as usize == self.stacks[n].counter;
+                    if !is_known {
+                        return None;
+                    }
+                }
+                Definition::Argument(..) => {}
+                Definition::Result(id, _) => {
+                    if !func.region(self.body).ops.contains(&id) || !needed.insert(id) {
+                        continue;
+                    }
+                    let op = func.op(id);
+                    if !may_repeat(op) || (extent == Extent::Cheap && is_costly(op)) {
+                        return None;
+                    }
+                    pending.extend(inputs(func, op));
+                }
+            }
+        }
+        Some(func.region(self.body).ops.iter().copied().filter(|id| needed.contains(id)).collect())
+    }
+
+    fn apply(&self, func: &mut Func) -> bool {
+        // What was computed for a round in a loop serves all its reads of that round.
+        let mut known: HashMap<(Region, Value), HashMap<Value, Value>> = HashMap::new();
+        let mut has_changed = false;
+        for (n, stack) in self.stacks.iter().enumerate().filter(|(n, _)| self.dropped[*n]) {
+            let Some(ops) = self.needed(func, n, Extent::Everything) else { continue };
+            for read in stack.reads.iter().flatten() {
+                let map = known.entry((read.region, read.at)).or_default();
+                let before = func.region(read.region).ops.len();
+                let args = func.region(self.body).args.clone();
+                let operands = func.op(self.forward).operands.clone();
+                for (index, (arg, operand)) in args.iter().zip(operands).enumerate() {
+                    if self.invariant[index] {
+                        map.insert(*arg, operand);
+                    } else if index == stack.counter {
+                        map.insert(*arg, read.at);
+                    }
+                }
+                for &id in &ops {
+                    self.fetch(func, id, read, map);
+                    let is_done = func.op(id).results().all(|result| map.contains_key(&result));
+                    if !is_done {
+                        copy_op(func, id, read.region, map);
+                    }
+                }
+                // What was appended goes before the slice.
+                let region = &mut func.regions[read.region.0 as usize].ops;
+                let added = region.split_off(before);
+                let place = region.iter().position(|id| *id == read.slice).unwrap_or(0);
+                region.splice(place..place, added);
+                let Some(&computed) = map.get(&stack.update) else { continue };
+                let old = func.op(read.slice).first_result;
+                for other in &mut func.ops {
+                    other
+                        .operands
+                        .iter_mut()
+                        .filter(|operand| **operand == old)
+                        .for_each(|operand| *operand = computed);
+                }
+                has_changed = true;
+            }
+        }
+        has_changed
+    }
+
+    /// Reads what an op needs of the stacks that stay.
+    fn fetch(&self, func: &mut Func, id: OpId, read: &Read, map: &mut HashMap<Value, Value>) {
+        for value in inputs(func, func.op(id)) {
+            let Some(stack) = self.kept(value).filter(|_| !map.contains_key(&value)) else { continue };
+            let ty = func.ty(stack.update).clone();
+            let Some(tensor) = ty.as_tensor() else { continue };
+            let sizes = tensor.dims.to_vec();
+            let mut operands = vec![stack.result, read.at];
+            operands.extend(std::iter::repeat_n(read.start.unwrap_or(read.at), sizes.len().saturating_sub(1)));
+            let mut attrs = Attrs::new();
+            attrs.set("slice_sizes", Attr::i64s(sizes));
+            let slice = NewOp { operands, results: vec![ty], attrs, ..new(OpKind::DynamicSlice) };
+            let slice = func.add_op(read.region, slice);
+            let mut fetched = func.op(slice).first_result;
+            if stack.source != stack.update {
+                let results = vec![func.ty(stack.source).clone()];
+                let reshape = NewOp { operands: vec![fetched], results, ..new(OpKind::Reshape) };
+                let reshape = func.add_op(read.region, reshape);
+                fetched = func.op(reshape).first_result;
+            }
+            map.insert(value, fetched);
+        }
+    }
+}
+
+impl Stack {
+    /// Carried value `n` of a loop, if each round writes its slice of it and does nothing else with it.
+    fn of(func: &Func, uses: &Uses, forward: OpId, body: Region, n: usize) -> Option<Stack> {
+        let arg = *func.region(body).args.get(n)?;
+        let write = defining(func, *returned(func, body)?.get(n)?)?;
+        let &[whole, update, at, ..] = &write.operands[..] else { return None };
+        let Definition::Argument(region, counter) = func.value(at).definition else { return None };
+        let is_write = write.kind() == Some(OpKind::DynamicUpdateSlice) && whole == arg && region == body;
+        if !is_write || uses.of_value(arg).len() != 1 || !takes_one(func.ty(arg), func.ty(update)) {
+            return None;
+        }
+        let result = Value(func.op(forward).first_result.0 + n as u32);
+        let reads = reads(func, uses, forward, result);
+        Some(Stack { result, counter: counter as usize, update, source: source(func, update), reads })
+    }
+}
+
+/// What an axis of size 1 was put in front of.
+fn source(func: &Func, update: Value) -> Value {
+    let Some(op) = defining(func, update) else { return update };
+    let dims = |value: Value| func.ty(value).as_tensor().map(|ty| ty.dims.to_vec());
+    let Some(&from) = op.operands.first() else { return update };
+    let is_same = dims(update).is_some_and(|dims_of| dims(from).is_some_and(|from| dims_of[1..] == from[..]));
+    let is_plain = match op.kind() {
+        Some(OpKind::Reshape) => true,
+        Some(OpKind::BroadcastInDim) => {
+            let axes = op.attr("broadcast_dimensions").and_then(Attr::as_i64s).unwrap_or_default();
+            axes.iter().zip(1..).all(|(axis, n)| *axis == n)
+        }
+        _ => false,
+    };
+    if is_same && is_plain { from } else { update }
+}
+
+/// Whether a slice has one of the first axis of a whole, and all of the others.
+fn takes_one(whole: &Type, slice: &Type) -> bool {
+    match (whole.as_tensor(), slice.as_tensor()) {
+        (Some(whole), Some(slice)) => {
+            slice.dims.first() == Some(&1) && slice.dims.len() == whole.dims.len() && slice.dims[1..] == whole.dims[1..]
+        }
+        _ => false,
+    }
+}
+
+/// Slices that later loops take of a value, if nothing else reads it.
+fn reads(func: &Func, uses: &Uses, forward: OpId, value: Value) -> Option<Vec<Read>> {
+    let mut reads = Vec::new();
+    for &(id, position) in uses.of_value(value) {
+        let op = func.op(id);
+        let (OpKind::While, &[condition, body]) = (op.kind()?, &op.regions[..]) else { return None };
+        let arg = *func.region(body).args.get(position)?;
+        let is_same = *returned(func, body)?.get(position)? == arg;
+        let in_condition = *func.region(condition).args.get(position)?;
+        let behind = Value(op.first_result.0 + position as u32);
+        if id == forward || !is_same || !uses.of_value(in_condition).is_empty() || !uses.of_value(behind).is_empty() {
+            return None;
+        }
+        for &(reader, operand) in uses.of_value(arg) {
+            let op = func.op(reader);
+            if op.kind() == Some(OpKind::Return) && Some(&reader) == func.region(body).ops.last() {
+                continue;
+            }
+            let is_slice = op.kind() == Some(OpKind::DynamicSlice) && operand == 0;
+            if !is_slice || !func.region(body).ops.contains(&reader) {
+                return None;
+            }
+            if !takes_one(func.ty(arg), func.ty(op.first_result)) {
+                return None;
+            }
+            let (at, start) = (*op.operands.get(1)?, op.operands.get(2).copied());
+            reads.push(Read { region: body, slice: reader, at, start });
+        }
+    }
+    (!reads.is_empty()).then_some(reads)
+}
+
+/// Who reads each value, and as which operand.
+struct Uses(HashMap<Value, Vec<(OpId, usize)>>);
+
+impl Uses {
+    fn of(func: &Func) -> Uses {
+        let mut uses: HashMap<Value, Vec<(OpId, usize)>> = HashMap::new();
+        for id in func.walk() {
+            for (position, &operand) in func.op(id).operands.iter().enumerate() {
+                uses.entry(operand).or_default().push((id, position));
+            }
+        }
+        Uses(uses)
+    }
+
+    fn of_value(&self, value: Value) -> &[(OpId, usize)] {
+        self.0.get(&value).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn new(kind: OpKind) -> NewOp {
+    NewOp::new(OpName::Known(kind))
+}
+
+fn defining(func: &Func, value: Value) -> Option<&Op> {
+    match func.value(value).definition {
+        Definition::Result(id, _) => Some(func.op(id)),
+        Definition::Argument(..) => None,
+    }
+}
+
+fn returned(func: &Func, region: Region) -> Option<&[Value]> {
+    let last = func.op(*func.region(region).ops.last()?);
+    (last.kind() == Some(OpKind::Return)).then_some(&last.operands)
+}
+
+/// Values an op reads, in its regions too.
+fn inputs(func: &Func, op: &Op) -> Vec<Value> {
+    let mut inputs = op.operands.clone();
+    let mut pending = op.regions.clone();
+    while let Some(region) = pending.pop() {
+        for &id in &func.region(region).ops {
+            inputs.extend(&func.op(id).operands);
+            pending.extend(&func.op(id).regions);
+        }
+    }
+    inputs
+}
+
+/// Whether an op gives the same when it runs again.
+fn may_repeat(op: &Op) -> bool {
+    use OpKind as K;
+    let has_effect = op.attr("has_side_effect") == Some(&Attr::Bool(true));
+    let talks = matches!(op.kind(), Some(K::Infeed | K::Outfeed | K::Send | K::Recv | K::Rng));
+    !has_effect && !talks
+}
+
+/// Whether an op costs more than vector work.
+fn is_costly(op: &Op) -> bool {
+    use OpKind as K;
+    let Some(kind) = op.kind() else { return true };
+    let moves = matches!(
+        kind,
+        K::BroadcastInDim
+            | K::Broadcast
+            | K::Reshape
+            | K::Transpose
+            | K::Slice
+            | K::DynamicSlice
+            | K::Concatenate
+            | K::Pad
+            | K::Reverse
+            | K::Iota
+            | K::Constant
+            | K::Reduce
+    );
+    !(moves || hlo::cost::is_elementwise(kind))
+}
+
+/// Whether a value is the result of something costly, as it is or moved.
+fn is_product(func: &Func, value: Value) -> bool {
+    let mut value = value;
+    loop {
+        let Some(op) = defining(func, value) else { return false };
+        match (op.kind(), op.operands.first()) {
+            (Some(OpKind::Reshape | OpKind::Transpose | OpKind::Convert | OpKind::BroadcastInDim), Some(from)) => {
+                value = *from;
+            }
+            _ => return is_costly(op),
+        }
+    }
+}
+
+/// Appends a copy of an op to a region, with other values in place of those it reads.
+fn copy_op(func: &mut Func, id: OpId, into: Region, map: &mut HashMap<Value, Value>) {
+    let op = func.op(id).clone();
+    let read = |map: &HashMap<Value, Value>, value: &Value| map.get(value).copied().unwrap_or(*value);
+    let mut regions = Vec::with_capacity(op.regions.len());
+    for &region in &op.regions {
+        let data = func.region(region).clone();
+        let copy = func.add_region();
+        for arg in &data.args {
+            let ty = func.ty(*arg).clone();
+            let new = func.add_argument(copy, ty, None);
+            map.insert(*arg, new);
+        }
+        for &inner in &data.ops {
+            copy_op(func, inner, copy, map);
+        }
+        regions.push(copy);
+    }
+    let results = op.results().map(|result| func.ty(result).clone()).collect();
+    let operands = op.operands.iter().map(|value| read(map, value)).collect();
+    let new = NewOp { name: op.name.clone(), operands, results, attrs: op.attrs.clone(), regions, loc: op.loc.clone() };
+    let copy = func.add_op(into, new);
+    let first = func.op(copy).first_result;
+    map.extend(op.results().enumerate().map(|(n, result)| (result, Value(first.0 + n as u32))));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use runtime::config::{Config, Mode};
+    use runtime::{Backend, Parameters};
+    use tensor::{DType, Literal, Spec};
+    use trace::{Donate, Tensor, scan, value_and_grad};
+
+    use super::*;
+
+    /// Layers of a product and a softmax, and the gradient of their weights.
+    fn step() -> Program {
+        let inputs = (Tensor::of(Spec::new(DType::F32, [4, 8, 8])), Tensor::of(Spec::new(DType::F32, [2, 8])));
+        let traced = trace::trace("step", &inputs, Donate::Nothing, |(weights, x)| {
+            let loss = |weights: &Tensor| {
+                let layer = |x: &Tensor, weight: &Tensor| {
+                    let inner = x.matmul(weight).tanh();
+                    let weighed = inner.matmul(weight).softmax(-1);
+                    (x + &(&weighed * &inner), ())
+                };
+                scan(x, weights, None, layer).0.square().mean_all()
+            };
+            value_and_grad(weights, loss)
+        });
+        Program::from_module(traced.unwrap().0.module)
+    }
+
+    fn run(program: &Program) -> Vec<f32> {
+        let backend = Backend::auto(&Config::new(Mode::Development)).unwrap();
+        let literal = |dims: &[usize]| {
+            let count: usize = dims.iter().product();
+            let bytes = (0..count).flat_map(|n| (((n * 37) % 19) as f32 / 19.0 - 0.5).to_le_bytes()).collect();
+            Arc::new(Literal::new(DType::F32, dims.to_vec(), bytes).unwrap())
+        };
+        let arrays = [literal(&[4, 8, 8]), literal(&[2, 8])].map(|literal| backend.send(&literal).unwrap());
+        let model = backend.prepare_model(&Arc::new(program.clone()), &Parameters::none()).unwrap();
+        let results = model.run(&arrays).unwrap();
+        let bytes = results.iter().flat_map(|array| array.to_host().unwrap().into_bytes());
+        bytes.collect::<Vec<u8>>().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+    }
+
+    /// Bytes that loops carry.
+    fn carried(program: &Program) -> u64 {
+        let func = program.module().entry().unwrap();
+        let loops = func.ops.iter().filter(|op| op.kind() == Some(OpKind::While));
+        let size = |value: &Value| func.ty(*value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(0) as u64;
+        loops.flat_map(|op| op.operands.iter().map(size).collect::<Vec<_>>()).sum()
+    }
+
+    #[test]
+    fn what_is_computed_again_is_the_same() {
+        let plain = step();
+        let expected = run(&plain);
+        for extent in [Extent::Cheap, Extent::Everything] {
+            let Some(again) = again(&plain, extent).unwrap() else {
+                assert_eq!(extent, Extent::Cheap, "nothing is computed again");
+                continue;
+            };
+            let products = |program: &Program| hlo::cost::cost(program.module()).flops;
+            assert!(products(&again) > products(&plain), "{extent:?}");
+            assert!(carried(&again) < carried(&plain), "{extent:?}");
+            let actual = run(&again);
+            assert_eq!(actual.len(), expected.len());
+            for (actual, expected) in actual.iter().zip(&expected) {
+                assert!((actual - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{actual} instead of {expected}");
+            }
+        }
+    }
+}
