@@ -136,7 +136,8 @@ def _embed(run: Run, table: jax.Array, tokens: jax.Array) -> jax.Array:
     if run.setting("use_iota_embed") or run.model.get("use_iota_embed"):
         rows = tokens[..., None] == jax.lax.iota(jnp.int32, table.shape[0])
         return jnp.dot(rows.astype(COMPUTE), table.astype(COMPUTE))
-    return table.astype(COMPUTE)[tokens]
+    # Gathered in the type of the weights, gradients of the same row are summed in it.
+    return table[tokens].astype(COMPUTE) if run.setting("wide_ends") else table.astype(COMPUTE)[tokens]
 
 
 def _per_layer_inputs(run: Run, p: Weights, x: jax.Array, tokens: jax.Array) -> jax.Array | None:
@@ -156,7 +157,7 @@ def _cross_entropy_sum(
     cap = run.model.get("final_logits_soft_cap")
 
     def part(x: jax.Array, targets: jax.Array, counted: jax.Array) -> jax.Array:
-        logits = (_wide_logits if run.setting("logits_dtype") == "float32" else _logits)(x, table.astype(COMPUTE))
+        logits = (_wide_logits if run.setting("wide_ends") else _logits)(x, table.astype(COMPUTE))
         if cap:
             logits = jnp.tanh(logits / cap) * cap
         logits = layout.constrain(logits, "batch", "length", "act_vocab")

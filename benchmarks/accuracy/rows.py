@@ -33,7 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "use_custom_sort_vjp": True,
     "scan_layers": True,
     "packed": True,
-    "logits_dtype": "bfloat16",
+    "wide_ends": False,
     "recompute_logits": False,
     "split": {},
 }

@@ -27,7 +27,7 @@ AXES = {"model": "tensor", "replica": "data"}
 # hidden state along `tensor`.
 SPLIT = {"embed": ("fsdp",), "embed_moe": ("fsdp",), "norm": (), "act_embed": ()}
 
-# What the fields of a model's configuration that only some have are by default.
+# The sizes that a configuration of GPT-2 means where it names none.
 GPT2 = {"n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "vocab_size": 50257}
 
 # The fastest of the Pallas kernel's blocks in benchmarks/kernels.
@@ -72,7 +72,7 @@ def settings_of(config: dict[str, Any], tokens_per_shard: int) -> dict[str, Any]
     run = config["run"]
     blocks = {f"sa_block_{name}": BLOCK for name in ("q", "kv", "q_dkv", "kv_dkv")}
     blocks |= {f"sa_block_{name}": BLOCK // 2 for name in ("kv_compute", "kv_dkv_compute")}
-    settings = {**blocks, "sa_use_fused_bwd_kernel": True, "split": SPLIT, "packed": False, "logits_dtype": "float32"}
+    settings = {**blocks, "sa_use_fused_bwd_kernel": True, "split": SPLIT, "packed": False, "wide_ends": True}
     if "loss_piece" in run:
         settings |= {"recompute_logits": True, "num_vocab_tiling": math.ceil(tokens_per_shard / run["loss_piece"])}
     if "experts" in run:
