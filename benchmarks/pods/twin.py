@@ -73,6 +73,8 @@ def settings_of(config: dict[str, Any], tokens_per_shard: int) -> dict[str, Any]
     blocks = {f"sa_block_{name}": BLOCK for name in ("q", "kv", "q_dkv", "kv_dkv")}
     blocks |= {f"sa_block_{name}": BLOCK // 2 for name in ("kv_compute", "kv_dkv_compute")}
     settings = {**blocks, "sa_use_fused_bwd_kernel": True, "split": SPLIT, "packed": False, "wide_ends": True}
+    # The program numbers devices by their place in the mesh, so how the torus is cut does not change it.
+    settings["allow_split_physical_axes"] = True
     if "loss_piece" in run:
         settings |= {"recompute_logits": True, "num_vocab_tiling": math.ceil(tokens_per_shard / run["loss_piece"])}
     if "experts" in run:
