@@ -32,7 +32,7 @@ def attend(
     q: jax.Array,
     k: jax.Array,
     v: jax.Array,
-    segments: jax.Array,
+    segments: jax.Array | None,
     sinks: jax.Array | None = None,
 ) -> jax.Array:
     """Attention over arrays of [batch, length, heads, head]; keys and values may have fewer heads than queries."""
@@ -139,7 +139,7 @@ def _splash(
     q: jax.Array,
     k: jax.Array,
     v: jax.Array,
-    segments: jax.Array,
+    segments: jax.Array | None,
     sinks: jax.Array | None,
 ) -> jax.Array:
     heads, length = q.shape[1], q.shape[2]
@@ -159,8 +159,10 @@ def _splash(
     if split is None:
         k, v = (jnp.repeat(x, heads // x.shape[1], axis=1) for x in (k, v))
         key = PartitionSpec(BATCH, "tensor", None, None)
-    arguments = [q, k, v, segments, segments]
-    specs = [query, key, key, PartitionSpec(BATCH, "context"), PartitionSpec(BATCH, None)]
+    ids = None if segments is None else splash.SegmentIds(segments, segments)
+    split_ids = None if ids is None else splash.SegmentIds(PartitionSpec(BATCH, "context"), PartitionSpec(BATCH, None))
+    arguments = [q, k, v, ids]
+    specs = [query, key, key, split_ids]
     if sinks is not None:
         arguments.append(sinks)
         specs.append(PartitionSpec("tensor"))
@@ -168,11 +170,10 @@ def _splash(
     @functools.partial(
         jax.shard_map, mesh=layout.mesh, in_specs=(kernel_spec, *specs), out_specs=query, check_vma=False
     )
-    def local(kernel, q, k, v, q_segments, kv_segments, sinks=None):  # noqa: ANN001, ANN202
-        def one(q, k, v, q_segments, kv_segments):  # noqa: ANN001, ANN202
-            ids = splash.SegmentIds(q_segments, kv_segments)
+    def local(kernel, q, k, v, ids, sinks=None):  # noqa: ANN001, ANN202
+        def one(q, k, v, ids):  # noqa: ANN001, ANN202
             return kernel(q, k, v, ids) if sinks is None else kernel(q, k, v, ids, sinks=sinks)
 
-        return jax.vmap(one)(q, k, v, q_segments, kv_segments)
+        return jax.vmap(one)(q, k, v, ids)
 
     return local(kernel, *arguments)

@@ -40,7 +40,7 @@ class Context:
     layout: Layout
     dot: Dot
     positions: jax.Array
-    segments: jax.Array
+    segments: jax.Array | None
 
 
 def head_shape(model: Model, layer: Layer) -> tuple[int, int, bool]:

@@ -43,15 +43,16 @@ class Layout:
     def __init__(self, run: Run, devices: list[Any]) -> None:
         self.mesh = _mesh(run, devices)
         self.sizes = run.mesh
+        self.rules = _RULES | run.setting("split")
         self.unsplit: set[str] = set()
 
     def spec(self, names: tuple[str | None, ...], shape: tuple[int, ...] | None = None) -> PartitionSpec:
         """The partition of an array whose dimensions carry these names."""
-        order = [name for name in _RULES if name in names]
+        order = [name for name in self.rules if name in names]
         used: set[str] = set()
         chosen: dict[str, tuple[str, ...]] = {}
         for name in order:
-            axes = tuple(axis for axis in _RULES[name] if axis not in used and self.sizes[axis] > 1)
+            axes = tuple(axis for axis in self.rules[name] if axis not in used and self.sizes[axis] > 1)
             if shape is not None:
                 size = shape[names.index(name)]
                 if size % math.prod(self.sizes[axis] for axis in axes):

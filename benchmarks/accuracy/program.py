@@ -74,7 +74,8 @@ def lower(run: Run, devices: list[Any]) -> Program:
     count = jax.ShapeDtypeStruct((), jnp.int32, sharding=layout.sharding(()))
     state = {"params": like(weight_dtype), "mu": like(mu_dtype), "nu": like(weight_dtype), "step": count}
     tokens = jax.ShapeDtypeStruct((run.sequences, run.seq), jnp.int32, sharding=layout.sharding(("batch", "length")))
-    batch = {name: tokens for name in ("inputs", "targets", "positions", "segments", "target_segments")}
+    names = ("inputs", "targets", "positions", "segments", "target_segments")
+    batch = {name: tokens for name in names[: None if run.setting("packed") else 2]}
     out_shardings = (jax.tree.map(lambda leaf: leaf.sharding, state), None)
     with jax.set_mesh(layout.mesh):
 
@@ -109,12 +110,13 @@ def _loss(run: Run, layout: Layout, p: Weights, batch: Batch) -> jax.Array:
     model = run.model
     calibration = str(run.setting("weight_quantization_calibration_method") or "absmax")
     dot = dot_for(run.quantization, calibration)
-    context = Context(run, layout, dot, batch["positions"], batch["segments"])
+    positions = batch["positions"] if run.setting("packed") else jnp.arange(run.seq)[None]
+    context = Context(run, layout, dot, positions, batch.get("segments"))
     x = _embed(run, p["embedding"], batch["inputs"])
     if model["family"].startswith("gemma"):
         x = x * jnp.asarray(math.sqrt(model["emb"]), COMPUTE)
     if model["family"] == "gpt3":
-        x = x + p["positions"].astype(COMPUTE)[batch["positions"]]
+        x = x + p["positions"].astype(COMPUTE)[positions]
     x = layout.constrain(x, "batch", "length", "act_embed")
     x = run_stacks(context, p, x, _per_layer_inputs(run, p, x, batch["inputs"]))
     if model["family"] == "gpt3":
@@ -124,7 +126,7 @@ def _loss(run: Run, layout: Layout, p: Weights, batch: Batch) -> jax.Array:
     else:
         x = rms_norm(x, p["final_norm"])
     table = p["embedding"].T if model["tied"] else p["unembedding"]
-    counted = batch["target_segments"] != 0
+    counted = batch["target_segments"] != 0 if run.setting("packed") else jnp.ones_like(batch["targets"], bool)
     total = _cross_entropy_sum(run, layout, x, table, batch["targets"], counted)
     return total / (jnp.sum(counted) + 1e-8)
 
@@ -134,7 +136,8 @@ def _embed(run: Run, table: jax.Array, tokens: jax.Array) -> jax.Array:
     if run.setting("use_iota_embed") or run.model.get("use_iota_embed"):
         rows = tokens[..., None] == jax.lax.iota(jnp.int32, table.shape[0])
         return jnp.dot(rows.astype(COMPUTE), table.astype(COMPUTE))
-    return table.astype(COMPUTE)[tokens]
+    # Gathered in the type of the weights, gradients of the same row are summed in it.
+    return table[tokens].astype(COMPUTE) if run.setting("wide_ends") else table.astype(COMPUTE)[tokens]
 
 
 def _per_layer_inputs(run: Run, p: Weights, x: jax.Array, tokens: jax.Array) -> jax.Array | None:
@@ -154,7 +157,7 @@ def _cross_entropy_sum(
     cap = run.model.get("final_logits_soft_cap")
 
     def part(x: jax.Array, targets: jax.Array, counted: jax.Array) -> jax.Array:
-        logits = jnp.einsum("bse,ev->bsv", x, table.astype(COMPUTE))
+        logits = (_wide_logits if run.setting("wide_ends") else _logits)(x, table.astype(COMPUTE))
         if cap:
             logits = jnp.tanh(logits / cap) * cap
         logits = layout.constrain(logits, "batch", "length", "act_vocab")
@@ -162,7 +165,7 @@ def _cross_entropy_sum(
 
     tiles, shards = run.setting("num_vocab_tiling"), layout.sizes["context"]
     if tiles == 1:
-        return part(x, targets, counted)
+        return (jax.checkpoint(part) if run.setting("recompute_logits") else part)(x, targets, counted)
 
     def split(y: jax.Array) -> jax.Array:
         """Tiles first; each takes an equal share of what every shard of the sequence holds."""
@@ -180,6 +183,22 @@ def _cross_entropy_sum(
         for y in (x, targets, counted)
     ]
     return jax.lax.scan(body, jnp.float32(0), tuple(parts))[0]
+
+
+def _logits(x: jax.Array, table: jax.Array) -> jax.Array:
+    return jnp.einsum("bse,ev->bsv", x, table)
+
+
+@jax.custom_vjp
+def _wide_logits(x: jax.Array, table: jax.Array) -> jax.Array:
+    """Logits in float32, their gradients in the compute type."""
+    return jnp.einsum("bse,ev->bsv", x, table, preferred_element_type=jnp.float32)
+
+
+_wide_logits.defvjp(
+    lambda x, table: (_wide_logits(x, table), (x, table)),
+    lambda kept, grad: jax.vjp(_logits, *kept)[1](grad.astype(COMPUTE)),
+)
 
 
 @jax.custom_vjp

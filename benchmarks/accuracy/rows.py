@@ -32,6 +32,10 @@ DEFAULTS: dict[str, Any] = {
     "sa_use_fused_bwd_kernel": False,
     "use_custom_sort_vjp": True,
     "scan_layers": True,
+    "packed": True,
+    "wide_ends": False,
+    "recompute_logits": False,
+    "split": {},
 }
 
 _SAVED_PROJECTIONS = ("query_proj", "key_proj", "value_proj", "qkv_proj", "kv_proj")

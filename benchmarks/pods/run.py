@@ -1,10 +1,11 @@
 """The shipped configurations of pods, compiled for their slices by the real TPU compiler, as a table.
 
-    python benchmarks/pods/run.py [--out docs/pods.md] [--full]     # TPU: the `tpu` binary; default: target/release/tpu
+    python benchmarks/pods/run.py [--out docs/pods.md] [--full] [--twin PYTHON]
 
 Each configuration of examples/pods is written as a program for its mesh (`tpu train --export`), compiled (`tpu compile`), and
 asked about (`tpu fit`). A collective that a strategy promises and the compiled program does not have ends the run with an error.
-Several slices need the whole compiler, which takes an hour: only with --full.
+Several slices need the whole compiler, which takes an hour: only with --full. With --twin, a Python that has jax and libtpu, each
+step is also written in JAX (twin.py) and both are compiled in the same way. TPU: the `tpu` binary; default: target/release/tpu.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ PODS = [
     ("mixtral-8x7b", "v5p-64", [{"all-to-all"}, {"all-gather"}]),
 ]
 MANY = [("llama-3.1-405b", "2xv6e-256", [{"all-gather"}, {"reduce-scatter", "all-reduce"}])]
+# Settings that both programs are compiled with; collective matmul changes what programs split by fsdp become.
+SETTINGS = {"default": [], "off": ["--set", "collective_matmul=off"]}
+ATTENTION = ("flash", "splash")
 
 
 def run(tpu: str, *args: str) -> str:
@@ -61,19 +65,86 @@ def row(tpu: str, name: str, slice_: str, promised: list[set[str]], folder: str,
     )
 
 
+def judged(tpu: str, program: str, slice_: str, more: list[str]) -> tuple[float, float, float]:
+    """GiB of a device, seconds of a step, and those of them outside of attention kernels."""
+    fit = json.loads(run(tpu, "fit", program, "--slice", slice_, "--json", *more))
+    step = fit["estimate"]["step"]["seconds"]
+    kernels = sum(op["seconds"] for op in fit["estimate"]["ops"] if any(word in op["name"] for word in ATTENTION))
+    return fit["verdict"]["needed_bytes"] / GIB, step, step - kernels
+
+
+def beside_twin(tpu: str, python: str, name: str, slice_: str, folder: str, more: list[str]) -> list[str]:
+    """Our step and its twin in JAX under each setting; one row where the setting changes neither."""
+    twin = f"{folder}/{name}-twin.mlir.bc"
+    written = subprocess.run(
+        [python, str(ROOT / "benchmarks/pods/twin.py"), name, slice_, twin],
+        env=os.environ | {"TPU": tpu}, capture_output=True, text=True,
+    )
+    if written.returncode != 0:
+        sys.exit(f"the twin of {name} cannot be written:\n{written.stderr[-2000:]}")
+    pairs = {}
+    for setting, options in SETTINGS.items():
+        ours, theirs = (judged(tpu, program, slice_, options + more) for program in (f"{folder}/{name}.mlir", twin))
+        pairs[setting] = ours, theirs
+    if pairs["default"] == pairs["off"]:
+        pairs = {"either": pairs["off"]}
+    best = min(pairs, key=lambda setting: sum(step for _, step, _ in pairs[setting]))
+    rows = []
+    for setting, (ours, theirs) in pairs.items():
+        cells = [f"{a:.{n}f} | {b:.{n}f} | {a / b:.2f}" for a, b, n in zip(ours, theirs, (1, 3, 3), strict=True)]
+        rows.append(f"| {name} | {setting}{' (better)' * (setting == best != 'either')} | {' | '.join(cells)} |")
+    return rows
+
+
+TWIN = """
+## Beside a twin in JAX
+
+Written by `python benchmarks/pods/run.py --twin PYTHON`, which for each pod does `tpu train examples/pods/NAME.toml --export ours.mlir`,
+`PYTHON benchmarks/pods/twin.py NAME SLICE twin.mlir.bc`, and for both `tpu fit FILE --slice SLICE`, without and with
+`--set collective_matmul=off`. The better setting is the one in which both steps together take less.
+
+| configuration | collective matmul | HBM, GiB: ours | twin | ratio | step, s: ours | twin | ratio | outside attention, s: ours | twin | ratio |
+|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+DIFFERENCES = """
+The same in both: mesh and order of devices, shardings of parameters, optimizer and batch, a scan over layers that keeps nothing but each
+layer's input, float32 parameters and moments, bfloat16 products, float32 logits that are computed again on the way back where the
+configuration has `loss_piece`, gradients of the embedding summed in float32, AdamW, clipping, donated state, no packed sequences.
+Both have the same number of parameters.
+
+What differs:
+
+- The twin's attention is JAX's splash kernel with blocks of 1024 and its fused backward kernel. `tpu fit` prices kernels by the shapes
+  they are given, not by their code, and not alike: ours by half of the scores, splash by the blocks its mask leaves, and splash's backward
+  kernel by three products instead of five where a device has one sequence. The last three columns leave attention kernels out;
+  their code is compared in `benchmarks/results/kernels.md`.
+- The twin's weights of heads have an axis for heads, ours are matrices; the twin scales norms in bfloat16, ours in float32.
+- Ours tells the compiler where gathered weights and gradients lie, the twin only where activations do.
+- Experts: the twin sends tokens by products with masks, which the compiler partitions; ours gathers rows and sends them by explicit
+  all-to-alls. Both give an expert 1.25 times its share of a sequence. Ours also has the loss of balance.
+- The twin's schedule of the learning rate is constant.
+"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=str(ROOT / "docs/pods.md"))
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--twin", metavar="PYTHON", help="also compare with the steps written in JAX by this Python")
     parser.add_argument("more", nargs="*", help="further options of tpu compile and tpu fit, after --")
     args = parser.parse_args()
     tpu = os.environ.get("TPU", str(ROOT / "target/release/tpu"))
     pods = PODS + (MANY if args.full else [])
     with tempfile.TemporaryDirectory() as folder:
-        rows = []
+        rows, twins = [], []
         for pod in pods:
             rows.append(row(tpu, *pod, folder, args.more))
             print(rows[-1], flush=True)
+            if args.twin and pod in PODS:
+                beside = beside_twin(tpu, args.twin, pod[0], pod[1], folder, args.more)
+                print("\n".join(beside), flush=True)
+                twins += beside
     text = (
         "# Shipped pods, compiled\n\nWritten by `python benchmarks/pods/run.py`: each configuration of `examples/pods` as our own front"
         " end writes its training step for its mesh,\ncompiled by libtpu on a machine without a TPU. Every strategy's collectives and the"
@@ -83,6 +154,8 @@ def main() -> None:
     )
     if not args.full:
         text += "\n`llama-3.1-405b` on two slices needs the whole compiler: `--full`.\n"
+    if twins:
+        text += TWIN + "\n".join(twins) + "\n" + DIFFERENCES
     pathlib.Path(args.out).write_text(text)
 
 
