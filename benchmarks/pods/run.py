@@ -118,7 +118,7 @@ What differs:
 - The twin's attention is JAX's splash kernel with blocks of 1024 and its fused backward kernel. `tpu fit` prices kernels by the shapes
   they are given, not by their code, and not alike: ours by half of the scores, splash by the blocks its mask leaves, and splash's backward
   kernel by three products instead of five where a device has one sequence. The last three columns leave attention kernels out;
-  their code is compared in `benchmarks/results/kernels.md`.
+  their code is compared in `docs/kernel-cycles.md`.
 - The twin's weights of heads have an axis for heads, ours are matrices; the twin scales norms in bfloat16, ours in float32.
 - Ours tells the compiler where gathered weights and gradients lie, the twin only where activations do.
 - Experts: the twin sends tokens by products with masks, which the compiler partitions; ours gathers rows and sends them by explicit

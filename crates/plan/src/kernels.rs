@@ -78,7 +78,19 @@ fn attention_products(module: &Module, id: InstructionId, name: &str) -> Option<
     let instruction_name = name.split(' ').next().unwrap_or_default();
     // Scores, values; scores, their gradient, and one product for each gradient that comes out.
     Some(if instruction_name.contains("dkv") || instruction_name.contains("bwd") {
-        let gradients = module.instruction(id).shape().leaves().filter(|shape| shape.dimensions().len() >= 4).count();
+        // With one sequence on a device some kernels drop its axis, so that ranks say little.
+        let operands = module.instruction(id).operands();
+        let sizes: Vec<u64> = operands
+            .iter()
+            .map(|&operand| module.instruction(operand).shape())
+            .filter(|shape| !shape.is_tuple() && shape.dimensions().len() >= 3)
+            .map(|shape| shape.element_count())
+            .collect();
+        let is_gradient = |shape: &&Shape| {
+            let rank = shape.dimensions().len();
+            rank >= 4 || (rank == 3 && sizes.contains(&shape.element_count()))
+        };
+        let gradients = module.instruction(id).shape().leaves().filter(is_gradient).count();
         2 + gradients.clamp(1, 3) as u32
     } else if instruction_name.contains("dq") {
         3

@@ -55,15 +55,18 @@ fn server(preempted: bool) -> Server {
             let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
             let request = lines.next().unwrap().unwrap();
             let head: Vec<String> = lines.map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
-            assert!(head.iter().any(|line| line == "Metadata-Flavor: Google"), "{head:?}");
+            assert!(head.iter().any(|line| line.eq_ignore_ascii_case("Metadata-Flavor: Google")), "{head:?}");
             let is_waiting = request.contains("wait_for_change=true");
             if request.contains("/instance/maintenance-event") {
                 match is_waiting {
                     true => parked.push(stream),
                     false => answer(&mut stream, "m1", "NONE"),
                 }
+            } else if !request.contains("/computeMetadata/v1/instance/preempted") {
+                // Which hosts a slice has, say: this machine is none of a slice.
+                stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+                continue;
             } else {
-                assert!(request.contains("/computeMetadata/v1/instance/preempted"), "{request}");
                 match is_waiting {
                     true => drop(wait.send(stream)),
                     false => answer(&mut stream, "p1", if preempted { "TRUE" } else { "FALSE" }),

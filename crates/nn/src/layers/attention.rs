@@ -88,14 +88,11 @@ impl MultiHeadAttention {
     /// Queries, keys and values of `[batch, positions, width]`.
     #[track_caller]
     fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
-        let heads = |y: Tensor, count: usize| y.reshape(&[x.dim(0), x.dim(1), count, self.heads.size]);
+        let heads = |linear: &Linear| linear.apply_to_heads(x, self.heads.size);
         // Queries stay with their positions; keys and values of all positions are needed everywhere.
-        let query = heads(self.query.apply_as(x, ["width", "heads"]), self.heads.queries)
-            .laid_out(&["batch", "sequence", "heads", "head"]);
-        let key = heads(self.key.apply_as(x, ["width", "heads"]), self.heads.keys)
-            .laid_out(&["batch", "keys", "heads", "head"]);
-        let value = heads(self.value.apply_as(x, ["width", "heads"]), self.heads.keys)
-            .laid_out(&["batch", "keys", "heads", "head"]);
+        let query = heads(&self.query).laid_out(&["batch", "sequence", "heads", "head"]);
+        let key = heads(&self.key).laid_out(&["batch", "keys", "heads", "head"]);
+        let value = heads(&self.value).laid_out(&["batch", "keys", "heads", "head"]);
         let (query, key) = match rope {
             Some(rope) => (rope.apply(&query), rope.apply(&key)),
             None => (query, key),
@@ -105,8 +102,7 @@ impl MultiHeadAttention {
 
     #[track_caller]
     fn finished(&self, out: &Tensor) -> Tensor {
-        let flat = out.reshape(&[out.dim(0), out.dim(1), self.heads.queries * self.heads.size]);
-        self.output.apply_as(&flat, ["heads", "width"])
+        self.output.apply_from_heads(out)
     }
 
     /// Attention of `[batch, positions, width]` to itself.

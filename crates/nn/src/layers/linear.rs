@@ -46,6 +46,31 @@ impl Linear {
         self.product(x, &at_use(&self.weight.cast(x.dtype()), &meanings))
     }
 
+    /// [`Linear::apply`] to `[batch, positions, width]`, giving heads of so many features: `[batch, positions, heads, size]`.
+    ///
+    /// The product itself gives heads: of one whose result is cut into heads afterwards, TPU compilers copy layouts.
+    #[track_caller]
+    pub(crate) fn apply_to_heads(&self, x: &Tensor, size: usize) -> Tensor {
+        let weight = at_use(&self.weight.cast(x.dtype()), &["width", "heads"]);
+        let heads = weight.dim(1) / size.max(1);
+        let y = x.einsum("bsw,whd->bshd", &weight.reshape(&[weight.dim(0), heads, size]));
+        match &self.bias {
+            Some(bias) => y + bias.cast(x.dtype()).reshape(&[heads, size]),
+            None => y,
+        }
+    }
+
+    /// [`Linear::apply`] to heads `[batch, positions, heads, size]`, all of them together, giving `[batch, positions, width]`.
+    #[track_caller]
+    pub(crate) fn apply_from_heads(&self, x: &Tensor) -> Tensor {
+        let weight = at_use(&self.weight.cast(x.dtype()), &["heads", "width"]);
+        let y = x.einsum("bshd,hdw->bsw", &weight.reshape(&[x.dim(2), x.dim(3), weight.dim(1)]));
+        match &self.bias {
+            Some(bias) => y + bias.cast(x.dtype()),
+            None => y,
+        }
+    }
+
     #[track_caller]
     fn product(&self, x: &Tensor, weight: &Tensor) -> Tensor {
         // A product of bf16 is summed in f32 by every device and rounded once, so its result need not be wider.

@@ -447,7 +447,7 @@ mod tests {
                 };
                 scan(x, weights, None, layer).0.square().mean_all()
             };
-            value_and_grad(weights, loss)
+            value_and_grad(loss, weights)
         });
         Program::from_module(traced.unwrap().0.module)
     }

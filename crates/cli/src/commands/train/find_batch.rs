@@ -229,15 +229,15 @@ fn command(setting: &Setting<'_>, chosen: &str) -> String {
     if let Some(folder) = &setting.args.folder {
         words.push(format!("--folder {folder}"));
     }
-    let others = setting.args.with.iter().filter(|change| !change.starts_with("train.batch="));
-    words.extend(others.map(|change| format!("--with '{change}'")));
-    words.push(format!("--with {chosen}"));
     if let Some(mesh) = &setting.args.mesh {
         words.push(format!("--mesh {mesh}"));
     }
     if let Some(strategy) = &setting.args.strategy {
         words.push(format!("--strategy {strategy}"));
     }
+    let others = setting.args.with.iter().filter(|change| !change.starts_with("train.batch="));
+    words.extend(others.map(|change| format!("--with '{change}'")));
+    words.push(format!("--with {chosen}"));
     if let Some(device) = &setting.args.device {
         words.push(format!("-d {device}"));
     }
