@@ -470,7 +470,7 @@ mod tests {
     fn carried(program: &Program) -> u64 {
         let func = program.module().entry().unwrap();
         let loops = func.ops.iter().filter(|op| op.kind() == Some(OpKind::While));
-        let size = |value: &Value| func.ty(*value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(0) as u64;
+        let size = |value: &Value| func.ty(*value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(0);
         loops.flat_map(|op| op.operands.iter().map(size).collect::<Vec<_>>()).sum()
     }
 
