@@ -64,7 +64,8 @@ fn server(preempted: bool) -> Server {
                 }
             } else if !request.contains("/computeMetadata/v1/instance/preempted") {
                 // Which hosts a slice has, say: this machine is none of a slice.
-                stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+                let nothing = "HTTP/1.1 404 Not Found\r\nMetadata-Flavor: Google\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                stream.write_all(nothing.as_bytes()).unwrap();
                 continue;
             } else {
                 match is_waiting {
