@@ -116,8 +116,7 @@ Both have the same number of parameters.
 What differs:
 
 - The twin's attention is JAX's splash kernel with blocks of 1024 and its fused backward kernel. `tpu fit` prices kernels by the shapes
-  they are given, not by their code, and not alike: ours by half of the scores, splash by the blocks its mask leaves, and splash's backward
-  kernel by three products instead of five where a device has one sequence. The last three columns leave attention kernels out;
+  they are given, not by their code, and not alike: ours by half of the scores, splash by the blocks its mask leaves. The last three columns leave attention kernels out;
   their code is compared in `docs/kernel-cycles.md`.
 - The twin's weights of heads have an axis for heads, ours are matrices; the twin scales norms in bfloat16, ours in float32.
 - Ours tells the compiler where gathered weights and gradients lie, the twin only where activations do.
