@@ -254,6 +254,18 @@ pub(crate) struct CompilerArgs {
     pub(crate) config: ConfigFileArgs,
 }
 
+/// A step that a model is planned for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StepArg {
+    /// Loss, gradients and update of a batch.
+    #[default]
+    Training,
+    /// Prompts of --sequence tokens are read into empty caches.
+    Prefill,
+    /// Every sequence gets one more token, with room for --sequence tokens in its cache.
+    Decode,
+}
+
 /// Terms that chips are rented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PriceArg {
@@ -274,9 +286,16 @@ pub(crate) struct PlanArgs {
     /// A training's TOML file, the config.json of a Hugging Face model, or a StableHLO program with global shapes, text or
     /// bytecode; `-` reads standard input.
     pub(crate) file: PathBuf,
-    /// Tokens of a sequence, for models; default: as the training says, else 8192.
+    /// Tokens of a sequence, for models, of a prompt, or of a cache; default: as the training says, else 8192.
     #[arg(long, value_name = "N")]
     pub(crate) sequence: Option<usize>,
+    /// What a step of a model is; default: training.
+    #[arg(long, value_enum)]
+    pub(crate) step: Option<StepArg>,
+    /// Precisions that may be chosen for a model, with commas between them: f32, mixed (parameters f32, activations bf16),
+    /// bf16; default: as the training says, else mixed; bf16 for inference.
+    #[arg(long, value_delimiter = ',', value_name = "PRECISIONS")]
+    pub(crate) precision: Vec<nn::Precision>,
     /// Tokens to work through, as in 1T or 300B.
     #[arg(long, value_name = "COUNT")]
     pub(crate) tokens: Option<String>,

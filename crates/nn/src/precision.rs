@@ -1,7 +1,12 @@
 //! Which types numbers have: parameters, activations, and the islands that stay `f32`.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use tensor::DType;
+
+use crate::error::Error;
 
 /// Types of parameters and of activations.
 ///
@@ -21,6 +26,18 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// All of them.
+    pub const ALL: [Precision; 3] = [Precision::F32, Precision::Mixed, Precision::Bf16];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::Mixed => "mixed",
+            Precision::Bf16 => "bf16",
+        }
+    }
+
     /// Type of parameters.
     pub fn params(self) -> DType {
         match self {
@@ -35,5 +52,23 @@ impl Precision {
             Precision::F32 => DType::F32,
             Precision::Mixed | Precision::Bf16 => DType::BF16,
         }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Precision, Error> {
+        let known = Precision::ALL.map(Precision::name).join(", ");
+        Precision::ALL
+            .into_iter()
+            .find(|precision| precision.name() == text)
+            .ok_or_else(|| Error::config(format!("`{text}` is no precision; there are {known}")))
     }
 }

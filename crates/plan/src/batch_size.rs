@@ -78,8 +78,8 @@ pub fn find_batch_size(
         return Err(Error::NotPositive { what: "what is left beside the headroom", given: 1.0 - request.headroom });
     }
     let devices = u64::from(request.compile.slice.devices());
-    let copies = MeshShape { data: devices, fsdp: 1, model: 1 };
-    let parts = MeshShape { data: 1, fsdp: devices, model: 1 };
+    let copies = MeshShape { data: devices, ..MeshShape::ONE };
+    let parts = MeshShape { fsdp: devices, ..MeshShape::ONE };
     let mut driver = Driver { compiler, stop, progress };
     let mut on = |mesh: Option<MeshShape>| {
         let mut finder = Finder { driver: &mut driver, request, mesh, has_fitted: false };
@@ -132,7 +132,7 @@ impl Finder<'_, '_> {
         let name = BatchName::Dimension(self.request.batch_argument, 0);
         let source = OneProgram::read(program.bytes().to_vec(), Some(&name))?;
         source.program(&Candidate {
-            remat: None,
+            variant: None,
             slice: self.request.compile.slice,
             layout: Layout::ByRule(mesh),
             batch,

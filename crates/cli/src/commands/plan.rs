@@ -6,7 +6,7 @@ use std::time::Duration;
 use chips::{Generation, Overrides, PriceKind, Slice};
 use plan::search::{
     Answer as Found, BatchName, Confirm, Facts, Goal, Layout, Load, OneProgram, Plan, ProgramSource, SearchOptions,
-    StepKind, search,
+    StepKind, Variant, search,
 };
 use runtime::cache::Cache;
 use runtime::worker::Limits;
@@ -37,8 +37,11 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let options = options(args)?;
     let batch: Option<BatchName> = args.batch.as_deref().map(str::parse).transpose()?;
     let planned = match Planned::is_model(&args.file) {
-        true => Some(Planned::read(&args.file, args.sequence)?),
-        false => None,
+        true => Some(Planned::read(args)?),
+        false => {
+            only_for_models(args)?;
+            None
+        }
     };
     let source: Box<dyn ProgramSource + '_> = match &planned {
         Some(planned) => Box::new(planned.source()?),
@@ -63,15 +66,15 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let best = found.best();
     if let (Some(path), Some(plan)) = (&args.out, best) {
         match &planned {
-            Some(planned) if path.extension().is_some_and(|extension| extension == "toml") => {
+            Some(planned) if planned.is_training() && is_toml(path) => {
                 write_file(path, planned.training(plan)?.as_bytes())?;
             }
             _ => write_program(source, plan, path)?,
         }
     }
     let next = match (&planned, best) {
-        (Some(planned), Some(plan)) => {
-            let written = args.out.as_deref().filter(|path| path.extension().is_some_and(|e| e == "toml"));
+        (Some(planned), Some(plan)) if planned.is_training() => {
+            let written = args.out.as_deref().filter(|path| is_toml(path));
             Some(planned.command(plan, written)?)
         }
         _ => best.map(|plan| next(args, plan)),
@@ -94,6 +97,24 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
         );
     }
     Ok(if found.is_met() { Answer::Yes } else { Answer::No })
+}
+
+/// Refuses what only says something about models.
+fn only_for_models(args: &PlanArgs) -> Result<(), Failure> {
+    let given = [
+        ("--sequence", args.sequence.is_some()),
+        ("--step", args.step.is_some()),
+        ("--precision", !args.precision.is_empty()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(Failure::new(format!("{name} is for models; {} is a program", args.file.display()))
+            .hint("give a training's TOML file or a config.json, or leave it out")),
+        None => Ok(()),
+    }
+}
+
+fn is_toml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "toml")
 }
 
 fn options(args: &PlanArgs) -> Result<SearchOptions, Failure> {
@@ -290,8 +311,11 @@ fn table(found: &Found) -> Table {
             Layout::ByRule(mesh) => mesh.to_string(),
             Layout::AsWritten => "as written".into(),
         };
-        let mesh = match &plan.remat {
-            Some(remat) => format!("{mesh}, keeps {}", plan::search::remat_name(remat)),
+        let mesh = match &plan.variant {
+            Some(Variant { remat: Some(remat), types }) => {
+                format!("{mesh}, {types}, keeps {}", plan::search::remat_name(remat))
+            }
+            Some(Variant { remat: None, types }) => format!("{mesh}, {types}"),
             None => mesh,
         };
         let mut slice = plan.slice.clone();

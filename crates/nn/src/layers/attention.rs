@@ -42,6 +42,41 @@ pub struct KeyValues {
     pub values: Tensor,
 }
 
+/// Where tokens that go into a cache stand.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// At the first position: nothing is in the cache yet.
+    First,
+    /// After so many positions, an `i32` scalar.
+    After(Tensor),
+}
+
+impl Start {
+    /// Positions in the cache.
+    #[track_caller]
+    fn filled(&self) -> Tensor {
+        match self {
+            Start::First => Tensor::zeros(DType::I32, &[]),
+            Start::After(filled) => filled.clone(),
+        }
+    }
+
+    /// Where so many tokens and what they see stand, in a cache of `room` positions.
+    #[track_caller]
+    pub(crate) fn places(&self, count: usize, room: usize) -> Places {
+        match self {
+            Start::First => Places::sequence(count),
+            // A position not written yet lies after every query, so causal sight hides it.
+            Start::After(filled) => Places {
+                queries: Tensor::iota(DType::I32, &[count], 0) + filled,
+                keys: Tensor::iota(DType::I32, &[room], 0),
+                segments: None,
+                is_sequence: false,
+            },
+        }
+    }
+}
+
 impl KeyValues {
     /// Room for so many positions in each of `layers`, stacked along the first axis.
     #[track_caller]
@@ -124,12 +159,17 @@ impl MultiHeadAttention {
 
     /// Attention to what the cache holds and to itself: keys and values are written into the cache from `start` on.
     #[track_caller]
-    pub fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, start: &Tensor) -> (Tensor, KeyValues) {
+    pub fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, start: &Start) -> (Tensor, KeyValues) {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let put = |room: &Tensor, new: &Tensor| room.dynamic_update_in(1, start, &new.cast(room.dtype()));
+            let filled = start.filled();
+            let put = |room: &Tensor, new: &Tensor| room.dynamic_update_in(1, &filled, &new.cast(room.dtype()));
             let cache = KeyValues { keys: put(&cache.keys, &key), values: put(&cache.values, &value) };
-            let (keys, values) = (cache.keys.cast(x.dtype()), cache.values.cast(x.dtype()));
+            let (keys, values) = match start {
+                // All there is to see are the tokens themselves.
+                Start::First => (key, value),
+                Start::After(_) => (cache.keys.cast(x.dtype()), cache.values.cast(x.dtype())),
+            };
             let out = attend(&query, &keys, &values, context.places, context.sight, context.form);
             (self.finished(&out), cache)
         })

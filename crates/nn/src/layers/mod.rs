@@ -14,7 +14,7 @@ mod recurrent;
 mod rope;
 
 pub use attend::{Dropping, Form, Places, Sight, attend, attend_dropping};
-pub use attention::{Context, Heads, KeyValues, MultiHeadAttention};
+pub use attention::{Context, Heads, KeyValues, MultiHeadAttention, Start};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
 pub use dropout::dropout;
 pub use embedding::Embedding;

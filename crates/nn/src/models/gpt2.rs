@@ -7,9 +7,9 @@ use trace::{Key, Tensor, Tree};
 use crate::init::Init;
 use crate::layers::{
     Activation, Bias, Context, Dropping, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention,
-    Places, Sight, dropout,
+    Places, Sight, Start, dropout,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, places_from};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
@@ -210,11 +210,11 @@ impl LanguageModel for Gpt2 {
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
+    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues) {
         trace::scope("gpt2", || {
-            let places = places_from(start, tokens.dim(1), cache.keys.dim(2));
+            let places = start.places(tokens.dim(1), cache.keys.dim(2));
             let context = Context { places: &places, sight: Sight::Causal, form: self.options.attention, rope: None };
-            let x = self.embedded(tokens, &places.queries);
+            let x = carried(&self.embedded(tokens, &places.queries));
             let layers = (self.layers.clone(), cache.clone());
             let (x, cache) = trace::scan(&x, &layers, None, |x, (block, cache)| {
                 trace::scope("block", || {

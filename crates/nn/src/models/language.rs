@@ -5,7 +5,7 @@ use tensor::DType;
 use trace::{Key, Spec, Tensor, Tree};
 
 use crate::Precision;
-use crate::layers::{Dispatch, Form, KeyValues};
+use crate::layers::{Dispatch, Form, KeyValues, Start};
 use crate::losses::CrossEntropy;
 use crate::stacked::Remat;
 
@@ -94,8 +94,8 @@ pub trait LanguageModel: Tree + Clone {
     /// An empty cache for so many positions.
     fn cache(&self, batch: usize, positions: usize) -> KeyValues;
 
-    /// Hidden states of more tokens `[batch, more]` that follow the `start` (an `i32` scalar) positions in the cache.
-    fn extend(&self, tokens: &Tensor, start: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues);
+    /// Hidden states of more tokens `[batch, more]` that follow what is in the cache.
+    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues);
 
     /// Logits `f32 [batch, positions, vocabulary]`.
     #[track_caller]
@@ -119,7 +119,7 @@ pub trait LanguageModel: Tree + Clone {
     /// Reads a prompt `[batch, positions]` into an empty cache; gives the logits of its last position, `[batch, vocabulary]`.
     #[track_caller]
     fn prefill(&self, tokens: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
-        let (hidden, cache) = self.extend(tokens, &Tensor::zeros(DType::I32, &[]), cache);
+        let (hidden, cache) = self.extend(tokens, &Start::First, cache);
         let last = hidden.dim(1).saturating_sub(1);
         (self.head(&hidden.at(1, last)), cache)
     }
@@ -127,7 +127,7 @@ pub trait LanguageModel: Tree + Clone {
     /// One more token `[batch]` at a position; gives the logits of the next.
     #[track_caller]
     fn decode_step(&self, token: &Tensor, position: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
-        let (hidden, cache) = self.extend(&token.expand(1), position, cache);
+        let (hidden, cache) = self.extend(&token.expand(1), &Start::After(position.clone()), cache);
         (self.head(&hidden.squeeze(1)), cache)
     }
 }
@@ -145,12 +145,4 @@ pub(crate) fn laid_out_logits(logits: Tensor) -> Tensor {
         3 => logits.laid_out(&["batch", "sequence", "vocabulary"]),
         _ => logits,
     }
-}
-
-/// Positions `start, start + 1, …`, and those of a cache of `room` positions.
-#[track_caller]
-pub(crate) fn places_from(start: &Tensor, count: usize, room: usize) -> crate::layers::Places {
-    let queries = Tensor::iota(DType::I32, &[count], 0) + start;
-    // A position not written yet lies after every query, so causal sight hides it.
-    crate::layers::Places { queries, keys: Tensor::iota(DType::I32, &[room], 0), segments: None, is_sequence: false }
 }

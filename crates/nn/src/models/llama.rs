@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::init::Init;
 use crate::layers::{
     Activation, Bias, Context, Dispatch, Embedding, ExpertSizes, GatedFeedForward, Heads, KeyValues, Linear,
-    MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight, Usage, at_use,
+    MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight, Start, Usage, at_use,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, places_from};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Experts instead of one feed-forward.
@@ -291,9 +291,9 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
+    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues) {
         trace::scope("llama", || {
-            let places = places_from(start, tokens.dim(1), cache.keys.dim(2));
+            let places = start.places(tokens.dim(1), cache.keys.dim(2));
             let rope = self.rope(&places.queries);
             let context = Context {
                 places: &places,
@@ -301,7 +301,7 @@ impl LanguageModel for Llama {
                 form: self.options.attention,
                 rope: Some(&rope),
             };
-            let x = self.embedded(tokens);
+            let x = carried(&self.embedded(tokens));
             let layers = (self.layers.clone(), cache.clone());
             let (x, cache) = trace::scan(&x, &layers, None, |x, (block, cache)| {
                 trace::scope("block", || {

@@ -1,10 +1,9 @@
 //! What a search found: plans with their time, cost and room, the recommended one, and how far it is from the goal.
 
 use chips::Slice;
-use nn::Remat;
 use serde::Serialize;
 
-use super::candidate::{Candidate, FlagSet, Layout, Precision, Products};
+use super::candidate::{Candidate, FlagSet, Layout, Precision, Products, Variant};
 use super::facts::Facts;
 use super::goal::{Goal, Outcome, Trade, pareto};
 use super::load::Load;
@@ -35,9 +34,9 @@ pub struct Plan {
     pub tokens_per_step: f64,
     /// Precision of products.
     pub precision: Precision,
-    /// What layers keep for the backward pass, where the search chose it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remat: Option<Remat>,
+    /// How the model is written, where the search chose it.
+    #[serde(flatten)]
+    pub variant: Option<Variant>,
     /// Compiler flags beside the caller's.
     pub flags: FlagSet,
     /// Whether products are cut.

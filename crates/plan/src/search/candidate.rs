@@ -109,8 +109,18 @@ pub struct Candidate {
     pub flags: FlagSet,
     /// Whether products are cut.
     pub products: Products,
-    /// What layers keep for the backward pass; `None` is as the program has it.
+    /// How the model is written; `None` is as the program has it.
+    pub variant: Option<Variant>,
+}
+
+/// A way to write a model's step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Variant {
+    /// What layers keep for the backward pass, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub remat: Option<Remat>,
+    /// Types of parameters and activations.
+    pub types: nn::Precision,
 }
 
 impl Candidate {
@@ -133,8 +143,11 @@ impl std::fmt::Display for Candidate {
         if self.precision == Precision::Default {
             write!(f, " default precision")?;
         }
-        if let Some(remat) = &self.remat {
-            write!(f, " keeping {}", remat_name(remat))?;
+        if let Some(Variant { remat, types }) = &self.variant {
+            write!(f, " {types}")?;
+            if let Some(remat) = remat {
+                write!(f, " keeping {}", remat_name(remat))?;
+            }
         }
         if self.products == Products::Whole {
             write!(f, " whole products")?;
@@ -166,7 +179,7 @@ const SAMPLES_PER_PART: [u64; 14] = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64, 1
 
 /// Every candidate on the given slices. `batches` replaces the batches that would be tried.
 pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<&[u64]>) -> Vec<Candidate> {
-    let (facts, devices, remats) = (source.facts(), source.devices(), source.remats());
+    let (facts, devices, variants) = (source.facts(), source.devices(), source.variants());
     let mut found = Vec::new();
     for &slice in slices {
         let on = u64::from(slice.devices());
@@ -176,7 +189,13 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
             None => {
                 // Weights gathered for every token of a decode step would be all it does.
                 let max_fsdp = if facts.kind == StepKind::Training { u64::MAX } else { 1 };
-                MeshShape::all(on, facts.max_model_parts, max_fsdp).into_iter().map(Layout::ByRule).collect()
+                let most = MeshShape {
+                    data: u64::MAX,
+                    fsdp: max_fsdp,
+                    context: facts.max_context_parts,
+                    model: facts.max_model_parts,
+                };
+                MeshShape::all(on, most).into_iter().map(Layout::ByRule).collect()
             }
         };
         for layout in layouts {
@@ -199,7 +218,7 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                     0 => &[Precision::AsWritten],
                     _ => &[Precision::AsWritten, Precision::Default],
                 };
-                for (&precision, remat) in precisions.iter().flat_map(|p| remats.iter().map(move |r| (p, r))) {
+                for (&precision, variant) in precisions.iter().flat_map(|p| variants.iter().map(move |v| (p, v))) {
                     found.push(Candidate {
                         slice,
                         layout,
@@ -207,7 +226,7 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                         precision,
                         flags: FlagSet::Default,
                         products: Products::AsCompiled,
-                        remat: remat.clone(),
+                        variant: variant.clone(),
                     });
                 }
             }

@@ -50,6 +50,8 @@ pub struct Facts {
     pub exchanged_bytes_per_sample: f64,
     /// Largest power of two that the weights can be split by along the sizes the rules choose.
     pub max_model_parts: u64,
+    /// Largest power of two that the positions of a sample can be split by; programs of any writer are not split so.
+    pub max_context_parts: u64,
     /// Products that ask for more than the default precision.
     pub precise_products: usize,
 }
@@ -135,6 +137,7 @@ impl Facts {
             largest_bytes_per_sample: 0.0,
             exchanged_bytes_per_sample: 0.0,
             max_model_parts: 1,
+            max_context_parts: 1,
             precise_products: 0,
         }
     }
@@ -242,7 +245,7 @@ fn is_to_host(op: &Op) -> bool {
 /// The most parts that every large weight can be split into along `model`, up to sixteen.
 fn max_model_parts(func: &Func, roles: &Roles, flow: &Flow) -> u64 {
     let splits = |model: u64| {
-        let mesh = super::rules::MeshShape { data: 1, fsdp: 1, model };
+        let mesh = super::rules::MeshShape { model, ..super::rules::MeshShape::ONE };
         let axes = super::rules::shardings(func, roles, flow, mesh);
         let split: u64 = (0..func.inputs.len())
             .filter(|n| roles.arguments[*n] == Role::Parameter && axes[*n].iter().any(|axes| !axes.is_empty()))

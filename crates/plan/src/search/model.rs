@@ -1,12 +1,11 @@
-//! Models that write their own programs: for every mesh, batch and choice of what is kept for the backward pass.
+//! Models that write their own programs: for every mesh, batch, precision and choice of what is kept for the backward pass.
 
 use std::fmt;
 
 use hlo::Verified;
-use nn::Remat;
 use runtime::Program;
 
-use super::candidate::{Candidate, Layout};
+use super::candidate::{Candidate, Layout, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::roles::BatchName;
 use super::rules::MeshShape;
@@ -22,8 +21,8 @@ pub struct ModelChoice {
     pub slices: u64,
     /// Samples in a step.
     pub batch: u64,
-    /// What layers keep for the backward pass.
-    pub remat: Remat,
+    /// How it is written.
+    pub variant: Variant,
 }
 
 /// A step of a model, written for a choice.
@@ -46,6 +45,8 @@ pub struct ModelFigures {
     pub convention: String,
     /// Largest power of two that heads and feed-forwards can be split by.
     pub max_model_parts: u64,
+    /// Largest power of two that sequences can be split by.
+    pub max_context_parts: u64,
 }
 
 /// Writes the step of a choice; the error says why it cannot.
@@ -54,8 +55,8 @@ pub type WriteStep<'a> = dyn Fn(&ModelChoice) -> Result<ModelStep, String> + Syn
 /// A model that writes its own programs.
 pub struct ModelSource<'a> {
     write: Box<WriteStep<'a>>,
-    /// By what is kept.
-    facts: Vec<(Remat, Facts)>,
+    /// By how it is written.
+    facts: Vec<(Variant, Facts)>,
 }
 
 impl fmt::Debug for ModelSource<'_> {
@@ -65,11 +66,15 @@ impl fmt::Debug for ModelSource<'_> {
 }
 
 impl<'a> ModelSource<'a> {
-    /// A model with these choices of what is kept, at least one.
-    pub fn new(write: Box<WriteStep<'a>>, figures: &ModelFigures, remats: &[Remat]) -> Result<ModelSource<'a>, Error> {
-        let of = |remat: &Remat| {
-            let mesh = MeshShape { data: 1, fsdp: 1, model: 1 };
-            let choice = ModelChoice { mesh, slices: 1, batch: REFERENCE_BATCH, remat: remat.clone() };
+    /// A model that can be written in these ways, at least one.
+    pub fn new(
+        write: Box<WriteStep<'a>>,
+        figures: &ModelFigures,
+        variants: &[Variant],
+    ) -> Result<ModelSource<'a>, Error> {
+        let of = |variant: &Variant| {
+            let choice =
+                ModelChoice { mesh: MeshShape::ONE, slices: 1, batch: REFERENCE_BATCH, variant: variant.clone() };
             let step = write(&choice).map_err(Error::Model)?;
             let bytes = Program::from_module(step.module).bytes().to_vec();
             let one = OneProgram::read(bytes, Some(&BatchName::Dimension(step.batch_argument, 0)))?;
@@ -79,13 +84,14 @@ impl<'a> ModelSource<'a> {
                 model_flops_per_sample: figures.model_flops_per_sample,
                 convention: figures.convention.clone(),
                 max_model_parts: figures.max_model_parts,
+                max_context_parts: figures.max_context_parts,
                 ..one.facts().clone()
             };
-            Ok((remat.clone(), facts))
+            Ok((variant.clone(), facts))
         };
-        let facts = remats.iter().map(of).collect::<Result<Vec<_>, Error>>()?;
+        let facts = variants.iter().map(of).collect::<Result<Vec<_>, Error>>()?;
         if facts.is_empty() {
-            return Err(Error::NoCandidates("no choice of what is kept was given".into()));
+            return Err(Error::NoCandidates("no way to write the model was given".into()));
         }
         Ok(ModelSource { write, facts })
     }
@@ -95,13 +101,13 @@ impl<'a> ModelSource<'a> {
 pub fn choice_of(candidate: &Candidate) -> ModelChoice {
     let mesh = match candidate.layout {
         Layout::ByRule(mesh) => mesh,
-        Layout::AsWritten => MeshShape { data: u64::from(candidate.slice.devices()), fsdp: 1, model: 1 },
+        Layout::AsWritten => MeshShape { data: u64::from(candidate.slice.devices()), ..MeshShape::ONE },
     };
     ModelChoice {
         mesh,
         slices: u64::from(candidate.slice.num_slices()),
         batch: candidate.batch,
-        remat: candidate.remat.clone().unwrap_or_default(),
+        variant: candidate.variant.clone().unwrap_or_default(),
     }
 }
 
@@ -111,12 +117,12 @@ impl ProgramSource for ModelSource<'_> {
     }
 
     fn facts_for(&self, candidate: &Candidate) -> &Facts {
-        let wanted = candidate.remat.as_ref();
-        self.facts.iter().find(|(remat, _)| Some(remat) == wanted).map_or(&self.facts[0].1, |(_, facts)| facts)
+        let wanted = candidate.variant.as_ref();
+        self.facts.iter().find(|(variant, _)| Some(variant) == wanted).map_or(&self.facts[0].1, |(_, facts)| facts)
     }
 
-    fn remats(&self) -> Vec<Option<Remat>> {
-        self.facts.iter().map(|(remat, _)| Some(remat.clone())).collect()
+    fn variants(&self) -> Vec<Option<Variant>> {
+        self.facts.iter().map(|(variant, _)| Some(variant.clone())).collect()
     }
 
     fn devices(&self) -> Option<u64> {

@@ -132,9 +132,8 @@ pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>)
         }
         None => (leading_size(func, &is_updated).ok_or(Error::NoBatch)?, None),
     };
-    let shares = |n: usize, ty: &Type| {
-        (is_integer(ty) || is_training(func, &is_updated)) && !is_updated[n] && dims(ty).first() == Some(&size)
-    };
+    let trains = is_training(func, &is_updated, Some(size));
+    let shares = |n: usize, ty: &Type| (is_integer(ty) || trains) && !is_updated[n] && dims(ty).first() == Some(&size);
     let mut found: Vec<(usize, usize)> = first.into_iter().collect();
     for (n, ty) in func.inputs.iter().enumerate() {
         if shares(n, ty) && first.is_none_or(|(argument, _)| argument != n) {
@@ -145,10 +144,11 @@ pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>)
     Ok(Batch { size: Some(size), tokens_per_sample: tokens(func, &found), dims: found })
 }
 
-/// Whether some arguments come back as results: then those that do not, and are not weights, are inputs.
-fn is_training(func: &Func, is_updated: &[bool]) -> bool {
+/// Whether some arguments come back as results: then those that do not, and are not weights, are inputs. Caches come back too.
+fn is_training(func: &Func, is_updated: &[bool], batch: Option<i64>) -> bool {
     let bytes = |updated: bool| -> u64 {
         let of = func.inputs.iter().zip(is_updated).filter(|(ty, is)| **is == updated && is_float(ty));
+        let of = of.filter(|(ty, _)| !may_be_cache(ty, batch));
         of.map(|(ty, _)| argument_bytes(ty)).fold(0, u64::saturating_add)
     };
     bytes(true) > bytes(false)
@@ -161,7 +161,7 @@ fn leading_size(func: &Func, is_updated: &[bool]) -> Option<i64> {
     let rank = integers.iter().map(|dims| dims.len()).max();
     let sizes: BTreeSet<i64> = match rank {
         Some(rank) => integers.iter().filter(|dims| dims.len() == rank).map(|dims| dims[0]).collect(),
-        None if is_training(func, is_updated) => inputs().map(|(ty, _)| dims(ty)[0]).collect(),
+        None if is_training(func, is_updated, None) => inputs().map(|(ty, _)| dims(ty)[0]).collect(),
         None => BTreeSet::new(),
     };
     (sizes.len() == 1).then(|| sizes.first().copied()).flatten()
@@ -170,10 +170,12 @@ fn leading_size(func: &Func, is_updated: &[bool]) -> Option<i64> {
 /// Finds the role of each argument of a static program.
 pub(crate) fn find_roles(func: &Func, flow: &Flow, batch: Batch) -> Roles {
     let (results, is_donated) = results_of(func);
+    let size = batch.size.and_then(|size| i64::try_from(size).ok());
     let in_batch = |n: usize| batch.dims.iter().find(|(argument, _)| *argument == n).map(|(_, dim)| *dim);
     let weight_bytes = |returned: bool| -> u64 {
         let weights = (0..func.inputs.len())
-            .filter(|&n| in_batch(n).is_none() && flow.uses_of(n).next().is_some() && results[n].is_some() == returned);
+            .filter(|&n| in_batch(n).is_none() && flow.uses_of(n).next().is_some() && results[n].is_some() == returned)
+            .filter(|&n| !returned || !may_be_cache(&func.inputs[n], size));
         weights.map(|n| argument_bytes(&func.inputs[n])).fold(0, u64::saturating_add)
     };
     let kind = if weight_bytes(true) > weight_bytes(false) { StepKind::Training } else { StepKind::Inference };
@@ -183,8 +185,7 @@ pub(crate) fn find_roles(func: &Func, flow: &Flow, batch: Batch) -> Roles {
         match (in_batch(n), kind) {
             (Some(dim), StepKind::Inference) if is_state => Role::Cache { dim },
             (Some(dim), _) => Role::Batch { dim },
-            (None, StepKind::Inference) if is_state && dims(ty).len() > 2 => {
-                let size = batch.size.and_then(|size| i64::try_from(size).ok());
+            (None, StepKind::Inference) if is_state && may_be_cache(ty, size) => {
                 let held = dims(ty).iter().position(|d| Some(*d) == size);
                 held.map_or(Role::State, |dim| Role::Cache { dim })
             }
@@ -195,6 +196,12 @@ pub(crate) fn find_roles(func: &Func, flow: &Flow, batch: Batch) -> Roles {
     };
     let arguments = (0..func.inputs.len()).map(role).collect();
     Roles { kind, arguments, results, is_donated, batch }
+}
+
+/// Whether an argument that comes back has a part for each sample, as keys and values have. The stacked weights of as many
+/// layers look the same, but not all of a model is stacked.
+fn may_be_cache(ty: &Type, batch: Option<i64>) -> bool {
+    dims(ty).len() > 2 && batch.is_some_and(|batch| dims(ty).contains(&batch))
 }
 
 /// For each argument the result that takes its place, by what the program says, else by equal types in order.
@@ -314,6 +321,18 @@ mod tests {
         assert_eq!(found.kind, StepKind::Inference);
         assert_eq!(found.arguments, [Role::Parameter, Role::Cache { dim: 1 }, Role::Batch { dim: 0 }]);
         assert_eq!(found.batch.tokens_per_sample, 1);
+        // Long caches are larger than all weights; products read them as they read weights.
+        let long = text.replace("tensor<2x4x6x8xbf16>", "tensor<2x4x999x8xbf16>").replace(
+            "return",
+            "%k = stablehlo.slice %c [0:1, 0:4, 0:1, 0:8] : (tensor<2x4x999x8xbf16>) -> tensor<1x4x1x8xbf16>
+             %m = stablehlo.reshape %k : (tensor<1x4x1x8xbf16>) -> tensor<4x8xbf16>
+             %s = stablehlo.dot_general %y, %m, contracting_dims = [1] x [1]
+               : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x4xbf16>
+             return",
+        );
+        let found = roles(&long, None).unwrap();
+        assert_eq!(found.kind, StepKind::Inference);
+        assert_eq!(found.arguments, [Role::Parameter, Role::Cache { dim: 1 }, Role::Batch { dim: 0 }]);
     }
 
     #[test]

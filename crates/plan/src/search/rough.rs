@@ -24,6 +24,8 @@ pub(crate) struct Rough {
 const PRODUCT_REACH: f64 = 0.7;
 /// Share of a transfer that stands in the way of products even where there is enough to hide it behind.
 const EXPOSED: f64 = 0.15;
+/// Share of what layers exchange that keys and values are, which all parts of a sequence need.
+const SEEN: f64 = 0.1;
 /// Values as large as the largest that are alive at once.
 const WORKING_VALUES: f64 = 2.0;
 
@@ -33,10 +35,10 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
     let mesh = match candidate.layout {
         Layout::ByRule(mesh) => mesh,
         // Unknown; as if parameters were split over everything.
-        Layout::AsWritten => MeshShape { data: 1, fsdp: candidate.slice.devices().into(), model: 1 },
+        Layout::AsWritten => MeshShape { fsdp: candidate.slice.devices().into(), ..MeshShape::ONE },
     };
     let samples = candidate.batch as f64;
-    let samples_per_part = samples / mesh.batch_parts() as f64;
+    let samples_per_part = samples / (mesh.batch_parts() * mesh.context) as f64;
     let (model, split) = (mesh.model as f64, (mesh.fsdp * mesh.model) as f64);
     let is_training = facts.kind == StepKind::Training;
 
@@ -55,9 +57,12 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
         transfers += 2.0 * links.seconds(CollectiveKind::AllGather, Axis::Fsdp, facts.weight_bytes / model);
         transfers += links.seconds(CollectiveKind::ReduceScatter, Axis::Fsdp, facts.gradient_bytes / model);
         transfers += links.seconds(CollectiveKind::AllReduce, Axis::Data, facts.gradient_bytes / split);
+        transfers += links.seconds(CollectiveKind::AllReduce, Axis::Context, facts.gradient_bytes / split);
     }
     let exchanged = facts.exchanged_bytes_per_sample * samples_per_part * if is_training { 1.0 } else { 0.3 };
-    let between_layers = links.seconds(CollectiveKind::AllReduce, Axis::Model, exchanged);
+    let seen = exchanged * mesh.context as f64 * SEEN / model;
+    let between_layers = links.seconds(CollectiveKind::AllReduce, Axis::Model, exchanged)
+        + links.seconds(CollectiveKind::AllGather, Axis::Context, seen);
     let core = products.max(memory);
     // Weights can come while the layer before is computed; what layers exchange is waited for.
     let hidden = transfers.min(core);
@@ -78,6 +83,7 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
 enum Axis {
     Data,
     Fsdp,
+    Context,
     Model,
 }
 
@@ -89,10 +95,11 @@ struct Links<'a> {
 impl Links<'_> {
     /// Seconds of an exchange of `bytes` among the devices along an axis.
     fn seconds(&self, kind: CollectiveKind, axis: Axis, bytes: f64) -> f64 {
-        let MeshShape { data, fsdp, model } = self.mesh;
+        let MeshShape { data, fsdp, context, model } = self.mesh;
         let (count, stride) = match axis {
-            Axis::Data => (data, fsdp * model),
-            Axis::Fsdp => (fsdp, model),
+            Axis::Data => (data, fsdp * context * model),
+            Axis::Fsdp => (fsdp, context * model),
+            Axis::Context => (context, model),
             Axis::Model => (model, 1),
         };
         if count <= 1 {

@@ -16,21 +16,26 @@ use serde::Serialize;
 use super::flow::{Flow, UseKind};
 use super::roles::{Role, Roles, argument_bytes, dims};
 
-/// Devices along each axis. Devices are in their natural order, so `model` lies on neighbours, then `fsdp`, then `data`.
+/// Devices along each axis. Devices are in their natural order, so `model` lies on neighbours, then `context`, `fsdp`, `data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct MeshShape {
     /// Copies of the parameters, each with its part of the batch.
     pub data: u64,
     /// Parts of parameters and of the batch.
     pub fsdp: u64,
+    /// Parts of each sequence.
+    pub context: u64,
     /// Parts of each layer's computation.
     pub model: u64,
 }
 
 impl MeshShape {
+    /// One device.
+    pub const ONE: MeshShape = MeshShape { data: 1, fsdp: 1, context: 1, model: 1 };
+
     /// Devices of the mesh.
     pub fn devices(&self) -> u64 {
-        self.data * self.fsdp * self.model
+        self.data * self.fsdp * self.context * self.model
     }
 
     /// Parts of the batch.
@@ -38,17 +43,18 @@ impl MeshShape {
         self.data * self.fsdp
     }
 
-    /// Every mesh of so many devices: powers of two along each axis, and for `data` what is left.
-    pub(crate) fn all(devices: u64, max_model: u64, max_fsdp: u64) -> Vec<MeshShape> {
+    /// Every mesh of so many devices with at most so many along each axis: powers of two, and for `data` what is left.
+    pub(crate) fn all(devices: u64, most: MeshShape) -> Vec<MeshShape> {
         let powers = |limit: u64| (0..32).map(|n| 1u64 << n).take_while(move |n| *n <= limit);
         let mut all = Vec::new();
-        for model in powers(max_model.min(devices)).filter(|model| devices.is_multiple_of(*model)) {
-            let rest = devices / model;
+        let pairs = powers(most.model).flat_map(|model| powers(most.context).map(move |context| (context, model)));
+        for (context, model) in pairs.filter(|(context, model)| devices.is_multiple_of(context * model)) {
+            let rest = devices / (context * model);
             // The whole rest comes first: it may not be a power of two.
             let mut sizes = vec![rest];
             sizes.extend(powers(rest).filter(|fsdp| *fsdp != rest && rest.is_multiple_of(*fsdp)));
-            for fsdp in sizes.into_iter().filter(|fsdp| *fsdp <= max_fsdp) {
-                all.push(MeshShape { data: rest / fsdp, fsdp, model });
+            for fsdp in sizes.into_iter().filter(|fsdp| *fsdp <= most.fsdp) {
+                all.push(MeshShape { data: rest / fsdp, fsdp, context, model });
             }
         }
         all
@@ -57,7 +63,7 @@ impl MeshShape {
 
 impl std::fmt::Display for MeshShape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let axes = [("data", self.data), ("fsdp", self.fsdp), ("model", self.model)];
+        let axes = [("data", self.data), ("fsdp", self.fsdp), ("context", self.context), ("model", self.model)];
         let used: Vec<String> = axes.iter().filter(|a| a.1 > 1).map(|(name, size)| format!("{name}={size}")).collect();
         if used.is_empty() { f.write_str("one device") } else { f.write_str(&used.join(" ")) }
     }
@@ -308,7 +314,7 @@ mod tests {
     use super::*;
 
     fn mesh(data: u64, fsdp: u64, model: u64) -> MeshShape {
-        MeshShape { data, fsdp, model }
+        MeshShape { data, fsdp, model, ..MeshShape::ONE }
     }
 
     #[test]
@@ -332,12 +338,15 @@ mod tests {
 
     #[test]
     fn meshes_cover_all_devices() {
-        let all = MeshShape::all(16, 8, 1 << 20);
+        let all = MeshShape::all(16, mesh(16, 16, 8));
         assert!(all.iter().all(|mesh| mesh.devices() == 16));
         assert!(all.contains(&mesh(1, 16, 1)) && all.contains(&mesh(2, 2, 4)) && all.contains(&mesh(16, 1, 1)));
         assert_eq!(all.iter().filter(|mesh| mesh.model > 8).count(), 0);
-        assert_eq!(MeshShape::all(1, 8, 1), [mesh(1, 1, 1)]);
-        assert!(MeshShape::all(12, 4, 1 << 20).contains(&mesh(1, 12, 1)));
+        assert_eq!(MeshShape::all(1, mesh(1, 1, 8)), [mesh(1, 1, 1)]);
+        assert!(MeshShape::all(12, mesh(12, 12, 4)).contains(&mesh(1, 12, 1)));
+        let long = MeshShape::all(16, MeshShape { context: 4, ..mesh(16, 16, 2) });
+        assert!(long.iter().all(|mesh| mesh.devices() == 16 && mesh.context <= 4));
+        assert!(long.contains(&MeshShape { context: 4, ..mesh(1, 2, 2) }), "{long:?}");
         assert_eq!(mesh(1, 16, 4).to_string(), "fsdp=16 model=4");
     }
 

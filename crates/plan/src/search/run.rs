@@ -305,11 +305,11 @@ impl Hunt<'_> {
             let facts = self.source.facts();
             let is_served = facts.kind == StepKind::Inference && facts.batch.is_none();
             let for_loads = if is_served { load::MOST.min(self.options.compiles / 3) } else { 0 };
-            let other_choices = self.source.remats().len().saturating_sub(1);
+            let other_choices = self.source.variants().len().saturating_sub(1);
             let held_back = if is_enough { FlagSet::TRIALS.len() + other_choices + for_loads } else { 0 };
             self.work(self.options.compiles.saturating_sub(held_back));
             if is_enough {
-                self.try_kept();
+                self.try_variants();
                 self.try_flags();
                 self.try_loads(for_loads);
             }
@@ -456,7 +456,7 @@ impl Hunt<'_> {
                     let other = &point.candidate;
                     let is_larger = other.slice == candidate.slice
                         && other.layout == candidate.layout
-                        && other.remat == candidate.remat
+                        && other.variant == candidate.variant
                         && other.batch > candidate.batch;
                     point.state == PointState::Taken || !is_larger
                 });
@@ -522,7 +522,7 @@ impl Hunt<'_> {
             batch: candidate.batch,
             tokens_per_step,
             precision: candidate.precision,
-            remat: candidate.remat.clone(),
+            variant: candidate.variant.clone(),
             flags: candidate.flags,
             products: candidate.products,
             confidence: if mode == Mode::Full { Confidence::Full } else { Confidence::Quick },
@@ -569,15 +569,15 @@ impl Hunt<'_> {
         self.ask_all(trials.to_vec());
     }
 
-    /// The best plan once more with other choices of what is kept, as far as they may fit: what they cost beside each other
-    /// depends on what the compiler hides, which the closed form does not know.
-    fn try_kept(&self) {
+    /// The best plan once more written in the other ways, as far as they may fit: what they cost beside each other depends on
+    /// what the compiler hides, which the closed form does not know.
+    fn try_variants(&self) {
         let Some((best, _)) = self.best() else { return };
         let mut trials = Vec::new();
         {
             let board = self.board();
-            for remat in self.source.remats().into_iter().filter(|remat| *remat != best.remat) {
-                let candidate = Candidate { remat, ..best.clone() };
+            for variant in self.source.variants().into_iter().filter(|variant| *variant != best.variant) {
+                let candidate = Candidate { variant, ..best.clone() };
                 let facts = self.source.facts_for(&candidate);
                 let machine = Machine::of(&candidate.slice);
                 let rough = rough(facts, &machine, &candidate, self.source.argument_bytes(&candidate));

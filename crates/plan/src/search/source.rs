@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use hlo::passes::{self, INLINE, Options, Partitioned};
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
-use nn::Remat;
 use runtime::Program;
 
 use super::again;
-use super::candidate::{Candidate, Layout, Precision};
+use super::candidate::{Candidate, Layout, Precision, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::flow::Flow;
 use super::roles::{BatchName, Role, Roles, argument_bytes, dims, find_batch, find_roles};
@@ -27,8 +26,8 @@ pub trait ProgramSource: Sync {
         self.facts()
     }
 
-    /// Choices of what layers keep for the backward pass; `None` is as the program has it.
-    fn remats(&self) -> Vec<Option<Remat>> {
+    /// Ways to write the step; `None` is as the program has it.
+    fn variants(&self) -> Vec<Option<Variant>> {
         vec![None]
     }
 

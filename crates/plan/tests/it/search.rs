@@ -20,7 +20,7 @@ fn exported(python: &Path, options: &[&str]) -> Vec<u8> {
 
 fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
     Candidate {
-        remat: None,
+        variant: None,
         slice: slice.parse().unwrap(),
         layout: Layout::ByRule(mesh),
         batch,
@@ -83,7 +83,7 @@ fn a_decode_step_is_understood() {
 fn any_batch_becomes_a_sharded_program() {
     let Some(python) = require("any_batch_becomes_a_sharded_program", Needed::Python) else { return };
     let source = OneProgram::read(exported(&python, &[]), None).unwrap();
-    let mesh = MeshShape { data: 2, fsdp: 4, model: 2 };
+    let mesh = MeshShape { data: 2, fsdp: 4, model: 2, ..MeshShape::ONE };
     let wide = candidate("v5e-16", mesh, 24);
     let program = source.program(&wide).unwrap();
     let func = program.module().entry().unwrap();
@@ -108,7 +108,7 @@ fn any_batch_becomes_a_sharded_program() {
         }
     }
     // Splitting takes bytes from each device.
-    let whole = candidate("v5e-16", MeshShape { data: 16, fsdp: 1, model: 1 }, 16);
+    let whole = candidate("v5e-16", MeshShape { data: 16, ..MeshShape::ONE }, 16);
     assert!(source.argument_bytes(&wide) < 0.5 * source.argument_bytes(&whole));
 }
 

@@ -11,6 +11,7 @@ mod notice;
 mod planned;
 mod pretrained;
 mod processes;
+mod serving;
 mod task;
 
 use std::collections::BTreeMap;
@@ -208,11 +209,16 @@ impl Setting<'_> {
         if let Some(file) = &self.args.export {
             let (program, parameters) = mesh::step_program(&task, self.placement.as_ref(), &data.training.specs())?;
             write_file(file, program.bytes())?;
-            let devices = self.placement.as_ref().map_or(8, |placement| placement.layout().mesh.num_devices());
+            let (slices, devices) = self.placement.as_ref().map_or((1, 8), |placement| {
+                let mesh = &placement.layout().mesh;
+                (mesh.num_slices(), mesh.num_devices())
+            });
+            let times = if slices > 1 { format!("{slices}x") } else { String::new() };
             let text = format!(
-                "training step of {parameters} parameters in {}\nnext: tpu fit {} --slice v5e-{devices}\n",
+                "training step of {parameters} parameters in {}\nnext: tpu fit {} --slice {times}v6e-{}\n",
                 file.display(),
-                file.display()
+                file.display(),
+                devices / slices.max(1)
             );
             self.output
                 .record(&serde_json::json!({ "version": 1, "parameters": parameters, "program": file }), || text)?;

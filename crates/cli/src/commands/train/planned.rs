@@ -1,17 +1,20 @@
-//! A training that `tpu plan` explores: its step written for any mesh, batch and choice of what is kept.
+//! A model that `tpu plan` explores: its step of training or inference written for any mesh, batch, precision and choice of what
+//! is kept.
 
 use std::path::{Path, PathBuf};
 
-use nn::models::{Gpt2, Llama};
-use nn::{Placement, Remat, Strategy, hf};
-use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, choice_of};
+use nn::models::{Gpt2, LanguageModel, Llama};
+use nn::{Placement, Precision, Remat, Strategy, hf};
+use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Variant, choice_of};
 use tensor::DType;
 use trace::{Mesh, Spec};
 
 use super::config::{DataConfig, TrainConfig};
 use super::mesh::step_program;
 use super::model::{ModelConfig, TokenSizes};
+use super::serving::{self, ServingStep};
 use super::task::ModelTask;
+use crate::args::{PlanArgs, StepArg};
 use crate::failure::Failure;
 
 /// Tokens of a sequence where nobody says how many.
@@ -26,6 +29,9 @@ pub(crate) struct Planned {
     model: hf::ModelConfig,
     file: PathBuf,
     sequence: usize,
+    step: StepArg,
+    /// Precisions that may be chosen.
+    precisions: Vec<Precision>,
 }
 
 impl Planned {
@@ -35,7 +41,8 @@ impl Planned {
     }
 
     /// Reads a training's TOML, or the `config.json` of a model.
-    pub(crate) fn read(path: &Path, sequence: Option<usize>) -> Result<Planned, Failure> {
+    pub(crate) fn read(args: &PlanArgs) -> Result<Planned, Failure> {
+        let (path, step) = (&*args.file, args.step.unwrap_or_default());
         let is_training = path.extension().is_some_and(|extension| extension == "toml");
         let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let config = if is_training { TrainConfig::read(path, &[])? } else { usual(path)? };
@@ -52,12 +59,17 @@ impl Planned {
             | DataConfig::Synthetic { sequence } => *sequence,
             _ => SEQUENCE.min(positions),
         };
-        let sequence = sequence.unwrap_or(if is_training { written } else { SEQUENCE.min(positions) });
+        let sequence = args.sequence.unwrap_or(if is_training { written } else { SEQUENCE.min(positions) });
         if sequence == 0 || sequence > positions {
             return Err(Failure::new(format!("sequences of {sequence} tokens; the model knows {positions} positions"))
                 .hint("choose --sequence between 1 and the model's positions"));
         }
-        Ok(Planned { config, model, file: path.to_path_buf(), sequence })
+        let precisions = match (&args.precision[..], step) {
+            ([], StepArg::Training) => vec![config.run.precision],
+            ([], StepArg::Prefill | StepArg::Decode) => vec![Precision::Bf16],
+            (named, _) => named.to_vec(),
+        };
+        Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions })
     }
 
     /// The source of programs for a search.
@@ -70,48 +82,94 @@ impl Planned {
                 None => config.num_key_value_heads,
             },
         };
+        // Without a backward pass a third of the operations.
+        let (tokens, of_weight, of_pair) = match self.step {
+            StepArg::Training => (self.sequence, 6, 12),
+            StepArg::Prefill => (self.sequence, 2, 4),
+            StepArg::Decode => (1, 2, 4),
+        };
+        let flops = sizes.flops_per_token(self.sequence) * tokens as f64 * f64::from(of_weight) / 6.0;
         let figures = ModelFigures {
-            tokens_per_sample: self.sequence as u64,
-            model_flops_per_sample: sizes.flops_per_token(self.sequence) * self.sequence as f64,
-            convention:
-                "6 operations for each weight a token passes and 12 for each pair of positions and element of a \
-                         query, not halved for the causal mask"
-                    .into(),
+            tokens_per_sample: tokens as u64,
+            model_flops_per_sample: flops,
+            convention: format!(
+                "{of_weight} operations for each weight a token passes and {of_pair} for each pair of positions and element of a \
+                 query, not halved for the causal mask"
+            ),
             max_model_parts: 1 << heads.trailing_zeros().min(16),
+            max_context_parts: match self.step {
+                StepArg::Training => parts_of(self.sequence),
+                StepArg::Prefill | StepArg::Decode => 1,
+            },
         };
         // What is costly to compute again and small beside it; attention is neither kept nor cheap.
         let host = ["layer_input", "query", "key", "value", "attention_output"].map(String::from).to_vec();
         let offload = Remat::Offload { host, device: Vec::new() };
-        let remats = [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything, offload];
+        let remats = match self.step {
+            StepArg::Training => {
+                [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything, offload].map(Some).to_vec()
+            }
+            StepArg::Prefill | StepArg::Decode => vec![None],
+        };
+        let of = |&types: &Precision| remats.iter().map(move |remat| Variant { remat: remat.clone(), types });
+        let variants: Vec<Variant> = self.precisions.iter().flat_map(of).collect();
         let write = |choice: &ModelChoice| {
             self.step(choice).map_err(|failure| format!("{}: {}", self.file.display(), failure.message()))
         };
-        Ok(ModelSource::new(Box::new(write), &figures, &remats)?)
+        Ok(ModelSource::new(Box::new(write), &figures, &variants)?)
+    }
+
+    /// Whether a plan of it is a training.
+    pub(crate) fn is_training(&self) -> bool {
+        self.step == StepArg::Training
+    }
+
+    /// The training as a choice has it.
+    fn chosen(&self, choice: &ModelChoice) -> TrainConfig {
+        let mut config = self.config.clone();
+        config.train.batch = usize::try_from(choice.batch).unwrap_or(usize::MAX);
+        config.run.precision = choice.variant.types;
+        if let Some(remat) = &choice.variant.remat {
+            config.run.remat = remat.clone();
+        }
+        config
     }
 
     fn step(&self, choice: &ModelChoice) -> Result<ModelStep, Failure> {
-        let mut config = self.config.clone();
-        config.train.batch = usize::try_from(choice.batch).unwrap_or(usize::MAX);
-        config.run.remat = choice.remat.clone();
+        let config = self.chosen(choice);
         let placement = self.mesh(choice)?.map(|mesh| Placement::new(&mesh, Strategy::Hybrid)).transpose();
         let placement = placement.map_err(|error| Failure::new(error.to_string()))?;
-        let spec = Spec::new(DType::I32, [config.train.batch, self.sequence]);
-        let batch = [spec.clone(), spec];
-        let (sizes, options) = (TokenSizes::of(&self.model), config.run.clone());
-        let (program, _) = match self.model.clone() {
+        let options = config.run.clone();
+        match self.model.clone() {
             hf::ModelConfig::Gpt2(model) => {
-                let init = move |key: &trace::Key| Gpt2::init(key, &model, &options);
-                let task = ModelTask::language(&config, &sizes, self.sequence, init);
-                step_program(&task, placement.as_ref(), &batch)?
+                self.written(&config, placement.as_ref(), move |key| Gpt2::init(key, &model, &options))
             }
             hf::ModelConfig::Llama(model) => {
-                let init = move |key: &trace::Key| Llama::init(key, &model, &options);
-                let task = ModelTask::language(&config, &sizes, self.sequence, init);
-                step_program(&task, placement.as_ref(), &batch)?
+                self.written(&config, placement.as_ref(), move |key| Llama::init(key, &model, &options))
+            }
+        }
+    }
+
+    fn written<M: LanguageModel + 'static>(
+        &self,
+        config: &TrainConfig,
+        placement: Option<&Placement>,
+        init: impl Fn(&trace::Key) -> M + Clone + 'static,
+    ) -> Result<ModelStep, Failure> {
+        let sizes = (config.train.batch, self.sequence);
+        let serving = |step| serving::step_program(&init, step, sizes, placement);
+        // Arguments of the batch are the last.
+        let (program, batch_arguments) = match self.step {
+            StepArg::Prefill => (serving(ServingStep::Prefill)?, 1),
+            StepArg::Decode => (serving(ServingStep::Decode)?, 1),
+            StepArg::Training => {
+                let spec = Spec::new(DType::I32, [sizes.0, sizes.1]);
+                let task = ModelTask::language(config, &TokenSizes::of(&self.model), self.sequence, init.clone());
+                (step_program(&task, placement, &[spec.clone(), spec])?.0, 2)
             }
         };
         let count = program.module().entry().map_or(0, |func| func.inputs.len());
-        Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(batch.len()) })
+        Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(batch_arguments) })
     }
 
     /// The mesh of a choice: experts take the place of `model` where there are any.
@@ -122,7 +180,12 @@ impl Planned {
         };
         let slices = choice.slices.max(1);
         let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-        let axes = [("data", choice.mesh.data / slices), ("fsdp", choice.mesh.fsdp), (inner, choice.mesh.model)];
+        let axes = [
+            ("data", choice.mesh.data / slices),
+            ("fsdp", choice.mesh.fsdp),
+            ("context", choice.mesh.context),
+            (inner, choice.mesh.model),
+        ];
         let axes: Vec<(&str, usize)> =
             axes.into_iter().filter(|(_, count)| *count > 1).map(|(name, count)| (name, size(count))).collect();
         if axes.is_empty() && slices == 1 {
@@ -148,8 +211,12 @@ impl Planned {
             if let Some(mesh) = self.mesh(&choice)? {
                 command.push_str(&format!(" --mesh {mesh} --strategy hybrid"));
             }
-            let remat = toml::Value::try_from(&choice.remat).map_or_else(|_| String::new(), |remat| remat.to_string());
+            let run = self.chosen(&choice).run;
+            let remat = toml::Value::try_from(&run.remat).map_or_else(|_| String::new(), |remat| remat.to_string());
             command.push_str(&format!(" --with train.batch={} --with 'run.remat={remat}'", plan.batch));
+            if run.precision != self.config.run.precision {
+                command.push_str(&format!(" --with run.precision={}", run.precision));
+            }
         }
         let flags = plan.candidate.compiler_flags();
         if !flags.is_empty() {
@@ -165,9 +232,7 @@ impl Planned {
     /// The training of a plan as a file.
     pub(crate) fn training(&self, plan: &Plan) -> Result<String, Failure> {
         let choice = choice_of(&plan.candidate);
-        let mut config = self.config.clone();
-        config.train.batch = usize::try_from(choice.batch).unwrap_or(usize::MAX);
-        config.run.remat = choice.remat.clone();
+        let mut config = self.chosen(&choice);
         config.mesh.axes = self.mesh(&choice)?.map(|mesh| mesh.to_string());
         config.mesh.strategy = config.mesh.axes.as_ref().map(|_| Strategy::Hybrid);
         if let DataConfig::Synthetic { sequence } = &mut config.data {
@@ -175,6 +240,13 @@ impl Planned {
         }
         toml::to_string(&config).map_err(|error| Failure::new(format!("the training cannot be written: {error}")))
     }
+}
+
+/// Parts that sequences may be split into: powers of two that leave a part long enough to be worth the exchange.
+fn parts_of(sequence: usize) -> u64 {
+    const SHORTEST: usize = 4096;
+    let parts = (sequence / SHORTEST).max(1).ilog2();
+    1 << parts.min(sequence.trailing_zeros())
 }
 
 /// The usual training of a model: mixed precision, AdamW, a cosine; data is to be filled in.
