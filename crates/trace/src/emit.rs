@@ -9,7 +9,7 @@ use hlo::{Attr, Attrs, Func, FuncBuilder, Keyword, Loc, Location, OpKind, Type, 
 use tensor::DType;
 
 use crate::Spec;
-use crate::control::{Composite, Cond, Direction, Memory, Scan, While};
+use crate::control::{Composite, Cond, Direction, Memory, Scan, While, row_major};
 use crate::graph::{Graph, Node, Prim};
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
@@ -46,6 +46,7 @@ impl Emitter {
             Prim::Composite(composite) => &composite.name,
             Prim::Moved(Memory::Host) => "to_host",
             Prim::Moved(Memory::Device) => "to_device",
+            Prim::Ordered => "in_order",
             Prim::Shard(_) => "with_sharding",
             Prim::Manual(_) => "shard_map",
         };
@@ -102,10 +103,13 @@ impl Emitter {
             Prim::Remat(remat) => self.graph(f, &remat.body, operands),
             Prim::Custom(custom) => self.graph(f, &custom.body, operands),
             Prim::Stop | Prim::Named(_) => Ok(operands.to_vec()),
-            Prim::Moved(memory) => {
+            Prim::Moved(_) | Prim::Ordered => {
                 let results: Vec<Spec> = node.results().map(|result| graph.spec(result).clone()).collect();
+                let rank = results.first().map_or(0, |spec| spec.dims.len());
+                let calls =
+                    if let Prim::Moved(memory) = node.prim { memory.calls(rank) } else { vec![row_major(rank)] };
                 let mut values = operands.to_vec();
-                for attrs in memory.calls(results.first().map_or(0, |spec| spec.dims.len())) {
+                for attrs in calls {
                     values = region::write(f, (OpKind::CustomCall, attrs, None), &values, Some(&results))?;
                 }
                 Ok(values)

@@ -61,6 +61,8 @@ pub(crate) enum Prim {
     Named(Rc<str>),
     /// The value itself, in another memory.
     Moved(Memory),
+    /// The value itself, its axes in memory in the order they are written in.
+    Ordered,
     /// The value itself, laid out so on the mesh.
     Shard(Rc<Sharding>),
     /// A graph under a name.

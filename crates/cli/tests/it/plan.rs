@@ -29,7 +29,7 @@ fn a_model_gets_a_plan_and_the_training_of_it() {
         ["plan", "config.json", "--slices", "v5e-4", "--batch-size", "8", "--sequence", "1024", "--compiles", "3"];
     let record = bench.json(&[&common[..], &["--tokens", "1B", "--out", "planned.toml"]].concat());
     let best = &record["recommended"];
-    assert!(best["remat"].is_string(), "{best}");
+    assert!(best["remat"].is_string() && best["types"] == "mixed", "{best}");
     assert_eq!(record["next"], "tpu train planned.toml");
     assert_eq!(record["facts"]["tokens_per_sample"], 1024);
     bench.expect(0, &["train", "planned.toml", "--export", "step.mlir"]);
@@ -42,6 +42,40 @@ fn a_model_gets_a_plan_and_the_training_of_it() {
     assert!(text.contains("next: tpu train TRAIN.toml --mesh ") && text.contains("--with train.batch=8"), "{text}");
     let refused = bench.expect(2, &["plan", "config.json", "--sequence", "4096"]);
     assert!(refused.stderr.contains("knows 2048 positions") && refused.stderr.contains("hint:"), "{}", refused.stderr);
+}
+
+/// Steps of inference come from the sizes alone too: caches are neither copied nor computed with as a whole, and prompts go
+/// through the kernel.
+#[test]
+fn a_model_gets_a_plan_of_inference() {
+    let Some(bench) = Bench::with_libtpu("a_model_gets_a_plan_of_inference") else { return };
+    bench.write("config.json", MODEL);
+    let common = ["plan", "config.json", "--slices", "v5e-4", "--batch-size", "64", "--sequence", "1024"];
+    let of = |more: &[&str]| bench.json(&[&common[..], more].concat());
+    let decode = of(&["--step", "decode", "--compiles", "2", "--out", "decode.mlir"]);
+    let (facts, best) = (&decode["facts"], &decode["recommended"]);
+    assert_eq!((&facts["kind"], &facts["tokens_per_sample"]), (&"inference".into(), &1.into()), "{facts}");
+    // Two layers of four heads of 32, keys and values, bf16.
+    let cache_bytes = 2 * 2 * 4 * 32 * 1024 * 2;
+    assert_eq!(facts["cache_bytes_per_sample"], cache_bytes);
+    assert_eq!(best["types"], "bf16");
+    assert!(best.get("remat").is_none() && best["layout"]["by_rule"]["fsdp"] == 1, "{best}");
+    let all = 64 * cache_bytes / 4;
+    let taken = best["hbm_bytes"].as_u64().unwrap();
+    assert!((all..all + all / 2).contains(&taken), "{taken} bytes for caches of {all}");
+    assert!(decode["next"].as_str().unwrap().starts_with("tpu fit decode.mlir --slice "), "{}", decode["next"]);
+    let again = bench.json(&["compile", "decode.mlir", "--slice", "v5e-4", "--quick"]);
+    assert_eq!(again["report"]["memory"]["total"], taken);
+
+    let prefill = of(&["--step", "prefill", "--compiles", "1", "--precision", "mixed", "--out", "prefill.mlir"]);
+    assert_eq!(
+        (&prefill["facts"]["tokens_per_sample"], &prefill["recommended"]["types"]),
+        (&1024.into(), &"mixed".into())
+    );
+    let explained = bench.expect(0, &["explain", "prefill.mlir", "--slice", "v5e-4"]).stdout;
+    assert!(explained.contains("flash_attention_fwd"), "{explained}");
+    let refused = bench.expect(2, &["plan", "decode.mlir", "--step", "decode"]);
+    assert!(refused.stderr.contains("--step is for models") && refused.stderr.contains("hint:"), "{}", refused.stderr);
 }
 
 #[test]

@@ -114,6 +114,8 @@ pub fn attend_dropping(
 ) -> Tensor {
     let form = match form {
         Form::Auto if !dropping.is_on() && flash::is_better(query.dim(1), key.dim(1), places) => Form::Flash,
+        // Parts of a sequence on other devices, or a long prompt after what is in a cache.
+        Form::Auto if !dropping.is_on() && flash::is_long(query.dim(1), key.dim(1)) => Form::Chunked(flash::BLOCK),
         Form::Auto => Form::Plain,
         // A cache, or positions of the caller's.
         Form::Flash if !flash::is_possible(query.dim(1), key.dim(1), places) => Form::Plain,

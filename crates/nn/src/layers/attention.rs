@@ -33,7 +33,8 @@ pub struct MultiHeadAttention {
     pub heads: Heads,
 }
 
-/// Keys and values of the positions so far: `[batch, positions, key heads, head]` each.
+/// Keys and values of the positions so far, of all layers: `[layers, batch, key heads, positions, head]` each, which products
+/// read as it lies.
 #[derive(Clone, Debug, Tree)]
 pub struct KeyValues {
     /// Keys.
@@ -78,11 +79,16 @@ impl Start {
 }
 
 impl KeyValues {
-    /// Room for so many positions in each of `layers`, stacked along the first axis.
+    /// Room for so many positions in each of `layers`.
     #[track_caller]
     pub fn zeros(dtype: DType, layers: usize, batch: usize, positions: usize, heads: Heads) -> KeyValues {
-        let room = Tensor::zeros(dtype, &[layers, batch, positions, heads.keys, heads.size]);
+        let room = Tensor::zeros(dtype, &[layers, batch, heads.keys, positions, heads.size]);
         KeyValues { keys: room.clone(), values: room }
+    }
+
+    /// Positions there is room for.
+    pub fn room(&self) -> usize {
+        self.keys.dims().get(3).copied().unwrap_or(0)
     }
 }
 
@@ -157,18 +163,35 @@ impl MultiHeadAttention {
         })
     }
 
-    /// Attention to what the cache holds and to itself: keys and values are written into the cache from `start` on.
+    /// Attention to what the cache holds of a layer, an `i32` scalar, and to itself: keys and values are written into the cache
+    /// from `start` on. All else of the cache stays where it is.
     #[track_caller]
-    pub fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, start: &Start) -> (Tensor, KeyValues) {
+    pub fn extend(
+        &self,
+        x: &Tensor,
+        context: &Context<'_>,
+        cache: &KeyValues,
+        layer: &Tensor,
+        start: &Start,
+    ) -> (Tensor, KeyValues) {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let filled = start.filled();
-            let put = |room: &Tensor, new: &Tensor| room.dynamic_update_in(1, &filled, &new.cast(room.dtype()));
+            let zero = Tensor::zeros(DType::I32, &[]);
+            let at = [layer.clone(), zero.clone(), zero.clone(), start.filled(), zero];
+            let put = |room: &Tensor, new: &Tensor| {
+                let by_head = new.cast(room.dtype()).transpose(&[0, 2, 1, 3]);
+                // Caches come from outside and go there again.
+                room.dynamic_update(&by_head.expand(0), &at).in_order()
+            };
             let cache = KeyValues { keys: put(&cache.keys, &key), values: put(&cache.values, &value) };
+            let of_layer = |room: &Tensor| {
+                let by_head = room.dynamic_slice_in(0, layer, 1).squeeze(0);
+                by_head.transpose(&[0, 2, 1, 3]).cast(x.dtype())
+            };
             let (keys, values) = match start {
                 // All there is to see are the tokens themselves.
                 Start::First => (key, value),
-                Start::After(_) => (cache.keys.cast(x.dtype()), cache.values.cast(x.dtype())),
+                Start::After(_) => (of_layer(&cache.keys), of_layer(&cache.values)),
             };
             let out = attend(&query, &keys, &values, context.places, context.sight, context.form);
             (self.finished(&out), cache)

@@ -16,7 +16,7 @@ pub const FLASH: &str = "tpubridge.flash_attention";
 pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 
 /// Keys in one block where no kernel is known.
-const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 
 /// From so many keys on, attention that may choose is computed so.
 const LONG: usize = 1024;
@@ -26,6 +26,11 @@ pub(super) fn is_better(queries: usize, keys: usize, places: &Places) -> bool {
     let splits_sequence =
         || trace::layout().is_some_and(|layout| layout.meanings.get("sequence").is_some_and(|a| !a.is_empty()));
     keys >= LONG && is_possible(queries, keys, places) && !splits_sequence()
+}
+
+/// Whether all scores at once would take much memory.
+pub(super) fn is_long(queries: usize, keys: usize) -> bool {
+    queries >= LONG && keys >= LONG
 }
 
 /// Whether queries and keys are one sequence from its first position on.
@@ -168,7 +173,7 @@ mod tests {
         trace::shapes_of(&(), |()| {
             let places = Places::sequence(2048);
             assert!(is_better(2048, 2048, &places) && !is_better(128, 128, &Places::sequence(128)));
-            assert!(!is_better(1, 2048, &places));
+            assert!(!is_better(1, 2048, &places) && !is_long(1, 2048) && is_long(2048, 2048));
             let given = Places { is_sequence: false, ..places };
             assert!(!is_possible(2048, 2048, &given));
         })

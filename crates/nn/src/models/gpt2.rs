@@ -9,7 +9,7 @@ use crate::layers::{
     Activation, Bias, Context, Dropping, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention,
     Places, Sight, Start, dropout,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, layer_numbers};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
@@ -212,14 +212,15 @@ impl LanguageModel for Gpt2 {
     #[track_caller]
     fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues) {
         trace::scope("gpt2", || {
-            let places = start.places(tokens.dim(1), cache.keys.dim(2));
+            let places = start.places(tokens.dim(1), cache.room());
             let context = Context { places: &places, sight: Sight::Causal, form: self.options.attention, rope: None };
             let x = carried(&self.embedded(tokens, &places.queries));
-            let layers = (self.layers.clone(), cache.clone());
-            let (x, cache) = trace::scan(&x, &layers, None, |x, (block, cache)| {
+            let layers = (self.layers.clone(), layer_numbers(cache));
+            let ((x, cache), ()) = trace::scan(&(x, cache.clone()), &layers, None, |(x, cache), (block, layer)| {
                 trace::scope("block", || {
-                    let (added, cache) = block.attention.extend(&block.attention_norm.apply(x), &context, cache, start);
-                    (block.finish(&(x + &added), 0.0, None), cache)
+                    let normed = block.attention_norm.apply(x);
+                    let (added, cache) = block.attention.extend(&normed, &context, cache, layer, start);
+                    ((block.finish(&(x + &added), 0.0, None), cache), ())
                 })
             });
             (self.norm.apply(&x), cache)

@@ -10,7 +10,7 @@ use crate::layers::{
     Activation, Bias, Context, Dispatch, Embedding, ExpertSizes, GatedFeedForward, Heads, KeyValues, Linear,
     MixtureOfExperts, MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, Sight, Start, Usage, at_use,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, layer_numbers};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Experts instead of one feed-forward.
@@ -293,7 +293,7 @@ impl LanguageModel for Llama {
     #[track_caller]
     fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues) {
         trace::scope("llama", || {
-            let places = start.places(tokens.dim(1), cache.keys.dim(2));
+            let places = start.places(tokens.dim(1), cache.room());
             let rope = self.rope(&places.queries);
             let context = Context {
                 places: &places,
@@ -302,11 +302,12 @@ impl LanguageModel for Llama {
                 rope: Some(&rope),
             };
             let x = carried(&self.embedded(tokens));
-            let layers = (self.layers.clone(), cache.clone());
-            let (x, cache) = trace::scan(&x, &layers, None, |x, (block, cache)| {
+            let layers = (self.layers.clone(), layer_numbers(cache));
+            let ((x, cache), ()) = trace::scan(&(x, cache.clone()), &layers, None, |(x, cache), (block, layer)| {
                 trace::scope("block", || {
-                    let (added, cache) = block.attention.extend(&block.attention_norm.apply(x), &context, cache, start);
-                    (block.finish(&(x + &added)).0, cache)
+                    let normed = block.attention_norm.apply(x);
+                    let (added, cache) = block.attention.extend(&normed, &context, cache, layer, start);
+                    ((block.finish(&(x + &added)).0, cache), ())
                 })
             });
             (self.norm.apply(&x), cache)

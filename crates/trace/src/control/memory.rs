@@ -46,7 +46,7 @@ impl Memory {
 }
 
 /// Attributes of a call that pins the order of a value's axes in memory.
-fn row_major(rank: usize) -> Attrs {
+pub(crate) fn row_major(rank: usize) -> Attrs {
     let order: Vec<u8> = (0..rank as i64).rev().flat_map(i64::to_le_bytes).collect();
     let ty = TensorType::new(vec![rank as i64], ElementType::Index);
     let layout = Attr::Dense(Arc::new(Dense { ty, data: DenseData::Elements(order.into()) }));
@@ -64,5 +64,13 @@ impl Tensor {
     #[must_use]
     pub fn moved_to(&self, memory: Memory) -> Tensor {
         only(stack::push(Prim::Moved(memory), &[self], vec![self.spec().clone()], Location::caller()))
+    }
+
+    /// The value with its axes in memory in the order they are written in, the last one varying fastest. Compilers choose an
+    /// order for each value; where a loop carries a large one that comes from outside, another order costs two copies of it.
+    #[track_caller]
+    #[must_use]
+    pub fn in_order(&self) -> Tensor {
+        only(stack::push(Prim::Ordered, &[self], vec![self.spec().clone()], Location::caller()))
     }
 }

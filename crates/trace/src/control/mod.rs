@@ -27,6 +27,7 @@ pub(crate) use custom::{
 };
 pub use custom::{custom_call, custom_vjp};
 pub use memory::Memory;
+pub(crate) use memory::row_major;
 pub use remat::{Policy, checkpoint};
 pub(crate) use remat::{Remat, batched as remat_batched, vjp as remat_vjp};
 pub use scan::{Direction, scan, scan_reversed};

@@ -168,7 +168,7 @@ fn pull_op(
     wanted: &[bool],
 ) -> Vec<Option<Tensor>> {
     let (kind, attrs, combine) = match &node.prim {
-        Prim::Named(_) | Prim::Moved(_) | Prim::Stop => return cts.to_vec(),
+        Prim::Named(_) | Prim::Moved(_) | Prim::Ordered | Prim::Stop => return cts.to_vec(),
         Prim::Shard(sharding) => {
             return cts.iter().map(|ct| ct.as_ref().map(|ct| sharding::constrained(ct, sharding))).collect();
         }

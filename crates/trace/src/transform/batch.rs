@@ -164,7 +164,7 @@ fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tens
         Prim::Cond(cond) => control::cond_batched(cond, ins, size, node.at),
         Prim::Remat(remat) => control::remat_batched(remat, ins, size, node.at),
         Prim::Custom(custom) => control::custom_batched(custom, ins, size, node.at),
-        Prim::Stop | Prim::Named(_) | Prim::Moved(_) => {
+        Prim::Stop | Prim::Named(_) | Prim::Moved(_) | Prim::Ordered => {
             let inputs: Vec<Tensor> = ins.iter().map(|lane| lane.spread(size)).collect();
             let specs = inputs.iter().map(|input| input.spec().clone()).collect();
             stack::push(node.prim.clone(), &inputs.iter().collect::<Vec<_>>(), specs, node.at)

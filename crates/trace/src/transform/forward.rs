@@ -55,7 +55,7 @@ fn push_node(
             let message = "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp";
             no_derivative(node, message)
         }),
-        Prim::Named(_) | Prim::Moved(_) => (again(graph, node, ins), given.to_vec()),
+        Prim::Named(_) | Prim::Moved(_) | Prim::Ordered => (again(graph, node, ins), given.to_vec()),
         Prim::Shard(sharding) => {
             let tangents = given.iter().map(|tangent| tangent.as_ref().map(|tangent| constrained(tangent, sharding)));
             (again(graph, node, ins), tangents.collect())

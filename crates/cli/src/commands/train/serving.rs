@@ -22,7 +22,7 @@ pub(super) enum ServingStep {
 type Inputs<M> = (KeyValues, M, Option<Tensor>, Tensor);
 
 /// What the axes of a cache are.
-const CACHE: [&str; 5] = ["layers", "batch", "keys", "heads", "head"];
+const CACHE: [&str; 5] = ["layers", "batch", "heads", "keys", "head"];
 
 /// The step of a model for so many sequences, in a cache of so many positions. Its last argument has the tokens; it gives
 /// the cache and the likeliest next token of each sequence.
