@@ -307,7 +307,11 @@ impl Hunt<'_> {
             let for_loads = if is_served { load::MOST.min(self.options.compiles / 3) } else { 0 };
             let other_choices = self.source.variants().len().saturating_sub(1);
             let held_back = if is_enough { FlagSet::TRIALS.len() + other_choices + for_loads } else { 0 };
-            self.work(self.options.compiles.saturating_sub(held_back));
+            self.work(self.options.compiles.saturating_sub(held_back.min(self.options.compiles / 2)));
+            if self.board().plans.is_empty() {
+                // Nothing to try other choices on.
+                self.work(self.options.compiles);
+            }
             if is_enough {
                 self.try_variants();
                 self.try_flags();
