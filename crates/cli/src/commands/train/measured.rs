@@ -2,18 +2,15 @@
 
 use std::path::Path;
 
-use nn::models::Llama;
-use nn::{Placement, Strategy, hf};
+use nn::{Placement, Strategy};
 use plan::accuracy::Record;
 use runtime::Program;
 use serde_json::{Value, json};
-use tensor::DType;
-use trace::{Mesh, Spec};
+use trace::Mesh;
 
 use super::config::TrainConfig;
-use super::mesh::step_program;
-use super::model::{ModelConfig, TokenSizes};
-use super::task::ModelTask;
+use super::model::ModelConfig;
+use super::planned::language_step;
 
 /// What recipes call the values of a layer, and what ours are called.
 const NAMES: &[(&str, &[&str])] = &[
@@ -34,7 +31,7 @@ const NAMES: &[(&str, &[&str])] = &[
 const AXES: &[(&str, &str)] =
     &[("data", "data"), ("fsdp", "fsdp"), ("context", "context"), ("tensor", "model"), ("expert", "expert")];
 /// Logits computed at a time for the loss, in positions.
-const LOSS_PIECE: u64 = 16384;
+const LOSS_PIECE: u64 = 2048;
 
 /// The step of a run; why there is none, otherwise.
 pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
@@ -78,28 +75,37 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
     else {
         return Err("no model of token sequences".into());
     };
-    let hf::ModelConfig::Llama(llama) = model.clone() else { return Err("no model of the Llama family".into()) };
     let placement = mesh(&run.mesh_in_slice, &run.mesh_between_slices)?
         .map(|mesh| Placement::new(&mesh, Strategy::Hybrid))
         .transpose()
         .map_err(|error| error.to_string())?;
-    let spec = Spec::new(DType::I32, [config.train.batch, run.sequence]);
-    let batch = [spec.clone(), spec];
-    let (sizes, options) = (TokenSizes::of(&model), config.run.clone());
-    let init = move |key: &trace::Key| Llama::init(key, &llama, &options);
-    let task = ModelTask::language(&config, &sizes, run.sequence, init);
-    Ok(step_program(&task, placement.as_ref(), &batch).map_err(|error| error.to_string())?.0)
+    language_step(&config, &model, run.sequence, placement.as_ref()).map_err(|error| error.to_string())
 }
 
 /// A `config.json` of the dimensions of a run.
 fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
     let family = dims.get("family").and_then(Value::as_str).unwrap_or_default();
+    let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
     let model_type = match family {
+        "gpt3" => {
+            // Positions are learned; the step needs no dropout to be the published one.
+            return Ok(json!({
+                "model_type": "gpt2",
+                "vocab_size": size("vocab")?,
+                "n_positions": size("positions")?,
+                "n_embd": size("emb")?,
+                "n_inner": size("mlp")?,
+                "n_layer": size("layers")?,
+                "n_head": size("q_heads")?,
+                "embd_pdrop": 0.0,
+                "resid_pdrop": 0.0,
+                "attn_pdrop": 0.0,
+            }));
+        }
         "llama2" => "llama",
         "mixtral" => "mixtral",
         other => return Err(format!("the family {other} is not in our front end")),
     };
-    let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
     let mut model = json!({
         "model_type": model_type,
         "vocab_size": size("vocab")?,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use nn::models::{Gpt2, Llama};
 use nn::{Placement, Remat, Strategy, hf};
 use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, choice_of};
+use runtime::Program;
 use tensor::DType;
 use trace::{Mesh, Spec};
 
@@ -18,6 +19,31 @@ use crate::failure::Failure;
 const SEQUENCE: usize = 8192;
 /// Logits computed at a time for the loss, in positions, where nobody says.
 const LOSS_PIECE: usize = 16384;
+
+/// Arrays of a batch: tokens and targets.
+const TOKEN_ARRAYS: usize = 2;
+
+/// The training step of a model of token sequences as a program, without any device.
+pub(super) fn language_step(
+    config: &TrainConfig,
+    model: &hf::ModelConfig,
+    sequence: usize,
+    placement: Option<&Placement>,
+) -> Result<Program, runtime::Error> {
+    let batch = vec![Spec::new(DType::I32, [config.train.batch, sequence]); TOKEN_ARRAYS];
+    let (sizes, options) = (TokenSizes::of(model), config.run.clone());
+    let (program, _) = match model.clone() {
+        hf::ModelConfig::Gpt2(model) => {
+            let init = move |key: &trace::Key| Gpt2::init(key, &model, &options);
+            step_program(&ModelTask::language(config, &sizes, sequence, init), placement, &batch)?
+        }
+        hf::ModelConfig::Llama(model) => {
+            let init = move |key: &trace::Key| Llama::init(key, &model, &options);
+            step_program(&ModelTask::language(config, &sizes, sequence, init), placement, &batch)?
+        }
+    };
+    Ok(program)
+}
 
 /// A training file, or a `config.json` with the usual settings.
 #[derive(Clone, Debug)]
@@ -95,23 +121,9 @@ impl Planned {
         config.run.remat = choice.remat.clone();
         let placement = self.mesh(choice)?.map(|mesh| Placement::new(&mesh, Strategy::Hybrid)).transpose();
         let placement = placement.map_err(|error| Failure::new(error.to_string()))?;
-        let spec = Spec::new(DType::I32, [config.train.batch, self.sequence]);
-        let batch = [spec.clone(), spec];
-        let (sizes, options) = (TokenSizes::of(&self.model), config.run.clone());
-        let (program, _) = match self.model.clone() {
-            hf::ModelConfig::Gpt2(model) => {
-                let init = move |key: &trace::Key| Gpt2::init(key, &model, &options);
-                let task = ModelTask::language(&config, &sizes, self.sequence, init);
-                step_program(&task, placement.as_ref(), &batch)?
-            }
-            hf::ModelConfig::Llama(model) => {
-                let init = move |key: &trace::Key| Llama::init(key, &model, &options);
-                let task = ModelTask::language(&config, &sizes, self.sequence, init);
-                step_program(&task, placement.as_ref(), &batch)?
-            }
-        };
+        let program = language_step(&config, &self.model, self.sequence, placement.as_ref())?;
         let count = program.module().entry().map_or(0, |func| func.inputs.len());
-        Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(batch.len()) })
+        Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(TOKEN_ARRAYS) })
     }
 
     /// The mesh of a choice: experts take the place of `model` where there are any.
