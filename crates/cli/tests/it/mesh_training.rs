@@ -62,6 +62,10 @@ attn_pdrop = 0.0
 "#;
     // Room for every position in every expert: what is left out would depend on the mesh.
     let experts = "num_local_experts = 8\nnum_experts_per_tok = 2\n\n[run]\nexperts = { capacity = 8.0 }\n";
+    // Turns of a layer with a window and one without, one for each of four stages.
+    let gemma = LLAMA.replace("num_hidden_layers = 2", "num_hidden_layers = 8").replace("silu", "gelu_pytorch_tanh");
+    let gemma =
+        format!("{gemma}head_dim = 8\nquery_pre_attn_scalar = 8\nsliding_window = 3\nsliding_window_pattern = 2\n");
     let vit = "[model]\nmodel_type = \"vit\"\nimage_size = 8\npatch_size = 4\nhidden_size = 32\nintermediate_size = 64\n\
                num_hidden_layers = 2\nnum_attention_heads = 8\nnum_classes = 4\n";
     let resnet = "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 16\nnum_channels = 3\n\
@@ -70,6 +74,7 @@ attn_pdrop = 0.0
         ("gpt", format!("{gpt}{TOKENS}{COMMON}")),
         ("llama", llama()),
         ("experts", format!("[model]\nmodel_type = \"mixtral\"\n{LLAMA}{experts}{TOKENS}{COMMON}")),
+        ("gemma", format!("[model]\nmodel_type = \"gemma3_text\"\n{gemma}{TOKENS}{COMMON}")),
         ("vit", format!("{vit}{IMAGES}{COMMON}")),
         ("resnet", format!("{resnet}{IMAGES}{COMMON}")),
     ]

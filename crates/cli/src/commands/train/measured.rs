@@ -27,9 +27,15 @@ const NAMES: &[(&str, &[&str])] = &[
     ("mlpwi_1", &["up"]),
     ("mlpwo", &["feed_forward_output"]),
 ];
-/// Axes of recipes and of ours, the slowest first.
-const AXES: &[(&str, &str)] =
-    &[("data", "data"), ("fsdp", "fsdp"), ("context", "context"), ("tensor", "model"), ("expert", "expert")];
+/// Our axes and those of recipes, the slowest first. Parameters that recipes split along another dimension (`fsdp_transpose`) are
+/// split along their width here: as much is gathered.
+const AXES: &[(&str, &[&str])] = &[
+    ("data", &["data"]),
+    ("fsdp", &["fsdp", "fsdp_transpose"]),
+    ("context", &["context"]),
+    ("model", &["tensor"]),
+    ("expert", &["expert"]),
+];
 /// Logits computed at a time for the loss, in positions.
 const LOSS_PIECE: u64 = 2048;
 
@@ -104,6 +110,9 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
         }
         "llama2" => "llama",
         "mixtral" => "mixtral",
+        "qwen3" => "qwen3",
+        "qwen3_moe" => "qwen3_moe",
+        "gemma3" => "gemma3_text",
         other => return Err(format!("the family {other} is not in our front end")),
     };
     let mut model = json!({
@@ -121,9 +130,22 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
         "hidden_act": "silu",
         "tie_word_embeddings": dims.get("tied").and_then(Value::as_bool).unwrap_or(false),
     });
-    if model_type == "mixtral" {
-        model["num_local_experts"] = json!(size("experts")?);
-        model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+    match model_type {
+        "mixtral" => {
+            model["num_local_experts"] = json!(size("experts")?);
+            model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+        }
+        "qwen3_moe" => {
+            model["num_experts"] = json!(size("experts")?);
+            model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+            model["moe_intermediate_size"] = json!(size("moe_mlp")?);
+            model["norm_topk_prob"] = json!(dims.get("norm_topk_prob").and_then(Value::as_bool).unwrap_or(false));
+        }
+        "gemma3_text" => {
+            model["hidden_act"] = json!("gelu_pytorch_tanh");
+            model["sliding_window"] = json!(size("window")?);
+        }
+        _ => {}
     }
     Ok(model)
 }
@@ -146,15 +168,17 @@ type Sizes = std::collections::BTreeMap<String, u64>;
 
 /// The mesh of a run. Between slices our strategies split the batch alone.
 fn mesh(in_slice: &Sizes, between: &Sizes) -> Result<Option<Mesh>, String> {
-    let known = |name: &String| AXES.iter().any(|(theirs, _)| theirs == name);
+    let known = |name: &String| AXES.iter().any(|(_, theirs)| theirs.contains(&name.as_str()));
     if let Some((axis, _)) = in_slice.iter().chain(between).find(|(name, size)| **size > 1 && !known(name)) {
         return Err(format!("the axis `{axis}` is not in our front end"));
     }
-    let size =
-        |sizes: &Sizes, axis: &str| sizes.get(axis).map_or(1, |size| usize::try_from(*size).unwrap_or(usize::MAX));
+    let size = |sizes: &Sizes, theirs: &[&str]| {
+        let each = theirs.iter().filter_map(|axis| sizes.get(*axis));
+        each.fold(1usize, |all, size| all.saturating_mul(usize::try_from(*size).unwrap_or(usize::MAX)))
+    };
     let axes: Vec<(&str, usize)> =
-        AXES.iter().map(|(theirs, ours)| (*ours, size(in_slice, theirs))).filter(|(_, size)| *size > 1).collect();
-    let slices: usize = AXES.iter().map(|(theirs, _)| size(between, theirs)).product();
+        AXES.iter().map(|(ours, theirs)| (*ours, size(in_slice, theirs))).filter(|(_, size)| *size > 1).collect();
+    let slices = AXES.iter().fold(1usize, |all, (_, theirs)| all.saturating_mul(size(between, theirs)));
     if axes.is_empty() && slices == 1 {
         return Ok(None);
     }
