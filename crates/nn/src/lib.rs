@@ -35,6 +35,6 @@ pub use error::Error;
 pub use init::Init;
 pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
 pub use precision::Precision;
-pub use stacked::{NAMES, Remat, init_stacked, is_stacked, run_stacked};
+pub use stacked::{NAMES, Remat, init_stacked, is_stacked, run_in_turn, run_stacked, scan_in_turn};
 pub use strategy::{Placement, Strategy};
 pub use train::{Metrics, StepOptions, TrainState, trace_init, trace_train_step, train_step, train_step_with};

@@ -101,6 +101,111 @@ pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
     }
 }
 
+/// Runs stacked layers that come in turns of `turn` different ones, each told its place in the turn: one scan over whole turns,
+/// then what is left of the last. Otherwise as [`run_stacked`].
+#[track_caller]
+pub fn run_in_turn<C: Tree, L: Tree, Y: Tree>(
+    remat: &Remat,
+    carried: &C,
+    layers: &L,
+    turn: usize,
+    layer: impl Fn(&C, &L, usize) -> (C, Y),
+) -> (C, Y) {
+    if turn <= 1 {
+        return run_stacked(remat, carried, layers, |carried, slice| layer(carried, slice, 0));
+    }
+    // What is kept is chosen layer by layer, inside the turns.
+    let across = match *remat {
+        Remat::EveryLayers(count) if count > 1 => {
+            if !count.is_multiple_of(turn) {
+                trace::refuse(format!(
+                    "remat of every {count} layers: layers come in turns of {turn}, which must divide it"
+                ));
+            }
+            // One turn is what the outer scan takes for a layer.
+            if count == turn { Remat::Nothing } else { Remat::EveryLayers(count / turn) }
+        }
+        _ => Remat::Everything,
+    };
+    let policy = remat.policy();
+    let one = |carried: &C, slice: &L, place: usize| match remat {
+        Remat::Everything => layer(carried, slice, place),
+        _ => checked(&policy, carried, slice, |carried, slice| layer(carried, slice, place)),
+    };
+    in_turn(carried, layers, turn, one, |carried, turns, whole| run_stacked(&across, carried, turns, whole))
+}
+
+/// [`run_in_turn`] where there is no backward pass and no mesh with stages.
+#[track_caller]
+pub fn scan_in_turn<C: Tree, L: Tree, Y: Tree>(
+    carried: &C,
+    layers: &L,
+    turn: usize,
+    layer: impl Fn(&C, &L, usize) -> (C, Y),
+) -> (C, Y) {
+    if turn <= 1 {
+        return scan(carried, layers, None, |carried, slice| layer(carried, slice, 0));
+    }
+    in_turn(carried, layers, turn, layer, |carried, turns, whole| scan(carried, turns, None, whole))
+}
+
+/// Runs whole turns by `across`, which is given one turn's layers at a time, and then the layers that are left.
+#[track_caller]
+fn in_turn<C: Tree, L: Tree, Y: Tree>(
+    carried: &C,
+    layers: &L,
+    turn: usize,
+    layer: impl Fn(&C, &L, usize) -> (C, Y),
+    across: impl FnOnce(&C, &L, &dyn Fn(&C, &L) -> (C, Y)) -> (C, Y),
+) -> (C, Y) {
+    let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
+    let left = count % turn;
+    if left > 0 && Stages::here().is_some() {
+        trace::refuse(format!("{count} layers are no whole turns of {turn}: stages of a pipeline cannot share them"));
+    }
+    let several = |carried: &C, layers: &L, many: usize| {
+        let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
+        for place in 0..many {
+            let (next, result) = layer(&x, &layers.map_leaves(|leaf| leaf.at(0, place)), place);
+            x = next;
+            results.push(result);
+        }
+        (x, results)
+    };
+    let whole = |carried: &C, layers: &L| {
+        let (x, results) = several(carried, layers, turn);
+        (x, merged(&results, |parts| Tensor::stack(parts, 0)))
+    };
+    let mut done = None;
+    let mut x = carried.map_leaves(Tensor::clone);
+    if count >= turn {
+        let turns = layers.map_leaves(|leaf| apart(&leaf.slice(0, 0..count - left), turn));
+        let (next, results) = across(&x, &turns, &whole);
+        x = next;
+        done = Some(results.map_leaves(together));
+    }
+    if left == 0
+        && let Some(done) = done
+    {
+        return (x, done);
+    }
+    let (x, results) = several(&x, &layers.map_leaves(|leaf| leaf.slice(0, count - left..count)), left);
+    let rest = merged(&results, |parts| Tensor::stack(parts, 0));
+    let all = match done {
+        Some(done) => merged(&[done, rest], |parts| Tensor::concat(parts, 0)),
+        None => rest,
+    };
+    (x, all)
+}
+
+/// Equal structures as one, leaf by leaf.
+#[track_caller]
+fn merged<Y: Tree>(parts: &[Y], merge: impl Fn(&[Tensor]) -> Tensor) -> Y {
+    let mut leaves: Vec<_> = parts.iter().map(|part| part.leaves().into_iter()).collect();
+    let Some(first) = parts.first() else { trace::refuse("there are no layers") };
+    first.map_leaves(|_| merge(&leaves.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()))
+}
+
 /// Two structures as one, without asking that they can be cloned.
 struct Pair<A, B>(A, B);
 

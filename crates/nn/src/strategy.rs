@@ -468,6 +468,8 @@ mod tests {
         let llamas: Vec<LlamaConfig> = vec![
             mixtral(&format!(r#"{{"model_type":"llama",{sizes}}}"#)),
             mixtral(&format!(r#"{{"model_type":"mixtral","num_local_experts":2,"num_experts_per_tok":1,{sizes}}}"#)),
+            mixtral(&format!(r#"{{"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":1,{sizes}}}"#)),
+            mixtral(&format!(r#"{{"model_type":"gemma3_text","head_dim":4,{sizes}}}"#)),
         ];
         let gpt2 =
             Gpt2Config { n_layer: 1, n_embd: 8, n_head: 2, n_positions: 4, vocab_size: 8, ..Gpt2Config::default() };

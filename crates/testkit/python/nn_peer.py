@@ -48,6 +48,57 @@ MODELS = {
              sliding_window=None, tie_word_embeddings=False),
         2, 19,
     ),
+    "qwen3": (
+        "qwen3",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=12, max_position_embeddings=64, tie_word_embeddings=True),
+        2, 17,
+    ),
+    "qwen3-window": (
+        "qwen3",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=8, max_position_embeddings=64, tie_word_embeddings=False,
+             attention_bias=True, use_sliding_window=True, sliding_window=6, max_window_layers=0),
+        2, 17,
+    ),
+    "qwen3-moe": (
+        "qwen3_moe",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=96, moe_intermediate_size=24, num_hidden_layers=3,
+             num_attention_heads=4, num_key_value_heads=2, head_dim=16, max_position_embeddings=64, num_experts=6,
+             num_experts_per_tok=3, norm_topk_prob=True, tie_word_embeddings=False),
+        2, 18,
+    ),
+    "qwen3-moe-scores": (
+        "qwen3_moe",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=96, moe_intermediate_size=24, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=4, head_dim=8, max_position_embeddings=64, num_experts=4,
+             num_experts_per_tok=2, norm_topk_prob=False, tie_word_embeddings=True),
+        2, 15,
+    ),
+    # Two turns of three layers and a rest of two.
+    "gemma3": (
+        "gemma3_text",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=8, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=12, max_position_embeddings=64, sliding_window=5,
+             sliding_window_pattern=3, query_pre_attn_scalar=20, rope_theta=1000.0, rope_local_base_freq=100.0,
+             rope_scaling=dict(rope_type="linear", factor=4.0)),
+        2, 21,
+    ),
+    # Whole turns only; windows longer than the sequence in one, fewer layers than a turn in the other.
+    "gemma3-whole": (
+        "gemma3_text",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2,
+             num_key_value_heads=1, head_dim=16, max_position_embeddings=64, sliding_window=64,
+             sliding_window_pattern=2, query_pre_attn_scalar=16),
+        2, 21,
+    ),
+    "gemma3-short": (
+        "gemma3_text",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2,
+             num_key_value_heads=1, head_dim=16, max_position_embeddings=64, sliding_window=7,
+             query_pre_attn_scalar=16),
+        2, 21,
+    ),
 }
 
 

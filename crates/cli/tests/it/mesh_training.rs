@@ -62,6 +62,10 @@ attn_pdrop = 0.0
 "#;
     // Room for every position in every expert: what is left out would depend on the mesh.
     let experts = "num_local_experts = 8\nnum_experts_per_tok = 2\n\n[run]\nexperts = { capacity = 8.0 }\n";
+    // Turns of a layer with a window and one without, one for each of four stages.
+    let gemma = LLAMA.replace("num_hidden_layers = 2", "num_hidden_layers = 8").replace("silu", "gelu_pytorch_tanh");
+    let gemma =
+        format!("{gemma}head_dim = 8\nquery_pre_attn_scalar = 8\nsliding_window = 3\nsliding_window_pattern = 2\n");
     let vit = "[model]\nmodel_type = \"vit\"\nimage_size = 8\npatch_size = 4\nhidden_size = 32\nintermediate_size = 64\n\
                num_hidden_layers = 2\nnum_attention_heads = 8\nnum_classes = 4\n";
     let resnet = "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 16\nnum_channels = 3\n\
@@ -70,6 +74,7 @@ attn_pdrop = 0.0
         ("gpt", format!("{gpt}{TOKENS}{COMMON}")),
         ("llama", llama()),
         ("experts", format!("[model]\nmodel_type = \"mixtral\"\n{LLAMA}{experts}{TOKENS}{COMMON}")),
+        ("gemma", format!("[model]\nmodel_type = \"gemma3_text\"\n{gemma}{TOKENS}{COMMON}")),
         ("vit", format!("{vit}{IMAGES}{COMMON}")),
         ("resnet", format!("{resnet}{IMAGES}{COMMON}")),
     ]
@@ -118,6 +123,22 @@ fn eight_devices_learn_what_one_learns() {
             bench.expect(0, &args);
             assert_alike(&format!("{family} on {mesh} by {strategy}"), &losses(&bench, &folder), &plain);
         }
+    }
+}
+
+/// Devices that share sequences exchange positions for heads around the kernel, or work on all heads where there are too few.
+#[test]
+fn attention_in_blocks_is_the_same_where_sequences_are_split() {
+    let bench = Bench::bare();
+    bench.write("llama.toml", llama());
+    let train = |folder: &str, more: &[&str]| {
+        let common = ["train", "llama.toml", "--folder", folder, "-d", "cpu", "--with", "run.attention=flash"];
+        bench.expect(0, &[&common[..], more].concat());
+        losses(&bench, folder)
+    };
+    let plain = train("plain", &[]);
+    for (n, mesh) in ["data=2,context=4", "data=2,context=2,model=2", "context=8"].into_iter().enumerate() {
+        assert_alike(mesh, &train(&format!("split{n}"), &["--mesh", mesh]), &plain);
     }
 }
 
@@ -171,7 +192,7 @@ fn a_step_for_a_mesh_is_written_without_devices() {
     bench.write("llama.toml", file);
     let args = ["train", "llama.toml", "--mesh", "fsdp=4,model=2", "--export", "step.mlir"];
     let run = bench.expect(0, &args);
-    assert!(run.stdout.contains("--slice v5e-8"), "{}", run.stdout);
+    assert!(run.stdout.contains("--slice v6e-8"), "{}", run.stdout);
     let module = hlo::read(&std::fs::read(bench.path("step.mlir")).unwrap()).unwrap();
     assert_eq!(module.meshes.len(), 1);
     let text = hlo::text::print(&module);

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::layers::{Activation, Bias, Dispatch, RopeScaling};
-use crate::models::{Experts, Gpt2Config, Head, LlamaConfig};
+use crate::hf::decoder;
+use crate::models::{Gpt2Config, HeadNorm, LlamaConfig, Norms};
 
 /// Longest configuration that is read.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -17,10 +16,14 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 pub enum Family {
     /// GPT-2.
     Gpt2,
-    /// Llama, Mistral, Qwen 2.
+    /// Llama, Mistral, Qwen 2 and 3.
     Llama,
     /// Mixtral.
     Mixtral,
+    /// Qwen 3 with experts.
+    Qwen3Moe,
+    /// Gemma 3.
+    Gemma3,
 }
 
 /// A configuration of one of the families.
@@ -28,7 +31,7 @@ pub enum Family {
 pub enum ModelConfig {
     /// GPT-2.
     Gpt2(Gpt2Config),
-    /// Llama, Mistral, Qwen 2, Mixtral.
+    /// Llama, Mistral, Mixtral, Qwen 2 and 3, Gemma 3.
     Llama(LlamaConfig),
 }
 
@@ -37,8 +40,13 @@ impl ModelConfig {
     pub fn family(&self) -> Family {
         match self {
             ModelConfig::Gpt2(_) => Family::Gpt2,
-            ModelConfig::Llama(config) if config.experts.is_some() => Family::Mixtral,
-            ModelConfig::Llama(_) => Family::Llama,
+            // Where layers differ, so do their names.
+            ModelConfig::Llama(config) => match (config.style.norms, &config.experts, config.style.head_norm) {
+                (Norms::Around, _, _) => Family::Gemma3,
+                (Norms::Before, None, _) => Family::Llama,
+                (Norms::Before, Some(_), HeadNorm::None) => Family::Mixtral,
+                (Norms::Before, Some(_), HeadNorm::Rms) => Family::Qwen3Moe,
+            },
         }
     }
 
@@ -56,13 +64,13 @@ impl ModelConfig {
                 }
                 Ok(ModelConfig::Gpt2(config))
             }
-            "llama" | "mistral" | "qwen2" | "mixtral" => {
-                let raw: Raw = serde_json::from_value(value).map_err(malformed)?;
-                raw.understood(&model_type).and_then(LlamaConfig::checked).map(ModelConfig::Llama)
-            }
-            other => Err(Error::config(format!(
-                "models of type `{other}` are not known; known are gpt2, llama, mistral, qwen2 and mixtral"
-            ))),
+            other => match decoder::read(other, value) {
+                Some(config) => config.and_then(LlamaConfig::checked).map(ModelConfig::Llama),
+                None => Err(Error::config(format!(
+                    "models of type `{other}` are not known; known are gpt2, {}",
+                    decoder::KNOWN.join(", ")
+                ))),
+            },
         }
     }
 }
@@ -77,119 +85,4 @@ pub fn read_config(path: &Path) -> Result<ModelConfig, Error> {
     }
     let text = std::fs::read_to_string(&file).map_err(|error| failed(error.into()))?;
     ModelConfig::parse(&text).map_err(|error| failed(error.into()))
-}
-
-/// As the file has it.
-#[derive(Deserialize)]
-struct Raw {
-    vocab_size: usize,
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_hidden_layers: usize,
-    num_attention_heads: usize,
-    num_key_value_heads: Option<usize>,
-    head_dim: Option<usize>,
-    max_position_embeddings: usize,
-    rms_norm_eps: f64,
-    rope_theta: Option<f64>,
-    rope_scaling: Option<RawRope>,
-    rope_parameters: Option<RawRope>,
-    hidden_act: Activation,
-    #[serde(default)]
-    attention_bias: bool,
-    #[serde(default)]
-    mlp_bias: bool,
-    #[serde(default)]
-    tie_word_embeddings: bool,
-    sliding_window: Option<usize>,
-    use_sliding_window: Option<bool>,
-    num_local_experts: Option<usize>,
-    num_experts_per_tok: Option<usize>,
-    router_aux_loss_coef: Option<f64>,
-    initializer_range: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct RawRope {
-    #[serde(alias = "type")]
-    rope_type: Option<String>,
-    rope_theta: Option<f64>,
-    factor: Option<f64>,
-    low_freq_factor: Option<f64>,
-    high_freq_factor: Option<f64>,
-    original_max_position_embeddings: Option<usize>,
-}
-
-impl RawRope {
-    fn scaling(&self) -> Result<RopeScaling, Error> {
-        let need = |name: &str, value: Option<f64>| {
-            let value = value.filter(|value| value.is_finite() && *value > 0.0);
-            value.ok_or_else(|| Error::config(format!("rope_scaling has no usable {name}")))
-        };
-        match self.rope_type.as_deref() {
-            None | Some("default") => Ok(RopeScaling::None),
-            Some("linear") => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
-            Some("llama3") => Ok(RopeScaling::Llama3 {
-                factor: need("factor", self.factor)?,
-                low_freq_factor: need("low_freq_factor", self.low_freq_factor)?,
-                high_freq_factor: need("high_freq_factor", self.high_freq_factor)?,
-                original_max_position_embeddings: self
-                    .original_max_position_embeddings
-                    .ok_or_else(|| Error::config("rope_scaling has no original_max_position_embeddings"))?,
-            }),
-            Some(other) => Err(Error::config(format!(
-                "rope scaling of type `{other}` is not known; known are default, linear and llama3"
-            ))),
-        }
-    }
-}
-
-impl Raw {
-    fn understood(self, model_type: &str) -> Result<LlamaConfig, Error> {
-        if self.mlp_bias {
-            return Err(Error::config("feed-forwards with a bias (mlp_bias) are not known"));
-        }
-        let bias = |has_one: bool| if has_one { Bias::Zero } else { Bias::None };
-        let (projection_bias, output_bias) = match model_type {
-            "qwen2" => (Bias::Zero, Bias::None),
-            _ => (bias(self.attention_bias), bias(self.attention_bias)),
-        };
-        let rope = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref());
-        let theta = self.rope_theta.or_else(|| self.rope_parameters.as_ref().and_then(|rope| rope.rope_theta));
-        let uses_window = match model_type {
-            "llama" => false,
-            "qwen2" => self.use_sliding_window.unwrap_or(false),
-            _ => self.use_sliding_window.unwrap_or(true),
-        };
-        let experts = match (model_type, self.num_local_experts) {
-            ("mixtral", None) => return Err(Error::config("num_local_experts is missing")),
-            ("mixtral", Some(count)) => Some(Experts {
-                count,
-                chosen: self.num_experts_per_tok.unwrap_or(2),
-                balance: self.router_aux_loss_coef.unwrap_or(0.001),
-                dispatch: Dispatch::Dense,
-            }),
-            _ => None,
-        };
-        Ok(LlamaConfig {
-            vocab_size: self.vocab_size,
-            hidden_size: self.hidden_size,
-            intermediate_size: self.intermediate_size,
-            num_hidden_layers: self.num_hidden_layers,
-            num_attention_heads: self.num_attention_heads,
-            num_key_value_heads: self.num_key_value_heads.unwrap_or(self.num_attention_heads),
-            head_dim: self.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads.max(1)),
-            max_position_embeddings: self.max_position_embeddings,
-            rms_norm_eps: self.rms_norm_eps,
-            rope_theta: theta.unwrap_or(10_000.0),
-            rope_scaling: rope.map_or(Ok(RopeScaling::None), RawRope::scaling)?,
-            hidden_act: self.hidden_act,
-            projection_bias,
-            output_bias,
-            sliding_window: self.sliding_window.filter(|_| uses_window),
-            head: if self.tie_word_embeddings { Head::Tied } else { Head::Own },
-            experts,
-            initializer_range: self.initializer_range.unwrap_or(0.02),
-        })
-    }
 }

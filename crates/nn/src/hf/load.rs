@@ -9,7 +9,7 @@ use weights::SafeTensorsFolder;
 use crate::error::Error;
 use crate::hf::Family;
 use crate::hf::layout::{columns_of, converted, transposed};
-use crate::hf::names::{Layout, Origin, bare, is_needless, origin};
+use crate::hf::names::{Layout, Origin, is_needless, origin, other_names};
 use crate::stacked::is_stacked;
 
 /// What a loading has found wrong, all of it before it is reported.
@@ -83,10 +83,9 @@ fn planned(
     for layer in 0..layers {
         for expert in 0..experts {
             let full = origin.name(layer, expert);
-            let found = [Some(full.as_str()), bare(family, &full)]
-                .into_iter()
-                .flatten()
-                .find_map(|name| files.entry(name).map(|entry| (name.to_owned(), entry)));
+            let found = std::iter::once(full.clone())
+                .chain(other_names(family, &full))
+                .find_map(|name| files.entry(&name).map(|entry| (name, entry)));
             match found {
                 None => {
                     if !findings.missing.contains(&full) {

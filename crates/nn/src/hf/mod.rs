@@ -1,6 +1,7 @@
 //! Models in the form Hugging Face keeps them: `config.json`, and safetensors under their names.
 
 mod config;
+mod decoder;
 mod layout;
 mod load;
 mod names;

@@ -62,6 +62,8 @@ const LLAMA: Table = &[
     ("layers.attention.key.weight", "model.layers.{layer}.self_attn.k_proj.weight", Layout::Transposed),
     ("layers.attention.value.weight", "model.layers.{layer}.self_attn.v_proj.weight", Layout::Transposed),
     ("layers.attention.output.weight", "model.layers.{layer}.self_attn.o_proj.weight", Layout::Transposed),
+    ("layers.attention.query_norm.weight", "model.layers.{layer}.self_attn.q_norm.weight", Layout::Same),
+    ("layers.attention.key_norm.weight", "model.layers.{layer}.self_attn.k_norm.weight", Layout::Same),
     ("layers.attention.query.bias", "model.layers.{layer}.self_attn.q_proj.bias", Layout::Same),
     ("layers.attention.key.bias", "model.layers.{layer}.self_attn.k_proj.bias", Layout::Same),
     ("layers.attention.value.bias", "model.layers.{layer}.self_attn.v_proj.bias", Layout::Same),
@@ -72,7 +74,7 @@ const LLAMA: Table = &[
     ("layers.feed_forward.dense.down.weight", "model.layers.{layer}.mlp.down_proj.weight", Layout::Transposed),
 ];
 
-const EXPERTS: Table = &[
+const MIXTRAL_EXPERTS: Table = &[
     (
         "layers.feed_forward.experts.router.weight",
         "model.layers.{layer}.block_sparse_moe.gate.weight",
@@ -95,12 +97,36 @@ const EXPERTS: Table = &[
     ),
 ];
 
+const QWEN3_EXPERTS: Table = &[
+    ("layers.feed_forward.experts.router.weight", "model.layers.{layer}.mlp.gate.weight", Layout::Transposed),
+    (
+        "layers.feed_forward.experts.gate",
+        "model.layers.{layer}.mlp.experts.{expert}.gate_proj.weight",
+        Layout::Transposed,
+    ),
+    ("layers.feed_forward.experts.up", "model.layers.{layer}.mlp.experts.{expert}.up_proj.weight", Layout::Transposed),
+    (
+        "layers.feed_forward.experts.down",
+        "model.layers.{layer}.mlp.experts.{expert}.down_proj.weight",
+        Layout::Transposed,
+    ),
+];
+
+/// Before those of Llama, which has one of these names for another norm.
+const GEMMA3_NORMS: Table = &[
+    ("layers.attention_output_norm.weight", "model.layers.{layer}.post_attention_layernorm.weight", Layout::Same),
+    ("layers.feed_forward_norm.weight", "model.layers.{layer}.pre_feedforward_layernorm.weight", Layout::Same),
+    ("layers.feed_forward_output_norm.weight", "model.layers.{layer}.post_feedforward_layernorm.weight", Layout::Same),
+];
+
 /// Where the parameter at a path comes from.
 pub(crate) fn origin(family: Family, path: &str) -> Option<Origin> {
     let tables: &[Table] = match family {
         Family::Gpt2 => &[GPT2],
         Family::Llama => &[LLAMA],
-        Family::Mixtral => &[LLAMA, EXPERTS],
+        Family::Mixtral => &[LLAMA, MIXTRAL_EXPERTS],
+        Family::Qwen3Moe => &[LLAMA, QWEN3_EXPERTS],
+        Family::Gemma3 => &[GEMMA3_NORMS, LLAMA],
     };
     let (start, last) = path.rsplit_once('.').unwrap_or(("", path));
     tables.iter().flat_map(|table| table.iter()).find_map(|&(ours, theirs, layout)| {
@@ -109,19 +135,33 @@ pub(crate) fn origin(family: Family, path: &str) -> Option<Origin> {
     })
 }
 
-/// Whether a name may be in a file though no parameter comes from it: buffers, and heads that are tied.
+/// Whether a name may be in a file though no parameter comes from it: buffers, heads that are tied, and what reads images.
 pub(crate) fn is_needless(family: Family, name: &str) -> bool {
-    let is_buffer = match family {
+    let is_other = match family {
         Family::Gpt2 => name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"),
-        Family::Llama | Family::Mixtral => name.ends_with(".rotary_emb.inv_freq"),
+        Family::Gemma3 => {
+            let name = name.strip_prefix("model.").unwrap_or(name);
+            name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.") || is_tied_head(name)
+        }
+        Family::Llama | Family::Mixtral | Family::Qwen3Moe => name.ends_with(".rotary_emb.inv_freq"),
     };
-    is_buffer || name == "lm_head.weight"
+    is_other || is_tied_head(name)
 }
 
-/// The name without the prefix that files of a bare model leave out.
-pub(crate) fn bare(family: Family, name: &str) -> Option<&str> {
+fn is_tied_head(name: &str) -> bool {
+    name == "lm_head.weight" || name == "language_model.lm_head.weight"
+}
+
+/// Names under which files have it too: of a bare model, or of the model of text within one of images.
+pub(crate) fn other_names(family: Family, name: &str) -> Vec<String> {
+    let prefix = if family == Family::Gpt2 { "transformer." } else { "model." };
+    let Some(bare) = name.strip_prefix(prefix) else {
+        return if family == Family::Gemma3 { vec![format!("language_model.{name}")] } else { Vec::new() };
+    };
     match family {
-        Family::Gpt2 => name.strip_prefix("transformer."),
-        Family::Llama | Family::Mixtral => name.strip_prefix("model."),
+        Family::Gemma3 => {
+            vec![bare.into(), format!("model.language_model.{bare}"), format!("language_model.model.{bare}")]
+        }
+        _ => vec![bare.into()],
     }
 }

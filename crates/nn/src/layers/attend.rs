@@ -83,46 +83,50 @@ impl Places {
 /// serves as many heads. Scores and softmax are `f32`; the result has the type and shape of `query`.
 #[track_caller]
 pub fn attend(query: &Tensor, key: &Tensor, value: &Tensor, places: &Places, sight: Sight, form: Form) -> Tensor {
-    attend_dropping(query, key, value, places, sight, form, Dropping { rate: 0.0, key: None })
+    attend_weighing(query, key, value, places, sight, form, Weighing::default())
 }
 
-/// Dropout of the weights that values are summed with.
-#[derive(Clone, Copy, Debug)]
-pub struct Dropping<'a> {
+/// How products of queries and keys become the weights that values are summed with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weighing<'a> {
+    /// What products are multiplied by before the softmax; one over the root of a head's features if absent.
+    pub scale: Option<f64>,
     /// Share of weights that are zero.
     pub rate: f64,
     /// Without a key nothing is dropped.
     pub key: Option<&'a Key>,
 }
 
-impl Dropping<'_> {
-    fn is_on(&self) -> bool {
+impl Weighing<'_> {
+    fn drops(&self) -> bool {
         self.rate > 0.0 && self.key.is_some()
     }
 }
 
-/// [`attend`] with dropout of its weights. Only the plain form can: the others never have all weights at once.
+/// [`attend`] with a scale and dropout of its weights. Only the plain form can drop: the others never have all weights at once.
 #[track_caller]
-pub fn attend_dropping(
+pub fn attend_weighing(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
     places: &Places,
     sight: Sight,
     form: Form,
-    dropping: Dropping<'_>,
+    weighing: Weighing<'_>,
 ) -> Tensor {
     let form = match form {
-        Form::Auto if !dropping.is_on() && flash::is_better(query.dim(1), key.dim(1), places) => Form::Flash,
+        Form::Auto if !weighing.drops() && flash::is_better(query.dim(1), key.dim(1), key.dim(2), places) => {
+            Form::Flash
+        }
         // Parts of a sequence on other devices, or a long prompt after what is in a cache.
-        Form::Auto if !dropping.is_on() && flash::is_long(query.dim(1), key.dim(1)) => Form::Chunked(flash::BLOCK),
+        Form::Auto if !weighing.drops() && flash::is_long(query.dim(1), key.dim(1)) => Form::Chunked(flash::BLOCK),
         Form::Auto => Form::Plain,
         // A cache, or positions of the caller's.
         Form::Flash if !flash::is_possible(query.dim(1), key.dim(1), places) => Form::Plain,
         form => form,
     };
-    if dropping.is_on() && form != Form::Plain {
-        let rate = dropping.rate;
+    if weighing.drops() && form != Form::Plain {
+        let rate = weighing.rate;
         trace::refuse(format!(
             "attention weights are dropped at a rate of {rate}, which attention in blocks cannot do: use the plain form, or \
              a rate of 0 (attn_pdrop)"
@@ -131,14 +135,14 @@ pub fn attend_dropping(
     trace::scope("attend", || {
         let (batch, queries, heads, head) = (query.dim(0), query.dim(1), query.dim(2), query.dim(3));
         let groups = key.dim(2);
-        let scale = (head as f64).sqrt().recip();
+        let scale = weighing.scale.unwrap_or((head as f64).sqrt().recip());
         let grouped = query.reshape(&[batch, queries, groups, heads / groups.max(1), head]);
         if form == Form::Flash {
             return flash::flash(query, key, value, places, sight, scale);
         }
         let out = match form {
             Form::Chunked(block) => chunked(&grouped, key, value, places, sight, scale, block.max(1)),
-            _ => plain(&grouped, key, value, places, sight, scale, dropping),
+            _ => plain(&grouped, key, value, places, sight, scale, weighing),
         };
         out.reshape(query.dims()).named("attention")
     })
@@ -157,10 +161,10 @@ fn plain(
     places: &Places,
     sight: Sight,
     scale: f64,
-    dropping: Dropping<'_>,
+    weighing: Weighing<'_>,
 ) -> Tensor {
     let weights = scores(query, key, places, sight, scale).softmax(-1).cast(query.dtype());
-    let weights = dropout(&weights, dropping.rate, dropping.key);
+    let weights = dropout(&weights, weighing.rate, weighing.key);
     weights.einsum("bgrts,bsgd->btgrd", value)
 }
 

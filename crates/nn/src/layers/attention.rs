@@ -4,7 +4,7 @@ use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
-use crate::layers::{Bias, Dropping, Form, Linear, Places, Rope, Sight, attend, attend_dropping};
+use crate::layers::{Bias, Form, Linear, Places, RmsNorm, Rope, Sight, Weighing, attend_weighing};
 
 /// Numbers of heads and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub struct Heads {
     pub size: usize,
 }
 
-/// Projections around [`attend`].
+/// Projections around [`attend`](crate::layers::attend).
 #[derive(Clone, Debug, Tree)]
 pub struct MultiHeadAttention {
     /// `[width, heads * head]`.
@@ -28,9 +28,16 @@ pub struct MultiHeadAttention {
     pub value: Linear,
     /// `[heads * head, width]`.
     pub output: Linear,
+    /// Of the features of each head of queries, before rotary positions.
+    pub query_norm: Option<RmsNorm>,
+    /// Of the features of each head of keys, before rotary positions.
+    pub key_norm: Option<RmsNorm>,
     /// Numbers of heads.
     #[tree(skip)]
     pub heads: Heads,
+    /// What products of queries and keys are multiplied by; one over the root of a head's features if absent.
+    #[tree(skip)]
+    pub scale: Option<f64>,
 }
 
 /// Keys and values of the positions so far, of all layers: `[layers, batch, key heads, positions, head]` each, which products
@@ -122,7 +129,10 @@ impl MultiHeadAttention {
             key: of(1, heads.keys),
             value: of(2, heads.keys),
             output: Linear::init(&keys[3], heads.queries * heads.size, width, output, output_weight),
+            query_norm: None,
+            key_norm: None,
             heads,
+            scale: None,
         }
     }
 
@@ -134,6 +144,11 @@ impl MultiHeadAttention {
         let query = heads(&self.query).laid_out(&["batch", "sequence", "heads", "head"]);
         let key = heads(&self.key).laid_out(&["batch", "keys", "heads", "head"]);
         let value = heads(&self.value).laid_out(&["batch", "keys", "heads", "head"]);
+        let normed = |norm: &Option<RmsNorm>, x: Tensor| match norm {
+            Some(norm) => norm.apply(&x),
+            None => x,
+        };
+        let (query, key) = (normed(&self.query_norm, query), normed(&self.key_norm, key));
         let (query, key) = match rope {
             Some(rope) => (rope.apply(&query), rope.apply(&key)),
             None => (query, key),
@@ -149,16 +164,17 @@ impl MultiHeadAttention {
     /// Attention of `[batch, positions, width]` to itself.
     #[track_caller]
     pub fn apply(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
-        self.apply_dropping(x, context, Dropping { rate: 0.0, key: None })
+        self.apply_dropping(x, context, 0.0, None)
     }
 
-    /// [`apply`](Self::apply) with dropout of the attention weights.
+    /// [`apply`](Self::apply) with so large a share of the attention weights dropped, if there is a key.
     #[track_caller]
-    pub fn apply_dropping(&self, x: &Tensor, context: &Context<'_>, dropping: Dropping<'_>) -> Tensor {
+    pub fn apply_dropping(&self, x: &Tensor, context: &Context<'_>, rate: f64, key: Option<&Key>) -> Tensor {
         trace::scope("attention", || {
+            let weighing = Weighing { scale: self.scale, rate, key };
             let (query, key, value) = self.projected(x, context.rope);
             let Context { places, sight, form, .. } = *context;
-            let out = attend_dropping(&query, &key, &value, places, sight, form, dropping);
+            let out = attend_weighing(&query, &key, &value, places, sight, form, weighing);
             self.finished(&out).named("attention_output")
         })
     }
@@ -193,7 +209,9 @@ impl MultiHeadAttention {
                 Start::First => (key, value),
                 Start::After(_) => (of_layer(&cache.keys), of_layer(&cache.values)),
             };
-            let out = attend(&query, &keys, &values, context.places, context.sight, context.form);
+            let weighing = Weighing { scale: self.scale, ..Weighing::default() };
+            let Context { places, sight, form, .. } = *context;
+            let out = attend_weighing(&query, &keys, &values, places, sight, form, weighing);
             (self.finished(&out), cache)
         })
     }

@@ -13,7 +13,7 @@ mod norm;
 mod recurrent;
 mod rope;
 
-pub use attend::{Dropping, Form, Places, Sight, attend, attend_dropping};
+pub use attend::{Form, Places, Sight, Weighing, attend, attend_weighing};
 pub use attention::{Context, Heads, KeyValues, MultiHeadAttention, Start};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
 pub use dropout::dropout;
@@ -22,7 +22,7 @@ pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
 pub use flash::{FLASH, FLASH_BACKWARD};
 pub use linear::{Bias, Linear};
 pub(crate) use linear::{STORED_WIDTH, at_use};
-pub use moe::{Dispatch, ExpertSizes, MixtureOfExperts, Usage};
+pub use moe::{Dispatch, ExpertSizes, MixtureOfExperts, RouterWeights, Usage};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
 pub use rope::{Rope, RopeScaling};

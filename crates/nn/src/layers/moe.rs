@@ -20,6 +20,17 @@ pub enum Dispatch {
     Capacity(f64),
 }
 
+/// What the results of the chosen experts are multiplied by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouterWeights {
+    /// Their scores over the sum of these.
+    #[default]
+    Normalized,
+    /// Their scores among all experts.
+    Scores,
+}
+
 /// Experts of gated feed-forwards, stacked, and the router.
 #[derive(Clone, Debug, Tree)]
 pub struct MixtureOfExperts {
@@ -34,6 +45,9 @@ pub struct MixtureOfExperts {
     /// Experts a position goes to.
     #[tree(skip)]
     pub chosen: usize,
+    /// What their results are multiplied by.
+    #[tree(skip)]
+    pub weights: RouterWeights,
     /// How positions reach them.
     #[tree(skip)]
     pub dispatch: Dispatch,
@@ -76,7 +90,7 @@ impl Usage {
 
 /// The router's choice for `[positions]`.
 struct Choice {
-    /// Weights of the chosen, adding up to 1: `f32 [positions, chosen]`.
+    /// Weights of the chosen: `f32 [positions, chosen]`.
     weights: Tensor,
     /// Which were chosen: `i32 [positions, chosen]`.
     experts: Tensor,
@@ -95,6 +109,7 @@ impl MixtureOfExperts {
             up: weight.draw(&keys[2], DType::F32, &[experts, width, inner]),
             down: weight.draw(&keys[3], DType::F32, &[experts, inner, width]),
             chosen,
+            weights: RouterWeights::Normalized,
             dispatch,
             activation,
         }
@@ -133,7 +148,10 @@ impl MixtureOfExperts {
             // The order is found without a gradient; the scores are read again at it.
             let (_, chosen) = scores.stop_gradient().top_k(self.chosen);
             let top = scores.take_along(-1, &chosen);
-            let weights = &top / &top.sum(&[1]).expand(-1);
+            let weights = match self.weights {
+                RouterWeights::Normalized => &top / &top.sum(&[1]).expand(-1),
+                RouterWeights::Scores => top,
+            };
             let mean = |of_positions: &Tensor| of_positions.mean(&[0]).all_reduce(over, Reduction::Mean);
             let usage = Usage { chosen: mean(&chosen.one_hot(experts, DType::F32).sum(&[1])), scores: mean(&scores) };
             Choice { weights, experts: chosen, usage }

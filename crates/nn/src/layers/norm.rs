@@ -41,6 +41,9 @@ impl LayerNorm {
 pub struct RmsNorm {
     /// `[width]`.
     pub weight: Tensor,
+    /// Added to the weight: 1 where weights are kept as what they differ from it.
+    #[tree(skip)]
+    pub offset: f64,
     /// Added to the mean square.
     #[tree(skip)]
     pub epsilon: f64,
@@ -50,7 +53,20 @@ impl RmsNorm {
     /// Ones.
     #[track_caller]
     pub fn init(width: usize, epsilon: f64) -> RmsNorm {
-        RmsNorm { weight: Tensor::ones(DType::F32, &[width]), epsilon }
+        RmsNorm { weight: Tensor::ones(DType::F32, &[width]), offset: 0.0, epsilon }
+    }
+
+    /// The same scale, kept as what it differs from `offset`.
+    #[track_caller]
+    pub fn with_offset(self, offset: f64) -> RmsNorm {
+        RmsNorm { weight: &self.scale() - offset, offset, ..self }
+    }
+
+    /// What is multiplied by, `f32`.
+    #[track_caller]
+    fn scale(&self) -> Tensor {
+        let weight = self.weight.cast(DType::F32);
+        if self.offset == 0.0 { weight } else { &weight + self.offset }
     }
 
     /// Applied over the last axis.
@@ -60,7 +76,7 @@ impl RmsNorm {
             let wide = x.cast(DType::F32);
             let last = x.rank().saturating_sub(1);
             let scale = (&wide.square().mean(&[last]) + self.epsilon).rsqrt().expand(-1);
-            (&(&wide * &scale) * &self.weight.cast(DType::F32)).cast(x.dtype())
+            (&(&wide * &scale) * &self.scale()).cast(x.dtype())
         })
     }
 }

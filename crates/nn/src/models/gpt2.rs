@@ -6,8 +6,8 @@ use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{
-    Activation, Bias, Context, Dropping, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention,
-    Places, Sight, Start, dropout,
+    Activation, Bias, Context, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention, Places, Sight,
+    Start, dropout,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, layer_numbers};
 use crate::stacked::{init_stacked, run_stacked};
@@ -187,8 +187,8 @@ impl LanguageModel for Gpt2 {
                 let keys = key.as_ref().map(|key| key.split(3));
                 let of = |n: usize| keys.as_ref().and_then(|keys| keys.get(n));
                 trace::scope("block", || {
-                    let dropping = Dropping { rate: config.attn_pdrop, key: of(2) };
-                    let added = block.attention.apply_dropping(&block.attention_norm.apply(x), &context, dropping);
+                    let normed = block.attention_norm.apply(x);
+                    let added = block.attention.apply_dropping(&normed, &context, config.attn_pdrop, of(2));
                     let x = x + &dropout(&added, config.resid_pdrop, of(0));
                     (carried(&block.finish(&x, config.resid_pdrop, of(1))), ())
                 })

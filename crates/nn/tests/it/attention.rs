@@ -1,6 +1,6 @@
 //! Attention: against a loop over positions, and block by block against the whole.
 
-use nn::layers::{Dropping, Form, Places, Sight, attend, attend_dropping};
+use nn::layers::{Form, Places, Sight, Weighing, attend, attend_weighing};
 use tensor::DType;
 use trace::{Key, Tensor, vjp};
 
@@ -121,15 +121,15 @@ fn attention_weights_are_dropped() {
         let parts = key.split(2);
         let (query, keys, values) = drawn(&parts[0], DType::F32, 6, 6);
         let places = Places::sequence(6);
-        let dropping = Dropping { rate: 0.5, key: Some(&parts[1]) };
-        let of = |dropping| attend_dropping(&query, &keys, &values, &places, Sight::Causal, Form::Plain, dropping);
+        let dropping = Weighing { rate: 0.5, key: Some(&parts[1]), ..Weighing::default() };
+        let of = |dropping| attend_weighing(&query, &keys, &values, &places, Sight::Causal, Form::Plain, dropping);
         // The weights themselves: attention to values that are one at one position each.
         let hot = Tensor::iota(DType::I32, &[6, 8], 0).equals(&Tensor::iota(DType::I32, &[6, 8], 1)).cast(DType::F32);
         let hot = hot.reshape(&[1, 6, 1, 8]).broadcast_to(&[2, 6, 2, 8]);
-        let weights = |dropping| attend_dropping(&query, &keys, &hot, &places, Sight::Causal, Form::Plain, dropping);
-        let none = Dropping { rate: 0.5, key: None };
+        let weights = |dropping| attend_weighing(&query, &keys, &hot, &places, Sight::Causal, Form::Plain, dropping);
+        let none = Weighing { rate: 0.5, ..Weighing::default() };
         let (_, pull) = vjp(
-            |values| attend_dropping(&query, &keys, values, &places, Sight::Causal, Form::Plain, dropping),
+            |values| attend_weighing(&query, &keys, values, &places, Sight::Causal, Form::Plain, dropping),
             &values,
         );
         let slope = pull(&query.zeros_like().exp());
@@ -161,8 +161,8 @@ fn chunked_attention_refuses_dropout() {
     let traced = trace::shapes_of(&(), |()| {
         let key = Key::from_seed(1);
         let (query, keys, values) = drawn(&key, DType::F32, 4, 4);
-        let dropping = Dropping { rate: 0.1, key: Some(&key) };
-        attend_dropping(&query, &keys, &values, &Places::sequence(4), Sight::Causal, Form::Chunked(2), dropping)
+        let dropping = Weighing { rate: 0.1, key: Some(&key), ..Weighing::default() };
+        attend_weighing(&query, &keys, &values, &Places::sequence(4), Sight::Causal, Form::Chunked(2), dropping)
     });
     let error = traced.unwrap_err().to_string();
     assert!(error.contains("attention in blocks cannot") && error.contains("attention.rs"), "{error}");

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use nn::hf::{self, Family, ModelConfig};
-use nn::layers::Form;
-use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::layers::{Form, RopeScaling};
+use nn::models::{GlobalLayers, Gpt2, Head, LanguageModel, Llama, RunOptions};
 use nn::{Error, Precision};
 use tensor::{DType, Literal};
 use trace::{Key, Spec, Tensor, Tree};
@@ -71,7 +71,23 @@ fn compared(folder: &Path, options: &RunOptions) -> (f32, Vec<Literal>) {
 fn logits_are_those_of_transformers() {
     let folder = tempfile::tempdir().unwrap();
     let Some(folder) = peer("logits_are_those_of_transformers", "models", folder.path()) else { return };
-    for name in ["gpt2-small", "gpt2-124m", "llama", "llama-tied-bias", "qwen2", "mistral", "mixtral"] {
+    let names = [
+        "gpt2-small",
+        "gpt2-124m",
+        "llama",
+        "llama-tied-bias",
+        "qwen2",
+        "mistral",
+        "mixtral",
+        "qwen3",
+        "qwen3-window",
+        "qwen3-moe",
+        "qwen3-moe-scores",
+        "gemma3",
+        "gemma3-whole",
+        "gemma3-short",
+    ];
+    for name in names {
         let folder = folder.join(name);
         let (off, params) = compared(&folder, &RunOptions::default());
         assert!(off < 1e-4, "{name}: off by {off}");
@@ -85,6 +101,29 @@ fn logits_are_those_of_transformers() {
         saved_again(&folder, &params);
     }
     files_that_do_not_fit(&folder.join("llama-tied-bias"));
+    text_within_images(&folder.join("gemma3"));
+}
+
+/// A model of text is read from the files of one that reads images too.
+fn text_within_images(folder: &Path) {
+    let text = std::fs::read_to_string(folder.join("config.json")).unwrap();
+    let alone = ModelConfig::parse(&text).unwrap();
+    let around = format!(r#"{{"model_type":"gemma3","vision_config":{{"hidden_size":8}},"text_config":{text}}}"#);
+    assert_eq!(ModelConfig::parse(&around).unwrap(), alone);
+    let ModelConfig::Llama(config) = &alone else { panic!("of the Llama family") };
+    let model = shapes(|key| Llama::init(key, config, &RunOptions::default()));
+    let files = SafeTensorsFolder::open(folder).unwrap();
+    let expected = hf::load(&files, Family::Gemma3, &model).unwrap();
+    for (from, to) in [("model.", "language_model.model."), ("model.", "model.language_model.")] {
+        let mut tensors: Vec<(String, Literal)> =
+            files.entries().map(|(name, _)| (name.replacen(from, to, 1), files.read(name).unwrap())).collect();
+        tensors.push(("vision_tower.encoder.weight".into(), tensors[0].1.clone()));
+        let again = tempfile::tempdir().unwrap();
+        let tensors = tensors.iter().map(|(name, literal)| (name.as_str(), literal));
+        weights::write(&again.path().join("model.safetensors"), tensors, &Default::default()).unwrap();
+        let loaded = hf::load(&SafeTensorsFolder::open(again.path()).unwrap(), Family::Gemma3, &model).unwrap();
+        assert!(loaded == expected, "{to}");
+    }
 }
 
 /// What is saved, in one file or in shards, is what was loaded.
@@ -137,6 +176,30 @@ fn files_that_do_not_fit(folder: &Path) {
     assert!(loaded.iter().all(|literal| literal.dtype() == DType::BF16));
 }
 
+/// What files leave out is what the published models have.
+#[test]
+fn a_gemma_says_little() {
+    let text = r#""hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024"#;
+    let stretched = r#""rope_scaling":{"factor":8.0,"rope_type":"linear"}"#;
+    let ModelConfig::Llama(config) = ModelConfig::parse(&format!(
+        r#"{{"model_type":"gemma3","text_config":{{"model_type":"gemma3_text",{text},{stretched}}}}}"#
+    ))
+    .unwrap() else {
+        panic!("of the Llama family")
+    };
+    assert_eq!((config.vocab_size, config.num_attention_heads, config.num_key_value_heads), (262_208, 8, 4));
+    assert_eq!((config.head_dim, config.head), (256, Head::Tied));
+    assert_eq!((config.rope_theta, config.rope_scaling), (10_000.0, RopeScaling::None));
+    let scaling = RopeScaling::Linear { factor: 8.0 };
+    assert_eq!(config.global_layers, Some(GlobalLayers { every: 6, rope_theta: 1_000_000.0, rope_scaling: scaling }));
+    assert_eq!(config.style.score_scale, Some(1.0 / 16.0));
+    // Newer files say the angles of each type of layers in one place.
+    let angles = r#""rope_parameters":{"full_attention":{"rope_type":"linear","factor":8.0,"rope_theta":1000000.0},
+        "sliding_attention":{"rope_type":"default","rope_theta":10000.0}}"#;
+    let newer = ModelConfig::parse(&format!(r#"{{"model_type":"gemma3_text",{text},{angles}}}"#)).unwrap();
+    assert_eq!(newer, ModelConfig::Llama(config));
+}
+
 #[test]
 fn configurations_that_cannot_be_are_refused() {
     let check = |text: &str, expected: &str| {
@@ -160,6 +223,33 @@ fn configurations_that_cannot_be_are_refused() {
     check(&llama(r#","mlp_bias":true"#), "mlp_bias");
     check(&llama(r#","rope_scaling":{"rope_type":"yarn"}"#), "`yarn`");
     check(&llama(r#","rope_scaling":{"rope_type":"llama3"}"#), "no usable factor");
+    // Others, by their own words.
+    let other = |kind: &str, more: &str| llama(more).replace("\"llama\"", &format!("\"{kind}\""));
+    check(&other("mixtral", ""), "num_local_experts");
+    check(&other("qwen3_moe", ""), "num_experts is missing");
+    check(&other("qwen3_moe", r#","num_experts":4,"mlp_only_layers":[0]"#), "mlp_only_layers");
+    check(&other("qwen3_moe", r#","num_experts":4,"decoder_sparse_step":2"#), "decoder_sparse_step");
+    check(&other("qwen3_moe", r#","num_experts":4,"num_experts_per_tok":5"#), "5 of 4 experts");
+    let windows = r#","num_hidden_layers":4,"use_sliding_window":true,"sliding_window":4"#;
+    let several = |more: &str| other("qwen3", more).replacen("\"num_hidden_layers\":1,", "", 1);
+    check(&several(&format!(r#"{windows},"max_window_layers":2"#)), "max_window_layers");
+    assert!(ModelConfig::parse(&several(&format!(r#"{windows},"max_window_layers":4"#))).is_ok());
+    let types = |types: &str| several(&format!(r#"{windows},"layer_types":[{types}]"#));
+    let (full, sliding) = (r#""full_attention""#, r#""sliding_attention""#);
+    check(&types(full), "1 layers of 4");
+    check(&types(&[sliding, sliding, sliding, r#""chunked_attention""#].join(",")), "`chunked_attention`");
+    check(&types(&[full, sliding, full, sliding].join(",")), "no regular order");
+    assert!(ModelConfig::parse(&types(&[sliding, full, sliding, full].join(","))).is_ok());
+    check(&other("gemma3", ""), "text_config");
+    check(&other("gemma3_text", r#","final_logit_softcapping":30.0"#), "final_logit_softcapping");
+    check(&other("gemma3_text", r#","query_pre_attn_scalar":0"#), "scale of scores");
+    check(&other("gemma3_text", r#","sliding_window_pattern":0"#), "sliding_window_pattern");
+    check(&other("gemma3_text", r#","sliding_window":0"#), "sliding_window is 0");
+    check(
+        &several(r#","num_hidden_layers":1000000000000,"sliding_window_pattern":1000000000"#)
+            .replace("qwen3", "gemma3_text"),
+        "2 to 64",
+    );
     assert!(matches!(hf::read_config(Path::new("/nonexistent")), Err(Error::ConfigFile { .. })));
     assert!(SafeTensorsFolder::open(Path::new("/nonexistent/model.safetensors")).is_err());
 }

@@ -1,15 +1,21 @@
 //! Recomputation changes no loss.
 
-use nn::models::{Llama, RunOptions};
+use nn::models::{Llama, LlamaConfig, RunOptions};
 use nn::{Remat, StepOptions};
 
-use crate::training::{language, llama, losses, tokens};
+use crate::training::{gemma, language, llama, losses, tokens};
 
 #[test]
 fn what_is_kept_changes_no_loss() {
+    for config in [llama(None), gemma()] {
+        of_one_model(&config);
+    }
+}
+
+fn of_one_model(config: &LlamaConfig) {
     let of = |remat: Remat| {
         let options = RunOptions { remat, ..RunOptions::default() };
-        let programs = language(|key| Llama::init(key, &llama(None), &options), (2, 8), &StepOptions::default());
+        let programs = language(|key| Llama::init(key, config, &options), (2, 8), &StepOptions::default());
         losses(&programs, &tokens(2, 8), 3)
     };
     let expected = of(Remat::Everything);
@@ -20,6 +26,7 @@ fn what_is_kept_changes_no_loss() {
         Remat::DotsWithoutBatch,
         Remat::Names(vec!["attention".into()]),
         Remat::EveryLayers(2),
+        Remat::EveryLayers(4),
         Remat::Offload { host: vec!["layer_input".into(), "query".into()], device: vec!["attention".into()] },
         Remat::Names(nn::NAMES.map(String::from).to_vec()),
     ] {

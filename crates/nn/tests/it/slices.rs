@@ -12,7 +12,7 @@ use runtime::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, Slice
 use testkit::{Needed, require};
 use trace::Function;
 
-use crate::training::{gpt2, language, llama, mlp, resnet, vit};
+use crate::training::{gemma, gpt2, language, llama, mlp, resnet, vit};
 
 /// The example that is also the compiler's process: built beside the tests.
 fn worker() -> PathBuf {
@@ -54,11 +54,18 @@ fn training_steps_compile_for_tpus() {
     };
     let plain = StepOptions { clip: Some(1.0), ..StepOptions::default() };
     let dropping = Gpt2Config { embd_pdrop: 0.1, resid_pdrop: 0.1, ..gpt2() };
-    let experts = Some(Experts { count: 4, chosen: 2, balance: 0.01, dispatch: nn::layers::Dispatch::Capacity(1.25) });
+    let experts = Some(Experts {
+        count: 4,
+        chosen: 2,
+        weights: Default::default(),
+        balance: 0.01,
+        dispatch: nn::layers::Dispatch::Capacity(1.25),
+    });
     let steps = [
         ("gpt2", language(|key| Gpt2::init(key, &dropping, &options), (4, 16), &plain).1),
         ("llama", language(|key| Llama::init(key, &llama(None), &options), (4, 16), &plain).1),
         ("mixtral", language(|key| Llama::init(key, &llama(experts), &options), (4, 16), &plain).1),
+        ("gemma3", language(|key| Llama::init(key, &gemma(), &options), (4, 16), &plain).1),
         ("vit", vit(Precision::Mixed).1),
         ("resnet", resnet(Precision::Mixed).1),
         ("mlp", mlp().1),

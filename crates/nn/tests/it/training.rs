@@ -1,9 +1,9 @@
 //! Training: the loss of tiny models falls, and state comes back at its place.
 
-use nn::layers::{Activation, Bias, RopeScaling};
+use nn::layers::{Activation, Bias, RopeScaling, RouterWeights};
 use nn::models::{
-    Experts, Gpt2, Gpt2Config, Head, LanguageModel, Llama, LlamaConfig, Mlp, MlpConfig, NormKind, Phase, ResNet,
-    ResNetConfig, RunOptions, Stem, TokenBatch, Vit, VitConfig,
+    Experts, GlobalLayers, Gpt2, Gpt2Config, Head, HeadNorm, LanguageModel, Llama, LlamaConfig, Mlp, MlpConfig,
+    NormKind, Norms, Phase, ResNet, ResNetConfig, RunOptions, Stem, Style, TokenBatch, Vit, VitConfig,
 };
 use nn::optim::{Adam, MovingAverage, Schedule};
 use nn::{CrossEntropy, Precision, StepOptions, trace_init, trace_train_step};
@@ -43,9 +43,29 @@ pub(crate) fn llama(experts: Option<Experts>) -> LlamaConfig {
         projection_bias: Bias::None,
         output_bias: Bias::None,
         sliding_window: None,
+        global_layers: None,
+        style: Style::default(),
         head: Head::Own,
         experts,
         initializer_range: 0.02,
+    }
+}
+
+/// Turns of two layers and a rest of one, with what Gemma 3 does otherwise.
+pub(crate) fn gemma() -> LlamaConfig {
+    LlamaConfig {
+        num_hidden_layers: 5,
+        sliding_window: Some(4),
+        global_layers: Some(GlobalLayers { every: 2, rope_theta: 100_000.0, rope_scaling: RopeScaling::None }),
+        style: Style {
+            head_norm: HeadNorm::Rms,
+            norms: Norms::Around,
+            norm_offset: 1.0,
+            embedding_scale: 32f64.sqrt(),
+            score_scale: Some(0.4),
+        },
+        head: Head::Tied,
+        ..llama(None)
     }
 }
 
@@ -170,13 +190,22 @@ fn losses_of_language_models_fall() {
     let plain = StepOptions { clip: Some(1.0), ..StepOptions::default() };
     let more = StepOptions { accumulate: 2, average: Some(MovingAverage { decay: 0.99 }), ..plain };
     let mixed = RunOptions { precision: Precision::Mixed, loss_piece: Some(24), ..options.clone() };
-    let experts = Some(Experts { count: 4, chosen: 2, balance: 0.01, dispatch: Default::default() });
+    let experts =
+        Some(Experts { count: 4, chosen: 2, weights: Default::default(), balance: 0.01, dispatch: Default::default() });
     falls("gpt2", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &plain), &tokens(4, 16), 12));
     falls("parts", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &more), &tokens(4, 16), 12));
     let narrow = language(|key| Llama::init(key, &llama(None), &mixed), (4, 16), &plain);
     falls("llama", &losses(&narrow, &tokens(4, 16), 12));
     let mixture = language(|key| Llama::init(key, &llama(experts), &options), (4, 16), &plain);
     falls("mixtral", &losses(&mixture, &tokens(4, 16), 12));
+    let normed = Style { head_norm: HeadNorm::Rms, ..Style::default() };
+    let unequal = experts.map(|experts| Experts { weights: RouterWeights::Scores, ..experts });
+    for experts in [None, unequal] {
+        let config = LlamaConfig { style: normed, ..llama(experts) };
+        let qwen = language(|key| Llama::init(key, &config, &options), (4, 16), &plain);
+        falls("qwen3", &losses(&qwen, &tokens(4, 16), 12));
+    }
+    falls("gemma3", &losses(&language(|key| Llama::init(key, &gemma(), &mixed), (4, 16), &plain), &tokens(4, 16), 12));
 }
 
 #[test]

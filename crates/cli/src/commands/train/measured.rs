@@ -2,18 +2,16 @@
 
 use std::path::Path;
 
-use nn::models::Llama;
-use nn::{Placement, Strategy, hf};
+use nn::{Placement, Strategy};
 use plan::accuracy::Record;
 use runtime::Program;
 use serde_json::{Value, json};
-use tensor::DType;
-use trace::{Mesh, Spec};
+use trace::Mesh;
 
 use super::config::TrainConfig;
-use super::mesh::step_program;
-use super::model::{ModelConfig, TokenSizes};
-use super::task::ModelTask;
+use super::model::ModelConfig;
+use super::steps::StepShape;
+use crate::args::StepArg;
 
 /// What recipes call the values of a layer, and what ours are called.
 const NAMES: &[(&str, &[&str])] = &[
@@ -30,11 +28,17 @@ const NAMES: &[(&str, &[&str])] = &[
     ("mlpwi_1", &["up"]),
     ("mlpwo", &["feed_forward_output"]),
 ];
-/// Axes of recipes and of ours, the slowest first.
-const AXES: &[(&str, &str)] =
-    &[("data", "data"), ("fsdp", "fsdp"), ("context", "context"), ("tensor", "model"), ("expert", "expert")];
+/// Our axes and those of recipes, the slowest first. Parameters that recipes split along another dimension (`fsdp_transpose`) are
+/// split along their width here: as much is gathered.
+const AXES: &[(&str, &[&str])] = &[
+    ("data", &["data"]),
+    ("fsdp", &["fsdp", "fsdp_transpose"]),
+    ("context", &["context"]),
+    ("model", &["tensor"]),
+    ("expert", &["expert"]),
+];
 /// Logits computed at a time for the loss, in positions.
-const LOSS_PIECE: u64 = 16384;
+const LOSS_PIECE: u64 = 2048;
 
 /// The step of a run; why there is none, otherwise.
 pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
@@ -78,28 +82,43 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
     else {
         return Err("no model of token sequences".into());
     };
-    let hf::ModelConfig::Llama(llama) = model.clone() else { return Err("no model of the Llama family".into()) };
     let placement = mesh(&run.mesh_in_slice, &run.mesh_between_slices)?
         .map(|mesh| Placement::new(&mesh, Strategy::Hybrid))
         .transpose()
         .map_err(|error| error.to_string())?;
-    let spec = Spec::new(DType::I32, [config.train.batch, run.sequence]);
-    let batch = [spec.clone(), spec];
-    let (sizes, options) = (TokenSizes::of(&model), config.run.clone());
-    let init = move |key: &trace::Key| Llama::init(key, &llama, &options);
-    let task = ModelTask::language(&config, &sizes, run.sequence, init);
-    Ok(step_program(&task, placement.as_ref(), &batch).map_err(|error| error.to_string())?.0)
+    let (step, sequence, placement) = (StepArg::Training, run.sequence, placement.as_ref());
+    let step =
+        StepShape { step, config: &config, sequence, placement }.of(&model).map_err(|error| error.to_string())?;
+    Ok(Program::from_module(step.module))
 }
 
 /// A `config.json` of the dimensions of a run.
 fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
     let family = dims.get("family").and_then(Value::as_str).unwrap_or_default();
+    let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
     let model_type = match family {
+        "gpt3" => {
+            // Positions are learned; the step needs no dropout to be the published one.
+            return Ok(json!({
+                "model_type": "gpt2",
+                "vocab_size": size("vocab")?,
+                "n_positions": size("positions")?,
+                "n_embd": size("emb")?,
+                "n_inner": size("mlp")?,
+                "n_layer": size("layers")?,
+                "n_head": size("q_heads")?,
+                "embd_pdrop": 0.0,
+                "resid_pdrop": 0.0,
+                "attn_pdrop": 0.0,
+            }));
+        }
         "llama2" => "llama",
         "mixtral" => "mixtral",
+        "qwen3" => "qwen3",
+        "qwen3_moe" => "qwen3_moe",
+        "gemma3" => "gemma3_text",
         other => return Err(format!("the family {other} is not in our front end")),
     };
-    let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
     let mut model = json!({
         "model_type": model_type,
         "vocab_size": size("vocab")?,
@@ -115,9 +134,22 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
         "hidden_act": "silu",
         "tie_word_embeddings": dims.get("tied").and_then(Value::as_bool).unwrap_or(false),
     });
-    if model_type == "mixtral" {
-        model["num_local_experts"] = json!(size("experts")?);
-        model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+    match model_type {
+        "mixtral" => {
+            model["num_local_experts"] = json!(size("experts")?);
+            model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+        }
+        "qwen3_moe" => {
+            model["num_experts"] = json!(size("experts")?);
+            model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+            model["moe_intermediate_size"] = json!(size("moe_mlp")?);
+            model["norm_topk_prob"] = json!(dims.get("norm_topk_prob").and_then(Value::as_bool).unwrap_or(false));
+        }
+        "gemma3_text" => {
+            model["hidden_act"] = json!("gelu_pytorch_tanh");
+            model["sliding_window"] = json!(size("window")?);
+        }
+        _ => {}
     }
     Ok(model)
 }
@@ -140,15 +172,17 @@ type Sizes = std::collections::BTreeMap<String, u64>;
 
 /// The mesh of a run. Between slices our strategies split the batch alone.
 fn mesh(in_slice: &Sizes, between: &Sizes) -> Result<Option<Mesh>, String> {
-    let known = |name: &String| AXES.iter().any(|(theirs, _)| theirs == name);
+    let known = |name: &String| AXES.iter().any(|(_, theirs)| theirs.contains(&name.as_str()));
     if let Some((axis, _)) = in_slice.iter().chain(between).find(|(name, size)| **size > 1 && !known(name)) {
         return Err(format!("the axis `{axis}` is not in our front end"));
     }
-    let size =
-        |sizes: &Sizes, axis: &str| sizes.get(axis).map_or(1, |size| usize::try_from(*size).unwrap_or(usize::MAX));
+    let size = |sizes: &Sizes, theirs: &[&str]| {
+        let each = theirs.iter().filter_map(|axis| sizes.get(*axis));
+        each.fold(1usize, |all, size| all.saturating_mul(usize::try_from(*size).unwrap_or(usize::MAX)))
+    };
     let axes: Vec<(&str, usize)> =
-        AXES.iter().map(|(theirs, ours)| (*ours, size(in_slice, theirs))).filter(|(_, size)| *size > 1).collect();
-    let slices: usize = AXES.iter().map(|(theirs, _)| size(between, theirs)).product();
+        AXES.iter().map(|(ours, theirs)| (*ours, size(in_slice, theirs))).filter(|(_, size)| *size > 1).collect();
+    let slices = AXES.iter().fold(1usize, |all, (_, theirs)| all.saturating_mul(size(between, theirs)));
     if axes.is_empty() && slices == 1 {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ mod notice;
 mod planned;
 mod pretrained;
 mod processes;
-mod serving;
+mod steps;
 mod task;
 
 use std::collections::BTreeMap;

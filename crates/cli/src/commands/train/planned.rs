@@ -3,17 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use nn::models::{Gpt2, LanguageModel, Llama};
 use nn::{Placement, Precision, Remat, Strategy, hf};
 use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Variant, choice_of};
-use tensor::DType;
-use trace::{Mesh, Spec};
+use trace::Mesh;
 
 use super::config::{DataConfig, TrainConfig};
-use super::mesh::step_program;
 use super::model::{ModelConfig, TokenSizes};
-use super::serving::{self, ServingStep};
-use super::task::ModelTask;
+use super::steps::StepShape;
 use crate::args::{PlanArgs, StepArg};
 use crate::failure::Failure;
 
@@ -139,37 +135,9 @@ impl Planned {
         let config = self.chosen(choice);
         let placement = self.mesh(choice)?.map(|mesh| Placement::new(&mesh, Strategy::Hybrid)).transpose();
         let placement = placement.map_err(|error| Failure::new(error.to_string()))?;
-        let options = config.run.clone();
-        match self.model.clone() {
-            hf::ModelConfig::Gpt2(model) => {
-                self.written(&config, placement.as_ref(), move |key| Gpt2::init(key, &model, &options))
-            }
-            hf::ModelConfig::Llama(model) => {
-                self.written(&config, placement.as_ref(), move |key| Llama::init(key, &model, &options))
-            }
-        }
-    }
-
-    fn written<M: LanguageModel + 'static>(
-        &self,
-        config: &TrainConfig,
-        placement: Option<&Placement>,
-        init: impl Fn(&trace::Key) -> M + Clone + 'static,
-    ) -> Result<ModelStep, Failure> {
-        let sizes = (config.train.batch, self.sequence);
-        let serving = |step| serving::step_program(&init, step, sizes, placement);
-        // Arguments of the batch are the last.
-        let (program, batch_arguments) = match self.step {
-            StepArg::Prefill => (serving(ServingStep::Prefill)?, 1),
-            StepArg::Decode => (serving(ServingStep::Decode)?, 1),
-            StepArg::Training => {
-                let spec = Spec::new(DType::I32, [sizes.0, sizes.1]);
-                let task = ModelTask::language(config, &TokenSizes::of(&self.model), self.sequence, init.clone());
-                (step_program(&task, placement, &[spec.clone(), spec])?.0, 2)
-            }
-        };
-        let count = program.module().entry().map_or(0, |func| func.inputs.len());
-        Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(batch_arguments) })
+        let shape =
+            StepShape { step: self.step, config: &config, sequence: self.sequence, placement: placement.as_ref() };
+        Ok(shape.of(&self.model)?)
     }
 
     /// The mesh of a choice: experts take the place of `model` where there are any.

@@ -1,0 +1,339 @@
+//! `config.json` of decoders with rotary positions, RMS norms and gated feed-forwards: which of their words mean which choices.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+use crate::layers::{Activation, Bias, Dispatch, RopeScaling, RouterWeights};
+use crate::models::{Experts, GlobalLayers, Head, HeadNorm, LlamaConfig, Norms, Style};
+
+/// Types of models that are read here.
+pub(super) const KNOWN: [&str; 8] =
+    ["llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma3_text", "gemma3"];
+
+/// First layer with a window in files of Qwen that do not say.
+const QWEN_MAX_WINDOW_LAYERS: usize = 28;
+/// The last of so many layers of Gemma 3 sees everything, where a file does not say.
+const GEMMA3_PATTERN: usize = 6;
+
+/// A family of models, as files call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Llama,
+    Mistral,
+    Mixtral,
+    Qwen2,
+    Qwen3,
+    Qwen3Moe,
+    Gemma3,
+}
+
+/// Reads a configuration; `None` if models of this type are not known.
+pub(super) fn read(model_type: &str, value: Value) -> Option<Result<LlamaConfig, Error>> {
+    let kind = match model_type {
+        "llama" => Kind::Llama,
+        "mistral" => Kind::Mistral,
+        "mixtral" => Kind::Mixtral,
+        "qwen2" => Kind::Qwen2,
+        "qwen3" => Kind::Qwen3,
+        "qwen3_moe" => Kind::Qwen3Moe,
+        "gemma3_text" | "gemma3" => Kind::Gemma3,
+        _ => return None,
+    };
+    let value = match kind {
+        Kind::Gemma3 => gemma3(model_type, value),
+        _ => Ok(value),
+    };
+    let malformed = |error: serde_json::Error| Error::config(format!("the configuration is malformed: {error}"));
+    Some(value.and_then(|value| serde_json::from_value::<Raw>(value).map_err(malformed)?.understood(kind)))
+}
+
+/// The words of a Gemma 3 in those of the others: what its files leave out, the model of text within one of images, and angles
+/// of each type of layers.
+fn gemma3(model_type: &str, value: Value) -> Result<Value, Error> {
+    let mut words = match json!({
+        "vocab_size": 262_208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131_072,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1_000_000.0,
+        "rope_local_base_freq": 10_000.0,
+        "query_pre_attn_scalar": 256,
+        "sliding_window": 4096,
+        "hidden_act": "gelu_pytorch_tanh",
+    }) {
+        Value::Object(words) => words,
+        _ => Map::new(),
+    };
+    let Value::Object(mut given) = value else { return Err(Error::config("the configuration is no object")) };
+    if model_type == "gemma3" {
+        let Some(Value::Object(text)) = given.remove("text_config") else {
+            return Err(Error::config("a gemma3 without a text_config has no model of text"));
+        };
+        words.extend(text);
+    }
+    words.extend(given);
+    if let Some(activation) = words.remove("hidden_activation") {
+        words.insert("hidden_act".into(), activation);
+    }
+    let of_type = |name: &str| words.get("rope_parameters").and_then(|all| all.get(name)).cloned();
+    if let (Some(full), Some(sliding)) = (of_type("full_attention"), of_type("sliding_attention")) {
+        words.remove("rope_theta");
+        words.insert("rope_parameters".into(), full);
+        if let Some(base) = sliding.get("rope_theta") {
+            words.insert("rope_local_base_freq".into(), base.clone());
+        }
+    }
+    Ok(Value::Object(words))
+}
+
+/// As the file has it.
+#[derive(Deserialize)]
+struct Raw {
+    vocab_size: usize,
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    max_position_embeddings: usize,
+    rms_norm_eps: f64,
+    rope_theta: Option<f64>,
+    rope_scaling: Option<RawRope>,
+    rope_parameters: Option<RawRope>,
+    hidden_act: Activation,
+    #[serde(default)]
+    attention_bias: bool,
+    #[serde(default)]
+    mlp_bias: bool,
+    tie_word_embeddings: Option<bool>,
+    sliding_window: Option<usize>,
+    use_sliding_window: Option<bool>,
+    max_window_layers: Option<usize>,
+    sliding_window_pattern: Option<usize>,
+    layer_types: Option<Vec<String>>,
+    rope_local_base_freq: Option<f64>,
+    query_pre_attn_scalar: Option<f64>,
+    attn_logit_softcapping: Option<f64>,
+    final_logit_softcapping: Option<f64>,
+    #[serde(default)]
+    use_bidirectional_attention: bool,
+    num_local_experts: Option<usize>,
+    num_experts: Option<usize>,
+    num_experts_per_tok: Option<usize>,
+    moe_intermediate_size: Option<usize>,
+    #[serde(default)]
+    norm_topk_prob: bool,
+    decoder_sparse_step: Option<usize>,
+    #[serde(default)]
+    mlp_only_layers: Vec<usize>,
+    router_aux_loss_coef: Option<f64>,
+    initializer_range: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct RawRope {
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    rope_theta: Option<f64>,
+    factor: Option<f64>,
+    low_freq_factor: Option<f64>,
+    high_freq_factor: Option<f64>,
+    original_max_position_embeddings: Option<usize>,
+}
+
+impl RawRope {
+    fn scaling(&self) -> Result<RopeScaling, Error> {
+        let need = |name: &str, value: Option<f64>| {
+            let value = value.filter(|value| value.is_finite() && *value > 0.0);
+            value.ok_or_else(|| Error::config(format!("rope_scaling has no usable {name}")))
+        };
+        match self.rope_type.as_deref() {
+            None | Some("default") => Ok(RopeScaling::None),
+            Some("linear") => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
+            Some("llama3") => Ok(RopeScaling::Llama3 {
+                factor: need("factor", self.factor)?,
+                low_freq_factor: need("low_freq_factor", self.low_freq_factor)?,
+                high_freq_factor: need("high_freq_factor", self.high_freq_factor)?,
+                original_max_position_embeddings: self
+                    .original_max_position_embeddings
+                    .ok_or_else(|| Error::config("rope_scaling has no original_max_position_embeddings"))?,
+            }),
+            Some(other) => Err(Error::config(format!(
+                "rope scaling of type `{other}` is not known; known are default, linear and llama3"
+            ))),
+        }
+    }
+}
+
+/// What the layers of a model see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sights {
+    /// Everything before.
+    Full,
+    /// A window.
+    Sliding,
+    /// A window, and the last of every so many layers everything before.
+    FullEvery(usize),
+}
+
+impl Raw {
+    fn understood(self, kind: Kind) -> Result<LlamaConfig, Error> {
+        self.refuse_unknown()?;
+        let bias = |has_one: bool| if has_one { Bias::Zero } else { Bias::None };
+        let (projection_bias, output_bias) = match kind {
+            Kind::Qwen2 => (Bias::Zero, Bias::None),
+            _ => (bias(self.attention_bias), bias(self.attention_bias)),
+        };
+        let scaling = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref());
+        let scaling = scaling.map_or(Ok(RopeScaling::None), RawRope::scaling)?;
+        let theta = self.rope_theta.or_else(|| self.rope_parameters.as_ref().and_then(|rope| rope.rope_theta));
+        let theta = theta.unwrap_or(10_000.0);
+        let (sliding_window, global_every) = match self.sights(kind)? {
+            Sights::Full => (None, None),
+            Sights::Sliding => (self.sliding_window, None),
+            Sights::FullEvery(every) => (self.sliding_window, Some(every)),
+        };
+        // Where windows have a base of their own, angles within them are not stretched.
+        let (rope_theta, rope_scaling) = match self.rope_local_base_freq.filter(|_| sliding_window.is_some()) {
+            Some(base) => (base, RopeScaling::None),
+            None => (theta, scaling),
+        };
+        let global_layers = global_every.map(|every| GlobalLayers { every, rope_theta: theta, rope_scaling: scaling });
+        let experts = self.experts(kind)?;
+        let is_tied = self.tie_word_embeddings.unwrap_or(kind == Kind::Gemma3);
+        Ok(LlamaConfig {
+            vocab_size: self.vocab_size,
+            hidden_size: self.hidden_size,
+            intermediate_size: match experts {
+                Some(_) => self.moe_intermediate_size.unwrap_or(self.intermediate_size),
+                None => self.intermediate_size,
+            },
+            num_hidden_layers: self.num_hidden_layers,
+            num_attention_heads: self.num_attention_heads,
+            num_key_value_heads: self.num_key_value_heads.unwrap_or(self.num_attention_heads),
+            head_dim: self.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads.max(1)),
+            max_position_embeddings: self.max_position_embeddings,
+            rms_norm_eps: self.rms_norm_eps,
+            rope_theta,
+            rope_scaling,
+            hidden_act: self.hidden_act,
+            projection_bias,
+            output_bias,
+            sliding_window,
+            global_layers,
+            head: if is_tied { Head::Tied } else { Head::Own },
+            experts,
+            style: self.style(kind),
+            initializer_range: self.initializer_range.unwrap_or(0.02),
+        })
+    }
+
+    fn style(&self, kind: Kind) -> Style {
+        match kind {
+            Kind::Qwen3 | Kind::Qwen3Moe => Style { head_norm: HeadNorm::Rms, ..Style::default() },
+            Kind::Gemma3 => Style {
+                head_norm: HeadNorm::Rms,
+                norms: Norms::Around,
+                norm_offset: 1.0,
+                embedding_scale: (self.hidden_size as f64).sqrt(),
+                score_scale: self.query_pre_attn_scalar.map(|scalar| scalar.sqrt().recip()),
+            },
+            _ => Style::default(),
+        }
+    }
+
+    fn refuse_unknown(&self) -> Result<(), Error> {
+        let unknown = [
+            (self.mlp_bias, "feed-forwards with a bias (mlp_bias)"),
+            (!self.mlp_only_layers.is_empty(), "layers without experts among others (mlp_only_layers)"),
+            (self.decoder_sparse_step.unwrap_or(1) != 1, "experts in some layers only (decoder_sparse_step)"),
+            (self.attn_logit_softcapping.is_some(), "scores under a soft cap (attn_logit_softcapping)"),
+            (self.final_logit_softcapping.is_some(), "logits under a soft cap (final_logit_softcapping)"),
+            (self.use_bidirectional_attention, "attention to later positions (use_bidirectional_attention)"),
+        ];
+        match unknown.iter().find(|(is_asked, _)| *is_asked) {
+            Some((_, what)) => Err(Error::config(format!("{what} are not known"))),
+            None => Ok(()),
+        }
+    }
+
+    fn experts(&self, kind: Kind) -> Result<Option<Experts>, Error> {
+        let (name, count, usual, weights) = match kind {
+            Kind::Mixtral => ("num_local_experts", self.num_local_experts, 2, RouterWeights::Normalized),
+            Kind::Qwen3Moe => {
+                let weights = if self.norm_topk_prob { RouterWeights::Normalized } else { RouterWeights::Scores };
+                ("num_experts", self.num_experts.or(self.num_local_experts), 8, weights)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Experts {
+            count: count.ok_or_else(|| Error::config(format!("{name} is missing")))?,
+            chosen: self.num_experts_per_tok.unwrap_or(usual),
+            weights,
+            balance: self.router_aux_loss_coef.unwrap_or(0.001),
+            dispatch: Dispatch::Dense,
+        }))
+    }
+
+    fn sights(&self, kind: Kind) -> Result<Sights, Error> {
+        let layers = self.num_hidden_layers;
+        if self.sliding_window.is_none() {
+            return Ok(Sights::Full);
+        }
+        if let Some(types) = &self.layer_types {
+            return sights_of(types, layers);
+        }
+        match kind {
+            Kind::Llama => Ok(Sights::Full),
+            Kind::Mistral | Kind::Mixtral if self.use_sliding_window.unwrap_or(true) => Ok(Sights::Sliding),
+            Kind::Qwen2 | Kind::Qwen3 if self.use_sliding_window == Some(true) => {
+                match self.max_window_layers.unwrap_or(QWEN_MAX_WINDOW_LAYERS) {
+                    0 => Ok(Sights::Sliding),
+                    from if from >= layers => Ok(Sights::Full),
+                    from => Err(Error::config(format!(
+                        "windows from layer {from} of {layers} on (max_window_layers) are not known; in all layers or none they are"
+                    ))),
+                }
+            }
+            Kind::Qwen3Moe if self.use_sliding_window == Some(true) => Ok(Sights::Sliding),
+            Kind::Gemma3 => match self.sliding_window_pattern.unwrap_or(GEMMA3_PATTERN) {
+                0 => Err(Error::config("sliding_window_pattern is 0")),
+                1 => Ok(Sights::Full),
+                every if every > layers => Ok(Sights::Sliding),
+                every => Ok(Sights::FullEvery(every)),
+            },
+            _ => Ok(Sights::Full),
+        }
+    }
+}
+
+/// What the types of layers that a file lists say of all.
+fn sights_of(types: &[String], layers: usize) -> Result<Sights, Error> {
+    if types.len() != layers {
+        return Err(Error::config(format!("layer_types lists {} layers of {layers}", types.len())));
+    }
+    let mut is_full = Vec::with_capacity(types.len());
+    for name in types {
+        is_full.push(match name.as_str() {
+            "full_attention" => true,
+            "sliding_attention" => false,
+            other => return Err(Error::config(format!("layers of type `{other}` (layer_types) are not known"))),
+        });
+    }
+    match is_full.iter().position(|is_full| *is_full) {
+        None => Ok(Sights::Sliding),
+        Some(0) if is_full.iter().all(|is_full| *is_full) => Ok(Sights::Full),
+        Some(first)
+            if first > 0 && is_full.iter().enumerate().all(|(n, full)| *full == ((n + 1) % (first + 1) == 0)) =>
+        {
+            Ok(Sights::FullEvery(first + 1))
+        }
+        Some(_) => Err(Error::config(
+            "layer_types is no regular order: the last of every so many layers must be the one with full_attention",
+        )),
+    }
+}

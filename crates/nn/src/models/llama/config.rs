@@ -1,0 +1,215 @@
+//! Sizes and choices of the Llama family.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::layers::{Activation, Bias, Dispatch, Heads, RmsNorm, RopeScaling, RouterWeights, Sight};
+
+/// Most layers that differ from each other: each is a part of the program of its own.
+const MAX_TURN: usize = 64;
+
+/// Experts instead of one feed-forward.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Experts {
+    /// Experts of a layer.
+    pub count: usize,
+    /// Experts a position goes to.
+    pub chosen: usize,
+    /// What their results are multiplied by.
+    #[serde(default)]
+    pub weights: RouterWeights,
+    /// Weight of the loss of balance.
+    pub balance: f64,
+    /// How positions reach them.
+    #[serde(default)]
+    pub dispatch: Dispatch,
+}
+
+/// Sizes of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LlamaConfig {
+    /// Tokens known.
+    pub vocab_size: usize,
+    /// Width.
+    pub hidden_size: usize,
+    /// Width inside the feed-forward, or inside an expert.
+    pub intermediate_size: usize,
+    /// Layers.
+    pub num_hidden_layers: usize,
+    /// Heads of queries.
+    pub num_attention_heads: usize,
+    /// Heads of keys and values.
+    pub num_key_value_heads: usize,
+    /// Features of a head.
+    pub head_dim: usize,
+    /// Longest sequence trained on.
+    pub max_position_embeddings: usize,
+    /// Of the norms.
+    pub rms_norm_eps: f64,
+    /// Base of the rotary angles.
+    pub rope_theta: f64,
+    /// How angles are stretched.
+    #[serde(default)]
+    pub rope_scaling: RopeScaling,
+    /// Inside the feed-forward.
+    pub hidden_act: Activation,
+    /// Whether queries, keys and values have a bias.
+    pub projection_bias: Bias,
+    /// Whether the output of attention has a bias.
+    pub output_bias: Bias,
+    /// Positions a query sees, itself included; all before it if absent.
+    pub sliding_window: Option<usize>,
+    /// Layers that see further, if there are.
+    #[serde(default)]
+    pub global_layers: Option<GlobalLayers>,
+    /// Whether the head is the embedding.
+    pub head: Head,
+    /// Experts, if there are.
+    pub experts: Option<Experts>,
+    /// What is done otherwise than in Llama.
+    #[serde(default)]
+    pub style: Style,
+    /// Deviation of drawn weights.
+    pub initializer_range: f64,
+}
+
+/// Layers among others that see everything before them, with rotary angles of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GlobalLayers {
+    /// The last of every so many layers is one.
+    pub every: usize,
+    /// Base of the rotary angles.
+    pub rope_theta: f64,
+    /// How angles are stretched.
+    #[serde(default)]
+    pub rope_scaling: RopeScaling,
+}
+
+/// What families do otherwise than Llama, which is the default.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Style {
+    /// Whether queries and keys are normed.
+    pub head_norm: HeadNorm,
+    /// Where the norms of a layer are.
+    pub norms: Norms,
+    /// Added to the weights of all norms: 1 where weights are kept as what they differ from it.
+    pub norm_offset: f64,
+    /// What embeddings are multiplied by before the layers.
+    pub embedding_scale: f64,
+    /// What products of queries and keys are multiplied by; one over the root of a head's features if absent.
+    pub score_scale: Option<f64>,
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style {
+            head_norm: HeadNorm::None,
+            norms: Norms::Before,
+            norm_offset: 0.0,
+            embedding_scale: 1.0,
+            score_scale: None,
+        }
+    }
+}
+
+/// Whether queries and keys are normed head by head, before rotary positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeadNorm {
+    /// They are not.
+    None,
+    /// By their root mean square.
+    Rms,
+}
+
+/// Where attention and feed-forward have norms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Norms {
+    /// Before each.
+    Before,
+    /// Before each, and of what each adds.
+    Around,
+}
+
+/// Where logits come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Head {
+    /// A weight of their own.
+    Own,
+    /// The embedding.
+    Tied,
+}
+
+impl LlamaConfig {
+    /// Numbers of heads.
+    pub fn heads(&self) -> Heads {
+        Heads { queries: self.num_attention_heads, keys: self.num_key_value_heads, size: self.head_dim }
+    }
+
+    /// After how many layers what layers see repeats.
+    pub(crate) fn turn(&self) -> usize {
+        self.global_layers.map_or(1, |layers| layers.every)
+    }
+
+    /// What the layer at this place of a turn sees.
+    pub(super) fn sight(&self, place: usize) -> Sight {
+        match self.global_layers {
+            Some(_) if place + 1 == self.turn() => Sight::Causal,
+            _ => self.sliding_window.map_or(Sight::Causal, Sight::Window),
+        }
+    }
+
+    /// A norm of the style, of so many features.
+    #[track_caller]
+    pub(super) fn norm(&self, width: usize) -> RmsNorm {
+        let norm = RmsNorm::init(width, self.rms_norm_eps);
+        if self.style.norm_offset == 0.0 { norm } else { norm.with_offset(self.style.norm_offset) }
+    }
+
+    /// Refuses sizes that fit together nowhere.
+    pub fn checked(self) -> Result<LlamaConfig, Error> {
+        let sizes = [
+            ("vocab_size", self.vocab_size),
+            ("hidden_size", self.hidden_size),
+            ("intermediate_size", self.intermediate_size),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("num_attention_heads", self.num_attention_heads),
+            ("num_key_value_heads", self.num_key_value_heads),
+        ];
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
+            return Err(Error::config(format!("{name} is 0")));
+        }
+        if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
+            let (heads, keys) = (self.num_attention_heads, self.num_key_value_heads);
+            return Err(Error::config(format!("{heads} heads cannot share {keys} heads of keys evenly")));
+        }
+        if self.head_dim == 0 || !self.head_dim.is_multiple_of(2) {
+            return Err(Error::config(format!("heads of {} features cannot be turned in pairs", self.head_dim)));
+        }
+        if let Some(layers) = &self.global_layers
+            && !(2..=MAX_TURN).contains(&layers.every)
+        {
+            let every = layers.every;
+            return Err(Error::config(format!("one of every {every} layers sees further; known are 2 to {MAX_TURN}")));
+        }
+        if self.sliding_window == Some(0) {
+            return Err(Error::config("sliding_window is 0"));
+        }
+        let scales = [
+            ("the scale of embeddings", self.style.embedding_scale),
+            ("the scale of scores", self.style.score_scale.unwrap_or(1.0)),
+        ];
+        if let Some((name, scale)) = scales.iter().find(|(_, scale)| !(scale.is_finite() && *scale > 0.0)) {
+            return Err(Error::config(format!("{name} is {scale}")));
+        }
+        if let Some(experts) = &self.experts
+            && (experts.chosen == 0 || experts.chosen > experts.count)
+        {
+            return Err(Error::config(format!("{} of {} experts cannot be chosen", experts.chosen, experts.count)));
+        }
+        Ok(self)
+    }
+}
