@@ -45,17 +45,17 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
     if run.quantization != "none" {
         return Err(format!("products in {} are not in our front end", run.quantization));
     }
-    if run.weight_dtype != "float32" {
-        return Err(format!(
-            "parameters in {} with an optimizer in float32 are not in our front end",
-            run.weight_dtype
-        ));
-    }
+    // Moments have the type of the parameters, as in the recipes.
+    let (precision, moments) = match run.weight_dtype.as_str() {
+        "float32" => ("mixed", "f32"),
+        "bfloat16" => ("bf16", "bf16"),
+        other => return Err(format!("parameters in {other} are not in our front end")),
+    };
     let model = model(&run.model)?;
     let remat = json!({ "offload": { "host": names(&run.offload)?, "device": names(&run.save)? } });
     let is_kept = !(run.offload.is_empty() && run.save.is_empty());
     let mut options = json!({
-        "precision": "mixed",
+        "precision": precision,
         "loss_piece": LOSS_PIECE,
         "remat": if is_kept { remat } else { json!("nothing") },
     });
@@ -72,6 +72,7 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
             "name": "adamw",
             "learning_rate": { "kind": "constant", "rate": 1e-4 },
             "decay": { "rate": 0.1 },
+            "moments": moments,
         },
         "train": { "steps": 1, "batch": run.sequences, "clip": 1.0 },
     });

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// A model and its sizes.
 #[derive(Clone, Debug)]
 pub(super) enum ModelConfig {
-    /// GPT-2, Llama, Mistral, Qwen 2 or Mixtral.
+    /// GPT-2, Llama, Mistral, Mixtral, Qwen 2 or 3, or Gemma 3.
     Language(hf::ModelConfig),
     /// A vision transformer.
     Vit(VitConfig),
