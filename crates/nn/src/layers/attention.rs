@@ -56,6 +56,13 @@ impl KeyValues {
         let room = Tensor::zeros(dtype, &[layers, batch, positions, heads.keys, heads.size]);
         KeyValues { keys: room.clone(), values: room }
     }
+
+    /// With more positions of one layer, from `start` on.
+    #[track_caller]
+    pub(crate) fn with(&self, key: &Tensor, value: &Tensor, start: &Tensor) -> KeyValues {
+        let put = |room: &Tensor, new: &Tensor| room.dynamic_update_in(1, start, &new.cast(room.dtype()));
+        KeyValues { keys: put(&self.keys, key), values: put(&self.values, value) }
+    }
 }
 
 /// What attention depends on besides its input.
@@ -143,8 +150,7 @@ impl MultiHeadAttention {
     pub fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, start: &Tensor) -> (Tensor, KeyValues) {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let put = |room: &Tensor, new: &Tensor| room.dynamic_update_in(1, start, &new.cast(room.dtype()));
-            let cache = KeyValues { keys: put(&cache.keys, &key), values: put(&cache.values, &value) };
+            let cache = cache.with(&key, &value, start);
             let (keys, values) = (cache.keys.cast(x.dtype()), cache.values.cast(x.dtype()));
             let weighing = Weighing { scale: self.scale, ..Weighing::default() };
             let Context { places, sight, form, .. } = *context;

@@ -19,6 +19,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("key_proj", &["key"]),
     ("value_proj", &["value"]),
     ("kv_proj", &["key", "value"]),
+    ("mla_q", &["query_latent"]),
+    ("mla_kv", &["latent"]),
     ("qkv_proj", &["query", "key", "value"]),
     ("context", &["attention"]),
     ("out_proj", &["attention_output"]),
@@ -91,9 +93,9 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
 
 /// A `config.json` of the dimensions of a run.
 fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
-    let family = dims.get("family").and_then(Value::as_str).unwrap_or_default();
+    let text = |name: &str| dims.get(name).and_then(Value::as_str).unwrap_or_default();
     let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
-    let model_type = match family {
+    let model_type = match text("family") {
         "gpt3" => {
             // Positions are learned; the step needs no dropout to be the published one.
             return Ok(json!({
@@ -114,6 +116,8 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
         "qwen3" => "qwen3",
         "qwen3_moe" => "qwen3_moe",
         "gemma3" => "gemma3_text",
+        "deepseek" if text("routed_score_func") == "sigmoid" => "deepseek_v3",
+        "deepseek" => "deepseek_v2",
         other => return Err(format!("the family {other} is not in our front end")),
     };
     let mut model = json!({
@@ -141,6 +145,27 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
             model["num_experts_per_tok"] = json!(size("experts_per_token")?);
             model["moe_intermediate_size"] = json!(size("moe_mlp")?);
             model["norm_topk_prob"] = json!(dims.get("norm_topk_prob").and_then(Value::as_bool).unwrap_or(false));
+        }
+        "deepseek_v2" | "deepseek_v3" => {
+            let same = [
+                ("kv_lora_rank", "kv_lora_rank"),
+                ("qk_nope_head_dim", "qk_nope_head_dim"),
+                ("qk_rope_head_dim", "qk_rope_head_dim"),
+                ("v_head_dim", "v_head_dim"),
+                ("moe_intermediate_size", "moe_mlp"),
+                ("n_routed_experts", "experts"),
+                ("num_experts_per_tok", "experts_per_token"),
+                ("n_shared_experts", "shared_experts"),
+                ("first_k_dense_replace", "first_num_dense_layers"),
+            ];
+            for (ours, theirs) in same {
+                model[ours] = json!(size(theirs)?);
+            }
+            if size("q_lora_rank")? > 0 {
+                model["q_lora_rank"] = json!(size("q_lora_rank")?);
+            }
+            model["routed_scaling_factor"] = dims.get("routed_scaling_factor").cloned().unwrap_or(json!(1.0));
+            model["norm_topk_prob"] = json!(model_type == "deepseek_v3");
         }
         "gemma3_text" => {
             model["hidden_act"] = json!("gelu_pytorch_tanh");
