@@ -16,8 +16,19 @@ pub fn is_stacked(path: &str) -> bool {
 }
 
 /// Names that layers of all models give to values: what a layer takes, and results inside attention and feed-forwards.
-pub const NAMES: [&str; 9] =
-    ["layer_input", "query", "key", "value", "attention", "attention_output", "gate", "up", "feed_forward_output"];
+pub const NAMES: [&str; 11] = [
+    "layer_input",
+    "query_latent",
+    "latent",
+    "query",
+    "key",
+    "value",
+    "attention",
+    "attention_output",
+    "gate",
+    "up",
+    "feed_forward_output",
+];
 
 /// What of each layer is kept for the backward pass; the rest is computed again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

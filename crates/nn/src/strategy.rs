@@ -92,6 +92,12 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("attention.value.bias", &["heads"]),
     ("attention.output.weight", &["heads", "width"]),
     ("attention.output.bias", &[""]),
+    ("attention.query_down.weight", &["width", ""]),
+    ("attention.query_down.bias", &[""]),
+    ("attention.latent.weight", &["width", ""]),
+    ("attention.latent.bias", &[""]),
+    // The narrow vector is split as the width is: with many heads the weight is as large as any.
+    ("attention.key_value.weight", &["width", "heads"]),
     ("up.weight", &["width", "inner"]),
     ("up.bias", &["inner"]),
     ("gate.weight", &["width", "inner"]),
@@ -470,6 +476,11 @@ mod tests {
             mixtral(&format!(r#"{{"model_type":"mixtral","num_local_experts":2,"num_experts_per_tok":1,{sizes}}}"#)),
             mixtral(&format!(r#"{{"model_type":"qwen3_moe","num_experts":2,"num_experts_per_tok":1,{sizes}}}"#)),
             mixtral(&format!(r#"{{"model_type":"gemma3_text","head_dim":4,{sizes}}}"#)),
+            mixtral(&format!(
+                r#"{{"model_type":"deepseek_v3","q_lora_rank":4,"kv_lora_rank":4,"qk_nope_head_dim":4,"qk_rope_head_dim":2,
+                "v_head_dim":4,"n_routed_experts":4,"n_shared_experts":1,"num_experts_per_tok":2,{}}}"#,
+                sizes.replace(r#""num_key_value_heads":1,"#, "")
+            )),
         ];
         let gpt2 =
             Gpt2Config { n_layer: 1, n_embd: 8, n_head: 2, n_positions: 4, vocab_size: 8, ..Gpt2Config::default() };

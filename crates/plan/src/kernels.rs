@@ -117,7 +117,9 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
     };
     let ((rows, depth), (columns, _)) = (last_two(query), last_two(key));
     let others = query.element_count() / (rows * depth).max(1);
-    let scores = others as f64 * rows as f64 * columns as f64 * visible(module, operands, rows, columns);
+    let all = others as f64 * rows as f64 * columns as f64;
+    let stated = stated_share(module, id, all * f64::from(2 * products) * depth as f64);
+    let scores = all * visible(module, operands, rows, columns).or(stated).unwrap_or(CAUSAL);
     let one = |contracted: u64, columns: u64| Product {
         flops: 2.0 * scores * depth as f64,
         element: query.element_type(),
@@ -135,8 +137,8 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
 ///
 /// Kernels with a mask known ahead take tables of one shape, heads by blocks of rows by blocks listed for them: which block to load
 /// next, and whether any of it is visible (0: none). Where their contents are not in the program their shape tells: blocks that
-/// no row of a table's line sees are not listed.
-fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64) -> f64 {
+/// no row of a table's line sees are not listed. `None` without tables.
+fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64) -> Option<f64> {
     let is_table = |shape: &Shape| {
         let dims = shape.dimensions();
         dims.len() == 3
@@ -145,7 +147,7 @@ fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64)
     };
     let tables: Vec<InstructionId> =
         operands.iter().copied().filter(|&operand| is_table(module.instruction(operand).shape())).collect();
-    let Some(&first) = tables.first() else { return CAUSAL };
+    let &first = tables.first()?;
     let dims = module.instruction(first).shape().dimensions();
     let (heads, row_blocks, listed) = (dims[0] as f64, dims[1] as f64, dims[2] as f64);
     // Blocks are square where nothing says otherwise.
@@ -153,7 +155,7 @@ fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64)
     let contents: Vec<Vec<i64>> =
         tables.iter().filter_map(|&table| module.instruction(source(module, table)).constant_integers()).collect();
     let is_mask = |values: &&Vec<i64>| values.iter().all(|&v| (0..=2).contains(&v)) && values.iter().any(|&v| v > 0);
-    match contents.iter().rev().find(is_mask) {
+    Some(match contents.iter().rev().find(is_mask) {
         Some(mask) => {
             let last = contents.iter().flatten().max().copied().unwrap_or(0);
             let blocks = square.max((last + 1) as f64).max(listed);
@@ -161,7 +163,17 @@ fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64)
         }
         None if listed < square => listed / square,
         None => (row_blocks + 1.0) / (2.0 * row_blocks),
-    }
+    })
+}
+
+/// Share of all operations that one of our own attention kernels states: it counts what its mask and window leave. Others may state
+/// what they would compute without a mask.
+fn stated_share(module: &Module, id: InstructionId, all_flops: f64) -> Option<f64> {
+    let instruction = module.instruction(id);
+    let is_ours =
+        ["flash_attention_fwd", "flash_attention_bwd"].iter().any(|name| instruction.name().starts_with(name));
+    let share = instruction.kernel_cost().filter(|_| is_ours)?.flops as f64 / all_flops;
+    (share > 0.0 && share <= 1.0).then_some(share)
 }
 
 /// Half of the scores.

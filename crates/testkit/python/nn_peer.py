@@ -51,7 +51,8 @@ MODELS = {
     "qwen3": (
         "qwen3",
         dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
-             num_key_value_heads=2, head_dim=12, max_position_embeddings=64, tie_word_embeddings=True),
+             num_key_value_heads=2, head_dim=12, max_position_embeddings=64, tie_word_embeddings=True,
+             rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)),
         2, 17,
     ),
     "qwen3-window": (
@@ -99,6 +100,34 @@ MODELS = {
              query_pre_attn_scalar=16),
         2, 21,
     ),
+    "deepseek-v2": (
+        "deepseek_v2",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=48, moe_intermediate_size=20, num_hidden_layers=3,
+             num_attention_heads=4, num_key_value_heads=4, q_lora_rank=None, kv_lora_rank=12, qk_nope_head_dim=8,
+             qk_rope_head_dim=4, v_head_dim=6, n_routed_experts=6, n_shared_experts=2, num_experts_per_tok=2,
+             first_k_dense_replace=1, topk_method="greedy", max_position_embeddings=64),
+        2, 19,
+    ),
+    "deepseek-v2-groups": (
+        "deepseek_v2",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=48, moe_intermediate_size=20, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=4,
+             qk_rope_head_dim=4, v_head_dim=12, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=3,
+             first_k_dense_replace=0, topk_method="group_limited_greedy", n_group=4, topk_group=2,
+             routed_scaling_factor=4.0, max_position_embeddings=64),
+        2, 19,
+    ),
+    "deepseek-v3": (
+        "deepseek_v3",
+        dict(vocab_size=61, hidden_size=32, intermediate_size=48, moe_intermediate_size=20, num_hidden_layers=5,
+             num_attention_heads=4, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=8,
+             qk_rope_head_dim=8, v_head_dim=6, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=3,
+             first_k_dense_replace=2, n_group=4, topk_group=2, routed_scaling_factor=2.5, attention_bias=True,
+             max_position_embeddings=64, tie_word_embeddings=False,
+             rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, mscale=0.8,
+                               mscale_all_dim=1.2, beta_fast=32, beta_slow=1)),
+        2, 23,
+    ),
 }
 
 
@@ -117,6 +146,9 @@ def models(folder):
                     parameter.add_(0.1 * torch.randn_like(parameter))
                 elif sizes:
                     parameter.mul_(4.0)
+            for buffer_name, buffer in model.named_buffers():
+                if buffer_name.endswith("e_score_correction_bias"):
+                    buffer.add_(0.2 * torch.randn_like(buffer))
             tokens = torch.randint(0, config.vocab_size, (batch, positions), dtype=torch.int32)
             logits = model(tokens.long()).logits.float()
         place = os.path.join(folder, name)

@@ -38,7 +38,8 @@ const EXPORTER: &[(&str, &str)] = &[
 
 /// How programs of our own front end differ from those that were measured.
 const OURS: &str = "written by our own front end, not MaxText: the dimensions, mesh, batch and kept values of the run; our attention \
-                    kernels; the loss in pieces; moments of the optimizer in float32; compiled by libtpu 0.0.51 with the recipe's flags";
+                    kernels; the loss in pieces; moments of the optimizer in the type of the parameters; `fsdp_transpose` as `fsdp`; compiled by libtpu 0.0.51 with the \
+                    recipe's flags";
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -24,6 +24,8 @@ pub enum Family {
     Qwen3Moe,
     /// Gemma 3.
     Gemma3,
+    /// DeepSeek 2 and 3.
+    DeepSeek,
 }
 
 /// A configuration of one of the families.
@@ -31,7 +33,7 @@ pub enum Family {
 pub enum ModelConfig {
     /// GPT-2.
     Gpt2(Gpt2Config),
-    /// Llama, Mistral, Mixtral, Qwen 2 and 3, Gemma 3.
+    /// Llama, Mistral, Mixtral, Qwen 2 and 3, Gemma 3, DeepSeek 2 and 3.
     Llama(LlamaConfig),
 }
 
@@ -41,6 +43,7 @@ impl ModelConfig {
         match self {
             ModelConfig::Gpt2(_) => Family::Gpt2,
             // Where layers differ, so do their names.
+            ModelConfig::Llama(config) if config.latent.is_some() => Family::DeepSeek,
             ModelConfig::Llama(config) => match (config.style.norms, &config.experts, config.style.head_norm) {
                 (Norms::Around, _, _) => Family::Gemma3,
                 (Norms::Before, None, _) => Family::Llama,

@@ -4,12 +4,25 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
-use crate::layers::{Activation, Bias, Dispatch, RopeScaling, RouterWeights};
-use crate::models::{Experts, GlobalLayers, Head, HeadNorm, LlamaConfig, Norms, Style};
+use crate::hf::rope::RawRope;
+use crate::layers::{
+    Activation, Bias, Dispatch, ExpertGroups, Latent, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
+};
+use crate::models::{DenseLayers, Experts, GlobalLayers, Head, HeadNorm, LlamaConfig, Norms, Style};
 
 /// Types of models that are read here.
-pub(super) const KNOWN: [&str; 8] =
-    ["llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "gemma3_text", "gemma3"];
+pub(super) const KNOWN: [&str; 10] = [
+    "llama",
+    "mistral",
+    "mixtral",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "gemma3_text",
+    "gemma3",
+    "deepseek_v2",
+    "deepseek_v3",
+];
 
 /// First layer with a window in files of Qwen that do not say.
 const QWEN_MAX_WINDOW_LAYERS: usize = 28;
@@ -26,6 +39,8 @@ enum Kind {
     Qwen3,
     Qwen3Moe,
     Gemma3,
+    DeepSeek2,
+    DeepSeek3,
 }
 
 /// Reads a configuration; `None` if models of this type are not known.
@@ -38,6 +53,8 @@ pub(super) fn read(model_type: &str, value: Value) -> Option<Result<LlamaConfig,
         "qwen3" => Kind::Qwen3,
         "qwen3_moe" => Kind::Qwen3Moe,
         "gemma3_text" | "gemma3" => Kind::Gemma3,
+        "deepseek_v2" => Kind::DeepSeek2,
+        "deepseek_v3" => Kind::DeepSeek3,
         _ => return None,
     };
     let value = match kind {
@@ -128,45 +145,26 @@ struct Raw {
     #[serde(default)]
     norm_topk_prob: bool,
     decoder_sparse_step: Option<usize>,
+    moe_layer_freq: Option<usize>,
+    kv_lora_rank: Option<usize>,
+    q_lora_rank: Option<usize>,
+    qk_nope_head_dim: Option<usize>,
+    qk_rope_head_dim: Option<usize>,
+    v_head_dim: Option<usize>,
+    rope_interleave: Option<bool>,
+    n_routed_experts: Option<usize>,
+    n_shared_experts: Option<usize>,
+    first_k_dense_replace: Option<usize>,
+    n_group: Option<usize>,
+    topk_group: Option<usize>,
+    topk_method: Option<String>,
+    scoring_func: Option<String>,
+    routed_scaling_factor: Option<f64>,
+    aux_loss_alpha: Option<f64>,
     #[serde(default)]
     mlp_only_layers: Vec<usize>,
     router_aux_loss_coef: Option<f64>,
     initializer_range: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct RawRope {
-    #[serde(alias = "type")]
-    rope_type: Option<String>,
-    rope_theta: Option<f64>,
-    factor: Option<f64>,
-    low_freq_factor: Option<f64>,
-    high_freq_factor: Option<f64>,
-    original_max_position_embeddings: Option<usize>,
-}
-
-impl RawRope {
-    fn scaling(&self) -> Result<RopeScaling, Error> {
-        let need = |name: &str, value: Option<f64>| {
-            let value = value.filter(|value| value.is_finite() && *value > 0.0);
-            value.ok_or_else(|| Error::config(format!("rope_scaling has no usable {name}")))
-        };
-        match self.rope_type.as_deref() {
-            None | Some("default") => Ok(RopeScaling::None),
-            Some("linear") => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
-            Some("llama3") => Ok(RopeScaling::Llama3 {
-                factor: need("factor", self.factor)?,
-                low_freq_factor: need("low_freq_factor", self.low_freq_factor)?,
-                high_freq_factor: need("high_freq_factor", self.high_freq_factor)?,
-                original_max_position_embeddings: self
-                    .original_max_position_embeddings
-                    .ok_or_else(|| Error::config("rope_scaling has no original_max_position_embeddings"))?,
-            }),
-            Some(other) => Err(Error::config(format!(
-                "rope scaling of type `{other}` is not known; known are default, linear and llama3"
-            ))),
-        }
-    }
 }
 
 /// What the layers of a model see.
@@ -189,7 +187,7 @@ impl Raw {
             _ => (bias(self.attention_bias), bias(self.attention_bias)),
         };
         let scaling = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref());
-        let scaling = scaling.map_or(Ok(RopeScaling::None), RawRope::scaling)?;
+        let scaling = scaling.map_or(Ok(RopeScaling::None), |rope| rope.scaling(self.max_position_embeddings))?;
         let theta = self.rope_theta.or_else(|| self.rope_parameters.as_ref().and_then(|rope| rope.rope_theta));
         let theta = theta.unwrap_or(10_000.0);
         let (sliding_window, global_every) = match self.sights(kind)? {
@@ -204,6 +202,7 @@ impl Raw {
         };
         let global_layers = global_every.map(|every| GlobalLayers { every, rope_theta: theta, rope_scaling: scaling });
         let experts = self.experts(kind)?;
+        let latent = self.latent(kind)?;
         let is_tied = self.tie_word_embeddings.unwrap_or(kind == Kind::Gemma3);
         Ok(LlamaConfig {
             vocab_size: self.vocab_size,
@@ -215,7 +214,10 @@ impl Raw {
             num_hidden_layers: self.num_hidden_layers,
             num_attention_heads: self.num_attention_heads,
             num_key_value_heads: self.num_key_value_heads.unwrap_or(self.num_attention_heads),
-            head_dim: self.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads.max(1)),
+            head_dim: match (latent, self.head_dim) {
+                (Some(latent), _) => latent.head(),
+                (None, given) => given.unwrap_or(self.hidden_size / self.num_attention_heads.max(1)),
+            },
             max_position_embeddings: self.max_position_embeddings,
             rms_norm_eps: self.rms_norm_eps,
             rope_theta,
@@ -227,13 +229,22 @@ impl Raw {
             global_layers,
             head: if is_tied { Head::Tied } else { Head::Own },
             experts,
-            style: self.style(kind),
+            latent,
+            style: self.style(kind, latent),
             initializer_range: self.initializer_range.unwrap_or(0.02),
         })
     }
 
-    fn style(&self, kind: Kind) -> Style {
+    fn style(&self, kind: Kind, latent: Option<Latent>) -> Style {
         match kind {
+            // Scores grow with the angles' factor, as in the code that the models were published with.
+            Kind::DeepSeek2 | Kind::DeepSeek3 => Style {
+                score_scale: latent.map(|latent| {
+                    let grown = self.rope_scaling.as_ref().map_or(1.0, RawRope::score_growth);
+                    grown / (latent.head() as f64).sqrt()
+                }),
+                ..Style::default()
+            },
             Kind::Qwen3 | Kind::Qwen3Moe => Style { head_norm: HeadNorm::Rms, ..Style::default() },
             Kind::Gemma3 => Style {
                 head_norm: HeadNorm::Rms,
@@ -251,6 +262,7 @@ impl Raw {
             (self.mlp_bias, "feed-forwards with a bias (mlp_bias)"),
             (!self.mlp_only_layers.is_empty(), "layers without experts among others (mlp_only_layers)"),
             (self.decoder_sparse_step.unwrap_or(1) != 1, "experts in some layers only (decoder_sparse_step)"),
+            (self.moe_layer_freq.unwrap_or(1) != 1, "experts in some layers only (moe_layer_freq)"),
             (self.attn_logit_softcapping.is_some(), "scores under a soft cap (attn_logit_softcapping)"),
             (self.final_logit_softcapping.is_some(), "logits under a soft cap (final_logit_softcapping)"),
             (self.use_bidirectional_attention, "attention to later positions (use_bidirectional_attention)"),
@@ -261,22 +273,80 @@ impl Raw {
         }
     }
 
+    fn latent(&self, kind: Kind) -> Result<Option<Latent>, Error> {
+        if !matches!(kind, Kind::DeepSeek2 | Kind::DeepSeek3) {
+            return Ok(None);
+        }
+        let need = |name: &str, size: Option<usize>| size.ok_or_else(|| Error::config(format!("{name} is missing")));
+        Ok(Some(Latent {
+            query_rank: self.q_lora_rank,
+            rank: need("kv_lora_rank", self.kv_lora_rank)?,
+            plain: need("qk_nope_head_dim", self.qk_nope_head_dim)?,
+            rotary: need("qk_rope_head_dim", self.qk_rope_head_dim)?,
+            value: need("v_head_dim", self.v_head_dim)?,
+            pairs: if self.rope_interleave.unwrap_or(true) { RopePairs::Neighbours } else { RopePairs::Halves },
+        }))
+    }
+
     fn experts(&self, kind: Kind) -> Result<Option<Experts>, Error> {
-        let (name, count, usual, weights) = match kind {
-            Kind::Mixtral => ("num_local_experts", self.num_local_experts, 2, RouterWeights::Normalized),
-            Kind::Qwen3Moe => {
-                let weights = if self.norm_topk_prob { RouterWeights::Normalized } else { RouterWeights::Scores };
-                ("num_experts", self.num_experts.or(self.num_local_experts), 8, weights)
-            }
+        let (name, count, usual) = match kind {
+            Kind::Mixtral => ("num_local_experts", self.num_local_experts, 2),
+            Kind::Qwen3Moe => ("num_experts", self.num_experts.or(self.num_local_experts), 8),
+            Kind::DeepSeek2 | Kind::DeepSeek3 => ("n_routed_experts", self.n_routed_experts, 8),
             _ => return Ok(None),
         };
+        let is_deepseek = matches!(kind, Kind::DeepSeek2 | Kind::DeepSeek3);
+        let inner = self.moe_intermediate_size.unwrap_or(self.intermediate_size);
+        let first = self.first_k_dense_replace.filter(|count| is_deepseek && *count > 0);
         Ok(Some(Experts {
             count: count.ok_or_else(|| Error::config(format!("{name} is missing")))?,
             chosen: self.num_experts_per_tok.unwrap_or(usual),
-            weights,
-            balance: self.router_aux_loss_coef.unwrap_or(0.001),
+            routing: self.routing(kind)?,
+            shared: self
+                .n_shared_experts
+                .filter(|count| is_deepseek && *count > 0)
+                .map(|count| count.saturating_mul(inner)),
+            dense: first.map(|count| DenseLayers { count, inner: self.intermediate_size }),
+            balance: match kind {
+                Kind::DeepSeek2 => self.aux_loss_alpha.unwrap_or(0.001),
+                // Balanced by the router's bias.
+                Kind::DeepSeek3 => 0.0,
+                _ => self.router_aux_loss_coef.unwrap_or(0.001),
+            },
             dispatch: Dispatch::Dense,
         }))
+    }
+
+    fn routing(&self, kind: Kind) -> Result<Routing, Error> {
+        let is_normed = match kind {
+            Kind::Mixtral => true,
+            // Its own code never does.
+            Kind::DeepSeek2 if self.norm_topk_prob => {
+                return Err(Error::config("normed weights of experts (norm_topk_prob) of a deepseek_v2 are not known"));
+            }
+            _ => self.norm_topk_prob,
+        };
+        let weights = if is_normed { RouterWeights::Normalized } else { RouterWeights::Scores };
+        let groups = |best: usize| match (self.n_group, self.topk_group) {
+            (Some(count), Some(chosen)) if count > 1 => Some(ExpertGroups { count, chosen, best }),
+            _ => None,
+        };
+        let scale = self.routed_scaling_factor.unwrap_or(1.0);
+        let unknown = |what: &str, name: &str| Err(Error::config(format!("{what} `{name}` of experts is not known")));
+        match kind {
+            Kind::DeepSeek2 => match (self.topk_method.as_deref().unwrap_or("greedy"), self.scoring_func.as_deref()) {
+                (_, Some(other)) if other != "softmax" => unknown("scoring_func", other),
+                ("greedy", _) => Ok(Routing { weights, scale, ..Routing::default() }),
+                ("group_limited_greedy", _) => Ok(Routing { weights, scale, groups: groups(1), ..Routing::default() }),
+                (other, _) => unknown("topk_method", other),
+            },
+            Kind::DeepSeek3 => match (self.topk_method.as_deref(), self.scoring_func.as_deref()) {
+                (Some(other), _) if other != "noaux_tc" => unknown("topk_method", other),
+                (_, Some(other)) if other != "sigmoid" => unknown("scoring_func", other),
+                _ => Ok(Routing { scores: RouterScores::Sigmoid, weights, scale, groups: groups(2) }),
+            },
+            _ => Ok(Routing { weights, ..Routing::default() }),
+        }
     }
 
     fn sights(&self, kind: Kind) -> Result<Sights, Error> {

@@ -9,7 +9,7 @@ use weights::SafeTensorsFolder;
 use crate::error::Error;
 use crate::hf::Family;
 use crate::hf::layout::{columns_of, converted, transposed};
-use crate::hf::names::{Layout, Origin, is_needless, origin, other_names};
+use crate::hf::names::{Layout, Naming, Origin, is_needless, other_names};
 use crate::stacked::is_stacked;
 
 /// What a loading has found wrong, all of it before it is reported.
@@ -27,10 +27,11 @@ pub fn load<P: Tree>(files: &SafeTensorsFolder, family: Family, model: &P) -> Re
     let mut findings = Findings::default();
     let mut used = BTreeSet::new();
     let leaves: Vec<(String, Spec)> = model.paths().into_iter().zip(model.specs()).collect();
+    let naming = Naming::of(family, model);
     let mut plans = Vec::new();
     for (path, spec) in &leaves {
-        let origin = origin(family, path)
-            .ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
+        let origin =
+            naming.origin(path).ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
         plans.push(planned(files, family, path, spec, &origin, &mut findings, &mut used));
     }
     let unexpected: Vec<String> = files

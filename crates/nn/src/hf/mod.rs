@@ -5,6 +5,7 @@ mod decoder;
 mod layout;
 mod load;
 mod names;
+mod rope;
 mod save;
 
 pub use config::{Family, ModelConfig, read_config};

@@ -1,5 +1,7 @@
 //! Which of their tensors make up one of ours.
 
+use trace::Tree;
+
 use crate::hf::Family;
 
 /// How one of their tensors lies in ours.
@@ -16,6 +18,8 @@ pub(crate) enum Layout {
 /// Where one of our parameters comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
+    /// Layers of theirs before the first of ours.
+    pub(crate) before: usize,
     /// Their name, with `{layer}` and `{expert}` where it is one of several.
     pub(crate) pattern: String,
     pub(crate) layout: Layout,
@@ -24,7 +28,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// The name for a layer and an expert.
     pub(crate) fn name(&self, layer: usize, expert: usize) -> String {
-        self.pattern.replace("{layer}", &layer.to_string()).replace("{expert}", &expert.to_string())
+        self.pattern.replace("{layer}", &(self.before + layer).to_string()).replace("{expert}", &expert.to_string())
     }
 
     pub(crate) fn is_layered(&self) -> bool {
@@ -112,6 +116,25 @@ const QWEN3_EXPERTS: Table = &[
     ),
 ];
 
+/// Before those of Llama, which has no latent attention but the same names around it; experts are named as in Qwen 3.
+const DEEPSEEK: Table = &[
+    ("layers.attention.query_down.weight", "model.layers.{layer}.self_attn.q_a_proj.weight", Layout::Transposed),
+    ("layers.attention.query_down.bias", "model.layers.{layer}.self_attn.q_a_proj.bias", Layout::Same),
+    ("layers.attention.query_norm.weight", "model.layers.{layer}.self_attn.q_a_layernorm.weight", Layout::Same),
+    ("layers.attention.latent.weight", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.weight", Layout::Transposed),
+    ("layers.attention.latent.bias", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.bias", Layout::Same),
+    ("layers.attention.latent_norm.weight", "model.layers.{layer}.self_attn.kv_a_layernorm.weight", Layout::Same),
+    ("layers.attention.key_value.weight", "model.layers.{layer}.self_attn.kv_b_proj.weight", Layout::Transposed),
+    ("layers.feed_forward.experts.router.bias", "model.layers.{layer}.mlp.gate.e_score_correction_bias", Layout::Same),
+    ("layers.shared.gate.weight", "model.layers.{layer}.mlp.shared_experts.gate_proj.weight", Layout::Transposed),
+    ("layers.shared.up.weight", "model.layers.{layer}.mlp.shared_experts.up_proj.weight", Layout::Transposed),
+    ("layers.shared.down.weight", "model.layers.{layer}.mlp.shared_experts.down_proj.weight", Layout::Transposed),
+];
+
+/// Queries that come from a narrow vector have another name than those that come from the width.
+const DEEPSEEK_LOW_QUERY: Table =
+    &[("layers.attention.query.weight", "model.layers.{layer}.self_attn.q_b_proj.weight", Layout::Transposed)];
+
 /// Before those of Llama, which has one of these names for another norm.
 const GEMMA3_NORMS: Table = &[
     ("layers.attention_output_norm.weight", "model.layers.{layer}.post_attention_layernorm.weight", Layout::Same),
@@ -119,19 +142,57 @@ const GEMMA3_NORMS: Table = &[
     ("layers.feed_forward_output_norm.weight", "model.layers.{layer}.post_feedforward_layernorm.weight", Layout::Same),
 ];
 
-/// Where the parameter at a path comes from.
-pub(crate) fn origin(family: Family, path: &str) -> Option<Origin> {
+/// What of a model its names depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Naming {
+    family: Family,
+    /// Layers before those that are stacked as `layers`.
+    first_layers: usize,
+    has_low_queries: bool,
+}
+
+impl Naming {
+    /// Of a model of that family.
+    pub(crate) fn of<P: Tree>(family: Family, model: &P) -> Naming {
+        let (paths, specs) = (model.paths(), model.specs());
+        let first = paths.iter().zip(&specs).find(|(path, _)| path.starts_with(FIRST));
+        Naming {
+            family,
+            first_layers: first.and_then(|(_, spec)| spec.dims.first()).map_or(0, |layers| *layers),
+            has_low_queries: paths.iter().any(|path| path.ends_with("attention.query_down.weight")),
+        }
+    }
+
+    /// Where the parameter at a path comes from.
+    pub(crate) fn origin(&self, path: &str) -> Option<Origin> {
+        match path.strip_prefix(FIRST) {
+            Some(path) => self.of_layers(path),
+            None => self.of_layers(path).map(|origin| Origin { before: self.first_layers, ..origin }),
+        }
+    }
+
+    fn of_layers(&self, path: &str) -> Option<Origin> {
+        let low: Table = if self.has_low_queries { DEEPSEEK_LOW_QUERY } else { &[] };
+        from_tables(self.family, low, path)
+    }
+}
+
+/// Where models keep layers before the others.
+const FIRST: &str = "first.";
+
+fn from_tables(family: Family, before: Table, path: &str) -> Option<Origin> {
     let tables: &[Table] = match family {
         Family::Gpt2 => &[GPT2],
         Family::Llama => &[LLAMA],
         Family::Mixtral => &[LLAMA, MIXTRAL_EXPERTS],
         Family::Qwen3Moe => &[LLAMA, QWEN3_EXPERTS],
         Family::Gemma3 => &[GEMMA3_NORMS, LLAMA],
+        Family::DeepSeek => &[before, DEEPSEEK, LLAMA, QWEN3_EXPERTS],
     };
     let (start, last) = path.rsplit_once('.').unwrap_or(("", path));
     tables.iter().flat_map(|table| table.iter()).find_map(|&(ours, theirs, layout)| {
         let is_match = ours == path || ours.strip_suffix(".*") == Some(start);
-        is_match.then(|| Origin { pattern: theirs.replace('*', last), layout })
+        is_match.then(|| Origin { before: 0, pattern: theirs.replace('*', last), layout })
     })
 }
 
@@ -143,7 +204,7 @@ pub(crate) fn is_needless(family: Family, name: &str) -> bool {
             let name = name.strip_prefix("model.").unwrap_or(name);
             name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.") || is_tied_head(name)
         }
-        Family::Llama | Family::Mixtral | Family::Qwen3Moe => name.ends_with(".rotary_emb.inv_freq"),
+        Family::Llama | Family::Mixtral | Family::Qwen3Moe | Family::DeepSeek => name.ends_with(".rotary_emb.inv_freq"),
     };
     is_other || is_tied_head(name)
 }

@@ -10,7 +10,7 @@ use trace::Tree;
 use crate::error::Error;
 use crate::hf::Family;
 use crate::hf::layout::transposed;
-use crate::hf::names::{Layout, origin};
+use crate::hf::names::{Layout, Naming};
 use crate::stacked::is_stacked;
 
 /// Writes the parameters of a model, in the order of its leaves, into a folder: as `model.safetensors`, or as shards of at
@@ -72,12 +72,13 @@ fn named<P: Tree>(family: Family, model: &P, params: &[Literal]) -> Result<BTree
         let message = format!("the model has {} parameters, {} were given", paths.len(), params.len());
         return Err(Error::config(message));
     }
+    let naming = Naming::of(family, model);
     let mut tensors = BTreeMap::new();
     // Thirds of fused projections, until all three are there.
     let mut thirds: BTreeMap<String, [Option<Literal>; 3]> = BTreeMap::new();
     for (path, literal) in paths.iter().zip(params) {
-        let origin = origin(family, path)
-            .ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
+        let origin =
+            naming.origin(path).ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
         let mut dims = literal.dims();
         let mut take = |is_there: bool| match dims.split_first() {
             Some((&first, rest)) if is_there => {

@@ -1,10 +1,9 @@
 //! Multi-head attention as a layer: projections, positions, groups of keys, and a cache for generation.
 
-use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
-use crate::layers::{Bias, Form, Linear, Places, RmsNorm, Rope, Sight, Weighing, attend_weighing};
+use crate::layers::{Bias, Form, KeyValues, Linear, Places, RmsNorm, Rope, Sight, Slot, Weighing, attend_weighing};
 
 /// Numbers of heads and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,65 +37,6 @@ pub struct MultiHeadAttention {
     /// What products of queries and keys are multiplied by; one over the root of a head's features if absent.
     #[tree(skip)]
     pub scale: Option<f64>,
-}
-
-/// Keys and values of the positions so far, of all layers: `[layers, batch, key heads, positions, head]` each, which products
-/// read as it lies.
-#[derive(Clone, Debug, Tree)]
-pub struct KeyValues {
-    /// Keys.
-    pub keys: Tensor,
-    /// Values.
-    pub values: Tensor,
-}
-
-/// Where tokens that go into a cache stand.
-#[derive(Clone, Debug)]
-pub enum Start {
-    /// At the first position: nothing is in the cache yet.
-    First,
-    /// After so many positions, an `i32` scalar.
-    After(Tensor),
-}
-
-impl Start {
-    /// Positions in the cache.
-    #[track_caller]
-    fn filled(&self) -> Tensor {
-        match self {
-            Start::First => Tensor::zeros(DType::I32, &[]),
-            Start::After(filled) => filled.clone(),
-        }
-    }
-
-    /// Where so many tokens and what they see stand, in a cache of `room` positions.
-    #[track_caller]
-    pub(crate) fn places(&self, count: usize, room: usize) -> Places {
-        match self {
-            Start::First => Places::sequence(count),
-            // A position not written yet lies after every query, so causal sight hides it.
-            Start::After(filled) => Places {
-                queries: Tensor::iota(DType::I32, &[count], 0) + filled,
-                keys: Tensor::iota(DType::I32, &[room], 0),
-                segments: None,
-                is_sequence: false,
-            },
-        }
-    }
-}
-
-impl KeyValues {
-    /// Room for so many positions in each of `layers`.
-    #[track_caller]
-    pub fn zeros(dtype: DType, layers: usize, batch: usize, positions: usize, heads: Heads) -> KeyValues {
-        let room = Tensor::zeros(dtype, &[layers, batch, heads.keys, positions, heads.size]);
-        KeyValues { keys: room.clone(), values: room }
-    }
-
-    /// Positions there is room for.
-    pub fn room(&self) -> usize {
-        self.keys.dims().get(3).copied().unwrap_or(0)
-    }
 }
 
 /// What attention depends on besides its input.
@@ -179,36 +119,12 @@ impl MultiHeadAttention {
         })
     }
 
-    /// Attention to what the cache holds of a layer, an `i32` scalar, and to itself: keys and values are written into the cache
-    /// from `start` on. All else of the cache stays where it is.
+    /// Attention to what the cache holds of a layer and to itself: keys and values are written into the cache.
     #[track_caller]
-    pub fn extend(
-        &self,
-        x: &Tensor,
-        context: &Context<'_>,
-        cache: &KeyValues,
-        layer: &Tensor,
-        start: &Start,
-    ) -> (Tensor, KeyValues) {
+    pub fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, slot: &Slot<'_>) -> (Tensor, KeyValues) {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let zero = Tensor::zeros(DType::I32, &[]);
-            let at = [layer.clone(), zero.clone(), zero.clone(), start.filled(), zero];
-            let put = |room: &Tensor, new: &Tensor| {
-                let by_head = new.cast(room.dtype()).transpose(&[0, 2, 1, 3]);
-                // Caches come from outside and go there again.
-                room.dynamic_update(&by_head.expand(0), &at).in_order()
-            };
-            let cache = KeyValues { keys: put(&cache.keys, &key), values: put(&cache.values, &value) };
-            let of_layer = |room: &Tensor| {
-                let by_head = room.dynamic_slice_in(0, layer, 1).squeeze(0);
-                by_head.transpose(&[0, 2, 1, 3]).cast(x.dtype())
-            };
-            let (keys, values) = match start {
-                // All there is to see are the tokens themselves.
-                Start::First => (key, value),
-                Start::After(_) => (of_layer(&cache.keys), of_layer(&cache.values)),
-            };
+            let (cache, keys, values) = cache.extended(key, value, slot);
             let weighing = Weighing { scale: self.scale, ..Weighing::default() };
             let Context { places, sight, form, .. } = *context;
             let out = attend_weighing(&query, &keys, &values, places, sight, form, weighing);

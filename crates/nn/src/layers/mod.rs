@@ -2,11 +2,13 @@
 
 mod attend;
 mod attention;
+mod cache;
 mod conv;
 mod dropout;
 mod embedding;
 mod feed_forward;
 mod flash;
+mod latent;
 mod linear;
 mod moe;
 mod norm;
@@ -14,15 +16,17 @@ mod recurrent;
 mod rope;
 
 pub use attend::{Form, Places, Sight, Weighing, attend, attend_weighing};
-pub use attention::{Context, Heads, KeyValues, MultiHeadAttention, Start};
+pub use attention::{Context, Heads, MultiHeadAttention};
+pub use cache::{KeyValues, Slot, Start};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
 pub use dropout::dropout;
 pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
 pub use flash::{FLASH, FLASH_BACKWARD};
+pub use latent::{Latent, LatentAttention};
 pub use linear::{Bias, Linear};
 pub(crate) use linear::{STORED_WIDTH, at_use};
-pub use moe::{Dispatch, ExpertSizes, MixtureOfExperts, RouterWeights, Usage};
+pub use moe::{Dispatch, ExpertGroups, ExpertSizes, MixtureOfExperts, RouterScores, RouterWeights, Routing, Usage};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
-pub use rope::{Rope, RopeScaling};
+pub use rope::{Rope, RopePairs, RopeScaling};

@@ -31,6 +31,66 @@ pub enum RouterWeights {
     Scores,
 }
 
+/// How scores of experts come from products with the router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouterScores {
+    /// A softmax over all experts.
+    #[default]
+    Softmax,
+    /// Each by itself, between 0 and 1. The router's bias is added for the choice alone; it has no gradient.
+    Sigmoid,
+}
+
+/// Experts in groups, of which a position uses some only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpertGroups {
+    /// Groups of as many experts each.
+    pub count: usize,
+    /// Groups a position uses.
+    pub chosen: usize,
+    /// A group is judged by the sum of so many of its best scores.
+    pub best: usize,
+}
+
+/// How experts are chosen and weighted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Routing {
+    /// Scores of experts.
+    pub scores: RouterScores,
+    /// Groups, if there are.
+    pub groups: Option<ExpertGroups>,
+    /// What results are multiplied by.
+    pub weights: RouterWeights,
+    /// What weights are multiplied by in the end.
+    pub scale: f64,
+}
+
+impl Default for Routing {
+    fn default() -> Routing {
+        Routing { scores: RouterScores::Softmax, groups: None, weights: RouterWeights::Normalized, scale: 1.0 }
+    }
+}
+
+impl Routing {
+    /// What experts are chosen by; only the order counts.
+    fn preferences(&self, scores: &Tensor, router: &Linear) -> Tensor {
+        let mut preferences = scores.stop_gradient();
+        if let (RouterScores::Sigmoid, Some(bias)) = (self.scores, &router.bias) {
+            preferences = &preferences + &bias.cast(DType::F32).stop_gradient();
+        }
+        let Some(groups) = self.groups else { return preferences };
+        let (positions, experts) = (scores.dim(0), scores.dim(1));
+        let apart = [positions, groups.count, experts / groups.count.max(1)];
+        let (best, _) = preferences.reshape(&apart).top_k(groups.best);
+        let (_, chosen) = best.sum(&[2]).top_k(groups.chosen);
+        let is_open = chosen.one_hot(groups.count, DType::F32).sum(&[1]).expand(-1).broadcast_to(&apart);
+        // Experts of other groups count as if their score were 0.
+        &preferences * &is_open.reshape(&[positions, experts])
+    }
+}
+
 /// Experts of gated feed-forwards, stacked, and the router.
 #[derive(Clone, Debug, Tree)]
 pub struct MixtureOfExperts {
@@ -45,9 +105,9 @@ pub struct MixtureOfExperts {
     /// Experts a position goes to.
     #[tree(skip)]
     pub chosen: usize,
-    /// What their results are multiplied by.
+    /// How they are chosen and weighted.
     #[tree(skip)]
-    pub weights: RouterWeights,
+    pub routing: Routing,
     /// How positions reach them.
     #[tree(skip)]
     pub dispatch: Dispatch,
@@ -109,7 +169,7 @@ impl MixtureOfExperts {
             up: weight.draw(&keys[2], DType::F32, &[experts, width, inner]),
             down: weight.draw(&keys[3], DType::F32, &[experts, inner, width]),
             chosen,
-            weights: RouterWeights::Normalized,
+            routing: Routing::default(),
             dispatch,
             activation,
         }
@@ -144,14 +204,19 @@ impl MixtureOfExperts {
     fn route(&self, x: &Tensor, over: &[&str]) -> Choice {
         trace::scope("router", || {
             let experts = self.router.weight.dim(1);
-            let scores = x.cast(DType::F32).matmul(&self.router.weight.cast(DType::F32)).softmax(-1);
+            let products = x.cast(DType::F32).matmul(&self.router.weight.cast(DType::F32));
+            let scores = match self.routing.scores {
+                RouterScores::Softmax => products.softmax(-1),
+                RouterScores::Sigmoid => products.logistic(),
+            };
             // The order is found without a gradient; the scores are read again at it.
-            let (_, chosen) = scores.stop_gradient().top_k(self.chosen);
+            let (_, chosen) = self.routing.preferences(&scores, &self.router).top_k(self.chosen);
             let top = scores.take_along(-1, &chosen);
-            let weights = match self.weights {
+            let weights = match self.routing.weights {
                 RouterWeights::Normalized => &top / &top.sum(&[1]).expand(-1),
                 RouterWeights::Scores => top,
             };
+            let weights = if self.routing.scale == 1.0 { weights } else { &weights * self.routing.scale };
             let mean = |of_positions: &Tensor| of_positions.mean(&[0]).all_reduce(over, Reduction::Mean);
             let usage = Usage { chosen: mean(&chosen.one_hot(experts, DType::F32).sum(&[1])), scores: mean(&scores) };
             Choice { weights, experts: chosen, usage }

@@ -26,12 +26,47 @@ pub enum RopeScaling {
         /// The context trained on.
         original_max_position_embeddings: usize,
     },
+    /// YaRN: pairs that turn often within the trained context are kept, those that turn little divided by a factor, those
+    /// between blended; cosines and sines grow.
+    Yarn {
+        /// The factor.
+        factor: f64,
+        /// Turns within the trained context from which on a pair is kept.
+        beta_fast: f64,
+        /// Turns up to which a pair is stretched whole.
+        beta_slow: f64,
+        /// What cosines and sines are multiplied by.
+        attention_factor: f64,
+        /// The context trained on.
+        original_max_position_embeddings: usize,
+    },
+}
+
+impl RopeScaling {
+    /// What cosines and sines are multiplied by.
+    fn growth(&self) -> f64 {
+        match self {
+            RopeScaling::Yarn { attention_factor, .. } => *attention_factor,
+            _ => 1.0,
+        }
+    }
+}
+
+/// Which features are turned together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RopePairs {
+    /// Feature `i` with feature `i + head / 2`.
+    #[default]
+    Halves,
+    /// Feature `2 i` with feature `2 i + 1`; what is turned comes out as halves.
+    Neighbours,
 }
 
 /// Turns of each pair of features for one position to the next.
 fn frequencies(head: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
     let plain = (0..head / 2).map(|n| theta.powf(-2.0 * n as f64 / head as f64));
-    let scaled = plain.map(|frequency| match *scaling {
+    let scaled = plain.enumerate().map(|(n, frequency)| match *scaling {
         RopeScaling::None => frequency,
         RopeScaling::Linear { factor } => frequency / factor,
         RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_position_embeddings } => {
@@ -45,6 +80,15 @@ fn frequencies(head: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
                 let smooth = (context / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
                 (1.0 - smooth) * frequency / factor + smooth * frequency
             }
+        }
+        RopeScaling::Yarn { factor, beta_fast, beta_slow, original_max_position_embeddings, .. } => {
+            let context = original_max_position_embeddings as f64 / (2.0 * std::f64::consts::PI);
+            // The pair that turns so often within the trained context.
+            let pair = |turns: f64| head as f64 * (context / turns).ln() / (2.0 * theta.ln());
+            let (low, high) = (pair(beta_fast).floor().max(0.0), pair(beta_slow).ceil().min(head as f64 - 1.0));
+            let width = if high == low { 0.001 } else { high - low };
+            let stretched = ((n as f64 - low) / width).clamp(0.0, 1.0);
+            stretched * frequency / factor + (1.0 - stretched) * frequency
         }
     });
     scaled.map(|frequency| frequency as f32).collect()
@@ -66,15 +110,27 @@ impl Rope {
         trace::scope("rope", || {
             let frequencies = Tensor::from_f32s(&[head / 2], &frequencies(head, theta, scaling));
             let angles = &positions.cast(DType::F32).expand(-1) * &frequencies;
-            Rope { cos: angles.cos(), sin: angles.sin() }
+            let grown = |x: Tensor| if scaling.growth() == 1.0 { x } else { &x * scaling.growth() };
+            Rope { cos: grown(angles.cos()), sin: grown(angles.sin()) }
         })
     }
 
     /// Turns `[batch, positions, heads, head]`: feature `i` with feature `i + head / 2`.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
+        self.apply_to(x, RopePairs::Halves)
+    }
+
+    /// Turns `[batch, positions, heads, head]` by such pairs.
+    #[track_caller]
+    pub fn apply_to(&self, x: &Tensor, pairs: RopePairs) -> Tensor {
         trace::scope("rope", || {
-            let halves = x.cast(DType::F32).split(-1, 2);
+            let wide = x.cast(DType::F32);
+            let last = x.dim(-1);
+            let halves = match pairs {
+                RopePairs::Halves => wide.split(-1, 2),
+                RopePairs::Neighbours => vec![wide.slice_by(-1, 0..last, 2), wide.slice_by(-1, 1..last, 2)],
+            };
             let (cos, sin) = (self.cos.expand(-2), self.sin.expand(-2));
             let first = &(&halves[0] * &cos) - &(&halves[1] * &sin);
             let second = &(&halves[1] * &cos) + &(&halves[0] * &sin);

@@ -7,9 +7,9 @@ use trace::{Key, Tensor, Tree};
 use crate::init::Init;
 use crate::layers::{
     Activation, Bias, Context, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention, Places, Sight,
-    Start, dropout,
+    Slot, Start, dropout,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, layer_numbers};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
@@ -215,11 +215,11 @@ impl LanguageModel for Gpt2 {
             let places = start.places(tokens.dim(1), cache.room());
             let context = Context { places: &places, sight: Sight::Causal, form: self.options.attention, rope: None };
             let x = carried(&self.embedded(tokens, &places.queries));
-            let layers = (self.layers.clone(), layer_numbers(cache));
+            let layers = (self.layers.clone(), KeyValues::numbers(0..self.config.n_layer));
             let ((x, cache), ()) = trace::scan(&(x, cache.clone()), &layers, None, |(x, cache), (block, layer)| {
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
-                    let (added, cache) = block.attention.extend(&normed, &context, cache, layer, start);
+                    let (added, cache) = block.attention.extend(&normed, &context, cache, &Slot { layer, start });
                     ((block.finish(&(x + &added), 0.0, None), cache), ())
                 })
             });

@@ -146,9 +146,3 @@ pub(crate) fn laid_out_logits(logits: Tensor) -> Tensor {
         _ => logits,
     }
 }
-
-/// `i32 [layers]` of a cache: a scan over layers carries the whole cache, so that what it does not write stays where it is.
-#[track_caller]
-pub(crate) fn layer_numbers(cache: &KeyValues) -> Tensor {
-    Tensor::iota(DType::I32, &[cache.keys.dim(0)], 0)
-}

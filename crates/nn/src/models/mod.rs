@@ -9,7 +9,10 @@ mod vit;
 
 pub use gpt2::{Gpt2, Gpt2Block, Gpt2Config};
 pub use language::{Hidden, LanguageModel, RunOptions, TokenBatch};
-pub use llama::{Experts, GlobalLayers, Head, HeadNorm, Llama, LlamaBlock, LlamaConfig, Norms, PositionWise, Style};
+pub use llama::{
+    Attention, DenseLayers, Experts, FirstLayers, GlobalLayers, Head, HeadNorm, Llama, LlamaBlock, LlamaConfig, Norms,
+    PositionWise, Style,
+};
 pub use mlp::{Mlp, MlpConfig};
 pub use resnet::{BlockKind, ConvNorm, Norm, NormKind, Phase, ResNet, ResNetBlock, ResNetConfig, Statistics, Stem};
 pub use vit::{Vit, VitBlock, VitConfig};

@@ -86,6 +86,9 @@ fn logits_are_those_of_transformers() {
         "gemma3",
         "gemma3-whole",
         "gemma3-short",
+        "deepseek-v2",
+        "deepseek-v2-groups",
+        "deepseek-v3",
     ];
     for name in names {
         let folder = folder.join(name);
@@ -221,7 +224,9 @@ fn configurations_that_cannot_be_are_refused() {
     check(&llama(r#","num_key_value_heads":3"#), "share 3 heads");
     check(&llama(r#","head_dim":3"#), "in pairs");
     check(&llama(r#","mlp_bias":true"#), "mlp_bias");
-    check(&llama(r#","rope_scaling":{"rope_type":"yarn"}"#), "`yarn`");
+    check(&llama(r#","rope_scaling":{"rope_type":"longrope"}"#), "`longrope`");
+    check(&llama(r#","rope_scaling":{"rope_type":"yarn"}"#), "no usable factor");
+    check(&llama(r#","rope_scaling":{"rope_type":"yarn","factor":2.0,"truncate":false}"#), "truncate");
     check(&llama(r#","rope_scaling":{"rope_type":"llama3"}"#), "no usable factor");
     // Others, by their own words.
     let other = |kind: &str, more: &str| llama(more).replace("\"llama\"", &format!("\"{kind}\""));
@@ -250,6 +255,21 @@ fn configurations_that_cannot_be_are_refused() {
             .replace("qwen3", "gemma3_text"),
         "2 to 64",
     );
+    let latent = r#","kv_lora_rank":4,"qk_nope_head_dim":4,"qk_rope_head_dim":2,"v_head_dim":4,"n_routed_experts":4,
+        "num_experts_per_tok":2"#;
+    let deepseek = |kind: &str, more: &str| other(kind, &format!("{latent}{more}"));
+    assert!(ModelConfig::parse(&deepseek("deepseek_v3", "")).is_ok());
+    check(&other("deepseek_v3", ""), "n_routed_experts is missing");
+    check(&other("deepseek_v3", r#","n_routed_experts":4"#), "kv_lora_rank is missing");
+    check(&deepseek("deepseek_v3", r#","q_lora_rank":0"#), "a rank or a part of a head is 0");
+    check(&deepseek("deepseek_v3", r#","first_k_dense_replace":1"#), "no layer has experts");
+    check(&deepseek("deepseek_v3", r#","n_group":3,"topk_group":1"#), "1 of 3 groups");
+    check(&deepseek("deepseek_v3", r#","n_group":4,"topk_group":1"#), "1 of 4 groups");
+    check(&deepseek("deepseek_v3", r#","topk_method":"greedy""#), "topk_method `greedy`");
+    check(&deepseek("deepseek_v3", r#","scoring_func":"softmax""#), "scoring_func `softmax`");
+    check(&deepseek("deepseek_v2", r#","topk_method":"noaux_tc""#), "topk_method `noaux_tc`");
+    check(&deepseek("deepseek_v2", r#","norm_topk_prob":true"#), "norm_topk_prob");
+    check(&deepseek("deepseek_v2", r#","moe_layer_freq":2"#), "moe_layer_freq");
     assert!(matches!(hf::read_config(Path::new("/nonexistent")), Err(Error::ConfigFile { .. })));
     assert!(SafeTensorsFolder::open(Path::new("/nonexistent/model.safetensors")).is_err());
 }

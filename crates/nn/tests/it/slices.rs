@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use nn::layers::Form;
-use nn::models::{Experts, Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
+use nn::models::{Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
 use nn::{Precision, Remat, StepOptions};
 use runtime::cache::{Cache, CacheConfig};
 use runtime::worker::{Chatter, Launch, Limits};
@@ -12,7 +12,7 @@ use runtime::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, Slice
 use testkit::{Needed, require};
 use trace::Function;
 
-use crate::training::{gemma, gpt2, language, llama, mlp, resnet, vit};
+use crate::training::{deepseek, four, gemma, gpt2, language, llama, mlp, resnet, vit};
 
 /// The example that is also the compiler's process: built beside the tests.
 fn worker() -> PathBuf {
@@ -54,17 +54,13 @@ fn training_steps_compile_for_tpus() {
     };
     let plain = StepOptions { clip: Some(1.0), ..StepOptions::default() };
     let dropping = Gpt2Config { embd_pdrop: 0.1, resid_pdrop: 0.1, ..gpt2() };
-    let experts = Some(Experts {
-        count: 4,
-        chosen: 2,
-        weights: Default::default(),
-        balance: 0.01,
-        dispatch: nn::layers::Dispatch::Capacity(1.25),
-    });
+    let capacity = nn::layers::Dispatch::Capacity(1.25);
+    let experts = Some(four(capacity));
     let steps = [
         ("gpt2", language(|key| Gpt2::init(key, &dropping, &options), (4, 16), &plain).1),
         ("llama", language(|key| Llama::init(key, &llama(None), &options), (4, 16), &plain).1),
         ("mixtral", language(|key| Llama::init(key, &llama(experts), &options), (4, 16), &plain).1),
+        ("deepseek", language(|key| Llama::init(key, &deepseek(capacity), &options), (4, 16), &plain).1),
         ("gemma3", language(|key| Llama::init(key, &gemma(), &options), (4, 16), &plain).1),
         ("vit", vit(Precision::Mixed).1),
         ("resnet", resnet(Precision::Mixed).1),

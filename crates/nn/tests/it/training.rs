@@ -1,9 +1,11 @@
 //! Training: the loss of tiny models falls, and state comes back at its place.
 
-use nn::layers::{Activation, Bias, RopeScaling, RouterWeights};
+use nn::layers::{
+    Activation, Bias, Dispatch, ExpertGroups, Latent, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
+};
 use nn::models::{
-    Experts, GlobalLayers, Gpt2, Gpt2Config, Head, HeadNorm, LanguageModel, Llama, LlamaConfig, Mlp, MlpConfig,
-    NormKind, Norms, Phase, ResNet, ResNetConfig, RunOptions, Stem, Style, TokenBatch, Vit, VitConfig,
+    DenseLayers, Experts, GlobalLayers, Gpt2, Gpt2Config, Head, HeadNorm, LanguageModel, Llama, LlamaConfig, Mlp,
+    MlpConfig, NormKind, Norms, Phase, ResNet, ResNetConfig, RunOptions, Stem, Style, TokenBatch, Vit, VitConfig,
 };
 use nn::optim::{Adam, MovingAverage, Schedule};
 use nn::{CrossEntropy, Precision, StepOptions, trace_init, trace_train_step};
@@ -44,6 +46,7 @@ pub(crate) fn llama(experts: Option<Experts>) -> LlamaConfig {
         output_bias: Bias::None,
         sliding_window: None,
         global_layers: None,
+        latent: None,
         style: Style::default(),
         head: Head::Own,
         experts,
@@ -67,6 +70,27 @@ pub(crate) fn gemma() -> LlamaConfig {
         head: Head::Tied,
         ..llama(None)
     }
+}
+
+/// A first layer without experts, then experts and a shared feed-forward, with what DeepSeek 3 does otherwise.
+pub(crate) fn deepseek(dispatch: Dispatch) -> LlamaConfig {
+    let latent = Latent { query_rank: Some(16), rank: 12, plain: 8, rotary: 4, value: 6, pairs: RopePairs::Neighbours };
+    let groups = Some(ExpertGroups { count: 2, chosen: 1, best: 2 });
+    let routing = Routing { scores: RouterScores::Sigmoid, groups, scale: 2.0, ..Routing::default() };
+    let dense = Some(DenseLayers { count: 1, inner: 64 });
+    let experts = Experts { count: 8, chosen: 2, routing, shared: Some(24), dense, balance: 0.0, dispatch };
+    LlamaConfig {
+        intermediate_size: 24,
+        head_dim: latent.head(),
+        num_key_value_heads: 4,
+        latent: Some(latent),
+        ..llama(Some(experts))
+    }
+}
+
+/// Four experts, of which two are used.
+pub(crate) fn four(dispatch: Dispatch) -> Experts {
+    Experts { count: 4, chosen: 2, routing: Routing::default(), shared: None, dense: None, balance: 0.01, dispatch }
 }
 
 fn optimizer() -> Adam {
@@ -190,8 +214,7 @@ fn losses_of_language_models_fall() {
     let plain = StepOptions { clip: Some(1.0), ..StepOptions::default() };
     let more = StepOptions { accumulate: 2, average: Some(MovingAverage { decay: 0.99 }), ..plain };
     let mixed = RunOptions { precision: Precision::Mixed, loss_piece: Some(24), ..options.clone() };
-    let experts =
-        Some(Experts { count: 4, chosen: 2, weights: Default::default(), balance: 0.01, dispatch: Default::default() });
+    let experts = Some(four(Dispatch::Dense));
     falls("gpt2", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &plain), &tokens(4, 16), 12));
     falls("parts", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &more), &tokens(4, 16), 12));
     let narrow = language(|key| Llama::init(key, &llama(None), &mixed), (4, 16), &plain);
@@ -199,7 +222,15 @@ fn losses_of_language_models_fall() {
     let mixture = language(|key| Llama::init(key, &llama(experts), &options), (4, 16), &plain);
     falls("mixtral", &losses(&mixture, &tokens(4, 16), 12));
     let normed = Style { head_norm: HeadNorm::Rms, ..Style::default() };
-    let unequal = experts.map(|experts| Experts { weights: RouterWeights::Scores, ..experts });
+    let unequal = experts.map(|experts| Experts {
+        routing: Routing { weights: RouterWeights::Scores, ..Routing::default() },
+        ..experts
+    });
+    let latent = deepseek(Dispatch::Dense);
+    falls(
+        "deepseek",
+        &losses(&language(|key| Llama::init(key, &latent, &options), (4, 16), &plain), &tokens(4, 16), 12),
+    );
     for experts in [None, unequal] {
         let config = LlamaConfig { style: normed, ..llama(experts) };
         let qwen = language(|key| Llama::init(key, &config, &options), (4, 16), &plain);

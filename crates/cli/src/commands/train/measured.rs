@@ -20,6 +20,8 @@ const NAMES: &[(&str, &[&str])] = &[
     ("key_proj", &["key"]),
     ("value_proj", &["value"]),
     ("kv_proj", &["key", "value"]),
+    ("mla_q", &["query_latent"]),
+    ("mla_kv", &["latent"]),
     ("qkv_proj", &["query", "key", "value"]),
     ("context", &["attention"]),
     ("out_proj", &["attention_output"]),
@@ -46,17 +48,17 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
     if run.quantization != "none" {
         return Err(format!("products in {} are not in our front end", run.quantization));
     }
-    if run.weight_dtype != "float32" {
-        return Err(format!(
-            "parameters in {} with an optimizer in float32 are not in our front end",
-            run.weight_dtype
-        ));
-    }
+    // Moments have the type of the parameters, as in the recipes.
+    let (precision, moments) = match run.weight_dtype.as_str() {
+        "float32" => ("mixed", "f32"),
+        "bfloat16" => ("bf16", "bf16"),
+        other => return Err(format!("parameters in {other} are not in our front end")),
+    };
     let model = model(&run.model)?;
     let remat = json!({ "offload": { "host": names(&run.offload)?, "device": names(&run.save)? } });
     let is_kept = !(run.offload.is_empty() && run.save.is_empty());
     let mut options = json!({
-        "precision": "mixed",
+        "precision": precision,
         "loss_piece": LOSS_PIECE,
         "remat": if is_kept { remat } else { json!("nothing") },
     });
@@ -73,6 +75,7 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
             "name": "adamw",
             "learning_rate": { "kind": "constant", "rate": 1e-4 },
             "decay": { "rate": 0.1 },
+            "moments": moments,
         },
         "train": { "steps": 1, "batch": run.sequences, "clip": 1.0 },
     });
@@ -94,9 +97,9 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
 
 /// A `config.json` of the dimensions of a run.
 fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
-    let family = dims.get("family").and_then(Value::as_str).unwrap_or_default();
+    let text = |name: &str| dims.get(name).and_then(Value::as_str).unwrap_or_default();
     let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
-    let model_type = match family {
+    let model_type = match text("family") {
         "gpt3" => {
             // Positions are learned; the step needs no dropout to be the published one.
             return Ok(json!({
@@ -117,6 +120,8 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
         "qwen3" => "qwen3",
         "qwen3_moe" => "qwen3_moe",
         "gemma3" => "gemma3_text",
+        "deepseek" if text("routed_score_func") == "sigmoid" => "deepseek_v3",
+        "deepseek" => "deepseek_v2",
         other => return Err(format!("the family {other} is not in our front end")),
     };
     let mut model = json!({
@@ -144,6 +149,27 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
             model["num_experts_per_tok"] = json!(size("experts_per_token")?);
             model["moe_intermediate_size"] = json!(size("moe_mlp")?);
             model["norm_topk_prob"] = json!(dims.get("norm_topk_prob").and_then(Value::as_bool).unwrap_or(false));
+        }
+        "deepseek_v2" | "deepseek_v3" => {
+            let same = [
+                ("kv_lora_rank", "kv_lora_rank"),
+                ("qk_nope_head_dim", "qk_nope_head_dim"),
+                ("qk_rope_head_dim", "qk_rope_head_dim"),
+                ("v_head_dim", "v_head_dim"),
+                ("moe_intermediate_size", "moe_mlp"),
+                ("n_routed_experts", "experts"),
+                ("num_experts_per_tok", "experts_per_token"),
+                ("n_shared_experts", "shared_experts"),
+                ("first_k_dense_replace", "first_num_dense_layers"),
+            ];
+            for (ours, theirs) in same {
+                model[ours] = json!(size(theirs)?);
+            }
+            if size("q_lora_rank")? > 0 {
+                model["q_lora_rank"] = json!(size("q_lora_rank")?);
+            }
+            model["routed_scaling_factor"] = dims.get("routed_scaling_factor").cloned().unwrap_or(json!(1.0));
+            model["norm_topk_prob"] = json!(model_type == "deepseek_v3");
         }
         "gemma3_text" => {
             model["hidden_act"] = json!("gelu_pytorch_tanh");

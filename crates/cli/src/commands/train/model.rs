@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// A model and its sizes.
 #[derive(Clone, Debug)]
 pub(super) enum ModelConfig {
-    /// GPT-2, Llama, Mistral, Qwen 2 or Mixtral.
+    /// GPT-2, Llama, Mistral, Mixtral, Qwen 2 or 3, Gemma 3, or DeepSeek 2 or 3.
     Language(hf::ModelConfig),
     /// A vision transformer.
     Vit(VitConfig),
@@ -73,12 +73,25 @@ impl TokenSizes {
                 let (width, layers) = (config.hidden_size, config.num_hidden_layers);
                 let (queries, keys) =
                     (config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim);
-                let experts = config.experts.as_ref().map_or(1, |experts| experts.chosen);
-                let layer = width * (2 * queries + 2 * keys) + experts * 3 * width * config.intermediate_size;
+                let attention = match &config.latent {
+                    None => width * (2 * queries + 2 * keys),
+                    Some(latent) => {
+                        let heads = config.num_attention_heads;
+                        let query = latent.query_rank.map_or(width * queries, |rank| rank * (width + queries));
+                        let key_value = latent.rank * heads * (latent.plain + latent.value);
+                        query + width * (latent.rank + latent.rotary) + key_value + heads * latent.value * width
+                    }
+                };
+                let chosen = config.experts.as_ref().map_or(1, |experts| experts.chosen);
+                let shared = config.experts.as_ref().and_then(|experts| experts.shared).unwrap_or(0);
+                let others = 3 * width * (chosen * config.intermediate_size + shared);
+                let first = config.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.inner);
+                let dense = config.num_dense_layers();
+                let weights = layers * attention + (layers - dense) * others + dense * 3 * width * first;
                 TokenSizes {
                     vocabulary: config.vocab_size,
                     positions: config.max_position_embeddings,
-                    active_weights: (layers * layer + config.vocab_size * width) as f64,
+                    active_weights: (weights + config.vocab_size * width) as f64,
                     attention: layers * queries,
                 }
             }

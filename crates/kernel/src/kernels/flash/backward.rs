@@ -73,7 +73,7 @@ pub fn backward(attention: &Attention, blocks: Blocks, generation: Generation) -
     let dv_sum = kernel.scratch("sum for values", DType::F32, [kept, depth]);
     let dq_sum = kernel.scratch("sum for queries", DType::F32, [a.q_len, depth]);
     let inner = kernel.scratch("inner products", DType::F32, [1, a.q_len]);
-    let pairs = a.visible_pairs();
+    let pairs = a.computed_pairs(&blocks);
     kernel.cost(Cost {
         flops: pairs.saturating_mul(10 * depth as u64),
         transcendentals: pairs,

@@ -62,7 +62,7 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
     let maxima = kernel.scratch("maxima", DType::F32, [bq, LANES]);
     let sums = kernel.scratch("sums", DType::F32, [bq, LANES]);
     let sum = kernel.scratch("accumulator", DType::F32, [bq, depth]);
-    let pairs = a.visible_pairs();
+    let pairs = a.computed_pairs(&blocks);
     kernel.cost(Cost {
         flops: pairs.saturating_mul(4 * depth as u64),
         transcendentals: pairs,

@@ -159,13 +159,17 @@ impl Attention {
         Ok(())
     }
 
-    /// Pairs of positions that are visible, about.
-    pub(crate) fn visible_pairs(&self) -> u64 {
+    /// Pairs of positions whose scores are computed, about: visible ones, and with a window all of the blocks that have any.
+    pub(crate) fn computed_pairs(&self, blocks: &Blocks) -> u64 {
         let (q, kv) = (self.q_len as u64, self.kv_len as u64);
         let seen = match (self.causality, self.window) {
             (Causality::Full, _) => q.saturating_mul(kv),
             (Causality::Causal, None) => q.saturating_mul(kv) - q.saturating_mul(q.saturating_sub(1)) / 2,
-            (Causality::Causal, Some(window)) => q.saturating_mul(kv.min(window as u64)),
+            (Causality::Causal, Some(window)) => {
+                let (of_queries, of_keys) = (blocks.q as u64, blocks.kv.max(1) as u64);
+                let seen = (window as u64).saturating_add(of_queries.saturating_sub(1));
+                q.saturating_mul(kv.min(seen.div_ceil(of_keys).saturating_mul(of_keys)))
+            }
         };
         seen.saturating_mul((self.batch * self.q_heads) as u64)
     }

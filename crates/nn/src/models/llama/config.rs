@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::layers::{Activation, Bias, Dispatch, Heads, RmsNorm, RopeScaling, RouterWeights, Sight};
+use crate::layers::{Activation, Bias, Dispatch, Heads, Latent, LatentAttention, RmsNorm, RopeScaling, Routing, Sight};
 
 /// Most layers that differ from each other: each is a part of the program of its own.
 const MAX_TURN: usize = 64;
@@ -15,14 +15,29 @@ pub struct Experts {
     pub count: usize,
     /// Experts a position goes to.
     pub chosen: usize,
-    /// What their results are multiplied by.
+    /// How they are chosen and weighted.
     #[serde(default)]
-    pub weights: RouterWeights,
+    pub routing: Routing,
+    /// Width inside a feed-forward that every position goes through beside its experts.
+    #[serde(default)]
+    pub shared: Option<usize>,
+    /// First layers that have a feed-forward instead, if there are.
+    #[serde(default)]
+    pub dense: Option<DenseLayers>,
     /// Weight of the loss of balance.
     pub balance: f64,
     /// How positions reach them.
     #[serde(default)]
     pub dispatch: Dispatch,
+}
+
+/// First layers without experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DenseLayers {
+    /// How many.
+    pub count: usize,
+    /// Width inside their feed-forward.
+    pub inner: usize,
 }
 
 /// Sizes of a model.
@@ -66,6 +81,9 @@ pub struct LlamaConfig {
     pub head: Head,
     /// Experts, if there are.
     pub experts: Option<Experts>,
+    /// Sizes of latent attention, if that is what layers have.
+    #[serde(default)]
+    pub latent: Option<Latent>,
     /// What is done otherwise than in Llama.
     #[serde(default)]
     pub style: Style,
@@ -149,6 +167,21 @@ impl LlamaConfig {
         Heads { queries: self.num_attention_heads, keys: self.num_key_value_heads, size: self.head_dim }
     }
 
+    /// Heads of a cache.
+    pub(super) fn cached_heads(&self) -> Heads {
+        self.latent.map_or(self.heads(), |latent| LatentAttention::cached(latent, self.num_attention_heads))
+    }
+
+    /// Features of a head that positions turn.
+    pub(super) fn rotary(&self) -> usize {
+        self.latent.map_or(self.head_dim, |latent| latent.rotary)
+    }
+
+    /// First layers without experts.
+    pub fn num_dense_layers(&self) -> usize {
+        self.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.count)
+    }
+
     /// After how many layers what layers see repeats.
     pub(crate) fn turn(&self) -> usize {
         self.global_layers.map_or(1, |layers| layers.every)
@@ -186,8 +219,34 @@ impl LlamaConfig {
             let (heads, keys) = (self.num_attention_heads, self.num_key_value_heads);
             return Err(Error::config(format!("{heads} heads cannot share {keys} heads of keys evenly")));
         }
-        if self.head_dim == 0 || !self.head_dim.is_multiple_of(2) {
-            return Err(Error::config(format!("heads of {} features cannot be turned in pairs", self.head_dim)));
+        if self.rotary() == 0 || !self.rotary().is_multiple_of(2) {
+            return Err(Error::config(format!("heads of {} features cannot be turned in pairs", self.rotary())));
+        }
+        if let Some(latent) = &self.latent
+            && [latent.rank, latent.plain, latent.value, latent.query_rank.unwrap_or(1)].contains(&0)
+        {
+            return Err(Error::config("a rank or a part of a head is 0"));
+        }
+        if let Some(groups) = self.experts.and_then(|experts| experts.routing.groups)
+            && let Some(experts) = &self.experts
+            && (groups.count == 0
+                || !experts.count.is_multiple_of(groups.count)
+                || groups.chosen == 0
+                || groups.chosen > groups.count
+                || groups.best == 0
+                || groups.best > experts.count / groups.count
+                || groups.chosen * (experts.count / groups.count) < experts.chosen)
+        {
+            let (all, groups, of) = (experts.count, groups.count, groups.chosen);
+            return Err(Error::config(format!("{of} of {groups} groups of {all} experts cannot be chosen from")));
+        }
+        if self.num_dense_layers() >= self.num_hidden_layers && self.num_dense_layers() > 0 {
+            return Err(Error::config("no layer has experts (first_k_dense_replace)"));
+        }
+        if self.num_dense_layers() > 0 && self.global_layers.is_some() {
+            return Err(Error::config(
+                "first layers without experts and layers that see further are not known together",
+            ));
         }
         if let Some(layers) = &self.global_layers
             && !(2..=MAX_TURN).contains(&layers.every)

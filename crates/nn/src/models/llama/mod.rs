@@ -1,19 +1,21 @@
-//! The Llama family: rotary positions, RMS norms, gated feed-forwards or experts; Mistral, Mixtral, Qwen 2 and 3 and Gemma 3 by
-//! their choices.
+//! The Llama family: rotary positions, RMS norms, gated feed-forwards or experts; Mistral, Mixtral, Qwen 2 and 3, Gemma 3 and
+//! DeepSeek 2 and 3 by their choices.
 
 mod config;
+
+use std::ops::Range;
 
 use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
-pub use self::config::{Experts, GlobalLayers, Head, HeadNorm, LlamaConfig, Norms, Style};
+pub use self::config::{DenseLayers, Experts, GlobalLayers, Head, HeadNorm, LlamaConfig, Norms, Style};
 
 use crate::init::Init;
 use crate::layers::{
-    Bias, Context, Embedding, ExpertSizes, GatedFeedForward, KeyValues, Linear, MixtureOfExperts, MultiHeadAttention,
-    Places, RmsNorm, Rope, RopeScaling, Start, Usage, at_use,
+    Bias, Context, Embedding, ExpertSizes, GatedFeedForward, KeyValues, LatentAttention, Linear, MixtureOfExperts,
+    MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, RouterScores, Slot, Start, Usage, at_use,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits, layer_numbers};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
 use crate::stacked::{init_stacked, run_in_turn, scan_in_turn};
 
 /// What a layer does with each position.
@@ -25,21 +27,88 @@ pub enum PositionWise {
     Experts(#[tree(rename = "experts")] MixtureOfExperts),
 }
 
+/// How a layer looks at other positions. Its parameters have the paths of whichever it is.
+#[derive(Clone, Debug)]
+pub enum Attention {
+    /// Each head of keys has a projection of its own.
+    Heads(MultiHeadAttention),
+    /// Heads come from a narrow vector.
+    Latent(LatentAttention),
+}
+
+impl Tree for Attention {
+    fn visit(&self, path: &mut trace::Path, f: &mut dyn FnMut(&trace::Path, &Tensor)) {
+        match self {
+            Attention::Heads(heads) => heads.visit(path, f),
+            Attention::Latent(latent) => latent.visit(path, f),
+        }
+    }
+
+    fn map(&self, path: &mut trace::Path, f: &mut dyn FnMut(&trace::Path, &Tensor) -> Tensor) -> Self {
+        match self {
+            Attention::Heads(heads) => Attention::Heads(heads.map(path, f)),
+            Attention::Latent(latent) => Attention::Latent(latent.map(path, f)),
+        }
+    }
+}
+
+impl Attention {
+    #[track_caller]
+    fn init(key: &Key, config: &LlamaConfig, weight: Init) -> Attention {
+        let (width, scale) = (config.hidden_size, config.style.score_scale);
+        if let Some(latent) = config.latent {
+            let sizes = (width, config.num_attention_heads);
+            let norm = |width: usize| config.norm(width);
+            let attention = LatentAttention::init(key, sizes, latent, config.output_bias, weight, norm);
+            return Attention::Latent(LatentAttention { scale, ..attention });
+        }
+        let head_norm = || (config.style.head_norm == HeadNorm::Rms).then(|| config.norm(config.head_dim));
+        let biases = (config.projection_bias, config.output_bias);
+        let attention = MultiHeadAttention::init(key, width, config.heads(), biases, (weight, weight));
+        Attention::Heads(MultiHeadAttention { query_norm: head_norm(), key_norm: head_norm(), scale, ..attention })
+    }
+
+    #[track_caller]
+    fn apply(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
+        match self {
+            Attention::Heads(heads) => heads.apply(x, context),
+            Attention::Latent(latent) => latent.apply(x, context),
+        }
+    }
+
+    #[track_caller]
+    fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, slot: &Slot<'_>) -> (Tensor, KeyValues) {
+        match self {
+            Attention::Heads(heads) => heads.extend(x, context, cache, slot),
+            Attention::Latent(latent) => latent.extend(x, context, cache, slot),
+        }
+    }
+}
+
 /// One layer.
 #[derive(Clone, Debug, Tree)]
 pub struct LlamaBlock {
     /// Before attention.
     pub attention_norm: RmsNorm,
     /// Attention.
-    pub attention: MultiHeadAttention,
+    pub attention: Attention,
     /// Of what attention adds.
     pub attention_output_norm: Option<RmsNorm>,
     /// Before the feed-forward.
     pub feed_forward_norm: RmsNorm,
     /// Feed-forward or experts.
     pub feed_forward: PositionWise,
+    /// Added to what the experts give.
+    pub shared: Option<GatedFeedForward>,
     /// Of what the feed-forward adds.
     pub feed_forward_output_norm: Option<RmsNorm>,
+}
+
+/// First layers, which have no experts.
+#[derive(Clone, Debug, Tree)]
+pub struct FirstLayers {
+    /// Layers, stacked.
+    pub layers: LlamaBlock,
 }
 
 /// The model.
@@ -47,6 +116,8 @@ pub struct LlamaBlock {
 pub struct Llama {
     /// Tokens.
     pub token_embedding: Embedding,
+    /// Layers before the others.
+    pub first: Option<FirstLayers>,
     /// Layers, stacked.
     pub layers: LlamaBlock,
     /// After the layers.
@@ -68,8 +139,6 @@ impl LlamaBlock {
         let weight = Init::Normal(config.initializer_range);
         let norm = || config.norm(config.hidden_size);
         let output_norm = || (config.style.norms == Norms::Around).then(norm);
-        let head_norm = || (config.style.head_norm == HeadNorm::Rms).then(|| config.norm(config.head_dim));
-        let biases = (config.projection_bias, config.output_bias);
         let sizes = (config.hidden_size, config.intermediate_size);
         let feed_forward = match &config.experts {
             None => PositionWise::Dense(GatedFeedForward::init(&keys[1], sizes, config.hidden_act, weight)),
@@ -78,22 +147,26 @@ impl LlamaBlock {
                     ExpertSizes { width: sizes.0, inner: sizes.1, experts: experts.count, chosen: experts.chosen };
                 let dispatch = options.experts.unwrap_or(experts.dispatch);
                 let mixture = MixtureOfExperts::init(&keys[1], sizes, config.hidden_act, dispatch, weight);
-                PositionWise::Experts(MixtureOfExperts { weights: experts.weights, ..mixture })
+                let router = match experts.routing.scores {
+                    RouterScores::Softmax => mixture.router,
+                    RouterScores::Sigmoid => {
+                        Linear { bias: Some(Tensor::zeros(DType::F32, &[experts.count])), ..mixture.router }
+                    }
+                };
+                PositionWise::Experts(MixtureOfExperts { router, routing: experts.routing, ..mixture })
             }
         };
-        let attention =
-            MultiHeadAttention::init(&keys[0], config.hidden_size, config.heads(), biases, (weight, weight));
+        let shared = config.experts.and_then(|experts| experts.shared).map(|inner| {
+            let key = keys[1].fold_in(1);
+            GatedFeedForward::init(&key, (config.hidden_size, inner), config.hidden_act, weight)
+        });
         LlamaBlock {
             attention_norm: norm(),
-            attention: MultiHeadAttention {
-                query_norm: head_norm(),
-                key_norm: head_norm(),
-                scale: config.style.score_scale,
-                ..attention
-            },
+            attention: Attention::init(&keys[0], config, weight),
             attention_output_norm: output_norm(),
             feed_forward_norm: norm(),
             feed_forward,
+            shared,
             feed_forward_output_norm: output_norm(),
         }
     }
@@ -111,6 +184,10 @@ impl LlamaBlock {
             PositionWise::Dense(dense) => (dense.apply(&inside), None),
             PositionWise::Experts(experts) => {
                 let (added, usage) = experts.apply_counting(&inside);
+                let added = match &self.shared {
+                    Some(shared) => added + shared.apply(&inside),
+                    None => added,
+                };
                 (added, Some(usage))
             }
         };
@@ -124,9 +201,17 @@ impl Llama {
     pub fn init(key: &Key, config: &LlamaConfig, options: &RunOptions) -> Llama {
         let keys = key.split(3);
         let weight = Init::Normal(config.initializer_range);
+        let dense = config.experts.and_then(|experts| experts.dense).filter(|dense| dense.count > 0);
+        let first = dense.map(|dense| {
+            let config = LlamaConfig { experts: None, intermediate_size: dense.inner, ..config.clone() };
+            let key = keys[1].fold_in(1);
+            FirstLayers { layers: init_stacked(&key, dense.count, |key| LlamaBlock::init(key, &config, options)) }
+        });
+        let others = config.num_hidden_layers.saturating_sub(config.num_dense_layers());
         let model = Llama {
             token_embedding: Embedding::init(&keys[0], config.vocab_size, config.hidden_size, weight),
-            layers: init_stacked(&keys[1], config.num_hidden_layers, |key| LlamaBlock::init(key, config, options)),
+            first,
+            layers: init_stacked(&keys[1], others, |key| LlamaBlock::init(key, config, options)),
             norm: config.norm(config.hidden_size),
             head: (config.head == Head::Own)
                 .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, Bias::None, weight)),
@@ -140,7 +225,7 @@ impl Llama {
     #[track_caller]
     fn ropes(&self, positions: &Tensor) -> Vec<Rope> {
         let config = &self.config;
-        let of = |theta: f64, scaling: &RopeScaling| Rope::new(positions, config.head_dim, theta, scaling);
+        let of = |theta: f64, scaling: &RopeScaling| Rope::new(positions, config.rotary(), theta, scaling);
         let mut ropes = vec![of(config.rope_theta, &config.rope_scaling)];
         if let Some(layers) = &config.global_layers {
             ropes = vec![ropes.remove(0); layers.every - 1];
@@ -183,13 +268,20 @@ impl LanguageModel for Llama {
             let ropes = self.ropes(&places.queries);
             let contexts = self.contexts(&places, &ropes);
             let x = carried(&self.embedded(tokens));
-            let (x, usage) = run_in_turn(&self.options.remat, &x, &self.layers, contexts.len(), |x, block, place| {
+            let layer = |x: &Tensor, block: &LlamaBlock, place: usize| {
                 trace::scope("block", || {
                     let added = block.attention.apply(&block.attention_norm.apply(x), &contexts[place]);
                     let (x, usage) = block.finish(x, added);
                     (carried(&x), usage)
                 })
-            });
+            };
+            let run =
+                |x: &Tensor, layers: &LlamaBlock| run_in_turn(&self.options.remat, x, layers, contexts.len(), layer);
+            let x = match &self.first {
+                Some(first) => run(&x, &first.layers).0,
+                None => x,
+            };
+            let (x, usage) = run(&x, &self.layers);
             let auxiliary = match (&self.config.experts, usage) {
                 (Some(experts), Some(usage)) => &usage.balance(experts.chosen).mean_all() * experts.balance,
                 _ => Tensor::zeros(DType::F32, &[]),
@@ -223,7 +315,13 @@ impl LanguageModel for Llama {
     #[track_caller]
     fn cache(&self, batch: usize, positions: usize) -> KeyValues {
         let config = &self.config;
-        KeyValues::zeros(self.options.precision.compute(), config.num_hidden_layers, batch, positions, config.heads())
+        KeyValues::zeros(
+            self.options.precision.compute(),
+            config.num_hidden_layers,
+            batch,
+            positions,
+            config.cached_heads(),
+        )
     }
 
     #[track_caller]
@@ -232,15 +330,21 @@ impl LanguageModel for Llama {
             let places = start.places(tokens.dim(1), cache.room());
             let ropes = self.ropes(&places.queries);
             let contexts = self.contexts(&places, &ropes);
-            let init = (carried(&self.embedded(tokens)), cache.clone());
-            let layers = (self.layers.clone(), layer_numbers(cache));
-            let ((x, cache), ()) = scan_in_turn(&init, &layers, contexts.len(), |(x, cache), (block, layer), place| {
+            let layer = |(x, cache): &(Tensor, KeyValues), (block, layer): &(LlamaBlock, Tensor), place: usize| {
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
-                    let (added, cache) = block.attention.extend(&normed, &contexts[place], cache, layer, start);
+                    let (added, cache) =
+                        block.attention.extend(&normed, &contexts[place], cache, &Slot { layer, start });
                     ((block.finish(x, added).0, cache), ())
                 })
-            });
+            };
+            let run = |before: (Tensor, KeyValues), layers: &LlamaBlock, numbers: Range<usize>| {
+                scan_in_turn(&before, &(layers.clone(), KeyValues::numbers(numbers)), contexts.len(), layer).0
+            };
+            let (dense, all) = (self.config.num_dense_layers(), self.config.num_hidden_layers);
+            let before = (carried(&self.embedded(tokens)), cache.clone());
+            let before = self.first.as_ref().map_or(before.clone(), |first| run(before, &first.layers, 0..dense));
+            let (x, cache) = run(before, &self.layers, dense..all);
             (self.norm.apply(&x), cache)
         })
     }

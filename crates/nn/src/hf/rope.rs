@@ -1,0 +1,81 @@
+//! Rotary positions in the words of a `config.json`.
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::layers::RopeScaling;
+
+/// `rope_scaling`, or `rope_parameters` in newer files.
+#[derive(Deserialize)]
+pub(super) struct RawRope {
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    pub(super) rope_theta: Option<f64>,
+    factor: Option<f64>,
+    low_freq_factor: Option<f64>,
+    high_freq_factor: Option<f64>,
+    original_max_position_embeddings: Option<usize>,
+    beta_fast: Option<f64>,
+    beta_slow: Option<f64>,
+    attention_factor: Option<f64>,
+    mscale: Option<f64>,
+    mscale_all_dim: Option<f64>,
+    truncate: Option<bool>,
+}
+
+impl RawRope {
+    /// How angles are stretched, for a model of so many positions.
+    pub(super) fn scaling(&self, positions: usize) -> Result<RopeScaling, Error> {
+        let need = |name: &str, value: Option<f64>| {
+            let value = value.filter(|value| value.is_finite() && *value > 0.0);
+            value.ok_or_else(|| Error::config(format!("rope_scaling has no usable {name}")))
+        };
+        match self.rope_type.as_deref() {
+            None | Some("default") => Ok(RopeScaling::None),
+            Some("linear") => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
+            Some("llama3") => Ok(RopeScaling::Llama3 {
+                factor: need("factor", self.factor)?,
+                low_freq_factor: need("low_freq_factor", self.low_freq_factor)?,
+                high_freq_factor: need("high_freq_factor", self.high_freq_factor)?,
+                original_max_position_embeddings: self
+                    .original_max_position_embeddings
+                    .ok_or_else(|| Error::config("rope_scaling has no original_max_position_embeddings"))?,
+            }),
+            Some("yarn") => {
+                if self.truncate == Some(false) {
+                    return Err(Error::config(
+                        "rope scaling of type `yarn` without whole bounds (truncate) is not known",
+                    ));
+                }
+                let factor = need("factor", self.factor)?;
+                let usual = match (self.mscale, self.mscale_all_dim) {
+                    (Some(one), Some(all)) if one != 0.0 && all != 0.0 => growth(factor, one) / growth(factor, all),
+                    _ => growth(factor, 1.0),
+                };
+                Ok(RopeScaling::Yarn {
+                    factor,
+                    beta_fast: need("beta_fast", Some(self.beta_fast.unwrap_or(32.0)))?,
+                    beta_slow: need("beta_slow", Some(self.beta_slow.unwrap_or(1.0)))?,
+                    attention_factor: need("attention_factor", Some(self.attention_factor.unwrap_or(usual)))?,
+                    original_max_position_embeddings: self.original_max_position_embeddings.unwrap_or(positions),
+                })
+            }
+            Some(other) => Err(Error::config(format!(
+                "rope scaling of type `{other}` is not known; known are default, linear, llama3 and yarn"
+            ))),
+        }
+    }
+
+    /// What scores of all features grow by where angles are stretched.
+    pub(super) fn score_growth(&self) -> f64 {
+        match (self.factor, self.mscale_all_dim) {
+            (Some(factor), Some(all)) if all != 0.0 => growth(factor, all).powi(2),
+            _ => 1.0,
+        }
+    }
+}
+
+/// YaRN's growth for a factor.
+fn growth(factor: f64, by: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * by * factor.ln() + 1.0 }
+}
