@@ -7,7 +7,7 @@ use cpu::interpret::{Interpreter, Tensor, Value};
 use hlo::{Func, Verified, Visibility};
 use kernel::kernels::cross_entropy::{self, CrossEntropy, Wanted};
 use kernel::kernels::flash::{self, Attention, Causality, Segments};
-use kernel::kernels::grouped::{self, Grouped, Tiles, Visits};
+use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 use kernel::kernels::rms_norm::{self, RmsNorm};
 use tensor::{DType, Literal};
 
@@ -36,7 +36,15 @@ fn attention(segments: Segments) -> Attention {
     }
 }
 
-const GROUPED: Grouped = Grouped { rows: 512, inner: 256, columns: 256, groups: 4, dtype: DType::BF16 };
+const GROUPED: Grouped = Grouped {
+    rows: 512,
+    inner: 256,
+    columns: 256,
+    groups: 4,
+    dtype: DType::BF16,
+    matrices: Matrices::AsIs,
+    expected_rows: None,
+};
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -60,6 +68,8 @@ fn cases() -> Vec<Case> {
     add(cross_entropy::BACKWARD_X, "", gradient(Wanted::X, "loss_x"));
     add(cross_entropy::BACKWARD_WEIGHT, "", gradient(Wanted::Weight, "loss_weight"));
     add(grouped::PRODUCT, "", grouped::decomposition(&GROUPED, "gmm"));
+    let other = Grouped { matrices: Matrices::Transposed, ..GROUPED };
+    add(grouped::PRODUCT, "transposed = true, expected_rows = 100 : i64", grouped::decomposition(&other, "gmm_other"));
     add(grouped::GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
     cases
 }

@@ -167,7 +167,7 @@ impl Raw {
                 count,
                 chosen: self.num_experts_per_tok.unwrap_or(2),
                 balance: self.router_aux_loss_coef.unwrap_or(0.001),
-                dispatch: Dispatch::Dense,
+                dispatch: Dispatch::Grouped,
             }),
             _ => None,
         };

@@ -22,7 +22,7 @@ pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
 pub use flash::{FLASH, FLASH_BACKWARD};
 pub use linear::{Bias, Linear};
 pub(crate) use linear::{STORED_WIDTH, at_use};
-pub use moe::{Dispatch, ExpertSizes, MixtureOfExperts, Usage};
+pub use moe::{Dispatch, ExpertSizes, GROUPED_GRADIENT, GROUPED_PRODUCT, MixtureOfExperts, Usage};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
 pub use rope::{Rope, RopeScaling};
