@@ -113,18 +113,27 @@ impl Across {
     }
 
     /// `[experts, rows, ...]` of all experts as those that are here, with the rows of all devices that share the experts.
+    ///
+    /// Parts are joined along the axis they were split along: with one expert on a device nothing has to be moved in its memory.
     fn exchanged(&self, rows: &Tensor, experts: &[&str]) -> Tensor {
-        if self.experts.is_empty() {
+        let devices: usize = self.shares.iter().product();
+        if devices == 1 {
             return rows.clone();
         }
-        rows.all_to_all(0, 1, experts)
+        let (here, each, rest) = (rows.dim(0) / devices, rows.dim(1), &rows.dims()[2..]);
+        let sent = rows.all_to_all(0, 0, experts).reshape(&[&[devices, here, each][..], rest].concat());
+        sent.swap_axes(0, 1).reshape(&[&[here, devices * each][..], rest].concat())
     }
 
+    /// The way back.
     fn returned(&self, rows: &Tensor, experts: &[&str]) -> Tensor {
-        if self.experts.is_empty() {
+        let devices: usize = self.shares.iter().product();
+        if devices == 1 {
             return rows.clone();
         }
-        rows.all_to_all(1, 0, experts)
+        let (here, each, rest) = (rows.dim(0), rows.dim(1) / devices, &rows.dims()[2..]);
+        let by_device = rows.reshape(&[&[here, devices, each][..], rest].concat()).swap_axes(0, 1);
+        by_device.reshape(&[&[devices * here, each][..], rest].concat()).all_to_all(0, 0, experts)
     }
 
     /// Each device computes the choices of its own experts, of all positions of those it shares experts with.

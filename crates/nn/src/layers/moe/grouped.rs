@@ -1,8 +1,9 @@
 //! Products by groups as composites, which TPU compilers get as kernels: rows lie group after group, each group has its matrix.
 
+use hlo::dims::ScatterDims;
 use hlo::{Attr, Attrs};
 use tensor::DType;
-use trace::{Contraction, Precision, Tensor, composite, custom_vjp, scan};
+use trace::{Contraction, Precision, Tensor, Update, composite, custom_vjp, scan};
 
 /// Name of the composite of the product: rows `[rows, inner]`, matrices `[groups, inner, columns]`, with `transposed` `[groups,
 /// columns, inner]`, and sizes of groups `i32 [groups]`; gives `[rows, columns]`, zeros where a row is of no group. `expected_rows`
@@ -113,10 +114,12 @@ impl Visit {
         }
     }
 
-    /// Which rows of the tile are of the group, `[tile, 1]`.
-    fn mine(&self, tile: usize) -> Tensor {
+    /// The tile, with zeros for rows of other groups.
+    fn rows_of(&self, rows: &Tensor, tile: usize) -> Tensor {
+        let own = rows.dynamic_slice_in(0, &self.start, tile);
         let row = &Tensor::iota(DType::I32, &[tile, 1], 0) + &self.start;
-        row.greater_equal(&self.begin).and(&row.less(&self.end))
+        let is_mine = row.greater_equal(&self.begin).and(&row.less(&self.end));
+        is_mine.select(&own, &own.zeros_like())
     }
 }
 
@@ -138,13 +141,14 @@ fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side) -> Tensor {
     let summed = if side == Side::AsIs { 0 } else { 1 };
     let contraction = Contraction { lhs_sum: vec![1], rhs_sum: vec![summed], ..Contraction::default() };
     let out = Tensor::zeros(rows.dtype(), &[count, columns]);
+    let window =
+        ScatterDims { update_window_dims: vec![0, 1], scatter_dims_to_operand_dims: vec![0], ..ScatterDims::default() };
     let (out, ()) = scan(&out, &visits, None, |out, visit| {
-        let own = rows.dynamic_slice_in(0, &visit.start, tile);
+        let own = visit.rows_of(rows, tile);
         let matrix = matrices.dynamic_slice_in(0, &visit.group, 1).squeeze(0);
         let product = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default).cast(rows.dtype());
-        let before = out.dynamic_slice_in(0, &visit.start, tile);
-        let after = visit.mine(tile).select(&product, &before);
-        (out.dynamic_update_in(0, &visit.start, &after), ())
+        // Rows of other groups get zeros. What is carried is only ever added to, which devices do where it lies.
+        (out.scatter(&visit.start.expand(0), &product, window, Update::Add), ())
     });
     out
 }
@@ -156,13 +160,16 @@ fn gradient_by_visits((rows, ct, sizes): &Inputs) -> Tensor {
     let visits = Visit::all(sizes, count, tile);
     let contraction = Contraction { lhs_sum: vec![0], rhs_sum: vec![0], ..Contraction::default() };
     let sum = Tensor::zeros(DType::F32, &[groups, rows.dim(1), ct.dim(1)]);
+    let window = ScatterDims {
+        update_window_dims: vec![0, 1],
+        inserted_window_dims: vec![0],
+        scatter_dims_to_operand_dims: vec![0],
+        ..ScatterDims::default()
+    };
     let (sum, ()) = scan(&sum, &visits, None, |sum, visit| {
-        let own = rows.dynamic_slice_in(0, &visit.start, tile);
-        let own = visit.mine(tile).select(&own, &own.zeros_like());
         let ct = ct.dynamic_slice_in(0, &visit.start, tile);
-        let product = own.dot_general(&ct, &contraction, DType::F32, Precision::Default);
-        let before = sum.dynamic_slice_in(0, &visit.group, 1);
-        (sum.dynamic_update_in(0, &visit.group, &(before + product.expand(0))), ())
+        let product = visit.rows_of(rows, tile).dot_general(&ct, &contraction, DType::F32, Precision::Default);
+        (sum.scatter(&visit.group.expand(0), &product, window, Update::Add), ())
     });
     sum.cast(rows.dtype())
 }
