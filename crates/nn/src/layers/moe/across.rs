@@ -30,12 +30,9 @@ fn names(axes: &[Arc<str>]) -> Vec<&str> {
 }
 
 impl Across {
-    /// `None` without a mesh, or where the compiler splits the whole program well.
+    /// Of `[batch, positions, width]`. `None` without a mesh, or where the compiler splits the whole program well.
     pub(super) fn of(x: &Tensor, mixture: &MixtureOfExperts) -> Option<Across> {
         let layout = trace::layout()?;
-        if x.rank() != 3 {
-            return None;
-        }
         let axes = |meaning: &str, size: usize| {
             let sharding = layout.sharding(&[meaning], &[size]);
             sharding.dims.into_iter().flatten().next().unwrap_or_default()

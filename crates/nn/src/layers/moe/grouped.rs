@@ -28,8 +28,17 @@ pub(super) fn rows_for(needed: usize) -> usize {
 pub(super) struct Groups {
     /// Rows of each group, `i32 [groups]`.
     pub(super) sizes: Tensor,
-    /// Rows all groups together have most likely.
-    pub(super) expected_rows: usize,
+    /// Rows that all groups together have.
+    pub(super) extent: Extent,
+}
+
+/// How many rows groups have together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// At most.
+    pub(super) most: usize,
+    /// Most likely.
+    pub(super) expected: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +52,16 @@ enum Side {
 /// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups.
 #[track_caller]
 pub(super) fn product(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tensor {
-    let expected_rows = groups.expected_rows;
+    let extent = groups.extent;
     custom_vjp(
         &(rows.clone(), matrices.clone(), groups.sizes.clone()),
-        |inputs| one_product(inputs, Side::AsIs, expected_rows),
+        |inputs| one_product(inputs, Side::AsIs, extent),
         move |(rows, matrices, sizes), _, ct| {
-            let of_rows = one_product(&(ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, expected_rows);
+            let of_rows = one_product(&(ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
             let inputs = (rows.clone(), ct.clone(), sizes.clone());
-            let attributes = attributes(Side::AsIs, expected_rows, rows.dim(0));
-            let of_matrices = composite(GROUPED_GRADIENT, attributes, &inputs, gradient_by_visits);
+            let attributes = attributes(Side::AsIs, extent, rows.dim(0));
+            let of_matrices =
+                composite(GROUPED_GRADIENT, attributes, &inputs, |inputs| gradient_by_visits(inputs, extent));
             (of_rows, of_matrices, sizes.zeros_like())
         },
     )
@@ -59,18 +69,18 @@ pub(super) fn product(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tens
 
 type Inputs = (Tensor, Tensor, Tensor);
 
-fn one_product(inputs: &Inputs, side: Side, expected_rows: usize) -> Tensor {
-    let attributes = attributes(side, expected_rows, inputs.0.dim(0));
-    composite(GROUPED_PRODUCT, attributes, inputs, |inputs| product_by_visits(inputs, side))
+fn one_product(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
+    let attributes = attributes(side, extent, inputs.0.dim(0));
+    composite(GROUPED_PRODUCT, attributes, inputs, |inputs| product_by_visits(inputs, side, extent))
 }
 
-fn attributes(side: Side, expected_rows: usize, rows: usize) -> Attrs {
+fn attributes(side: Side, extent: Extent, rows: usize) -> Attrs {
     let mut attributes = Attrs::new();
     if side == Side::Transposed {
         attributes.set("transposed", Attr::Bool(true));
     }
-    if expected_rows < rows {
-        attributes.set("expected_rows", Attr::i64(expected_rows as i64));
+    if extent.expected < rows {
+        attributes.set("expected_rows", Attr::i64(extent.expected as i64));
     }
     attributes
 }
@@ -87,10 +97,11 @@ struct Visit {
 }
 
 impl Visit {
-    /// All visits of tiles of so many rows: no more than there are tiles and groups, as every tile but the first of a group is one more.
-    fn all(sizes: &Tensor, rows: usize, tile: usize) -> Visit {
+    /// All visits of tiles of so many rows. A visit ends where a tile ends or a group does, so there are no more than these.
+    fn all(sizes: &Tensor, extent: Extent, tile: usize) -> Visit {
         let groups = sizes.dim(0);
-        let dims = [rows / tile + groups, groups];
+        let visits = extent.most.div_ceil(tile) + groups.min(extent.most).saturating_sub(1);
+        let dims = [visits.max(1), groups];
         let number = |value: usize| Tensor::scalar(DType::I32, value as f64);
         let ends = sizes.cumulative_sum(0);
         let begins = &ends - sizes;
@@ -134,10 +145,10 @@ fn tile_of(rows: usize, groups: usize) -> usize {
 }
 
 /// What [`GROUPED_PRODUCT`] means.
-fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side) -> Tensor {
+fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
     let (count, columns) = (rows.dim(0), matrices.dim(if side == Side::AsIs { 2 } else { 1 }));
     let tile = tile_of(count, matrices.dim(0));
-    let visits = Visit::all(sizes, count, tile);
+    let visits = Visit::all(sizes, extent, tile);
     let summed = if side == Side::AsIs { 0 } else { 1 };
     let contraction = Contraction { lhs_sum: vec![1], rhs_sum: vec![summed], ..Contraction::default() };
     let out = Tensor::zeros(rows.dtype(), &[count, columns]);
@@ -154,10 +165,10 @@ fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side) -> Tensor {
 }
 
 /// What [`GROUPED_GRADIENT`] means.
-fn gradient_by_visits((rows, ct, sizes): &Inputs) -> Tensor {
+fn gradient_by_visits((rows, ct, sizes): &Inputs, extent: Extent) -> Tensor {
     let (count, groups) = (rows.dim(0), sizes.dim(0));
     let tile = tile_of(count, groups);
-    let visits = Visit::all(sizes, count, tile);
+    let visits = Visit::all(sizes, extent, tile);
     let contraction = Contraction { lhs_sum: vec![0], rhs_sum: vec![0], ..Contraction::default() };
     let sum = Tensor::zeros(DType::F32, &[groups, rows.dim(1), ct.dim(1)]);
     let window = ScatterDims {

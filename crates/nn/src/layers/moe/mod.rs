@@ -13,7 +13,7 @@ use trace::{Key, Reduction, Sharding, Tensor, Tree};
 use crate::init::Init;
 use crate::layers::{Activation, Bias, Linear, at_use};
 use across::Across;
-use grouped::Groups;
+use grouped::{Extent, Groups};
 use rows::Rows;
 
 /// How positions reach their experts.
@@ -120,10 +120,12 @@ impl MixtureOfExperts {
     #[track_caller]
     pub fn apply_counting(&self, x: &Tensor) -> (Tensor, Usage) {
         trace::scope("experts", || {
-            if let Some(across) = Across::of(x, self) {
-                return across.apply(self, x);
-            }
             let flat = flat(x);
+            let by_example = if x.rank() == 3 { x.clone() } else { flat.expand(0) };
+            if let Some(across) = Across::of(&by_example, self) {
+                let (out, usage) = across.apply(self, &by_example);
+                return (out.reshape(x.dims()), usage);
+            }
             let choice = self.route(&flat, &[]);
             let out = match self.dispatch {
                 Dispatch::Dense => self.dense(&flat, &choice),
@@ -185,10 +187,10 @@ impl MixtureOfExperts {
         // No position has an expert twice.
         let most = positions * self.chosen.min(experts);
         let share = others.map_or(1, |others| others.shares);
-        let expected_rows = (positions * self.chosen).div_ceil(share.max(1)).min(most);
+        let expected = (positions * self.chosen).div_ceil(share.max(1)).min(most);
         let first = others.map(|others| &others.first);
         let (places, sizes) = Rows::sorted(&choice.experts.swap_axes(0, 1), experts, first, grouped::rows_for(most));
-        let groups = Groups { sizes, expected_rows };
+        let groups = Groups { sizes, extent: Extent { most, expected } };
         let of = |weight: &Tensor| weight.cast(x.dtype());
         let rows = places.of_positions(x);
         let gate = grouped::product(&rows, &of(&self.gate), &groups).named("gate");
