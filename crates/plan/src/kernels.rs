@@ -24,6 +24,8 @@ pub struct Kernel {
     products: Vec<Product>,
     vector_ops: f64,
     transcendentals: f64,
+    /// Share of the rate of a plain product that its products reach.
+    reach: f64,
 }
 
 impl Kernel {
@@ -44,6 +46,7 @@ impl Kernel {
             products: vec![product],
             vector_ops: 0.0,
             transcendentals: stated.transcendentals as f64,
+            reach: 1.0,
         })
     }
 
@@ -56,7 +59,7 @@ impl Kernel {
     pub fn time(&self, machine: &Machine, work: &Work) -> OpTime {
         OpTime {
             matrix_s: self.products.iter().map(|product| machine.product_s(product)).sum::<f64>()
-                / machine.reach.in_a_model,
+                / (machine.reach.in_a_model * self.reach),
             vector_s: machine.vector_s(self.vector_ops, self.transcendentals),
             ..machine.op_time(work)
         }
@@ -130,7 +133,13 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
     let by_depth = products / 2;
     let list = (0..products).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
     let ops = if products == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
-    Some(Kernel { family: "attention", products: list.collect(), vector_ops: scores * ops, transcendentals: scores })
+    Some(Kernel {
+        family: "attention",
+        products: list.collect(),
+        vector_ops: scores * ops,
+        transcendentals: scores,
+        reach: 1.0,
+    })
 }
 
 /// Share of the scores that a kernel computes: blocks that its mask leaves out cost nothing.
@@ -223,7 +232,8 @@ fn element(module: &Module, tuple: InstructionId, index: u32) -> Option<Instruct
     }
 }
 
-/// A product of rows with the matrix of their group: every row meets one matrix.
+/// A product of rows with the matrix of their group: every row meets one matrix, however many groups there are. Where a kernel
+/// says that it computes less, there are rows of no group: room for the worst case.
 fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
     let instruction = module.instruction(id);
     let is_matrix = |shape: &&Shape| {
@@ -246,7 +256,15 @@ fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
         let k = lhs.element_count() / rows.max(1);
         (2.0 * rows as f64 * k as f64 * n as f64, k, n)
     };
+    let stated = instruction.kernel_cost().map(|cost| cost.flops as f64).filter(|stated| *stated > 0.0);
+    let flops = stated.map_or(flops, |stated| stated.min(flops));
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
-    let product = Product { flops: flops / GROUPED_REACH, element, contracted, columns };
-    Some(Kernel { family: "grouped product", products: vec![product], vector_ops: 0.0, transcendentals: 0.0 })
+    let product = Product { flops, element, contracted, columns };
+    Some(Kernel {
+        family: "grouped product",
+        products: vec![product],
+        vector_ops: 0.0,
+        transcendentals: 0.0,
+        reach: GROUPED_REACH,
+    })
 }

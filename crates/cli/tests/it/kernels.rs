@@ -7,7 +7,7 @@ use cpu::interpret::{Interpreter, Tensor, Value};
 use hlo::{Func, Verified, Visibility};
 use kernel::kernels::cross_entropy::{self, CrossEntropy, Wanted};
 use kernel::kernels::flash::{self, Attention, Causality, Segments};
-use kernel::kernels::grouped::{self, Grouped, Tiles, Visits};
+use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 use kernel::kernels::rms_norm::{self, RmsNorm};
 use tensor::{DType, Literal};
 
@@ -36,7 +36,15 @@ fn attention(segments: Segments) -> Attention {
     }
 }
 
-const GROUPED: Grouped = Grouped { rows: 512, inner: 256, columns: 256, groups: 4, dtype: DType::BF16 };
+const GROUPED: Grouped = Grouped {
+    rows: 512,
+    inner: 256,
+    columns: 256,
+    groups: 4,
+    dtype: DType::BF16,
+    matrices: Matrices::AsIs,
+    expected_rows: None,
+};
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -60,6 +68,8 @@ fn cases() -> Vec<Case> {
     add(cross_entropy::BACKWARD_X, "", gradient(Wanted::X, "loss_x"));
     add(cross_entropy::BACKWARD_WEIGHT, "", gradient(Wanted::Weight, "loss_weight"));
     add(grouped::PRODUCT, "", grouped::decomposition(&GROUPED, "gmm"));
+    let other = Grouped { matrices: Matrices::Transposed, ..GROUPED };
+    add(grouped::PRODUCT, "transposed = true, expected_rows = 100 : i64", grouped::decomposition(&other, "gmm_other"));
     add(grouped::GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
     cases
 }
@@ -205,6 +215,76 @@ fn kernels_give_what_their_decompositions_give() {
             let apart = got.iter().zip(&expected).map(|(g, e)| (g - e).abs() / largest);
             let worst = apart.fold(0.0, |most: f64, v| if v.is_nan() { f64::INFINITY } else { most.max(v) });
             assert!(worst <= TOLERANCE, "{} ({}) result {n}: {worst:.2e} of the largest", case.name, case.plain.name);
+        }
+    }
+}
+
+const MIXTURE: &str = r#"
+[model]
+model_type = "mixtral"
+vocab_size = 256
+hidden_size = 256
+intermediate_size = 512
+num_hidden_layers = 2
+num_attention_heads = 4
+num_key_value_heads = 4
+max_position_embeddings = 256
+rms_norm_eps = 1e-5
+rope_theta = 10000.0
+hidden_act = "silu"
+num_local_experts = 4
+num_experts_per_tok = 2
+
+[run]
+precision = "mixed"
+remat = "nothing"
+
+[data]
+kind = "synthetic"
+sequence = 128
+
+[optimizer]
+name = "adamw"
+learning_rate = { kind = "constant", rate = 1e-3 }
+
+[train]
+steps = 1
+batch = 8
+"#;
+
+/// Experts are products by groups without being asked to, on one chip and on a mesh, and cost what the chosen experts cost.
+#[test]
+fn experts_are_kernels_on_tpus() {
+    let Some(bench) = Bench::with_libtpu("experts_are_kernels_on_tpus") else { return };
+    bench.write("mixture.toml", MIXTURE);
+    // Eight sequences of 128 positions, two choices each; 256 by 512 numbers in a matrix.
+    let product = |chips: f64| 2.0 * (8.0 * 128.0 * 2.0 / chips) * 256.0 * 512.0;
+    for (mesh, slice, chips) in
+        [(None, "v5e-1", 1.0), (Some("fsdp=2,expert=2"), "v5e-4", 4.0), (Some("fsdp=4"), "v5e-4", 4.0)]
+    {
+        let placed: Vec<&str> = mesh.into_iter().flat_map(|mesh| ["--mesh", mesh]).collect();
+        let file = bench.path("step.mlir");
+        bench.expect(0, &[&["train", "mixture.toml", "--export", arg(&file)][..], &placed].concat());
+        let fit = bench.expect(0, &["fit", arg(&file), "--slice", slice, "--json"]).stdout;
+        let fit: serde_json::Value = serde_json::from_str(&fit).unwrap();
+        let ops: Vec<(String, f64)> = fit["estimate"]["ops"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|op| op["opcode"] == "custom-call")
+            .map(|op| {
+                (
+                    op["name"].as_str().unwrap().to_owned(),
+                    op["flops"].as_f64().unwrap() / op["executions"].as_f64().unwrap(),
+                )
+            })
+            .collect();
+        let of =
+            |name: &str| ops.iter().filter(|(op, _)| op.starts_with(name)).map(|(_, flops)| *flops).collect::<Vec<_>>();
+        // Three products, two of them again on the way back, and three for the gradients of rows; three for those of matrices.
+        assert_eq!((of("gmm").len(), of("tgmm").len()), (8, 3), "{slice} {mesh:?}: {ops:?}");
+        for flops in of("gmm").iter().chain(&of("tgmm")) {
+            assert_eq!(*flops, product(chips), "{slice} {mesh:?}");
         }
     }
 }

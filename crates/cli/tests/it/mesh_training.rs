@@ -61,7 +61,10 @@ resid_pdrop = 0.1
 attn_pdrop = 0.0
 "#;
     // Room for every position in every expert: what is left out would depend on the mesh.
-    let experts = "num_local_experts = 8\nnum_experts_per_tok = 2\n\n[run]\nexperts = { capacity = 8.0 }\n";
+    let experts = |dispatch: &str| {
+        let sizes = "num_local_experts = 8\nnum_experts_per_tok = 2";
+        format!("[model]\nmodel_type = \"mixtral\"\n{LLAMA}{sizes}\n\n[run]\nexperts = {dispatch}\n{TOKENS}{COMMON}")
+    };
     // Turns of a layer with a window and one without, one for each of four stages.
     let gemma = LLAMA.replace("num_hidden_layers = 2", "num_hidden_layers = 8").replace("silu", "gelu_pytorch_tanh");
     let gemma =
@@ -73,7 +76,8 @@ attn_pdrop = 0.0
     vec![
         ("gpt", format!("{gpt}{TOKENS}{COMMON}")),
         ("llama", llama()),
-        ("experts", format!("[model]\nmodel_type = \"mixtral\"\n{LLAMA}{experts}{TOKENS}{COMMON}")),
+        ("experts", experts("{ capacity = 8.0 }")),
+        ("grouped", experts("\"grouped\"")),
         ("gemma", format!("[model]\nmodel_type = \"gemma3_text\"\n{gemma}{TOKENS}{COMMON}")),
         ("vit", format!("{vit}{IMAGES}{COMMON}")),
         ("resnet", format!("{resnet}{IMAGES}{COMMON}")),
@@ -110,7 +114,7 @@ fn eight_devices_learn_what_one_learns() {
             ("fsdp=2,model=4", "hybrid"),
             ("data=2,context=4", "hybrid"),
         ];
-        if family == "experts" {
+        if ["experts", "grouped"].contains(&family) {
             meshes.extend([("data=2,expert=4", "expert"), ("fsdp=2,model=2,expert=2", "hybrid")]);
         }
         // Positions of an image are its patches and one more, which nothing divides.

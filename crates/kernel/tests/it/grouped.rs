@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::interpret;
-use kernel::kernels::grouped::{self, Grouped, Tiles, Visits};
+use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
 use tensor::{DType, Literal, Spec};
 
 use crate::arrays::{Numbers, assert_close, literal, values};
@@ -36,11 +36,31 @@ fn tables(g: &Grouped, tiles: &Tiles, sizes: &[usize], which: Visits) -> Vec<Lit
     vec![ints(groups), ints(tiles), ints(begins)]
 }
 
+const PLAIN: Grouped = Grouped {
+    rows: 48,
+    inner: 256,
+    columns: 128,
+    groups: 1,
+    dtype: DType::BF16,
+    matrices: Matrices::AsIs,
+    expected_rows: None,
+};
+
+/// Matrices with their last two axes in the other order.
+fn transposed(g: &Grouped, matrices: &[f64]) -> Literal {
+    let at = |n: usize| {
+        let (group, column, inner) = (n / (g.columns * g.inner), n / g.inner % g.columns, n % g.inner);
+        matrices[(group * g.inner + inner) * g.columns + column]
+    };
+    let values: Vec<f64> = (0..matrices.len()).map(at).collect();
+    literal(&Spec::new(g.dtype, [g.groups, g.columns, g.inner]), &values)
+}
+
 #[test]
 fn product_and_gradient() {
     let mut numbers = Numbers::new(41);
     for sizes in [vec![16, 8, 24], vec![0, 5, 0, 40, 3], vec![48], vec![1, 1, 1], vec![0, 0], vec![13, 0, 35]] {
-        let g = Grouped { rows: 48, inner: 256, columns: 128, groups: sizes.len(), dtype: DType::BF16 };
+        let g = Grouped { groups: sizes.len(), ..PLAIN };
         let tiles = Tiles { rows: 16, inner: 128, columns: 128 };
         let lhs = numbers.array(&Spec::new(g.dtype, [g.rows, g.inner]), 1.0);
         let rhs = numbers.array(&Spec::new(g.dtype, [g.groups, g.inner, g.columns]), 1.0);
@@ -64,6 +84,11 @@ fn product_and_gradient() {
         let mut operands = tables(&g, &tiles, &sizes, Visits::EveryTile);
         operands.extend([lhs.clone(), rhs]);
         assert_close(&format!("product {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
+        let other = Grouped { matrices: Matrices::Transposed, expected_rows: Some(12), ..g };
+        let kernel = grouped::product(&other, tiles, Generation::V5e).unwrap();
+        assert_eq!(kernel.cost.flops, 2 * 12 * 256 * 128);
+        *operands.last_mut().unwrap() = transposed(&g, &b);
+        assert_close(&format!("transposed {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
         let kernel = grouped::gradient(&g, tiles, Generation::V5e).unwrap();
         let mut operands = tables(&g, &tiles, &sizes, Visits::EveryGroup);
         operands.extend([lhs, dout]);

@@ -1,7 +1,7 @@
 //! Composites become calls of kernels where they can; others stay.
 
 use chips::Generation;
-use kernel::kernels::grouped::{self, Grouped};
+use kernel::kernels::grouped::{self, Grouped, Matrices};
 use kernel::kernels::rms_norm::{self, RmsNorm};
 use kernel::{Error, lower};
 use tensor::DType;
@@ -49,7 +49,15 @@ fn others_stay() {
 
 #[test]
 fn tables_are_computed_before_the_call() {
-    let g = Grouped { rows: 512, inner: 256, columns: 128, groups: 4, dtype: DType::BF16 };
+    let g = Grouped {
+        rows: 512,
+        inner: 256,
+        columns: 128,
+        groups: 4,
+        dtype: DType::BF16,
+        matrices: Matrices::AsIs,
+        expected_rows: None,
+    };
     let body = "func.func @main(%x: tensor<512x256xbf16>, %w: tensor<4x256x128xbf16>, %n: tensor<4xi32>) -> tensor<512x128xbf16> {
   %y = stablehlo.composite \"tpubridge.gmm\" %x, %w, %n {decomposition = @plain} : (tensor<512x256xbf16>, tensor<4x256x128xbf16>, tensor<4xi32>) -> tensor<512x128xbf16>
   return %y : tensor<512x128xbf16>

@@ -313,7 +313,7 @@ impl Raw {
                 Kind::DeepSeek3 => 0.0,
                 _ => self.router_aux_loss_coef.unwrap_or(0.001),
             },
-            dispatch: Dispatch::Dense,
+            dispatch: Dispatch::Grouped,
         }))
     }
 

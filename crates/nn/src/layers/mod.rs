@@ -26,7 +26,10 @@ pub use flash::{FLASH, FLASH_BACKWARD};
 pub use latent::{Latent, LatentAttention};
 pub use linear::{Bias, Linear};
 pub(crate) use linear::{STORED_WIDTH, at_use};
-pub use moe::{Dispatch, ExpertGroups, ExpertSizes, MixtureOfExperts, RouterScores, RouterWeights, Routing, Usage};
+pub use moe::{
+    Dispatch, ExpertGroups, ExpertSizes, GROUPED_GRADIENT, GROUPED_PRODUCT, MixtureOfExperts, RouterScores,
+    RouterWeights, Routing, Usage,
+};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
 pub use rope::{Rope, RopePairs, RopeScaling};

@@ -80,6 +80,44 @@ fn experts_with_room_for_all_are_exact() {
     assert!(results[1..].iter().all(|off| number(off) < 1e-4));
 }
 
+/// Sorting by expert gives what all experts everywhere give, forward and backward, however the router chooses.
+#[test]
+fn grouped_experts_are_exact() {
+    for (seed, positions, skew) in [(2, 12, 0.0), (3, 65, 0.0), (4, 300, 0.0), (5, 40, 100.0)] {
+        let results = with_key(seed, |key| {
+            let keys = key.split(3);
+            let moe = MixtureOfExperts::init(&keys[0], SIZES, Activation::Silu, Dispatch::Dense, Init::Normal(0.5));
+            let x = keys[1].normal(DType::F32, &[positions, 6]);
+            // Positions with a first feature of 1 all choose expert 2 first and never expert 0.
+            let first = Tensor::iota(DType::F32, &[6], 0).equals(&Tensor::zeros(DType::F32, &[]));
+            let x = if skew == 0.0 { x } else { first.select(&Tensor::ones(DType::F32, &[]), &x) };
+            let lean = Tensor::from_f32s(&[1, 4], &[-1.0, 0.0, 1.0, 0.0]).pad(0, 0, 5) * skew;
+            let router = Linear { weight: &moe.router.weight + &lean, bias: None };
+            let moe = MixtureOfExperts { router, ..moe };
+            let ct = (keys[2].normal(DType::F32, &[positions, 6]), Tensor::ones(DType::F32, &[]));
+            let of = |dispatch: Dispatch| {
+                let inputs = (moe.clone(), x.clone());
+                let (out, pull) = vjp(
+                    |(moe, x): &(MixtureOfExperts, Tensor)| MixtureOfExperts { dispatch, ..moe.clone() }.apply(x),
+                    &inputs,
+                );
+                (out.0, pull(&ct))
+            };
+            let (dense, dense_grads) = of(Dispatch::Dense);
+            let (grouped, grouped_grads) = of(Dispatch::Grouped);
+            let pairs = dense_grads.leaves().into_iter().zip(grouped_grads.leaves());
+            let grads: Vec<Tensor> = pairs.map(|(dense, grouped)| difference(&grouped, &dense)).collect();
+            let unused = moe.apply_counting(&x).1.chosen.min(&[0]);
+            (unused, dense.abs().max(&[0, 1]), difference(&grouped, &dense), grads)
+        });
+        assert_eq!(number(&results[0]) == 0.0, skew > 0.0, "an expert without rows");
+        assert!(number(&results[1]) > 0.1);
+        assert_eq!(results.len(), 3 + 5);
+        let off: Vec<f32> = results[2..].iter().map(number).collect();
+        assert!(off.iter().all(|off| *off < 1e-4), "{positions} positions: {off:?}");
+    }
+}
+
 #[test]
 fn recurrent_layers_are_those_of_pytorch() {
     let folder = tempfile::tempdir().unwrap();

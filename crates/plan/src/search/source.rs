@@ -153,7 +153,8 @@ fn partitions(module: &Verified) -> Option<u64> {
 
 pub(crate) fn inlined(module: &Verified) -> Result<Verified, Error> {
     // What becomes a kernel costs what the kernel costs.
-    let kernels = [nn::layers::FLASH, nn::layers::FLASH_BACKWARD];
+    use nn::layers::{FLASH, FLASH_BACKWARD, GROUPED_GRADIENT, GROUPED_PRODUCT};
+    let kernels = [FLASH, FLASH_BACKWARD, GROUPED_PRODUCT, GROUPED_GRADIENT];
     let options = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };
     Ok(passes::apply(module.clone(), &[INLINE], &options)?.0)
 }

@@ -65,7 +65,7 @@ pub(crate) fn program_of(record: &Record) -> Result<Program, String> {
     if let Some(capacity) = run.capacity_factor.filter(|capacity| *capacity > 0.0) {
         options["experts"] = json!({ "capacity": capacity });
     } else if run.model.get("experts").is_some() {
-        return Err("experts without a capacity are not in our front end".into());
+        options["experts"] = json!("grouped");
     }
     let config = json!({
         "model": model,

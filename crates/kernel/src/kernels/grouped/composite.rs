@@ -3,12 +3,13 @@
 use hlo::Func;
 use tensor::DType;
 
-use super::{Grouped, Tiles, Visits};
+use super::{Grouped, Matrices, Tiles, Visits};
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{Request, function, tensor};
 
-/// Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, sizes of groups `[groups]`. Result: `[rows, columns]`.
+/// Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, or `[groups, columns, inner]` with the attribute
+/// `transposed`, sizes of groups `[groups]`. Result: `[rows, columns]`. The attribute `expected_rows` is what a call is said to cost.
 pub const PRODUCT: &str = "tpubridge.gmm";
 /// Operands: rows, gradients `[rows, columns]`, sizes of groups. Result: `[groups, inner, columns]`.
 pub const GRADIENT: &str = "tpubridge.tgmm";
@@ -25,12 +26,15 @@ enum Second {
 fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error> {
     let [rows, inner] = request.dims(KERNEL, 0)?;
     let [groups] = request.dims(KERNEL, 2)?;
-    let columns = match second {
-        Second::Gradients => request.dims::<2>(KERNEL, 1)?[1],
-        Second::Matrices => request.dims::<3>(KERNEL, 1)?[2],
+    let matrices = if request.is_set("transposed") { Matrices::Transposed } else { Matrices::AsIs };
+    let columns = match (second, matrices) {
+        (Second::Gradients, _) => request.dims::<2>(KERNEL, 1)?[1],
+        (Second::Matrices, Matrices::AsIs) => request.dims::<3>(KERNEL, 1)?[2],
+        (Second::Matrices, Matrices::Transposed) => request.dims::<3>(KERNEL, 1)?[1],
     };
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
-    let grouped = Grouped { rows, inner, columns, groups, dtype };
+    let expected_rows = request.size("expected_rows");
+    let grouped = Grouped { rows, inner, columns, groups, dtype, matrices, expected_rows };
     let tiles = Tiles::preferred(&grouped, request.generation).ok_or_else(|| {
         let message = format!("{rows} rows, {inner} inner and {columns} columns are not whole tiles of 8, 128 and 128");
         Error::Shape { kernel: KERNEL, message }
@@ -139,15 +143,18 @@ pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Re
 
 /// The product in plain ops, a function of that name: every row with every matrix, masked.
 pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
-    let Grouped { rows, inner, columns, groups, dtype } = *grouped;
-    let (lhs, rhs, out) =
-        (tensor(dtype, [rows, inner]), tensor(dtype, [groups, inner, columns]), tensor(dtype, [rows, columns]));
+    let Grouped { rows, inner, columns, groups, dtype, .. } = *grouped;
+    let (lhs, out) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));
+    let (rhs, summed) = match grouped.matrices {
+        Matrices::AsIs => (tensor(dtype, [groups, inner, columns]), 1),
+        Matrices::Transposed => (tensor(dtype, [groups, columns, inner]), 2),
+    };
     let (all, sum) = (tensor(dtype, [groups, rows, inner]), tensor(DType::F32, [rows, columns]));
     let masked = masked_rows(grouped);
     function(format!(
         "func.func private @{name}(%lhs: {lhs}, %rhs: {rhs}, %given: tensor<{groups}xi32>) -> {out} {{
 {masked}
-  %sum = stablehlo.dot_general %masked, %rhs, contracting_dims = [0, 2] x [0, 1] : ({all}, {rhs}) -> {sum}
+  %sum = stablehlo.dot_general %masked, %rhs, contracting_dims = [0, 2] x [0, {summed}] : ({all}, {rhs}) -> {sum}
   %out = stablehlo.convert %sum : ({sum}) -> {out}
   return %out : {out}
 }}"
@@ -156,7 +163,7 @@ pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
 
 /// The gradient of the matrices in plain ops, a function of that name.
 pub fn decomposition_of_gradient(grouped: &Grouped, name: &str) -> Result<Func, Error> {
-    let Grouped { rows, inner, columns, groups, dtype } = *grouped;
+    let Grouped { rows, inner, columns, groups, dtype, .. } = *grouped;
     let (lhs, rhs) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));
     let (all, out) = (tensor(dtype, [groups, rows, inner]), tensor(dtype, [groups, inner, columns]));
     let sum = tensor(DType::F32, [groups, inner, columns]);

@@ -3,8 +3,7 @@
 use chips::Generation;
 use tensor::DType;
 
-use super::{Grouped, Tables, Tiles, Visits, changes};
-use crate::cost::Cost;
+use super::{Grouped, Matrices, Tables, Tiles, Visits, changes};
 use crate::error::Error;
 use crate::ir::MatMulForm::TransposedLhs;
 use crate::kernel::{Kernel, KernelBuilder, Semantics};
@@ -13,7 +12,7 @@ use crate::kernel::{Kernel, KernelBuilder, Semantics};
 /// group without rows.
 pub fn gradient(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
     grouped.check(&tiles)?;
-    let (g, groups) = (*grouped, grouped.groups as i32);
+    let (g, groups) = (Grouped { matrices: Matrices::AsIs, ..*grouped }, grouped.groups as i32);
     let count = g.visits(&tiles);
     let mut kernel = KernelBuilder::new("tgmm", generation);
     let inner = kernel.grid(g.inner / tiles.inner, Semantics::Parallel);
@@ -29,9 +28,7 @@ pub fn gradient(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Resu
         vec![tables.group(m, visit).min(groups - 1), m.program_id(inner), m.program_id(columns)]
     });
     let sum = kernel.scratch("accumulator", DType::F32, [tiles.inner, tiles.columns]);
-    let flops = 2 * (g.rows * g.inner) as u64 * g.columns as u64;
-    let bytes_accessed = g.lhs().bytes() + g.rhs().bytes() + g.out().bytes();
-    kernel.cost(Cost { flops, transcendentals: 0, bytes_accessed });
+    kernel.cost(g.cost());
     kernel.body(|k| {
         let (is_first, is_last) = changes(k, tables.group, visit, count);
         // Entries after the last visit have a group that is none.

@@ -15,6 +15,7 @@ use chips::Generation;
 use tensor::{DType, Spec};
 
 use super::divisor;
+use crate::cost::Cost;
 use crate::error::Error;
 use crate::ir::RefId;
 use crate::kernel::{Axis, KernelBuilder};
@@ -33,6 +34,20 @@ pub struct Grouped {
     pub groups: usize,
     /// Element type of operands and result.
     pub dtype: DType,
+    /// How the matrices of a product lie.
+    pub matrices: Matrices,
+    /// Rows that groups have together where it is known to be fewer than there are: what a call is said to cost.
+    pub expected_rows: Option<usize>,
+}
+
+/// How matrices lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Matrices {
+    /// `[groups, inner, columns]`.
+    #[default]
+    AsIs,
+    /// `[groups, columns, inner]`.
+    Transposed,
 }
 
 /// Tile sizes.
@@ -106,7 +121,19 @@ impl Grouped {
     }
 
     pub(crate) fn rhs(&self) -> Spec {
-        Spec::new(self.dtype, [self.groups, self.inner, self.columns])
+        let dims = match self.matrices {
+            Matrices::AsIs => [self.groups, self.inner, self.columns],
+            Matrices::Transposed => [self.groups, self.columns, self.inner],
+        };
+        Spec::new(self.dtype, dims)
+    }
+
+    /// Work of a product or of its gradient.
+    pub(crate) fn cost(&self) -> Cost {
+        let rows = self.expected_rows.map_or(self.rows, |expected| expected.min(self.rows)) as u64;
+        let flops = 2 * rows.saturating_mul(self.inner as u64).saturating_mul(self.columns as u64);
+        let bytes_accessed = self.lhs().bytes() + self.rhs().bytes() + self.out().bytes();
+        Cost { flops, transcendentals: 0, bytes_accessed }
     }
 
     pub(crate) fn out(&self) -> Spec {

@@ -3,10 +3,9 @@
 use chips::Generation;
 use tensor::DType;
 
-use super::{Grouped, Tables, Tiles, Visits, changes};
-use crate::cost::Cost;
+use super::{Grouped, Matrices, Tables, Tiles, Visits, changes};
 use crate::error::Error;
-use crate::ir::MatMulForm::Plain;
+use crate::ir::MatMulForm::{Plain, TransposedRhs};
 use crate::kernel::{Kernel, KernelBuilder, Semantics};
 
 /// The kernel. Operands: tables of [`Visits::EveryTile`], rows, matrices. Result: rows, zeros where they belong to no group.
@@ -20,25 +19,36 @@ pub fn product(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Resul
     let visit = kernel.grid(count, Semantics::Arbitrary);
     let inner = kernel.grid(rounds, Semantics::Arbitrary);
     let tables = Tables::add(&mut kernel, count, g.listed(Visits::EveryTile));
-    let lhs =
-        kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| vec![tables.tile(m, visit), m.program_id(inner)]);
-    let rhs = kernel.input("matrices", g.rhs(), [1, tiles.inner, tiles.columns], |m| {
-        vec![tables.group(m, visit).min(groups - 1), m.program_id(inner), m.program_id(columns)]
+    // Where rows are of no group nothing is read: the block stays the one it was.
+    let lhs = kernel.input("rows", g.lhs(), [tiles.rows, tiles.inner], |m| {
+        let is_group = tables.group(m, visit).less(groups);
+        vec![tables.tile(m, visit), is_group.select(m.program_id(inner), 0)]
+    });
+    let (block, form) = match g.matrices {
+        Matrices::AsIs => ([1, tiles.inner, tiles.columns], Plain),
+        Matrices::Transposed => ([1, tiles.columns, tiles.inner], TransposedRhs),
+    };
+    let rhs = kernel.input("matrices", g.rhs(), block, |m| {
+        let group = tables.group(m, visit);
+        let (summed, column) = (group.less(groups).select(m.program_id(inner), 0), m.program_id(columns));
+        let group = group.min(groups - 1);
+        match g.matrices {
+            Matrices::AsIs => vec![group, summed, column],
+            Matrices::Transposed => vec![group, column, summed],
+        }
     });
     let out = kernel.output("product", g.out(), [tiles.rows, tiles.columns], |m| {
         vec![tables.tile(m, visit), m.program_id(columns)]
     });
     let sum = kernel.scratch("accumulator", DType::F32, [tiles.rows, tiles.columns]);
-    let flops = 2 * (g.rows * g.inner) as u64 * g.columns as u64;
-    let bytes_accessed = g.lhs().bytes() + g.rhs().bytes() + g.out().bytes();
-    kernel.cost(Cost { flops, transcendentals: 0, bytes_accessed });
+    kernel.cost(g.cost());
     kernel.body(|k| {
         let dims = [tiles.rows, tiles.columns];
         let group = tables.group(k, visit);
         let is_group = group.less(groups);
         k.when(k.program_id(inner).equals(0), || k.store(sum, k.zeros(DType::F32, dims)));
         k.when(is_group, || {
-            k.store(sum, k.load(sum) + k.matmul(k.load(lhs), k.load(rhs), Plain));
+            k.store(sum, k.load(sum) + k.matmul(k.load(lhs), k.load(rhs), form));
         });
         k.when(k.program_id(inner).equals(rounds as i32 - 1), || {
             let (is_first, _) = changes(k, tables.tile, visit, count);

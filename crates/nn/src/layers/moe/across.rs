@@ -1,0 +1,186 @@
+//! Experts on a mesh: each device routes its own positions, and rows meet the weights of their experts.
+
+use std::sync::Arc;
+
+use tensor::DType;
+use trace::{Reduction, Sharding, Tensor, Tree, axis_index, shard_map};
+
+use super::rows::Rows;
+use super::{Choice, Dispatch, MixtureOfExperts, Others, Usage, Weighted, flat};
+
+/// How experts lie on a mesh: the mesh axes of the examples, of the positions, of the experts, and of the width inside an expert.
+pub(super) struct Across {
+    batch: Vec<Arc<str>>,
+    sequence: Vec<Arc<str>>,
+    experts: Vec<Arc<str>>,
+    inner: Vec<Arc<str>>,
+    /// Devices along each of the axes of the experts.
+    shares: Vec<usize>,
+    /// Sizes of the positions that a device has, and the width.
+    part: Vec<usize>,
+}
+
+fn dims(dims: &[&[Arc<str>]]) -> Sharding {
+    Sharding { dims: dims.iter().map(|axes| Some(axes.to_vec())).collect() }
+}
+
+/// Names as collectives take them.
+fn names(axes: &[Arc<str>]) -> Vec<&str> {
+    axes.iter().map(|axis| &**axis).collect()
+}
+
+impl Across {
+    /// Of `[batch, positions, width]`. `None` without a mesh, or where the compiler splits the whole program well.
+    pub(super) fn of(x: &Tensor, mixture: &MixtureOfExperts) -> Option<Across> {
+        let layout = trace::layout()?;
+        let axes = |meaning: &str, size: usize| {
+            let sharding = layout.sharding(&[meaning], &[size]);
+            sharding.dims.into_iter().flatten().next().unwrap_or_default()
+        };
+        let experts = axes("experts", mixture.gate.dim(0));
+        let (batch, sequence) = (axes("batch", x.dim(0)), axes("sequence", x.dim(1)));
+        let across = Across {
+            part: dims(&[&batch, &sequence, &[]]).part_dims(&layout.mesh, x.dims()).ok()?,
+            shares: experts.iter().map(|axis| layout.mesh.size_of(axis).unwrap_or(1)).collect(),
+            batch,
+            sequence,
+            experts,
+            inner: axes("inner", mixture.gate.dim(2)),
+        };
+        let splits_rows = !(across.batch.is_empty() && across.sequence.is_empty() && across.experts.is_empty());
+        let is_wanted = match mixture.dispatch {
+            Dispatch::Dense => false,
+            Dispatch::Capacity(_) => splits_rows,
+            // Kernels know one device only.
+            Dispatch::Grouped => true,
+        };
+        is_wanted.then_some(across)
+    }
+
+    #[track_caller]
+    pub(super) fn apply(&self, mixture: &MixtureOfExperts, x: &Tensor) -> (Tensor, Usage) {
+        match mixture.dispatch {
+            Dispatch::Capacity(factor) => self.with_capacity(mixture, x, factor),
+            Dispatch::Dense | Dispatch::Grouped => self.grouped(mixture, x),
+        }
+    }
+
+    /// Mesh axes along which devices have positions of their own.
+    fn positions(&self) -> Vec<Arc<str>> {
+        self.batch.iter().chain(&self.sequence).cloned().collect()
+    }
+
+    /// Each device sends rows to the devices of their experts and gets them back. Its rows have room for its own positions'
+    /// share, so what is left out depends on the mesh. The products between are left to the compiler, which may gather weights
+    /// while it computes.
+    #[track_caller]
+    fn with_capacity(&self, mixture: &MixtureOfExperts, x: &Tensor, factor: f64) -> (Tensor, Usage) {
+        let positions = self.positions();
+        let (over, experts) = (names(&positions), names(&self.experts));
+        let split = dims(&[&self.batch, &self.sequence, &[]]);
+        let others: Vec<Arc<str>> = positions.iter().filter(|axis| !self.experts.contains(axis)).cloned().collect();
+        let vectors = dims(&[&self.experts, &others, &[]]);
+        let weighted = [vectors.clone(), dims(&[&self.experts, &others])];
+        let (by_choice, by_row) = (dims(&[&[], &positions]), dims(&[&positions]));
+        let places = [by_choice.clone(), by_choice, by_row.clone(), by_row];
+        let usage = [Sharding::replicated(1), Sharding::replicated(1)];
+        let router: Vec<Sharding> =
+            mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())).collect();
+        let ins = [vec![split.clone()], router].concat();
+        let outs = [&weighted[..], &places, &usage].concat();
+        let (sent, rows, usage): (Weighted, Rows, Usage) =
+            shard_map(&(x.clone(), mixture.router.clone()), &ins, &outs, |(x, router)| {
+                let mine = MixtureOfExperts { router: router.clone(), ..mixture.clone() };
+                let flat = flat(x);
+                let choice = mine.route(&flat, &over);
+                let (rows, places) = mine.with_capacity(&flat, &choice, factor);
+                let sent = Weighted {
+                    vectors: self.exchanged(&rows.vectors, &experts),
+                    weights: self.exchanged(&rows.weights, &experts),
+                };
+                (sent, places, choice.usage)
+            });
+        let inside = dims(&[&self.experts, &others, &self.inner]);
+        let done = mixture.experts(&sent.vectors, &sent.weights, Some(&inside)).with_sharding(&vectors);
+        let ins = [&[vectors][..], &places].concat();
+        let out = shard_map(&(done, rows), &ins, &[split], |(done, rows)| {
+            rows.to_positions(&flat(&self.returned(done, &experts))).reshape(&self.part)
+        });
+        (out, usage)
+    }
+
+    /// `[experts, rows, ...]` of all experts as those that are here, with the rows of all devices that share the experts.
+    ///
+    /// Parts are joined along the axis they were split along: with one expert on a device nothing has to be moved in its memory.
+    fn exchanged(&self, rows: &Tensor, experts: &[&str]) -> Tensor {
+        let devices: usize = self.shares.iter().product();
+        if devices == 1 {
+            return rows.clone();
+        }
+        let (here, each, rest) = (rows.dim(0) / devices, rows.dim(1), &rows.dims()[2..]);
+        let sent = rows.all_to_all(0, 0, experts).reshape(&[&[devices, here, each][..], rest].concat());
+        sent.swap_axes(0, 1).reshape(&[&[here, devices * each][..], rest].concat())
+    }
+
+    /// The way back.
+    fn returned(&self, rows: &Tensor, experts: &[&str]) -> Tensor {
+        let devices: usize = self.shares.iter().product();
+        if devices == 1 {
+            return rows.clone();
+        }
+        let (here, each, rest) = (rows.dim(0), rows.dim(1) / devices, &rows.dims()[2..]);
+        let by_device = rows.reshape(&[&[here, devices, each][..], rest].concat()).swap_axes(0, 1);
+        by_device.reshape(&[&[devices * here, each][..], rest].concat()).all_to_all(0, 0, experts)
+    }
+
+    /// Each device computes the choices of its own experts, of all positions of those it shares experts with.
+    #[track_caller]
+    fn grouped(&self, mixture: &MixtureOfExperts, x: &Tensor) -> (Tensor, Usage) {
+        let positions = self.positions();
+        let over = names(&positions);
+        let split = dims(&[&self.batch, &self.sequence, &[]]);
+        let up = dims(&[&self.experts, &[], &self.inner]);
+        let down = dims(&[&self.experts, &self.inner, &[]]);
+        // In the type of the products before they are gathered: half of the bytes travel.
+        let of = |weight: &Tensor| weight.cast(x.dtype());
+        let inputs = (x.clone(), mixture.router.clone(), of(&mixture.gate), of(&mixture.up), of(&mixture.down));
+        let mut ins = vec![split.clone()];
+        ins.extend(mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())));
+        ins.extend([up.clone(), up, down]);
+        let (apart, alike): (Vec<&str>, Vec<&str>) =
+            names(&self.experts).into_iter().partition(|axis| over.contains(axis));
+        let summed: Vec<&str> = names(&self.inner).into_iter().chain(alike).collect();
+        let outs = [split, Sharding::replicated(1), Sharding::replicated(1)];
+        shard_map(&inputs, &ins, &outs, |(x, router, gate, up, down)| {
+            let mine = MixtureOfExperts {
+                router: router.clone(),
+                gate: gate.clone(),
+                up: up.clone(),
+                down: down.clone(),
+                ..mixture.clone()
+            };
+            let flat = flat(x);
+            let choice = mine.route(&flat, &over);
+            let gathered = |tensor: &Tensor| tensor.all_gather(0, &apart[..]);
+            let all = Choice {
+                weights: gathered(&choice.weights),
+                experts: gathered(&choice.experts),
+                usage: choice.usage.clone(),
+            };
+            let shares = self.shares.iter().product();
+            let others = (shares > 1).then(|| Others { first: self.first(gate.dim(0)), shares });
+            let out = mine.grouped(&gathered(&flat), &all, others.as_ref());
+            let out = out.reduce_scatter(0, &apart[..]).all_reduce(&summed[..], Reduction::Sum);
+            (out.reshape(x.dims()), choice.usage)
+        })
+    }
+
+    /// The first expert of a device that has so many.
+    fn first(&self, here: usize) -> Tensor {
+        let place =
+            self.experts.iter().zip(&self.shares).fold(Tensor::zeros(DType::I32, &[]), |place, (axis, &size)| {
+                &(&place * size as f64) + &axis_index(axis)
+            });
+        &place * here as f64
+    }
+}

@@ -1,0 +1,203 @@
+//! Products by groups as composites, which TPU compilers get as kernels: rows lie group after group, each group has its matrix.
+
+use hlo::dims::ScatterDims;
+use hlo::{Attr, Attrs};
+use tensor::DType;
+use trace::{Contraction, Precision, Tensor, Update, composite, custom_vjp, scan};
+
+/// Name of the composite of the product: rows `[rows, inner]`, matrices `[groups, inner, columns]`, with `transposed` `[groups,
+/// columns, inner]`, and sizes of groups `i32 [groups]`; gives `[rows, columns]`, zeros where a row is of no group. `expected_rows`
+/// says how many rows groups have together, where that is less than there are.
+pub const GROUPED_PRODUCT: &str = "tpubridge.gmm";
+
+/// Name of the composite of the gradient of the matrices: rows, gradients `[rows, columns]` and sizes of groups; gives `[groups,
+/// inner, columns]`.
+pub const GROUPED_GRADIENT: &str = "tpubridge.tgmm";
+
+/// Tiles of kernels; few rows are one tile.
+const TILES: &[usize] = &[512, 128, 16];
+
+/// As many rows as are needed, and so many more that kernels take them.
+pub(super) fn rows_for(needed: usize) -> usize {
+    let tile = TILES.iter().find(|tile| needed >= **tile).or(TILES.last()).copied().unwrap_or(1);
+    needed.next_multiple_of(tile).max(tile)
+}
+
+/// How rows lie.
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    /// Rows of each group, `i32 [groups]`.
+    pub(super) sizes: Tensor,
+    /// Rows that all groups together have.
+    pub(super) extent: Extent,
+}
+
+/// How many rows groups have together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// At most.
+    pub(super) most: usize,
+    /// Most likely.
+    pub(super) expected: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// Matrices `[groups, inner, columns]`.
+    AsIs,
+    /// Matrices `[groups, columns, inner]`.
+    Transposed,
+}
+
+/// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups.
+#[track_caller]
+pub(super) fn product(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tensor {
+    let extent = groups.extent;
+    custom_vjp(
+        &(rows.clone(), matrices.clone(), groups.sizes.clone()),
+        |inputs| one_product(inputs, Side::AsIs, extent),
+        move |(rows, matrices, sizes), _, ct| {
+            let of_rows = one_product(&(ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
+            let inputs = (rows.clone(), ct.clone(), sizes.clone());
+            let attributes = attributes(Side::AsIs, extent, rows.dim(0));
+            let of_matrices =
+                composite(GROUPED_GRADIENT, attributes, &inputs, |inputs| gradient_by_visits(inputs, extent));
+            (of_rows, of_matrices, sizes.zeros_like())
+        },
+    )
+}
+
+type Inputs = (Tensor, Tensor, Tensor);
+
+fn one_product(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
+    let attributes = attributes(side, extent, inputs.0.dim(0));
+    composite(GROUPED_PRODUCT, attributes, inputs, |inputs| product_by_visits(inputs, side, extent))
+}
+
+fn attributes(side: Side, extent: Extent, rows: usize) -> Attrs {
+    let mut attributes = Attrs::new();
+    if side == Side::Transposed {
+        attributes.set("transposed", Attr::Bool(true));
+    }
+    if extent.expected < rows {
+        attributes.set("expected_rows", Attr::i64(extent.expected as i64));
+    }
+    attributes
+}
+
+/// Pairs of a tile of rows and a group that has rows in it, one after the other: `i32` scalars, or `[visits]`.
+#[derive(Clone, Debug, trace::Tree)]
+struct Visit {
+    group: Tensor,
+    /// First row of the tile.
+    start: Tensor,
+    /// Rows of the group: none where there is no visit.
+    begin: Tensor,
+    end: Tensor,
+}
+
+impl Visit {
+    /// All visits of tiles of so many rows. A visit ends where a tile ends or a group does, so there are no more than these.
+    fn all(sizes: &Tensor, extent: Extent, tile: usize) -> Visit {
+        let groups = sizes.dim(0);
+        let visits = extent.most.div_ceil(tile) + groups.min(extent.most).saturating_sub(1);
+        let dims = [visits.max(1), groups];
+        let number = |value: usize| Tensor::scalar(DType::I32, value as f64);
+        let ends = sizes.cumulative_sum(0);
+        let begins = &ends - sizes;
+        let first = &begins / &number(tile);
+        let past = &(&ends + &number(tile - 1)) / &number(tile);
+        let count = sizes.greater(&number(0)).select(&(&past - &first), &number(0));
+        let so_far = count.cumulative_sum(0);
+        let earlier = &so_far - &count;
+        let at = Tensor::iota(DType::I32, &dims, 0);
+        let is_over = so_far.less_equal(&at).cast(DType::I32);
+        let group = is_over.sum(&[1]);
+        let is_of = group.one_hot(groups, DType::I32);
+        let of = |table: &Tensor| (&is_of * table).sum(&[1]);
+        let tile_of = &of(&(&first - &earlier)) + &Tensor::iota(DType::I32, &dims[..1], 0);
+        let is_visit = group.less(&number(groups));
+        Visit {
+            start: is_visit.select(&(&tile_of * tile as f64), &number(0)),
+            begin: of(&begins),
+            end: of(&ends),
+            group: group.minimum(&number(groups.saturating_sub(1))),
+        }
+    }
+
+    /// The tile, with zeros for rows of other groups.
+    fn rows_of(&self, rows: &Tensor, tile: usize) -> Tensor {
+        let own = rows.dynamic_slice_in(0, &self.start, tile);
+        let row = &Tensor::iota(DType::I32, &[tile, 1], 0) + &self.start;
+        let is_mine = row.greater_equal(&self.begin).and(&row.less(&self.end));
+        is_mine.select(&own, &own.zeros_like())
+    }
+}
+
+/// Rows of a tile where no kernel is known: small beside the rows of a group, as each group's last tile is computed whole.
+fn tile_of(rows: usize, groups: usize) -> usize {
+    let most = (rows / (4 * groups.max(1))).max(8);
+    let mut tile = 1;
+    while tile * 2 <= most && rows.is_multiple_of(tile * 2) {
+        tile *= 2;
+    }
+    tile
+}
+
+/// What [`GROUPED_PRODUCT`] means.
+fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
+    let (count, columns) = (rows.dim(0), matrices.dim(if side == Side::AsIs { 2 } else { 1 }));
+    let tile = tile_of(count, matrices.dim(0));
+    let visits = Visit::all(sizes, extent, tile);
+    let summed = if side == Side::AsIs { 0 } else { 1 };
+    let contraction = Contraction { lhs_sum: vec![1], rhs_sum: vec![summed], ..Contraction::default() };
+    let out = Tensor::zeros(rows.dtype(), &[count, columns]);
+    let window =
+        ScatterDims { update_window_dims: vec![0, 1], scatter_dims_to_operand_dims: vec![0], ..ScatterDims::default() };
+    let (out, ()) = scan(&out, &visits, None, |out, visit| {
+        let own = visit.rows_of(rows, tile);
+        let matrix = matrices.dynamic_slice_in(0, &visit.group, 1).squeeze(0);
+        let product = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default).cast(rows.dtype());
+        // Rows of other groups get zeros. What is carried is only ever added to, which devices do where it lies.
+        (out.scatter(&visit.start.expand(0), &product, window, Update::Add), ())
+    });
+    out
+}
+
+/// What [`GROUPED_GRADIENT`] means.
+fn gradient_by_visits((rows, ct, sizes): &Inputs, extent: Extent) -> Tensor {
+    let (count, groups) = (rows.dim(0), sizes.dim(0));
+    let tile = tile_of(count, groups);
+    let visits = Visit::all(sizes, extent, tile);
+    let contraction = Contraction { lhs_sum: vec![0], rhs_sum: vec![0], ..Contraction::default() };
+    let sum = Tensor::zeros(DType::F32, &[groups, rows.dim(1), ct.dim(1)]);
+    let window = ScatterDims {
+        update_window_dims: vec![0, 1],
+        inserted_window_dims: vec![0],
+        scatter_dims_to_operand_dims: vec![0],
+        ..ScatterDims::default()
+    };
+    let (sum, ()) = scan(&sum, &visits, None, |sum, visit| {
+        let ct = ct.dynamic_slice_in(0, &visit.start, tile);
+        let product = visit.rows_of(rows, tile).dot_general(&ct, &contraction, DType::F32, Precision::Default);
+        (sum.scatter(&visit.group.expand(0), &product, window, Update::Add), ())
+    });
+    sum.cast(rows.dtype())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_whole_tiles() {
+        let check = |needed: usize, rows: usize| assert_eq!(rows_for(needed), rows, "{needed}");
+        check(0, 16);
+        check(2, 16);
+        check(17, 32);
+        check(130, 256);
+        check(513, 1024);
+        check(8192, 8192);
+        assert_eq!((tile_of(8192, 8), tile_of(16, 8), tile_of(1024, 8)), (256, 8, 32));
+    }
+}

@@ -1,0 +1,240 @@
+//! A mixture of experts: each position goes to the few feed-forwards a router finds best.
+
+mod across;
+mod grouped;
+mod routing;
+mod rows;
+
+pub use grouped::{GROUPED_GRADIENT, GROUPED_PRODUCT};
+pub use routing::{ExpertGroups, RouterScores, RouterWeights, Routing};
+
+use serde::{Deserialize, Serialize};
+use tensor::DType;
+use trace::{Key, Reduction, Sharding, Tensor, Tree};
+
+use crate::init::Init;
+use crate::layers::{Activation, Bias, Linear, at_use};
+use across::Across;
+use grouped::{Extent, Groups};
+use rows::Rows;
+
+/// How positions reach their experts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dispatch {
+    /// Every expert computes every position and the router's weights choose: exact, and as costly as all experts.
+    Dense,
+    /// Positions are sorted by expert, and each expert computes its own: exact, and as costly as the chosen experts.
+    #[default]
+    Grouped,
+    /// Each expert takes so many times its even share of positions; those above are left out of it.
+    Capacity(f64),
+}
+
+/// Experts of gated feed-forwards, stacked, and the router.
+#[derive(Clone, Debug, Tree)]
+pub struct MixtureOfExperts {
+    /// `[width, experts]`.
+    pub router: Linear,
+    /// `[experts, width, inner]`, through the activation.
+    pub gate: Tensor,
+    /// `[experts, width, inner]`.
+    pub up: Tensor,
+    /// `[experts, inner, width]`.
+    pub down: Tensor,
+    /// Experts a position goes to.
+    #[tree(skip)]
+    pub chosen: usize,
+    /// How they are chosen and weighted.
+    #[tree(skip)]
+    pub routing: Routing,
+    /// How positions reach them.
+    #[tree(skip)]
+    pub dispatch: Dispatch,
+    /// Of the gates.
+    #[tree(skip)]
+    pub activation: Activation,
+}
+
+/// Sizes of a mixture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpertSizes {
+    /// Width.
+    pub width: usize,
+    /// Width inside an expert.
+    pub inner: usize,
+    /// Experts.
+    pub experts: usize,
+    /// Experts a position goes to.
+    pub chosen: usize,
+}
+
+/// How experts are used: means over positions. Those of a batch are the means of those of its equal parts.
+#[derive(Clone, Debug, Tree)]
+pub struct Usage {
+    /// How many of its choices a position makes each expert: `f32 [experts]`, adding up to the number chosen.
+    pub chosen: Tensor,
+    /// Scores of the router, `f32 [experts]`.
+    pub scores: Tensor,
+}
+
+impl Usage {
+    /// 1 where all experts are used alike, more where not. Axes before that of the experts stay.
+    #[track_caller]
+    pub fn balance(&self, chosen: usize) -> Tensor {
+        let last = self.chosen.rank().saturating_sub(1);
+        let experts = self.chosen.dim(-1);
+        &(&self.chosen * &self.scores).sum(&[last]) * (experts as f64 / chosen.max(1) as f64)
+    }
+}
+
+/// The router's choice for `[positions]`.
+struct Choice {
+    /// Weights of the chosen: `f32 [positions, chosen]`.
+    weights: Tensor,
+    /// Which were chosen: `i32 [positions, chosen]`.
+    experts: Tensor,
+    usage: Usage,
+}
+
+impl MixtureOfExperts {
+    /// Drawn weights.
+    #[track_caller]
+    pub fn init(key: &Key, sizes: ExpertSizes, activation: Activation, dispatch: Dispatch, weight: Init) -> Self {
+        let ExpertSizes { width, inner, experts, chosen } = sizes;
+        let keys = key.split(4);
+        MixtureOfExperts {
+            router: Linear::init(&keys[0], width, experts, Bias::None, weight),
+            gate: weight.draw(&keys[1], DType::F32, &[experts, width, inner]),
+            up: weight.draw(&keys[2], DType::F32, &[experts, width, inner]),
+            down: weight.draw(&keys[3], DType::F32, &[experts, inner, width]),
+            chosen,
+            routing: Routing::default(),
+            dispatch,
+            activation,
+        }
+    }
+
+    /// Applied to `[..., width]`; also gives the loss of balance, 1 where all experts are used alike.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor) -> (Tensor, Tensor) {
+        let (out, usage) = self.apply_counting(x);
+        (out, usage.balance(self.chosen))
+    }
+
+    /// Applied to `[..., width]`; also gives how experts are used.
+    #[track_caller]
+    pub fn apply_counting(&self, x: &Tensor) -> (Tensor, Usage) {
+        trace::scope("experts", || {
+            let flat = flat(x);
+            let by_example = if x.rank() == 3 { x.clone() } else { flat.expand(0) };
+            if let Some(across) = Across::of(&by_example, self) {
+                let (out, usage) = across.apply(self, &by_example);
+                return (out.reshape(x.dims()), usage);
+            }
+            let choice = self.route(&flat, &[]);
+            let out = match self.dispatch {
+                Dispatch::Dense => self.dense(&flat, &choice),
+                Dispatch::Grouped => self.grouped(&flat, &choice, None),
+                Dispatch::Capacity(factor) => {
+                    let (rows, places) = self.with_capacity(&flat, &choice, factor);
+                    places.to_positions(&self::flat(&self.experts(&rows.vectors, &rows.weights, None)))
+                }
+            };
+            (out.reshape(x.dims()), choice.usage)
+        })
+    }
+
+    /// `over` are the mesh axes along which other devices have other positions.
+    fn route(&self, x: &Tensor, over: &[&str]) -> Choice {
+        trace::scope("router", || {
+            let experts = self.router.weight.dim(1);
+            let scores = self.routing.scores(x, &self.router);
+            // The order is found without a gradient; the scores are read again at it.
+            let (_, chosen) = self.routing.preferences(&scores, &self.router).top_k(self.chosen);
+            let weights = self.routing.weights(scores.take_along(-1, &chosen));
+            let mean = |of_positions: &Tensor| of_positions.mean(&[0]).all_reduce(over, Reduction::Mean);
+            let usage = Usage { chosen: mean(&chosen.one_hot(experts, DType::F32).sum(&[1])), scores: mean(&scores) };
+            Choice { weights, experts: chosen, usage }
+        })
+    }
+
+    /// Experts on `[experts, rows, width]`, times the weights of rows. The weights are applied before the last product, so that
+    /// their gradient does not need what it gives: nobody has to compute that again.
+    /// `inside` says how what is inside lies on a mesh.
+    fn experts(&self, x: &Tensor, weights: &Tensor, inside: Option<&Sharding>) -> Tensor {
+        let of = |weight: &Tensor, meanings: [&str; 3]| match inside {
+            Some(_) => at_use(&weight.cast(x.dtype()), &meanings),
+            None => weight.cast(x.dtype()),
+        };
+        let laid = |y: Tensor| inside.map_or(y.clone(), |sharding| y.with_sharding(sharding));
+        let gate = laid(x.matmul(&of(&self.gate, ["experts", "width", "inner"]))).named("gate");
+        let up = laid(x.matmul(&of(&self.up, ["experts", "width", "inner"]))).named("up");
+        self.gated(&gate, &up, weights).matmul(&of(&self.down, ["experts", "inner", "width"]))
+    }
+
+    /// What goes into the last product, of rows with weights.
+    fn gated(&self, gate: &Tensor, up: &Tensor, weights: &Tensor) -> Tensor {
+        self.activation.apply(gate) * up * weights.cast(up.dtype()).expand(-1)
+    }
+
+    fn dense(&self, x: &Tensor, choice: &Choice) -> Tensor {
+        let experts = self.gate.dim(0);
+        let everywhere = x.expand(0).broadcast_to(&[experts, x.dim(0), x.dim(1)]);
+        let chosen = choice.experts.one_hot(experts, DType::F32);
+        let weights = (&chosen * &choice.weights.expand(-1)).sum(&[1]).swap_axes(0, 1);
+        self.experts(&everywhere, &weights, None).sum(&[0])
+    }
+
+    /// Positions are sorted by expert; `others` has what lies elsewhere, if not all experts are here.
+    fn grouped(&self, x: &Tensor, choice: &Choice, others: Option<&Others>) -> Tensor {
+        let (positions, experts) = (x.dim(0), self.gate.dim(0));
+        // No position has an expert twice.
+        let most = positions * self.chosen.min(experts);
+        let share = others.map_or(1, |others| others.shares);
+        let expected = (positions * self.chosen).div_ceil(share.max(1)).min(most);
+        let first = others.map(|others| &others.first);
+        let (places, sizes) = Rows::sorted(&choice.experts.swap_axes(0, 1), experts, first, grouped::rows_for(most));
+        let groups = Groups { sizes, extent: Extent { most, expected } };
+        let of = |weight: &Tensor| weight.cast(x.dtype());
+        let rows = places.of_positions(x);
+        let gate = grouped::product(&rows, &of(&self.gate), &groups).named("gate");
+        let up = grouped::product(&rows, &of(&self.up), &groups).named("up");
+        let weights = places.of_choices(&choice.weights.swap_axes(0, 1));
+        places.to_positions(&grouped::product(&self.gated(&gate, &up, &weights), &of(&self.down), &groups))
+    }
+
+    /// Positions are put into the experts' rows in order, first choices first; what does not fit is left out.
+    fn with_capacity(&self, x: &Tensor, choice: &Choice, factor: f64) -> (Weighted, Rows) {
+        let (positions, width, experts) = (x.dim(0), x.dim(1), self.router.weight.dim(1));
+        let share = (positions * self.chosen) as f64 / experts.max(1) as f64;
+        let capacity = ((share * factor).ceil() as usize).clamp(1, positions.max(1));
+        let places = Rows::with_capacity(&choice.experts.swap_axes(0, 1), experts, capacity);
+        let weights = places.of_choices(&choice.weights.swap_axes(0, 1));
+        let vectors = places.of_positions(x).reshape(&[experts, capacity, width]);
+        (Weighted { vectors, weights: weights.reshape(&[experts, capacity]) }, places)
+    }
+}
+
+/// Experts that other devices have.
+struct Others {
+    /// The first expert that is here, an `i32` scalar.
+    first: Tensor,
+    /// Devices that share the experts.
+    shares: usize,
+}
+
+/// Rows of experts.
+#[derive(Clone, Debug, Tree)]
+struct Weighted {
+    /// `[experts, rows, width]`.
+    vectors: Tensor,
+    /// `f32 [experts, rows]`, 0 for those of nobody.
+    weights: Tensor,
+}
+
+/// `[..., width]` as `[positions, width]`.
+fn flat(x: &Tensor) -> Tensor {
+    let width = x.dim(-1);
+    x.reshape(&[x.num_elements() / width.max(1), width])
+}
