@@ -15,6 +15,13 @@ const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
 /// each tile of rows. Calibrated on the sparse models of the published runs.
 const GROUPED_REACH: f64 = 0.65;
 
+/// Share of the rate of a plain product that a kernel of the loss reaches: its exponentials are not all hidden. By the
+/// compiler's static cycles of both (`docs/kernel-cycles.md`).
+const LOSS_REACH: f64 = 0.87;
+/// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or product, where the label
+/// is, sums.
+const OPS_PER_LOGIT: f64 = 7.0;
+
 /// What a kernel computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
@@ -31,6 +38,12 @@ impl Kernel {
     pub fn read(module: &Module, id: InstructionId) -> Option<Kernel> {
         let instruction = module.instruction(id);
         let name = kernel_name(module, id);
+        if let Some(products) = loss_products(instruction.name()) {
+            return loss(module, id, products);
+        }
+        if instruction.name().contains("rms_norm") {
+            return norm(module, id);
+        }
         if let Some(products) = attention_products(module, id, &name) {
             return attention(module, id, products);
         }
@@ -209,6 +222,50 @@ fn element(module: &Module, tuple: InstructionId, index: u32) -> Option<Instruct
         Opcode::While => element(module, *instruction.operands().first()?, index),
         _ => None,
     }
+}
+
+/// Products of a kernel of the loss for each logit, by its name: the logits, and one for each gradient.
+fn loss_products(name: &str) -> Option<u32> {
+    let (_, pass) = name.split_once("cross_entropy_")?;
+    Some(match pass {
+        pass if pass.starts_with("bwd_") => 2,
+        pass if pass.starts_with("bwd") => 3,
+        _ => 1,
+    })
+}
+
+/// Predictions `[rows, depth]` and words `[words, depth]` come first.
+fn loss(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
+    let operands = module.instruction(id).operands();
+    let size = |operand: usize, axis: usize| {
+        let shape = module.instruction(*operands.get(operand)?).shape();
+        shape.dimensions().get(axis).and_then(|&n| u64::try_from(n).ok())
+    };
+    let (rows, depth, words) = (size(0, 0)?, size(0, 1)?, size(1, 0)?);
+    let element = module.instruction(*operands.first()?).shape().element_type();
+    let logits = rows as f64 * words as f64;
+    let one = |contracted: u64, columns: u64| Product {
+        flops: 2.0 * logits * depth as f64 / LOSS_REACH,
+        element,
+        contracted,
+        columns,
+    };
+    // The first sums over the depth, the others have it as columns.
+    let list = (0..products).map(|n| if n == 0 { one(depth, rows) } else { one(rows, depth) });
+    Some(Kernel {
+        family: "loss",
+        products: list.collect(),
+        vector_ops: logits * OPS_PER_LOGIT,
+        transcendentals: logits,
+    })
+}
+
+/// A norm is what it reads and writes.
+fn norm(module: &Module, id: InstructionId) -> Option<Kernel> {
+    let rows = module.instruction(*module.instruction(id).operands().first()?).shape();
+    let elements = rows.element_count() as f64;
+    let ops = if module.instruction(id).name().contains("bwd") { 12.0 } else { 4.0 };
+    Some(Kernel { family: "norm", products: Vec::new(), vector_ops: elements * ops, transcendentals: 0.0 })
 }
 
 /// A product of rows with the matrix of their group: every row meets one matrix.

@@ -60,8 +60,7 @@ pub fn backward(loss: &CrossEntropy, blocks: Blocks, sum: Sum, generation: Gener
     let so_far = (sum == Sum::GoesOn)
         .then(|| kernel.input("gradient so far", l.sum_spec(&b), block, |m| vec![m.program_id(words), m.i32(0)]));
     let dx = kernel.output_single("gradient of x", Spec::new(DType::F32, all), all, |m| vec![m.i32(0), m.i32(0)]);
-    let dweight =
-        kernel.output("gradient of weight", l.sum_spec(&b), block, |m| vec![m.program_id(words), m.i32(0)]);
+    let dweight = kernel.output("gradient of weight", l.sum_spec(&b), block, |m| vec![m.program_id(words), m.i32(0)]);
     if let Some(so_far) = so_far {
         kernel.in_place(so_far, dweight);
     }

@@ -55,10 +55,8 @@ pub(crate) fn backward_for(request: &Request<'_>, name: &str) -> Result<Program,
     let mut program = Written::new(request, name);
     let (dx, dweight) = if request.generation.spec().is_megacore() {
         let blocks = blocks(request, &loss, Pass::Backward)?;
-        let kernels = [
-            backward_x(&loss, blocks, request.generation)?,
-            backward_weight(&loss, blocks, request.generation)?,
-        ];
+        let kernels =
+            [backward_x(&loss, blocks, request.generation)?, backward_weight(&loss, blocks, request.generation)?];
         let weight = program.in_blocks(1, &loss, &blocks)?;
         let [dx, dweight] = kernels.map(|kernel| {
             let operands = program.operands_with(weight);
@@ -75,11 +73,7 @@ pub(crate) fn backward_for(request: &Request<'_>, name: &str) -> Result<Program,
 }
 
 /// Calls one after the other, each for as many rows as fit into VMEM; the gradient of the weight goes through all.
-fn both_gradients(
-    request: &Request<'_>,
-    loss: &CrossEntropy,
-    program: &mut Written,
-) -> Result<(Value, Value), Error> {
+fn both_gradients(request: &Request<'_>, loss: &CrossEntropy, program: &mut Written) -> Result<(Value, Value), Error> {
     let (part, blocks, begins) = largest(request, loss)?;
     let goes_on = backward(&part, blocks, Sum::GoesOn, request.generation)?;
     let weight = program.in_blocks(1, loss, &blocks)?;

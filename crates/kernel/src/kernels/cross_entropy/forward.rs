@@ -12,6 +12,9 @@ pub fn forward(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> R
     loss.check(&blocks)?;
     let (l, b) = (*loss, blocks);
     let count = l.padded(&b) / b.words;
+    // Exponentials of one half run beside the product of the other.
+    let parts = if b.rows.is_multiple_of(256) { 2 } else { 1 };
+    let width = b.rows / parts;
     let mut kernel = KernelBuilder::new("cross_entropy_fwd", generation);
     let rows = kernel.grid(l.rows / b.rows, Semantics::Parallel);
     let words = kernel.grid(count, Semantics::Arbitrary);
@@ -31,13 +34,18 @@ pub fn forward(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> R
             k.store(sums, k.zeros(DType::F32, [1, b.rows]));
             k.store(picked, k.zeros(DType::F32, [1, b.rows]));
         });
-        let logits = Logits::new(k, &l, k.load(x), (k.load(weight), word));
-        let values = logits.known(logits.values, f32::MIN);
-        let before = k.load(maxima);
-        let now = before.max(values.maximum(0));
-        k.store(sums, k.load(sums) * (before - now).exp() + (values - now).exp().sum(0));
-        k.store(picked, k.load(picked) + logits.is_label(k.load(labels)).select(values, 0.0).sum(0));
-        k.store(maxima, now);
+        for n in 0..parts {
+            let at = [k.i32(0), k.i32((n * width) as i32)];
+            let mine = |from| k.load_part(from, &at, [1, width]);
+            let x = k.load_part(x, &[at[1], at[0]], [width, l.depth]);
+            let logits = Logits::new(k, &l, x, (k.load(weight), word));
+            let values = logits.known(logits.values, f32::MIN);
+            let before = mine(maxima);
+            let now = before.max(values.maximum(0));
+            k.store_part(sums, &at, mine(sums) * (before - now).exp() + (values - now).exp().sum(0));
+            k.store_part(picked, &at, mine(picked) + logits.is_label(mine(labels)).select(values, 0.0).sum(0));
+            k.store_part(maxima, &at, now);
+        }
         k.when(word.equals(count as i32 - 1), || {
             let all = k.load(maxima) + k.load(sums).log();
             k.store(logsumexp, all);
