@@ -84,15 +84,21 @@ fn loss_kernel(sizes: [usize; 3], blocks: &[usize], of: Of, generation: Generati
     let [rows, depth, words] = sizes;
     let loss = CrossEntropy { rows, depth, words, dtype: DType::BF16 };
     let blocks = match *blocks {
-        [rows, words] => Some(cross_entropy::Blocks { rows, words }),
-        _ => cross_entropy::Blocks::preferred(&loss, generation, of),
+        [rows, words] => vec![cross_entropy::Blocks { rows, words }],
+        _ => cross_entropy::Blocks::preferred(&loss, of).collect(),
     };
-    let blocks = blocks.ok_or("no blocks divide that many rows")?;
-    let kernel = match of {
+    let make = |blocks| match of {
         Of::Forward => cross_entropy::forward(&loss, blocks, generation),
-        Of::Backward => cross_entropy::backward(&loss, blocks, cross_entropy::Sum::GoesOn, generation),
+        Of::Backward => cross_entropy::backward(&loss, blocks, cross_entropy::Sum::Begins, generation),
     };
-    kernel.map_err(|error| error.to_string())
+    let mut refused = "no blocks divide that many rows".to_owned();
+    for blocks in blocks {
+        match make(blocks) {
+            Ok(kernel) => return Ok(kernel),
+            Err(error) => refused = error.to_string(),
+        }
+    }
+    Err(refused)
 }
 
 fn program(kernel: &Kernel) -> Result<String, String> {

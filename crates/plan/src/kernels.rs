@@ -15,9 +15,11 @@ const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
 /// each tile of rows. Calibrated on the sparse models of the published runs.
 const GROUPED_REACH: f64 = 0.65;
 
+/// What kernels of the loss are.
+const LOSS: &str = "loss";
 /// Share of the rate of a plain product that a kernel of the loss reaches: its exponentials are not all hidden. By the
-/// compiler's static cycles of both (`docs/kernel-cycles.md`).
-const LOSS_REACH: f64 = 0.87;
+/// compiler's static cycles of both (`docs/kernel-cycles.md`), on matrix units of 128 and of 256 rows.
+const LOSS_REACH: [f64; 2] = [0.95, 0.87];
 /// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or product, where the label
 /// is, sums.
 const OPS_PER_LOGIT: f64 = 7.0;
@@ -31,6 +33,8 @@ pub struct Kernel {
     products: Vec<Product>,
     vector_ops: f64,
     transcendentals: f64,
+    /// Bytes it says it moves: blocks that come back are read again.
+    hbm_bytes: f64,
 }
 
 impl Kernel {
@@ -57,6 +61,7 @@ impl Kernel {
             products: vec![product],
             vector_ops: 0.0,
             transcendentals: stated.transcendentals as f64,
+            hbm_bytes: 0.0,
         })
     }
 
@@ -67,11 +72,17 @@ impl Kernel {
 
     /// Time on a machine; matrix and vector units work side by side.
     pub fn time(&self, machine: &Machine, work: &Work) -> OpTime {
+        let reach = match self.family {
+            LOSS => LOSS_REACH[usize::from(machine.mxu_edge > 128)],
+            _ => 1.0,
+        };
+        let plain = machine.op_time(work);
         OpTime {
             matrix_s: self.products.iter().map(|product| machine.product_s(product)).sum::<f64>()
-                / machine.reach.in_a_model,
+                / (machine.reach.in_a_model * reach),
             vector_s: machine.vector_s(self.vector_ops, self.transcendentals),
-            ..machine.op_time(work)
+            hbm_s: plain.hbm_s.max(self.hbm_bytes / (machine.hbm_bytes_per_s * machine.reach.hbm)),
+            ..plain
         }
     }
 }
@@ -141,7 +152,8 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
     let by_depth = products / 2;
     let list = (0..products).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
     let ops = if products == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
-    Some(Kernel { family: "attention", products: list.collect(), vector_ops: scores * ops, transcendentals: scores })
+    let products = list.collect();
+    Some(Kernel { family: "attention", products, vector_ops: scores * ops, transcendentals: scores, hbm_bytes: 0.0 })
 }
 
 /// Share of the scores that a kernel computes: blocks that its mask leaves out cost nothing.
@@ -244,19 +256,16 @@ fn loss(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
     let (rows, depth, words) = (size(0, 0)?, size(0, 1)?, size(1, 0)?);
     let element = module.instruction(*operands.first()?).shape().element_type();
     let logits = rows as f64 * words as f64;
-    let one = |contracted: u64, columns: u64| Product {
-        flops: 2.0 * logits * depth as f64 / LOSS_REACH,
-        element,
-        contracted,
-        columns,
-    };
+    let one =
+        |contracted: u64, columns: u64| Product { flops: 2.0 * logits * depth as f64, element, contracted, columns };
     // The first sums over the depth, the others have it as columns.
     let list = (0..products).map(|n| if n == 0 { one(depth, rows) } else { one(rows, depth) });
     Some(Kernel {
-        family: "loss",
+        family: LOSS,
         products: list.collect(),
         vector_ops: logits * OPS_PER_LOGIT,
         transcendentals: logits,
+        hbm_bytes: module.instruction(id).kernel_cost().map_or(0.0, |stated| stated.bytes_accessed as f64),
     })
 }
 
@@ -265,7 +274,13 @@ fn norm(module: &Module, id: InstructionId) -> Option<Kernel> {
     let rows = module.instruction(*module.instruction(id).operands().first()?).shape();
     let elements = rows.element_count() as f64;
     let ops = if module.instruction(id).name().contains("bwd") { 12.0 } else { 4.0 };
-    Some(Kernel { family: "norm", products: Vec::new(), vector_ops: elements * ops, transcendentals: 0.0 })
+    Some(Kernel {
+        family: "norm",
+        products: Vec::new(),
+        vector_ops: elements * ops,
+        transcendentals: 0.0,
+        hbm_bytes: 0.0,
+    })
 }
 
 /// A product of rows with the matrix of their group: every row meets one matrix.
@@ -293,5 +308,11 @@ fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
     };
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
     let product = Product { flops: flops / GROUPED_REACH, element, contracted, columns };
-    Some(Kernel { family: "grouped product", products: vec![product], vector_ops: 0.0, transcendentals: 0.0 })
+    Some(Kernel {
+        family: "grouped product",
+        products: vec![product],
+        vector_ops: 0.0,
+        transcendentals: 0.0,
+        hbm_bytes: 0.0,
+    })
 }

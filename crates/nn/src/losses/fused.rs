@@ -1,10 +1,13 @@
 //! Cross-entropy of products with the words of a vocabulary as two composites, forward and backward, which TPU compilers get as
 //! kernels: logits never reach memory. Elsewhere logits of one piece do.
 
+use std::sync::Arc;
+
 use tensor::DType;
-use trace::{Contraction, Precision, Sharding, Tensor, Tree, composite, custom_vjp, scan, shard_map};
+use trace::{Contraction, Precision, Reduction, Sharding, Tensor, Tree, composite, custom_vjp, scan, shard_map};
 
 use crate::fused::Fused;
+use crate::layers::STORED_WIDTH;
 
 /// Name of the composite of the forward pass: predictions `[rows, width]`, words `[words, width]`, labels `i32 [1, rows]`; gives
 /// losses and logarithms of the sums of exponentials, `f32 [1, rows]`.
@@ -44,10 +47,8 @@ pub(super) fn by_position(
             let all = (hidden, words, labels, (totals.clone(), share, of_losses.clone()));
             let mut of_inputs = shardings(inputs);
             let of_labels = of_inputs[2].clone();
-            // Each device has the gradient of the words for its own positions.
-            let axes = of_labels.axes().cloned().collect();
-            let parts = Sharding { dims: vec![Some(axes), Some(Vec::new()), Some(Vec::new())] };
-            let results = [of_inputs[0].clone(), parts];
+            let summed = Summed::new(&of_labels, inputs.1.dims());
+            let results = [of_inputs[0].clone(), summed.sharding()];
             of_inputs.extend([of_labels.clone(), of_labels.clone(), of_labels]);
             let (of_hidden, of_words) =
                 shard_map(&all, &of_inputs, &results, |(hidden, words, labels, (totals, share, of_label))| {
@@ -55,12 +56,44 @@ pub(super) fn by_position(
                     let inputs = (as_rows(hidden), words.clone(), as_row(labels), rows);
                     let (of_hidden, of_words) =
                         composite(CROSS_ENTROPY_BACKWARD, fused.attributes(), &inputs, |all| backward(all, piece));
-                    (of_hidden.reshape(hidden.dims()), of_words.expand(0))
+                    (of_hidden.reshape(hidden.dims()), summed.over_devices(&of_words))
                 });
-            (of_hidden, of_words.sum(&[0]), inputs.2.zeros_like())
+            (of_hidden, of_words, inputs.2.zeros_like())
         },
     );
     (losses, totals)
+}
+
+/// How the gradients of words that devices have of their own positions are summed: to where the words are stored in parts, which
+/// moves half of what a sum for all does.
+struct Summed {
+    /// Mesh axes that positions lie along and the width of stored words too.
+    to_store: Vec<Arc<str>>,
+    /// The other mesh axes of positions.
+    to_all: Vec<Arc<str>>,
+}
+
+impl Summed {
+    fn new(of_positions: &Sharding, words: &[usize]) -> Summed {
+        let axes: Vec<Arc<str>> = of_positions.axes().cloned().collect();
+        let stored = trace::layout().map(|layout| layout.sharding(&["", STORED_WIDTH], words));
+        let stored: Vec<Arc<str>> = stored.iter().flat_map(Sharding::axes).cloned().collect();
+        let to_store = if stored.iter().all(|axis| axes.contains(axis)) { stored } else { Vec::new() };
+        let to_all = axes.into_iter().filter(|axis| !to_store.contains(axis)).collect();
+        Summed { to_store, to_all }
+    }
+
+    /// Of the sum.
+    fn sharding(&self) -> Sharding {
+        Sharding { dims: vec![Some(Vec::new()), Some(self.to_store.clone())] }
+    }
+
+    fn over_devices(&self, of_words: &Tensor) -> Tensor {
+        let to_store: Vec<&str> = self.to_store.iter().map(|axis| &**axis).collect();
+        let to_all: Vec<&str> = self.to_all.iter().map(|axis| &**axis).collect();
+        let sum = if to_store.is_empty() { of_words.clone() } else { of_words.reduce_scatter(1, &to_store[..]) };
+        if to_all.is_empty() { sum } else { sum.all_reduce(&to_all[..], Reduction::Sum) }
+    }
 }
 
 /// What [`CROSS_ENTROPY`] takes.

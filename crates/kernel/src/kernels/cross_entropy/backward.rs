@@ -65,7 +65,7 @@ pub fn backward(loss: &CrossEntropy, blocks: Blocks, sum: Sum, generation: Gener
         kernel.in_place(so_far, dweight);
     }
     let sums = if sum == Sum::GoesOn { 2 } else { 1 } * l.sum_spec(&b).bytes();
-    kernel.cost(l.cost(3, 2 * l.x().bytes() + sums));
+    kernel.cost(l.cost(3, (1, 1), Spec::new(DType::F32, all).bytes() + sums));
     kernel.body(|k| {
         let (word, zero) = (k.program_id(words), k.i32(0));
         let each = |round: &dyn Fn(Val<'_>)| {
@@ -128,7 +128,7 @@ pub fn backward_x(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -
     let block = [b.rows, l.depth];
     let dx = kernel.output("gradient of x", l.x(), block, |m| vec![m.program_id(row), m.i32(0)]);
     let sum = kernel.scratch("accumulator", DType::F32, block);
-    kernel.cost(l.cost(2, l.x().bytes()));
+    kernel.cost(l.cost(2, (1, l.rows / b.rows), l.x().bytes()));
     kernel.body(|k| {
         let word = k.program_id(parts.word);
         k.when(word.equals(0), || k.store(sum, k.zeros(DType::F32, block)));
@@ -150,7 +150,7 @@ pub fn backward_weight(loss: &CrossEntropy, blocks: Blocks, generation: Generati
     let block = [b.words, l.depth];
     let dweight = kernel.output("gradient of weight", l.weight(&b), block, |m| vec![m.program_id(word), m.i32(0)]);
     let sum = kernel.scratch("accumulator", DType::F32, block);
-    kernel.cost(l.cost(2, l.weight(&b).bytes()));
+    kernel.cost(l.cost(2, (l.padded(&b) / b.words, 1), l.weight(&b).bytes()));
     kernel.body(|k| {
         let row = k.program_id(parts.row);
         k.when(row.equals(0), || k.store(sum, k.zeros(DType::F32, block)));

@@ -18,6 +18,8 @@ pub const BACKWARD: &str = "tpubridge.cross_entropy_backward";
 
 /// Calls that rows are taken in at most: each is compiled by itself.
 const MOST_CALLS: usize = 16;
+/// With so many rows a call, products take longer than reading the words and adding to their gradient, on every generation.
+const ENOUGH_ROWS: usize = 1024;
 
 fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
     let [rows, depth] = request.dims(KERNEL, 0)?;
@@ -31,20 +33,38 @@ fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
     Ok(CrossEntropy { rows, depth, words, dtype })
 }
 
-fn blocks(request: &Request<'_>, loss: &CrossEntropy, pass: Pass) -> Result<Blocks, Error> {
+/// Blocks as asked for, else those to try.
+fn blocks(request: &Request<'_>, loss: &CrossEntropy, pass: Pass) -> Vec<Blocks> {
+    match (request.size("block_rows"), request.size("block_words")) {
+        (Some(rows), Some(words)) => vec![Blocks { rows, words }],
+        _ => Blocks::preferred(loss, pass).collect(),
+    }
+}
+
+/// What is made of the first blocks that fit into VMEM, and the blocks.
+fn fitting<T>(
+    blocks: Vec<Blocks>,
+    loss: &CrossEntropy,
+    make: impl Fn(Blocks) -> Result<T, Error>,
+) -> Result<(Blocks, T), Error> {
     let message = format!("{} rows are not whole blocks of 128", loss.rows);
-    let preferred =
-        Blocks::preferred(loss, request.generation, pass).ok_or(Error::Shape { kernel: KERNEL, message })?;
-    let size = |name: &str, preferred: usize| request.size(name).unwrap_or(preferred);
-    Ok(Blocks { rows: size("block_rows", preferred.rows), words: size("block_words", preferred.words) })
+    let mut refused = Error::Shape { kernel: KERNEL, message };
+    for blocks in blocks {
+        match make(blocks) {
+            Ok(made) => return Ok((blocks, made)),
+            Err(error @ Error::Vmem { .. }) => refused = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refused)
 }
 
 pub(crate) fn forward_for(request: &Request<'_>, name: &str) -> Result<Program, Error> {
     let loss = read(request)?;
-    let blocks = blocks(request, &loss, Pass::Forward)?;
     let mut program = Written::new(request, name);
-    let kernel = forward(&loss, blocks, request.generation)?;
-    let weight = program.in_blocks(1, &loss, &blocks)?;
+    let (blocks, kernel) =
+        fitting(blocks(request, &loss, Pass::Forward), &loss, |blocks| forward(&loss, blocks, request.generation))?;
+    let weight = program.in_blocks(&loss, &blocks)?;
     let operands = program.operands_with(weight);
     let results = program.call(&kernel, operands)?;
     Ok(program.finish(&results))
@@ -54,15 +74,7 @@ pub(crate) fn backward_for(request: &Request<'_>, name: &str) -> Result<Program,
     let loss = read(request)?;
     let mut program = Written::new(request, name);
     let (dx, dweight) = if request.generation.spec().is_megacore() {
-        let blocks = blocks(request, &loss, Pass::Backward)?;
-        let kernels =
-            [backward_x(&loss, blocks, request.generation)?, backward_weight(&loss, blocks, request.generation)?];
-        let weight = program.in_blocks(1, &loss, &blocks)?;
-        let [dx, dweight] = kernels.map(|kernel| {
-            let operands = program.operands_with(weight);
-            program.call(&kernel, operands)
-        });
-        (first(dx?)?, first(dweight?)?)
+        one_by_one(request, &loss, &mut program)?
     } else {
         both_gradients(request, &loss, &mut program)?
     };
@@ -72,11 +84,23 @@ pub(crate) fn backward_for(request: &Request<'_>, name: &str) -> Result<Program,
     Ok(program.finish(&[dx, dweight]))
 }
 
+/// A call for each gradient, which two cores share.
+fn one_by_one(request: &Request<'_>, loss: &CrossEntropy, program: &mut Written) -> Result<(Value, Value), Error> {
+    let (blocks, kernels) = fitting(blocks(request, loss, Pass::Backward), loss, |blocks| {
+        Ok([backward_x(loss, blocks, request.generation)?, backward_weight(loss, blocks, request.generation)?])
+    })?;
+    let weight = program.in_blocks(loss, &blocks)?;
+    let [dx, dweight] = kernels.map(|kernel| {
+        let operands = program.operands_with(weight);
+        program.call(&kernel, operands)
+    });
+    Ok((first(dx?)?, first(dweight?)?))
+}
+
 /// Calls one after the other, each for as many rows as fit into VMEM; the gradient of the weight goes through all.
 fn both_gradients(request: &Request<'_>, loss: &CrossEntropy, program: &mut Written) -> Result<(Value, Value), Error> {
-    let (part, blocks, begins) = largest(request, loss)?;
-    let goes_on = backward(&part, blocks, Sum::GoesOn, request.generation)?;
-    let weight = program.in_blocks(1, loss, &blocks)?;
+    let (part, blocks, [begins, goes_on]) = largest(request, loss)?;
+    let weight = program.in_blocks(loss, &blocks)?;
     let (mut dxs, mut so_far) = (Vec::new(), None);
     for begin in (0..loss.rows).step_by(part.rows) {
         let range = begin..begin + part.rows;
@@ -96,19 +120,23 @@ fn both_gradients(request: &Request<'_>, loss: &CrossEntropy, program: &mut Writ
     Ok((program.joined(&dxs)?, dweight))
 }
 
-/// As many rows as fit into VMEM, their blocks, and the kernel of the first of them.
-fn largest(request: &Request<'_>, loss: &CrossEntropy) -> Result<(CrossEntropy, Blocks, Kernel), Error> {
-    let mut most = request.size("rows").unwrap_or(loss.rows);
+/// As many rows as fit into VMEM, their blocks, and the kernels of the first rows and of the others.
+fn largest(request: &Request<'_>, loss: &CrossEntropy) -> Result<(CrossEntropy, Blocks, [Kernel; 2]), Error> {
+    let mut most = loss.rows;
     loop {
         let rows = divisor(loss.rows, 128, most).filter(|rows| loss.rows / rows <= MOST_CALLS).ok_or_else(|| {
             let message = format!("{} rows are not {MOST_CALLS} equal parts that fit into VMEM", loss.rows);
             Error::Shape { kernel: KERNEL, message }
         })?;
         let part = CrossEntropy { rows, ..*loss };
-        let blocks = blocks(request, &part, Pass::Backward)?;
-        // The one with most operands decides.
-        match backward(&part, blocks, Sum::GoesOn, request.generation) {
-            Ok(_) => return Ok((part, blocks, backward(&part, blocks, Sum::Begins, request.generation)?)),
+        let mut blocks = blocks(request, &part, Pass::Backward);
+        // Small blocks cost more than calls of fewer rows, as long as these are enough to hide what is read and written.
+        if rows > ENOUGH_ROWS {
+            blocks.truncate(2);
+        }
+        let make = |sum, blocks| backward(&part, blocks, sum, request.generation);
+        match fitting(blocks, &part, |blocks| Ok([make(Sum::Begins, blocks)?, make(Sum::GoesOn, blocks)?])) {
+            Ok((blocks, kernels)) => return Ok((part, blocks, kernels)),
             Err(Error::Vmem { .. }) => most = rows - 1,
             Err(error) => return Err(error),
         }
@@ -152,9 +180,9 @@ impl Written {
         made.map_err(broken)
     }
 
-    /// An argument of words, with zeros up to whole blocks.
-    fn in_blocks(&mut self, argument: usize, loss: &CrossEntropy, blocks: &Blocks) -> Result<Value, Error> {
-        let weight = self.arguments.get(argument).copied().ok_or_else(missing)?;
+    /// The weight, with zeros up to whole blocks.
+    fn in_blocks(&mut self, loss: &CrossEntropy, blocks: &Blocks) -> Result<Value, Error> {
+        let weight = self.arguments.get(1).copied().ok_or_else(missing)?;
         let more = loss.padded(blocks) - loss.words;
         if more == 0 {
             return Ok(weight);

@@ -26,7 +26,7 @@ pub fn forward(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> R
     let (losses, logsumexp) = (row("losses"), row("logsumexp"));
     let mut kept = |name: &str| kernel.scratch(name, DType::F32, [1, b.rows]);
     let (maxima, sums, picked) = (kept("maxima"), kept("sums"), kept("logits of labels"));
-    kernel.cost(l.cost(1, 0));
+    kernel.cost(l.cost(1, (1, l.rows / b.rows), 0));
     kernel.body(|k| {
         let word = k.program_id(words);
         k.when(word.equals(0), || {

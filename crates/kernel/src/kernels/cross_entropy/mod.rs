@@ -5,7 +5,6 @@ mod composite;
 mod forward;
 mod plain;
 
-use chips::Generation;
 use tensor::{DType, Spec};
 
 use super::divisor;
@@ -54,18 +53,17 @@ pub enum Pass {
 }
 
 impl Blocks {
-    /// Sizes for a generation, as far as they divide the rows.
-    pub fn preferred(loss: &CrossEntropy, generation: Generation, pass: Pass) -> Option<Blocks> {
-        let vmem_bytes = generation.spec().memory.vmem_bytes_per_core.value as usize;
-        let depth = loss.depth.max(128);
-        let (rows, words) = match pass {
-            Pass::Forward => (1024, 512),
-            Pass::Backward => (512, 512),
+    /// Sizes from the one that the compiler's static estimate prefers (`docs/kernel-cycles.md`) down to the smallest: the first
+    /// that fits into VMEM is to be taken.
+    pub fn preferred(loss: &CrossEntropy, pass: Pass) -> impl Iterator<Item = Blocks> {
+        let sizes = match pass {
+            Pass::Forward => [(1024, 512), (512, 512), (512, 256), (256, 256), (128, 128)],
+            Pass::Backward => [(1024, 256), (512, 256), (256, 256), (256, 128), (128, 128)],
         };
-        // The largest kernel keeps some 20 bytes for each word and depth, and as many for each row and depth.
-        let most = (vmem_bytes / 2 / (40 * depth)).max(128);
-        let rows = divisor(loss.rows, 128, rows.min(most))?;
-        Some(Blocks { rows, words: whole_words(loss.words, words.min(most)) })
+        let loss = *loss;
+        sizes.into_iter().filter_map(move |(rows, words)| {
+            Some(Blocks { rows: divisor(loss.rows, 128, rows)?, words: whole_words(loss.words, words) })
+        })
     }
 }
 
@@ -110,14 +108,17 @@ impl CrossEntropy {
         Ok(())
     }
 
-    /// Work of so many products, and of arrays read and written beside `x`, the weight and three rows.
-    fn cost(&self, products: u64, more_bytes: u64) -> Cost {
+    /// Work of so many products. `x` and the weight are read so many times, blocks that come back included; other bytes are
+    /// given.
+    fn cost(&self, products: u64, (x_times, weight_times): (usize, usize), more_bytes: u64) -> Cost {
         let logits = self.rows as u64 * self.words as u64;
         let weight = Spec::new(self.dtype, [self.words, self.depth]);
+        let rows = 4 * self.row(DType::F32).bytes();
+        let read = x_times as u64 * self.x().bytes() + weight_times as u64 * weight.bytes();
         Cost {
             flops: products * 2 * logits * self.depth as u64,
             transcendentals: logits,
-            bytes_accessed: self.x().bytes() + weight.bytes() + 3 * self.row(DType::F32).bytes() + more_bytes,
+            bytes_accessed: read + rows + more_bytes,
         }
     }
 }
