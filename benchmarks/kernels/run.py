@@ -1,7 +1,8 @@
-"""Static cycles of flash attention: kernels of crates/kernel beside the Pallas kernels of the installed JAX.
+"""Static cycles of kernels of crates/kernel: flash attention beside the Pallas kernels of the installed JAX, the loss and the
+norm by their blocks.
 
     python benchmarks/kernels/run.py --tpu target/debug/tpu --kernel target/debug/examples/kernel
-        [--only v5e,4096,ours-fwd] [--record FILE] [--out docs/kernel-cycles.md]
+        [--only v5e,4096,ours-fwd] [--only blocks] [--record FILE] [--out docs/kernel-cycles.md]
 
 Nothing runs on a device: the TPU compiler simulates the code it generated (`--xla_jf_dump_static_llo_profile_to`). Needs
 `TPUBRIDGE_LIBTPU` and a Python with JAX and libtpu. A simulation takes minutes at 8192 positions; `--record` keeps what is
@@ -24,6 +25,19 @@ LENGTHS = [4096, 8192]
 # Largest blocks the Pallas kernels were fastest with among 512 and 1024; ours are the defaults of the crate.
 PALLAS_BLOCK = 1024
 KINDS = ["ours-fwd", "ours-bwd", "flash-fwd", "flash-bwd"]
+# Kernels counted with several blocks: sizes as `examples/kernel` takes them, and blocks; the first are the defaults.
+BLOCKS = {
+    "loss-fwd": ("2048,2048,4096", ["1024,512", "2048,512", "512,512", "1024,256"]),
+    "loss-bwd": ("1024,2048,2048", ["1024,256", "512,512", "512,256", "256,256"]),
+    "norm-fwd": ("2048,4096", ["128", "64", "256"]),
+    "norm-bwd": ("2048,4096", ["64", "128", "32"]),
+}
+# The product of the loss by itself, as the compiler writes it.
+PRODUCT = """func.func @main(%x: tensor<2048x2048xbf16>, %w: tensor<4096x2048xbf16>) -> tensor<4096x2048xf32> {
+  %y = stablehlo.dot_general %w, %x, contracting_dims = [1] x [1] : (tensor<4096x2048xbf16>, tensor<2048x2048xbf16>) -> tensor<4096x2048xf32>
+  return %y : tensor<4096x2048xf32>
+}
+"""
 
 
 def environment(folder):
@@ -50,17 +64,29 @@ def simulated(folder):
     return found
 
 
-def ours(options, generation, length, which):
+def counted(options, generation, text):
+    """Cycles of a program's ops, but for copies of what is given back in place."""
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "kernel.mlir")
         with open(program, "w") as out:
-            subprocess.run([options.kernel, f"flash-{which}", generation, str(length)], stdout=out, check=True)
+            out.write(text)
         env = dict(environment(folder), TPU_LIBRARY_PATH=os.environ["TPUBRIDGE_LIBTPU"])
         command = [options.tpu, "compile", program, "--slice", f"{generation}-1", "--no-cache"]
         command += ["--compilation-timeout-seconds", "7200"]
-        subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
-        cycles = simulated(folder)
-        return sum(cycles.values())
+        # Where the profile itself finds no room the compilation ends with an error, the cycles being counted already.
+        failed = subprocess.run(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode
+        cycles = sum(n for name, n in simulated(folder).items() if not name.startswith("copy"))
+        if not cycles:
+            raise subprocess.CalledProcessError(failed, command)
+        return cycles
+
+
+def printed(options, *arguments):
+    return subprocess.run([options.kernel, *arguments], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def ours(options, generation, length, which):
+    return counted(options, generation, printed(options, f"flash-{which}", generation, str(length)))
 
 
 def pallas(generation, length, kind):
@@ -106,9 +132,12 @@ def compile_pallas(kind, generation, length):
 
 def report(record, out):
     lines = [
-        "# Static cycles of flash attention",
+        "# Static cycles of kernels",
         "Cycles the TPU compiler (libtpu) counts for the code it generated, without a device; nothing here was measured on one.",
-        "Causal, bf16, one head of 128, one sequence. Written by `benchmarks/kernels/run.py`.",
+        "Written by `benchmarks/kernels/run.py`.",
+        "",
+        "## Flash attention",
+        "Causal, bf16, one head of 128, one sequence.",
         f"`flash`: JAX's Pallas flash attention, blocks of {PALLAS_BLOCK}, its backward pass being two kernels.",
         "",
         "| pass | TPU | positions | ours | flash | ours / flash |",
@@ -126,7 +155,31 @@ def report(record, out):
         "",
         "JAX's splash attention cannot be counted this way: on v5e the simulation stops at the copies of its tables (`Unsupported DMA",
         "direction: 10`), on v6e it reads the tables as zeros and skips every block.",
+        "",
+        "## Blocks of the loss and the norm",
+        "bf16, weights of norms f32. Sizes: rows, depth and words of the loss; rows and size of the norm. Blocks: rows and words;",
+        "rows. The backward pass of the loss gives both gradients, three products. Those in bold are the crate's own.",
+        "",
+        "| kernel | sizes | blocks | " + " | ".join(GENERATIONS) + " |",
+        "|---|---|---|" + "---|" * len(GENERATIONS),
     ]
+    of = lambda generation, kind, blocks: record.get(f"{generation},{kind},{blocks.replace(',', 'x')}")
+    cell = lambda n: f"{n:,}" if n else "not counted"
+    for kind, (sizes, choices) in BLOCKS.items():
+        for blocks in choices:
+            cells = [cell(of(generation, kind, blocks)) for generation in GENERATIONS]
+            shown = f"**{blocks}**" if blocks == choices[0] else blocks
+            lines.append(f"| {kind} | {sizes} | {shown} | " + " | ".join(cells) + " |")
+    products = [of(generation, "product", "-") for generation in GENERATIONS]
+    lines.append("| the product alone | 2048,2048,4096 | the compiler's | " + " | ".join(map(cell, products)) + " |")
+    shares = []
+    for generation, product in zip(GENERATIONS, products):
+        passes = {kind: of(generation, kind, BLOCKS[kind][1][0]) for kind in ["loss-fwd", "loss-bwd"]}
+        if product and all(passes.values()):
+            # The backward pass has three products of a quarter of the size.
+            forward, backward = product / passes["loss-fwd"], 0.75 * product / passes["loss-bwd"]
+            shares.append(f"{generation}: {forward:.2f} forward, {backward:.2f} backward")
+    lines += ["", "Share of the rate of the product alone that the loss reaches: " + "; ".join(shares) + "."]
     with open(out, "w") as file:
         file.write("\n".join(lines) + "\n")
 
@@ -142,13 +195,21 @@ def main():
     parser.add_argument("--out", default="docs/kernel-cycles.md")
     options = parser.parse_args()
     record = json.load(open(options.record)) if os.path.exists(options.record) else {}
-    wanted = options.only or [f"{g},{n},{kind}" for n in LENGTHS for g in GENERATIONS for kind in KINDS]
-    for key in wanted:
+    attention = [f"{g},{n},{kind}" for n in LENGTHS for g in GENERATIONS for kind in KINDS]
+    blocks = [f"{g},{kind},{b.replace(',', 'x')}" for kind, (_, all) in BLOCKS.items() for b in all for g in GENERATIONS]
+    blocks += [f"{g},product,-" for g in GENERATIONS]
+    wanted = options.only or attention + ["blocks"]
+    for key in [key for given in wanted for key in (blocks if given == "blocks" else [given])]:
         if key in record:
             continue
         generation, length, kind = key.split(",")
         try:
-            if kind.startswith("ours"):
+            if length == "product":
+                cycles = counted(options, generation, PRODUCT)
+            elif length in BLOCKS:
+                sizes = BLOCKS[length][0]
+                cycles = counted(options, generation, printed(options, length, generation, sizes, kind.replace("x", ",")))
+            elif kind.startswith("ours"):
                 cycles = ours(options, generation, int(length), kind.removeprefix("ours-"))
             else:
                 cycles = pallas(generation, int(length), kind)

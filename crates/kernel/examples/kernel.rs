@@ -1,11 +1,16 @@
-//! Prints a flash attention kernel as a program: `kernel flash-fwd v5e 4096 [512,4096,512] [text]`.
+//! Prints a kernel as a program: `kernel KIND GENERATION SIZES [BLOCKS] [text]`, sizes and blocks with commas.
+//!
+//! `flash-fwd`, `flash-bwd` of a length, with blocks of queries, keys in VMEM and keys; `norm-fwd`, `norm-bwd` of rows and a size,
+//! with a block of rows; `loss-fwd`, `loss-bwd` of rows, depth and words, with blocks of rows and words.
 
 use std::process::ExitCode;
 
 use chips::Generation;
 use hlo::{FuncBuilder, ModuleBuilder, OpKind, Type};
 use kernel::Kernel;
+use kernel::kernels::cross_entropy::{self, CrossEntropy, Pass as Of};
 use kernel::kernels::flash::{self, Attention, Blocks, Causality, Pass, Segments};
+use kernel::kernels::rms_norm::{self, RmsNorm};
 use tensor::{DType, Spec};
 
 /// Heads: cycles grow with them evenly, and so does the time to count them.
@@ -26,11 +31,30 @@ fn main() -> ExitCode {
 }
 
 fn printed(args: &[String]) -> Result<String, String> {
-    let [which, generation, length, rest @ ..] = args else {
-        return Err("flash-fwd or flash-bwd, a generation and a length".into());
+    let [kind, generation, sizes, rest @ ..] = args else {
+        return Err("a kind of kernel, a generation and sizes".into());
     };
     let generation = Generation::from_name(generation).ok_or("no such generation")?;
-    let length: usize = length.parse().map_err(|_| "no length")?;
+    let numbers = |text: &str| -> Vec<usize> { text.split(',').filter_map(|n| n.parse().ok()).collect() };
+    let blocks = rest.first().map(|text| numbers(text)).unwrap_or_default();
+    let kernel = match (kind.as_str(), &numbers(sizes)[..]) {
+        ("flash-fwd", &[length]) => flash_kernel(length, &blocks, Pass::Forward, generation),
+        ("flash-bwd", &[length]) => flash_kernel(length, &blocks, Pass::Backward, generation),
+        ("norm-fwd" | "norm-bwd", &[rows, size]) => {
+            let norm = RmsNorm { rows, size, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
+            let block = blocks.first().copied().or_else(|| norm.preferred_rows());
+            let block = block.ok_or("no blocks divide that many rows")?;
+            let make = if kind == "norm-fwd" { rms_norm::forward } else { rms_norm::backward };
+            make(&norm, block, generation).map_err(|error| error.to_string())
+        }
+        ("loss-fwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Of::Forward, generation),
+        ("loss-bwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Of::Backward, generation),
+        _ => return Err(format!("no kernel {kind} of {sizes}")),
+    }?;
+    if rest.get(1).is_some_and(|word| word == "text") { Ok(kernel.text()) } else { program(&kernel) }
+}
+
+fn flash_kernel(length: usize, blocks: &[usize], pass: Pass, generation: Generation) -> Result<Kernel, String> {
     let attention = Attention {
         batch: 1,
         q_heads: HEADS,
@@ -44,19 +68,37 @@ fn printed(args: &[String]) -> Result<String, String> {
         window: None,
         segments: Segments::One,
     };
-    let pass = if which == "flash-bwd" { Pass::Backward } else { Pass::Forward };
-    let sizes: Vec<usize> = rest.first().map_or("", |s| s).split(',').filter_map(|n| n.parse().ok()).collect();
-    let blocks = match sizes[..] {
+    let blocks = match *blocks {
         [q, kv_major, kv] => Some(Blocks { q, kv_major, kv }),
         _ => Blocks::preferred(&attention, generation, pass),
     };
     let blocks = blocks.ok_or("no blocks divide that length")?;
-    let kernel = match pass {
-        Pass::Forward => flash::forward(&attention, blocks, generation),
-        Pass::Backward => flash::backward(&attention, blocks, generation),
+    let make = match pass {
+        Pass::Forward => flash::forward,
+        Pass::Backward => flash::backward,
     };
-    let kernel = kernel.map_err(|error| error.to_string())?;
-    if rest.get(1).is_some_and(|word| word == "text") { Ok(kernel.text()) } else { program(&kernel) }
+    make(&attention, blocks, generation).map_err(|error| error.to_string())
+}
+
+fn loss_kernel(sizes: [usize; 3], blocks: &[usize], of: Of, generation: Generation) -> Result<Kernel, String> {
+    let [rows, depth, words] = sizes;
+    let loss = CrossEntropy { rows, depth, words, dtype: DType::BF16 };
+    let blocks = match *blocks {
+        [rows, words] => vec![cross_entropy::Blocks { rows, words }],
+        _ => cross_entropy::Blocks::preferred(&loss, of).collect(),
+    };
+    let make = |blocks| match of {
+        Of::Forward => cross_entropy::forward(&loss, blocks, generation),
+        Of::Backward => cross_entropy::backward(&loss, blocks, cross_entropy::Sum::Begins, generation),
+    };
+    let mut refused = "no blocks divide that many rows".to_owned();
+    for blocks in blocks {
+        match make(blocks) {
+            Ok(kernel) => return Ok(kernel),
+            Err(error) => refused = error.to_string(),
+        }
+    }
+    Err(refused)
 }
 
 fn program(kernel: &Kernel) -> Result<String, String> {

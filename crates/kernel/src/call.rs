@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hlo::dims::OutputOperandAlias;
 use hlo::{Attr, Attrs, Dense, ElementType, Location, NewOp, OpKind, OpName, TensorType, Type, Value};
 use tensor::Spec;
 
@@ -23,6 +24,10 @@ pub fn call(kernel: &Kernel, operands: Vec<Value>) -> NewOp {
     // Kernels address arrays row by row, whatever layout the compiler would choose.
     attrs.set("operand_layouts", layouts(&kernel.operands()));
     attrs.set("result_layouts", layouts(&kernel.results()));
+    let (aliases, count) = (kernel.aliases(), kernel.results().len());
+    if !aliases.is_empty() {
+        attrs.set("output_operand_aliases", Attr::Array(aliases.iter().map(|&pair| in_place(pair, count)).collect()));
+    }
     let results = kernel.results().iter().map(tensor_type).collect();
     let loc = Some(Arc::new(Location::Name(kernel.name.as_str().into(), None)));
     NewOp { operands, results, attrs, loc, ..NewOp::new(OpName::Known(OpKind::CustomCall)) }
@@ -30,6 +35,16 @@ pub fn call(kernel: &Kernel, operands: Vec<Value>) -> NewOp {
 
 pub(crate) fn tensor_type(spec: &Spec) -> Type {
     Type::tensor(spec.dims.iter().map(|&d| d as i64).collect::<Vec<_>>(), spec.dtype)
+}
+
+/// A result in the place of an operand; the only result of a call is no tuple.
+fn in_place((operand, result): (usize, usize), results: usize) -> Attr {
+    let alias = OutputOperandAlias {
+        output_tuple_indices: if results > 1 { vec![result as i64] } else { Vec::new() },
+        operand_index: operand as i64,
+        operand_tuple_indices: Vec::new(),
+    };
+    Attr::OutputAlias(Arc::new(alias))
 }
 
 fn layouts(specs: &[Spec]) -> Attr {

@@ -48,6 +48,13 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// A kernel that was wanted only where it is faster than the compiler's own ops.
+    Slower {
+        /// The kernel.
+        kernel: &'static str,
+        /// The generation.
+        generation: Generation,
+    },
     /// Arrays given to the interpreter that do not fit the kernel.
     Arguments(String),
     /// A kernel that reads or writes outside of its memory, found while interpreting.
@@ -98,6 +105,9 @@ impl fmt::Display for Error {
             }
             Error::Generation(generation) => write!(f, "{generation} takes no kernels"),
             Error::Shape { kernel, message } => write!(f, "{kernel}: {message}"),
+            Error::Slower { kernel, generation } => {
+                write!(f, "{kernel}: the compiler's own ops are faster on {generation}")
+            }
             Error::Arguments(message) => f.write_str(message),
             Error::OutOfRange { kernel, step, message } => write!(f, "kernel {kernel}, step {step:?}: {message}"),
             Error::Rewrite(_) => f.write_str("the program with kernels in it is not valid: a bug"),

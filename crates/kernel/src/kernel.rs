@@ -110,6 +110,8 @@ pub struct Kernel {
     pub grid: Vec<GridAxis>,
     /// Memory, in the order it was asked for.
     pub references: Vec<Reference>,
+    /// Operands and the results that take their place.
+    pub in_place: Vec<(RefId, RefId)>,
     /// The body.
     pub body: Body,
     /// Work of one call.
@@ -154,6 +156,20 @@ impl Kernel {
         })
     }
 
+    /// [`Kernel::in_place`] as numbers of operands and results.
+    pub(crate) fn aliases(&self) -> Vec<(usize, usize)> {
+        let arguments = self.arguments();
+        let number = |wanted: RefId, is_one: fn(&Role) -> bool| {
+            let same = arguments.iter().filter(|&&id| self.reference(id).is_some_and(|r| is_one(&r.role)));
+            same.into_iter().position(|&id| id == wanted)
+        };
+        let is_operand = |role: &Role| matches!(role, Role::Prefetch | Role::Input(_));
+        let numbers = |&(operand, result): &(RefId, RefId)| {
+            Some((number(operand, is_operand)?, number(result, |role| matches!(role, Role::Output(_)))?))
+        };
+        self.in_place.iter().filter_map(numbers).collect()
+    }
+
     fn specs(&self, pick: impl Fn(&Role) -> Option<Option<Spec>>) -> Vec<Spec> {
         let references = self.arguments().into_iter().filter_map(|id| self.reference(id));
         references
@@ -184,6 +200,7 @@ pub struct KernelBuilder {
     generation: Generation,
     grid: Vec<GridAxis>,
     references: Vec<Reference>,
+    in_place: Vec<(RefId, RefId)>,
     cost: Option<Cost>,
     error: Option<Error>,
 }
@@ -192,7 +209,15 @@ impl KernelBuilder {
     /// A kernel of that name for a generation.
     pub fn new(name: impl Into<String>, generation: Generation) -> KernelBuilder {
         let error = (generation < Generation::V4).then_some(Error::Generation(generation));
-        KernelBuilder { name: name.into(), generation, grid: Vec::new(), references: Vec::new(), cost: None, error }
+        KernelBuilder {
+            name: name.into(),
+            generation,
+            grid: Vec::new(),
+            references: Vec::new(),
+            in_place: Vec::new(),
+            cost: None,
+            error,
+        }
     }
 
     /// Adds an axis to the grid, faster than those before.
@@ -215,8 +240,7 @@ impl KernelBuilder {
         block: impl Into<Vec<usize>>,
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
-        let window = self.window(name, array, map);
-        self.add_window(name, block.into(), window, Role::Input)
+        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Input, Buffers::Two), map)
     }
 
     /// As [`KernelBuilder::input`], with one copy of the block only.
@@ -227,8 +251,7 @@ impl KernelBuilder {
         block: impl Into<Vec<usize>>,
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
-        let window = Window { buffers: Buffers::One, ..self.window(name, array, map) };
-        self.add_window(name, block.into(), window, Role::Input)
+        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Input, Buffers::One), map)
     }
 
     /// Adds a result, written through blocks; the map gives the block's index.
@@ -239,8 +262,25 @@ impl KernelBuilder {
         block: impl Into<Vec<usize>>,
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
-        let window = self.window(name, array, map);
-        self.add_window(name, block.into(), window, Role::Output)
+        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Output, Buffers::Two), map)
+    }
+
+    /// As [`KernelBuilder::output`], with one copy of the block only.
+    pub fn output_single(
+        &mut self,
+        name: &str,
+        array: Spec,
+        block: impl Into<Vec<usize>>,
+        map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
+    ) -> RefId {
+        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Output, Buffers::One), map)
+    }
+
+    /// Lets a result take the place of an operand of the same type. Each block of the operand must be read before the same
+    /// block of the result is written, and not afterwards.
+    pub fn in_place(&mut self, operand: RefId, result: RefId) -> &mut Self {
+        self.in_place.push((operand, result));
+        self
     }
 
     /// Adds vector memory that keeps its contents from step to step.
@@ -278,12 +318,16 @@ impl KernelBuilder {
             generation: self.generation,
             grid: self.grid,
             references: self.references,
+            in_place: self.in_place,
             body,
             cost: Cost::default(),
             vmem_bytes: 0,
         };
         for reference in &kernel.references {
             check_reference(&kernel, reference)?;
+        }
+        for &(operand, result) in &kernel.in_place {
+            check_in_place(&kernel, operand, result)?;
         }
         kernel.cost = self.cost.unwrap_or_else(|| cost::count(&kernel));
         kernel.vmem_bytes = vmem::check(&kernel)?;
@@ -295,15 +339,27 @@ impl KernelBuilder {
         RefId(self.references.len() as u32 - 1)
     }
 
-    fn window(&mut self, name: &str, array: Spec, map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>) -> Window {
+    fn add_window(
+        &mut self,
+        name: &str,
+        block: Spec,
+        array: Spec,
+        (role, buffers): (fn(Window) -> Role, Buffers),
+        map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
+    ) -> RefId {
+        let map = self.map(name, &array, map);
+        let role = role(Window { array, map, buffers });
+        self.add(Reference { name: name.into(), role, memory: Memory::Vmem, block })
+    }
+
+    fn map(&mut self, name: &str, array: &Spec, map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>) -> Body {
         let writer = Writer::new(&self.name, self.grid.len(), &self.references);
         let indices: Vec<_> = map(&writer).into_iter().map(|v| v.id()).collect();
-        let (written, count) = (writer.finish(indices), array.rank());
-        let map = written.unwrap_or_else(|error| {
+        let map = writer.finish(indices).unwrap_or_else(|error| {
             self.error.get_or_insert(error);
             Body::default()
         });
-        if self.error.is_none() && map.entry().yields.len() != count {
+        if self.error.is_none() && map.entry().yields.len() != array.rank() {
             let message = format!("the map gives {} indices for {array}", map.entry().yields.len());
             self.refuse(name, message);
         }
@@ -311,12 +367,7 @@ impl KernelBuilder {
         if !map.entry().yields.iter().all(is_index) {
             self.refuse(name, "the map gives something else than i32 scalars".into());
         }
-        Window { array, map, buffers: Buffers::Two }
-    }
-
-    fn add_window(&mut self, name: &str, block: Vec<usize>, window: Window, role: fn(Window) -> Role) -> RefId {
-        let block = Spec::new(window.array.dtype, block);
-        self.add(Reference { name: name.into(), role: role(window), memory: Memory::Vmem, block })
+        map
     }
 
     fn refuse(&mut self, operand: &str, message: String) {
@@ -331,6 +382,18 @@ pub(crate) fn is_supported(dtype: DType) -> bool {
 
 /// No array of a kernel has more elements; products of sizes cannot overflow.
 const MAX_ELEMENTS: usize = 1 << 48;
+
+fn check_in_place(kernel: &Kernel, operand: RefId, result: RefId) -> Result<(), Error> {
+    let (from, to) = (kernel.reference(operand), kernel.reference(result));
+    match (from.map(|reference| &reference.role), to.map(|reference| &reference.role)) {
+        (Some(Role::Input(from)), Some(Role::Output(to))) if from.array == to.array => Ok(()),
+        _ => {
+            let operand = from.map(|reference| reference.name.clone()).unwrap_or_default();
+            let message = "only a result of the same type takes the place of an operand".to_owned();
+            Err(Error::Window { kernel: kernel.name.clone(), operand, message })
+        }
+    }
+}
 
 fn check_reference(kernel: &Kernel, reference: &Reference) -> Result<(), Error> {
     let refuse =

@@ -19,7 +19,7 @@ mod vmem;
 mod writer;
 
 /// Version of what [`lower`] puts into programs; answers remembered for a program depend on it. It changes with every kernel.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 pub use call::{TARGET, call};
 pub use cost::Cost;

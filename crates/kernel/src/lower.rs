@@ -10,7 +10,7 @@ use tensor::Spec;
 use crate::call::{call, tensor_type};
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::kernels;
+use crate::kernels::{self, Make, Program};
 
 /// A program with kernels in it.
 #[derive(Clone, Debug)]
@@ -27,24 +27,29 @@ pub struct Lowered {
 /// do those whose sizes the kernel does not take: their decomposition is compiled.
 pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error> {
     let mut module = module.into_inner();
-    let (mut called, mut kept, mut tables) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut called, mut kept, mut functions) = (Vec::new(), Vec::new(), Vec::new());
     for func in &mut module.funcs {
         for id in func.walk() {
             let Some(name) = composite_name(func, id) else { continue };
             // The index keeps names of functions apart.
-            let table = format!("{}.{}", name.replace('.', "_"), tables.len());
-            match wanted(func, id, &name, &table, generation) {
-                Some(Ok(found)) => {
-                    replace(func, id, &found);
-                    called.push((name, found.kernel));
-                    tables.extend(found.tables.map(|(_, table)| table));
+            let function = format!("{}.{}", name.replace('.', "_"), functions.len());
+            match wanted(func, id, &name, &function, generation) {
+                Some(Ok(Wanted::Kernel { kernel, tables })) => {
+                    replace(func, id, &kernel, &tables);
+                    called.push((name, kernel));
+                    functions.extend(tables.map(|(_, table)| table));
+                }
+                Some(Ok(Wanted::Program(program))) => {
+                    call_instead(func, id, &program.function);
+                    called.extend(program.kernels.into_iter().map(|kernel| (name.clone(), kernel)));
+                    functions.push(program.function);
                 }
                 Some(Err(error)) => kept.push((name, error)),
                 None => {}
             }
         }
     }
-    module.funcs.extend(tables);
+    module.funcs.extend(functions);
     // Calls that were put in have the last numbers.
     module.funcs.iter_mut().for_each(Func::renumber);
     let module = hlo::verify(module).map_err(Error::Rewrite)?;
@@ -63,15 +68,18 @@ fn composite_name(func: &Func, id: OpId) -> Option<String> {
     name.strip_prefix(kernels::NAMESPACE).map(|_| name.to_owned())
 }
 
-/// A kernel in place of a composite.
-struct Wanted {
-    kernel: Kernel,
-    /// The operand that tables are computed from, and the function that does so.
-    tables: Option<(usize, Func)>,
+/// What takes the place of a composite.
+enum Wanted {
+    Kernel {
+        kernel: Kernel,
+        /// The operand that tables are computed from, and the function that does so.
+        tables: Option<(usize, Func)>,
+    },
+    Program(Program),
 }
 
 /// What a composite asks for; `None` where the name is not known.
-fn wanted(func: &Func, id: OpId, name: &str, table: &str, generation: Generation) -> Option<Result<Wanted, Error>> {
+fn wanted(func: &Func, id: OpId, name: &str, function: &str, generation: Generation) -> Option<Result<Wanted, Error>> {
     let op = func.op(id);
     let entry = kernels::by_name(name)?;
     let none = Attrs::new();
@@ -85,42 +93,51 @@ fn wanted(func: &Func, id: OpId, name: &str, table: &str, generation: Generation
         return Some(Err(Error::Shape { kernel: "composite", message }));
     };
     let request = kernels::Request { operands: &operands, attributes, generation };
-    let made = (|| {
-        let kernel = (entry.make)(&request)?;
-        let mut given = operands.clone();
-        let tables = match entry.tables {
-            None => None,
-            Some(tables) => {
-                let function = (tables.function)(&request, table)?;
-                given.remove(tables.operand.min(given.len().saturating_sub(1)));
-                let computed: Option<Vec<Spec>> = function.outputs.iter().map(static_spec).collect();
-                given.splice(0..0, computed.unwrap_or_default());
-                Some((tables.operand, function))
-            }
-        };
-        let results: Vec<Type> = op.results().map(|value| func.ty(value).clone()).collect();
-        let fits = kernel.operands() == given && kernel.results().iter().map(tensor_type).eq(results);
+    let results: Vec<Type> = op.results().map(|value| func.ty(value).clone()).collect();
+    let checked = |fits: bool, wanted: Wanted| {
         let message = format!("operands or results are not those of {name}");
-        if fits { Ok(Wanted { kernel, tables }) } else { Err(Error::Shape { kernel: "composite", message }) }
-    })();
+        if fits { Ok(wanted) } else { Err(Error::Shape { kernel: "composite", message }) }
+    };
+    let made = match entry.make {
+        Make::Program(make) => make(&request, function).and_then(|program| {
+            let types = operands.iter().map(tensor_type);
+            let fits = program.function.inputs.iter().cloned().eq(types) && program.function.outputs == results;
+            checked(fits, Wanted::Program(program))
+        }),
+        Make::Kernel(make) => (|| {
+            let kernel = make(&request)?;
+            let mut given = operands.clone();
+            let tables = match entry.tables {
+                None => None,
+                Some(tables) => {
+                    let function = (tables.function)(&request, function)?;
+                    given.remove(tables.operand.min(given.len().saturating_sub(1)));
+                    let computed: Option<Vec<Spec>> = function.outputs.iter().map(static_spec).collect();
+                    given.splice(0..0, computed.unwrap_or_default());
+                    Some((tables.operand, function))
+                }
+            };
+            let fits = kernel.operands() == given && kernel.results().iter().map(tensor_type).eq(results);
+            checked(fits, Wanted::Kernel { kernel, tables })
+        })(),
+    };
     Some(made)
 }
 
-fn static_spec(ty: &Type) -> Option<Spec> {
+pub(crate) fn static_spec(ty: &Type) -> Option<Spec> {
     let tensor = ty.as_tensor()?;
     let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&d| usize::try_from(d).ok()).collect();
     Some(Spec::new(tensor.element.plain()?, dims?))
 }
 
 /// The same results of another op. Its name is where the compiler and the planner look for what it is.
-fn replace(func: &mut Func, id: OpId, wanted: &Wanted) {
+fn replace(func: &mut Func, id: OpId, kernel: &Kernel, tables: &Option<(usize, Func)>) {
     let mut operands = func.op(id).operands.clone();
-    if let Some((operand, function)) = &wanted.tables {
+    if let Some((operand, function)) = tables {
         let given = operands.remove((*operand).min(operands.len().saturating_sub(1)));
         let computed = call_before(func, id, function, given);
         operands.splice(0..0, computed);
     }
-    let kernel = &wanted.kernel;
     let new = call(kernel, operands);
     let op = func.op_mut(id);
     op.name = new.name;
@@ -128,6 +145,20 @@ fn replace(func: &mut Func, id: OpId, wanted: &Wanted) {
     op.operands = new.operands;
     op.regions.clear();
     op.loc = Some(Arc::new(Location::Name(kernel.name.as_str().into(), op.loc.take())));
+}
+
+/// The same results of a function of the same operands.
+fn call_instead(func: &mut Func, id: OpId, function: &Func) {
+    let op = func.op_mut(id);
+    op.name = OpName::Known(OpKind::FuncCall);
+    op.attrs = calling(function);
+    op.regions.clear();
+}
+
+fn calling(function: &Func) -> Attrs {
+    let mut attrs = Attrs::new();
+    attrs.set("callee", Attr::Symbol(function.name.clone()));
+    attrs
 }
 
 /// Puts a call of a function of one argument before an op; its results.
@@ -138,8 +169,7 @@ fn call_before(func: &mut Func, id: OpId, function: &Func, argument: Value) -> V
         .enumerate()
         .find_map(|(n, region)| region.ops.iter().position(|&op| op == id).map(|at| (n, at)));
     let Some((region, at)) = place else { return Vec::new() };
-    let mut attrs = Attrs::new();
-    attrs.set("callee", Attr::Symbol(function.name.clone()));
+    let attrs = calling(function);
     let loc = func.op(id).loc.clone();
     let op = NewOp {
         operands: vec![argument],

@@ -19,6 +19,7 @@
 //! ```
 
 mod error;
+mod fused;
 pub mod hf;
 mod init;
 pub mod layers;
@@ -32,8 +33,9 @@ mod strategy;
 mod train;
 
 pub use error::Error;
+pub use fused::{Fused, Kernels};
 pub use init::Init;
-pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
+pub use losses::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CrossEntropy, binary_cross_entropy, mean_squared_error};
 pub use precision::Precision;
 pub use stacked::{NAMES, Remat, init_stacked, is_stacked, run_in_turn, run_stacked, scan_in_turn};
 pub use strategy::{Placement, Strategy};

@@ -15,6 +15,15 @@ const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
 /// each tile of rows. Calibrated on the sparse models of the published runs.
 const GROUPED_REACH: f64 = 0.65;
 
+/// What kernels of the loss are.
+const LOSS: &str = "loss";
+/// Share of the rate of a plain product that a kernel of the loss reaches: its exponentials are not all hidden. By the
+/// compiler's static cycles of both (`docs/kernel-cycles.md`), on matrix units of 128 and of 256 rows.
+const LOSS_REACH: [f64; 2] = [0.95, 0.87];
+/// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or product, where the label
+/// is, sums.
+const OPS_PER_LOGIT: f64 = 7.0;
+
 /// What a kernel computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
@@ -26,6 +35,8 @@ pub struct Kernel {
     transcendentals: f64,
     /// Share of the rate of a plain product that its products reach.
     reach: f64,
+    /// Bytes it says it moves: blocks that come back are read again.
+    hbm_bytes: f64,
 }
 
 impl Kernel {
@@ -33,6 +44,12 @@ impl Kernel {
     pub fn read(module: &Module, id: InstructionId) -> Option<Kernel> {
         let instruction = module.instruction(id);
         let name = kernel_name(module, id);
+        if let Some(products) = loss_products(instruction.name()) {
+            return loss(module, id, products);
+        }
+        if instruction.name().contains("rms_norm") {
+            return norm(module, id);
+        }
         if let Some(products) = attention_products(module, id, &name) {
             return attention(module, id, products);
         }
@@ -47,6 +64,7 @@ impl Kernel {
             vector_ops: 0.0,
             transcendentals: stated.transcendentals as f64,
             reach: 1.0,
+            hbm_bytes: 0.0,
         })
     }
 
@@ -57,11 +75,17 @@ impl Kernel {
 
     /// Time on a machine; matrix and vector units work side by side.
     pub fn time(&self, machine: &Machine, work: &Work) -> OpTime {
+        let reach = match self.family {
+            LOSS => LOSS_REACH[usize::from(machine.mxu_edge > 128)],
+            _ => self.reach,
+        };
+        let plain = machine.op_time(work);
         OpTime {
             matrix_s: self.products.iter().map(|product| machine.product_s(product)).sum::<f64>()
-                / (machine.reach.in_a_model * self.reach),
+                / (machine.reach.in_a_model * reach),
             vector_s: machine.vector_s(self.vector_ops, self.transcendentals),
-            ..machine.op_time(work)
+            hbm_s: plain.hbm_s.max(self.hbm_bytes / (machine.hbm_bytes_per_s * machine.reach.hbm)),
+            ..plain
         }
     }
 }
@@ -139,6 +163,7 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
         vector_ops: scores * ops,
         transcendentals: scores,
         reach: 1.0,
+        hbm_bytes: 0.0,
     })
 }
 
@@ -232,6 +257,55 @@ fn element(module: &Module, tuple: InstructionId, index: u32) -> Option<Instruct
     }
 }
 
+/// Products of a kernel of the loss for each logit, by its name: the logits, and one for each gradient.
+fn loss_products(name: &str) -> Option<u32> {
+    let (_, pass) = name.split_once("cross_entropy_")?;
+    Some(match pass {
+        pass if pass.starts_with("bwd_") => 2,
+        pass if pass.starts_with("bwd") => 3,
+        _ => 1,
+    })
+}
+
+/// Predictions `[rows, depth]` and words `[words, depth]` come first.
+fn loss(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
+    let operands = module.instruction(id).operands();
+    let size = |operand: usize, axis: usize| {
+        let shape = module.instruction(*operands.get(operand)?).shape();
+        shape.dimensions().get(axis).and_then(|&n| u64::try_from(n).ok())
+    };
+    let (rows, depth, words) = (size(0, 0)?, size(0, 1)?, size(1, 0)?);
+    let element = module.instruction(*operands.first()?).shape().element_type();
+    let logits = rows as f64 * words as f64;
+    let one =
+        |contracted: u64, columns: u64| Product { flops: 2.0 * logits * depth as f64, element, contracted, columns };
+    // The first sums over the depth, the others have it as columns.
+    let list = (0..products).map(|n| if n == 0 { one(depth, rows) } else { one(rows, depth) });
+    Some(Kernel {
+        family: LOSS,
+        products: list.collect(),
+        vector_ops: logits * OPS_PER_LOGIT,
+        transcendentals: logits,
+        reach: 1.0,
+        hbm_bytes: module.instruction(id).kernel_cost().map_or(0.0, |stated| stated.bytes_accessed as f64),
+    })
+}
+
+/// A norm is what it reads and writes.
+fn norm(module: &Module, id: InstructionId) -> Option<Kernel> {
+    let rows = module.instruction(*module.instruction(id).operands().first()?).shape();
+    let elements = rows.element_count() as f64;
+    let ops = if module.instruction(id).name().contains("bwd") { 12.0 } else { 4.0 };
+    Some(Kernel {
+        family: "norm",
+        products: Vec::new(),
+        vector_ops: elements * ops,
+        transcendentals: 0.0,
+        reach: 1.0,
+        hbm_bytes: 0.0,
+    })
+}
+
 /// A product of rows with the matrix of their group: every row meets one matrix, however many groups there are. Where a kernel
 /// says that it computes less, there are rows of no group: room for the worst case.
 fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
@@ -266,5 +340,6 @@ fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
         vector_ops: 0.0,
         transcendentals: 0.0,
         reach: GROUPED_REACH,
+        hbm_bytes: 0.0,
     })
 }

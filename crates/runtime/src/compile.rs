@@ -139,8 +139,10 @@ pub(crate) fn with_kernels(
     }
     let lowered = kernel::lower(program.verified().clone(), generation)
         .map_err(|error| CompileError::Protocol(format!("kernels cannot be put into the program: {error}")))?;
-    let mut kept: Vec<String> =
-        lowered.kept.iter().map(|(name, why)| format!("{name} is compiled without a kernel: {why}")).collect();
+    // What was wanted only where it is faster is as its owner wants it.
+    let unwanted = |why: &kernel::Error| matches!(why, kernel::Error::Slower { .. });
+    let kept = lowered.kept.iter().filter(|(_, why)| !unwanted(why));
+    let mut kept: Vec<String> = kept.map(|(name, why)| format!("{name} is compiled without a kernel: {why}")).collect();
     kept.sort();
     kept.dedup();
     warnings.extend(kept);

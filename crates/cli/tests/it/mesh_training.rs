@@ -147,6 +147,35 @@ fn attention_in_blocks_is_the_same_where_sequences_are_split() {
 }
 
 #[test]
+fn fused_norms_and_losses_learn_what_plain_ones_learn() {
+    let bench = Bench::bare();
+    let run = |kernels: &str| format!("{}\n[run]\nloss_piece = 3\nkernels = {kernels}\n", llama());
+    bench.write("plain.toml", run(r#"{ norm = "off", loss = "off" }"#));
+    bench.write("fused.toml", run(r#"{ norm = "on", loss = "on" }"#));
+    bench.expect(0, &["train", "plain.toml", "--folder", "plain", "-d", "cpu"]);
+    bench.expect(0, &["train", "fused.toml", "--folder", "fused", "-d", "cpu"]);
+    let plain = losses(&bench, "plain");
+    assert_alike("fused on one device", &losses(&bench, "fused"), &plain);
+    // Words whole, stored in parts along one axis, along two, along one of two; split, so that the loss stays plain; positions
+    // split; layers in stages.
+    let meshes = [
+        ("data=8", "data"),
+        ("data=8", "fsdp"),
+        ("a=2,b=4", "fsdp"),
+        ("data=2,fsdp=4", "hybrid"),
+        ("fsdp=2,model=4", "hybrid"),
+        ("data=2,context=4", "hybrid"),
+        ("stage=2,data=2", "hybrid"),
+    ];
+    for (n, (mesh, strategy)) in meshes.into_iter().enumerate() {
+        let folder = format!("fused{n}");
+        let args = ["train", "fused.toml", "--folder", &folder, "-d", "cpu", "--mesh", mesh, "--strategy", strategy];
+        bench.expect(0, &args);
+        assert_alike(&format!("fused on {mesh} by {strategy}"), &losses(&bench, &folder), &plain);
+    }
+}
+
+#[test]
 fn a_training_goes_on_on_another_mesh() {
     let bench = Bench::bare();
     let (_, file) = families().remove(1);

@@ -22,7 +22,23 @@ pub(crate) struct Request<'a> {
     pub(crate) generation: Generation,
 }
 
-type Make = fn(&Request<'_>) -> Result<Kernel, Error>;
+/// A function that calls kernels in place of a composite.
+pub(crate) struct Program {
+    pub(crate) function: Func,
+    /// In the order of the calls.
+    pub(crate) kernels: Vec<Kernel>,
+}
+
+type MakeKernel = fn(&Request<'_>) -> Result<Kernel, Error>;
+
+/// What takes the place of a composite.
+#[derive(Clone, Copy)]
+pub(crate) enum Make {
+    /// A call of a kernel.
+    Kernel(MakeKernel),
+    /// A call of a function of that name, which calls kernels.
+    Program(fn(&Request<'_>, &str) -> Result<Program, Error>),
+}
 
 /// A composite that becomes a kernel.
 #[derive(Clone, Copy)]
@@ -40,8 +56,8 @@ pub(crate) struct Tables {
     pub(crate) function: fn(&Request<'_>, &str) -> Result<Func, Error>,
 }
 
-const fn entry(name: &'static str, make: Make) -> Entry {
-    Entry { name, make, tables: None }
+const fn entry(name: &'static str, make: MakeKernel) -> Entry {
+    Entry { name, make: Make::Kernel(make), tables: None }
 }
 
 const KERNELS: &[Entry] = &[
@@ -49,9 +65,8 @@ const KERNELS: &[Entry] = &[
     entry(flash::BACKWARD, flash::backward_for),
     entry(rms_norm::FORWARD, rms_norm::forward_for),
     entry(rms_norm::BACKWARD, rms_norm::backward_for),
-    entry(cross_entropy::FORWARD, cross_entropy::forward_for),
-    entry(cross_entropy::BACKWARD_X, cross_entropy::backward_x_for),
-    entry(cross_entropy::BACKWARD_WEIGHT, cross_entropy::backward_weight_for),
+    Entry { name: cross_entropy::FORWARD, make: Make::Program(cross_entropy::forward_for), tables: None },
+    Entry { name: cross_entropy::BACKWARD, make: Make::Program(cross_entropy::backward_for), tables: None },
     Entry {
         tables: Some(Tables { operand: 2, function: grouped::visits_for_product }),
         ..entry(grouped::PRODUCT, grouped::product_for)
@@ -81,6 +96,11 @@ impl Request<'_> {
 
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.attributes.get(name).and_then(Attr::as_bool).unwrap_or(false)
+    }
+
+    /// Whether an attribute is this word.
+    pub(crate) fn is_word(&self, name: &str, word: &str) -> bool {
+        self.attributes.get(name).and_then(Attr::as_str) == Some(word)
     }
 
     pub(crate) fn size(&self, name: &str) -> Option<usize> {

@@ -3,6 +3,9 @@
 use tensor::DType;
 use trace::{Tensor, Tree};
 
+use super::fused_norm;
+use crate::fused::Fused;
+
 /// Mean 0 and deviation 1 over the last axis, then scaled and shifted.
 #[derive(Clone, Debug, Tree)]
 pub struct LayerNorm {
@@ -47,13 +50,22 @@ pub struct RmsNorm {
     /// Added to the mean square.
     #[tree(skip)]
     pub epsilon: f64,
+    /// Whether TPUs run it as a kernel, over `[batch, positions, width]`.
+    #[tree(skip)]
+    pub fused: Fused,
 }
 
 impl RmsNorm {
     /// Ones.
     #[track_caller]
     pub fn init(width: usize, epsilon: f64) -> RmsNorm {
-        RmsNorm { weight: Tensor::ones(DType::F32, &[width]), offset: 0.0, epsilon }
+        RmsNorm { weight: Tensor::ones(DType::F32, &[width]), offset: 0.0, epsilon, fused: Fused::Auto }
+    }
+
+    /// The same, fused or not.
+    #[must_use]
+    pub fn with_fused(self, fused: Fused) -> RmsNorm {
+        RmsNorm { fused, ..self }
     }
 
     /// The same scale, kept as what it differs from `offset`.
@@ -72,11 +84,10 @@ impl RmsNorm {
     /// Applied over the last axis.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
-        trace::scope("rms_norm", || {
-            let wide = x.cast(DType::F32);
-            let last = x.rank().saturating_sub(1);
-            let scale = (&wide.square().mean(&[last]) + self.epsilon).rsqrt().expand(-1);
-            (&(&wide * &scale) * &self.scale()).cast(x.dtype())
+        trace::scope("rms_norm", || match self.fused {
+            Fused::On if x.rank() == 3 => fused_norm::fused(x, &self.scale(), self.epsilon),
+            // Compilers fuse a norm with the ops around it, which no kernel does.
+            _ => fused_norm::plain(x, &self.scale(), self.epsilon),
         })
     }
 }

@@ -204,6 +204,11 @@ impl LanguageModel for Gpt2 {
     }
 
     #[track_caller]
+    fn head_words(&self) -> Option<Tensor> {
+        Some(self.token_embedding.ready(self.options.precision.compute()).weight)
+    }
+
+    #[track_caller]
     fn cache(&self, batch: usize, positions: usize) -> KeyValues {
         let config = &self.config;
         KeyValues::zeros(self.options.precision.compute(), config.n_layer, batch, positions, config.heads())

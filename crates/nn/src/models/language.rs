@@ -5,6 +5,7 @@ use tensor::DType;
 use trace::{Key, Spec, Tensor, Tree};
 
 use crate::Precision;
+use crate::fused::{Fused, Kernels};
 use crate::layers::{Dispatch, Form, KeyValues, Start};
 use crate::losses::CrossEntropy;
 use crate::stacked::Remat;
@@ -23,6 +24,8 @@ pub struct RunOptions {
     pub loss_piece: Option<usize>,
     /// How positions reach their experts, where there are any; as the model has it if absent.
     pub experts: Option<Dispatch>,
+    /// Which parts are fused kernels on TPUs.
+    pub kernels: Kernels,
 }
 
 impl Default for RunOptions {
@@ -33,6 +36,7 @@ impl Default for RunOptions {
             attention: Form::Auto,
             loss_piece: None,
             experts: None,
+            kernels: Kernels::default(),
         }
     }
 }
@@ -85,6 +89,12 @@ pub trait LanguageModel: Tree + Clone {
     /// the weight on a mesh, is done here, once.
     fn ready_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_>;
 
+    /// The words `[vocabulary, width]` whose products with hidden states are the logits, as products read them; `None` where
+    /// logits are something else.
+    fn head_words(&self) -> Option<Tensor> {
+        None
+    }
+
     /// Logits of hidden states `[..., width]`, `f32`.
     #[track_caller]
     fn head(&self, hidden: &Tensor) -> Tensor {
@@ -108,10 +118,21 @@ pub trait LanguageModel: Tree + Clone {
     fn loss(&self, batch: &TokenBatch, loss: &CrossEntropy, key: Option<&Key>) -> Tensor {
         let hidden = self.hidden(&batch.tokens, key);
         let states = &hidden.states;
-        let head = self.ready_head();
-        let mean = match self.options().loss_piece {
-            Some(piece) => loss.mean_in_pieces(states, &batch.targets, piece, |part| head(part)),
-            None => loss.mean(&head(states), &batch.targets),
+        let options = self.options();
+        let fused = options.kernels.loss;
+        let words = match (fused, options.loss_piece) {
+            (Fused::On, _) | (Fused::Auto, Some(_)) => self.head_words().filter(|words| loss.is_fusable(words.dim(0))),
+            (Fused::Off, _) | (Fused::Auto, None) => None,
+        };
+        let mean = match (words, options.loss_piece) {
+            (Some(words), piece) => {
+                loss.mean_of_words(states, &batch.targets, &words, piece.unwrap_or(usize::MAX), fused)
+            }
+            (None, Some(piece)) => {
+                let head = self.ready_head();
+                loss.mean_in_pieces(states, &batch.targets, piece, |part| head(part))
+            }
+            (None, None) => loss.mean(&self.head(states), &batch.targets),
         };
         mean + hidden.auxiliary
     }

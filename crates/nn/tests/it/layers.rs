@@ -1,10 +1,10 @@
 //! Layers against formulas, against each other, and recurrent ones against PyTorch.
 
-use nn::Init;
 use nn::layers::{
     Activation, BatchNorm, Bias, Conv1d, Conv2d, Conv3d, Dispatch, ExpertSizes, GroupNorm, Gru, LayerNorm, Linear,
-    Lstm, LstmState, MixtureOfExperts, average_pool, dropout, global_average_pool, max_pool,
+    Lstm, LstmState, MixtureOfExperts, RmsNorm, average_pool, dropout, global_average_pool, max_pool,
 };
+use nn::{Fused, Init};
 use tensor::DType;
 use trace::{Convolution, Tensor, Tree, vjp};
 use weights::SafeTensors;
@@ -217,4 +217,28 @@ fn narrow_products_are_summed_wide() {
         layer.apply(&Tensor::ones(DType::BF16, &[1, 4096])).cast(DType::F32)
     });
     assert_eq!(number(&results[0]), 4096.0);
+}
+
+#[test]
+fn a_fused_norm_is_the_norm() {
+    let differences = with_key(5, |key| {
+        let keys = key.split(3);
+        let x = &keys[0].normal(DType::F32, &[2, 5, 8]) * 3.0;
+        let weight = keys[1].normal(DType::F32, &[8]);
+        let ct = keys[2].normal(DType::F32, &[2, 5, 8]);
+        let of = |fused: Fused| {
+            let of = |(x, weight): &(Tensor, Tensor)| {
+                let norm = RmsNorm { weight: weight.clone(), ..RmsNorm::init(8, 1e-5) }.with_fused(fused);
+                (&norm.apply(x) * &ct).sum_all()
+            };
+            trace::value_and_grad(of, &(x.clone(), weight.clone()))
+        };
+        let (plain, fused) = (of(Fused::Off), of(Fused::On));
+        [difference(&fused.0, &plain.0), difference(&fused.1.0, &plain.1.0), difference(&fused.1.1, &plain.1.1)]
+    });
+    assert!(
+        differences.iter().all(|off| number(off) < 1e-5),
+        "{:?}",
+        differences.iter().map(number).collect::<Vec<_>>()
+    );
 }

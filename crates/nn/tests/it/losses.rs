@@ -1,6 +1,6 @@
 //! Losses against their formulas, and in pieces against the whole.
 
-use nn::{CrossEntropy, binary_cross_entropy, mean_squared_error};
+use nn::{CrossEntropy, Fused, binary_cross_entropy, mean_squared_error};
 use tensor::DType;
 use trace::{Tensor, value_and_grad};
 
@@ -62,6 +62,47 @@ fn pieces_give_what_the_whole_gives() {
     });
     assert_eq!(differences.len(), 12);
     assert!(differences.iter().all(|off| number(off) < 1e-5));
+}
+
+#[test]
+fn fused_with_the_product_gives_what_the_whole_gives() {
+    let differences = with_key(12, |key| {
+        let keys = key.split(3);
+        let hidden = keys[0].normal(DType::F32, &[2, 10, 6]);
+        let words = keys[1].normal(DType::F32, &[9, 6]);
+        let labels = keys[2].randint(DType::I32, &[2, 10], 0, 9);
+        let losses = [0.0, 1e-2].map(|z_loss| CrossEntropy { ignore: Some(3), z_loss, label_smoothing: 0.0 });
+        losses.map(|loss| {
+            let inputs = (hidden.clone(), words.clone());
+            let whole = value_and_grad(|(h, w)| loss.mean(&h.matmul(&w.transpose(&[1, 0])), &labels), &inputs);
+            // Pieces that divide the rows, that do not, and one larger than all.
+            [5, 8, 64].map(|piece| {
+                let fused = value_and_grad(
+                    |(h, w): &(Tensor, Tensor)| loss.mean_of_words(h, &labels, w, piece, Fused::On),
+                    &inputs,
+                );
+                [difference(&fused.0, &whole.0), difference(&fused.1.0, &whole.1.0), difference(&fused.1.1, &whole.1.1)]
+            })
+        })
+    });
+    assert_eq!(differences.len(), 18);
+    assert!(
+        differences.iter().all(|off| number(off) < 1e-5),
+        "{:?}",
+        differences.iter().map(number).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn smoothed_labels_are_not_fused() {
+    let smoothed = CrossEntropy { label_smoothing: 0.1, ..CrossEntropy::default() };
+    assert!(CrossEntropy::default().is_fusable(128) && !smoothed.is_fusable(128));
+    let shapes = Tensor::of(trace::Spec::new(DType::F32, [2, 4, 8]));
+    let error = trace::shapes_of(&shapes, |hidden| {
+        let labels = Tensor::zeros(DType::I32, &[2, 4]);
+        smoothed.mean_of_words(hidden, &labels, &Tensor::zeros(DType::F32, &[16, 8]), 4, Fused::On)
+    });
+    assert!(error.err().is_some_and(|error| error.to_string().contains("not smoothed")));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Training steps of all models through the real TPU compiler, and what recomputation does to memory there.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use chips::Generation;
 use nn::layers::Form;
 use nn::models::{Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
-use nn::{Precision, Remat, StepOptions};
+use nn::{Fused, Kernels, Precision, Remat, StepOptions};
 use runtime::cache::{Cache, CacheConfig};
 use runtime::worker::{Chatter, Launch, Limits};
 use runtime::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, SliceCompiler};
@@ -72,6 +74,33 @@ fn training_steps_compile_for_tpus() {
             assert!(report.memory.aliased > 0, "{name} for {slice}: no state is donated");
         }
     }
+}
+
+#[test]
+fn norms_and_losses_are_kernels_on_tpus() {
+    let Some(libtpu) = require("norms_and_losses_are_kernels_on_tpus", Needed::Libtpu) else { return };
+    let compiler = compiler(&libtpu);
+    let config = LlamaConfig { hidden_size: 256, head_dim: 64, vocab_size: 500, ..llama(None) };
+    let step = |kernels: Kernels| {
+        let options =
+            RunOptions { precision: Precision::Mixed, loss_piece: Some(128), kernels, ..RunOptions::default() };
+        language(|key| Llama::init(key, &config, &options), (2, 256), &StepOptions::default()).1
+    };
+    let names = |step: &Function, generation: Generation| {
+        let lowered = kernel::lower(step.module.clone(), generation).unwrap();
+        lowered.called.iter().map(|(_, kernel)| kernel.name.clone()).collect::<BTreeSet<String>>()
+    };
+    let all = step(Kernels { norm: Fused::On, loss: Fused::On });
+    let expected = ["cross_entropy_bwd", "cross_entropy_fwd", "rms_norm_bwd", "rms_norm_fwd"];
+    assert!(names(&all, Generation::V6e).iter().eq(expected), "{:?}", names(&all, Generation::V6e));
+    for slice in ["v5e-1", "v6e-1", "v5p-8"] {
+        compiled(&compiler, &all, slice, Mode::Full);
+    }
+    // By itself the loss is one where one core has a device, and where it is taken in pieces.
+    let auto = step(Kernels::default());
+    assert!(names(&auto, Generation::V5e).iter().eq(&expected[..2]), "{:?}", names(&auto, Generation::V5e));
+    assert!(names(&auto, Generation::V5p).is_empty(), "{:?}", names(&auto, Generation::V5p));
+    assert!(names(&step(Kernels { loss: Fused::Off, ..Kernels::default() }), Generation::V5e).is_empty());
 }
 
 /// Wide enough that activations outweigh everything else.

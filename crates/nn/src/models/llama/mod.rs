@@ -137,7 +137,7 @@ impl LlamaBlock {
     fn init(key: &Key, config: &LlamaConfig, options: &RunOptions) -> LlamaBlock {
         let keys = key.split(2);
         let weight = Init::Normal(config.initializer_range);
-        let norm = || config.norm(config.hidden_size);
+        let norm = || config.norm(config.hidden_size).with_fused(options.kernels.norm);
         let output_norm = || (config.style.norms == Norms::Around).then(norm);
         let sizes = (config.hidden_size, config.intermediate_size);
         let feed_forward = match &config.experts {
@@ -212,7 +212,7 @@ impl Llama {
             token_embedding: Embedding::init(&keys[0], config.vocab_size, config.hidden_size, weight),
             first,
             layers: init_stacked(&keys[1], others, |key| LlamaBlock::init(key, config, options)),
-            norm: config.norm(config.hidden_size),
+            norm: config.norm(config.hidden_size).with_fused(options.kernels.norm),
             head: (config.head == Head::Own)
                 .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, Bias::None, weight)),
             config: config.clone(),
@@ -310,6 +310,15 @@ impl LanguageModel for Llama {
                 Box::new(move |hidden| trace::scope("head", || laid_out_logits(table.scores(hidden))))
             }
         }
+    }
+
+    #[track_caller]
+    fn head_words(&self) -> Option<Tensor> {
+        let compute = self.options.precision.compute();
+        Some(match &self.head {
+            Some(head) => at_use(&head.weight.cast(compute), &["width", "vocabulary"]).transpose(&[1, 0]),
+            None => self.token_embedding.ready(compute).weight,
+        })
     }
 
     #[track_caller]

@@ -1,8 +1,14 @@
-//! Losses, computed in `f32`: cross-entropy of integer labels, whole or in pieces, squares, and binary cross-entropy.
+//! Losses, computed in `f32`: cross-entropy of integer labels, whole, in pieces or fused with the product before it, squares,
+//! and binary cross-entropy.
+
+mod fused;
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Policy, Tensor, checkpoint, scan};
+
+use crate::fused::Fused;
+pub use fused::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
 
 /// How cross-entropy is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,13 +36,7 @@ impl CrossEntropy {
         trace::scope("cross_entropy", || {
             let logits = logits.cast(DType::F32);
             let classes = logits.dim(-1);
-            let counted = match self.ignore {
-                Some(ignore) => labels.differs(&Tensor::scalar(labels.dtype(), f64::from(ignore))),
-                None => Tensor::ones(DType::Bool, labels.dims()),
-            };
-            let zero = Tensor::zeros(labels.dtype(), &[]);
-            // An ignored label may be no class at all.
-            let safe = counted.select(labels, &zero);
+            let (counted, safe) = self.counted(labels);
             let total = logits.log_sum_exp(-1);
             let of_label = logits.take_along(-1, &safe.expand(-1)).squeeze(-1);
             let mut loss = &total - &(&of_label * (1.0 - self.label_smoothing));
@@ -49,6 +49,50 @@ impl CrossEntropy {
             }
             let counted = counted.cast(DType::F32);
             ((&loss * &counted).sum_all(), counted.sum_all())
+        })
+    }
+
+    /// Which labels count, and labels that all are a class.
+    fn counted(&self, labels: &Tensor) -> (Tensor, Tensor) {
+        let counted = match self.ignore {
+            Some(ignore) => labels.differs(&Tensor::scalar(labels.dtype(), f64::from(ignore))),
+            None => Tensor::ones(DType::Bool, labels.dims()),
+        };
+        let zero = Tensor::zeros(labels.dtype(), &[]);
+        // An ignored label may be no class at all.
+        let safe = counted.select(labels, &zero);
+        (counted, safe)
+    }
+
+    /// Whether [`CrossEntropy::mean_of_words`] knows this loss of so many words: labels are not smoothed, and on a mesh the
+    /// vocabulary is not split.
+    pub fn is_fusable(&self, words: usize) -> bool {
+        let is_whole = trace::layout().is_none_or(|layout| layout.sharding(&["vocabulary"], &[words]).is_replicated());
+        self.label_smoothing == 0.0 && is_whole
+    }
+
+    /// [`CrossEntropy::mean_in_pieces`] of products of `hidden [batch, positions, width]` with `words [words, width]`, as
+    /// composites that TPUs run as kernels. The loss must be [`CrossEntropy::is_fusable`].
+    #[track_caller]
+    pub fn mean_of_words(
+        &self,
+        hidden: &Tensor,
+        labels: &Tensor,
+        words: &Tensor,
+        piece: usize,
+        fused: Fused,
+    ) -> Tensor {
+        if !self.is_fusable(words.dim(0)) {
+            trace::refuse("cross-entropy is fused for labels that are not smoothed, of a vocabulary that is not split");
+        }
+        trace::scope("cross_entropy", || {
+            let (counted, safe) = self.counted(labels);
+            let (mut losses, totals) = fused::by_position(hidden, words, &safe, piece, fused);
+            if self.z_loss != 0.0 {
+                losses = &losses + &(&totals.square() * self.z_loss);
+            }
+            let counted = counted.cast(DType::F32);
+            mean(&(&losses * &counted).sum_all(), &counted.sum_all())
         })
     }
 

@@ -1,0 +1,39 @@
+//! Which parts of a model are composites that TPUs run as fused kernels.
+
+use hlo::{Attr, Attrs};
+use serde::{Deserialize, Serialize};
+
+/// Whether a part is a composite that TPUs run as a fused kernel; every other device computes what it means in plain ops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fused {
+    /// Where it is not slower than the plain ops, which the compiler fuses too.
+    #[default]
+    Auto,
+    /// Wherever the kernel takes its sizes.
+    On,
+    /// Never.
+    Off,
+}
+
+impl Fused {
+    /// What composites say about it.
+    pub(crate) fn attributes(self) -> Attrs {
+        let mut attributes = Attrs::new();
+        if self == Fused::Auto {
+            attributes.set("use", Attr::string("faster"));
+        }
+        attributes
+    }
+}
+
+/// Which parts of a model are fused kernels on TPUs; attention has [`Form`](crate::layers::Form).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kernels {
+    /// RMS norms. Compilers fuse a norm with the ops around it, which no kernel does: `auto` is `off`.
+    pub norm: Fused,
+    /// The last product together with the loss: logits never reach memory. `auto`: where the loss is taken in pieces, the
+    /// vocabulary is whole on every device and one core has a device.
+    pub loss: Fused,
+}
