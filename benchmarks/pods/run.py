@@ -121,7 +121,8 @@ What differs:
 - The twin's weights of heads have an axis for heads, ours are matrices; the twin scales norms in bfloat16, ours in float32.
 - Ours tells the compiler where gathered weights and gradients lie, the twin only where activations do.
 - Experts: the twin sends tokens by products with masks, which the compiler partitions; ours gathers rows and sends them by explicit
-  all-to-alls. Both give an expert 1.25 times its share of a sequence. Ours also has the loss of balance.
+  all-to-alls, and leaves the products between them to the partitioner. Both give an expert 1.25 times its share of a sequence. Ours weighs
+  rows before the last product, so that the backward pass does not compute it again; the twin weighs what comes back. Ours also has the loss of balance.
 - The twin's schedule of the learning rate is constant.
 """
 
