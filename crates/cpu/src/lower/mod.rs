@@ -3,6 +3,7 @@
 //! `view` makes reshapes free, `fuse` decides what shares a loop, `block` orders and emits, `ops/` has the ops that are
 //! steps of their own, `buffers` places every value.
 
+mod annotation;
 mod block;
 mod buffers;
 mod constant;
@@ -45,7 +46,7 @@ pub(crate) fn simplify(module: Verified, folding: Folding) -> Result<Verified, E
         },
         ..hlo::passes::Options::default()
     };
-    hlo::passes::canonicalize(module, &options)
+    hlo::passes::canonicalize(annotation::remove(module)?, &options)
         .map_err(|error| Error::Internal(format!("simplification broke the program: {error}")))
 }
 
