@@ -29,8 +29,8 @@ KINDS = ["ours-fwd", "ours-bwd", "flash-fwd", "flash-bwd"]
 BLOCKS = {
     "loss-fwd": ("2048,2048,4096", ["1024,512", "2048,512", "512,512", "1024,256"]),
     "loss-bwd": ("1024,2048,2048", ["1024,256", "512,512", "512,256", "256,256"]),
-    "norm-fwd": ("2048,4096", ["128", "64", "256"]),
-    "norm-bwd": ("2048,4096", ["64", "128", "32"]),
+    "norm-fwd": ("2048,4096", ["256", "128", "64"]),
+    "norm-bwd": ("2048,4096", ["128", "64", "32"]),
 }
 # The product of the loss by itself, as the compiler writes it.
 PRODUCT = """func.func @main(%x: tensor<2048x2048xbf16>, %w: tensor<4096x2048xbf16>) -> tensor<4096x2048xf32> {

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use chips::Generation;
 use hlo::{FuncBuilder, ModuleBuilder, OpKind, Type};
 use kernel::Kernel;
-use kernel::kernels::cross_entropy::{self, CrossEntropy, Pass as Of};
-use kernel::kernels::flash::{self, Attention, Blocks, Causality, Pass, Segments};
+use kernel::kernels::Pass;
+use kernel::kernels::cross_entropy::{self, CrossEntropy};
+use kernel::kernels::flash::{self, Attention, Blocks, Causality, Segments};
 use kernel::kernels::rms_norm::{self, RmsNorm};
 use tensor::{DType, Spec};
 
@@ -42,13 +43,16 @@ fn printed(args: &[String]) -> Result<String, String> {
         ("flash-bwd", &[length]) => flash_kernel(length, &blocks, Pass::Backward, generation),
         ("norm-fwd" | "norm-bwd", &[rows, size]) => {
             let norm = RmsNorm { rows, size, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
-            let block = blocks.first().copied().or_else(|| norm.preferred_rows());
+            let (pass, make): (_, fn(&RmsNorm, usize, Generation) -> _) = match kind.as_str() {
+                "norm-fwd" => (Pass::Forward, rms_norm::forward),
+                _ => (Pass::Backward, rms_norm::backward),
+            };
+            let block = blocks.first().copied().or_else(|| norm.preferred_rows(pass, generation));
             let block = block.ok_or("no blocks divide that many rows")?;
-            let make = if kind == "norm-fwd" { rms_norm::forward } else { rms_norm::backward };
             make(&norm, block, generation).map_err(|error| error.to_string())
         }
-        ("loss-fwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Of::Forward, generation),
-        ("loss-bwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Of::Backward, generation),
+        ("loss-fwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Pass::Forward, generation),
+        ("loss-bwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Pass::Backward, generation),
         _ => return Err(format!("no kernel {kind} of {sizes}")),
     }?;
     if rest.get(1).is_some_and(|word| word == "text") { Ok(kernel.text()) } else { program(&kernel) }
@@ -80,16 +84,16 @@ fn flash_kernel(length: usize, blocks: &[usize], pass: Pass, generation: Generat
     make(&attention, blocks, generation).map_err(|error| error.to_string())
 }
 
-fn loss_kernel(sizes: [usize; 3], blocks: &[usize], of: Of, generation: Generation) -> Result<Kernel, String> {
+fn loss_kernel(sizes: [usize; 3], blocks: &[usize], pass: Pass, generation: Generation) -> Result<Kernel, String> {
     let [rows, depth, words] = sizes;
     let loss = CrossEntropy { rows, depth, words, dtype: DType::BF16 };
     let blocks = match *blocks {
         [rows, words] => vec![cross_entropy::Blocks { rows, words }],
-        _ => cross_entropy::Blocks::preferred(&loss, of).collect(),
+        _ => cross_entropy::Blocks::preferred(&loss, pass).collect(),
     };
-    let make = |blocks| match of {
-        Of::Forward => cross_entropy::forward(&loss, blocks, generation),
-        Of::Backward => cross_entropy::backward(&loss, blocks, cross_entropy::Sum::Begins, generation),
+    let make = |blocks| match pass {
+        Pass::Forward => cross_entropy::forward(&loss, blocks, generation),
+        Pass::Backward => cross_entropy::backward(&loss, blocks, cross_entropy::Sum::Begins, generation),
     };
     let mut refused = "no blocks divide that many rows".to_owned();
     for blocks in blocks {

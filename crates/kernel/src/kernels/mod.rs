@@ -15,6 +15,15 @@ use crate::kernel::Kernel;
 /// What names of our composites begin with.
 pub const NAMESPACE: &str = "tpubridge.";
 
+/// Which pass a kernel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Forward.
+    Forward,
+    /// Backward.
+    Backward,
+}
+
 /// What a composite says about the kernel it wants.
 pub(crate) struct Request<'a> {
     pub(crate) operands: &'a [Spec],

@@ -4,7 +4,7 @@ use chips::Generation;
 use hlo::Func;
 use tensor::{DType, Spec};
 
-use super::{Request, bits, divisor, function, tensor};
+use super::{Pass, Request, bits, divisor, function, tensor};
 use crate::error::Error;
 use crate::kernel::{Kernel, KernelBuilder, Semantics};
 use crate::writer::Val;
@@ -34,9 +34,16 @@ impl RmsNorm {
         Spec::new(self.dtype, [self.rows, self.size])
     }
 
-    /// Rows of one step: about a megabyte of `f32`.
-    pub fn preferred_rows(&self) -> Option<usize> {
-        divisor(self.rows, 8, ((1 << 18) / self.size.max(1)).clamp(8, 1024))
+    /// Rows of one step: those that the compiler's static estimate prefers (`docs/kernel-cycles.md`), of a size for which there
+    /// is room.
+    pub fn preferred_rows(&self, pass: Pass, generation: Generation) -> Option<usize> {
+        let has_room = generation.spec().memory.vmem_bytes_per_core.value >= 64 << 20;
+        let elements = match pass {
+            _ if !has_room => 1 << 18,
+            Pass::Forward => 1 << 20,
+            Pass::Backward => 1 << 19,
+        };
+        divisor(self.rows, 8, (elements / self.size.max(1)).clamp(8, 1024))
     }
 
     fn check(&self, rows: usize) -> Result<(), Error> {
@@ -99,22 +106,22 @@ pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<K
     })
 }
 
-fn read(request: &Request<'_>) -> Result<(RmsNorm, usize), Error> {
+fn read(request: &Request<'_>, pass: Pass) -> Result<(RmsNorm, usize), Error> {
     let [rows, size] = request.dims("rms_norm", 0)?;
     let dtype = |n: usize| request.operands.get(n).map_or(DType::F32, |spec| spec.dtype);
     let norm = RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon: request.float("epsilon", 1e-6) };
     let message = format!("{rows} rows are not whole blocks of 8");
-    let block = norm.preferred_rows().ok_or(Error::Shape { kernel: "rms_norm", message })?;
+    let block = norm.preferred_rows(pass, request.generation).ok_or(Error::Shape { kernel: "rms_norm", message })?;
     Ok((norm, request.size("block_rows").unwrap_or(block)))
 }
 
 pub(super) fn forward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (norm, rows) = read(request)?;
+    let (norm, rows) = read(request, Pass::Forward)?;
     forward(&norm, rows, request.generation)
 }
 
 pub(super) fn backward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (norm, rows) = read(request)?;
+    let (norm, rows) = read(request, Pass::Backward)?;
     backward(&norm, rows, request.generation)
 }
 

@@ -3,11 +3,11 @@
 use hlo::{Attr, Attrs, FuncBuilder, OpKind, TensorType, Value, Visibility};
 use tensor::{DType, Spec};
 
-use super::{Blocks, CrossEntropy, KERNEL, Pass, Sum, backward, backward_weight, backward_x, divisor, forward};
+use super::{Blocks, CrossEntropy, KERNEL, Sum, backward, backward_weight, backward_x, divisor, forward};
 use crate::call::{call, tensor_type};
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::kernels::{Program, Request};
+use crate::kernels::{Pass, Program, Request};
 
 /// Operands: `x [rows, depth]`, `weight [words, depth]`, labels `[1, rows]` (i32). Results `[1, rows]` (f32): losses, and
 /// logarithms of sums of exponentials of logits.

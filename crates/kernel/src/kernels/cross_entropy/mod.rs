@@ -7,7 +7,7 @@ mod plain;
 
 use tensor::{DType, Spec};
 
-use super::divisor;
+use super::{Pass, divisor};
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::ir::MatMulForm::TransposedRhs;
@@ -41,15 +41,6 @@ pub struct Blocks {
     pub rows: usize,
     /// Words; the weight has rows of zeros up to a whole number of blocks.
     pub words: usize,
-}
-
-/// Whether blocks are for the forward or the backward pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
-    /// Forward.
-    Forward,
-    /// Backward.
-    Backward,
 }
 
 impl Blocks {

@@ -8,6 +8,7 @@ mod visible;
 use chips::Generation;
 use tensor::{DType, Spec};
 
+pub use super::Pass;
 use super::divisor;
 use crate::error::Error;
 pub use backward::backward;
@@ -73,15 +74,6 @@ pub struct Blocks {
     pub kv_major: usize,
     /// Keys of one round of the loop within a step.
     pub kv: usize,
-}
-
-/// Whether blocks are for the forward or the backward pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
-    /// Forward.
-    Forward,
-    /// Backward.
-    Backward,
 }
 
 impl Blocks {
