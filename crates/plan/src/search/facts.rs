@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::again::{is_again, names};
 use super::flow::{Flow, UseKind};
 use super::roles::{Role, Roles, StepKind, argument_bytes, dims};
+use super::source::is_product_by_groups;
 
 /// Figures of a program for one sample, or for all of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -163,6 +164,7 @@ fn products_only(module: &Module, count: Count) -> Module {
                 Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => {
                     count == Count::All || !is_again(&op.loc)
                 }
+                Some(OpKind::Composite) if is_product_by_groups(op) => count == Count::All || !is_again(&op.loc),
                 Some(OpKind::While | OpKind::If | OpKind::Case | OpKind::Return | OpKind::FuncReturn) => true,
                 _ => op.num_results == 1 && func.ty(op.first_result).as_tensor().is_some_and(|ty| ty.rank() == 0),
             };
@@ -228,6 +230,16 @@ impl Held {
                 }
                 Some(OpKind::DotGeneral | OpKind::Convolution) => {
                     held.largest = op.results().map(bytes).fold(held.largest, f64::max);
+                }
+                // Rows of the batch, several for each position; the gradient of the matrices is none.
+                Some(OpKind::Composite) if is_product_by_groups(op) => {
+                    let rows =
+                        op.results().filter(|value| func.ty(*value).as_tensor().is_some_and(|ty| ty.rank() == 2));
+                    let all = |value: Value| {
+                        let count = func.ty(value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(0);
+                        count as f64 * element_bytes(func, value)
+                    };
+                    held.largest = rows.map(all).fold(held.largest, f64::max);
                 }
                 _ => {}
             }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use hlo::{Attr, Definition, Func, Op, OpId, OpKind, Value};
 
+use super::source::is_product_by_groups;
+
 /// An argument behind a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
@@ -79,6 +81,7 @@ impl Flow {
                 return;
             }
             Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => UseKind::Product,
+            Some(OpKind::Composite) if is_product_by_groups(op) => UseKind::Product,
             Some(OpKind::Gather) => UseKind::LookUp,
             Some(kind) => {
                 let moved = op.operands.first().and_then(|value| Some((*value, origins.get(value)?)));

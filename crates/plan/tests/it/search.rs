@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::search::{
-    Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, Products, ProgramSource, Role, StepKind,
+    BatchName, Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, Products, ProgramSource, Role, StepKind,
 };
 use testkit::{Needed, repository, require};
 
@@ -122,4 +122,25 @@ fn programs_without_an_entry_or_a_batch_are_refused() {
     assert!(matches!(error, plan::Error::NoBatch) && error.remedy().contains("--batch"), "{error}");
     assert!(matches!(refused("not a program"), plan::Error::Program(_)));
     assert!(matches!(refused("func.func private @main(tensor<2xf32>)"), plan::Error::NoEntry { .. }));
+}
+
+/// Matrices of groups are weights, and every row is counted once, however many groups there are.
+#[test]
+fn products_by_groups_are_products() {
+    let text = r#"
+module {
+  func.func public @main(%w: tensor<4x128x256xf32>, %x: tensor<64x128xf32>, %sizes: tensor<4xi32>) -> tensor<64x256xf32> {
+    %0 = stablehlo.composite "tpubridge.gmm" %x, %w, %sizes {decomposition = @plain} : (tensor<64x128xf32>, tensor<4x128x256xf32>, tensor<4xi32>) -> tensor<64x256xf32>
+    return %0 : tensor<64x256xf32>
+  }
+  func.func private @plain(%x: tensor<64x128xf32>, %w: tensor<4x128x256xf32>, %sizes: tensor<4xi32>) -> tensor<64x256xf32> {
+    %0 = stablehlo.slice %w [0:1, 0:128, 0:256] : (tensor<4x128x256xf32>) -> tensor<1x128x256xf32>
+    %1 = stablehlo.reshape %0 : (tensor<1x128x256xf32>) -> tensor<128x256xf32>
+    %2 = stablehlo.dot_general %x, %1, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    return %2 : tensor<64x256xf32>
+  }
+}"#;
+    let program = OneProgram::read(text.as_bytes().to_vec(), Some(&BatchName::Dimension(1, 0))).unwrap();
+    let facts = program.facts();
+    assert_eq!((facts.parameters, facts.flops_per_sample), (4 * 128 * 256, 2.0 * 128.0 * 256.0));
 }

@@ -216,3 +216,34 @@ fn mesh(in_slice: &Sizes, between: &Sizes) -> Result<Option<Mesh>, String> {
     let mesh = if slices > 1 { mesh.across_slices([("replica", slices)]) } else { Ok(mesh) };
     mesh.map(Some).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(capacity_factor: Value) -> String {
+        let model = json!({
+            "family": "mixtral", "emb": 256, "mlp": 512, "layers": 2, "q_heads": 4, "kv_heads": 2, "head_dim": 64, "vocab": 512,
+            "experts": 4, "experts_per_token": 2,
+        });
+        let run = json!({
+            "model": model, "sequences": 8, "sequence": 64, "mesh_in_slice": { "fsdp": 2, "expert": 2 },
+            "mesh_between_slices": {}, "save": [], "offload": [], "quantization": "none", "weight_dtype": "float32",
+            "capacity_factor": capacity_factor,
+        });
+        let record = json!({
+            "version": 1, "id": "a", "program": "a", "slice": "v5e-4", "device_ids": [], "model": "m", "run": run,
+        });
+        let record = Record::read(record.to_string().as_bytes()).unwrap();
+        hlo::text::print(program_of(&record).unwrap().module())
+    }
+
+    #[test]
+    fn experts_without_a_capacity_are_products_by_groups() {
+        let (dropless, dropping) = (written(Value::Null), written(json!(1.25)));
+        for name in [nn::layers::GROUPED_PRODUCT, nn::layers::GROUPED_GRADIENT] {
+            assert!(dropless.contains(name) && !dropping.contains(name), "{name}");
+        }
+        assert!(dropping.contains("stablehlo.all_to_all"));
+    }
+}
