@@ -15,6 +15,14 @@ pub fn is_stacked(path: &str) -> bool {
     words.next().is_some() && words.next().is_some_and(|next| next.parse::<usize>().is_err())
 }
 
+/// The field under which models keep layers that are run before the others, by every device.
+const FIRST: &str = "first";
+
+/// Whether a parameter at this path is of layers that stages share.
+pub(crate) fn is_staged(path: &str) -> bool {
+    is_stacked(path) && !path.split('.').any(|word| word == FIRST)
+}
+
 /// Names that layers of all models give to values: what a layer takes, and results inside attention and feed-forwards.
 pub const NAMES: [&str; 11] = [
     "layer_input",
@@ -86,9 +94,21 @@ pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
     layers: &L,
     layer: impl FnOnce(&C, &L) -> (C, Y),
 ) -> (C, Y) {
-    if let Some(stages) = Stages::here() {
-        return run_in_stages(&stages, remat, carried, layers, layer);
+    match Stages::here() {
+        Some(stages) => run_in_stages(&stages, remat, carried, layers, layer),
+        None => run_on_all(remat, carried, layers, layer),
     }
+}
+
+/// [`run_stacked`] with all layers on all devices: a mesh with stages runs them before the pipeline, each device on its part of
+/// the batch. See [`is_staged`].
+#[track_caller]
+pub(crate) fn run_on_all<C: Tree, L: Tree, Y: Tree>(
+    remat: &Remat,
+    carried: &C,
+    layers: &L,
+    layer: impl FnOnce(&C, &L) -> (C, Y),
+) -> (C, Y) {
     let policy = remat.policy();
     match *remat {
         Remat::Everything => scan(carried, layers, None, layer),

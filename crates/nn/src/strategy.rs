@@ -11,7 +11,7 @@ use trace::{Layout, Mesh, ModelPlacement, Network, Sharding};
 use crate::error::Error;
 use crate::layers::STORED_WIDTH;
 use crate::pipeline::STAGES;
-use crate::stacked::is_stacked;
+use crate::stacked::{is_stacked, is_staged};
 
 /// How a model is spread over a mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -256,13 +256,13 @@ impl Placement {
             MEANINGS.iter().find(|(end, meanings)| ends_with(path, end) && meanings.len() + stacked == dims.len());
         match known {
             Some((_, meanings)) => self.by_meaning(path, dims, stacked, meanings),
-            None => self.checked(path, dims, self.largest_axis(dims, stacked)),
+            None => self.checked(path, dims, self.largest_axis(path, dims, stacked)),
         }
     }
 
     fn by_meaning(&self, path: &str, dims: &[usize], stacked: usize, meanings: &[&str]) -> Result<Sharding, Error> {
         let mesh = &self.layout.mesh;
-        let mut sharding = self.by_layers(dims, stacked);
+        let mut sharding = self.by_layers(path, dims);
         for (n, meaning) in meanings.iter().enumerate() {
             let axes = self.of_parameters.get(meaning).cloned().unwrap_or_default();
             let parts = mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
@@ -275,17 +275,17 @@ impl Placement {
     }
 
     /// Stacked layers lie along the stages, nothing else is split yet.
-    fn by_layers(&self, dims: &[usize], stacked: usize) -> Sharding {
+    fn by_layers(&self, path: &str, dims: &[usize]) -> Sharding {
         let mut sharding = Sharding::replicated(dims.len());
-        if let (1, Some(first)) = (stacked, sharding.dims.first_mut()) {
+        if let Some(first) = sharding.dims.first_mut().filter(|_| is_staged(path)) {
             *first = Some(self.stages.clone());
         }
         sharding
     }
 
     /// What no rule knows: split along the largest axis that parameters are split along at all and that divides.
-    fn largest_axis(&self, dims: &[usize], stacked: usize) -> Sharding {
-        let mut sharding = self.by_layers(dims, stacked);
+    fn largest_axis(&self, path: &str, dims: &[usize], stacked: usize) -> Sharding {
+        let mut sharding = self.by_layers(path, dims);
         let axes = self.of_parameters.get("width").cloned().unwrap_or_default();
         let parts = self.layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
         let splits = |n: &usize| dims[*n].is_multiple_of(parts) && dims[*n] > parts;
@@ -447,6 +447,13 @@ mod tests {
         check("stage=2,data=2", Strategy::Hybrid, "layers.attention_norm.weight", &[12, 64], "[stage, -]");
         check("stage=2,data=2", Strategy::Hybrid, "token_embedding.weight", &[512, 64], "[-, -]");
         check("dcn:stage=2,fsdp=4", Strategy::Hybrid, query.0, query.1, "[stage, fsdp, -]");
+        check(
+            "stage=2,fsdp=2",
+            Strategy::Hybrid,
+            "params.first.layers.attention.query.weight",
+            &[1, 64, 128],
+            "[-, fsdp, -]",
+        );
     }
 
     #[test]

@@ -69,6 +69,15 @@ attn_pdrop = 0.0
     let gemma = LLAMA.replace("num_hidden_layers = 2", "num_hidden_layers = 8").replace("silu", "gelu_pytorch_tanh");
     let gemma =
         format!("{gemma}head_dim = 8\nquery_pre_attn_scalar = 8\nsliding_window = 3\nsliding_window_pattern = 2\n");
+    let latent = LLAMA
+        .replace("num_hidden_layers = 2", "num_hidden_layers = 5")
+        .replace("num_key_value_heads = 4", "num_key_value_heads = 8");
+    let latent = format!(
+        "{latent}q_lora_rank = 16\nkv_lora_rank = 16\nqk_nope_head_dim = 4\nqk_rope_head_dim = 4\nv_head_dim = 4\n\
+         moe_intermediate_size = 32\nn_routed_experts = 8\nn_shared_experts = 1\nfirst_k_dense_replace = 1\n\
+         n_group = 2\ntopk_group = 1\nnorm_topk_prob = true\nnum_experts_per_tok = 2\n\n[run]\n\
+         experts = {{ capacity = 8.0 }}\n"
+    );
     let vit = "[model]\nmodel_type = \"vit\"\nimage_size = 8\npatch_size = 4\nhidden_size = 32\nintermediate_size = 64\n\
                num_hidden_layers = 2\nnum_attention_heads = 8\nnum_classes = 4\n";
     let resnet = "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 16\nnum_channels = 3\n\
@@ -79,6 +88,7 @@ attn_pdrop = 0.0
         ("experts", experts("{ capacity = 8.0 }")),
         ("grouped", experts("\"grouped\"")),
         ("gemma", format!("[model]\nmodel_type = \"gemma3_text\"\n{gemma}{TOKENS}{COMMON}")),
+        ("latent", format!("[model]\nmodel_type = \"deepseek_v3\"\n{latent}{TOKENS}{COMMON}")),
         ("vit", format!("{vit}{IMAGES}{COMMON}")),
         ("resnet", format!("{resnet}{IMAGES}{COMMON}")),
     ]
@@ -114,7 +124,7 @@ fn eight_devices_learn_what_one_learns() {
             ("fsdp=2,model=4", "hybrid"),
             ("data=2,context=4", "hybrid"),
         ];
-        if ["experts", "grouped"].contains(&family) {
+        if ["experts", "grouped", "latent"].contains(&family) {
             meshes.extend([("data=2,expert=4", "expert"), ("fsdp=2,model=2,expert=2", "hybrid")]);
         }
         // Positions of an image are its patches and one more, which nothing divides.

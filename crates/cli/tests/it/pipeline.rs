@@ -31,7 +31,7 @@ fn stages_learn_what_one_device_learns() {
                 vec!["stage=2,data=2,model=2", "--with", "run.attention=flash", "--with", "run.remat={every_layers=2}"],
             ]),
             // Room for every position in every expert.
-            "experts" | "grouped" => meshes.push(vec!["stage=2,expert=4"]),
+            "experts" | "grouped" | "latent" => meshes.push(vec!["stage=2,expert=4"]),
             _ => {}
         }
         for (n, mesh) in meshes.into_iter().enumerate() {

@@ -30,6 +30,7 @@ pub enum Family {
 
 /// A configuration of one of the families.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a program has one or two of these")]
 pub enum ModelConfig {
     /// GPT-2.
     Gpt2(Gpt2Config),

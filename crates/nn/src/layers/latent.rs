@@ -29,7 +29,7 @@ pub struct Latent {
 impl Latent {
     /// Features of a head of queries and keys.
     pub fn head(&self) -> usize {
-        self.plain + self.rotary
+        self.plain.saturating_add(self.rotary)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::failure::Failure;
 
 /// A model and its sizes.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program has one of these")]
 pub(super) enum ModelConfig {
     /// GPT-2, Llama, Mistral, Mixtral, Qwen 2 or 3, Gemma 3, or DeepSeek 2 or 3.
     Language(hf::ModelConfig),

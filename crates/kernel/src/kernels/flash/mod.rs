@@ -166,3 +166,32 @@ impl Attention {
         seen.saturating_mul((self.batch * self.q_heads) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_costs_the_blocks_it_touches() {
+        let attention = Attention {
+            batch: 2,
+            q_heads: 4,
+            kv_heads: 2,
+            q_len: 8192,
+            kv_len: 8192,
+            depth: 128,
+            dtype: DType::BF16,
+            scale: 1.0,
+            causality: Causality::Causal,
+            window: Some(1024),
+            segments: Segments::One,
+        };
+        let blocks = Blocks { q: 512, kv_major: 2048, kv: 512 };
+        assert_eq!(attention.computed_pairs(&blocks), 8 * 8192 * 1536);
+        assert_eq!(Attention { window: Some(1 << 20), ..attention.clone() }.computed_pairs(&blocks), 8 * 8192 * 8192);
+        let causal = Attention { window: None, ..attention.clone() };
+        assert_eq!(causal.computed_pairs(&blocks), 8 * (8192 * 8193 / 2));
+        let full = Attention { window: None, causality: Causality::Full, ..attention };
+        assert_eq!(full.computed_pairs(&blocks), 8 * 8192 * 8192);
+    }
+}

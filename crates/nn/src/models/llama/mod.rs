@@ -16,7 +16,7 @@ use crate::layers::{
     MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, RouterScores, Slot, Start, Usage, at_use,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
-use crate::stacked::{init_stacked, run_in_turn, scan_in_turn};
+use crate::stacked::{init_stacked, run_in_turn, run_on_all, scan_in_turn};
 
 /// What a layer does with each position.
 #[derive(Clone, Debug, Tree)]
@@ -275,13 +275,11 @@ impl LanguageModel for Llama {
                     (carried(&x), usage)
                 })
             };
-            let run =
-                |x: &Tensor, layers: &LlamaBlock| run_in_turn(&self.options.remat, x, layers, contexts.len(), layer);
             let x = match &self.first {
-                Some(first) => run(&x, &first.layers).0,
+                Some(first) => run_on_all(&self.options.remat, &x, &first.layers, |x, block| layer(x, block, 0)).0,
                 None => x,
             };
-            let (x, usage) = run(&x, &self.layers);
+            let (x, usage) = run_in_turn(&self.options.remat, &x, &self.layers, contexts.len(), layer);
             let auxiliary = match (&self.config.experts, usage) {
                 (Some(experts), Some(usage)) => &usage.balance(experts.chosen).mean_all() * experts.balance,
                 _ => Tensor::zeros(DType::F32, &[]),
