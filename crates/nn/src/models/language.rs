@@ -121,9 +121,12 @@ pub trait LanguageModel: Tree + Clone {
         let options = self.options();
         let fused = options.kernels.loss;
         let words = match (fused, options.loss_piece) {
-            (Fused::On, _) | (Fused::Auto, Some(_)) => self.head_words().filter(|words| loss.is_fusable(words.dim(0))),
+            (Fused::On, _) => self.head_words(),
+            // Logits of shorter pieces take less memory than the words and their gradient, which a kernel holds as a whole.
+            (Fused::Auto, Some(piece)) => self.head_words().filter(|words| piece >= words.dim(1)),
             (Fused::Off, _) | (Fused::Auto, None) => None,
         };
+        let words = words.filter(|words| loss.is_fusable(words.dim(0)));
         let mean = match (words, options.loss_piece) {
             (Some(words), piece) => {
                 loss.mean_of_words(states, &batch.targets, &words, piece.unwrap_or(usize::MAX), fused)
