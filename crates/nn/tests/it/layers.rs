@@ -49,6 +49,19 @@ fn experts_are_a_weighted_sum_of_the_best() {
     assert!(off_by(&out, &expected) < 1e-5);
 }
 
+/// What experts give when positions reach them so, and the cotangents of their weights and of `x`.
+fn with_gradients(
+    moe: &MixtureOfExperts,
+    x: &Tensor,
+    ct: &(Tensor, Tensor),
+    dispatch: Dispatch,
+) -> (Tensor, (MixtureOfExperts, Tensor)) {
+    let inputs = (moe.clone(), x.clone());
+    let (out, pull) =
+        vjp(|(moe, x): &(MixtureOfExperts, Tensor)| MixtureOfExperts { dispatch, ..moe.clone() }.apply(x), &inputs);
+    (out.0, pull(ct))
+}
+
 #[test]
 fn experts_with_room_for_all_are_exact() {
     let results = with_key(2, |key| {
@@ -56,14 +69,7 @@ fn experts_with_room_for_all_are_exact() {
         let moe = MixtureOfExperts::init(&keys[0], SIZES, Activation::Silu, Dispatch::Dense, Init::Normal(0.5));
         let x = keys[1].normal(DType::F32, &[3, 4, 6]);
         let ct = (keys[2].normal(DType::F32, &[3, 4, 6]), Tensor::ones(DType::F32, &[]));
-        let of = |dispatch: Dispatch| {
-            let inputs = (moe.clone(), x.clone());
-            let (out, pull) = vjp(
-                |(moe, x): &(MixtureOfExperts, Tensor)| MixtureOfExperts { dispatch, ..moe.clone() }.apply(x),
-                &inputs,
-            );
-            (out.0, pull(&ct))
-        };
+        let of = |dispatch: Dispatch| with_gradients(&moe, &x, &ct, dispatch);
         let (dense, dense_grads) = of(Dispatch::Dense);
         let (roomy, roomy_grads) = of(Dispatch::Capacity(4.0));
         let (tight, _) = of(Dispatch::Capacity(0.5));
@@ -95,14 +101,7 @@ fn grouped_experts_are_exact() {
             let router = Linear { weight: &moe.router.weight + &lean, bias: None };
             let moe = MixtureOfExperts { router, ..moe };
             let ct = (keys[2].normal(DType::F32, &[positions, 6]), Tensor::ones(DType::F32, &[]));
-            let of = |dispatch: Dispatch| {
-                let inputs = (moe.clone(), x.clone());
-                let (out, pull) = vjp(
-                    |(moe, x): &(MixtureOfExperts, Tensor)| MixtureOfExperts { dispatch, ..moe.clone() }.apply(x),
-                    &inputs,
-                );
-                (out.0, pull(&ct))
-            };
+            let of = |dispatch: Dispatch| with_gradients(&moe, &x, &ct, dispatch);
             let (dense, dense_grads) = of(Dispatch::Dense);
             let (grouped, grouped_grads) = of(Dispatch::Grouped);
             let pairs = dense_grads.leaves().into_iter().zip(grouped_grads.leaves());

@@ -9,14 +9,10 @@ use crate::kernels::{function, tensor};
 
 /// Logits and where labels are, in plain ops (`%logits`, `%is_label`).
 fn plain_logits(l: &CrossEntropy) -> String {
-    let (x, weight, logits) = (
-        tensor(l.dtype, [l.rows, l.depth]),
-        tensor(l.dtype, [l.words, l.depth]),
-        tensor(DType::F32, [l.rows, l.words]),
-    );
-    let (ints, truths) = (tensor(DType::I32, [l.rows, l.words]), tensor(DType::Bool, [l.rows, l.words]));
+    let Types { x, weight, wide, truths, .. } = Types::of(l);
+    let ints = tensor(DType::I32, [l.rows, l.words]);
     format!(
-        "  %logits = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : ({x}, {weight}) -> {logits}
+        "  %logits = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : ({x}, {weight}) -> {wide}
   %label1 = stablehlo.reshape %labels : (tensor<1x{rows}xi32>) -> tensor<{rows}xi32>
   %label = stablehlo.broadcast_in_dim %label1, dims = [0] : (tensor<{rows}xi32>) -> {ints}
   %word = stablehlo.iota dim = 1 : {ints}
@@ -26,16 +22,35 @@ fn plain_logits(l: &CrossEntropy) -> String {
     )
 }
 
+/// Tensor types of a decomposition.
+struct Types {
+    x: String,
+    weight: String,
+    /// Of logits, and of truths about them.
+    wide: String,
+    truths: String,
+    /// One number for each row, and the same as kernels have it.
+    column: String,
+    row: String,
+}
+
+impl Types {
+    fn of(l: &CrossEntropy) -> Types {
+        Types {
+            x: tensor(l.dtype, [l.rows, l.depth]),
+            weight: tensor(l.dtype, [l.words, l.depth]),
+            wide: tensor(DType::F32, [l.rows, l.words]),
+            truths: tensor(DType::Bool, [l.rows, l.words]),
+            column: tensor(DType::F32, [l.rows]),
+            row: tensor(DType::F32, [1, l.rows]),
+        }
+    }
+}
+
 /// The forward pass in plain ops, a function of that name.
 pub fn decomposition(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
     let l = loss;
-    let (x, weight, wide) = (
-        tensor(l.dtype, [l.rows, l.depth]),
-        tensor(l.dtype, [l.words, l.depth]),
-        tensor(DType::F32, [l.rows, l.words]),
-    );
-    let (column, row, truths) =
-        (tensor(DType::F32, [l.rows]), tensor(DType::F32, [1, l.rows]), tensor(DType::Bool, [l.rows, l.words]));
+    let Types { x, weight, wide, column, row, truths } = Types::of(l);
     function(format!(
         "func.func private @{name}(%x: {x}, %w: {weight}, %labels: tensor<1x{rows}xi32>) -> ({row}, {row}) {{
 {logits}
@@ -63,13 +78,7 @@ pub fn decomposition(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
 /// Both gradients in plain ops, a function of that name.
 pub fn decomposition_of_gradients(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
     let l = loss;
-    let (x, weight, wide) = (
-        tensor(l.dtype, [l.rows, l.depth]),
-        tensor(l.dtype, [l.words, l.depth]),
-        tensor(DType::F32, [l.rows, l.words]),
-    );
-    let (column, row, truths) =
-        (tensor(DType::F32, [l.rows]), tensor(DType::F32, [1, l.rows]), tensor(DType::Bool, [l.rows, l.words]));
+    let Types { x, weight, wide, column, row, truths } = Types::of(l);
     let narrow = tensor(l.dtype, [l.rows, l.words]);
     let (of_x, of_weight) = (tensor(DType::F32, [l.rows, l.depth]), tensor(DType::F32, [l.words, l.depth]));
     let by_row = |to: &str, from: &str| {
