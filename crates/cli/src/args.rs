@@ -498,14 +498,15 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) folder: Option<String>,
     /// Write the training step as StableHLO to a file and do not train: for `tpu fit`, `tpu explain`, `tpu plan`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "asked")]
     pub(crate) export: Option<PathBuf>,
     /// Find the largest batch that fits and the fastest, and do not train: measured on the device, or with --slice by the
     /// TPU compiler.
-    #[arg(long, conflicts_with = "export")]
+    #[arg(long, group = "asked")]
     pub(crate) find_batch: bool,
-    /// Slice that --find-batch asks the TPU compiler about, as in v6e-8; no TPU is needed.
-    #[arg(long, value_name = "SLICE", requires = "find_batch")]
+    /// Slice that --find-batch asks the TPU compiler about, or that --export checks the mesh against, as in v6e-8; no TPU is
+    /// needed.
+    #[arg(long, value_name = "SLICE", requires = "asked")]
     pub(crate) slice: Option<String>,
     /// Whether Google's notice that it takes the machine back is waited for, to save in time: on machines of Google's, or
     /// where $GCE_METADATA_HOST names a metadata server.
@@ -514,8 +515,8 @@ pub(crate) struct TrainArgs {
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,
-    /// Devices as a mesh, as in data=4,model=2, or dcn:replica=2,fsdp=16 on two slices; default: mesh.axes of the file. The
-    /// CPU device pretends to be as many.
+    /// Devices as a mesh, as in data=4,model=2, or dcn:replica=2,fsdp=16 on two slices; ring:model=16 must close to a ring.
+    /// Default: mesh.axes of the file. The CPU device pretends to be as many.
     #[arg(long, value_name = "AXES")]
     pub(crate) mesh: Option<String>,
     /// How the model lies on the mesh: data, fsdp, megatron, expert, pipeline or hybrid; default: mesh.strategy of the file,

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use tensor::DType;
-use trace::{Dialect, Rows, Sharding, Tensor, Tree, custom_vjp, scan, vmap_along};
+use trace::{Dialect, Layout, Rows, Sharding, Tensor, Tree, custom_vjp, scan, vmap_along};
 
 use crate::stacked::{Remat, apart, run_stacked, together};
 
@@ -63,7 +63,11 @@ pub(crate) struct Stages {
 impl Stages {
     /// Those of the function being traced, if it has any.
     pub(crate) fn here() -> Option<Stages> {
-        let layout = trace::layout()?;
+        trace::layout().as_deref().and_then(Stages::of)
+    }
+
+    /// Those of a layout, if it has any.
+    pub(crate) fn of(layout: &Layout) -> Option<Stages> {
         let of = |meaning: &str| layout.meanings.get(meaning).cloned().unwrap_or_default();
         let size = |axes: &[Arc<str>]| layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
         let axes = of(STAGES);
@@ -74,16 +78,22 @@ impl Stages {
 
     /// Parts that a batch of so many examples is taken in: as said, else twice as many as stages, or fewer where that does not
     /// divide it, but one for each stage at least.
-    #[track_caller]
-    fn parts_of(&self, examples: usize, dims: &[usize]) -> usize {
-        let fits = |parts: &usize| examples.is_multiple_of(parts.saturating_mul(self.batch_parts));
-        let chosen = match self.microbatches {
+    pub(crate) fn parts_of(&self, examples: usize) -> Option<usize> {
+        let fits = |parts: &usize| self.fits(*parts, examples);
+        match self.microbatches {
             Some(parts) => Some(parts).filter(|parts| *parts > 0 && fits(parts)),
             None => (self.count..=2 * self.count).rev().find(fits),
-        };
-        if let Some(parts) = chosen {
-            return parts;
         }
+    }
+
+    fn fits(&self, parts: usize, examples: usize) -> bool {
+        examples.is_multiple_of(parts.saturating_mul(self.batch_parts))
+    }
+
+    /// Stops the trace: a batch carried so cannot be taken in parts.
+    #[track_caller]
+    fn refuse(&self, examples: usize, dims: &[usize]) -> ! {
+        let fits = |parts: &usize| self.fits(*parts, examples);
         let wanted = self.microbatches.unwrap_or(2 * self.count);
         let nearest = (1..=examples.min(MOST_TRIED)).filter(fits).min_by_key(|parts| parts.abs_diff(wanted));
         let split = match self.batch_parts {
@@ -142,7 +152,7 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
     if let Some(other) = specs.iter().find(|spec| spec.dims.first() != Some(&examples)) {
         trace::refuse(format!("stages of a pipeline take batches of {examples} examples: layers carry {other} too"));
     }
-    let parts = stages.parts_of(examples, &first);
+    let parts = stages.parts_of(examples).unwrap_or_else(|| stages.refuse(examples, &first));
     let rounds = parts + count - 1;
     // In the last rounds the first stage has nothing to do: it gets an input again, whose output nobody reads. Numbers that
     // are as usual make no NaN.

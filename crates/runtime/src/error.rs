@@ -218,6 +218,10 @@ impl Error {
             Error::Validation(error) => error.remedy(),
             Error::Data(error) => error.remedy(),
             Error::Trace(trace::Error::Broken(_)) => "please report it with the function that was traced".into(),
+            Error::Trace(trace::Error::Mesh(_)) => {
+                "choose a mesh whose axes divide the model and the batch and that the devices have, or another strategy"
+                    .into()
+            }
             Error::Trace(_) => "change the function at that line".into(),
             Error::Optimization(_) => "lower `optimization`; at `none` programs stay as they are".into(),
             Error::NotAvailable(_) => {

@@ -25,4 +25,4 @@ pub use series::{
     AsyncSaver, Check, Found, Keep, Part, Piece, SERIES_VERSION, SaveReport, Saved, SavedTensor, Saver, Series,
     Snapshot, Types, WhenBusy,
 };
-pub use store::{Access, ObjectWriter, Store, StoredObject};
+pub use store::{Access, ObjectWriter, Store, StoredObject, choose_cryptography};

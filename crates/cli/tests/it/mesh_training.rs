@@ -215,12 +215,27 @@ fn meshes_that_cannot_be_are_refused_with_what_would_do() {
         for part in parts.iter().chain(&["hint:"]) {
             assert!(run.stderr.contains(part), "{args:?}: {}", run.stderr);
         }
+        run.stderr
     };
-    refused(&["--mesh", "data=3"], &["array 0 of the batch", "[8, 8]", "8 is no multiple of 3"]);
-    refused(
-        &["--mesh", "data=2,model=12", "--strategy", "megatron"],
-        &["attention.query.weight", "[2, 32, 32]", "data=6,model=4 would do"],
-    );
+    for (mesh, strategy, parts) in [
+        ("data=3", "hybrid", &["array 0 of the batch", "[8, 8]", "8 is no multiple of 3"][..]),
+        ("data=3,model=2", "hybrid", &["array 0 of the batch", "8 is no multiple of 3"]),
+        ("data=2,model=12", "megatron", &["attention.key.weight", "[2, 32, 16]", "16 is no multiple of 12"]),
+        ("stage=4,data=2", "hybrid", &["layers.", "[2, ", "2 is no multiple of 4"]),
+    ] {
+        let stderr = refused(&["--mesh", mesh, "--strategy", strategy], parts);
+        // What is named instead is a training that runs.
+        let near = stderr.split(" would do").next().and_then(|text| text.rsplit("; ").next()).unwrap().to_string();
+        let args = ["train", "llama.toml", "-d", "cpu", "--with", "train.steps=1", "--mesh", &near];
+        bench.expect(0, &[&args[..], &["--strategy", strategy]].concat());
+    }
+    let on_slice = ["--export", "step.mlir", "--slice", "v5e-16", "--strategy", "megatron", "--with", "train.batch=16"];
+    let mesh = |mesh: &'static str| [&on_slice[..], &["--mesh", mesh]].concat();
+    let weight = "attention.key.weight` of shape [2, 32, 16]";
+    let no_ring = ["no ring on v5e-16", "no link closes dimension", weight, "data=4,model=4 would do"];
+    refused(&mesh("data=4,ring:model=4"), &no_ring);
+    refused(&mesh("data=4,model=2"), &["8 devices, v5e-16 has 16", "data=8,model=2 would do"]);
+    bench.expect(0, &[&["train", "llama.toml"][..], &mesh("data=4,model=4")].concat());
     refused(&["--mesh", "data=8", "--strategy", "megatron"], &["needs an axis `model`"]);
     refused(&["--mesh", "rows=8"], &["`rows` means nothing"]);
     refused(&["--mesh", "data"], &["no axis of a mesh"]);

@@ -58,7 +58,7 @@ use crate::memory::{MemoryManager, Owner};
 use crate::mesh::{DeviceMesh, Placed};
 use crate::recent::Recent;
 use tensor::Spec;
-use trace::{Mesh, Sharding};
+use trace::{Mesh, Sharding, Site};
 
 /// Launches that are remembered before finished ones are forgotten.
 const REMEMBERED_LAUNCHES: usize = 64;
@@ -285,6 +285,12 @@ impl Backend {
     pub fn mesh(&self, mesh: &Mesh) -> Result<Arc<DeviceMesh>, Error> {
         let world: Vec<DeviceInfo> = self.shared.topology.devices().cloned().collect();
         Ok(Arc::new(DeviceMesh::new(mesh, &world, &self.shared.infos)?))
+    }
+
+    /// The devices of all processes, as those a mesh is for.
+    pub fn site(&self) -> Site {
+        let world: Vec<DeviceInfo> = self.shared.topology.devices().cloned().collect();
+        crate::mesh::site_here(&world, self.platform())
     }
 
     /// An array with unspecified contents, to be written by programs it is donated to.

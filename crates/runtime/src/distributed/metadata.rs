@@ -62,6 +62,7 @@ fn ask(address: &str) -> Result<Option<Answers>, Error> {
         Error::Distributed(format!("asking the metadata server at {address}: {}", crate::with_causes(error)))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
+    weights::choose_cryptography();
     let client = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())

@@ -209,7 +209,7 @@ impl Distributed {
         host: Host<'_>,
     ) -> Result<WrappedModel<M>, Error> {
         let shapes = model.specs().into_iter().map(|spec| spec.dims);
-        let on = TrainMesh::new(&self.backend, placement, model.paths().into_iter().zip(shapes).collect())?;
+        let on = TrainMesh::new(&self.backend, placement, model.paths().into_iter().zip(shapes).collect(), &[])?;
         let mut sharding = |path: &str, spec: &Spec| Ok((on.state)(path, spec)?);
         let parameters = self.backend.place_on(&on.mesh, model, &mut sharding, host)?;
         Ok(WrappedModel { parameters, on })

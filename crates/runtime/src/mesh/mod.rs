@@ -5,12 +5,30 @@ mod order;
 use std::fmt;
 use std::sync::Arc;
 
+use chips::Slice;
 use tensor::Spec;
-use trace::{Mesh, Sharding};
+use trace::{Mesh, Sharding, Site, Torus};
 use weights::Region;
 
-use crate::backend::DeviceInfo;
+use crate::backend::{DeviceInfo, Platform};
 use crate::error::{Error, ValidationError};
+
+/// The devices of slices that need not be here.
+pub fn site_of(slice: &Slice) -> Site {
+    let size = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+    let per_chip = slice.devices_per_slice() / slice.chips_per_slice().max(1);
+    let extent = slice.shape().into_iter().chain([per_chip]).map(size).collect();
+    let torus = Torus { extent, wraps: slice.wrap().to_vec() };
+    Site { name: slice.to_string(), devices: Some(size(slice.devices())), torus: Some(torus) }
+}
+
+/// The devices of all processes.
+pub(crate) fn site_here(devices: &[DeviceInfo], platform: &Platform) -> Site {
+    let name = devices.first().map_or_else(String::new, |device| device.kind.clone());
+    // The CPU device pretends to be as many as are asked for.
+    let count = Some(devices.len()).filter(|_| *platform != Platform::Cpu);
+    Site { name, devices: count, torus: order::torus(devices) }
+}
 
 /// The devices of a mesh, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +48,11 @@ impl DeviceMesh {
         if wanted != present {
             let near = mesh.nearest(present).map_or(String::new(), |near| format!("; {near} would fit"));
             let message = format!("the mesh {mesh} has {wanted} devices, there are {present}{near}");
+            return Err(ValidationError::Mesh(message).into());
+        }
+        if let Some((axis, why)) = order::torus(devices).as_ref().and_then(|torus| torus.broken_ring(mesh)) {
+            let open = mesh.without_rings();
+            let message = format!("`{}` of the mesh {mesh} is no ring: {why}; {open} would do", axis.name);
             return Err(ValidationError::Mesh(message).into());
         }
         let order: Vec<DeviceInfo> = order::of(mesh, devices).into_iter().map(|n| devices[n].clone()).collect();

@@ -1,80 +1,53 @@
 //! The order of devices in a mesh: neighbours along a mesh axis are neighbours in the torus where that is possible.
 
-use trace::{Mesh, Network};
+use std::collections::BTreeMap;
+
+use trace::{Mesh, Torus};
 
 use crate::backend::DeviceInfo;
 
 /// Places of the devices in their list, in the order of the mesh. There are as many as the mesh has.
 pub(super) fn of(mesh: &Mesh, devices: &[DeviceInfo]) -> Vec<usize> {
-    let mut slices: Vec<i64> = devices.iter().map(|device| device.slice_index.unwrap_or_default()).collect();
-    slices.sort_unstable();
-    slices.dedup();
-    let inner: Vec<usize> =
-        mesh.axes().iter().filter(|axis| axis.network == Network::InSlice).map(|axis| axis.size).collect();
-    let mut order = Vec::with_capacity(devices.len());
-    for slice in slices {
-        let mut mine: Vec<usize> =
-            (0..devices.len()).filter(|&n| devices[n].slice_index.unwrap_or_default() == slice).collect();
-        mine.sort_by_key(|&n| devices[n].id);
-        order.extend(within_slice(&inner, devices, &mine).unwrap_or(mine));
+    let mut slices: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+    for (n, device) in devices.iter().enumerate() {
+        slices.entry(device.slice_index.unwrap_or_default()).or_default().push(n);
     }
-    order
+    let in_order = |mut mine: Vec<usize>| {
+        mine.sort_by_key(|&n| devices[n].id);
+        within_slice(mesh, devices, &mine).unwrap_or(mine)
+    };
+    slices.into_values().flat_map(in_order).collect()
+}
+
+/// How the devices of one slice are linked; `None` where they have no places.
+pub(super) fn torus(devices: &[DeviceInfo]) -> Option<Torus> {
+    let first = devices.first()?.slice_index;
+    let mine = devices.iter().filter(|device| device.slice_index == first);
+    let places: Vec<Vec<usize>> = mine.map(place).collect::<Option<_>>()?;
+    let extent = extent(&places)?;
+    let shape = |d: usize| u32::try_from(extent.get(d).copied().unwrap_or(1)).ok();
+    let wraps = devices[0].generation?.spec().network.wrap.value.wrap([shape(0)?, shape(1)?, shape(2)?]);
+    Some(Torus { extent, wraps: wraps.to_vec() })
+}
+
+/// Where a device is in its slice: on which chip, and the core of it.
+fn place(device: &DeviceInfo) -> Option<Vec<usize>> {
+    let chip = device.coordinates.as_ref()?;
+    // Cores of a chip are nearer than any neighbour.
+    chip.iter().chain([&device.core_on_chip.unwrap_or_default()]).map(|&at| usize::try_from(at).ok()).collect()
+}
+
+fn extent(places: &[Vec<usize>]) -> Option<Vec<usize>> {
+    let along = |d: usize| places.iter().filter_map(|place| Some(place.get(d)? + 1)).max().unwrap_or(1);
+    Some((0..places.first()?.len()).map(along).collect())
 }
 
 /// Devices of a slice along its torus; `None` where they have no places or the axes do not fit its dimensions.
-fn within_slice(sizes: &[usize], devices: &[DeviceInfo], mine: &[usize]) -> Option<Vec<usize>> {
-    let places: Vec<Vec<usize>> = mine
-        .iter()
-        .map(|&n| {
-            let mut place: Vec<usize> =
-                devices[n].coordinates.as_ref()?.iter().map(|&at| usize::try_from(at).ok()).collect::<Option<_>>()?;
-            // Cores of a chip are nearer than any neighbour.
-            place.push(usize::try_from(devices[n].core_on_chip.unwrap_or_default()).ok()?);
-            Some(place)
-        })
-        .collect::<Option<_>>()?;
-    let rank = places.first()?.len();
-    let extent: Vec<usize> = (0..rank).map(|d| places.iter().map(|place| place[d] + 1).max().unwrap_or(1)).collect();
-    let taken = assigned(sizes, &extent)?;
-    let dims: Vec<usize> = taken.concat();
-    let key = |place: &Vec<usize>| dims.iter().map(|&d| place[d]).collect::<Vec<_>>();
+fn within_slice(mesh: &Mesh, devices: &[DeviceInfo], mine: &[usize]) -> Option<Vec<usize>> {
+    let places: Vec<Vec<usize>> = mine.iter().map(|&n| place(&devices[n])).collect::<Option<_>>()?;
+    let grid = Torus { extent: extent(&places)?, wraps: Vec::new() };
+    let dims: Vec<usize> = grid.dimensions_of(mesh)?.concat();
     let mut order: Vec<usize> = (0..mine.len()).collect();
-    order.sort_by_key(|&n| key(&places[n]));
+    order.sort_by_key(|&n| dims.iter().map(|&d| places[n][d]).collect::<Vec<_>>());
     Some(order.into_iter().map(|n| mine[n]).collect())
-}
-
-/// Dimensions of the torus for each axis, so that each axis has whole dimensions; the last axes, which talk most, choose
-/// first and take the fewest dimensions.
-fn assigned(sizes: &[usize], extent: &[usize]) -> Option<Vec<Vec<usize>>> {
-    let mut left: Vec<usize> = (0..extent.len()).filter(|&d| extent[d] > 1).collect();
-    let mut taken = vec![Vec::new(); sizes.len()];
-    for (n, &size) in sizes.iter().enumerate().rev() {
-        if size == 1 {
-            continue;
-        }
-        let subsets = (1u32..1 << left.len()).filter(|set| {
-            let product: usize =
-                (0..left.len()).filter(|bit| set >> bit & 1 == 1).map(|bit| extent[left[bit]]).product();
-            product == size
-        });
-        // Of as few dimensions the last ones, so that the natural order stays where it will do.
-        let best = subsets.min_by_key(|set| (set.count_ones(), std::cmp::Reverse(*set)))?;
-        taken[n] = (0..left.len()).filter(|bit| best >> bit & 1 == 1).map(|bit| left[bit]).collect();
-        left.retain(|d| !taken[n].contains(d));
-    }
-    left.is_empty().then_some(taken)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn axes_take_whole_dimensions() {
-        assert_eq!(assigned(&[16, 16], &[16, 16, 1]), Some(vec![vec![0], vec![1]]));
-        assert_eq!(assigned(&[64, 4], &[4, 8, 8]), Some(vec![vec![1, 2], vec![0]]));
-        assert_eq!(assigned(&[4, 1, 8], &[4, 4, 2]), Some(vec![vec![0], vec![], vec![1, 2]]));
-        assert_eq!(assigned(&[8, 8], &[4, 4, 4]), None);
-        assert_eq!(assigned(&[256], &[16, 16]), Some(vec![vec![0, 1]]));
-    }
 }

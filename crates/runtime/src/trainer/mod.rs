@@ -16,7 +16,7 @@ use crate::error::Error;
 
 pub use checkpoints::{Resume, TRAINING_VERSION};
 pub use options::TrainOptions;
-pub use run::{PathSharding, TrainMesh, Trainer, Training};
+pub use run::{PathSharding, TrainMesh, Trainer, Training, array_name, batch_shapes};
 pub use watch::{Ended, Event, Measured};
 
 /// Scalars of a step by name, `loss` among them.

@@ -44,19 +44,22 @@ pub struct TrainMesh {
 pub type PathSharding = dyn Fn(&str, &Spec) -> Result<Sharding, trace::Error>;
 
 impl TrainMesh {
-    /// A model with these parameters, shapes by paths, on the devices of a backend as a strategy places it.
+    /// A model with these parameters, shapes by paths, on the devices of a backend as a strategy places it. `batch` has the
+    /// arrays of a batch where they are known: what cannot lie so is refused with a mesh on which all of it can.
     pub fn new(
         backend: &Backend,
         placement: Rc<dyn ModelPlacement>,
         parameters: BTreeMap<String, Vec<usize>>,
+        batch: &[Spec],
     ) -> Result<TrainMesh, Error> {
+        placement.check(&parameters, &batch_shapes(batch), &backend.site())?;
         let layout = placement.layout().clone();
         let of_batch = placement.clone();
         Ok(TrainMesh {
             mesh: backend.mesh(&layout.mesh)?,
             layout,
             state: Rc::new(move |path, spec| placement.state(path, &spec.dims, &parameters)),
-            batch: Rc::new(move |name, spec| of_batch.batch(&format!("array {name} of the batch"), &spec.dims)),
+            batch: Rc::new(move |name, spec| of_batch.batch(&array_name(name), &spec.dims)),
         })
     }
 
@@ -117,6 +120,16 @@ impl BatchOnMesh {
             None => Err(ValidationError::Other(format!("a batch with an array {n} that nobody announced")).into()),
         }
     }
+}
+
+/// What an array of a batch is called in errors.
+pub fn array_name(place: impl std::fmt::Display) -> String {
+    format!("array {place} of the batch")
+}
+
+/// Shapes of a batch's arrays, by what they are called.
+pub fn batch_shapes(batch: &[Spec]) -> Vec<(String, Vec<usize>)> {
+    batch.iter().enumerate().map(|(n, spec)| (array_name(n), spec.dims.clone())).collect()
 }
 
 /// A training that has ended.

@@ -10,7 +10,7 @@ use runtime::distributed::Distributed;
 use runtime::{Backend, DeviceManager, Jit, OnMesh};
 use tensor::{DType, Literal};
 use trace::{
-    Donate, Exchange, Layout, Leaf, ModelPlacement, Reduction, Role, Sharding, Spec, Tensor, grad, shard_map,
+    Donate, Exchange, Layout, Leaf, ModelPlacement, Reduction, Role, Sharding, Site, Spec, Tensor, grad, shard_map,
     sync_gradients,
 };
 
@@ -167,6 +167,15 @@ struct ByHand(Layout);
 impl ModelPlacement for ByHand {
     fn layout(&self) -> &Layout {
         &self.0
+    }
+
+    fn check(
+        &self,
+        _: &BTreeMap<String, Vec<usize>>,
+        _: &[(String, Vec<usize>)],
+        _: &Site,
+    ) -> Result<(), trace::Error> {
+        Ok(())
     }
 
     fn state(

@@ -15,8 +15,21 @@ const MAX_AXES: usize = 16;
 pub enum Network {
     /// The links between chips of a slice.
     InSlice,
+    /// Those, and they must close to a ring: a mesh whose slice has no such ring is refused.
+    Ring,
     /// The data center's network between slices.
     BetweenSlices,
+}
+
+impl Network {
+    /// What stands before the name of an axis.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Network::InSlice => "",
+            Network::Ring => "ring:",
+            Network::BetweenSlices => "dcn:",
+        }
+    }
 }
 
 /// One axis of a mesh.
@@ -55,7 +68,7 @@ impl Mesh {
     }
 
     fn checked(mut axes: Vec<Axis>) -> Result<Mesh, Error> {
-        axes.sort_by_key(|axis| axis.network == Network::InSlice);
+        axes.sort_by_key(|axis| axis.network != Network::BetweenSlices);
         let wrong = |message: String| Err(Error::Mesh(message));
         if axes.len() > MAX_AXES {
             return wrong(format!("a mesh of {} axes, at most {MAX_AXES} are possible", axes.len()));
@@ -131,6 +144,29 @@ impl Mesh {
         groups.into_values().map(in_order).collect()
     }
 
+    /// The same axes with other sizes.
+    pub fn with_sizes(&self, sizes: &[usize]) -> Result<Mesh, Error> {
+        if sizes.len() != self.axes.len() {
+            return Err(Error::Mesh(format!("{} sizes for the {} axes of {self}", sizes.len(), self.axes.len())));
+        }
+        Mesh::checked(self.axes.iter().zip(sizes).map(|(axis, &size)| Axis { size, ..axis.clone() }).collect())
+    }
+
+    /// The same with one more axis in a slice.
+    pub fn with_axis(&self, name: &str, size: usize) -> Result<Mesh, Error> {
+        Mesh::checked(self.axes.iter().cloned().chain([axis(name, size, Network::InSlice)]).collect())
+    }
+
+    /// The same, and nothing needs to be a ring.
+    #[must_use]
+    pub fn without_rings(&self) -> Mesh {
+        let open = |axis: &Axis| match axis.network {
+            Network::Ring => Axis { network: Network::InSlice, ..axis.clone() },
+            _ => axis.clone(),
+        };
+        Mesh { axes: self.axes.iter().map(open).collect() }
+    }
+
     /// A mesh of so many devices that is most like this one: one axis is made longer or shorter.
     pub fn nearest(&self, devices: usize) -> Option<Mesh> {
         let fitting = (0..self.axes.len()).filter_map(|n| {
@@ -153,8 +189,8 @@ fn axis(name: &str, size: usize, network: Network) -> Axis {
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, axis) in self.axes.iter().enumerate() {
-            let between = if axis.network == Network::BetweenSlices { "dcn:" } else { "" };
-            write!(f, "{}{between}{}={}", if n > 0 { "," } else { "" }, axis.name, axis.size)?;
+            let (comma, network) = (if n > 0 { "," } else { "" }, axis.network.prefix());
+            write!(f, "{comma}{network}{}={}", axis.name, axis.size)?;
         }
         Ok(())
     }
@@ -163,13 +199,14 @@ impl fmt::Display for Mesh {
 impl FromStr for Mesh {
     type Err = Error;
 
-    /// `data=4,model=2`; `dcn:replica=2,fsdp=16` has an axis between slices.
+    /// `data=4,model=2`; `dcn:replica=2,fsdp=16` has an axis between slices, `ring:model=16` one whose links close.
     fn from_str(text: &str) -> Result<Mesh, Error> {
         let read = |part: &str| {
-            let (part, network) = match part.trim().strip_prefix("dcn:") {
-                Some(part) => (part, Network::BetweenSlices),
-                None => (part.trim(), Network::InSlice),
-            };
+            let part = part.trim();
+            let named = [Network::BetweenSlices, Network::Ring]
+                .into_iter()
+                .find_map(|network| Some((part.strip_prefix(network.prefix())?, network)));
+            let (part, network) = named.unwrap_or((part, Network::InSlice));
             let read = part.split_once('=').and_then(|(name, size)| Some((name.trim(), size.trim().parse().ok()?)));
             let (name, size) =
                 read.ok_or_else(|| Error::Mesh(format!("`{part}` is no axis of a mesh, as data=4 is")))?;
@@ -185,7 +222,7 @@ mod tests {
 
     #[test]
     fn meshes_are_read_and_printed() {
-        for text in ["data=4,model=2", "dcn:replica=2,fsdp=16,model=4", "x=1"] {
+        for text in ["data=4,model=2", "dcn:replica=2,fsdp=16,model=4", "data=4,ring:model=16", "x=1"] {
             assert_eq!(text.parse::<Mesh>().unwrap().to_string(), text);
         }
         assert_eq!("fsdp=16, dcn:replica=2".parse::<Mesh>().unwrap().to_string(), "dcn:replica=2,fsdp=16");

@@ -6,6 +6,7 @@ mod layout;
 mod manual;
 mod mesh;
 mod placement;
+mod site;
 mod written;
 
 pub use collective::{Over, Reduction, axis_index};
@@ -17,4 +18,5 @@ pub use manual::shard_map;
 pub(crate) use manual::{Manual, batched as manual_batched, jvp as manual_jvp, vjp as manual_vjp};
 pub use mesh::{Axis, Mesh, Network};
 pub use placement::ModelPlacement;
+pub use site::{Site, Torus};
 pub(crate) use written::Written;

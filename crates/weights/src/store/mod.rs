@@ -6,12 +6,14 @@
 mod access;
 mod local;
 mod remote;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use access::Access;
 pub(crate) use local::Lock;
+pub use tls::choose_cryptography;
 
 use crate::error::Error;
 use local::{LocalFolder, LocalWriter};

@@ -15,7 +15,7 @@ use object_store::{
 };
 use tokio::runtime::Runtime;
 
-use super::{Access, StoredObject, is_plain_name};
+use super::{Access, StoredObject, choose_cryptography, is_plain_name};
 use crate::error::{Cause, Error, StoreFailure};
 
 /// Smallest part of an upload, and the range one request reads. Stores want at least 5 MiB.
@@ -56,6 +56,7 @@ impl Drop for Shared {
 
 impl Bucket {
     pub(super) fn s3(rest: &str, access: &Access) -> Result<Bucket, Error> {
+        choose_cryptography();
         let (bucket, prefix, location) = parts("s3", rest)?;
         let mut builder = AmazonS3Builder::new().with_retry(retry(access));
         builder = builder.with_config(AmazonS3ConfigKey::Client(timeout_key()), timeout(access));
@@ -71,6 +72,7 @@ impl Bucket {
     }
 
     pub(super) fn google(rest: &str, access: &Access) -> Result<Bucket, Error> {
+        choose_cryptography();
         let (bucket, prefix, location) = parts("gs", rest)?;
         let mut builder = GoogleCloudStorageBuilder::new().with_retry(retry(access));
         builder = builder.with_config(GoogleConfigKey::Client(timeout_key()), timeout(access));

@@ -11,6 +11,7 @@ use runtime::batch_size::{
 use runtime::cache::Cache;
 use runtime::config::Config;
 use runtime::data::Dataset;
+use runtime::mesh::site_of;
 use runtime::trainer::Task;
 use runtime::worker::Limits;
 use runtime::{Backend, PluginFile, SliceCompiler, ValidationError};
@@ -20,7 +21,7 @@ use trace::Tree;
 
 use super::Setting;
 use super::data::Datasets;
-use super::mesh::step_program;
+use super::mesh::{self, step_program};
 use super::task::ModelTask;
 use crate::args::CacheFolderArgs;
 use crate::commands;
@@ -114,11 +115,15 @@ fn compiled<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     let leaves = state.specs().len();
     let first = data.specs();
     let placement = setting.placement.as_ref();
+    let site = site_of(&compile.slice);
     let split = match placement {
-        Some(placement) => Split::AsWritten(parts(placement, &compile.slice)?),
+        Some(placement) => {
+            placement.check(&mesh::parameters(task)?, &[], &site).map_err(|error| mesh::hinted(&error))?;
+            Split::AsWritten(parts(placement))
+        }
         None => Split::ByRule,
     };
-    let mut program = |batch: u64| Ok(step_program(task, placement, &rows(&first, batch)?)?.0);
+    let mut program = |batch: u64| Ok(step_program(task, placement, &rows(&first, batch)?, &site)?.0);
     let request = BatchRequest { search, split, ..BatchRequest::new(compile, search.first, leaves) };
     let stop = stop::on_signal();
     let progress = Progress::start();
@@ -130,17 +135,11 @@ fn compiled<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     Ok(Record { on: slice, chips, mesh, headroom: Some(headroom), ..Record::new("compiled", sizes) })
 }
 
-/// Parts that a mesh cuts a batch into; it must have the devices of the slice.
-fn parts(placement: &Placement, slice: &chips::Slice) -> Result<u64, Failure> {
+/// Parts that a mesh cuts a batch into.
+fn parts(placement: &Placement) -> u64 {
     let layout = placement.layout();
-    let (have, wanted) = (layout.mesh.num_devices(), slice.devices() as usize);
-    if have != wanted {
-        let nearest = layout.mesh.nearest(wanted).map_or_else(String::new, |mesh| format!(", as in {mesh}"));
-        return Err(Failure::new(format!("the mesh {} has {have} devices, {slice} has {wanted}", layout.mesh))
-            .hint(format!("choose a mesh of {wanted} devices{nearest}")));
-    }
     let axes = layout.meanings.get("batch").into_iter().flatten().map(|axis| &**axis);
-    Ok(layout.mesh.size_along(axes).unwrap_or(1) as u64)
+    layout.mesh.size_along(axes).unwrap_or(1) as u64
 }
 
 /// By a few steps of each on the device that is here.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use nn::{Placement, Strategy};
-use runtime::trainer::{Task, TrainMesh};
+use runtime::trainer::{Task, TrainMesh, array_name, batch_shapes};
 use runtime::{Backend, Program};
-use trace::{Donate, Leaf, Mesh, ModelPlacement, Role, Sharding, Spec, Tensor, Tree};
+use trace::{Donate, Leaf, Mesh, ModelPlacement, Role, Sharding, Site, Spec, Tensor, Tree};
 
 use super::config::MeshConfig;
 use super::task::ModelTask;
@@ -44,20 +44,17 @@ pub(super) fn placement(config: &MeshConfig, args: &TrainArgs) -> Result<Option<
     Ok(Some(placement))
 }
 
-fn hinted(error: &nn::Error) -> Failure {
+pub(super) fn hinted(error: &nn::Error) -> Failure {
     Failure::new(error.to_string()).hint(error.remedy())
 }
 
-/// Shapes of the parameters, by their paths; they can lie so.
-fn parameters<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
+/// Shapes of the parameters, by their paths.
+pub(super) fn parameters<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     task: &ModelTask<M, X>,
-    placement: &Placement,
 ) -> Result<BTreeMap<String, Vec<usize>>, runtime::Error> {
     let state = trace::shapes_of(&(), |()| task.init())?;
-    let (paths, specs) = (state.params.paths(), state.params.specs());
-    let stages = placement.check_stages(paths.iter().map(String::as_str));
-    stages.map_err(|error| trace::Error::Mesh(error.to_string()))?;
-    Ok(paths.into_iter().zip(specs).map(|(path, spec)| (path, spec.dims)).collect())
+    let shapes = state.params.specs().into_iter().map(|spec| spec.dims);
+    Ok(state.params.paths().into_iter().zip(shapes).collect())
 }
 
 /// A training on the devices of a backend.
@@ -65,15 +62,17 @@ pub(super) fn train_mesh<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     backend: &Backend,
     task: &ModelTask<M, X>,
     placement: &Placement,
+    batch: &[Spec],
 ) -> Result<TrainMesh, runtime::Error> {
-    TrainMesh::new(backend, Rc::new(placement.clone()), parameters(task, placement)?)
+    TrainMesh::new(backend, Rc::new(placement.clone()), parameters(task)?, batch)
 }
 
-/// The training step as a program, without any device; and the number of parameters.
+/// The training step as a program for devices that need not be here; and the number of parameters.
 pub(super) fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     task: &ModelTask<M, X>,
     placement: Option<&Placement>,
     batch: &[Spec],
+    site: &Site,
 ) -> Result<(Program, u64), runtime::Error> {
     let state = trace::shapes_of(&(), |()| task.init())?;
     let count = state.params.num_parameters();
@@ -83,13 +82,12 @@ pub(super) fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>
     let traced = match placement {
         None => trace::trace("train_step", &inputs, donate, step),
         Some(placement) => {
-            let parameters = parameters(task, placement)?;
+            let parameters = parameters(task)?;
             let placement: &dyn ModelPlacement = placement;
+            placement.check(&parameters, &batch_shapes(batch), site)?;
             let of = |role: Role, leaf: &Leaf| match (role, leaf.path.split_once('.')) {
                 (_, Some(("0", path))) => placement.state(path, &leaf.spec.dims, &parameters),
-                (Role::Input, Some((_, name))) => {
-                    placement.batch(&format!("array {name} of the batch"), &leaf.spec.dims)
-                }
+                (Role::Input, Some((_, name))) => placement.batch(&array_name(name), &leaf.spec.dims),
                 _ => Ok(Sharding::replicated(leaf.spec.dims.len())),
             };
             let placed = trace::Placed { layout: placement.layout(), of: &of };

@@ -24,6 +24,7 @@ use nn::{CrossEntropy, Placement, hf};
 use runtime::Backend;
 use runtime::config::Config;
 use runtime::distributed::MultiHostConfig;
+use runtime::mesh::site_of;
 use runtime::trainer::{Ended, Event, Measured, Measures, TrainOptions, Trainer};
 use serde::Serialize;
 use tensor::DType;
@@ -181,6 +182,14 @@ impl Setting<'_> {
         self.train(data, ModelTask::new(self.config, init, loss, accuracy, (self.config.train.batch, None)))
     }
 
+    /// A slice with the devices of the mesh.
+    fn slice_of_the_mesh(&self) -> String {
+        let mesh = self.placement.as_ref().map(|placement| &placement.layout().mesh);
+        let (slices, devices) = mesh.map_or((1, 8), |mesh| (mesh.num_slices().max(1), mesh.num_devices()));
+        let times = if slices > 1 { format!("{slices}x") } else { String::new() };
+        format!("{times}v6e-{}", devices / slices)
+    }
+
     fn train<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
         &self,
         data: Datasets,
@@ -207,19 +216,16 @@ impl Setting<'_> {
         };
         let checkpoints = options.checkpoints.clone();
         if let Some(file) = &self.args.export {
-            let (program, parameters) = mesh::step_program(&task, self.placement.as_ref(), &data.training.specs())?;
+            let slice = self.args.slice.as_ref().map(|slice| slice.parse::<chips::Slice>()).transpose()?;
+            let site = slice.as_ref().map(site_of).unwrap_or_default();
+            let batch = data.training.specs();
+            let (program, parameters) = mesh::step_program(&task, self.placement.as_ref(), &batch, &site)?;
             write_file(file, program.bytes())?;
-            let (slices, devices) = self.placement.as_ref().map_or((1, 8), |placement| {
-                let mesh = &placement.layout().mesh;
-                (mesh.num_slices(), mesh.num_devices())
-            });
-            let times = if slices > 1 { format!("{slices}x") } else { String::new() };
-            let text = format!(
-                "training step of {parameters} parameters in {}\nnext: tpu fit {} --slice {times}v6e-{}\n",
-                file.display(),
-                file.display(),
-                devices / slices.max(1)
-            );
+            let slice = slice.map_or_else(|| self.slice_of_the_mesh(), |slice| slice.to_string());
+            let file = file.display();
+            let text =
+                format!("training step of {parameters} parameters in {file}\nnext: tpu fit {file} --slice {slice}\n");
+            let file = file.to_string();
             self.output
                 .record(&serde_json::json!({ "version": 1, "parameters": parameters, "program": file }), || text)?;
             return Ok(Answer::Yes);
@@ -229,7 +235,9 @@ impl Setting<'_> {
             None => Backend::auto(&self.device)?,
             Some(session) => Backend::in_session(session, &self.device)?,
         };
-        let on = self.placement.as_ref().map(|placement| mesh::train_mesh(&backend, &task, placement)).transpose()?;
+        let placement = self.placement.as_ref();
+        let batch = data.training.specs();
+        let on = placement.map(|placement| mesh::train_mesh(&backend, &task, placement, &batch)).transpose()?;
         let trainer = Trainer::new(&backend, task, options).on(on);
         let parameters = trainer.state_structure()?.params.num_parameters();
         let stop = crate::stop::on_signal();

@@ -8,7 +8,7 @@ use nn::{Placement, hf};
 use plan::search::ModelStep;
 use runtime::Program;
 use tensor::DType;
-use trace::{Donate, Key, Leaf, ModelPlacement, Role, Sharding, Spec, Tensor, Tree};
+use trace::{Donate, Key, Leaf, ModelPlacement, Role, Sharding, Site, Spec, Tensor, Tree};
 
 use super::config::TrainConfig;
 use super::mesh::step_program;
@@ -49,7 +49,7 @@ impl StepShape<'_> {
                 // Tokens and targets.
                 let arrays = vec![Spec::new(DType::I32, [batch, positions]); 2];
                 let task = ModelTask::language(self.config, sizes, positions, init);
-                (step_program(&task, self.placement, &arrays)?.0, arrays.len())
+                (step_program(&task, self.placement, &arrays, &Site::default())?.0, arrays.len())
             }
             StepArg::Prefill => (self.serving("prefill", init, None, of(&[batch, positions]))?, 1),
             StepArg::Decode => (self.serving("decode", init, Some(of(&[])), of(&[batch]))?, 1),

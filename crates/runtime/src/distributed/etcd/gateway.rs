@@ -28,6 +28,7 @@ impl Gateway {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         // Inside the network of the job: a proxy for the world has no business here.
+        weights::choose_cryptography();
         let client = reqwest::Client::builder().no_proxy().timeout(REQUEST_TIMEOUT).build();
         Ok(Gateway { client: client.map_err(|error| failed(&error))?, runtime, address: address.to_string() })
     }

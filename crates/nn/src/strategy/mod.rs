@@ -1,12 +1,14 @@
 //! Strategies: how parameters, batches and activations of models lie on a mesh, by rule over parameter paths.
 
+mod fit;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trace::{Layout, Mesh, ModelPlacement, Network, Sharding};
+use trace::{Layout, Mesh, ModelPlacement, Network, Sharding, Site};
 
 use crate::error::Error;
 use crate::layers::STORED_WIDTH;
@@ -194,17 +196,6 @@ impl Placement {
         self.layout.mesh.size_along(self.stages.iter().map(|axis| &**axis)).unwrap_or(1)
     }
 
-    /// Refuses to split the layers of a model that has none stacked.
-    pub fn check_stages<'a>(&self, mut paths: impl Iterator<Item = &'a str>) -> Result<(), Error> {
-        if self.stages.is_empty() || paths.any(is_stacked) {
-            return Ok(());
-        }
-        let mesh = &self.layout.mesh;
-        Err(Error::Mesh(format!(
-            "the mesh {mesh} has stages, but no layers of the model are alike and stacked to be split"
-        )))
-    }
-
     /// The same, with a rule for parameters whose path ends so: the mesh axes of each axis.
     #[must_use]
     pub fn with_rule(mut self, path: &str, axes: Vec<Vec<String>>) -> Placement {
@@ -319,44 +310,23 @@ impl Placement {
         let mesh = &self.layout.mesh;
         match sharding.parts(mesh, dims) {
             Ok(_) => Ok(sharding),
-            Err(error) => {
-                let near = self.nearest(&sharding, dims).map_or(String::new(), |mesh| format!("; {mesh} would do"));
-                Err(Error::Mesh(format!("`{path}` of shape {dims:?} on the mesh {mesh}: {error}{near}")))
-            }
+            Err(error) => Err(Error::Mesh(format!("`{path}` of shape {dims:?} on the mesh {mesh}: {error}"))),
         }
-    }
-
-    /// A mesh of as many devices on which this tensor could be split so: axes that do not divide are made shorter, and
-    /// what they lose goes to an axis that the tensor is not split along.
-    fn nearest(&self, sharding: &Sharding, dims: &[usize]) -> Option<Mesh> {
-        let mesh = &self.layout.mesh;
-        let mut sizes: Vec<(Arc<str>, usize)> = mesh.axes().iter().map(|axis| (axis.name.clone(), axis.size)).collect();
-        let mut lost = 1;
-        for (axes, &size) in sharding.dims.iter().zip(dims) {
-            let mut left = size;
-            for name in axes.iter().flatten() {
-                let (_, have) = sizes.iter_mut().find(|(axis, _)| axis == name)?;
-                let kept = gcd(*have, left.max(1));
-                lost *= *have / kept;
-                left /= kept;
-                *have = kept;
-            }
-        }
-        let spare = sizes.iter_mut().find(|(axis, _)| !sharding.axes().any(|used| used == axis));
-        match spare {
-            Some((_, size)) => *size *= lost,
-            None if lost > 1 => sizes.push(("model".into(), lost)),
-            None => {}
-        }
-        let sizes: Vec<(&str, usize)> = sizes.iter().map(|(name, size)| (&**name, *size)).collect();
-        // A second axis of that name is no mesh.
-        Mesh::new(sizes).ok().filter(|near| near.num_devices() == mesh.num_devices())
     }
 }
 
 impl ModelPlacement for Placement {
     fn layout(&self) -> &Layout {
         Placement::layout(self)
+    }
+
+    fn check(
+        &self,
+        parameters: &BTreeMap<String, Vec<usize>>,
+        batch: &[(String, Vec<usize>)],
+        site: &Site,
+    ) -> Result<(), trace::Error> {
+        Placement::check(self, parameters, batch, site).map_err(in_trace)
     }
 
     fn state(
@@ -376,10 +346,6 @@ impl ModelPlacement for Placement {
 /// The same error, as functions over tensors have it.
 fn in_trace(error: Error) -> trace::Error {
     trace::Error::Mesh(error.to_string())
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Whether a path ends with these words.
@@ -525,12 +491,12 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_parameter_and_a_mesh_that_would_do() {
+    fn errors_name_the_parameter() {
         let error = placement("data=2,model=8", Strategy::Megatron)
             .parameter("layers.feed_forward.up.weight", &[2, 64, 100])
             .unwrap_err()
             .to_string();
-        for part in ["layers.feed_forward.up.weight", "[2, 64, 100]", "data=4,model=4 would do"] {
+        for part in ["layers.feed_forward.up.weight", "[2, 64, 100]", "100 is no multiple of 8"] {
             assert!(error.contains(part), "{error}");
         }
         let new =
@@ -538,17 +504,15 @@ mod tests {
         assert!(new("data=8", Strategy::Megatron).contains("needs an axis `model`"));
         assert!(new("rows=8", Strategy::Hybrid).contains("means nothing"));
         assert!(new("data=8", Strategy::Pipeline).contains("needs an axis `stage`"));
-        let layers = placement("stage=8,data=2", Strategy::Hybrid).parameter("layers.norm.weight", &[12, 64]);
-        let layers = layers.unwrap_err().to_string();
-        assert!(layers.contains("`layers.norm.weight`") && layers.contains("stage=4,data=4 would do"), "{layers}");
         let staged = placement("stage=2,data=2", Strategy::Hybrid);
-        assert!(staged.check_stages(["layers.0.kernel", "head.weight"].into_iter()).is_err());
-        assert!(staged.check_stages(["layers.up.weight"].into_iter()).is_ok());
+        let check = |path: &str| staged.check(&BTreeMap::from([(path.into(), vec![4, 4])]), &[], &Site::default());
+        assert!(check("layers.0.kernel").unwrap_err().to_string().contains("no layers of the model are alike"));
+        assert!(check("layers.up.weight").is_ok());
         assert_eq!(staged.batch("tokens", &[8, 4]).unwrap().to_string(), "[data+stage, -]");
         assert_eq!(staged.batch("tokens", &[6, 4]).unwrap().to_string(), "[data, -]");
         assert!(staged.with_microbatches(0).is_err());
         assert!(placement("data=8", Strategy::Data).with_microbatches(2).unwrap_err().to_string().contains("`stage`"));
         let batch = placement("data=8", Strategy::Data).batch("tokens", &[12, 64]).unwrap_err().to_string();
-        assert!(batch.contains("`tokens`") && batch.contains("data=4,model=2 would do"), "{batch}");
+        assert!(batch.contains("`tokens`") && batch.contains("12 is no multiple of 8"), "{batch}");
     }
 }
