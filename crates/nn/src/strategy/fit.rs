@@ -33,7 +33,10 @@ impl Placement {
         site: &Site,
     ) -> Result<(), Error> {
         let load = Load { parameters, batch, site };
-        let Err(Error::Mesh(fault)) = self.carries(&load) else { return self.carries(&load) };
+        let fault = match self.carries(&load) {
+            Err(Error::Mesh(fault)) => fault,
+            other => return other,
+        };
         let advice = match self.nearest(&load) {
             Some(mesh) => format!("{mesh} would do"),
             None => self.batch_that_would_do(&load).unwrap_or_else(|| "no mesh like it would do".into()),
@@ -57,16 +60,20 @@ impl Placement {
         }
         for (name, dims) in load.batch {
             self.batch(name, dims)?;
-            let (stages, examples) = (Stages::of(&self.layout), dims.first().copied().unwrap_or(1));
-            if stages.is_some_and(|stages| stages.parts_of(examples).is_none()) {
-                let path = format!("`{name}` of shape {dims:?} on the mesh {mesh}");
-                return wrong(format!("{path}: {examples} examples cannot be taken in equal microbatches"));
-            }
         }
         match site.torus.as_ref().and_then(|torus| torus.broken_ring(mesh)) {
             Some((axis, why)) => wrong(self.broken_ring(axis, &why, load)),
             None => Ok(()),
         }
+    }
+
+    /// Whether it carries everything and takes the batch in microbatches where it has stages.
+    fn runs(&self, load: &Load<'_>) -> bool {
+        let takes =
+            |stages: &Stages, dims: &[usize]| dims.first().is_none_or(|examples| stages.parts_of(*examples).is_some());
+        let stages = Stages::of(&self.layout);
+        self.carries(load).is_ok()
+            && stages.is_none_or(|stages| load.batch.iter().all(|(_, dims)| takes(&stages, dims)))
     }
 
     /// What is split along an axis that is no ring, and why it is none.
@@ -88,7 +95,7 @@ impl Placement {
     fn nearest(&self, load: &Load<'_>) -> Option<Mesh> {
         let mesh = &self.layout.mesh;
         let missing = COMMON_AXES.iter().filter(|name| mesh.size_of(name).is_none());
-        let longer = missing.filter_map(|name| mesh.with_axis(name, 1).ok());
+        let longer = missing.filter_map(|name| with_axis(mesh, name, 1));
         let kinds: Vec<Mesh> = std::iter::once(mesh.clone()).chain(longer).collect();
         let open = Some(mesh.without_rings()).filter(|open| open != mesh);
         let most = load.site.devices.unwrap_or(mesh.num_devices());
@@ -97,7 +104,7 @@ impl Placement {
         let mut left = MOST_TRIED;
         for count in std::iter::once(most).chain(fewer) {
             for kind in kinds.iter().chain(&open) {
-                let carries = |mesh: &Mesh| self.on(mesh).is_some_and(|other| other.carries(load).is_ok());
+                let carries = |mesh: &Mesh| self.on(mesh).is_some_and(|other| other.runs(load));
                 let found = alike(kind, count, &mut left).into_iter().find(carries);
                 if found.is_some() {
                     return found;
@@ -128,6 +135,29 @@ impl Placement {
     }
 }
 
+/// The same mesh with one more axis in a slice.
+fn with_axis(mesh: &Mesh, name: &str, size: usize) -> Option<Mesh> {
+    let axis = Axis { name: name.into(), size, network: Network::InSlice };
+    Mesh::from_axes(mesh.axes().iter().cloned().chain([axis]).collect()).ok()
+}
+
+/// The same devices with an axis of another name, the first that is not there yet.
+pub(super) fn renamed(mesh: &Mesh, axis: &str) -> Option<Mesh> {
+    let name = COMMON_AXES.into_iter().find(|name| mesh.size_of(name).is_none())?;
+    let mut axes = mesh.axes().to_vec();
+    axes.iter_mut().find(|have| &*have.name == axis)?.name = name.into();
+    Mesh::from_axes(axes).ok()
+}
+
+/// The same devices with an axis that takes half of the longest one.
+pub(super) fn sharing_with(mesh: &Mesh, axis: &str) -> Option<Mesh> {
+    let mut sizes: Vec<usize> = mesh.axes().iter().map(|axis| axis.size).collect();
+    let can_share = |n: &usize| mesh.axes()[*n].network != Network::BetweenSlices && sizes[*n].is_multiple_of(2);
+    let longest = (0..sizes.len()).filter(can_share).max_by_key(|n| sizes[*n])?;
+    sizes[longest] /= 2;
+    with_axis(&mesh.with_sizes(&sizes).ok()?, axis, 2)
+}
+
 /// Meshes with these axes and so many devices, most alike first. Slices stay as they are, and so do rings.
 fn alike(mesh: &Mesh, devices: usize, left: &mut usize) -> Vec<Mesh> {
     let slices = mesh.num_slices();
@@ -139,6 +169,8 @@ fn alike(mesh: &Mesh, devices: usize, left: &mut usize) -> Vec<Mesh> {
     let change = |sizes: &Vec<usize>| -> f64 {
         mesh.axes().iter().zip(sizes).map(|(axis, &size)| (axis.size as f64 / size as f64).ln().abs()).sum()
     };
+    // Of equals the one whose first axes are long: those of the batch.
+    found.reverse();
     found.sort_by(|a, b| change(a).total_cmp(&change(b)));
     found.iter().filter_map(|sizes| mesh.with_sizes(sizes).ok()).collect()
 }
@@ -233,13 +265,8 @@ mod tests {
         check("data=8", Strategy::Data, 12, &site(8), &["`tokens`", "; a batch of 16 would do"]);
         check("data=8", Strategy::Hybrid, 12, &site(8), &["`tokens`", "; data=4,model=2 would do"]);
         check("stage=8,data=2", Strategy::Hybrid, 32, &site(16), &["`layers.", "; stage=4,data=4 would do"]);
-        check(
-            "stage=2,data=2",
-            Strategy::Hybrid,
-            10,
-            &site(4),
-            &["`tokens`", "equal microbatches", "; stage=4,data=1 would do"],
-        );
+        // A batch of 6 cannot be taken in microbatches for 4 stages and 2 devices.
+        check("stage=8,data=1", Strategy::Hybrid, 6, &site(8), &["`layers.", "; stage=4,data=1,model=2 would do"]);
         check("dcn:replica=2,fsdp=3", Strategy::Hybrid, 8, &free, &["; dcn:replica=2,fsdp=2 would do"]);
         assert_eq!(fault("data=4,model=2", Strategy::Megatron, 8, &site(8)), "");
     }

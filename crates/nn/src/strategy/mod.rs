@@ -131,7 +131,10 @@ impl Placement {
     pub fn new(mesh: &Mesh, strategy: Strategy) -> Result<Placement, Error> {
         let uses = mesh.axes().iter().map(|axis| {
             let between = axis.network == Network::BetweenSlices;
-            let known = use_of(&axis.name, strategy);
+            let known = use_of(&axis.name, strategy).map_err(|what| {
+                let near = fit::renamed(mesh, &axis.name).map_or(String::new(), |near| format!("; {near} would do"));
+                Error::Mesh(format!("{what}; the mesh is {mesh}{near}"))
+            });
             // What stages pass on is little, so they may be apart.
             Ok((axis.name.clone(), if between && !matches!(known, Ok(Use::Stage)) { Use::Batch } else { known? }))
         });
@@ -148,7 +151,10 @@ impl Placement {
         if let Some((axis, wanted)) = needed
             && of(&[wanted]).is_empty()
         {
-            return Err(Error::Mesh(format!("the strategy {strategy} needs an axis `{axis}`; the mesh is {mesh}")));
+            let near = fit::sharing_with(mesh, axis).map_or(String::new(), |near| format!("; {near} would do"));
+            return Err(Error::Mesh(format!(
+                "the strategy {strategy} needs an axis `{axis}`; the mesh is {mesh}{near}"
+            )));
         }
         let batch = of(&[Use::Batch, Use::Fsdp, Use::Expert]);
         let (model, expert, stages) = (of(&[Use::Model]), of(&[Use::Expert]), of(&[Use::Stage]));
@@ -353,7 +359,7 @@ fn ends_with(path: &str, end: &str) -> bool {
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-fn use_of(name: &str, strategy: Strategy) -> Result<Use, Error> {
+fn use_of(name: &str, strategy: Strategy) -> Result<Use, String> {
     let by_name = match name {
         "data" | "replica" => Some(Use::Batch),
         "fsdp" => Some(Use::Fsdp),
@@ -370,9 +376,9 @@ fn use_of(name: &str, strategy: Strategy) -> Result<Use, Error> {
         (Strategy::Expert, Some(Use::Expert)) => Ok(Use::Expert),
         (Strategy::Pipeline, Some(Use::Stage)) => Ok(Use::Stage),
         (Strategy::Hybrid, Some(known)) => Ok(known),
-        (Strategy::Hybrid, None) => Err(Error::Mesh(format!(
+        (Strategy::Hybrid, None) => Err(format!(
             "the axis `{name}` means nothing to the strategy hybrid: name it data, fsdp, model, expert, context or stage"
-        ))),
+        )),
         _ => Ok(Use::Batch),
     }
 }
@@ -501,8 +507,10 @@ mod tests {
         }
         let new =
             |mesh: &str, strategy: Strategy| Placement::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string();
-        assert!(new("data=8", Strategy::Megatron).contains("needs an axis `model`"));
-        assert!(new("rows=8", Strategy::Hybrid).contains("means nothing"));
+        let text = new("data=8", Strategy::Megatron);
+        assert!(text.contains("needs an axis `model`") && text.ends_with("; data=4,model=2 would do"), "{text}");
+        let text = new("rows=8,data=2", Strategy::Hybrid);
+        assert!(text.contains("`rows` means nothing") && text.ends_with("; fsdp=8,data=2 would do"), "{text}");
         assert!(new("data=8", Strategy::Pipeline).contains("needs an axis `stage`"));
         let staged = placement("stage=2,data=2", Strategy::Hybrid);
         let check = |path: &str| staged.check(&BTreeMap::from([(path.into(), vec![4, 4])]), &[], &Site::default());

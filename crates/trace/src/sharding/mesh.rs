@@ -58,16 +58,17 @@ pub struct Mesh {
 impl Mesh {
     /// A mesh of one slice.
     pub fn new<'a>(axes: impl IntoIterator<Item = (&'a str, usize)>) -> Result<Mesh, Error> {
-        Mesh::checked(axes.into_iter().map(|(name, size)| axis(name, size, Network::InSlice)).collect())
+        Mesh::from_axes(axes.into_iter().map(|(name, size)| axis(name, size, Network::InSlice)).collect())
     }
 
     /// The same mesh on several slices: these axes are between them.
     pub fn across_slices<'a>(&self, axes: impl IntoIterator<Item = (&'a str, usize)>) -> Result<Mesh, Error> {
         let outer = axes.into_iter().map(|(name, size)| axis(name, size, Network::BetweenSlices));
-        Mesh::checked(outer.chain(self.axes.iter().cloned()).collect())
+        Mesh::from_axes(outer.chain(self.axes.iter().cloned()).collect())
     }
 
-    fn checked(mut axes: Vec<Axis>) -> Result<Mesh, Error> {
+    /// A mesh of these axes; those between slices are moved to the front.
+    pub fn from_axes(mut axes: Vec<Axis>) -> Result<Mesh, Error> {
         axes.sort_by_key(|axis| axis.network != Network::BetweenSlices);
         let wrong = |message: String| Err(Error::Mesh(message));
         if axes.len() > MAX_AXES {
@@ -149,12 +150,7 @@ impl Mesh {
         if sizes.len() != self.axes.len() {
             return Err(Error::Mesh(format!("{} sizes for the {} axes of {self}", sizes.len(), self.axes.len())));
         }
-        Mesh::checked(self.axes.iter().zip(sizes).map(|(axis, &size)| Axis { size, ..axis.clone() }).collect())
-    }
-
-    /// The same with one more axis in a slice.
-    pub fn with_axis(&self, name: &str, size: usize) -> Result<Mesh, Error> {
-        Mesh::checked(self.axes.iter().cloned().chain([axis(name, size, Network::InSlice)]).collect())
+        Mesh::from_axes(self.axes.iter().zip(sizes).map(|(axis, &size)| Axis { size, ..axis.clone() }).collect())
     }
 
     /// The same, and nothing needs to be a ring.
@@ -212,7 +208,7 @@ impl FromStr for Mesh {
                 read.ok_or_else(|| Error::Mesh(format!("`{part}` is no axis of a mesh, as data=4 is")))?;
             Ok(axis(name, size, network))
         };
-        Mesh::checked(text.split(',').map(read).collect::<Result<_, _>>()?)
+        Mesh::from_axes(text.split(',').map(read).collect::<Result<_, _>>()?)
     }
 }
 
