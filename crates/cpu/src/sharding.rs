@@ -1,5 +1,7 @@
 //! How one array is spread over the partitions of a program: tiles, their devices, cutting and joining.
 
+use std::borrow::Borrow;
+
 use hlo::sdy::{MeshRef, SdyAttr, TensorSharding};
 use hlo::{Attr, Attrs, Module};
 use tensor::Literal;
@@ -61,6 +63,14 @@ impl Sharding {
         dims.iter().zip(&self.tiles).map(|(&d, &t)| (t > 0 && d % t == 0).then(|| d / t)).collect()
     }
 
+    /// The tile that one partition has of an array.
+    pub(crate) fn part_of(&self, whole: &Literal, partition: usize) -> Result<Literal, Error> {
+        let dims = self.tile_dims(whole.dims()).ok_or_else(|| uneven(whole.dims(), &self.tiles))?;
+        let place = self.partitions.iter().position(|&have| have == partition);
+        let place = place.ok_or_else(|| Error::Internal("a partition without a tile".into()))?;
+        self.cut(whole, &dims, place / self.copies().max(1))
+    }
+
     /// What each partition holds of an array.
     pub fn split(&self, whole: &Literal) -> Result<Vec<Literal>, Error> {
         let dims = self.tile_dims(whole.dims()).ok_or_else(|| uneven(whole.dims(), &self.tiles))?;
@@ -76,15 +86,18 @@ impl Sharding {
 
     /// The whole array from what each partition holds. Where tiles have copies, those are taken whose place among the
     /// copies is that of the partition `seen_from`.
-    pub fn join(&self, parts: &[Literal], seen_from: usize) -> Result<Literal, Error> {
-        let first = parts.first().ok_or_else(|| Error::Internal("no partitions".into()))?;
+    pub fn join<L: Borrow<Literal>>(&self, parts: &[L], seen_from: usize) -> Result<Literal, Error> {
+        let first = parts.first().map(Borrow::borrow).ok_or_else(|| Error::Internal("no partitions".into()))?;
         let dims: Vec<usize> = first.dims().iter().zip(&self.tiles).map(|(d, t)| d * t).collect();
         let mut whole =
             Literal::zeros(first.dtype(), dims).ok_or_else(|| Error::Exhausted("an array too large".into()))?;
         let copies = self.copies();
         let copy = self.partitions.iter().position(|&p| p == seen_from).unwrap_or(0) % copies.max(1);
         for tile in 0..self.num_tiles() {
-            let part = parts.get(self.partitions[tile * copies + copy]).filter(|part| part.dims() == first.dims());
+            let part = parts
+                .get(self.partitions[tile * copies + copy])
+                .map(Borrow::borrow)
+                .filter(|part| part.dims() == first.dims());
             let part = part.ok_or_else(|| Error::Arguments("tiles of different sizes".into()))?;
             let rows = self.rows(whole.dims(), part.dims(), tile, part.dtype().size_bytes());
             for (n, row) in rows.starts.iter().enumerate() {

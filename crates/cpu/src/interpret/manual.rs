@@ -1,9 +1,14 @@
 //! `sdy.manual_computation`: every process takes its tiles, runs the body, and the tiles of the results are joined.
 
-use hlo::Attr;
-use hlo::sdy::{SdyAttr, TensorSharding};
+use std::sync::Arc;
 
+use hlo::sdy::{SdyAttr, TensorSharding};
+use hlo::{Attr, Op};
+use tensor::Literal;
+
+use super::Options;
 use super::context::Context;
+use super::process::Process;
 use super::value::{Tensor, Value};
 use crate::error::Error;
 use crate::sharding::{Sharding, from_sdy};
@@ -16,58 +21,65 @@ pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, E
     };
     let (partition, partitions) = (process.partition(), process.grid.partitions);
     let mut local = Vec::with_capacity(operands.len());
-    for (value, sharding) in operands.iter().zip(shardings(context, "in_shardings")?) {
-        local.push(match value {
-            Value::Tensor(tensor) => {
-                let sharding = sharding_of(context, &sharding, tensor.dims().len(), partitions)?;
-                let tile = sharding.split(&tensor.to_literal()?)?.swap_remove(partition);
-                Value::Tensor(Tensor::from_literal(&tile))
-            }
-            other => other.clone(),
-        });
+    for (value, sharding) in operands.iter().zip(shardings(context.op, "in_shardings")?) {
+        let Value::Tensor(tensor) = value else { return context.fail("an operand is no tensor") };
+        let sharding = from_sdy(&sharding, context.run.module, tensor.dims().len(), partitions)?;
+        let tile = sharding.part_of(&tensor.to_literal()?, partition)?;
+        local.push(Value::Tensor(Tensor::from_literal(&tile)));
     }
     if local.len() != operands.len() {
         return context.fail("there is not one sharding for each operand");
     }
     let results = context.region(0, local)?;
+    let out = shardings(context.op, "out_shardings")?;
+    if out.len() != results.len() {
+        return context.fail("there is not one sharding for each result");
+    }
+    let out = results
+        .iter()
+        .zip(&out)
+        .map(|(value, sharding)| from_sdy(sharding, context.run.module, value.tensor()?.dims().len(), partitions));
+    let out = out.collect::<Result<Vec<_>, Error>>()?;
+    let tiles = results.iter().map(|value| value.tensor()?.to_literal()).collect::<Result<Vec<_>, Error>>()?;
+    let whole = joined(&process, context.run.options, tiles, &out.iter().collect::<Vec<_>>())?;
+    Ok(whole.iter().map(|literal| Value::Tensor(Tensor::from_literal(literal))).collect())
+}
+
+/// Brings this process's tiles to those of the others, and joins each kind of them.
+pub(crate) fn joined(
+    process: &Arc<Process>,
+    options: &Options,
+    tiles: Vec<Literal>,
+    shardings: &[&Sharding],
+) -> Result<Vec<Literal>, Error> {
+    let (partition, partitions) = (process.partition(), process.grid.partitions);
     let first = process.replica() * partitions;
     let group: Vec<usize> = (first..first + partitions).collect();
-    let all = process.meet(context.run.options, "sdy.manual_computation", 0, &group, results.clone())?;
-    let out = shardings(context, "out_shardings")?;
-    let join = |(n, value): (usize, &Value)| {
-        let Value::Tensor(tensor) = value else { return Ok(value.clone()) };
-        let sharding = out.get(n).ok_or_else(|| Error::Internal("a result without a sharding".into()))?;
-        let sharding = sharding_of(context, sharding, tensor.dims().len(), partitions)?;
-        let parts = all.iter().map(|values| values[n].tensor()?.to_literal()).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Value::Tensor(Tensor::from_literal(&sharding.join(&parts, partition)?)))
+    let tiles = tiles.into_iter().map(|tile| Value::Stored(Arc::new(tile))).collect();
+    let all = process.meet(options, "sdy.manual_computation", 0, &group, tiles)?;
+    let join = |(n, sharding): (usize, &&Sharding)| {
+        let part = |values: &Arc<Vec<Value>>| match &values[n] {
+            Value::Stored(tile) => Ok(tile.clone()),
+            _ => Err(Error::Internal("a process brought no tile".into())),
+        };
+        sharding.join(&all.iter().map(part).collect::<Result<Vec<_>, Error>>()?, partition)
     };
-    results.iter().enumerate().map(join).collect()
+    shardings.iter().enumerate().map(join).collect()
 }
 
-fn shardings(context: &Context<'_, '_>, name: &str) -> Result<Vec<TensorSharding>, Error> {
-    match context.op.attr(name) {
-        Some(Attr::Sdy(attr)) => match &**attr {
-            SdyAttr::ShardingPerValue(shardings) => Ok(shardings.clone()),
-            _ => Err(Error::Internal(format!("{name} is no list of shardings"))),
-        },
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// A sharding along the manual axes only: the body sees the other axes whole.
-fn sharding_of(
-    context: &Context<'_, '_>,
-    sharding: &TensorSharding,
-    rank: usize,
-    partitions: usize,
-) -> Result<Sharding, Error> {
-    let mut sharding = sharding.clone();
-    if let Some(Attr::Sdy(attr)) = context.op.attr("manual_axes")
+/// Shardings along the manual axes only: the body sees the other axes whole.
+pub(crate) fn shardings(op: &Op, name: &str) -> Result<Vec<TensorSharding>, Error> {
+    let Some(Attr::Sdy(attr)) = op.attr(name) else { return Ok(Vec::new()) };
+    let SdyAttr::ShardingPerValue(shardings) = &**attr else {
+        return Err(Error::Internal(format!("{name} is no list of shardings")));
+    };
+    let mut shardings = shardings.clone();
+    if let Some(Attr::Sdy(attr)) = op.attr("manual_axes")
         && let SdyAttr::ManualAxes(manual) = &**attr
     {
-        for dim in &mut sharding.dims {
+        for dim in shardings.iter_mut().flat_map(|sharding| &mut sharding.dims) {
             dim.axes.retain(|axis| manual.contains(&axis.name));
         }
     }
-    from_sdy(&sharding, context.run.module, rank, partitions)
+    Ok(shardings)
 }

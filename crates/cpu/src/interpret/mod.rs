@@ -21,7 +21,7 @@ pub(crate) mod elementwise;
 mod fourier;
 mod indexing;
 mod linear_algebra;
-mod manual;
+pub(crate) mod manual;
 mod matrix;
 mod positions;
 mod process;

@@ -1,5 +1,7 @@
 //! Values of the interpreter: every number as the widest of its kind, rounded to its type after each op.
 
+use std::sync::Arc;
+
 use hlo::{ElementType, TensorType, Type, element_bytes};
 use tensor::{DType, Literal, decode_float, encode_float};
 
@@ -237,6 +239,8 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> Elements {
     } else if let Some(part) = dtype.complex_part() {
         let half = |c: &[u8]| decode_float(part, word(c)).unwrap_or(f64::NAN);
         Elements::Complex(chunks.map(|c| Complex { re: half(&c[..width / 2]), im: half(&c[width / 2..]) }).collect())
+    } else if dtype == DType::F32 {
+        Elements::Float(chunks.map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))).collect())
     } else {
         Elements::Float(chunks.map(|c| decode_float(dtype, word(c)).unwrap_or(f64::NAN)).collect())
     }
@@ -248,6 +252,12 @@ pub(crate) fn encode(dtype: DType, elements: &Elements) -> Vec<u8> {
     match elements {
         Elements::Bool(values) => bytes.extend(values.iter().map(|&b| u8::from(b))),
         Elements::Int(values) => values.iter().for_each(|v| bytes.extend(&v.to_le_bytes()[..width])),
+        Elements::Float(values) if dtype == DType::F32 => {
+            bytes.resize(values.len() * width, 0);
+            for (to, value) in bytes.chunks_exact_mut(width).zip(values) {
+                to.copy_from_slice(&(*value as f32).to_le_bytes());
+            }
+        }
         Elements::Float(values) => {
             values.iter().for_each(|v| bytes.extend(&encode_float(dtype, *v).unwrap_or(0).to_le_bytes()[..width]))
         }
@@ -274,6 +284,8 @@ pub enum Value {
     Tuple(Vec<Value>),
     /// Results of a computation in the background.
     Future(Vec<Value>),
+    /// An array as it lies in memory, which processes hand to each other.
+    Stored(Arc<Literal>),
 }
 
 impl Value {
@@ -282,6 +294,7 @@ impl Value {
         match self {
             Value::Tensor(tensor) => tensor.elements.bytes(),
             Value::Token => 0,
+            Value::Stored(literal) => literal.bytes().len() as u64,
             Value::Tuple(values) | Value::Future(values) => values.iter().map(Value::bytes).sum(),
         }
     }

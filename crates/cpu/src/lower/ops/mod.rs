@@ -8,6 +8,7 @@ pub(crate) mod copy;
 pub(crate) mod fallback;
 mod fourier;
 pub(crate) mod indexing;
+mod manual;
 pub(crate) mod movement;
 mod random;
 mod routine;
@@ -27,6 +28,7 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
     let done = match op.kind() {
         Some(K::While) => control::repeat(lowering, op).map(Some),
         Some(K::If | K::Case) => control::choose(lowering, op).map(Some),
+        Some(K::SdyManualComputation) => manual::computation(lowering, op),
         Some(K::CreateToken | K::AfterAll) => lowering.result_slot(op.first_result).map(|_| Some(())),
         Some(K::DotGeneral | K::Dot) => contraction::dot(lowering, id),
         Some(K::Convolution) => convolution::convolution(lowering, op),
