@@ -5,6 +5,7 @@ mod conformance;
 mod corpus;
 mod differential;
 mod limits;
+mod manual;
 mod passes;
 mod plugin;
 mod plugin_jax;

@@ -1,0 +1,79 @@
+//! Parts of programs that are written for one device: compiled they give what the interpreter gives, and nothing of them is
+//! interpreted but collectives.
+
+use cpu::interpret::Options;
+use cpu::{Array, CompileOptions, Compiled, Cpu, Mode, Spread};
+use tensor::{DType, Literal};
+
+/// In each of three rounds every device multiplies its rows by its columns and sums over `model`; the count of rounds is
+/// carried along.
+const PROGRAM: &str = r#"
+module @manual attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["data"=2, "model"=2]>
+  func.func public @main(%x: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %w: tensor<6x6xf32>)
+      -> (tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, tensor<i32>) {
+    %n = stablehlo.constant dense<0> : tensor<i32>
+    %last = stablehlo.constant dense<3> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %r:2 = stablehlo.while(%carried = %x, %round = %n) : tensor<4x6xf32>, tensor<i32>
+     cond {
+      %more = stablehlo.compare LT, %round, %last : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %2 = sdy.manual_computation(%carried, %w)
+          in_shardings=[<@mesh, [{"data"}, {"model"}]>, <@mesh, [{"model"}, {}]>]
+          out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data", "model"} (%rows: tensor<2x3xf32>, %part: tensor<3x6xf32>) {
+        %product = stablehlo.dot_general %rows, %part, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x6xf32>) -> tensor<2x6xf32>
+        %sum = "stablehlo.all_reduce"(%product) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+            replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+        }) : (tensor<2x6xf32>) -> tensor<2x6xf32>
+        %small = stablehlo.tanh %sum : tensor<2x6xf32>
+        sdy.return %small : tensor<2x6xf32>
+      } : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
+      %next = stablehlo.add %round, %one : tensor<i32>
+      stablehlo.return %2, %next : tensor<4x6xf32>, tensor<i32>
+    }
+    return %r#0, %r#1 : tensor<4x6xf32>, tensor<i32>
+  }
+}
+"#;
+
+fn floats(dims: &[usize], value: impl Fn(usize) -> f32) -> Literal {
+    let count = dims.iter().product();
+    Literal::new(DType::F32, dims, (0..count).flat_map(|n| value(n).to_le_bytes()).collect()).unwrap()
+}
+
+#[test]
+fn compiled_parts_of_a_device_give_what_interpreted_ones_give() {
+    let cpu = Cpu::new(Some(2));
+    let whole = floats(&[4, 6], |n| (n as f32 * 0.37).sin());
+    let weights = floats(&[6, 6], |n| (n as f32 * 0.61).cos());
+    let run = |mode: Mode| {
+        let spread = Spread { num_replicas: 1, num_partitions: 4 };
+        let compiled =
+            Compiled::compile(&cpu, PROGRAM.as_bytes(), &CompileOptions { spread, mode, ..CompileOptions::default() })
+                .unwrap();
+        let parts = compiled.argument_shardings()[0].split(&whole).unwrap();
+        let of = |literal: &Literal| Array::from_literal(cpu.memory(), literal).unwrap();
+        let arguments = parts.iter().map(|part| vec![of(part), of(&weights)]).collect();
+        let results = compiled.run(arguments, &Options::default()).unwrap();
+        let results: Vec<Vec<Literal>> =
+            results.iter().map(|list| list.iter().map(Array::to_literal).collect()).collect();
+        (results, compiled.dump())
+    };
+    let ((compiled, steps), (interpreted, _)) = (run(Mode::Compiled), run(Mode::Interpreted));
+    assert!(steps.contains("join tiles") && !steps.contains("interpret sdy.manual_computation"), "{steps}");
+    for (device, (a, b)) in compiled.iter().zip(&interpreted).enumerate() {
+        assert_eq!(a[1].bytes(), 3i32.to_le_bytes(), "rounds of device {device}");
+        assert_eq!((a[0].dims(), b[0].dims()), (&[2usize, 6][..], &[2usize, 6][..]));
+        let values = |literal: &Literal| -> Vec<f32> {
+            literal.bytes().chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+        };
+        for (x, y) in values(&a[0]).iter().zip(values(&b[0])) {
+            assert!((x - y).abs() <= 1e-5, "device {device}: {x} instead of {y}");
+        }
+    }
+}
