@@ -82,6 +82,15 @@ def settings_of(config: dict[str, Any], tokens_per_shard: int) -> dict[str, Any]
     return settings
 
 
+def remat_of(run: dict[str, Any]) -> rows.Remat:
+    """What a configuration keeps: each layer's input, on the host where it says so."""
+    match run.get("remat"):
+        case {"offload": {"host": ["layer_input"]}}:
+            return rows.Remat("custom", (), ("decoder_layer_input",))
+        case _:
+            return rows.Remat("full")
+
+
 def run_of(name: str, slice_name: str) -> rows.Run:
     """The run that a pod's configuration describes."""
     config = tomllib.loads((ROOT / f"examples/pods/{name}.toml").read_text())
@@ -91,7 +100,7 @@ def run_of(name: str, slice_name: str) -> rows.Run:
     shards = math.prod(inside[axis] * between[axis] for axis in ("data", "fsdp", "expert"))
     return rows.Run(
         *(name, {}, slices.describe(one, int(count)), name, model_of(config["model"]), batch, sequence, inside, between),
-        *(rows.Remat("full"), "none", settings_of(config, batch * sequence // shards), {}, None),
+        *(remat_of(config["run"]), "none", settings_of(config, batch * sequence // shards), {}, None),
     )
 
 
