@@ -77,3 +77,14 @@ fn compiled_parts_of_a_device_give_what_interpreted_ones_give() {
         }
     }
 }
+
+/// What lies on several devices is not made up where there is one.
+#[test]
+fn parts_for_several_devices_do_not_run_on_one() {
+    let cpu = Cpu::new(Some(1));
+    let of = |literal: &Literal| Array::from_literal(cpu.memory(), literal).unwrap();
+    let compiled = Compiled::compile(&cpu, PROGRAM.as_bytes(), &CompileOptions::default()).unwrap();
+    let arguments = vec![vec![of(&floats(&[4, 6], |_| 1.0)), of(&floats(&[6, 6], |_| 1.0))]];
+    let error = compiled.run(arguments, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("for several devices"), "{error}");
+}

@@ -47,6 +47,14 @@ fn bytes_of(lowering: &Lowering<'_>, value: hlo::Value) -> Result<usize, Error> 
     Ok(dtype.size_bytes() * dims.iter().product::<usize>())
 }
 
+/// One device has whole arrays: a program whose tiles are smaller is for several.
+fn alone(part_bytes: usize, whole_bytes: usize) -> Result<(), Error> {
+    if part_bytes == whole_bytes {
+        return Ok(());
+    }
+    Err(Error::Arguments("a program with parts for several devices runs on one".into()))
+}
+
 /// A sharding as it is written, and over the devices there are.
 struct Spread {
     written: TensorSharding,
@@ -81,13 +89,14 @@ impl Kernel for Take {
     }
 
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
+        let count = self.dims.iter().product::<usize>() * self.dtype.size_bytes();
         let Some(process) = run.process.clone() else {
-            // SAFETY: without other processes the tile is the operand.
-            unsafe { std::ptr::copy_nonoverlapping(inputs[0], outputs[0], self.part_bytes) };
+            alone(self.part_bytes, count)?;
+            // SAFETY: without other processes the tile is the operand, and as large.
+            unsafe { std::ptr::copy_nonoverlapping(inputs[0], outputs[0], count) };
             return Ok(());
         };
         let sharding = self.sharding.over(run, self.dims.len(), process.grid.partitions)?;
-        let count = self.dims.iter().product::<usize>() * self.dtype.size_bytes();
         // SAFETY: the slot holds the operand.
         let bytes = unsafe { std::slice::from_raw_parts(inputs[0], count) }.to_vec();
         let whole = Literal::new(self.dtype, self.dims.as_slice(), bytes);
@@ -128,8 +137,9 @@ impl Kernel for Join {
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let Some(process) = run.process.clone() else {
             for ((result, &from), &to) in self.results.iter().zip(inputs).zip(outputs) {
-                // SAFETY: without other processes the result is the tile.
-                unsafe { std::ptr::copy_nonoverlapping(from, to, result.part_bytes.min(result.whole_bytes)) };
+                alone(result.part_bytes, result.whole_bytes)?;
+                // SAFETY: without other processes the result is the tile, and as large.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, result.whole_bytes) };
             }
             return Ok(());
         };
