@@ -4,12 +4,12 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(module) = hlo::xla::Module::from_hlo_with_config(data) {
+    if let Ok(module) = xla::Module::from_hlo_with_config(data) {
         let executions = module.executions();
         let _ = module.cost(&executions);
         let _ = module.collective_totals(&executions);
         let _ = module.to_string();
     }
-    let _ = hlo::xla::BufferAssignment::from_zstd(data);
-    let _ = hlo::xla::BufferAssignment::from_bytes(data);
+    let _ = xla::BufferAssignment::from_zstd(data);
+    let _ = xla::BufferAssignment::from_bytes(data);
 });

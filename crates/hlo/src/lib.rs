@@ -1,4 +1,4 @@
-//! The StableHLO language: module, ops, text, bytecode, builder, verify; and the reader of compiled XLA HLO.
+//! The StableHLO language: module, ops, text, bytecode, builder, verify.
 
 pub mod attr;
 mod build;
@@ -16,7 +16,6 @@ pub mod sdy;
 pub mod text;
 mod ty;
 mod verify;
-pub mod xla;
 
 pub use attr::{Attr, AttrName, Attrs, ByteString, Keyword, KeywordSet};
 pub use build::{FuncBuilder, ModuleBuilder};

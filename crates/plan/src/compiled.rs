@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hlo::xla::{BufferAssignment, Module};
+use xla::{BufferAssignment, Module};
 use runtime::{CompileError, CompileRequest, Mode, Origin, OutOfMemory, Report, SliceCompiler, blob};
 
 use crate::error::Error;

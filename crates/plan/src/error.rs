@@ -98,7 +98,7 @@ pub enum Error {
 
     // ---- us ----
     /// The compiled program cannot be read.
-    Unreadable(hlo::xla::Error),
+    Unreadable(xla::Error),
     /// The compiler left out something that is always there.
     Missing(&'static str),
 }
@@ -250,8 +250,8 @@ impl From<hlo::Error> for Error {
     }
 }
 
-impl From<hlo::xla::Error> for Error {
-    fn from(error: hlo::xla::Error) -> Self {
+impl From<xla::Error> for Error {
+    fn from(error: xla::Error) -> Self {
         Error::Unreadable(error)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chips::Slice;
-use hlo::xla::Module;
+use xla::Module;
 use serde::Serialize;
 
 use crate::machine::Machine;

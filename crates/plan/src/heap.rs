@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hlo::xla::{BufferAssignment, BufferId, HeapEvent, HeapEventKind};
+use xla::{BufferAssignment, BufferId, HeapEvent, HeapEventKind};
 
 /// What is alive while a trace is replayed. Values that share memory keep it until the last of them is freed.
 #[derive(Default)]

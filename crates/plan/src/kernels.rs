@@ -1,6 +1,6 @@
 //! Custom kernels, which the compiler does not price: their work from their names and operands.
 
-use hlo::xla::{ElementType, InstructionId, Module, Opcode, Shape};
+use xla::{ElementType, InstructionId, Module, Opcode, Shape};
 
 use crate::machine::Machine;
 use crate::op_time::OpTime;

@@ -1,7 +1,7 @@
 //! What a device can do, and how much of that programs reach: the physical constants of the estimate.
 
 use chips::{Generation, Slice};
-use hlo::xla::ElementType;
+use xla::ElementType;
 
 use crate::torus::Torus;
 

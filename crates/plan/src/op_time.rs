@@ -1,6 +1,6 @@
 //! How long one op takes on the device, and what it waits for: the roofline.
 
-use hlo::xla::CollectiveKind;
+use xla::CollectiveKind;
 use serde::Serialize;
 
 use crate::machine::Machine;

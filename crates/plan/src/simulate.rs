@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use hlo::xla::{
+use xla::{
     Collective, CollectiveKind, ComputationId, Executions, InstructionId, Link, Module, Opcode, Overlap, ReplicaGroups,
     TripCount, Users,
 };

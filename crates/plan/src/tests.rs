@@ -1,7 +1,7 @@
 //! Tests of the estimate on programs the TPU compiler returned.
 
 use chips::Slice;
-use hlo::xla::{InstructionId, Module};
+use xla::{InstructionId, Module};
 
 use crate::estimate::{Estimate, Workload};
 use crate::machine::Machine;
@@ -11,11 +11,11 @@ use crate::work::Work;
 
 macro_rules! compiled {
     ($($name:literal),*) => {
-        [$(($name, include_bytes!(concat!("../../hlo/tests/data/xla/", $name, ".pb.zst")) as &[u8])),*]
+        [$(($name, include_bytes!(concat!("../../xla/tests/data/compiled/", $name, ".pb.zst")) as &[u8])),*]
     };
 }
 
-/// Programs compiled for `v5e:2x2`; `crates/hlo/tests/data/xla/README.md` says what they are.
+/// Programs compiled for `v5e:2x2`; `crates/xla/tests/data/compiled/README.md` says what they are.
 const COMPILED: [(&str, &[u8]); 9] = compiled!(
     "matmul_tanh",
     "ffn_4",
@@ -27,7 +27,7 @@ const COMPILED: [(&str, &[u8]); 9] = compiled!(
     "remat_scan",
     "remat_unrolled"
 );
-const BIG: &[u8] = include_bytes!("../../hlo/tests/data/xla/scan_grad_big.opt_hlo.zst");
+const BIG: &[u8] = include_bytes!("../../xla/tests/data/compiled/scan_grad_big.opt_hlo.zst");
 
 fn load(name: &str) -> Module {
     let (_, bytes) = COMPILED.iter().find(|(known, _)| *known == name).unwrap();

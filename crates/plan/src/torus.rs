@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chips::Slice;
-use hlo::xla::CollectiveKind;
+use xla::CollectiveKind;
 
 /// Chips along each dimension, and what a link carries.
 #[derive(Clone, Debug, PartialEq)]

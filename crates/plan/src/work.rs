@@ -1,6 +1,6 @@
 //! What one instruction of a compiled program does: products, vector arithmetic, bytes moved.
 
-use hlo::xla::{ComputationId, ElementType, InstructionId, Module, Opcode, Traffic, Users};
+use xla::{ComputationId, ElementType, InstructionId, Module, Opcode, Traffic, Users};
 
 /// The work of one execution of an instruction, with everything it fuses.
 #[derive(Clone, Debug, Default)]

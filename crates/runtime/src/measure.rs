@@ -1,6 +1,6 @@
 //! Figures of a report, read from what the compiler left behind.
 
-use hlo::xla::{BufferAssignment, MemorySpace, Module};
+use xla::{BufferAssignment, MemorySpace, Module};
 
 use crate::blob;
 use crate::cache::Blob;

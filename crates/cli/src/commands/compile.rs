@@ -211,8 +211,8 @@ fn emitted(emit: Emit, compilation: &Compilation, program: &[u8]) -> Result<Stri
         Emit::Hlo => {
             let entry = &compilation.entry;
             let module = match (entry.blob(blob::HLO), entry.blob(blob::HLO_ZSTD)) {
-                (Some(bytes), _) => ::hlo::xla::Module::from_hlo_with_config(bytes),
-                (None, Some(bytes)) => ::hlo::xla::Module::from_zstd(bytes),
+                (Some(bytes), _) => ::xla::Module::from_hlo_with_config(bytes),
+                (None, Some(bytes)) => ::xla::Module::from_zstd(bytes),
                 (None, None) => return Err(Failure::new("the compiler gave no optimized program")),
             };
             Ok(module.map_err(Failure::new)?.to_string())

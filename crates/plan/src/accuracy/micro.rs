@@ -1,7 +1,7 @@
 //! Micro-benchmarks: one product, one copy, one collective, against the primitives of the estimate.
 
 use chips::Slice;
-use hlo::xla::{CollectiveKind, ElementType, SpaceBytes, Traffic};
+use xla::{CollectiveKind, ElementType, SpaceBytes, Traffic};
 use serde_json::Value;
 
 use crate::error::Error;

@@ -7,7 +7,7 @@ mod state;
 mod transfers;
 
 use chips::Slice;
-use hlo::xla::{Module, Users};
+use xla::{Module, Users};
 use runtime::Program;
 use serde::Serialize;
 
@@ -99,7 +99,7 @@ impl Scene<'_> {
     }
 
     /// Ops of a step with the instruction they stand for.
-    fn ops(&self) -> impl Iterator<Item = (&OpLine, hlo::xla::InstructionId)> {
+    fn ops(&self) -> impl Iterator<Item = (&OpLine, xla::InstructionId)> {
         self.estimate.ops.iter().filter_map(|op| Some((op, self.module.find(&op.name)?)))
     }
 }

@@ -1,6 +1,6 @@
 //! Time spent on moving values without computing: changed layouts, and elementwise operations that meet in device memory.
 
-use hlo::xla::{InstructionId, MemorySpace, Module, Opcode};
+use xla::{InstructionId, MemorySpace, Module, Opcode};
 
 use super::{Advice, AdviceKind, Scene, places};
 use crate::estimate::OpLine;

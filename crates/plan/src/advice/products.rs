@@ -1,7 +1,7 @@
 //! Products that waste the matrix unit: sizes that do not fill it, and types that are slower than they need be.
 
 use chips::Generation;
-use hlo::xla::{ElementType, InstructionId, Module, Opcode};
+use xla::{ElementType, InstructionId, Module, Opcode};
 
 use super::{Advice, AdviceKind, Scene, places};
 use crate::estimate::OpLine;

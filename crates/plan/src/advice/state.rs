@@ -1,6 +1,6 @@
 //! What the program says of its arguments and sizes: memory that is not given back, sizes that are not known.
 
-use hlo::xla::{Module, UNBOUNDED};
+use xla::{Module, UNBOUNDED};
 
 use super::{Advice, AdviceKind, PLACES};
 use crate::fix::donation;
@@ -37,7 +37,7 @@ const WORTH_BYTES: u64 = 1 << 20;
 
 /// Arrays whose sizes change from run to run.
 pub(super) fn dynamic_shapes(compiled: &Module) -> Option<Advice> {
-    let is_dynamic = |shape: &hlo::xla::Shape| {
+    let is_dynamic = |shape: &xla::Shape| {
         shape.leaves().any(|leaf| {
             leaf.dynamic_dimensions().iter().any(|&dynamic| dynamic) || leaf.dimensions().contains(&UNBOUNDED)
         })

@@ -1,6 +1,6 @@
 //! Transfers that the core waits for: collectives over chip links and the network, copies to and from the host.
 
-use hlo::xla::InstructionId;
+use xla::InstructionId;
 
 use super::{Advice, AdviceKind, PLACES, Scene, places};
 use crate::estimate::OpLine;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hlo::xla::{InstructionId, Module, Opcode, Users};
+use xla::{InstructionId, Module, Opcode, Users};
 
 /// Follows values of one program.
 pub(super) struct Flow<'a> {

@@ -1,6 +1,6 @@
 //! The fullest moment of the memory for temporaries: what is alive then, and during which instruction.
 
-use hlo::xla::{BufferAssignment, BufferId};
+use xla::{BufferAssignment, BufferId};
 
 use crate::heap::Heap;
 

@@ -1,6 +1,6 @@
 //! One buffer that fills memory, and what the source calls it.
 
-use hlo::xla::{BufferAssignment, BufferId, InstructionId, Module, Opcode};
+use xla::{BufferAssignment, BufferId, InstructionId, Module, Opcode};
 use serde::Serialize;
 
 use super::arguments::Argument;

@@ -8,7 +8,7 @@ mod held;
 
 use std::collections::BTreeMap;
 
-use hlo::xla::{AllocationKind, BufferAssignment, BufferId, MemorySpace, Module};
+use xla::{AllocationKind, BufferAssignment, BufferId, MemorySpace, Module};
 use runtime::Report;
 use serde::Serialize;
 

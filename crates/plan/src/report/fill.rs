@@ -1,7 +1,7 @@
 //! Fills a report from the answers of `fit` and `explain`, and the pictures from what was compiled.
 
 use chips::Slice;
-use hlo::xla::{BufferAssignment, Module};
+use xla::{BufferAssignment, Module};
 
 use super::input::{
     AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hlo::xla::{AllocationKind, BufferAssignment, HeapTrace, MemorySpace, Module};
+use xla::{AllocationKind, BufferAssignment, HeapTrace, MemorySpace, Module};
 use serde::Serialize;
 
 use super::input::Alive;
@@ -109,7 +109,7 @@ impl LiveMemory {
 impl Alive {
     /// The largest buffers at the fullest moment as the compiler names them, for callers that do not tell classes apart.
     pub fn at_peak(module: &Module, assignment: &BufferAssignment) -> Vec<Alive> {
-        let buffer = |(allocation, placed): (&hlo::xla::Allocation, hlo::xla::Assigned)| {
+        let buffer = |(allocation, placed): (&xla::Allocation, xla::Assigned)| {
             let id = assignment.defining_instruction(module, placed.buffer);
             let index = &assignment.buffer(placed.buffer).shape_index;
             let shape = id.and_then(|id| module.instruction(id).shape().subshape(index));
@@ -148,7 +148,7 @@ fn bands(module: &Module, trace: &HeapTrace, parts: usize) -> Vec<Band> {
     let executions = module.executions();
     let mut trips: HashMap<&str, u64> = HashMap::new();
     for (id, count) in executions.loops() {
-        if let (hlo::xla::TripCount::Known(count), Some(&body)) =
+        if let (xla::TripCount::Known(count), Some(&body)) =
             (count, module.instruction(*id).called_computations().first())
         {
             trips.insert(module.computation(body).name(), *count);

@@ -1,7 +1,7 @@
 //! What a device can do at most: the roofs of the roofline plot.
 
 use chips::Slice;
-use hlo::xla::ElementType;
+use xla::ElementType;
 use serde::Serialize;
 
 use crate::machine::Machine;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hlo::xla::{Collective, ComputationId, Executions, InstructionId, Link, Module, Opcode, TripCount, Users};
+use xla::{Collective, ComputationId, Executions, InstructionId, Link, Module, Opcode, TripCount, Users};
 use serde::Serialize;
 
 use crate::estimate::short_source;

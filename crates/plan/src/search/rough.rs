@@ -3,7 +3,7 @@
 //! Right to a factor, not to a percent: it orders hundreds of candidates, and what the compiler says of the first ones
 //! corrects it for the rest.
 
-use hlo::xla::CollectiveKind;
+use xla::CollectiveKind;
 
 use super::candidate::{Candidate, Layout};
 use super::facts::Facts;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chips::{Generation, Overrides, PriceKind, Slice};
-use hlo::xla::{Module, Opcode};
+use xla::{Module, Opcode};
 use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 
 use super::answer::{Answer, Confidence, Plan, Refused};

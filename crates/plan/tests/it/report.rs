@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use hlo::xla::{BufferAssignment, Module};
+use xla::{BufferAssignment, Module};
 use plan::report::{
     AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Pictures, Proof, ReportInput, Roof, StepPart,
     Verdict, html,
@@ -13,7 +13,7 @@ use testkit::{Needed, repository, require};
 const SECTIONS: [&str; 8] = ["memory", "peak", "fixes", "step", "roofline", "operations", "cost", "advice"];
 
 fn data(name: &str) -> Vec<u8> {
-    std::fs::read(repository().join("crates/hlo/tests/data/xla").join(name)).unwrap()
+    std::fs::read(repository().join("crates/xla/tests/data/compiled").join(name)).unwrap()
 }
 
 /// A training step with a scan over layers on four chips, as the compiler left it.
@@ -37,7 +37,7 @@ fn report() -> ReportInput {
     let workload = Workload { tokens_per_step: Some(4096.0), model_flops_per_step: Some(1e12) };
     let estimate = Estimate::of(&module, &slice, &[], &workload);
     let pictures = Pictures::of(&module, Some(&buffers), &slice, &[]);
-    let summary = buffers.summary(hlo::xla::MemorySpace::HBM);
+    let summary = buffers.summary(xla::MemorySpace::HBM);
     let class = |name: &str, bytes| MemoryClass { name: name.into(), bytes, padding_bytes: 0, buffers: 1 };
     let cost = |terms: &str, usd: f64| CostLine {
         terms: terms.into(),
@@ -116,7 +116,7 @@ fn the_timeline_is_the_step() {
 fn the_fullest_moment_is_the_compilers() {
     let Compiled { module, buffers, .. } = compiled();
     let live = plan::report::LiveMemory::of(&module, &buffers).unwrap();
-    let summary = buffers.summary(hlo::xla::MemorySpace::HBM);
+    let summary = buffers.summary(xla::MemorySpace::HBM);
     assert_eq!(live.held_bytes + live.reserved_bytes, summary.total_bytes());
     let most = live.points.iter().map(|point| point.bytes).max().unwrap();
     assert_eq!(live.points[live.peak].bytes, most);

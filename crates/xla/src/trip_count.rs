@@ -1,9 +1,9 @@
 //! How often a `while` runs: the bound from its condition, the step from its body, the start from its operand.
 
-use super::json::Json;
-use super::literal::scalar_integer;
-use super::module::{ComputationId, InstructionId, Module};
-use super::opcode::Opcode;
+use crate::json::Json;
+use crate::literal::scalar_integer;
+use crate::module::{ComputationId, InstructionId, Module};
+use crate::opcode::Opcode;
 
 /// Iterations of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]

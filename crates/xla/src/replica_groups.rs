@@ -1,7 +1,7 @@
 //! Groups of devices that take part in a collective: listed, by iota, or by mesh axes.
 
-use super::shape::List;
-use super::{Error, proto};
+use crate::shape::List;
+use crate::{Error, proto};
 use std::fmt;
 
 /// The groups of a collective in the form the compiler wrote them.

@@ -1,8 +1,8 @@
 //! How often each computation runs in one execution of the program, loops multiplied through the call graph.
 
-use super::module::{ComputationId, InstructionId, Module};
-use super::opcode::Opcode;
-use super::trip_count::TripCount;
+use crate::module::{ComputationId, InstructionId, Module};
+use crate::opcode::Opcode;
+use crate::trip_count::TripCount;
 
 /// Executions per step of each computation.
 #[derive(Clone, Debug)]

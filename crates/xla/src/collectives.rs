@@ -1,10 +1,10 @@
 //! Collectives of a program: what is exchanged, among whom, how often, and how many bytes leave each device.
 
-use super::attributes::Attributes;
-use super::executions::Executions;
-use super::json::Json;
-use super::module::{ComputationId, Instruction, InstructionId, Module};
-use super::opcode::Opcode;
+use crate::attributes::Attributes;
+use crate::executions::Executions;
+use crate::json::Json;
+use crate::module::{ComputationId, Instruction, InstructionId, Module};
+use crate::opcode::Opcode;
 use std::fmt;
 
 /// What a collective does.
@@ -297,7 +297,7 @@ enum FusedPart {
 
 fn in_place(module: &Module, operands: &[InstructionId]) -> bool {
     let offsets = module.instruction(operands[2]).shape();
-    offsets.leaves().all(|leaf| leaf.element_type() == super::ElementType::S32)
+    offsets.leaves().all(|leaf| leaf.element_type() == crate::ElementType::S32)
 }
 
 /// Payload and bytes sent by one device for `input` bytes on it.

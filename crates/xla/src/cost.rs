@@ -1,11 +1,11 @@
 //! Work of a whole program: matrix FLOPs, bytes and the compiler's cycle estimates, with loops multiplied out.
 
-use super::executions::Executions;
-use super::json::Json;
-use super::module::{ComputationId, Instruction, InstructionId, Module};
-use super::opcode::Opcode;
-use super::shape::ElementType;
-use super::traffic::Traffic;
+use crate::executions::Executions;
+use crate::json::Json;
+use crate::module::{ComputationId, Instruction, InstructionId, Module};
+use crate::opcode::Opcode;
+use crate::shape::ElementType;
+use crate::traffic::Traffic;
 
 /// Work of one computation, executed once, without what it calls except fusions.
 #[derive(Clone, Debug, Default, PartialEq)]

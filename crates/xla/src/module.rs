@@ -1,10 +1,10 @@
 //! A compiled HLO module: computations and instructions under dense ids, validated once when read.
 
-use super::attributes::Attributes;
-use super::json::Json;
-use super::opcode::Opcode;
-use super::proto;
-use super::shape::Shape;
+use crate::attributes::Attributes;
+use crate::json::Json;
+use crate::opcode::Opcode;
+use crate::proto;
+use crate::shape::Shape;
 use std::collections::HashMap;
 
 /// An instruction of a [`Module`].

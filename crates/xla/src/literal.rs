@@ -1,9 +1,9 @@
 //! Values of `constant` instructions, decoded on demand from the kept message.
 
-use super::module::Instruction;
-use super::opcode::Opcode;
-use super::proto;
-use super::shape::ElementType;
+use crate::module::Instruction;
+use crate::opcode::Opcode;
+use crate::proto;
+use crate::shape::ElementType;
 use prost::Message as _;
 use std::fmt::Write as _;
 

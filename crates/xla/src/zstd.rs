@@ -1,6 +1,6 @@
 //! Bounded zstd decompression for what the compiler's first phase returns.
 
-use super::Error;
+use crate::Error;
 use std::io::Read;
 
 /// How far one compressed blob may expand.

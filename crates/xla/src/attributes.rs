@@ -1,7 +1,7 @@
 //! Attributes of HLO instructions: dimension numbers, windows, slices and the rarely set rest.
 
-use super::replica_groups::ReplicaGroups;
-use super::shape::Shape;
+use crate::replica_groups::ReplicaGroups;
+use crate::shape::Shape;
 
 /// One dimension of a window (`convolution`, `reduce-window`).
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -1,12 +1,12 @@
 //! Turns the protobuf messages into a validated [`Module`].
 
-use super::attributes::{Attributes, OperandAliasing};
-use super::module::{Alias, Computation, ComputationId, Instruction, InstructionId, Metadata, Module};
-use super::opcode::Opcode;
-use super::replica_groups::ReplicaGroups;
-use super::shape::Shape;
-use super::zstd::{Limits, decompress, is_zstd};
-use super::{Error, proto};
+use crate::attributes::{Attributes, OperandAliasing};
+use crate::module::{Alias, Computation, ComputationId, Instruction, InstructionId, Metadata, Module};
+use crate::opcode::Opcode;
+use crate::replica_groups::ReplicaGroups;
+use crate::shape::Shape;
+use crate::zstd::{Limits, decompress, is_zstd};
+use crate::{Error, proto};
 use prost::Message as _;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

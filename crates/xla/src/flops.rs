@@ -1,9 +1,9 @@
 //! Floating-point operations of `dot` and `convolution`, counting only products with real input elements.
 
-use super::attributes::WindowDimension;
-use super::module::{Instruction, InstructionId, Module};
-use super::opcode::Opcode;
-use super::shape::{ElementType, Shape};
+use crate::attributes::WindowDimension;
+use crate::module::{Instruction, InstructionId, Module};
+use crate::opcode::Opcode;
+use crate::shape::{ElementType, Shape};
 
 impl Module {
     /// Operations of one execution of a `dot`, `ragged-dot` or `convolution` (2 per multiply-add); 0 for others.

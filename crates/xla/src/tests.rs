@@ -1,11 +1,11 @@
 //! Tests on programs the TPU compiler returned, on hand-made modules, and on damaged bytes.
 
-use super::*;
+use crate::*;
 use prost::Message as _;
 
 macro_rules! data {
     ($($name:literal),*) => {
-        include_bytes!(concat!("../../tests/data/xla/", $($name),*))
+        include_bytes!(concat!("../tests/data/compiled/", $($name),*))
     };
 }
 

@@ -1,6 +1,6 @@
 //! Text of the kept `OpSharding` messages.
 
-use super::shape::List;
+use crate::shape::List;
 use prost::Message as _;
 
 #[derive(Clone, PartialEq, prost::Message)]

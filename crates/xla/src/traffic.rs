@@ -1,8 +1,8 @@
 //! Bytes an instruction reads and writes per memory, counting slices of large operands by what they touch.
 
-use super::module::{InstructionId, Module};
-use super::opcode::Opcode;
-use super::shape::{MemorySpace, Shape};
+use crate::module::{InstructionId, Module};
+use crate::opcode::Opcode;
+use crate::shape::{MemorySpace, Shape};
 
 /// Bytes by memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,10 +1,10 @@
 //! Prints a module in the style of XLA's HLO text, for reading.
 
-use super::attributes::{Attributes, ConvolutionDimensionNumbers, WindowDimension};
-use super::module::{Computation, ComputationId, Instruction, InstructionId, Module};
-use super::opcode::Opcode;
-use super::shape::{LayoutText, List, Shape};
-use super::{literal, sharding};
+use crate::attributes::{Attributes, ConvolutionDimensionNumbers, WindowDimension};
+use crate::module::{Computation, ComputationId, Instruction, InstructionId, Module};
+use crate::opcode::Opcode;
+use crate::shape::{LayoutText, List, Shape};
+use crate::{literal, sharding};
 use std::fmt::{self, Display, Formatter};
 
 /// Updates between a start and its done; more are printed in the long form.

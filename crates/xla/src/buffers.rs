@@ -1,9 +1,9 @@
 //! The compiler's buffer assignment: what is allocated where, which values share it, and what fills the memory.
 
-use super::module::{InstructionId, Module};
-use super::shape::{List, MemorySpace};
-use super::zstd::{Limits, decompress};
-use super::{Error, proto};
+use crate::module::{InstructionId, Module};
+use crate::shape::{List, MemorySpace};
+use crate::zstd::{Limits, decompress};
+use crate::{Error, proto};
 use prost::Message as _;
 use std::collections::{HashMap, HashSet};
 

@@ -1,6 +1,6 @@
 //! Shapes of HLO values: element type, dimensions, tiled layout, memory space, and the bytes they take.
 
-use super::{Error, proto};
+use crate::{Error, proto};
 use std::fmt;
 
 macro_rules! element_types {
