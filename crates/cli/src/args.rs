@@ -266,6 +266,16 @@ pub(crate) enum StepArg {
     Decode,
 }
 
+impl From<StepArg> for train::StepKind {
+    fn from(step: StepArg) -> Self {
+        match step {
+            StepArg::Training => train::StepKind::Training,
+            StepArg::Prefill => train::StepKind::Prefill,
+            StepArg::Decode => train::StepKind::Decode,
+        }
+    }
+}
+
 /// Terms that chips are rented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PriceArg {

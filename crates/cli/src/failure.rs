@@ -32,11 +32,6 @@ impl Failure {
         self
     }
 
-    /// The error with its causes, in one line.
-    pub(crate) fn message(&self) -> String {
-        runtime::with_causes(&*self.error)
-    }
-
     /// Prints the error, one line per cause, and the remedy.
     pub(crate) fn print(&self) {
         eprintln!("error: {}", self.error);
@@ -51,8 +46,8 @@ impl Failure {
     }
 }
 
-impl From<runtime::CompileError> for Failure {
-    fn from(error: runtime::CompileError) -> Self {
+impl From<compile::CompileError> for Failure {
+    fn from(error: compile::CompileError) -> Self {
         let hint = runtime_hint(&error);
         Failure { error: error.into(), hint }
     }
@@ -75,6 +70,19 @@ impl From<runtime::Error> for Failure {
     fn from(error: runtime::Error) -> Self {
         let hint = Some(error.remedy());
         Failure { error: error.into(), hint }
+    }
+}
+
+impl From<train::Error> for Failure {
+    fn from(error: train::Error) -> Self {
+        match error {
+            train::Error::Plan(error) => (*error).into(),
+            train::Error::Runtime(error) => error.into(),
+            error => {
+                let hint = error.remedy();
+                Failure { error: error.into(), hint }
+            }
+        }
     }
 }
 
@@ -128,8 +136,8 @@ fn program_hint(error: &hlo::Error) -> Option<&'static str> {
     })
 }
 
-fn runtime_hint(error: &runtime::CompileError) -> Option<String> {
-    use runtime::CompileError as E;
+fn runtime_hint(error: &compile::CompileError) -> Option<String> {
+    use compile::CompileError as E;
     Some(match error {
         E::Program(error) => return program_hint(error).map(str::to_string),
         E::Unsupported(_) => "the TPU compiler would abort on this; change the program as the findings say".into(),

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use compile::worker::Launch;
 use pjrt::discover::{Discovery, Search, first, plugins};
 use runtime::config::{Config, Mode, configure_environment};
-use runtime::worker::Launch;
 
 use crate::failure::Failure;
 

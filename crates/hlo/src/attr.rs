@@ -15,6 +15,11 @@ use crate::loc::Loc;
 use crate::sdy::SdyAttr;
 use crate::ty::{ElementType, Real, Type};
 
+/// Attribute of an argument: the result that takes its memory.
+pub const ALIAS: &str = "tf.aliasing_output";
+/// Attribute of an argument: some result may take its memory.
+pub const DONOR: &str = "jax.buffer_donor";
+
 /// Bytes of a string attribute: usually text, but MLIR allows any bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ByteString(Arc<[u8]>);

@@ -21,7 +21,7 @@ const CONFIG: &str = r#"{
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::args().any(|arg| arg == "compile-worker") {
-        let code = runtime::worker::serve();
+        let code = compile::worker::serve();
         std::process::exit(if code == std::process::ExitCode::SUCCESS { 0 } else { 2 });
     }
     let ModelConfig::Llama(config) = ModelConfig::parse(CONFIG)? else { return Err("a Llama was expected".into()) };

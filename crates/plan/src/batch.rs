@@ -1,7 +1,7 @@
 //! Programs whose batch is known only at run time, made for one batch.
 
+use compile::Program;
 use hlo::{DYNAMIC, Type};
-use runtime::Program;
 
 use crate::error::Error;
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use compile::{CompileError, CompileRequest, Mode, Origin, OutOfMemory, Report, SliceCompiler, blob};
 use xla::{BufferAssignment, Module};
-use runtime::{CompileError, CompileRequest, Mode, Origin, OutOfMemory, Report, SliceCompiler, blob};
 
 use crate::error::Error;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use chips::PriceKind;
-use runtime::{CompileError, OutOfMemory};
+use compile::{CompileError, OutOfMemory};
 
 /// What can go wrong between a program and its plan.
 #[derive(Debug)]
@@ -93,8 +93,6 @@ pub enum Error {
     Compile(CompileError),
     /// The program does not fit.
     TooLarge(OutOfMemory),
-    /// A program could not be made or rewritten.
-    Rewrite(runtime::Error),
 
     // ---- us ----
     /// The compiled program cannot be read.
@@ -150,7 +148,6 @@ impl Error {
             Error::TooLarge(_) => "`tpu explain` says what fills the memory and what helps".into(),
             Error::NothingToApply => "apply the flags that are printed, or choose another slice".into(),
             Error::Compile(error) => error.remedy(),
-            Error::Rewrite(error) => error.remedy(),
             Error::Unreadable(_) | Error::Missing(_) => "this is a bug; please report it with the program".into(),
         }
     }
@@ -213,7 +210,6 @@ impl fmt::Display for Error {
             Error::Slice(error) => error.fmt(f),
             Error::TooLarge(_) => f.write_str("the program does not fit the slice"),
             Error::Compile(error) => error.fmt(f),
-            Error::Rewrite(error) => error.fmt(f),
             Error::Unreadable(_) => f.write_str("what the compiler returned cannot be read"),
             Error::Missing(what) => write!(f, "the compiler returned no {what}"),
         }
@@ -225,7 +221,6 @@ impl std::error::Error for Error {
         match self {
             Error::Program(error) => Some(error),
             Error::Compile(error) => error.source(),
-            Error::Rewrite(error) => error.source(),
             Error::Unreadable(error) => Some(error),
             _ => None,
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use chips::Slice;
-use xla::Module;
 use serde::Serialize;
+use xla::Module;
 
 use crate::machine::Machine;
 use crate::op_time::Bound;

@@ -3,9 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use chips::Slice;
-use runtime::config::Precision;
-use runtime::optimize::{Level, Optimizer, Target, Trial};
-use runtime::{CompileRequest, Mode, Program, SliceCompiler};
+use compile::optimize::{Level, Optimizer, Precision, Target};
+use compile::{CompileRequest, Mode, Program, SliceCompiler};
 use serde::Serialize;
 
 use crate::advice::{Advice, AdviceKind, Roofline};
@@ -122,7 +121,7 @@ fn measure(
             let estimate = Estimate::of(&compiled.module, &compile.slice, &devices, &request.workload);
             Ok(Some((estimate.step.seconds, compiled.report.memory.total)))
         }
-        Err(error @ Error::Compile(runtime::CompileError::Interrupted)) => Err(error),
+        Err(error @ Error::Compile(compile::CompileError::Interrupted)) => Err(error),
         Ok(Outcome::TooLarge(_)) | Err(Error::Compile(_)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -136,9 +135,9 @@ fn rewrite(program: &Program, slice: &Slice, kind: AdviceKind) -> Option<Program
         AdviceKind::Bf16Products => {
             let target = Target::tpu(slice.generation());
             let optimizer = Optimizer::new(Level::Balanced, target, Precision::Mixed);
-            let optimized = optimizer.optimize(program, &Trial::default()).ok()?;
-            let has_changed = optimized.steps.iter().any(|step| step.rewrite == "bf16_products" && step.changes > 0);
-            has_changed.then_some(optimized.program)
+            let (rewritten, steps) = optimizer.rewrite(program).ok()?;
+            let has_changed = steps.iter().any(|step| step.rewrite == "bf16_products" && step.changes > 0);
+            has_changed.then_some(rewritten)
         }
         _ => None,
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use chips::Slice;
-use runtime::{CompileError, CompileRequest, Mode, OutOfMemory, Program, Report, SliceCompiler};
+use compile::{CompileError, CompileRequest, Mode, OutOfMemory, Program, Report, SliceCompiler};
 use serde::Serialize;
 
 use crate::advice::{Advice, advise};

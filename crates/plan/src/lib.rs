@@ -3,7 +3,7 @@
 pub mod accuracy;
 mod advice;
 mod batch;
-mod batch_size;
+pub mod batch_size;
 mod compiled;
 mod cost;
 mod error;
@@ -25,7 +25,6 @@ mod torus;
 mod work;
 
 pub use advice::{Advice, AdviceKind, Roofline, RooflineOp};
-pub use batch_size::{BatchPlan, BatchRequest, DEFAULT_HEADROOM, Split, find_batch_size};
 pub use cost::{Cost, RunLength, Step, Tariff, Terms};
 pub use error::Error;
 pub use estimate::{Estimate, OpLine, Share, StepTime, TransferTime, Workload};

@@ -1,7 +1,7 @@
 //! How long one op takes on the device, and what it waits for: the roofline.
 
-use xla::CollectiveKind;
 use serde::Serialize;
+use xla::CollectiveKind;
 
 use crate::machine::Machine;
 use crate::torus::Group;

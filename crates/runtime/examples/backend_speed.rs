@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use compile::Program;
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, Parameters, Program, Spec};
+use runtime::{Backend, Parameters, Spec};
 use tensor::{DType, Literal};
 
 const LINEAR: &str = "module @linear {

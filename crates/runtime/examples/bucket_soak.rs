@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use compile::Program;
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, Bucketing, Buckets, Dimension, Parameters, Program};
+use runtime::{Backend, Bucketing, Buckets, Dimension, Parameters};
 use tensor::{DType, Literal};
 
 const WIDTH: usize = 64;

@@ -15,10 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use compile::Program;
+use compile::optimize::Level;
 use pjrt::{Argument, ClientOptions, ExecuteOptions};
 use runtime::config::{Config, Mode, Target};
-use runtime::optimize::Level;
-use runtime::{Backend, DeviceArray, Model, Parameters, Program, Surroundings};
+use runtime::{Backend, DeviceArray, Model, Parameters, Surroundings};
 use weights::SafeTensors;
 
 type Failure = Box<dyn std::error::Error>;

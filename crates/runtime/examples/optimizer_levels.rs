@@ -8,11 +8,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use runtime::cache::{Cache, CacheConfig};
-use runtime::config::{Config, Mode, Precision, Target as Device};
-use runtime::optimize::{Level, Optimized, Optimizer, Target, Trial};
-use runtime::worker::{Launch, Limits};
-use runtime::{Backend, CompileRequest, DeviceArray, Error, Model, Parameters, PluginFile, Program, SliceCompiler};
+use compile::cache::{Cache, CacheConfig};
+use compile::optimize::{Level, Optimizer, Precision, Target};
+use compile::worker::{Launch, Limits};
+use compile::{CompileRequest, PluginFile, Program, SliceCompiler};
+use runtime::config::{Config, Mode, Target as Device};
+use runtime::optimize::{Optimized, Trial, optimize};
+use runtime::{Backend, DeviceArray, Error, Model, Parameters};
 use tensor::Literal;
 
 /// The argument that makes this program the compiler's own process.
@@ -29,7 +31,7 @@ const SECONDS: f64 = 12.0;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|word| word == WORKER) {
-        return runtime::worker::serve();
+        return compile::worker::serve();
     }
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,7 +96,7 @@ fn costs(models: Models<'_>, libtpu: Option<&Path>) -> Result<(), Box<dyn std::e
     };
     let backend = Backend::auto(&Config::new(Mode::Development).device(Device::Cpu))?;
     // Memory planning is all that is asked for; code generation would take minutes.
-    let request = CompileRequest { mode: runtime::Mode::Quick, ..CompileRequest::new(SLICE.parse()?) };
+    let request = CompileRequest { mode: compile::Mode::Quick, ..CompileRequest::new(SLICE.parse()?) };
     println!("| model | level | ops | GFLOP | MB moved | MB HBM (libtpu) | deviation | sensitivity | rewriting, ms |");
     println!("|---|---|---|---|---|---|---|---|---|");
     for model in models {
@@ -104,7 +106,7 @@ fn costs(models: Models<'_>, libtpu: Option<&Path>) -> Result<(), Box<dyn std::e
         for level in Level::ALL {
             let optimizer = Optimizer::new(level, Target::tpu(chips::Generation::V5e), Precision::Bf16);
             let optimizer = optimizer.parameters((0..parameters).collect::<Vec<_>>());
-            match optimizer.optimize(&program, &trial) {
+            match optimize(&optimizer, &program, &trial) {
                 Ok(optimized) => println!("{}", cost_row(&name, level, &optimized)),
                 Err(Error::Optimization(why)) => println!("| {name} | {} | refused: {why} |||||||", level.name()),
                 Err(error) => return Err(error.into()),

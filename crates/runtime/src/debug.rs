@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use compile::{CompileError, Program};
 use cpu::interpret::{Elements, Interpreter, Options, Tensor, Value, Watch};
 use hlo::{Func, Op};
 use tensor::Literal;
 
-use crate::compile_error::CompileError;
 use crate::error::{Error, ValidationError};
-use crate::program::Program;
 
 /// A value that an op computed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::compile_error::CompileError;
+use compile::CompileError;
+
 use crate::config::ConfigError;
-use crate::data::DataError;
 use crate::memory::MemoryError;
 
 /// What can go wrong between a program and its results.
@@ -17,8 +17,6 @@ pub enum Error {
     Configuration(ConfigError),
     /// A program, its parameters or its inputs do not fit together.
     Validation(ValidationError),
-    /// Data cannot be read or does not fit the model.
-    Data(DataError),
     /// A function over tensors is wrong at a line of the user's source.
     Trace(trace::Error),
     /// A rewrite of a program failed, or changed its results more than it may.
@@ -49,13 +47,6 @@ pub enum Error {
     Distributed(String),
     /// A model cannot be saved or loaded.
     Checkpoint(weights::Error),
-    /// What a training starts from cannot be used.
-    FirstState {
-        /// Why not.
-        source: Box<dyn std::error::Error + Send + Sync>,
-        /// What helps.
-        remedy: String,
-    },
 }
 
 /// The classes of [`Error`], finer than its variants.
@@ -64,7 +55,6 @@ pub enum Error {
 pub enum Class {
     Configuration,
     Validation,
-    Data,
     Trace,
     Optimization,
     NotAvailable,
@@ -79,23 +69,11 @@ pub enum Class {
     Checkpoint,
 }
 
-/// An error and its causes in one line.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
-}
-
 impl Class {
     /// Every class.
-    pub const ALL: [Class; 15] = [
+    pub const ALL: [Class; 14] = [
         Class::Configuration,
         Class::Validation,
-        Class::Data,
         Class::Trace,
         Class::Optimization,
         Class::NotAvailable,
@@ -195,7 +173,6 @@ impl Error {
         match self {
             Error::Configuration(_) => Class::Configuration,
             Error::Validation(_) => Class::Validation,
-            Error::Data(_) => Class::Data,
             Error::Trace(_) => Class::Trace,
             Error::Optimization(_) => Class::Optimization,
             Error::NotAvailable(_) => Class::NotAvailable,
@@ -207,7 +184,7 @@ impl Error {
             Error::Device { .. } => Class::Device,
             Error::Synchronization { .. } => Class::Synchronization,
             Error::Distributed(_) => Class::Distributed,
-            Error::Checkpoint(_) | Error::FirstState { .. } => Class::Checkpoint,
+            Error::Checkpoint(_) => Class::Checkpoint,
         }
     }
 
@@ -216,13 +193,7 @@ impl Error {
         match self {
             Error::Configuration(error) => error.remedy(),
             Error::Validation(error) => error.remedy(),
-            Error::Data(error) => error.remedy(),
-            Error::Trace(trace::Error::Broken(_)) => "please report it with the function that was traced".into(),
-            Error::Trace(trace::Error::Mesh(_)) => {
-                "choose a mesh whose axes divide the model and the batch and that the devices have, or another strategy"
-                    .into()
-            }
-            Error::Trace(_) => "change the function at that line".into(),
+            Error::Trace(error) => error.remedy().into(),
             Error::Optimization(_) => "lower `optimization`; at `none` programs stay as they are".into(),
             Error::NotAvailable(_) => {
                 "use device `cpu`, which is always there; `tpu doctor` says what is missing".into()
@@ -244,7 +215,6 @@ impl Error {
             }
             Error::Distributed(_) => "check the number of processes, their ranks and the coordinator's address".into(),
             Error::Checkpoint(error) => error.remedy(),
-            Error::FirstState { remedy, .. } => remedy.clone(),
         }
     }
 
@@ -259,7 +229,6 @@ impl fmt::Display for Error {
         match self {
             Error::Configuration(_) => f.write_str("the configuration is wrong"),
             Error::Validation(error) => error.fmt(f),
-            Error::Data(_) => f.write_str("the data cannot be used"),
             Error::Trace(error) => error.fmt(f),
             Error::Optimization(message) => write!(f, "the program could not be optimized: {message}"),
             Error::NotAvailable(error) => error.fmt(f),
@@ -271,7 +240,6 @@ impl fmt::Display for Error {
             }
             Error::Distributed(message) => f.write_str(message),
             Error::Checkpoint(_) => f.write_str("the checkpoint cannot be used"),
-            Error::FirstState { .. } => f.write_str("what the training starts from cannot be used"),
         }
     }
 }
@@ -280,13 +248,11 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Configuration(error) => Some(error),
-            Error::Data(error) => Some(error),
             Error::Trace(error) => std::error::Error::source(error),
             Error::Compilation(error) => Some(error),
             Error::Device { source, .. } => Some(source),
             Error::Synchronization { source: Some(source), .. } => Some(source),
             Error::Checkpoint(error) => Some(error),
-            Error::FirstState { source, .. } => Some(&**source),
             _ => None,
         }
     }
@@ -361,12 +327,6 @@ impl From<ConfigError> for Error {
 impl From<ValidationError> for Error {
     fn from(error: ValidationError) -> Self {
         Error::Validation(error)
-    }
-}
-
-impl From<DataError> for Error {
-    fn from(error: DataError) -> Self {
-        Error::Data(error)
     }
 }
 

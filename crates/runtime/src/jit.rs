@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use compile::Program;
 use tensor::{Literal, Spec};
 use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor, Tree};
 
 use crate::backend::{Backend, DeviceArray, Input, Model, Parameters};
 use crate::error::{Error, ValidationError};
 use crate::mesh::DeviceMesh;
-use crate::program::Program;
 
 /// A structure whose tensors are arrays on a device.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub struct OnMesh {
 pub type LeafSharding = dyn Fn(Role, &Leaf) -> Result<Sharding, trace::Error>;
 
 /// The literal of a leaf, by its path and type.
-pub(crate) type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
+pub type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
 
 impl Backend {
     /// Sends a structure's tensors: `host` gives the literal of each path.
@@ -198,7 +198,7 @@ fn compile_unless(
     let thread = std::thread::Builder::new().name("tpubridge-compile".into()).spawn(work);
     let thread = thread.map_err(|error| {
         let path = std::path::Path::new("compile");
-        crate::compile_error::CompileError::io("starting a thread", path, error)
+        compile::CompileError::io("starting a thread", path, error)
     })?;
     loop {
         match receiver.recv_timeout(Duration::from_millis(20)) {
@@ -216,6 +216,6 @@ fn compile_unless(
 }
 
 /// Abstract tensors of these types and shapes.
-pub(crate) fn abstract_of(specs: &[Spec]) -> Vec<Tensor> {
+pub fn abstract_of(specs: &[Spec]) -> Vec<Tensor> {
     specs.iter().cloned().map(Tensor::of).collect()
 }

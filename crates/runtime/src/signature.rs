@@ -1,16 +1,12 @@
 //! What a program takes and gives: types, shapes and names of its arguments and results.
 
+use hlo::attr::{ALIAS, DONOR};
 use hlo::sdy::SdyAttr;
 use hlo::{Attr, Module, Type};
 use tensor::Spec;
 use trace::Sharding;
 
 use crate::error::ValidationError;
-
-/// Attribute of an argument: the result that takes its memory.
-pub const ALIAS: &str = "tf.aliasing_output";
-/// Attribute of an argument: some result may take its memory.
-pub const DONOR: &str = "jax.buffer_donor";
 
 /// Type and shape of a value of a program, if its size is known.
 fn spec_of(ty: &Type) -> Option<Spec> {

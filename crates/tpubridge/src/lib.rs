@@ -27,11 +27,13 @@ pub use weights;
 /// What most programs use.
 pub mod prelude {
     pub use chips::{Generation, Slice};
-    pub use runtime::config::{Config, Mode, Precision, Target};
+    pub use compile::Program;
+    pub use compile::optimize::Precision;
+    pub use runtime::config::{Config, Mode, Target};
     pub use runtime::distributed::{Distributed, MultiHostConfig, Session};
     pub use runtime::{
         Backend, BucketedModel, Bucketing, Buckets, Class, DeviceArray, DeviceInfo, DeviceManager, Dimension, Error,
-        Feed, Input, Model, Parameters, Program, Spec, Topology, Tree,
+        Feed, Input, Model, Parameters, Spec, Topology, Tree,
     };
     pub use tensor::{DType, Literal};
     pub use weights::Checkpoint;

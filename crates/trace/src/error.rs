@@ -50,6 +50,19 @@ pub enum Error {
     Broken(hlo::Error),
 }
 
+impl Error {
+    /// What helps.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Error::Broken(_) => "please report it with the function that was traced",
+            Error::Mesh(_) => {
+                "choose a mesh whose axes divide the model and the batch and that the devices have, or another strategy"
+            }
+            _ => "change the function at that line",
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

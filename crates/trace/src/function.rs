@@ -2,19 +2,17 @@
 
 use std::rc::Rc;
 
+use hlo::attr::ALIAS;
 use hlo::{Attr, Attrs, FuncBuilder, ModuleBuilder, Verified, Visibility};
 
-use crate::Spec;
 use crate::emit::Emitter;
 use crate::error::{Error, caught};
 use crate::graph::Graph;
 use crate::region::type_of;
 use crate::sharding::{Layout, Sharding, Written, with_layout};
-use crate::stack;
 use crate::tree::Tree;
+use crate::{Spec, stack};
 
-/// Attribute of an argument: the result that takes its memory.
-const ALIAS: &str = "tf.aliasing_output";
 /// Attribute of an argument or result: its name.
 const NAME: &str = "tpubridge.name";
 

@@ -44,8 +44,8 @@ pub use ops::order::{Order, sort_together};
 pub use ops::window::Window;
 pub use random::{Key, Rows};
 pub use sharding::{
-    Axis, Dialect, Exchange, Layout, Mesh, ModelPlacement, Network, Over, Reduction, Sharding, Site, Torus, axis_index,
-    layout, shard_map, sync_gradients,
+    Axis, Dialect, Exchange, Layout, Mesh, Network, Over, Reduction, Sharding, Site, Torus, axis_index, layout,
+    shard_map, sync_gradients,
 };
 pub use stack::scope;
 pub use tensor::Tensor;

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use compile::cache::Cache;
+use compile::worker::Limits;
+use compile::{Mode, PluginFile, SliceCompiler};
 use plan::accuracy::{Comparison, Record, compare, micro_rows, page};
-use runtime::cache::Cache;
-use runtime::worker::Limits;
-use runtime::{Mode, PluginFile, SliceCompiler};
 use serde::Serialize;
 
 use crate::args::{AccuracyArgs, FrontEnd};
@@ -161,7 +161,7 @@ fn predict_all(
                 let program = path.with_file_name(&record.program);
                 fs::read(&program).map_err(|error| failure::file("reading", &program, error))?
             }
-            FrontEnd::Rust => match commands::train::program_of(&record) {
+            FrontEnd::Rust => match train::published::program_of(&record) {
                 Ok(program) => {
                     record.approximations = vec![OURS.into()];
                     program.bytes().to_vec()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use runtime::cache::{Cache, CacheConfig, Key, Row, Stats, default_folder};
+use compile::cache::{Cache, CacheConfig, Key, Row, Stats, default_folder};
 use serde::Serialize;
 
 use crate::args::{CacheArgs, CacheCommand, CacheFolderArgs};
@@ -36,7 +36,7 @@ pub(crate) fn config(args: &CacheFolderArgs) -> CacheConfig {
 
 pub(crate) fn run(args: &CacheArgs, output: &Output) -> Result<Answer, Failure> {
     let config = config(&args.folder);
-    let folder = config.folder.clone().ok_or(runtime::CompileError::NoCacheFolder)?;
+    let folder = config.folder.clone().ok_or(compile::CompileError::NoCacheFolder)?;
     let cache = Cache::open(&config);
     match &args.command {
         CacheCommand::Folder => output.record(&folder, || format!("{}\n", folder.display()))?,

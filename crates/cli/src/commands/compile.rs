@@ -5,14 +5,14 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use pjrt::Effort;
-use runtime::cache::Cache;
-use runtime::config::Config;
-use runtime::worker::{Chatter, Limits};
-use runtime::{
+use compile::cache::Cache;
+use compile::worker::{Chatter, Limits};
+use compile::{
     CacheUse, Compilation, CompileRequest, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, SliceCompiler,
     blob,
 };
+use pjrt::Effort;
+use runtime::config::Config;
 use serde::Serialize;
 
 use crate::args::{CompileArgs, CompilerArgs, EffortArg, Emit, PartitionerArg};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure
     drop(progress);
     let compilation = match result {
         Ok(compilation) => compilation,
-        Err(runtime::CompileError::OutOfMemory(oom)) => return too_large(&request, &oom, output),
+        Err(compile::CompileError::OutOfMemory(oom)) => return too_large(&request, &oom, output),
         Err(error) => return Err(error.into()),
     };
     for warning in &compilation.warnings {

@@ -1,8 +1,8 @@
 //! `tpu config`: every option, its value, and where the value came from; what libtpu needs; the compiler's flags.
 
+use compile::optimize::Level;
 use runtime::config::{Config, Effective, Host, Mode, OPTIONS, Setting, Source, Sources, Variable};
 use runtime::distributed::{Given, MultiHostConfig};
-use runtime::optimize::Level;
 use serde::Serialize;
 
 use crate::args::{ConfigArgs, ConfigCommand, ConfigFileArgs};
@@ -122,7 +122,7 @@ fn quoted(value: &str) -> String {
 }
 
 fn flags(filter: &str, output: &Output) -> Result<Answer, Failure> {
-    let flags: Vec<&str> = runtime::flags::known().filter(|flag| flag.contains(filter)).collect();
+    let flags: Vec<&str> = compile::flags::known().filter(|flag| flag.contains(filter)).collect();
     let answer = if flags.is_empty() { Answer::No } else { Answer::Yes };
     let record = FlagsRecord { version: 1, flags };
     output.record(&record, || record.flags.iter().map(|flag| format!("{flag}\n")).collect())?;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use compile::worker::Limits;
+use compile::{Devices, probe};
 use fleet::System;
 use fleet::doctor::{DoctorOptions, Network, PluginProbe, ProbeDepth, Report, Status, examine};
-use runtime::worker::Limits;
-use runtime::{Devices, probe};
 
 use crate::args::DoctorArgs;
 use crate::failure::{Answer, Failure};
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Answer, Failure>
     search.found.sort_by_key(|found| found.name != "libtpu");
     let mut options = DoctorOptions { plugins: search, ..DoctorOptions::new(System::host()) };
     options.probe = &load;
-    options.cache_dir = runtime::cache::default_folder(|name| std::env::var(name).ok());
+    options.cache_dir = compile::cache::default_folder(|name| std::env::var(name).ok());
     if args.offline {
         options.network = Network::Offline;
     }

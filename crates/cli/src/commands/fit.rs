@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use compile::Mode;
 use plan::report::{ReportInput, html};
 use plan::{Cost, Draw, Estimate, Fit, FitRequest, Memory, RunLength, Tariff, Workload};
-use runtime::Mode;
 use serde::Serialize;
 
 use crate::args::{FitArgs, QuestionArgs};
-use crate::commands::compile;
+use crate::commands::compile::{compiler as slice_compiler, read_input, request as compile_request, write_file};
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
@@ -25,7 +25,7 @@ struct Record<'a> {
 pub(crate) fn run(args: &FitArgs, output: &Output) -> Result<Answer, Failure> {
     let args = &args.question;
     let (compiler, request) = setup(args)?;
-    let program = compile::read_input(&args.file)?;
+    let program = read_input(&args.file)?;
     let stop = stop::on_signal();
     let progress = Progress::start();
     let fit = plan::fit(&compiler, &program, &request, &stop, &mut |step| progress.step(step));
@@ -40,14 +40,14 @@ pub(crate) fn run(args: &FitArgs, output: &Output) -> Result<Answer, Failure> {
 }
 
 /// The compiler and the question, from the command line.
-pub(crate) fn setup(args: &QuestionArgs) -> Result<(runtime::SliceCompiler, FitRequest), Failure> {
+pub(crate) fn setup(args: &QuestionArgs) -> Result<(compile::SliceCompiler, FitRequest), Failure> {
     let QuestionArgs { compiler, workload, .. } = args;
     let mode = if args.full { Mode::Full } else { Mode::Quick };
     let count = |option: &str, text: &Option<String>| quantity::count(option, text.as_deref());
     let (steps, tokens) = (count("steps", &workload.steps)?, count("total-tokens", &workload.total_tokens)?);
     let config = commands::config::resolve(&compiler.config, None)?.config;
     let request = FitRequest {
-        compile: compile::request(compiler, &config, mode)?,
+        compile: compile_request(compiler, &config, mode)?,
         batch: workload.batch,
         workload: Workload {
             tokens_per_step: count("tokens", &workload.tokens)?,
@@ -64,12 +64,12 @@ pub(crate) fn setup(args: &QuestionArgs) -> Result<(runtime::SliceCompiler, FitR
         },
         draw: if args.html.is_some() { Draw::Pictures } else { Draw::Nothing },
     };
-    Ok((compile::compiler(compiler, &config)?, request))
+    Ok((slice_compiler(compiler, &config)?, request))
 }
 
 /// Writes the answer as a page.
 pub(crate) fn write_page(report: &ReportInput, path: &Path) -> Result<(), Failure> {
-    compile::write_file(path, html(report).as_bytes())?;
+    write_file(path, html(report).as_bytes())?;
     eprintln!("page written to {}", path.display());
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use runtime::worker::{Limits, PluginProbe};
-use runtime::{Devices, probe};
+use compile::worker::{Limits, PluginProbe};
+use compile::{Devices, probe};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &InfoArgs, output: &Output) -> Result<Answer, Failure> {
             launch.env.extend(plugins::environment(&found.name));
             match probe(&found.path, Devices::Ask, &launch, &limits, &stop) {
                 Ok(probe) => (Some(probe), None),
-                Err(runtime::CompileError::Interrupted) => return Err(runtime::CompileError::Interrupted.into()),
+                Err(compile::CompileError::Interrupted) => return Err(compile::CompileError::Interrupted.into()),
                 Err(error) => (None, Some(error.to_string())),
             }
         };

@@ -4,18 +4,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use chips::{Generation, Overrides, PriceKind, Slice};
+use compile::cache::Cache;
+use compile::worker::Limits;
+use compile::{PluginFile, SliceCompiler};
 use plan::search::{
     Answer as Found, BatchName, Confirm, Facts, Goal, Layout, Load, OneProgram, Plan, ProgramSource, SearchOptions,
     StepKind, Variant, search,
 };
-use runtime::cache::Cache;
-use runtime::worker::Limits;
-use runtime::{PluginFile, SliceCompiler};
 use serde::Serialize;
+use train::{Planned, PlannedStep};
 
 use crate::args::{PlanArgs, PriceArg};
 use crate::commands::compile::{named_flags, read_input, write_file};
-use crate::commands::train::Planned;
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
@@ -33,11 +33,20 @@ struct Record<'a> {
     found: &'a Found,
 }
 
+/// What is asked of a model.
+fn asked(args: &PlanArgs) -> PlannedStep {
+    PlannedStep {
+        step: args.step.unwrap_or_default().into(),
+        sequence: args.sequence,
+        precisions: args.precision.clone(),
+    }
+}
+
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let options = options(args)?;
     let batch: Option<BatchName> = args.batch.as_deref().map(str::parse).transpose()?;
     let planned = match Planned::is_model(&args.file) {
-        true => Some(Planned::read(args)?),
+        true => Some(Planned::read(&args.file, &asked(args))?),
         false => {
             only_for_models(args)?;
             None

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use runtime::cache::Cache;
-use runtime::worker::Limits;
-use runtime::{
-    Backend, Compilation, CompileRequest, DeviceArray, Input, Parameters, PluginFile, Program, SliceCompiler, Spec,
-};
+use compile::cache::Cache;
+use compile::worker::Limits;
+use compile::{Compilation, CompileRequest, PluginFile, Program, SliceCompiler};
+use runtime::{Backend, DeviceArray, Input, Parameters, Spec};
 use serde::Serialize;
 use tensor::{DType, Literal};
 
@@ -51,7 +50,7 @@ struct SliceRecord {
     name: String,
     fits: bool,
     headroom_bytes: i64,
-    report: runtime::Report,
+    report: compile::Report,
     #[serde(skip)]
     table: String,
 }

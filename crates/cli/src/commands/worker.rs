@@ -3,5 +3,5 @@
 use crate::failure::{Answer, Failure};
 
 pub(crate) fn run() -> Result<Answer, Failure> {
-    if runtime::worker::serve() == std::process::ExitCode::SUCCESS { Ok(Answer::Yes) } else { Ok(Answer::No) }
+    if compile::worker::serve() == std::process::ExitCode::SUCCESS { Ok(Answer::Yes) } else { Ok(Answer::No) }
 }

@@ -5,9 +5,9 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use runtime::cache::{Cache, CacheConfig};
-use runtime::worker::{Launch, Limits};
-use runtime::{CompileRequest, Mode, PluginFile, Program, SliceCompiler};
+use compile::cache::{Cache, CacheConfig};
+use compile::worker::{Launch, Limits};
+use compile::{CompileRequest, Mode, PluginFile, Program, SliceCompiler};
 use testkit::{Mutator, Needed, repository, require};
 
 use crate::harness::{Bench, MATMUL, arg};

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use compile::optimize::Precision;
 use nn::models::{Gpt2, Gpt2Config, LanguageModel, RunOptions, TokenBatch};
 use nn::{CrossEntropy, hf};
-use runtime::config::{Config, Mode, Precision, Target};
-use runtime::data::{Batching, Dataset, MarkovOptions, MarkovTokens};
+use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, Jit, OnDevice};
 use tensor::Literal;
 use trace::{Donate, Key, Tensor};
+use train::data::{Batching, Dataset, MarkovOptions, MarkovTokens};
 
 use crate::harness::{Bench, arg};
 

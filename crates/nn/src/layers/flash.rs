@@ -283,8 +283,9 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_whole() {
+        use compile::Program;
         use runtime::config::{Config, Mode, Target};
-        use runtime::{Backend, Parameters, Program};
+        use runtime::{Backend, Parameters};
         let (function, _) = trace::trace("pieces", &(), trace::Donate::Nothing, |()| {
             let keys = trace::Key::from_seed(3u64).split(4);
             let of = |n: usize, heads: usize| keys[n].normal(DType::F32, &[2, heads, 1536, 4]);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trace::{Layout, Mesh, ModelPlacement, Network, Sharding, Site};
+use trace::{Layout, Mesh, Network, Sharding};
 
 use crate::error::Error;
 use crate::layers::STORED_WIDTH;
@@ -202,6 +202,12 @@ impl Placement {
         self.layout.mesh.size_along(self.stages.iter().map(|axis| &**axis)).unwrap_or(1)
     }
 
+    /// Parts that the mesh cuts a batch into.
+    pub fn batch_parts(&self) -> u64 {
+        let axes = self.layout.meanings.get("batch").into_iter().flatten().map(|axis| &**axis);
+        self.layout.mesh.size_along(axes).unwrap_or(1) as u64
+    }
+
     /// The same, with a rule for parameters whose path ends so: the mesh axes of each axis.
     #[must_use]
     pub fn with_rule(mut self, path: &str, axes: Vec<Vec<String>>) -> Placement {
@@ -319,39 +325,6 @@ impl Placement {
             Err(error) => Err(Error::Mesh(format!("`{path}` of shape {dims:?} on the mesh {mesh}: {error}"))),
         }
     }
-}
-
-impl ModelPlacement for Placement {
-    fn layout(&self) -> &Layout {
-        Placement::layout(self)
-    }
-
-    fn check(
-        &self,
-        parameters: &BTreeMap<String, Vec<usize>>,
-        batch: &[(String, Vec<usize>)],
-        site: &Site,
-    ) -> Result<(), trace::Error> {
-        Placement::check(self, parameters, batch, site).map_err(in_trace)
-    }
-
-    fn state(
-        &self,
-        path: &str,
-        dims: &[usize],
-        parameters: &BTreeMap<String, Vec<usize>>,
-    ) -> Result<Sharding, trace::Error> {
-        Placement::state(self, path, dims, parameters).map_err(in_trace)
-    }
-
-    fn batch(&self, name: &str, dims: &[usize]) -> Result<Sharding, trace::Error> {
-        Placement::batch(self, name, dims).map_err(in_trace)
-    }
-}
-
-/// The same error, as functions over tensors have it.
-fn in_trace(error: Error) -> trace::Error {
-    trace::Error::Mesh(error.to_string())
 }
 
 /// Whether a path ends with these words.
@@ -513,7 +486,8 @@ mod tests {
         assert!(text.contains("`rows` means nothing") && text.ends_with("; fsdp=8,data=2 would do"), "{text}");
         assert!(new("data=8", Strategy::Pipeline).contains("needs an axis `stage`"));
         let staged = placement("stage=2,data=2", Strategy::Hybrid);
-        let check = |path: &str| staged.check(&BTreeMap::from([(path.into(), vec![4, 4])]), &[], &Site::default());
+        let check =
+            |path: &str| staged.check(&BTreeMap::from([(path.into(), vec![4, 4])]), &[], &trace::Site::default());
         assert!(check("layers.0.kernel").unwrap_err().to_string().contains("no layers of the model are alike"));
         assert!(check("layers.up.weight").is_ok());
         assert_eq!(staged.batch("tokens", &[8, 4]).unwrap().to_string(), "[data+stage, -]");

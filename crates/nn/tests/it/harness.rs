@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use compile::Program;
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, Parameters, Program};
+use runtime::{Backend, Parameters};
 use tensor::{DType, Literal};
 use testkit::{Needed, repository, require};
 use trace::{Donate, Function, Key, Tensor, Tree};

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use chips::Generation;
+use compile::cache::{Cache, CacheConfig};
+use compile::worker::{Chatter, Launch, Limits};
+use compile::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, SliceCompiler};
 use nn::layers::Form;
 use nn::models::{Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
 use nn::{Fused, Kernels, Precision, Remat, StepOptions};
-use runtime::cache::{Cache, CacheConfig};
-use runtime::worker::{Chatter, Launch, Limits};
-use runtime::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, SliceCompiler};
 use testkit::{Needed, require};
 use trace::Function;
 
@@ -41,7 +41,7 @@ fn compiled(compiler: &SliceCompiler, function: &Function, slice: &str, mode: Mo
     let program = Program::from_module(function.module.clone());
     let request = CompileRequest { mode, cache: CacheUse::Off, ..CompileRequest::new(slice.parse().unwrap()) };
     let compilation = compiler.compile(program.bytes(), &request, &AtomicBool::new(false), &mut |_| {});
-    compilation.unwrap_or_else(|error| panic!("{}", runtime::with_causes(&error))).entry.report.clone()
+    compilation.unwrap_or_else(|error| panic!("{}", compile::with_causes(&error))).entry.report.clone()
 }
 
 #[test]

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
+use compile::optimize::Level;
 use nn::models::{Gpt2, Gpt2Config, LanguageModel, RunOptions, TokenBatch};
 use nn::optim::{Adam, Schedule};
 use nn::{CrossEntropy, StepOptions, TrainState, train_step};
 use runtime::config::{Config, Mode, Target};
-use runtime::data::{Batching, Dataset, MarkovOptions, MarkovTokens};
-use runtime::optimize::Level;
 use runtime::{Backend, DeviceArray, Jit};
 use tensor::{DType, Literal};
 use testkit::{Needed, repository, require};
 use trace::{Donate, Key, Tree};
+use train::data::{Batching, Dataset, MarkovOptions, MarkovTokens};
 
 const STEPS: usize = 200;
 const BATCH: usize = 4;

@@ -1,8 +1,8 @@
 //! Micro-benchmarks: one product, one copy, one collective, against the primitives of the estimate.
 
 use chips::Slice;
-use xla::{CollectiveKind, ElementType, SpaceBytes, Traffic};
 use serde_json::Value;
+use xla::{CollectiveKind, ElementType, SpaceBytes, Traffic};
 
 use crate::error::Error;
 use crate::machine::Machine;

@@ -12,7 +12,7 @@ pub use summary::Summary;
 
 use std::sync::atomic::AtomicBool;
 
-use runtime::{CompileRequest, Mode, SliceCompiler, with_causes};
+use compile::{CompileRequest, Mode, SliceCompiler, with_causes};
 
 use crate::compiled::{Driver, Outcome};
 use crate::error::Error;

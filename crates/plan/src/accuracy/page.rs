@@ -73,8 +73,8 @@ fn table(comparisons: &[&Comparison]) -> String {
                 let shares = [Bound::Matrix, Bound::Vector, Bound::Hbm, Bound::Ici, Bound::Dcn, Bound::Host].map(share);
                 let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
                 let mode = match prediction.mode {
-                    runtime::Mode::Quick => "quick",
-                    runtime::Mode::Full => "full",
+                    compile::Mode::Quick => "quick",
+                    compile::Mode::Full => "full",
                 };
                 let _ = writeln!(
                     text,

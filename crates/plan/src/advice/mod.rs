@@ -7,9 +7,9 @@ mod state;
 mod transfers;
 
 use chips::Slice;
-use xla::{Module, Users};
-use runtime::Program;
+use compile::Program;
 use serde::Serialize;
+use xla::{Module, Users};
 
 use crate::estimate::{Estimate, OpLine};
 use crate::machine::Machine;

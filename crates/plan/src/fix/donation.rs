@@ -1,7 +1,8 @@
 //! Donation: results take the memory of the state they replace.
 
+use compile::Program;
+use hlo::attr::{ALIAS, DONOR};
 use hlo::{Attr, Module};
-use runtime::{ALIAS, DONOR, Program};
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! What the compiler can do by itself: more effort, another schedule, more room for one operation.
 
+use compile::Mode;
 use pjrt::Effort;
-use runtime::Mode;
 
 use super::{FixKind, Proposal, Situation};
 use crate::error::Error;

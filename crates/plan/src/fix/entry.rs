@@ -1,7 +1,7 @@
 //! Changing what the entry function takes and gives: ops behind arguments and before results.
 
+use compile::Program;
 use hlo::{Func, NewOp, OpKind, Type, Value};
-use runtime::Program;
 
 use crate::error::Error;
 

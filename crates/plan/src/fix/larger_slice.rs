@@ -1,8 +1,8 @@
 //! More memory: the same mesh on chips that have more of it, or a larger mesh of the same chips.
 
 use chips::{Generation, PriceKind, Slice};
+use compile::{CompileRequest, Program};
 use hlo::{Attr, Module, OpKind};
-use runtime::{CompileRequest, Program};
 
 use super::{FixKind, Proposal, Situation};
 use crate::error::Error;

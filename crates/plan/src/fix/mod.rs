@@ -12,7 +12,7 @@ mod shard_gspmd;
 mod smaller_batch;
 
 use chips::Slice;
-use runtime::{CompileRequest, Mode, Program};
+use compile::{CompileRequest, Mode, Program};
 use serde::Serialize;
 
 use crate::compiled::{Driver, Outcome};
@@ -252,7 +252,7 @@ pub(crate) fn try_out(
             (true, Some(memory.total), Some(memory.limit), Some(estimate.step.seconds))
         }
         Ok(Outcome::TooLarge(oom)) => (false, oom.needed_bytes, oom.available_bytes, None),
-        Err(error @ Error::Compile(runtime::CompileError::Interrupted)) => return Err(error),
+        Err(error @ Error::Compile(compile::CompileError::Interrupted)) => return Err(error),
         Err(Error::Compile(error)) => {
             tracing::debug!(%error, proposal = proposal.title, "a proposal was refused");
             return Ok(None);

@@ -3,9 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use compile::Program;
 use hlo::passes::{self, DCE, Options, Partitioned};
 use hlo::{Attr, Attrs, Definition, Func, NewOp, Op, OpId, OpKind, OpName, Region, Type, Value};
-use runtime::Program;
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;

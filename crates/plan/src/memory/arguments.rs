@@ -7,9 +7,9 @@
 //! program that has a backward pass or such optimizer state; of others it is a cache if it is donated, else an input. What is no state is an input of a program that trains;
 //! of others, if it holds integers or shares its leading size with the results, and a parameter if not.
 
-use runtime::{ALIAS, DONOR};
 use std::collections::{HashMap, HashSet};
 
+use hlo::attr::{ALIAS, DONOR};
 use hlo::{Attr, Func, Location, Module, OpId, OpKind, Type, Value};
 
 use super::class::Class;

@@ -1,7 +1,7 @@
 //! One buffer that fills memory, and what the source calls it.
 
-use xla::{BufferAssignment, BufferId, InstructionId, Module, Opcode};
 use serde::Serialize;
+use xla::{BufferAssignment, BufferId, InstructionId, Module, Opcode};
 
 use super::arguments::Argument;
 use super::class::Class;

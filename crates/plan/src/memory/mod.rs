@@ -8,12 +8,11 @@ mod held;
 
 use std::collections::BTreeMap;
 
-use xla::{AllocationKind, BufferAssignment, BufferId, MemorySpace, Module};
-use runtime::Report;
-use serde::Serialize;
-
+use compile::Report;
 use flow::Flow;
 use heap::Fullest;
+use serde::Serialize;
+use xla::{AllocationKind, BufferAssignment, BufferId, MemorySpace, Module};
 
 pub use arguments::Argument;
 pub(crate) use arguments::arguments;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use xla::{AllocationKind, BufferAssignment, HeapTrace, MemorySpace, Module};
 use serde::Serialize;
+use xla::{AllocationKind, BufferAssignment, HeapTrace, MemorySpace, Module};
 
 use super::input::Alive;
 use crate::estimate::short_source;

@@ -1,8 +1,8 @@
 //! What a device can do at most: the roofs of the roofline plot.
 
 use chips::Slice;
-use xla::ElementType;
 use serde::Serialize;
+use xla::ElementType;
 
 use crate::machine::Machine;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use xla::{Collective, ComputationId, Executions, InstructionId, Link, Module, Opcode, TripCount, Users};
 use serde::Serialize;
+use xla::{Collective, ComputationId, Executions, InstructionId, Link, Module, Opcode, TripCount, Users};
 
 use crate::estimate::short_source;
 use crate::op_time::Bound;

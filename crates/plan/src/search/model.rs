@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use compile::Program;
 use hlo::Verified;
-use runtime::Program;
 
 use super::candidate::{Candidate, Layout, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};

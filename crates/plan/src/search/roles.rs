@@ -209,10 +209,10 @@ fn results_of(func: &Func) -> (Vec<Option<usize>>, bool) {
     let said: Vec<Option<usize>> = func
         .input_attrs
         .iter()
-        .map(|attrs| usize::try_from(attrs.get(runtime::ALIAS)?.as_int()?).ok())
+        .map(|attrs| usize::try_from(attrs.get(hlo::attr::ALIAS)?.as_int()?).ok())
         .map(|result| result.filter(|result| *result < func.outputs.len()))
         .collect();
-    let is_donor = func.input_attrs.iter().any(|attrs| attrs.get(runtime::DONOR).is_some());
+    let is_donor = func.input_attrs.iter().any(|attrs| attrs.get(hlo::attr::DONOR).is_some());
     if said.iter().any(Option::is_some) {
         return (padded(said, func.inputs.len()), true);
     }

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chips::{Generation, Overrides, PriceKind, Slice};
+use compile::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 use xla::{Module, Opcode};
-use runtime::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
 
 use super::answer::{Answer, Confidence, Plan, Refused};
 use super::candidate::{self, Candidate, FlagSet, Layout, Products};

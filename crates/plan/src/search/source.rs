@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use compile::Program;
 use hlo::passes::{self, INLINE, Options, Partitioned};
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
 use nn::layers::{FLASH, FLASH_BACKWARD, GROUPED_GRADIENT, GROUPED_PRODUCT};
-use runtime::Program;
 
-use super::again;
 use super::candidate::{Candidate, Layout, Precision, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::flow::Flow;
 use super::roles::{BatchName, Role, Roles, argument_bytes, dims, find_batch, find_roles};
-use super::rules;
+use super::{again, rules};
 use crate::error::Error;
 
 /// Makes programs for candidates. One StableHLO program whose arguments are split by rule is the first source; models

@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use xla::{BufferAssignment, Module};
 use plan::report::{
     AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Pictures, Proof, ReportInput, Roof, StepPart,
     Verdict, html,
 };
 use plan::{Estimate, Workload};
 use testkit::{Needed, repository, require};
+use xla::{BufferAssignment, Module};
 
 const SECTIONS: [&str; 8] = ["memory", "peak", "fixes", "step", "roofline", "operations", "cost", "advice"];
 

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use compile::with_causes;
 use pjrt::discover::{self, Discovery};
 use pjrt::{Client, ClientOptions, Plugin};
 
 use super::builtin;
 use crate::config::{Target, Variable};
 use crate::distributed::Session;
-use crate::error::{Error, NotAvailable, with_causes};
+use crate::error::{Error, NotAvailable};
 
 /// What kind of device a backend runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
+use compile::CompileError;
 use tensor::Literal;
 
 use super::Backend;
 use super::array::DeviceArray;
-use crate::compile_error::CompileError;
 use crate::error::{Error, ValidationError};
 
 /// A nested structure of values, as data sets and models have them.
@@ -82,7 +82,7 @@ impl Backend {
     }
 
     /// [`Backend::feed`], with a function that sends an item.
-    pub(crate) fn feed_with<I>(
+    pub fn feed_with<I>(
         &self,
         data: I,
         ahead: usize,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use compile::Program;
 use serde::Serialize;
 use tensor::Literal;
 use weights::Checkpoint;
@@ -12,7 +13,6 @@ use super::{Backend, Model, Parameters};
 use crate::compiler::CompilerStats;
 use crate::error::Error;
 use crate::memory::MemoryUse;
-use crate::program::Program;
 
 /// What the memory of a backend is used for.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,7 +4,8 @@
 //! use std::sync::Arc;
 //!
 //! use runtime::config::{Config, Mode, Target};
-//! use runtime::{Backend, Parameters, Program};
+//! use compile::Program;
+//! use runtime::{Backend, Parameters};
 //! use tensor::{DType, Literal};
 //!
 //! let backend = Backend::auto(&Config::new(Mode::Development).device(Target::Cpu))?;
@@ -42,12 +43,14 @@ pub use topology::{SliceDevices, Topology};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use compile::Recent;
+use compile::cache::{Cache, CacheConfig};
 use pjrt::{Client, Device, Event};
-use tensor::Literal;
+use tensor::{Literal, Spec};
+use trace::{Mesh, Sharding, Site};
 
 use self::model::ModelKey;
 use self::profile::Profile;
-use crate::cache::{Cache, CacheConfig};
 use crate::compiler::Compiler;
 use crate::config::Config;
 use crate::distributed::Session;
@@ -56,9 +59,6 @@ use crate::error::Error;
 use crate::log;
 use crate::memory::{MemoryManager, Owner};
 use crate::mesh::{DeviceMesh, Placed};
-use crate::recent::Recent;
-use tensor::Spec;
-use trace::{Mesh, Sharding, Site};
 
 /// Launches that are remembered before finished ones are forgotten.
 const REMEMBERED_LAUNCHES: usize = 64;

@@ -3,23 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use compile::optimize::{Level, Optimizer, Target};
+use compile::{CacheUse, Program, flags};
 use pjrt::{Argument, ExecuteOptions};
 use sha2::{Digest, Sha256};
 use tensor::{DType, Literal};
 use trace::Sharding;
 
-use super::Backend;
 use super::array::{DeviceArray, spec_of};
 use super::data::first_not_finite;
-use crate::CacheUse;
+use super::{Backend, Platform};
 use crate::compiler::Executable;
 use crate::debug::{self, Check};
 use crate::error::{Error, ValidationError};
-use crate::flags;
 use crate::memory::Owner;
 use crate::mesh::{DeviceMesh, Placed};
-use crate::optimize::{self, Level, Optimizer, Target};
-use crate::program::Program;
 use crate::signature::{Port, Signature};
 
 /// What a prepared model depends on.
@@ -206,6 +204,16 @@ impl Backend {
         Ok(self.model_on(executable, vec![None; exported.len()], &exported, Some(mesh.clone())))
     }
 
+    /// What rewrites must know of the first device.
+    pub fn rewrite_target(&self) -> Target {
+        match (self.device().generation, self.platform()) {
+            (Some(generation), _) => Target::tpu(generation),
+            (None, Platform::Cuda) => Target::gpu(),
+            (None, Platform::Cpu) => Target::cpu(),
+            (None, _) => Target::UNKNOWN,
+        }
+    }
+
     /// A program as a level makes it for this device.
     pub(crate) fn rewrite(
         &self,
@@ -214,7 +222,8 @@ impl Backend {
         with: impl FnOnce(Optimizer) -> Optimizer,
     ) -> Result<Arc<Program>, Error> {
         let _span = tracing::info_span!("optimize", program = program.name(), level = level.name()).entered();
-        let (rewritten, _) = with(Optimizer::new(level, Target::of(self), self.config().precision)).rewrite(program)?;
+        let (rewritten, _) =
+            with(Optimizer::new(level, self.rewrite_target(), self.config().precision)).rewrite(program)?;
         Ok(Arc::new(rewritten))
     }
 
@@ -262,7 +271,7 @@ impl Backend {
         let owner = self.memory().owner(&format!("parameters of {program}"));
         let bound = parameters.bind(exported)?;
         let sent = bound.iter().zip(&taken.arguments).map(|(parameter, port)| {
-            let parameter = parameter.as_ref().map(|literal| optimize::narrowed(literal, port.spec.dtype));
+            let parameter = parameter.as_ref().map(|literal| compile::optimize::narrowed(literal, port.spec.dtype));
             parameter.map(|literal| self.send_for(&owner, &literal)).transpose()
         });
         sent.collect()
@@ -334,7 +343,9 @@ impl Model {
         let inner = &*self.inner;
         let arguments = inner.executable.signature().arguments.iter().zip(&inner.exported).zip(&inner.parameters);
         let bound = arguments.filter_map(|((port, dtype), parameter)| Some((port, *dtype, parameter.as_ref()?)));
-        bound.map(|(port, dtype, array)| Ok((port.name.clone(), optimize::widened(array.to_host()?, dtype)))).collect()
+        bound
+            .map(|(port, dtype, array)| Ok((port.name.clone(), compile::optimize::widened(array.to_host()?, dtype))))
+            .collect()
     }
 
     /// Starts the model; results are there when they are waited for or read.

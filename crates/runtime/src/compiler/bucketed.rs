@@ -6,17 +6,16 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use compile::optimize::Level;
+use compile::{CacheUse, Program};
 use serde::Serialize;
 use tensor::{DType, Literal, Spec};
 
 use super::buckets::{Bucketing, Cuts, Form, Source};
 use super::padding;
 use super::warm_up::{WarmUp, WarmUpStep};
-use crate::CacheUse;
 use crate::backend::{Backend, DeviceArray, Model, Parameters, first_not_finite};
 use crate::error::{Error, ValidationError};
-use crate::optimize::Level;
-use crate::program::Program;
 use crate::signature::{Port, Signature};
 
 /// Buckets that a warm-up may compile: more is a mistake in the choice of buckets.

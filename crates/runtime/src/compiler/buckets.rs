@@ -5,12 +5,12 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use compile::Program;
 use hlo::{DYNAMIC, TensorType, Type};
+use tensor::Spec;
 
 use crate::error::{Error, ValidationError};
-use crate::program::Program;
 use crate::signature::Signature;
-use tensor::Spec;
 
 /// The sizes that a dimension is padded to, smallest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

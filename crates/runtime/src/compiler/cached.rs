@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use compile::Program;
 use pjrt::{CompileOptions, LoadedExecutable};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::program::Program;
 use crate::signature::Signature;
 
 /// What a compiled program depends on.

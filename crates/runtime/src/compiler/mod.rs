@@ -14,25 +14,21 @@ pub use cached::Executable;
 pub use stats::{CompilerStats, Recompilation};
 pub use warm_up::{WarmUp, WarmUpStep};
 
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use compile::{CacheUse, CompileError, Program, Recent, refusal, with_kernels};
 use pjrt::{Client, CompileOptions, DeviceAssignment};
+use tensor::Spec;
 
 use self::cached::Key;
 use self::stats::Counters;
 use self::stored::Store;
 use crate::backend::Platform;
-use crate::compile::with_kernels;
-use crate::compile_error::CompileError;
 use crate::config::Config;
 use crate::error::{Error, ValidationError};
-use crate::program::Program;
-use crate::recent::Recent;
+use crate::log;
 use crate::signature::Signature;
-use crate::{CacheUse, log, refusal};
-use tensor::Spec;
 
 /// Compiles programs for the devices of a client. Clones share what was compiled.
 #[derive(Clone, Debug)]

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use compile::Program;
 use serde::Serialize;
-
-use crate::program::Program;
 
 /// Recompilations that are remembered.
 const MAX_RECOMPILATIONS: usize = 1000;

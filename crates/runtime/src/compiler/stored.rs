@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use compile::cache::{Blob, Cache, Entry, Key, KeyParts, Lookup, Moved, PluginParts, now_unix};
+use compile::{CompileError, PluginFile, Program, Report};
 use pjrt::{Client, CompileOptions, LoadedExecutable};
 
 use super::Compiler;
 use crate::backend::Backend;
-use crate::cache::{Blob, Cache, Entry, Key, KeyParts, Lookup, Moved, PluginParts, now_unix};
-use crate::compile_error::CompileError;
 use crate::error::Error;
-use crate::plugin_file::PluginFile;
-use crate::program::Program;
-use crate::report::Report;
 
 /// What the plugin can load.
 const EXECUTABLE: &str = "executable";

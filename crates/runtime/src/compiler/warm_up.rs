@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use compile::{CacheUse, Program};
+
 use super::Compiler;
-use crate::CacheUse;
 use crate::error::Error;
-use crate::program::Program;
 
 /// A program of a warm-up that is done.
 #[derive(Debug)]

@@ -17,9 +17,8 @@ pub use options::{Config, OPTIONS, OptionInfo};
 pub use refused::{REFUSED, Refused};
 pub use setting::Setting;
 pub use sources::{Effective, Source, Sources};
-pub(crate) use tpu_flags::HBM_LIMIT_MIB;
 pub use tpu_flags::TpuOptions;
-pub use values::{Fraction, Gibibytes, MemoryOptimization, Mode, Precision, Seconds, Switch, Target};
+pub use values::{Fraction, Gibibytes, MemoryOptimization, Mode, Seconds, Switch, Target};
 pub use xla_flags::XlaFlags;
 
 /// Effort levels of compilers.

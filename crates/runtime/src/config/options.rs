@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use compile::optimize::{Level, Precision};
 use pjrt::Effort;
 
 use super::setting::Setting;
-use super::values::{Fraction, Gibibytes, MemoryOptimization, Mode, Precision, Seconds, Switch, Target};
+use super::values::{Fraction, Gibibytes, MemoryOptimization, Mode, Seconds, Switch, Target};
 use super::xla_flags::XlaFlags;
-use crate::optimize::Level;
 
 /// An option, for those who set it by name.
 pub struct OptionInfo {

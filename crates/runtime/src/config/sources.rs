@@ -158,7 +158,7 @@ fn unknown(name: &str, source: &Source) -> ConfigError {
     if let Some(refused) = REFUSED.iter().find(|refused| refused.name == name) {
         return ConfigError::Refused { name: name.into(), reason: refused.reason, source: source.clone() };
     }
-    let similar = OPTIONS.iter().map(|option| option.name).filter(|option| crate::flags::is_near(name, option));
+    let similar = OPTIONS.iter().map(|option| option.name).filter(|option| compile::flags::is_near(name, option));
     ConfigError::Unknown { name: name.into(), similar: similar.take(3).collect(), source: source.clone() }
 }
 
@@ -191,7 +191,8 @@ fn read_file(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Fraction, Precision};
+    use crate::config::Fraction;
+    use compile::optimize::Precision;
 
     fn resolve(
         file: &str,

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use chips::{Generation, Overrides, Slice};
+use compile::flags::HBM_LIMIT_MIB;
+use compile::{CacheUse, CompileRequest};
 use pjrt::{CompileOptions, Effort, OptionOverride};
 
 use super::{Config, ConfigError, MemoryOptimization, Setting, Switch};
-use crate::compile::{CacheUse, CompileRequest};
 
 /// A flag and its value.
 type Flag = (&'static str, &'static str);
@@ -47,9 +48,6 @@ const LATENCY_HIDING: &str = "xla_tpu_enable_latency_hiding_scheduler";
 /// Products split into steps, with the pieces of the other operand passed around meanwhile.
 const COLLECTIVE_MATMUL: [&str; 2] =
     ["xla_tpu_all_gather_collective_matmul_mode", "xla_tpu_reduce_scatter_collective_matmul_mode"];
-
-/// The compiler's HBM budget.
-pub(crate) const HBM_LIMIT_MIB: &str = "xla_tpu_max_hbm_size_mib";
 
 /// What a configuration means to the TPU compiler.
 #[derive(Clone, Debug, Default, PartialEq)]

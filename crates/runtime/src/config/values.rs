@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use compile::optimize::{Level, Precision};
 use pjrt::Effort;
 
 use super::setting::Setting;
@@ -55,16 +56,34 @@ words! {
     }
 }
 
-words! {
-    /// In which type a model computes.
-    Precision {
-        /// Parameters and arithmetic in bfloat16, with islands in f32 where sums would lose too much.
-        Bf16 "bf16" or "bfloat16",
-        /// Everything as the program has it.
-        F32 "f32" or "float32",
-        /// Parameters in f32, arithmetic in bfloat16.
-        Mixed "mixed",
+impl Setting for Precision {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "bfloat16" => Ok(Precision::Bf16),
+            "float32" => Ok(Precision::F32),
+            _ => word(text, &Precision::ALL, Precision::name),
+        }
     }
+
+    fn show(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+impl Setting for Level {
+    fn read(text: &str) -> Result<Self, String> {
+        word(text, &Level::ALL, Level::name)
+    }
+
+    fn show(&self) -> String {
+        self.name().to_string()
+    }
+}
+
+/// The value of this name, else all names.
+fn word<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
+    let found = all.iter().copied().find(|value| name(*value) == text);
+    found.ok_or_else(|| all.iter().map(|value| name(*value)).collect::<Vec<_>>().join(", "))
 }
 
 words! {

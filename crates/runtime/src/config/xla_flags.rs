@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use compile::flags;
+
 use super::setting::Setting;
 use super::{Config, ConfigError, Source};
-use crate::flags;
 
 /// What is written for no flags.
 const NONE: &str = "none";

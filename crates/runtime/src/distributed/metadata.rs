@@ -59,7 +59,7 @@ struct Answers {
 
 fn ask(address: &str) -> Result<Option<Answers>, Error> {
     let failed = |error: &dyn std::error::Error| {
-        Error::Distributed(format!("asking the metadata server at {address}: {}", crate::with_causes(error)))
+        Error::Distributed(format!("asking the metadata server at {address}: {}", compile::with_causes(error)))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
     weights::choose_cryptography();
@@ -96,7 +96,7 @@ async fn attribute(client: &reqwest::Client, address: &str, name: &str) -> Resul
             tokio::time::sleep(PAUSE).await;
         }
         let request = client.get(&url).header("Metadata-Flavor", "Google");
-        let mut response = request.send().await.map_err(|error| crate::with_causes(&error))?;
+        let mut response = request.send().await.map_err(|error| compile::with_causes(&error))?;
         let status = response.status();
         if status.is_server_error() {
             last = format!("it answers {status}");
@@ -113,7 +113,7 @@ async fn attribute(client: &reqwest::Client, address: &str, name: &str) -> Resul
             return Err(format!("it answers {status}"));
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| crate::with_causes(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| compile::with_causes(&error))? {
             if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
                 return Err(format!("an answer of more than {MAX_ANSWER_BYTES} bytes"));
             }

@@ -17,7 +17,7 @@ mod wire;
 
 pub use config::{Coordinator, DEFAULT_PORT, Given, MultiHostConfig};
 pub use session::Session;
-pub use together::{Distributed, WrappedModel};
+pub use together::Distributed;
 
 use std::net::IpAddr;
 

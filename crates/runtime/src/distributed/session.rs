@@ -110,7 +110,7 @@ impl Session {
     }
 
     /// What process 0 finds, told to all; they ask in the same order. The others wait as long as process 0 is there.
-    pub(crate) fn found_by_first(&self, find: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
+    pub fn found_by_first(&self, find: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
         let key = format!("found/{}", self.inner.findings.fetch_add(1, Ordering::Relaxed));
         if self.inner.config.process_id == 0 {
             let found = find()?;

@@ -1,5 +1,4 @@
-//! What the processes of a program do together outside their own programs: sums of what each has, values from one to all,
-//! models on the devices of all.
+//! Collectives outside of a program: sums over processes, values from one to all, barriers.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -7,16 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tensor::{DType, Literal};
-use trace::{
-    Donate, Layout, Leaf, Mesh, ModelPlacement, Over, Reduction, Role, Sharding, Spec, Tensor, Tree, shard_map,
-};
+use trace::{Donate, Layout, Leaf, Mesh, Over, Reduction, Role, Sharding, Spec, Tensor, shard_map};
 
 use crate::backend::{Backend, DeviceArray, DeviceInfo};
 use crate::device_manager::DeviceManager;
 use crate::error::{Error, ValidationError};
-use crate::jit::{Host, Jit, OnDevice, OnMesh};
+use crate::jit::{Jit, OnMesh};
 use crate::mesh::{DeviceMesh, Placed};
-use crate::trainer::TrainMesh;
 
 /// Mesh axes of [`Distributed::process_mesh`].
 const PROCESS: &str = "process";
@@ -50,14 +46,6 @@ enum Action {
     Gather,
     /// The part of the device at this place along the axes goes to all.
     Take(usize),
-}
-
-/// A model on the devices of a mesh.
-pub struct WrappedModel<M> {
-    /// Its parameters on the devices, whole or split as the strategy says.
-    pub parameters: OnDevice<M>,
-    /// How states, batches and steps of the model lie on the mesh: [`TrainMesh::of_step`] is for [`Jit::on`].
-    pub on: TrainMesh,
 }
 
 impl Distributed {
@@ -198,21 +186,6 @@ impl Distributed {
     /// The same array, whole on every device of its mesh. [`Backend::gather`] brings it to the host.
     pub fn all_gather_parts(&self, array: &DeviceArray) -> Result<DeviceArray, Error> {
         self.backend.reshard(array, &Sharding::replicated(array.spec().dims.len()))
-    }
-
-    /// Sends a model's parameters to the devices of a strategy's mesh: whole to each or split, as it says. `host` gives the
-    /// value of each path; `model` may be known by types and shapes only.
-    pub fn wrap_model<M: Tree>(
-        &self,
-        model: &M,
-        placement: Rc<dyn ModelPlacement>,
-        host: Host<'_>,
-    ) -> Result<WrappedModel<M>, Error> {
-        let shapes = model.specs().into_iter().map(|spec| spec.dims);
-        let on = TrainMesh::new(&self.backend, placement, model.paths().into_iter().zip(shapes).collect(), &[])?;
-        let mut sharding = |path: &str, spec: &Spec| Ok((on.state)(path, spec)?);
-        let parameters = self.backend.place_on(&on.mesh, model, &mut sharding, host)?;
-        Ok(WrappedModel { parameters, on })
     }
 
     /// An array with a row for each process, this one's on its devices.

@@ -4,10 +4,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use compile::CompileError;
 use serde::Serialize;
 
 use crate::backend::Backend;
-use crate::compile_error::CompileError;
 use crate::error::Error;
 
 /// No shorter interval tells more: allocations are remembered one by one elsewhere.

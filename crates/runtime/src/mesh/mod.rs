@@ -122,7 +122,7 @@ impl Placed {
     }
 
     /// The parts of this process's devices, in the order of the mesh.
-    pub(crate) fn local_regions(&self, spec: &Spec) -> Result<Vec<(usize, Region)>, Error> {
+    pub fn local_regions(&self, spec: &Spec) -> Result<Vec<(usize, Region)>, Error> {
         let regions = self.regions(spec)?.into_iter().zip(self.mesh.devices());
         Ok(regions.filter_map(|(region, device)| Some(((*device)?, region))).collect())
     }
@@ -133,7 +133,8 @@ impl Placed {
         Ok(self.regions(spec)?.iter().all(|region| here.iter().any(|(_, have)| have == region)))
     }
 
-    pub(crate) fn does_not_fit(&self, spec: &Spec) -> Error {
+    /// The error of an array that does not fit.
+    pub fn does_not_fit(&self, spec: &Spec) -> Error {
         ValidationError::Mesh(format!("{spec} does not lie on {self}")).into()
     }
 }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use compile::optimize::narrowed;
+use compile::{CacheUse, Program};
 use tensor::{DType, Literal, decode_float, encode_float};
 
-use super::bf16_parameters::narrowed;
-use crate::CacheUse;
 use crate::backend::{Backend, DeviceArray, Model, Parameters};
 use crate::error::Error;
-use crate::program::Program;
 
 /// A program compiled for trials: on the backend as it is configured, without any rewrite.
 pub(super) struct Tried<'a> {

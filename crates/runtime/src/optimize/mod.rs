@@ -1,9 +1,9 @@
-//! Rewrites of programs before they are compiled, by level, with their effect measured.
+//! Rewrites of programs with their effect measured: how far results move, and what it costs before and after.
 //!
 //! ```
-//! use runtime::config::Precision;
-//! use runtime::optimize::{Level, Optimizer, Target, Trial};
-//! use runtime::Program;
+//! use compile::Program;
+//! use compile::optimize::{Level, Optimizer, Precision, Target};
+//! use runtime::optimize::{Trial, optimize};
 //!
 //! let text = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
 //!   %0 = stablehlo.transpose %w, dims = [1, 0] : (tensor<256x256xf32>) -> tensor<256x256xf32>
@@ -11,34 +11,15 @@
 //!   return %1 : tensor<256x256xf32>
 //! }";
 //! let program = Program::read(text.as_bytes().to_vec())?;
-//! let target = Target::tpu(chips::Generation::V5e);
-//! let optimized = Optimizer::new(Level::Conservative, target, Precision::Bf16).optimize(&program, &Trial::default())?;
-//! // The product reads through the transpose.
+//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), Precision::Bf16);
+//! let optimized = optimize(&optimizer, &program, &Trial::default())?;
+//! // The matmul reads through the transpose.
 //! assert!(optimized.after.ops < optimized.before.ops);
-//! for step in &optimized.steps {
-//!     println!("{}: {}", step.rewrite, step.detail);
-//! }
 //! # Ok::<(), runtime::Error>(())
 //! ```
 
-mod bf16_chains;
-mod bf16_parameters;
-mod bf16_products;
-mod clean_up;
 mod deviation;
-mod donate;
-mod edit;
-mod level;
-mod metrics;
-mod optimizer;
-mod pad_products;
-mod step;
-mod target;
+mod trial;
 
-pub(crate) use bf16_parameters::{narrowed, widened};
 pub use deviation::deviation;
-pub use level::Level;
-pub use metrics::Metrics;
-pub use optimizer::{Optimized, Optimizer, Trial};
-pub use step::Step;
-pub use target::Target;
+pub use trial::{Optimized, Trial, optimize};

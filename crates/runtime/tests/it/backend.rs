@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use compile::{CacheUse, Program};
 use runtime::config::{Config, Fraction, Mode, Seconds, Target};
 use runtime::memory::MemoryError;
-use runtime::{
-    Backend, CacheUse, Class, Error, Extras, Input, Parameters, Platform, Program, Spec, Surroundings, Tree,
-    ValidationError,
-};
+use runtime::{Backend, Class, Error, Extras, Input, Parameters, Platform, Spec, Surroundings, Tree, ValidationError};
 use tensor::{DType, Literal};
 
 const LINEAR: &str = r#"module @linear {

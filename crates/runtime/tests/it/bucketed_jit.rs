@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use runtime::config::{Config, Mode, Precision, Target};
+use compile::optimize::Precision;
+use runtime::config::{Config, Mode, Target};
 use runtime::{Axis, Backend, BucketedJit, Buckets, DeviceArray, Error, Given, Jit, ValidationError, not_padding};
 use tensor::{DType, Literal, Spec};
 use trace::{Donate, Tensor};

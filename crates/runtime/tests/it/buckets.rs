@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use runtime::cache::{Cache, CacheConfig};
+use compile::Program;
+use compile::cache::{Cache, CacheConfig};
 use runtime::config::{Config, Mode, Target};
-use runtime::{
-    Backend, Bucketing, Buckets, Class, Dimension, Error, Parameters, Program, Source, ValidationError, debug,
-};
+use runtime::{Backend, Bucketing, Buckets, Class, Dimension, Error, Parameters, Source, ValidationError, debug};
 use tensor::{DType, Literal};
 
 /// Each row is multiplied and shifted, whatever the others are.

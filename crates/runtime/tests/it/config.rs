@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use chips::Generation;
+use compile::{CacheUse, Program};
 use pjrt::Effort;
 use runtime::config::{
     Config, ConfigError, Fraction, Gibibytes, Host, MemoryOptimization, Mode, OPTIONS, Seconds, Setting, Switch, Target,
 };
 use runtime::distributed::{Given, MultiHostConfig};
-use runtime::{Backend, CacheUse, Class, Error, Parameters, Platform, Program, ValidationError};
+use runtime::{Backend, Class, Error, Parameters, Platform, ValidationError};
 use tensor::{DType, Literal};
 use tracing::Level;
 
@@ -263,7 +264,7 @@ fn switches_become_flags_and_flags_by_name_win() {
         for wish in [Switch::On, Switch::Off] {
             let all = config().rematerialization(wish).async_collectives(wish).latency_hiding(wish);
             for flag in flags(&all.collective_matmul(wish), generation) {
-                assert!(runtime::flags::is_known(flag.split('=').next().unwrap()), "{flag}");
+                assert!(compile::flags::is_known(flag.split('=').next().unwrap()), "{flag}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Several processes: the stores they meet in, ours and etcd; who is gone is named; devices of two processes run one program.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
@@ -16,40 +16,9 @@ use tensor::{DType, Literal};
 use testkit::{Needed, Random, require};
 use trace::{Donate, Layout, Leaf, Reduction, Role, Sharding, Spec, Tensor, shard_map};
 
-/// What hangs longer is a failure; what works is much quicker.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::processes::{PATIENCE, config, free_address, together};
+
 const CHILD: &str = "TPUBRIDGE_TEST_CHILD_COORDINATOR";
-
-pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
-fn config(processes: usize, id: usize, coordinator: &str) -> MultiHostConfig {
-    let config = MultiHostConfig::new(processes, id, coordinator).unwrap();
-    MultiHostConfig { heartbeat_timeout: Duration::from_secs(5), join_timeout: PATIENCE, ..config }
-}
-
-/// Joins as all processes at once, each in a thread, and runs something in each.
-pub(crate) fn together<T: Send>(
-    processes: usize,
-    coordinator: &str,
-    run: impl Fn(usize, Session) -> T + Sync,
-) -> Vec<T> {
-    // None runs, and perhaps goes, before all have joined.
-    let joined = std::sync::Barrier::new(processes);
-    std::thread::scope(|scope| {
-        let (run, joined) = (&run, &joined);
-        let start = |id: usize| {
-            scope.spawn(move || {
-                let session = Session::join(&config(processes, id, coordinator));
-                joined.wait();
-                run(id, session.unwrap())
-            })
-        };
-        let threads: Vec<_> = (0..processes).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
-}
 
 /// An etcd server of the test's own.
 struct EtcdServer {
@@ -312,7 +281,7 @@ fn a_launch_ends_when_another_process_goes() {
         let mesh = backend.mesh(&"data=4".parse().unwrap()).unwrap();
         let sharding = Sharding::new([&["data"][..]]);
         let array = backend.send_on(&mesh, &sharding, &numbers(&[8])).unwrap();
-        let error = runtime::with_causes(&backend.gather(&array).unwrap_err());
+        let error = compile::with_causes(&backend.gather(&array).unwrap_err());
         assert!(error.contains("process 1 is gone"), "{error}");
     });
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use runtime::config::{Config, Fraction, Mode, Precision, Seconds, Sources, Target};
-use runtime::optimize::{Level, Optimizer, Target as Device, Trial};
-use runtime::{Backend, Class, DeviceArray, Error, Input, Parameters, Program, Spec, Surroundings, Topology};
+use compile::Program;
+use compile::optimize::{Level, Optimizer, Precision, Target as Device};
+use runtime::config::{Config, Fraction, Mode, Seconds, Sources, Target};
+use runtime::optimize::{Trial, optimize};
+use runtime::{Backend, Class, DeviceArray, Error, Input, Parameters, Spec, Surroundings, Topology};
 use tensor::{DType, Literal};
 
 const DOUBLE: &str = "module @double {
@@ -52,10 +54,6 @@ fn provoke(class: Class) -> Result<(), Error> {
             let model = backend.prepare_model(&program(DOUBLE)?, &Parameters::none())?;
             model.run::<Input>(&[])?;
         }
-        Class::Data => {
-            let options = runtime::data::ImageOptions::new(8, 8, runtime::data::Batching::new(1, 0));
-            runtime::data::ImageFolder::open("/none".as_ref(), options)?;
-        }
         Class::Trace => {
             let matrix = trace::Tensor::of(Spec::new(DType::F32, [2, 3]));
             trace::trace("wrong", &matrix, trace::Donate::Nothing, |x| x.matmul(x))?;
@@ -78,7 +76,7 @@ fn provoke(class: Class) -> Result<(), Error> {
             let trial = Trial { samples: &samples, backend: Some(&backend), ..Trial::default() };
             let optimizer = Optimizer::new(Level::Balanced, Device::tpu(chips::Generation::V5e), Precision::Bf16);
             let program = program(text)?;
-            optimizer.optimize(&program, &trial)?;
+            optimize(&optimizer, &program, &trial)?;
         }
         Class::NotAvailable => drop(Backend::auto(&config().device(Target::Plugin("/none.so".into())))?),
         Class::Compilation => drop(program("func.func @main(")?),

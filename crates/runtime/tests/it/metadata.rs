@@ -127,7 +127,7 @@ fn machines_without_a_slice() {
     assert_eq!(Server::start(slice("0", "a,b", ""), usize::MAX).resolve(&Given::default()), Ok(None));
     none(BTreeMap::from([("agent-worker-number", ("302 Found", true, b"0".to_vec()))]));
     // Nobody there.
-    let free = crate::distributed::free_address();
+    let free = crate::processes::free_address();
     let environment = move |variable: &str| (variable == "GCE_METADATA_HOST").then(|| free.clone());
     assert_eq!(MultiHostConfig::from_metadata(&Given::default(), environment).unwrap(), None);
 }

@@ -1,7 +1,6 @@
 //! `DeviceManager` and `Distributed`: devices by index, what processes do together, models placed by a strategy, gradients of
 //! a step written for one device.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,12 +8,9 @@ use runtime::config::{Config, Mode, Target};
 use runtime::distributed::Distributed;
 use runtime::{Backend, DeviceManager, Jit, OnMesh};
 use tensor::{DType, Literal};
-use trace::{
-    Donate, Exchange, Layout, Leaf, ModelPlacement, Reduction, Role, Sharding, Site, Spec, Tensor, grad, shard_map,
-    sync_gradients,
-};
+use trace::{Donate, Layout, Leaf, Reduction, Role, Sharding, Tensor};
 
-use crate::distributed::{free_address, together};
+use crate::processes::{free_address, together};
 
 fn cpu(devices: usize) -> Config {
     Config::new(Mode::Development).device(Target::Cpu).cpu_devices(devices)
@@ -159,120 +155,4 @@ fn processes_that_disagree_are_told() {
         assert!(all.all_reduce(&mine, Reduction::Sum).is_err());
         heard.wait();
     });
-}
-
-/// A strategy for the test: `w` is split along `model`, the rest whole, batches along `data`.
-struct ByHand(Layout);
-
-impl ModelPlacement for ByHand {
-    fn layout(&self) -> &Layout {
-        &self.0
-    }
-
-    fn check(
-        &self,
-        _: &BTreeMap<String, Vec<usize>>,
-        _: &[(String, Vec<usize>)],
-        _: &Site,
-    ) -> Result<(), trace::Error> {
-        Ok(())
-    }
-
-    fn state(
-        &self,
-        path: &str,
-        dims: &[usize],
-        parameters: &BTreeMap<String, Vec<usize>>,
-    ) -> Result<Sharding, trace::Error> {
-        assert!(parameters.contains_key(path), "{path}");
-        let mut sharding = Sharding::replicated(dims.len());
-        if path == "0" {
-            sharding.dims[1] = Some(vec!["model".into()]);
-        }
-        Ok(sharding)
-    }
-
-    fn batch(&self, _: &str, dims: &[usize]) -> Result<Sharding, trace::Error> {
-        let mut sharding = Sharding::replicated(dims.len());
-        sharding.dims[0] = Some(vec!["data".into()]);
-        Ok(sharding)
-    }
-}
-
-type Model = (Tensor, Tensor);
-
-fn loss((w, b): &Model, x: &Tensor) -> Tensor {
-    let y = (&x.matmul(w) + b).tanh();
-    (&y * &y).mean_all()
-}
-
-/// A step over a wrapped model gives what one device gives; and so does one written for a device's part of the batch, whose
-/// gradients are synchronised.
-#[test]
-fn a_wrapped_model_takes_the_same_step() {
-    let single = Backend::auto(&cpu(1)).unwrap();
-    let draw = |count: usize, by: f32| (0..count).map(|n| ((n * 7 % 11) as f32 - 5.0) * by).collect::<Vec<_>>();
-    let host: BTreeMap<String, Arc<Literal>> = BTreeMap::from([
-        ("0".to_string(), floats(&[3, 4], &draw(12, 0.1))),
-        ("1".to_string(), floats(&[4], &draw(4, 0.05))),
-    ]);
-    let batch = floats(&[8, 3], &draw(24, 0.2));
-    let model: Model = (Tensor::of(Spec::new(DType::F32, [3, 4])), Tensor::of(Spec::new(DType::F32, [4])));
-    let inputs = (model.clone(), vec![Tensor::of(Spec::new(DType::F32, [8, 3]))]);
-    let step = |(model, batch): &(Model, Vec<Tensor>)| {
-        let (dw, db) = grad(|model| loss(model, &batch[0]), model);
-        ((&model.0 - &(&dw * 0.5), &model.1 - &(&db * 0.5)), loss(model, &batch[0]))
-    };
-    let sent: Vec<_> = host.values().chain([&batch]).map(|literal| single.send(literal).unwrap()).collect();
-    let expected = Jit::new(&single, "plain", Donate::Nothing, step).call(&inputs, &sent).unwrap().to_host().unwrap();
-
-    // The same by hand: parts of the batch, parameters whole.
-    let by_device = |exchange: Exchange| {
-        move |(model, batch): &(Model, Vec<Tensor>)| {
-            let rows = Sharding::new([&["data"][..], &[]]);
-            let whole = [Sharding::replicated(2), Sharding::replicated(1)];
-            let outputs = [Sharding::replicated(2), Sharding::replicated(1), Sharding::replicated(0)];
-            let (w, b) = model.clone();
-            let inputs = [whole.to_vec(), vec![rows]].concat();
-            shard_map(&((w, b), batch[0].clone()), &inputs, &outputs, |(model, part)| {
-                let gradients = grad(|model| loss(model, part), model);
-                let (dw, db) = sync_gradients(&gradients, "data", Reduction::Mean, exchange);
-                let loss = loss(model, part).all_reduce("data", Reduction::Mean);
-                ((&model.0 - &(&dw * 0.5), &model.1 - &(&db * 0.5)), loss)
-            })
-        }
-    };
-    let backend = Backend::auto(&cpu(8)).unwrap();
-    let all = Distributed::new(&backend).unwrap();
-    let placement = Rc::new(ByHand(Layout::new("data=4,model=2".parse().unwrap())));
-    let wrapped = all.wrap_model(&model, placement, &mut |path, _| Ok(host[path].clone())).unwrap();
-    let placed = |n: usize| wrapped.parameters.arrays()[n].placed().unwrap().sharding.to_string();
-    assert_eq!((placed(0), placed(1)), ("[-, model]".to_string(), "[-]".to_string()));
-    let sent = wrapped.on.send_batch(&backend, std::slice::from_ref(&batch)).unwrap();
-    let arrays: Vec<_> = wrapped.parameters.arrays().iter().chain(&sent).cloned().collect();
-    let mut jits: Vec<(&str, Jit<_, (Model, Tensor)>)> = vec![
-        ("wrapped", Jit::new(&backend, "wrapped", Donate::Nothing, step)),
-        ("tensor", Jit::new(&backend, "tensor", Donate::Nothing, by_device(Exchange::EachTensor))),
-        ("type", Jit::new(&backend, "type", Donate::Nothing, by_device(Exchange::EachType))),
-    ];
-    for (name, jit) in jits.drain(..) {
-        let mut jit = jit.on(Some(wrapped.on.of_step()));
-        let text = hlo::text::print(jit.program(&inputs).unwrap().0.module());
-        let exchanges = text.matches("stablehlo.all_reduce").count();
-        assert_eq!(
-            exchanges,
-            match name {
-                "wrapped" => 0,
-                "tensor" => 3,
-                _ => 2,
-            },
-            "{name}"
-        );
-        let results = jit.call(&inputs, &arrays).unwrap().to_host().unwrap();
-        for ((path, got), (_, want)) in results.iter().zip(&expected) {
-            for (a, b) in read(got).iter().zip(read(want)) {
-                assert!((a - b).abs() < 1e-5, "{name}: {path} has {a}, not {b}");
-            }
-        }
-    }
 }

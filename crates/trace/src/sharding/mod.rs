@@ -5,7 +5,6 @@ mod gradients;
 mod layout;
 mod manual;
 mod mesh;
-mod placement;
 mod site;
 mod written;
 
@@ -17,6 +16,5 @@ pub(crate) use layout::{constrained, lane_axes, with_lane_axes, with_lanes, with
 pub use manual::shard_map;
 pub(crate) use manual::{Manual, batched as manual_batched, jvp as manual_jvp, vjp as manual_vjp};
 pub use mesh::{Axis, Mesh, Network};
-pub use placement::ModelPlacement;
 pub use site::{Site, Torus};
 pub(crate) use written::Written;

@@ -77,7 +77,7 @@ impl Engine {
         };
         match ended {
             Ok(()) => Verdict::Passed,
-            Err(error) => Verdict::Failed(runtime::with_causes(&error)),
+            Err(error) => Verdict::Failed(compile::with_causes(&error)),
         }
     }
 }

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use compile::Program;
 use runtime::config::Target;
-use runtime::{Backend, DeviceArray, Parameters, Program, debug};
+use runtime::{Backend, DeviceArray, Parameters, debug};
 use serde::Serialize;
 use tensor::Literal;
 

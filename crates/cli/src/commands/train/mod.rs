@@ -1,42 +1,22 @@
 //! `tpu train`: train a model described by a file, with checkpoints; run again, it goes on where it ended.
 
-mod config;
-mod data;
 mod find_batch;
 mod generate;
-mod measured;
-mod mesh;
-mod model;
 mod notice;
-mod planned;
-mod pretrained;
 mod processes;
-mod steps;
-mod task;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use nn::models::{Gpt2, LanguageModel, Llama, Phase, ResNet, Statistics, Vit};
-use nn::{CrossEntropy, Placement, hf};
 use runtime::Backend;
-use runtime::config::Config;
-use runtime::distributed::MultiHostConfig;
 use runtime::mesh::site_of;
-use runtime::trainer::{Ended, Event, Measured, Measures, TrainOptions, Trainer};
 use serde::Serialize;
-use tensor::DType;
-use trace::{Key, Tensor, Tree};
-use weights::Keep;
+use train::trainer::{Ended, Event, Measured};
+use train::{MeshChoice, Training};
 
-use self::config::TrainConfig;
-use self::data::Datasets;
-use self::model::{ModelConfig, TokenSizes};
 use self::notice::Notices;
-use self::pretrained::Pretrained;
-use self::task::ModelTask;
 use super::run::{isolate_again, isolate_again_among, must_isolate};
 use crate::args::TrainArgs;
 use crate::commands;
@@ -45,8 +25,6 @@ use crate::failure::{Answer, Failure};
 use crate::output::Output;
 
 pub(crate) use generate::run as generate;
-pub(crate) use measured::program_of;
-pub(crate) use planned::Planned;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -75,14 +53,12 @@ struct Record {
 }
 
 pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> {
-    let mut config = TrainConfig::read(&args.file, &args.with)?;
-    let beside = args.file.parent().unwrap_or(Path::new("")).to_path_buf();
-    let pretrained = Pretrained::resolve(&mut config, &beside)?;
-    let model = ModelConfig::read(&config.model, &beside)?;
+    let choice =
+        MeshChoice { axes: args.mesh.clone(), strategy: args.strategy.clone(), microbatches: args.microbatches };
+    let training = Training::read(&args.file, &args.with, &choice)?.in_folder(args.folder.clone());
     let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
-    let placement = mesh::placement(&config.mesh, args)?;
     let together = processes::configured(args)?;
-    if let Some(devices) = processes::devices_here(placement.as_ref(), together.as_ref())? {
+    if let Some(devices) = processes::devices_here(training.rules(), together.as_ref())? {
         device = device.cpu_devices(devices);
     }
     // The TPU compiler has a process of its own in any case.
@@ -92,216 +68,98 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
             None => isolate_again(),
         };
     }
-    let setting = Setting { config: &config, args, beside, device, placement, together, output, pretrained };
-    let options = config.run.clone();
-    match model {
-        ModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
-            let of = TokenSizes::of(&hf::ModelConfig::Gpt2(sizes.clone()));
-            setting.language(&of, move |key| Gpt2::init(key, &sizes, &options))
+    if args.find_batch {
+        return find_batch::run(args, &training, &device, output);
+    }
+    if let Some(file) = &args.export {
+        return export(args, &training, file, output);
+    }
+    let session = together.as_ref().map(processes::join).transpose()?;
+    let backend = match &session {
+        None => Backend::auto(&device)?,
+        Some(session) => Backend::in_session(session, &device)?,
+    };
+    let checkpoints = training.options().checkpoints;
+    let stop = crate::stop::on_signal();
+    let notices = Notices::wait(args.preemption_notice, &stop);
+    let started = Instant::now();
+    let mut shown = Shown::new(training.config().train.steps);
+    let trained = training.run(&backend, &stop, &mut |event| shown.hear(event));
+    if let (Err(_), Some(session)) = (&trained, &session) {
+        session.abandon();
+    }
+    let trained = trained?;
+    shown.end();
+    if let Some(session) = session {
+        if matches!(trained.ended, Ended::Stopped) {
+            let hint = "started again, all processes go on from the last checkpoint";
+            return Err(Failure::new("this process was stopped, and the others with it").hint(hint));
         }
-        ModelConfig::Language(hf::ModelConfig::Llama(sizes)) => {
-            let of = TokenSizes::of(&hf::ModelConfig::Llama(sizes.clone()));
-            setting.language(&of, move |key| Llama::init(key, &sizes, &options))
+        // Process 0 has written the last checkpoint when it comes here.
+        session.finish()?;
+    }
+    let last = trained.last.clone().unwrap_or_default();
+    let notice = notices.heard().filter(|_| trained.ended == Ended::Stopped);
+    let record = Record {
+        version: 1,
+        device: backend.device().kind.clone(),
+        platform: backend.platform().to_string(),
+        parameters: trained.parameters,
+        first_step: trained.first_step,
+        step: trained.step,
+        ended: match trained.ended {
+            Ended::Finished => "finished",
+            Ended::Stopped if notice.is_some() => "preempted",
+            Ended::Stopped => "stopped",
+            Ended::Diverged { .. } => "diverged",
+        },
+        loss: last.loss(),
+        evaluation: shown.evaluation.clone(),
+        step_seconds: last.step_seconds,
+        tokens_per_second: last.tokens_per_second,
+        mfu: last.mfu,
+        compilations: trained.compilations,
+        seconds: started.elapsed().as_secs_f64(),
+        checkpoints,
+    };
+    output.record(&record, || text(&record))?;
+    match trained.ended {
+        Ended::Diverged { step } => {
+            eprintln!("the loss is no number since step {step}; the last good checkpoint was kept");
+            eprintln!("hint: lower the learning rate, clip gradients, or keep more in f32");
+            Ok(Answer::No)
         }
-        ModelConfig::Vit(sizes) => {
-            let data = config.images(&setting.beside, sizes.num_channels, sizes.num_classes)?;
-            setting.image(
-                data,
-                move |key| (Vit::init(key, &sizes, &options), ()),
-                |model, (), images, key| (model.apply(images, key), ()),
-            )
-        }
-        ModelConfig::ResNet(sizes) => {
-            let data = config.images(&setting.beside, sizes.num_channels, sizes.num_classes)?;
-            let init = move |key: &Key| ResNet::init(key, &sizes);
-            setting.image(data, init, |model, statistics: &Statistics, images, key| {
-                let phase = if key.is_some() { Phase::Training } else { Phase::Inference };
-                model.apply(images, statistics, phase)
-            })
-        }
+        _ => match notice {
+            Some(notice) => {
+                let saved = if record.checkpoints.is_some() { "what was learned is saved" } else { "nothing is saved" };
+                eprintln!("{notice}: stopped after step {}, {saved}", record.step);
+                eprintln!("hint: run the same command again to go on, on this machine or another");
+                Ok(Answer::Preempted)
+            }
+            None => Ok(Answer::Yes),
+        },
     }
 }
 
-/// What a training is set up from.
-struct Setting<'a> {
-    config: &'a TrainConfig,
-    args: &'a TrainArgs,
-    beside: PathBuf,
-    device: Config,
-    placement: Option<Placement>,
-    together: Option<MultiHostConfig>,
-    output: &'a Output,
-    /// The weights it starts from.
-    pretrained: Option<Pretrained>,
+/// Writes the training step as a program.
+fn export(args: &TrainArgs, training: &Training, file: &Path, output: &Output) -> Result<Answer, Failure> {
+    let slice = args.slice.as_ref().map(|slice| slice.parse::<chips::Slice>()).transpose()?;
+    let site = slice.as_ref().map(site_of).unwrap_or_default();
+    let (program, parameters) = training.export(&site)?;
+    write_file(file, program.bytes())?;
+    let slice = slice.map_or_else(|| slice_of_the_mesh(training), |slice| slice.to_string());
+    let file = file.display().to_string();
+    let text = format!("training step of {parameters} parameters in {file}\nnext: tpu fit {file} --slice {slice}\n");
+    output.record(&serde_json::json!({ "version": 1, "parameters": parameters, "program": file }), || text)?;
+    Ok(Answer::Yes)
 }
 
-impl Setting<'_> {
-    /// Where checkpoints, metrics and tokens go.
-    fn folder(&self) -> Option<String> {
-        self.args.folder.clone().or_else(|| self.config.train.folder.clone())
-    }
-
-    /// The folder, if it is on this machine.
-    fn local_folder(&self) -> Option<PathBuf> {
-        self.folder().filter(|folder| !folder.contains("://")).map(PathBuf::from)
-    }
-
-    fn language<M: LanguageModel + 'static>(
-        &self,
-        sizes: &TokenSizes,
-        init: impl Fn(&Key) -> M + 'static,
-    ) -> Result<Answer, Failure> {
-        let vocabulary = u32::try_from(sizes.vocabulary).unwrap_or(u32::MAX);
-        let cache = self.local_folder().unwrap_or_else(std::env::temp_dir).join("tokens");
-        let (data, sequence) = self.config.tokens(&self.beside, vocabulary, &cache)?;
-        if sequence > sizes.positions {
-            let message = format!("data.sequence is {sequence}, the model knows {} positions", sizes.positions);
-            return Err(Failure::new(message).hint("shorten the sequence, or give the model more positions"));
-        }
-        let task = ModelTask::language(self.config, sizes, sequence, init);
-        let given = self.pretrained.as_ref().map(Pretrained::given);
-        self.train(data, ModelTask { given, ..task })
-    }
-
-    fn image<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
-        &self,
-        data: Datasets,
-        init: impl Fn(&Key) -> (M, X) + 'static,
-        apply: impl Fn(&M, &X, &Tensor, Option<&Key>) -> (Tensor, X) + Clone + 'static,
-    ) -> Result<Answer, Failure> {
-        let of = apply.clone();
-        let loss = move |model: &M, carried: &X, batch: &[Tensor], key: Option<&Key>| {
-            let (logits, carried) = of(model, carried, &batch[0], key);
-            (CrossEntropy::default().mean(&logits, &batch[1]), carried)
-        };
-        let accuracy = move |model: &M, carried: &X, batch: &[Tensor]| {
-            let guess = apply(model, carried, &batch[0], None).0.argmax(-1);
-            let is_right = guess.equals(&batch[1]).cast(DType::F32);
-            Measures::from([("accuracy".to_string(), is_right.mean_all())])
-        };
-        self.train(data, ModelTask::new(self.config, init, loss, accuracy, (self.config.train.batch, None)))
-    }
-
-    /// A slice with the devices of the mesh.
-    fn slice_of_the_mesh(&self) -> String {
-        let mesh = self.placement.as_ref().map(|placement| &placement.layout().mesh);
-        let (slices, devices) = mesh.map_or((1, 8), |mesh| (mesh.num_slices().max(1), mesh.num_devices()));
-        let times = if slices > 1 { format!("{slices}x") } else { String::new() };
-        format!("{times}v6e-{}", devices / slices)
-    }
-
-    fn train<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
-        &self,
-        data: Datasets,
-        task: ModelTask<M, X>,
-    ) -> Result<Answer, Failure> {
-        if self.args.find_batch {
-            if self.placement.is_some() && self.args.slice.is_none() {
-                return Err(Failure::new("batches on a mesh are compiled for a slice, not measured here")
-                    .hint("name the slice with --slice, or leave the mesh out"));
-            }
-            return find_batch::run(self, &data, task);
-        }
-        let train = &self.config.train;
-        let options = TrainOptions {
-            log_every: train.log_every,
-            evaluate_every: train.evaluate_every,
-            evaluate_batches: train.evaluate_batches,
-            checkpoints: self.folder().map(|folder| format!("{}/checkpoints", folder.trim_end_matches('/'))),
-            save_every: train.save_every,
-            keep: Keep::newest(train.keep),
-            metrics: self.local_folder().map(|folder| folder.join("metrics")),
-            description: self.config.description(),
-            ..TrainOptions::new(train.steps)
-        };
-        let checkpoints = options.checkpoints.clone();
-        if let Some(file) = &self.args.export {
-            let slice = self.args.slice.as_ref().map(|slice| slice.parse::<chips::Slice>()).transpose()?;
-            let site = slice.as_ref().map(site_of).unwrap_or_default();
-            let batch = data.training.specs();
-            let (program, parameters) = mesh::step_program(&task, self.placement.as_ref(), &batch, &site)?;
-            write_file(file, program.bytes())?;
-            let slice = slice.map_or_else(|| self.slice_of_the_mesh(), |slice| slice.to_string());
-            let file = file.display();
-            let text =
-                format!("training step of {parameters} parameters in {file}\nnext: tpu fit {file} --slice {slice}\n");
-            let file = file.to_string();
-            self.output
-                .record(&serde_json::json!({ "version": 1, "parameters": parameters, "program": file }), || text)?;
-            return Ok(Answer::Yes);
-        }
-        let session = self.together.as_ref().map(processes::join).transpose()?;
-        let backend = match &session {
-            None => Backend::auto(&self.device)?,
-            Some(session) => Backend::in_session(session, &self.device)?,
-        };
-        let placement = self.placement.as_ref();
-        let batch = data.training.specs();
-        let on = placement.map(|placement| mesh::train_mesh(&backend, &task, placement, &batch)).transpose()?;
-        let trainer = Trainer::new(&backend, task, options).on(on);
-        let parameters = trainer.state_structure()?.params.num_parameters();
-        let stop = crate::stop::on_signal();
-        let notices = Notices::wait(self.args.preemption_notice, &stop);
-        let started = Instant::now();
-        let mut shown = Shown::new(train.steps);
-        let evaluation = train.evaluate_every.is_some().then_some(data.evaluation);
-        let trained = trainer.train(data.training, evaluation, &stop, &mut |event| shown.hear(event));
-        if let (Err(_), Some(session)) = (&trained, &session) {
-            session.abandon();
-        }
-        let trained = trained?;
-        shown.end();
-        if let Some(session) = session {
-            if matches!(trained.ended, Ended::Stopped) {
-                let hint = "started again, all processes go on from the last checkpoint";
-                return Err(Failure::new("this process was stopped, and the others with it").hint(hint));
-            }
-            // Process 0 has written the last checkpoint when it comes here.
-            session.finish()?;
-        }
-        let last = trained.last.clone().unwrap_or_default();
-        let notice = notices.heard().filter(|_| trained.ended == Ended::Stopped);
-        let record = Record {
-            version: 1,
-            device: backend.device().kind.clone(),
-            platform: backend.platform().to_string(),
-            parameters,
-            first_step: trained.first_step,
-            step: trained.step,
-            ended: match trained.ended {
-                Ended::Finished => "finished",
-                Ended::Stopped if notice.is_some() => "preempted",
-                Ended::Stopped => "stopped",
-                Ended::Diverged { .. } => "diverged",
-            },
-            loss: last.loss(),
-            evaluation: shown.evaluation.clone(),
-            step_seconds: last.step_seconds,
-            tokens_per_second: last.tokens_per_second,
-            mfu: last.mfu,
-            compilations: trained.compilations,
-            seconds: started.elapsed().as_secs_f64(),
-            checkpoints,
-        };
-        self.output.record(&record, || text(&record))?;
-        match trained.ended {
-            Ended::Diverged { step } => {
-                eprintln!("the loss is no number since step {step}; the last good checkpoint was kept");
-                eprintln!("hint: lower the learning rate, clip gradients, or keep more in f32");
-                Ok(Answer::No)
-            }
-            _ => match notice {
-                Some(notice) => {
-                    let saved =
-                        if record.checkpoints.is_some() { "what was learned is saved" } else { "nothing is saved" };
-                    eprintln!("{notice}: stopped after step {}, {saved}", record.step);
-                    eprintln!("hint: run the same command again to go on, on this machine or another");
-                    Ok(Answer::Preempted)
-                }
-                None => Ok(Answer::Yes),
-            },
-        }
-    }
+/// A slice with the devices of the mesh.
+fn slice_of_the_mesh(training: &Training) -> String {
+    let mesh = training.rules().map(|rules| &rules.layout().mesh);
+    let (slices, devices) = mesh.map_or((1, 8), |mesh| (mesh.num_slices().max(1), mesh.num_devices()));
+    let times = if slices > 1 { format!("{slices}x") } else { String::new() };
+    format!("{times}v6e-{}", devices / slices)
 }
 
 fn text(record: &Record) -> String {

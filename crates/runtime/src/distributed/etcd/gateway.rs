@@ -51,7 +51,7 @@ impl Gateway {
             }
             Ok::<_, reqwest::Error>((status, bytes))
         });
-        let (status, bytes) = answer.map_err(|error| failed(&crate::with_causes(&error)))?;
+        let (status, bytes) = answer.map_err(|error| failed(&compile::with_causes(&error)))?;
         if !status.is_success() {
             return Err(failed(&format!("{status}: {}", String::from_utf8_lossy(&bytes).trim())));
         }

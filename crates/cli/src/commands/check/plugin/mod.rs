@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use compile::worker::Launch;
 use cpu::interpret::{Interpreter, Options, Tensor, Value};
 use hlo::{ElementType, Type, Verified};
+use message::Output;
 use pjrt::discover::Discovery;
-use runtime::worker::Launch;
 use tensor::{DType, Literal};
+use worker::Worker;
 
 use super::engine::Verdict;
 use crate::failure::Failure;
 use crate::plugins;
-use message::Output;
-use worker::Worker;
 
 pub(crate) use serve::serve;
 
@@ -75,7 +75,7 @@ impl Devices {
         };
         match Interpreter::new(&split.checks, options.clone()).run(rewrite::CHECKS, values) {
             Ok(_) => Verdict::Passed,
-            Err(error) => Verdict::Failed(runtime::with_causes(&error)),
+            Err(error) => Verdict::Failed(compile::with_causes(&error)),
         }
     }
 

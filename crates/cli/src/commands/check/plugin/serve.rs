@@ -5,11 +5,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::mpsc;
 
+use compile::with_causes;
 use pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin, Program};
 
 use super::message::{self, Answer, Output};
 use crate::failure::{self, Failure};
-use runtime::with_causes;
 
 /// Runs the programs that arrive on standard input until it closes.
 pub(crate) fn serve(plugin: &Path) -> Result<failure::Answer, Failure> {

@@ -1,16 +1,15 @@
 //! One process that holds a plugin, as the command sees it: started, asked, watched, and never left behind.
 
-use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
-use runtime::worker::{Launch, Reaped};
+use compile::worker::{Launch, Reaped};
 
 use super::message::{self, Answer, Output};
 
@@ -192,7 +191,7 @@ fn keep_end(mut pipe: impl Read, log: &Mutex<Vec<u8>>) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use runtime::worker::Chatter;
+    use compile::worker::Chatter;
 
     use super::*;
 

@@ -1,0 +1,43 @@
+//! Rewrites of programs before they are compiled, by level.
+//!
+//! ```
+//! use compile::Program;
+//! use compile::optimize::{Level, Metrics, Optimizer, Precision, Target};
+//!
+//! let text = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
+//!   %0 = stablehlo.transpose %w, dims = [1, 0] : (tensor<256x256xf32>) -> tensor<256x256xf32>
+//!   %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+//!   return %1 : tensor<256x256xf32>
+//! }";
+//! let program = Program::read(text.as_bytes().to_vec())?;
+//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), Precision::Bf16);
+//! let (rewritten, steps) = optimizer.rewrite(&program)?;
+//! // The matmul reads through the transpose.
+//! assert!(Metrics::of(rewritten.module()).ops < Metrics::of(program.module()).ops);
+//! for step in &steps {
+//!     println!("{}: {}", step.rewrite, step.detail);
+//! }
+//! # Ok::<(), compile::CompileError>(())
+//! ```
+
+mod bf16_chains;
+mod bf16_parameters;
+mod bf16_products;
+mod clean_up;
+mod donate;
+mod edit;
+mod level;
+mod metrics;
+mod optimizer;
+mod pad_products;
+mod precision;
+mod step;
+mod target;
+
+pub use bf16_parameters::{narrowed, widened};
+pub use level::Level;
+pub use metrics::Metrics;
+pub use optimizer::Optimizer;
+pub use precision::Precision;
+pub use step::Step;
+pub use target::Target;

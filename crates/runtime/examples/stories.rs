@@ -1,8 +1,0 @@
-//! Prints the stories that ship as `examples/text/stories.txt`.
-
-use std::io::Write as _;
-
-fn main() -> std::io::Result<()> {
-    let text = runtime::data::stories(runtime::data::STORIES_SEED, runtime::data::STORIES_BYTES);
-    std::io::stdout().write_all(text.as_bytes())
-}

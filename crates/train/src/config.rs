@@ -1,0 +1,259 @@
+//! The file that describes a training: model, data, optimizer, and how long.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use nn::models::RunOptions;
+use nn::optim::{AnyOptimizer, MovingAverage};
+use nn::{StepOptions, Strategy};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A training.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainConfig {
+    /// See [`crate::model::ModelConfig`].
+    pub model: serde_json::Value,
+    /// How the model is run: precision, rematerialization, attention.
+    #[serde(default)]
+    pub run: RunOptions,
+    /// Where examples come from.
+    pub data: DataConfig,
+    /// The optimizer and its learning rate.
+    pub optimizer: AnyOptimizer,
+    /// How long, how often, where to.
+    pub train: LoopConfig,
+    /// The devices, if they are several.
+    #[serde(default)]
+    pub mesh: MeshConfig,
+}
+
+/// The devices it runs on, if they are several.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MeshConfig {
+    /// As in `data=4,model=2`.
+    pub axes: Option<String>,
+    /// How the model lies on them.
+    pub strategy: Option<Strategy>,
+    /// Axes of the mesh for parameters whose path ends so, axis by axis.
+    pub rules: BTreeMap<String, Vec<Vec<String>>>,
+    /// Parts of a batch that follow each other through the stages, if there are any.
+    pub microbatches: Option<usize>,
+}
+
+/// Where examples come from. Paths are relative to the file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DataConfig {
+    /// Text files and a tokenizer: `bytes`, or a `tokenizer.json`; without one, that of the folder the model comes from.
+    Text {
+        /// The files.
+        files: Vec<PathBuf>,
+        /// `bytes`, or the path of a `tokenizer.json`.
+        #[serde(default)]
+        tokenizer: Option<String>,
+        /// Tokens of a sequence.
+        sequence: usize,
+        /// Text between two documents.
+        #[serde(default)]
+        separator: Option<String>,
+        /// Share of the examples that is validation data.
+        #[serde(default = "validation_fraction")]
+        validation_fraction: f64,
+    },
+    /// Token files: `.npy`, or bare little-endian tokens of 16 or 32 bits.
+    Tokens {
+        /// The files.
+        files: Vec<PathBuf>,
+        /// Bits of a token in bare files.
+        #[serde(default = "token_bits")]
+        bits: u32,
+        /// Tokens of a sequence.
+        sequence: usize,
+        /// Share of the examples that is validation data.
+        #[serde(default = "validation_fraction")]
+        validation_fraction: f64,
+    },
+    /// Tokens drawn from a random chain.
+    Synthetic {
+        /// Tokens of a sequence.
+        sequence: usize,
+    },
+    /// Generated images of simple shapes.
+    Shapes {
+        /// Pixels of an edge.
+        size: usize,
+    },
+    /// A folder of images, a folder for each class.
+    Images {
+        /// The folder.
+        folder: PathBuf,
+        /// Pixels of an edge.
+        size: usize,
+        /// Share of the examples that is validation data.
+        #[serde(default = "validation_fraction")]
+        validation_fraction: f64,
+        /// Pixels that images are moved by in training, at most.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        crop_padding: usize,
+        /// Whether images are mirrored in training.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flip: Option<FlipConfig>,
+    },
+}
+
+/// How images are mirrored.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlipConfig {
+    /// Left and right are exchanged in half of them.
+    Horizontal,
+}
+
+// A setting that is not used is not part of what a checkpoint says of its training.
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+fn validation_fraction() -> f64 {
+    0.05
+}
+
+fn token_bits() -> u32 {
+    16
+}
+
+/// How long, how often, where to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoopConfig {
+    /// Steps in all.
+    pub steps: u64,
+    /// Examples of a step, on all devices together.
+    pub batch: usize,
+    /// Where random numbers begin.
+    #[serde(default)]
+    pub seed: u32,
+    /// The gradient norm that is not exceeded.
+    #[serde(default)]
+    pub clip: Option<f64>,
+    /// Parts of a batch whose gradients are accumulated.
+    #[serde(default)]
+    pub accumulate: usize,
+    /// The EMA of the parameters, if one is kept.
+    #[serde(default)]
+    pub average: Option<MovingAverage>,
+    /// Steps between two records of metrics.
+    #[serde(default = "log_every")]
+    pub log_every: u64,
+    /// Steps between two evaluations on validation data.
+    #[serde(default)]
+    pub evaluate_every: Option<u64>,
+    /// Batches of an evaluation.
+    #[serde(default = "evaluate_batches")]
+    pub evaluate_batches: u64,
+    /// Steps between two checkpoints.
+    #[serde(default)]
+    pub save_every: Option<u64>,
+    /// Checkpoints that are kept.
+    #[serde(default = "keep")]
+    pub keep: usize,
+    /// Where checkpoints, metrics and tokenized text go; a path or, for checkpoints, an address of an object store.
+    #[serde(default)]
+    pub folder: Option<String>,
+}
+
+fn log_every() -> u64 {
+    10
+}
+
+fn evaluate_batches() -> u64 {
+    8
+}
+
+fn keep() -> usize {
+    3
+}
+
+impl TrainConfig {
+    /// Reads a file; `set` are changes as `train.steps=10`.
+    pub fn read(path: &Path, set: &[String]) -> Result<TrainConfig, Error> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::new(format!("{}: {error}", path.display()))
+                .hint("give the path of a training's TOML file; examples are in examples/train")
+        })?;
+        let mut table: toml::Table = toml::from_str(&text).map_err(|error| wrong(path, &error))?;
+        for change in set {
+            apply(&mut table, change)?;
+        }
+        let config: TrainConfig = table.try_into().map_err(|error| wrong(path, &error))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let train = &self.train;
+        let zero = [
+            ("train.batch", train.batch as u64),
+            ("train.log_every", train.log_every),
+            ("train.evaluate_every", train.evaluate_every.unwrap_or(1)),
+            ("train.save_every", train.save_every.unwrap_or(1)),
+            ("train.keep", train.keep as u64),
+        ];
+        if let Some((name, _)) = zero.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::new(format!("{name} is 0")).hint("it must be at least 1"));
+        }
+        if train.accumulate > 1 && !train.batch.is_multiple_of(train.accumulate) {
+            let message = format!("a batch of {} cannot be taken in {} equal parts", train.batch, train.accumulate);
+            return Err(Error::new(message).hint("choose train.batch as a multiple of train.accumulate"));
+        }
+        Ok(())
+    }
+
+    /// Options of a step.
+    pub fn step_options(&self) -> StepOptions {
+        StepOptions { clip: self.train.clip, accumulate: self.train.accumulate, average: self.train.average }
+    }
+
+    /// What must be the same when a training is resumed. The number of steps may grow.
+    pub fn description(&self) -> serde_json::Value {
+        serde_json::json!({
+            "model": self.model,
+            "run": self.run,
+            "data": self.data,
+            "optimizer": self.optimizer,
+            "batch": self.train.batch,
+            "seed": self.train.seed,
+            "clip": self.train.clip,
+            "accumulate": self.train.accumulate,
+            "average": self.train.average,
+        })
+    }
+}
+
+fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::new(format!("{}: {error}", path.display()))
+        .hint("docs/guide/train.md lists the settings; examples are in examples/train")
+}
+
+/// Changes one value by its dotted name.
+fn apply(table: &mut toml::Table, change: &str) -> Result<(), Error> {
+    let malformed = || Error::new(format!("`{change}` is not of the form train.steps=10"));
+    let (name, value) = change.split_once('=').ok_or_else(malformed)?;
+    let value: toml::Value = toml::from_str::<toml::Table>(&format!("v = {value}"))
+        .ok()
+        .and_then(|mut table| table.remove("v"))
+        .unwrap_or_else(|| toml::Value::String(value.to_string()));
+    let mut words: Vec<&str> = name.split('.').collect();
+    let last = words.pop().ok_or_else(malformed)?;
+    let mut at = table;
+    for word in words {
+        let inner = at.entry(word).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        at = inner.as_table_mut().ok_or_else(malformed)?;
+    }
+    at.insert(last.to_string(), value);
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! Folders of images, one folder for each class, decoded by a few threads.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use image::{DynamicImage, ImageReader, Limits, imageops};
+use sha2::{Digest, Sha256};
+use tensor::{DType, Literal, Spec};
+
+use super::Dataset;
+use super::augment::Augment;
+use super::error::DataError;
+use super::order::{Batching, Order, Split};
+use super::permutation::{Permutation, key};
+use super::tokenizer::hex;
+use super::tokens::wrong_size;
+
+/// Longest side of an image that is decoded.
+const MAX_SIDE_PIXELS: u32 = 1 << 15;
+
+/// Most bytes the decoder of one image may take. A small file can ask for much.
+const MAX_DECODE_BYTES: u64 = 256 << 20;
+
+/// How an image that is not of the wanted size gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Its middle of the wanted proportions is scaled.
+    Crop,
+    /// All of it is scaled, and may be distorted.
+    Stretch,
+}
+
+/// How image files become batches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ImageOptions {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Columns of pixels.
+    pub width: usize,
+    /// 1 for grey, 3 for colour.
+    pub channels: usize,
+    /// How images get this size.
+    pub fit: Fit,
+    /// Subtracted from pixels between 0 and 1, by channel; the first one for grey.
+    pub mean: [f32; 3],
+    /// Divides them then.
+    pub deviation: [f32; 3],
+    /// The part of the images that is taken. It does not depend on the seed.
+    pub split: Split,
+    /// Threads that decode.
+    pub threads: usize,
+    /// What is changed at random, for training.
+    pub augment: Augment,
+    /// Rows of a batch, seed and shard.
+    pub batching: Batching,
+}
+
+impl ImageOptions {
+    /// Colour images of a size, cropped, from -1 to 1, decoded by two threads.
+    pub fn new(height: usize, width: usize, batching: Batching) -> ImageOptions {
+        ImageOptions {
+            height,
+            width,
+            channels: 3,
+            fit: Fit::Crop,
+            mean: [0.5; 3],
+            deviation: [0.5; 3],
+            split: Split::All,
+            threads: 2,
+            augment: Augment::default(),
+            batching,
+        }
+    }
+
+    fn row_elements(&self) -> Option<usize> {
+        self.height.checked_mul(self.width)?.checked_mul(self.channels)
+    }
+}
+
+/// Images of `folder/class/*.png|jpg|jpeg`: pixels `f32[batch, height, width, channels]` and labels `i32[batch]`.
+///
+/// Labels count the classes in the order of their names. Names that begin with a dot and files of other kinds are left out.
+#[derive(Debug)]
+pub struct ImageFolder {
+    /// Hash of the names of classes and images, which tell folders apart wherever they are.
+    names_hash: String,
+    classes: Vec<String>,
+    images: Vec<(PathBuf, i32)>,
+    /// Mixes the classes before the split.
+    mixed: Permutation,
+    options: ImageOptions,
+    rows: usize,
+    order: Order,
+}
+
+impl ImageFolder {
+    /// Lists the images of a folder. They are decoded when they are needed.
+    pub fn open(folder: &Path, options: ImageOptions) -> Result<ImageFolder, DataError> {
+        let sides = [options.height, options.width];
+        if sides.iter().any(|side| !(1..=MAX_SIDE_PIXELS as usize).contains(side)) || !matches!(options.channels, 1 | 3)
+        {
+            let ImageOptions { height, width, channels, .. } = options;
+            return Err(DataError::Options(format!("images cannot be of {height}x{width}x{channels}")));
+        }
+        if options.augment.crop_padding > MAX_SIDE_PIXELS as usize {
+            let padding = options.augment.crop_padding;
+            return Err(DataError::Options(format!("images cannot be moved by {padding} pixels")));
+        }
+        if options.deviation.iter().any(|deviation| *deviation <= 0.0 || !deviation.is_finite()) {
+            return Err(DataError::Options("deviations of pixels must be above 0".into()));
+        }
+        let row_bytes = options.row_elements().and_then(|elements| elements.checked_mul(size_of::<f32>()));
+        let rows = options.batching.rows(row_bytes)?;
+        let mut classes = Vec::new();
+        let mut images = Vec::new();
+        let mut names = Sha256::new();
+        for (name, path) in entries(folder)?.into_iter().filter(|(_, path)| path.is_dir()) {
+            let label =
+                i32::try_from(classes.len()).map_err(|_| DataError::format(folder, "it has too many classes"))?;
+            let before = images.len();
+            names.update(format!("{name}/"));
+            for (name, path) in entries(&path)?.into_iter().filter(|(_, path)| is_image(path)) {
+                names.update(format!("{name}/"));
+                images.push((path, label));
+            }
+            if images.len() == before {
+                return Err(DataError::format(&path, "it has no PNG or JPEG images"));
+            }
+            classes.push(name);
+        }
+        if classes.is_empty() {
+            return Err(DataError::format(folder, "it has no folders of images, one for each class"));
+        }
+        let what = format!("images in {}", folder.display());
+        let count = images.len() as u64;
+        let order = Order::new(count, options.split, options.batching, &what)?;
+        let mixed = Permutation::new(count, key(&[count]));
+        let names_hash = hex(names.finalize().get(..8).unwrap_or_default());
+        Ok(ImageFolder { names_hash, classes, images, mixed, options, rows, order })
+    }
+
+    /// Names of the classes; a label is an index into them.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn load(&self, path: &Path, step: u64, example: u64, into: &mut [u8]) -> Result<(), DataError> {
+        let ImageOptions { height, width, channels, fit, mean, deviation, .. } = self.options;
+        let decoded = decode(path)?;
+        let (height, width) = (height as u32, width as u32);
+        let fitted = match fit {
+            Fit::Stretch => decoded,
+            Fit::Crop => crop(&decoded, height, width),
+        };
+        let filter = imageops::FilterType::Triangle;
+        let bytes = match channels {
+            1 => imageops::resize(&fitted.to_luma8(), width, height, filter).into_raw(),
+            _ => imageops::resize(&fitted.to_rgb8(), width, height, filter).into_raw(),
+        };
+        let number = |byte: u8, channel: usize| {
+            let [mean, deviation] = [mean, deviation].map(|by_channel| by_channel.get(channel).copied().unwrap_or(1.0));
+            ((f32::from(byte) / 255.0 - mean) / deviation).to_le_bytes()
+        };
+        for ((out, byte), channel) in into.chunks_exact_mut(size_of::<f32>()).zip(bytes).zip((0..channels).cycle()) {
+            out.copy_from_slice(&number(byte, channel));
+        }
+        let augment = self.options.augment;
+        if augment.is_on() {
+            let black: Vec<u8> = (0..channels).flat_map(|channel| number(0, channel)).collect();
+            let change = augment.change(self.options.batching.seed, step, example);
+            change.apply(into, (self.options.height, self.options.width), &black);
+        }
+        Ok(())
+    }
+}
+
+/// Entries of a folder by name, without those that begin with a dot.
+fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
+    let reading = || DataError::io("reading", folder);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(reading())? {
+        let entry = entry.map_err(reading())?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            found.push((name, entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn is_image(path: &Path) -> bool {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    extension.is_some_and(|extension| ["png", "jpg", "jpeg"].contains(&extension.as_str()))
+}
+
+fn decode(path: &Path) -> Result<DynamicImage, DataError> {
+    let file = File::open(path).map_err(DataError::io("opening", path))?;
+    if file.metadata().map_err(DataError::io("opening", path))?.len() > MAX_DECODE_BYTES {
+        return Err(DataError::format(path, format!("it has more than {MAX_DECODE_BYTES} bytes")));
+    }
+    let reader = ImageReader::new(BufReader::new(file));
+    let mut reader = reader.with_guessed_format().map_err(DataError::io("reading", path))?;
+    let mut limits = Limits::default();
+    limits.max_image_width = Some(MAX_SIDE_PIXELS);
+    limits.max_image_height = Some(MAX_SIDE_PIXELS);
+    limits.max_alloc = Some(MAX_DECODE_BYTES);
+    reader.limits(limits);
+    reader.decode().map_err(|source| DataError::Image { path: path.to_path_buf(), source })
+}
+
+/// The largest part in the middle that has the wanted proportions.
+fn crop(image: &DynamicImage, height: u32, width: u32) -> DynamicImage {
+    let (has_width, has_height) = (u64::from(image.width()), u64::from(image.height()));
+    let (height, width) = (u64::from(height.max(1)), u64::from(width.max(1)));
+    let crop_width = has_width.min(has_height * width / height).max(1);
+    let crop_height = has_height.min(has_width * height / width).max(1);
+    let (left, top) = ((has_width - crop_width) / 2, (has_height - crop_height) / 2);
+    image.crop_imm(left as u32, top as u32, crop_width as u32, crop_height as u32)
+}
+
+impl Dataset for ImageFolder {
+    fn specs(&self) -> Vec<Spec> {
+        let ImageOptions { height, width, channels, .. } = self.options;
+        vec![Spec::new(DType::F32, [self.rows, height, width, channels]), Spec::new(DType::I32, [self.rows])]
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        Some(self.order.batches_per_epoch())
+    }
+
+    fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
+        let ImageOptions { height, width, channels, threads, .. } = self.options;
+        let places = self.order.examples(step).filter_map(|example| self.mixed.get(example));
+        let chosen: Vec<(u64, &(PathBuf, i32))> =
+            places.filter_map(|place| Some((place, self.images.get(place as usize)?))).collect();
+        let row_bytes = height * width * channels * size_of::<f32>();
+        let mut pixels = vec![0; self.rows * row_bytes];
+        let rows_per_thread = self.rows.div_ceil(threads.clamp(1, 256)).max(1);
+        std::thread::scope(|scope| {
+            let parts = chosen.chunks(rows_per_thread).zip(pixels.chunks_mut(rows_per_thread * row_bytes));
+            let workers: Vec<_> = parts
+                .map(|(images, into)| {
+                    scope.spawn(move || {
+                        let mut rows = images.iter().zip(into.chunks_mut(row_bytes));
+                        rows.try_for_each(|((place, (path, _)), into)| self.load(path, step, *place, into))
+                    })
+                })
+                .collect();
+            // All are joined, because a panic of one that is not would go on here.
+            let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+            ended.into_iter().try_for_each(|end| end.unwrap_or(Err(DataError::Panicked { doing: "decoding images" })))
+        })?;
+        let labels = chosen.iter().flat_map(|(_, (_, label))| label.to_le_bytes()).collect();
+        let pixels = Literal::new(DType::F32, [self.rows, height, width, channels], pixels);
+        let labels = Literal::new(DType::I32, [self.rows], labels);
+        pixels.zip(labels).map(|(pixels, labels)| vec![pixels, labels]).ok_or_else(wrong_size)
+    }
+
+    fn describe(&self) -> String {
+        let ImageOptions { height, width, channels, fit, mean, deviation, augment, .. } = self.options;
+        // Said only where there are any: runs of before have no such word.
+        let changes = if augment.is_on() { format!("{augment:?}, ") } else { String::new() };
+        format!(
+            "{} images of {} classes ({}), {height}x{width}x{channels} {fit:?}, mean {mean:?}, deviation {deviation:?}, {changes}{}",
+            self.images.len(),
+            self.classes.len(),
+            self.names_hash,
+            self.order.describe()
+        )
+    }
+}

@@ -1,0 +1,58 @@
+//! Datasets: what a trainer feeds from, batch by batch, each a function of the seed and the step alone.
+//!
+//! The batch of step `k` depends on the dataset, its options, the seed and `k`, on nothing that happened before. So a run
+//! that resumes at step `k` sees the batches an uninterrupted one sees, without replaying any, and several hosts take
+//! their parts of the same batch ([`Shard`]) without talking to each other.
+
+mod augment;
+mod corpus;
+mod error;
+mod images;
+mod loader;
+mod mapped;
+mod order;
+mod permutation;
+mod shapes;
+mod synthetic;
+mod text;
+mod tokenizer;
+mod tokens;
+
+use tensor::Literal;
+
+pub use augment::{Augment, Flip};
+pub use corpus::{STORIES_BYTES, STORIES_SEED, stories};
+pub use error::DataError;
+pub use images::{Fit, ImageFolder, ImageOptions};
+pub use loader::{Batch, Loader};
+pub use order::{Batching, Shard, Split};
+pub use permutation::Permutation;
+pub use shapes::{SHAPE_CLASSES, ShapeImages, ShapeOptions};
+pub use synthetic::{MarkovOptions, MarkovTokens};
+pub use text::{TextOptions, TokenizedText, tokenize_files};
+pub use tokenizer::{Tokenizer, check_vocabulary};
+pub use tokens::{TokenDataset, TokenWidth, WindowOptions};
+
+use tensor::Spec;
+
+/// Batches of host arrays by step.
+pub trait Dataset: Send + Sync {
+    /// Types and shapes of the arrays of every batch, in their order.
+    fn specs(&self) -> Vec<Spec>;
+
+    /// Steps in which every example is seen once, but for those that do not fill a last batch. `None`: examples are
+    /// made as they are asked for and never repeat.
+    fn batches_per_epoch(&self) -> Option<u64>;
+
+    /// The arrays of a step, this shard's rows only.
+    fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError>;
+
+    /// What is read and how, in one line. Two datasets that say the same give the same batches as long as their files
+    /// keep their contents: a checkpoint keeps it, and a resumed run compares.
+    fn describe(&self) -> String;
+
+    /// The epoch a step is in, from 0.
+    fn epoch(&self, step: u64) -> u64 {
+        self.batches_per_epoch().map_or(0, |batches| step / batches.max(1))
+    }
+}

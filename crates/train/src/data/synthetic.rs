@@ -1,0 +1,92 @@
+//! Tokens made as they are asked for, with something to learn in them: a Markov chain.
+
+use tensor::{DType, Literal, Spec};
+
+use super::Dataset;
+use super::error::DataError;
+use super::order::Batching;
+use super::permutation::{Random, key};
+use super::tokens::wrong_size;
+
+/// What random tokens look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkovOptions {
+    /// Number of different tokens, at least four.
+    pub vocabulary: u32,
+    /// Tokens of a row.
+    pub sequence: usize,
+    /// Chooses the chain. Training and validation share it and differ in the seed of `batching`.
+    pub chain_seed: u64,
+    /// Rows of a batch, seed and shard.
+    pub batching: Batching,
+}
+
+/// Random tokens, each of which is followed by one of four others, with probabilities 1/2, 1/4, 1/8 and 1/8: inputs and
+/// targets, `i32[batch, sequence]` each. Rows never repeat.
+#[derive(Clone, Debug)]
+pub struct MarkovTokens {
+    options: MarkovOptions,
+    rows: usize,
+}
+
+impl MarkovTokens {
+    /// The loss, in nats, of a model that knows the chain: the entropy of its next token.
+    pub const LOWEST_LOSS: f64 = 1.75 * std::f64::consts::LN_2;
+
+    /// Tokens of a chain.
+    pub fn new(options: MarkovOptions) -> Result<MarkovTokens, DataError> {
+        if !(4..=1 << 31).contains(&options.vocabulary) {
+            return Err(DataError::Options(format!("{} different tokens are not from 4 to 2^31", options.vocabulary)));
+        }
+        if options.sequence == 0 {
+            return Err(DataError::Options("the sequence has no tokens".into()));
+        }
+        let rows = options.batching.rows(options.sequence.checked_mul(2 * size_of::<i32>()))?;
+        Ok(MarkovTokens { options, rows })
+    }
+
+    /// One of the four successors of a token; the bits choose which.
+    fn next(&self, token: u64, bits: u64) -> u64 {
+        let vocabulary = u64::from(self.options.vocabulary);
+        let likely = Random::new(key(&[self.options.chain_seed, token])).below(vocabulary);
+        let branch = match bits >> 61 {
+            0..4 => 0,
+            4 | 5 => 1,
+            6 => 2,
+            _ => 3,
+        };
+        (likely + branch) % vocabulary
+    }
+}
+
+impl Dataset for MarkovTokens {
+    fn specs(&self) -> Vec<Spec> {
+        vec![Spec::new(DType::I32, [self.rows, self.options.sequence]); 2]
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        None
+    }
+
+    fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
+        let MarkovOptions { vocabulary, sequence, batching, .. } = self.options;
+        let bytes = self.rows * sequence * size_of::<i32>();
+        let (mut inputs, mut targets) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes));
+        for position in batching.positions(step) {
+            let mut random = Random::new(key(&[batching.seed, position]));
+            let mut token = random.below(u64::from(vocabulary));
+            for _ in 0..sequence {
+                inputs.extend((token as i32).to_le_bytes());
+                token = self.next(token, random.bits());
+                targets.extend((token as i32).to_le_bytes());
+            }
+        }
+        let array = |bytes| Literal::new(DType::I32, [self.rows, sequence], bytes);
+        array(inputs).zip(array(targets)).map(|(inputs, targets)| vec![inputs, targets]).ok_or_else(wrong_size)
+    }
+
+    fn describe(&self) -> String {
+        let MarkovOptions { vocabulary, sequence, chain_seed, batching: Batching { batch, seed, .. } } = self.options;
+        format!("chain {chain_seed} of {vocabulary} tokens, sequence {sequence}, batches of {batch}, seed {seed}")
+    }
+}

@@ -1,0 +1,205 @@
+//! Text from a trained model, token by token, on the device.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nn::hf;
+use nn::layers::KeyValues;
+use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use runtime::{Backend, DeviceArray, Jit, OnDevice};
+use tensor::{DType, Literal, Spec};
+use trace::{Donate, Key, Tensor, Tree};
+use weights::{Check, Saved, Series};
+
+use crate::config::DataConfig;
+use crate::data::Tokenizer;
+use crate::datasets::tokenizer;
+use crate::error::Error;
+use crate::model::ModelConfig;
+use crate::trainer::Resume;
+
+/// How tokens are chosen.
+#[derive(Clone, Debug)]
+pub struct Sampling {
+    /// Tokens after the prompt.
+    pub tokens: usize,
+    /// 0 takes the likeliest token; 1 draws as the model says.
+    pub temperature: f64,
+    /// Draws among so many of the likeliest.
+    pub top_k: Option<usize>,
+    /// Where random numbers begin.
+    pub seed: u32,
+}
+
+/// A model of a checkpoint, ready to generate.
+pub struct Generator {
+    saved: Saved,
+    model: hf::ModelConfig,
+    options: RunOptions,
+    tokenizer: Tokenizer,
+}
+
+impl Generator {
+    /// Opens a checkpoint of a training's folder: that of a step, or the newest good one. Without a tokenizer that of the training.
+    pub fn open(folder: &str, step: Option<u64>, tokenizer_name: Option<&str>) -> Result<Generator, Error> {
+        let series = Series::open(&format!("{}/checkpoints", folder.trim_end_matches('/')))?;
+        let saved = match step {
+            Some(step) => series.load(step)?,
+            None => series.latest_good(Check::Sizes)?.saved,
+        };
+        let wrong = |error: serde_json::Error| {
+            Error::new(format!("{}: {error}", saved.address())).hint("give the folder of a `tpu train` run")
+        };
+        let kept: Resume = serde_json::from_value(saved.metadata().clone()).map_err(wrong)?;
+        let field = |name: &str| kept.description.get(name).cloned().unwrap_or_default();
+        let ModelConfig::Language(model) = ModelConfig::read(&field("model"), Path::new(""))? else {
+            return Err(Error::new("the model reads images").hint("text comes from models of token sequences"));
+        };
+        let data: DataConfig = serde_json::from_value(field("data")).map_err(wrong)?;
+        let options: RunOptions = serde_json::from_value(field("run")).map_err(wrong)?;
+        let name = match (tokenizer_name, &data) {
+            (Some(name), _) => name.to_string(),
+            (None, DataConfig::Text { tokenizer, .. }) => tokenizer.clone().unwrap_or_else(|| "bytes".into()),
+            (None, _) => {
+                return Err(Error::new("the model was trained on tokens, not on text")
+                    .hint("give --tokenizer FILE, or --tokenizer bytes"));
+            }
+        };
+        let tokenizer = tokenizer(&name, Path::new(""))?;
+        Ok(Generator { saved, model, options, tokenizer })
+    }
+
+    /// The checkpoint.
+    pub fn checkpoint(&self) -> &Saved {
+        &self.saved
+    }
+
+    /// Text after a prompt, and its tokens.
+    pub fn generate(&self, backend: &Backend, prompt: &str, sampling: &Sampling) -> Result<(String, Sampled), Error> {
+        if sampling.temperature < 0.0 || !sampling.temperature.is_finite() {
+            return Err(Error::new(format!("a temperature of {}", sampling.temperature))
+                .hint("0 takes the likeliest token; 1 draws as the model says"));
+        }
+        let prompt = self.tokenizer.encode(prompt)?;
+        if prompt.is_empty() {
+            return Err(Error::new("the prompt has no tokens").hint("give --prompt TEXT"));
+        }
+        let sampled = match &self.model {
+            hf::ModelConfig::Gpt2(config) => {
+                let init = |key: &Key| Gpt2::init(key, config, &self.options);
+                sample(backend, &self.saved, sampling, &prompt, config.n_positions, init)?
+            }
+            hf::ModelConfig::Llama(config) => {
+                let init = |key: &Key| Llama::init(key, config, &self.options);
+                sample(backend, &self.saved, sampling, &prompt, config.max_position_embeddings, init)?
+            }
+        };
+        Ok((self.tokenizer.decode(&sampled.tokens)?, sampled))
+    }
+}
+
+/// Tokens that a model chose.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    /// The tokens, without the prompt.
+    pub tokens: Vec<u32>,
+    /// Seconds of one more token, the first not counted.
+    pub seconds_per_token: f64,
+}
+
+/// What goes from token to token.
+#[derive(Clone, Tree)]
+struct Step {
+    cache: KeyValues,
+    token: Tensor,
+    position: Tensor,
+    key: Key,
+}
+
+fn sample<M: LanguageModel + 'static>(
+    backend: &Backend,
+    saved: &Saved,
+    sampling: &Sampling,
+    prompt: &[u32],
+    room: usize,
+    init: impl Fn(&Key) -> M,
+) -> Result<Sampled, Error> {
+    let more = sampling.tokens;
+    if prompt.len() + more > room {
+        let message =
+            format!("{} tokens of prompt and {more} more are over the model's {room} positions", prompt.len());
+        return Err(Error::new(message).hint("shorten the prompt, or lower --tokens"));
+    }
+    let room = prompt.len() + more;
+    let model: M = trace::shapes_of(&(), |()| init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0))))?;
+    // The average of parameters where the training kept one.
+    let names: Vec<&str> = saved.tensors().map(|tensor| tensor.name).collect();
+    let prefix = if names.iter().any(|name| name.starts_with("average.")) { "average" } else { "params" };
+    let parameters: OnDevice<M> = backend
+        .place(&model, &mut |path, spec| Ok(Arc::new(saved.read_as(&format!("{prefix}.{path}"), spec.dtype)?)))?;
+    let (temperature, top_k) = (sampling.temperature, sampling.top_k);
+    let tokens = Tensor::of(Spec::new(DType::I32, [1, prompt.len()]));
+    let seed = Tensor::of(Spec::new(DType::U32, []));
+    let mut prefill =
+        Jit::new(backend, "prefill", Donate::Nothing, move |(model, tokens, seed): &(M, Tensor, Tensor)| {
+            let (logits, cache) = model.prefill(tokens, &model.cache(1, room));
+            let key = Key::from_seed(seed);
+            let position = Tensor::scalar(DType::I32, tokens.dim(1) as f64);
+            let token = chosen(&logits, &key.fold_in(&position), temperature, top_k);
+            Step { cache, token, position, key }
+        });
+    let literal = |dims: &[usize], values: &[u32]| {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Literal::new(DType::I32, dims, bytes)
+    };
+    let too_large = || Error::new("the prompt is too long");
+    let prompt_array = backend.send(&Arc::new(literal(&[1, prompt.len()], prompt).ok_or_else(too_large)?))?;
+    let seed_literal = Literal::new(DType::U32, [], sampling.seed.to_le_bytes().to_vec()).ok_or_else(too_large)?;
+    let seed_array = backend.send(&Arc::new(seed_literal))?;
+    let arrays: Vec<DeviceArray> = parameters.arrays().iter().cloned().chain([prompt_array, seed_array]).collect();
+    let mut step = prefill.call(&(model.clone(), tokens, seed), &arrays)?;
+    let donated = step.structure().specs().len();
+    let mut decode = Jit::new(backend, "decode", Donate::Leading(donated), move |(step, model): &(Step, M)| {
+        let (logits, cache) = model.decode_step(&step.token, &step.position, &step.cache);
+        let position = &step.position + 1.0;
+        let token = chosen(&logits, &step.key.fold_in(&position), temperature, top_k);
+        Step { cache, token, position, key: step.key.clone() }
+    });
+    let mut sampled = Vec::with_capacity(more);
+    let mut started = std::time::Instant::now();
+    for n in 0..more {
+        let token = step.named().find(|(path, _)| path == "token").map(|(_, array)| array.to_host()).transpose()?;
+        let bytes = token.and_then(|token| token.bytes().get(..4).and_then(|bytes| bytes.try_into().ok()));
+        sampled.push(u32::from_le_bytes(bytes.unwrap_or_default()));
+        if n + 1 == more {
+            break;
+        }
+        let inputs = (step.structure().clone(), model.clone());
+        let arrays: Vec<DeviceArray> = step.arrays().iter().chain(parameters.arrays()).cloned().collect();
+        if n == 0 {
+            decode.prepare(&inputs, &std::sync::atomic::AtomicBool::new(false))?;
+            started = std::time::Instant::now();
+        }
+        drop(step);
+        step = decode.call(&inputs, &arrays)?;
+    }
+    let seconds_per_token = started.elapsed().as_secs_f64() / sampled.len().max(1) as f64;
+    Ok(Sampled { tokens: sampled, seconds_per_token })
+}
+
+/// The next token `[batch]` from logits `[batch, vocabulary]`.
+fn chosen(logits: &Tensor, key: &Key, temperature: f64, top_k: Option<usize>) -> Tensor {
+    if temperature == 0.0 {
+        return logits.argmax(-1);
+    }
+    let scaled = logits / temperature;
+    let kept = match top_k.filter(|&k| k > 0 && k < logits.dim(-1)) {
+        Some(k) => {
+            let (best, _) = scaled.top_k(k);
+            let least = best.slice(-1, k - 1..k);
+            scaled.greater_equal(&least).select(&scaled, &scaled.full_like(f64::NEG_INFINITY))
+        }
+        None => scaled,
+    };
+    key.categorical(&kept, -1)
+}

@@ -1,0 +1,46 @@
+//! Train models: the trainer, data, metrics, the batch-size search, training files, and the steps of models as programs.
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use runtime::Backend;
+//! use runtime::config::{Config, Mode};
+//! use train::{MeshChoice, Training};
+//!
+//! let training = Training::read("examples/train/tiny-gpt.toml".as_ref(), &[], &MeshChoice::default())?;
+//! let backend = Backend::auto(&Config::new(Mode::Training))?;
+//! let finished = training.run(&backend, &AtomicBool::new(false), &mut |_| {})?;
+//! println!("{} parameters, {} steps", finished.parameters, finished.step);
+//! # Ok::<(), train::Error>(())
+//! ```
+
+pub mod batch_size;
+pub mod config;
+pub mod data;
+mod datasets;
+mod error;
+mod find_batch;
+mod generate;
+pub mod metrics;
+mod model;
+mod planned;
+mod pretrained;
+pub mod published;
+mod sharding;
+mod step;
+mod task;
+pub mod trainer;
+mod training;
+
+pub use datasets::{Datasets, tokenizer};
+pub use error::Error;
+pub use find_batch::{FoundBatch, TriedOn};
+pub use generate::{Generator, Sampled, Sampling};
+pub use model::{ModelConfig, TokenSizes};
+pub use planned::{Planned, PlannedStep};
+pub use sharding::{
+    MeshChoice, ParameterShapes, StateSharding, WrappedModel, parameter_shapes, sharding_rules, step_leaves, wrap_model,
+};
+pub use step::{StepKind, StepShape, step_program};
+pub use task::ModelTask;
+pub use training::{Finished, TaskVisitor, Training};

@@ -1,0 +1,110 @@
+//! Models a training's file may name: Hugging Face's language models in their own words, and models of images.
+
+use std::path::Path;
+
+use nn::hf;
+use nn::models::{ResNetConfig, VitConfig};
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// A model and its sizes.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program has one of these")]
+pub enum ModelConfig {
+    /// GPT-2, Llama, Mistral, Mixtral, Qwen 2 or 3, Gemma 3, or DeepSeek 2 or 3.
+    Language(hf::ModelConfig),
+    /// A vision transformer.
+    Vit(VitConfig),
+    /// A residual network, with norms of groups: statistics of a batch are no parameters.
+    ResNet(ResNetConfig),
+}
+
+impl ModelConfig {
+    /// From the table `[model]`: `model_type` and its sizes, as a `config.json` has them, or `config`, the path of one.
+    pub fn read(table: &Value, beside: &Path) -> Result<ModelConfig, Error> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            Error::new(format!("[model]: {error}")).hint("docs/guide/train.md lists the models and their sizes")
+        };
+        if let Some(path) = table.get("config").and_then(Value::as_str) {
+            return Ok(ModelConfig::Language(hf::read_config(&beside.join(path)).map_err(|error| wrong(&error))?));
+        }
+        let sizes = || {
+            let mut sizes = table.clone();
+            if let Some(sizes) = sizes.as_object_mut() {
+                sizes.remove("model_type");
+            }
+            sizes
+        };
+        match table.get("model_type").and_then(Value::as_str) {
+            Some("vit") => Ok(ModelConfig::Vit(serde_json::from_value(sizes()).map_err(|error| wrong(&error))?)),
+            Some("resnet") => Ok(ModelConfig::ResNet(serde_json::from_value(sizes()).map_err(|error| wrong(&error))?)),
+            Some(_) => {
+                Ok(ModelConfig::Language(hf::ModelConfig::parse(&table.to_string()).map_err(|error| wrong(&error))?))
+            }
+            None => Err(wrong(&"there is neither `model_type` nor `config`")),
+        }
+    }
+}
+
+/// Sizes of a model of token sequences, in the words of all families.
+pub struct TokenSizes {
+    /// Tokens it knows.
+    pub vocabulary: usize,
+    /// Positions of a sequence it knows.
+    pub positions: usize,
+    /// Weights of products that a token passes, the head among them.
+    pub active_weights: f64,
+    /// Width of all heads of all layers.
+    pub attention: usize,
+}
+
+impl TokenSizes {
+    /// Sizes of a model.
+    pub fn of(config: &hf::ModelConfig) -> TokenSizes {
+        match config {
+            hf::ModelConfig::Gpt2(config) => {
+                let (width, layers) = (config.n_embd, config.n_layer);
+                let layer = 4 * width * width + 2 * width * config.inner();
+                TokenSizes {
+                    vocabulary: config.vocab_size,
+                    positions: config.n_positions,
+                    active_weights: (layers * layer + config.vocab_size * width) as f64,
+                    attention: layers * width,
+                }
+            }
+            hf::ModelConfig::Llama(config) => {
+                let (width, layers) = (config.hidden_size, config.num_hidden_layers);
+                let (queries, keys) =
+                    (config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim);
+                let attention = match &config.latent {
+                    None => width * (2 * queries + 2 * keys),
+                    Some(latent) => {
+                        let heads = config.num_attention_heads;
+                        let query = latent.query_rank.map_or(width * queries, |rank| rank * (width + queries));
+                        let key_value = latent.rank * heads * (latent.plain + latent.value);
+                        query + width * (latent.rank + latent.rotary) + key_value + heads * latent.value * width
+                    }
+                };
+                let chosen = config.experts.as_ref().map_or(1, |experts| experts.chosen);
+                let shared = config.experts.as_ref().and_then(|experts| experts.shared).unwrap_or(0);
+                let others = 3 * width * (chosen * config.intermediate_size + shared);
+                let first = config.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.inner);
+                let dense = config.num_dense_layers();
+                let weights = layers * attention + (layers - dense) * others + dense * 3 * width * first;
+                TokenSizes {
+                    vocabulary: config.vocab_size,
+                    positions: config.max_position_embeddings,
+                    active_weights: (weights + config.vocab_size * width) as f64,
+                    attention: layers * queries,
+                }
+            }
+        }
+    }
+
+    /// Operations of training on a token: 6 for each weight it passes, 12 for each position and each element of its
+    /// queries. Attention is not halved for the causal mask; recomputation is not counted.
+    pub fn flops_per_token(&self, sequence: usize) -> f64 {
+        6.0 * self.active_weights + 12.0 * (self.attention * sequence) as f64
+    }
+}

@@ -1,0 +1,238 @@
+//! A model that `tpu plan` explores: its step of training or inference written for any mesh, batch, precision and choice of what
+//! is kept.
+
+use std::path::{Path, PathBuf};
+
+use nn::{Placement, Precision, Remat, Strategy, hf};
+use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Variant, choice_of};
+use trace::Mesh;
+
+use crate::config::{DataConfig, TrainConfig};
+use crate::error::Error;
+use crate::model::{ModelConfig, TokenSizes};
+use crate::step::{StepKind, StepShape};
+
+/// Tokens of a sequence where nobody says how many.
+const SEQUENCE: usize = 8192;
+/// Logits computed at a time for the loss, in positions, where nobody says.
+const LOSS_PIECE: usize = 16384;
+
+/// What is asked of a model: which step, how long, in which types.
+#[derive(Clone, Debug, Default)]
+pub struct PlannedStep {
+    /// Training or inference.
+    pub step: StepKind,
+    /// Tokens of a sequence; those of the file, or as many as usual, where nobody says.
+    pub sequence: Option<usize>,
+    /// Precisions that may be chosen; that of the file where there are none.
+    pub precisions: Vec<Precision>,
+}
+
+/// A training file, or a `config.json` with the usual settings.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    config: TrainConfig,
+    model: hf::ModelConfig,
+    file: PathBuf,
+    sequence: usize,
+    step: StepKind,
+    /// Precisions that may be chosen.
+    precisions: Vec<Precision>,
+}
+
+impl Planned {
+    /// Whether a file is a model or a training, not a program.
+    pub fn is_model(path: &Path) -> bool {
+        path.extension().is_some_and(|extension| extension == "toml" || extension == "json")
+    }
+
+    /// Reads a training's TOML, or the `config.json` of a model.
+    pub fn read(path: &Path, asked: &PlannedStep) -> Result<Planned, Error> {
+        let step = asked.step;
+        let is_training = path.extension().is_some_and(|extension| extension == "toml");
+        let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let config = if is_training { TrainConfig::read(path, &[])? } else { usual(path)? };
+        let ModelConfig::Language(model) =
+            ModelConfig::read(&config.model, if is_training { &beside } else { Path::new("") })?
+        else {
+            return Err(Error::new("only models of token sequences are planned")
+                .hint("write the step with `tpu train --export` and plan that program"));
+        };
+        let positions = TokenSizes::of(&model).positions;
+        let written = match &config.data {
+            DataConfig::Text { sequence, .. }
+            | DataConfig::Tokens { sequence, .. }
+            | DataConfig::Synthetic { sequence } => *sequence,
+            _ => SEQUENCE.min(positions),
+        };
+        let sequence = asked.sequence.unwrap_or(if is_training { written } else { SEQUENCE.min(positions) });
+        if sequence == 0 || sequence > positions {
+            return Err(Error::new(format!("sequences of {sequence} tokens; the model knows {positions} positions"))
+                .hint("choose --sequence between 1 and the model's positions"));
+        }
+        let precisions = match (&asked.precisions[..], step) {
+            ([], StepKind::Training) => vec![config.run.precision],
+            ([], StepKind::Prefill | StepKind::Decode) => vec![Precision::Bf16],
+            (named, _) => named.to_vec(),
+        };
+        Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions })
+    }
+
+    /// The source of programs for a search.
+    pub fn source(&self) -> Result<ModelSource<'_>, Error> {
+        let sizes = TokenSizes::of(&self.model);
+        let heads = match &self.model {
+            hf::ModelConfig::Gpt2(config) => config.n_head,
+            hf::ModelConfig::Llama(config) => match &config.experts {
+                Some(experts) => experts.count,
+                None => config.num_key_value_heads,
+            },
+        };
+        // Without a backward pass a third of the operations.
+        let (tokens, of_weight, of_pair) = match self.step {
+            StepKind::Training => (self.sequence, 6, 12),
+            StepKind::Prefill => (self.sequence, 2, 4),
+            StepKind::Decode => (1, 2, 4),
+        };
+        let flops = sizes.flops_per_token(self.sequence) * tokens as f64 * f64::from(of_weight) / 6.0;
+        let figures = ModelFigures {
+            tokens_per_sample: tokens as u64,
+            model_flops_per_sample: flops,
+            convention: format!(
+                "{of_weight} operations for each weight a token passes and {of_pair} for each pair of positions and element of a \
+                 query, not halved for the causal mask"
+            ),
+            max_model_parts: 1 << heads.trailing_zeros().min(16),
+            max_context_parts: match self.step {
+                StepKind::Training => parts_of(self.sequence),
+                StepKind::Prefill | StepKind::Decode => 1,
+            },
+        };
+        // What is costly to compute again and small beside it; attention is neither kept nor cheap.
+        let host = ["layer_input", "query", "key", "value", "attention_output"].map(String::from).to_vec();
+        let offload = Remat::Offload { host, device: Vec::new() };
+        let remats = match self.step {
+            StepKind::Training => {
+                [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything, offload].map(Some).to_vec()
+            }
+            StepKind::Prefill | StepKind::Decode => vec![None],
+        };
+        let of = |&types: &Precision| remats.iter().map(move |remat| Variant { remat: remat.clone(), types });
+        let variants: Vec<Variant> = self.precisions.iter().flat_map(of).collect();
+        let write = |choice: &ModelChoice| {
+            self.step(choice).map_err(|failure| format!("{}: {}", self.file.display(), compile::with_causes(&failure)))
+        };
+        Ok(ModelSource::new(Box::new(write), &figures, &variants)?)
+    }
+
+    /// Whether a plan of it is a training.
+    pub fn is_training(&self) -> bool {
+        self.step == StepKind::Training
+    }
+
+    /// The training as a choice has it.
+    fn chosen(&self, choice: &ModelChoice) -> TrainConfig {
+        let mut config = self.config.clone();
+        config.train.batch = usize::try_from(choice.batch).unwrap_or(usize::MAX);
+        config.run.precision = choice.variant.types;
+        if let Some(remat) = &choice.variant.remat {
+            config.run.remat = remat.clone();
+        }
+        config
+    }
+
+    fn step(&self, choice: &ModelChoice) -> Result<ModelStep, Error> {
+        let config = self.chosen(choice);
+        let rules = self.mesh(choice)?.map(|mesh| Placement::new(&mesh, Strategy::Hybrid)).transpose();
+        let rules = rules?;
+        let shape = StepShape { step: self.step, config: &config, sequence: self.sequence, rules: rules.as_ref() };
+        Ok(shape.of(&self.model)?)
+    }
+
+    /// The mesh of a choice: experts take the place of `model` where there are any.
+    fn mesh(&self, choice: &ModelChoice) -> Result<Option<Mesh>, Error> {
+        let inner = match &self.model {
+            hf::ModelConfig::Llama(config) if config.experts.is_some() => "expert",
+            _ => "model",
+        };
+        let slices = choice.slices.max(1);
+        let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        let axes = [
+            ("data", choice.mesh.data / slices),
+            ("fsdp", choice.mesh.fsdp),
+            ("context", choice.mesh.context),
+            (inner, choice.mesh.model),
+        ];
+        let axes: Vec<(&str, usize)> =
+            axes.into_iter().filter(|(_, count)| *count > 1).map(|(name, count)| (name, size(count))).collect();
+        if axes.is_empty() && slices == 1 {
+            return Ok(None);
+        }
+        let wrong = |error: trace::Error| Error::new(error.to_string());
+        let mesh = Mesh::new(axes).map_err(wrong)?;
+        let mesh = if slices > 1 { mesh.across_slices([("replica", size(slices))]).map_err(wrong)? } else { mesh };
+        Ok(Some(mesh))
+    }
+
+    /// The command that trains by a plan.
+    pub fn command(&self, plan: &Plan, written: Option<&Path>) -> Result<String, Error> {
+        let choice = choice_of(&plan.candidate);
+        let is_training = self.file.extension().is_some_and(|extension| extension == "toml");
+        let file = match (written, is_training) {
+            (Some(written), _) => written.display().to_string(),
+            (None, true) => self.file.display().to_string(),
+            (None, false) => "TRAIN.toml".into(),
+        };
+        let mut command = format!("tpu train {file}");
+        if written.is_none() {
+            if let Some(mesh) = self.mesh(&choice)? {
+                command.push_str(&format!(" --mesh {mesh} --strategy hybrid"));
+            }
+            let run = self.chosen(&choice).run;
+            let remat = toml::Value::try_from(&run.remat).map_or_else(|_| String::new(), |remat| remat.to_string());
+            command.push_str(&format!(" --with train.batch={} --with 'run.remat={remat}'", plan.batch));
+            if run.precision != self.config.run.precision {
+                command.push_str(&format!(" --with run.precision={}", run.precision));
+            }
+        }
+        let flags = plan.candidate.compiler_flags();
+        if !flags.is_empty() {
+            let flags: Vec<String> = flags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            command.push_str(&format!(" --set 'xla_flags={}'", flags.join(" ")));
+        }
+        if written.is_none() && !is_training {
+            command.push_str("   (`tpu plan … --out TRAIN.toml` writes that file, with everything in it)");
+        }
+        Ok(command)
+    }
+
+    /// The training of a plan as a file.
+    pub fn training(&self, plan: &Plan) -> Result<String, Error> {
+        let choice = choice_of(&plan.candidate);
+        let mut config = self.chosen(&choice);
+        config.mesh.axes = self.mesh(&choice)?.map(|mesh| mesh.to_string());
+        config.mesh.strategy = config.mesh.axes.as_ref().map(|_| Strategy::Hybrid);
+        if let DataConfig::Synthetic { sequence } = &mut config.data {
+            *sequence = self.sequence;
+        }
+        toml::to_string(&config).map_err(|error| Error::new(format!("the training cannot be written: {error}")))
+    }
+}
+
+/// Parts that sequences may be split into: powers of two that leave a part long enough to be worth the exchange.
+fn parts_of(sequence: usize) -> u64 {
+    const SHORTEST: usize = 4096;
+    let parts = (sequence / SHORTEST).max(1).ilog2();
+    1 << parts.min(sequence.trailing_zeros())
+}
+
+/// The usual training of a model: mixed precision, AdamW, a cosine; data is to be filled in.
+fn usual(path: &Path) -> Result<TrainConfig, Error> {
+    let text = format!(
+        "[model]\nconfig = {:?}\n\n[run]\nprecision = \"mixed\"\nloss_piece = {LOSS_PIECE}\n\n[data]\nkind = \"synthetic\"\n\
+         sequence = {SEQUENCE}\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = {{ kind = \"cosine\", rate = 3e-4, warmup = \
+         2000, steps = 100000, last = 3e-5 }}\ndecay = {{ rate = 0.1 }}\n\n[train]\nsteps = 100000\nbatch = 1\nclip = 1.0\n",
+        path.display().to_string()
+    );
+    toml::from_str(&text).map_err(|error| Error::new(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,247 @@
+//! A published run as our own front end writes it, from the record of how it was run.
+
+use std::path::Path;
+
+use compile::Program;
+use nn::{Placement, Strategy};
+use plan::accuracy::Record;
+use serde_json::{Value, json};
+use trace::Mesh;
+
+use crate::config::TrainConfig;
+use crate::model::ModelConfig;
+use crate::step::{StepKind, StepShape};
+
+/// What recipes call the values of a layer, and what ours are called.
+const NAMES: &[(&str, &[&str])] = &[
+    ("decoder_layer_input", &["layer_input"]),
+    ("query_proj", &["query"]),
+    ("key_proj", &["key"]),
+    ("value_proj", &["value"]),
+    ("kv_proj", &["key", "value"]),
+    ("mla_q", &["query_latent"]),
+    ("mla_kv", &["latent"]),
+    ("qkv_proj", &["query", "key", "value"]),
+    ("context", &["attention"]),
+    ("out_proj", &["attention_output"]),
+    ("mlpwi", &["up"]),
+    ("mlpwi_0", &["gate"]),
+    ("mlpwi_1", &["up"]),
+    ("mlpwo", &["feed_forward_output"]),
+];
+/// Our axes and those of recipes, the slowest first. Parameters that recipes split along another dimension (`fsdp_transpose`) are
+/// split along their width here: as much is gathered.
+const AXES: &[(&str, &[&str])] = &[
+    ("data", &["data"]),
+    ("fsdp", &["fsdp", "fsdp_transpose"]),
+    ("context", &["context"]),
+    ("model", &["tensor"]),
+    ("expert", &["expert"]),
+];
+/// Logits computed at a time for the loss, in positions.
+const LOSS_PIECE: u64 = 2048;
+
+/// The step of a run; why there is none, otherwise.
+pub fn program_of(record: &Record) -> Result<Program, String> {
+    let run = record.run.as_ref().ok_or("its record does not describe the run")?;
+    if run.quantization != "none" {
+        return Err(format!("products in {} are not in our front end", run.quantization));
+    }
+    // Moments have the type of the parameters, as in the recipes.
+    let (precision, moments) = match run.weight_dtype.as_str() {
+        "float32" => ("mixed", "f32"),
+        "bfloat16" => ("bf16", "bf16"),
+        other => return Err(format!("parameters in {other} are not in our front end")),
+    };
+    let model = model(&run.model)?;
+    let remat = json!({ "offload": { "host": names(&run.offload)?, "device": names(&run.save)? } });
+    let is_kept = !(run.offload.is_empty() && run.save.is_empty());
+    let mut options = json!({
+        "precision": precision,
+        "loss_piece": LOSS_PIECE,
+        "remat": if is_kept { remat } else { json!("nothing") },
+    });
+    if let Some(capacity) = run.capacity_factor.filter(|capacity| *capacity > 0.0) {
+        options["experts"] = json!({ "capacity": capacity });
+    } else if run.model.get("experts").is_some() {
+        options["experts"] = json!("grouped");
+    }
+    let config = json!({
+        "model": model,
+        "run": options,
+        "data": { "kind": "synthetic", "sequence": run.sequence },
+        "optimizer": {
+            "name": "adamw",
+            "learning_rate": { "kind": "constant", "rate": 1e-4 },
+            "decay": { "rate": 0.1 },
+            "moments": moments,
+        },
+        "train": { "steps": 1, "batch": run.sequences, "clip": 1.0 },
+    });
+    let config: TrainConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
+    let ModelConfig::Language(model) =
+        ModelConfig::read(&config.model, Path::new("")).map_err(|error| error.to_string())?
+    else {
+        return Err("no model of token sequences".into());
+    };
+    let rules = mesh(&run.mesh_in_slice, &run.mesh_between_slices)?
+        .map(|mesh| Placement::new(&mesh, Strategy::Hybrid))
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let (step, sequence, rules) = (StepKind::Training, run.sequence, rules.as_ref());
+    let step = StepShape { step, config: &config, sequence, rules }.of(&model).map_err(|error| error.to_string())?;
+    Ok(Program::from_module(step.module))
+}
+
+/// A `config.json` of the dimensions of a run.
+fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
+    let text = |name: &str| dims.get(name).and_then(Value::as_str).unwrap_or_default();
+    let size = |name: &str| dims.get(name).and_then(Value::as_u64).ok_or(format!("its record has no size `{name}`"));
+    let model_type = match text("family") {
+        "gpt3" => {
+            // Positions are learned; the step needs no dropout to be the published one.
+            return Ok(json!({
+                "model_type": "gpt2",
+                "vocab_size": size("vocab")?,
+                "n_positions": size("positions")?,
+                "n_embd": size("emb")?,
+                "n_inner": size("mlp")?,
+                "n_layer": size("layers")?,
+                "n_head": size("q_heads")?,
+                "embd_pdrop": 0.0,
+                "resid_pdrop": 0.0,
+                "attn_pdrop": 0.0,
+            }));
+        }
+        "llama2" => "llama",
+        "mixtral" => "mixtral",
+        "qwen3" => "qwen3",
+        "qwen3_moe" => "qwen3_moe",
+        "gemma3" => "gemma3_text",
+        "deepseek" if text("routed_score_func") == "sigmoid" => "deepseek_v3",
+        "deepseek" => "deepseek_v2",
+        other => return Err(format!("the family {other} is not in our front end")),
+    };
+    let mut model = json!({
+        "model_type": model_type,
+        "vocab_size": size("vocab")?,
+        "hidden_size": size("emb")?,
+        "intermediate_size": size("mlp")?,
+        "num_hidden_layers": size("layers")?,
+        "num_attention_heads": size("q_heads")?,
+        "num_key_value_heads": size("kv_heads")?,
+        "head_dim": size("head_dim")?,
+        "max_position_embeddings": 1 << 20,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500_000.0,
+        "hidden_act": "silu",
+        "tie_word_embeddings": dims.get("tied").and_then(Value::as_bool).unwrap_or(false),
+    });
+    match model_type {
+        "mixtral" => {
+            model["num_local_experts"] = json!(size("experts")?);
+            model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+        }
+        "qwen3_moe" => {
+            model["num_experts"] = json!(size("experts")?);
+            model["num_experts_per_tok"] = json!(size("experts_per_token")?);
+            model["moe_intermediate_size"] = json!(size("moe_mlp")?);
+            model["norm_topk_prob"] = json!(dims.get("norm_topk_prob").and_then(Value::as_bool).unwrap_or(false));
+        }
+        "deepseek_v2" | "deepseek_v3" => {
+            let same = [
+                ("kv_lora_rank", "kv_lora_rank"),
+                ("qk_nope_head_dim", "qk_nope_head_dim"),
+                ("qk_rope_head_dim", "qk_rope_head_dim"),
+                ("v_head_dim", "v_head_dim"),
+                ("moe_intermediate_size", "moe_mlp"),
+                ("n_routed_experts", "experts"),
+                ("num_experts_per_tok", "experts_per_token"),
+                ("n_shared_experts", "shared_experts"),
+                ("first_k_dense_replace", "first_num_dense_layers"),
+            ];
+            for (ours, theirs) in same {
+                model[ours] = json!(size(theirs)?);
+            }
+            if size("q_lora_rank")? > 0 {
+                model["q_lora_rank"] = json!(size("q_lora_rank")?);
+            }
+            model["routed_scaling_factor"] = dims.get("routed_scaling_factor").cloned().unwrap_or(json!(1.0));
+            model["norm_topk_prob"] = json!(model_type == "deepseek_v3");
+        }
+        "gemma3_text" => {
+            model["hidden_act"] = json!("gelu_pytorch_tanh");
+            model["sliding_window"] = json!(size("window")?);
+        }
+        _ => {}
+    }
+    Ok(model)
+}
+
+fn names(theirs: &[String]) -> Result<Vec<&'static str>, String> {
+    let mut ours = Vec::new();
+    for name in theirs {
+        let (_, same) =
+            NAMES.iter().find(|(known, _)| known == name).ok_or(format!("no value is called `{name}` here"))?;
+        for &name in *same {
+            if !ours.contains(&name) {
+                ours.push(name);
+            }
+        }
+    }
+    Ok(ours)
+}
+
+type Sizes = std::collections::BTreeMap<String, u64>;
+
+/// The mesh of a run. Between slices our strategies split the batch alone.
+fn mesh(in_slice: &Sizes, between: &Sizes) -> Result<Option<Mesh>, String> {
+    let known = |name: &String| AXES.iter().any(|(_, theirs)| theirs.contains(&name.as_str()));
+    if let Some((axis, _)) = in_slice.iter().chain(between).find(|(name, size)| **size > 1 && !known(name)) {
+        return Err(format!("the axis `{axis}` is not in our front end"));
+    }
+    let size = |sizes: &Sizes, theirs: &[&str]| {
+        let each = theirs.iter().filter_map(|axis| sizes.get(*axis));
+        each.fold(1usize, |all, size| all.saturating_mul(usize::try_from(*size).unwrap_or(usize::MAX)))
+    };
+    let axes: Vec<(&str, usize)> =
+        AXES.iter().map(|(ours, theirs)| (*ours, size(in_slice, theirs))).filter(|(_, size)| *size > 1).collect();
+    let slices = AXES.iter().fold(1usize, |all, (_, theirs)| all.saturating_mul(size(between, theirs)));
+    if axes.is_empty() && slices == 1 {
+        return Ok(None);
+    }
+    let mesh = Mesh::new(axes).map_err(|error| error.to_string())?;
+    let mesh = if slices > 1 { mesh.across_slices([("replica", slices)]) } else { Ok(mesh) };
+    mesh.map(Some).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(capacity_factor: Value) -> String {
+        let model = json!({
+            "family": "mixtral", "emb": 256, "mlp": 512, "layers": 2, "q_heads": 4, "kv_heads": 2, "head_dim": 64, "vocab": 512,
+            "experts": 4, "experts_per_token": 2,
+        });
+        let run = json!({
+            "model": model, "sequences": 8, "sequence": 64, "mesh_in_slice": { "fsdp": 2, "expert": 2 },
+            "mesh_between_slices": {}, "save": [], "offload": [], "quantization": "none", "weight_dtype": "float32",
+            "capacity_factor": capacity_factor,
+        });
+        let record = json!({
+            "version": 1, "id": "a", "program": "a", "slice": "v5e-4", "device_ids": [], "model": "m", "run": run,
+        });
+        let record = Record::read(record.to_string().as_bytes()).unwrap();
+        hlo::text::print(program_of(&record).unwrap().module())
+    }
+
+    #[test]
+    fn experts_without_a_capacity_are_products_by_groups() {
+        let (dropless, dropping) = (written(Value::Null), written(json!(1.25)));
+        for name in [nn::layers::GROUPED_PRODUCT, nn::layers::GROUPED_GRADIENT] {
+            assert!(dropless.contains(name) && !dropping.contains(name), "{name}");
+        }
+        assert!(dropping.contains("stablehlo.all_to_all"));
+    }
+}

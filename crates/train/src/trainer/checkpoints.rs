@@ -1,0 +1,205 @@
+//! Checkpoints of a training: its state by paths, and what must be the same when it goes on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use runtime::distributed::Session;
+use runtime::mesh::Placed;
+use runtime::{Backend, Error, OnDevice, ValidationError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tensor::{Literal, Spec};
+use trace::Tree;
+use weights::{AsyncSaver, Check, Piece, Region, Saved, Saver, Series, Snapshot, WhenBusy};
+
+use super::options::TrainOptions;
+use crate::sharding::StateSharding;
+
+/// Version of what is kept beside the tensors.
+pub const TRAINING_VERSION: u32 = 1;
+
+/// What a checkpoint says of its training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    /// [`TRAINING_VERSION`] of its writer.
+    pub version: u32,
+    /// Steps done.
+    pub step: u64,
+    /// What is read, as the dataset says it.
+    pub data: String,
+    /// [`TrainOptions::description`].
+    pub description: Value,
+}
+
+/// The newest good checkpoint.
+pub(super) struct Newest {
+    pub(super) saved: Saved,
+    /// Steps that were passed over, with what is wrong with them.
+    pub(super) damaged: Vec<(u64, String)>,
+}
+
+/// Writes checkpoints in the background.
+pub(super) struct Checkpoints {
+    series: Series,
+    /// Only the first process writes.
+    saver: Option<AsyncSaver>,
+    data: String,
+    description: Value,
+    saved: Option<u64>,
+}
+
+impl Checkpoints {
+    pub(super) fn open(options: &TrainOptions, data: &str, rank: usize) -> Result<Option<Checkpoints>, Error> {
+        let Some(location) = &options.checkpoints else { return Ok(None) };
+        let series = Series::open(location)?;
+        let saver = match rank {
+            0 => Some(AsyncSaver::new(Saver::new(series.clone(), options.keep)?, WhenBusy::Wait)?),
+            _ => None,
+        };
+        let description = options.description.clone();
+        Ok(Some(Checkpoints { series, saver, data: data.to_string(), description, saved: None }))
+    }
+
+    /// The newest good checkpoint. Of several processes the first looks, and reads every byte; the others take what it found.
+    pub(super) fn newest(&self, session: Option<&Session>) -> Result<Option<Newest>, Error> {
+        let Some(session) = session else { return self.newest_here() };
+        let mut newest = None;
+        let step = session.found_by_first(|| {
+            newest = self.newest_here()?;
+            Ok(newest.as_ref().map_or(String::new(), |newest| newest.saved.step().to_string()))
+        })?;
+        if newest.is_some() || step.is_empty() {
+            return Ok(newest);
+        }
+        let not_here = |why: String| {
+            Error::Distributed(format!(
+                "process 0 goes on from step {step}, which is not to be read here: the folder of checkpoints must be one that \
+                 all processes see ({why})"
+            ))
+        };
+        let number = step.parse().map_err(|_| not_here("no step".into()))?;
+        let saved = self.series.load(number).map_err(|error| not_here(compile::with_causes(&error)))?;
+        Ok(Some(Newest { saved, damaged: Vec::new() }))
+    }
+
+    fn newest_here(&self) -> Result<Option<Newest>, Error> {
+        if self.series.steps()?.is_empty() {
+            return Ok(None);
+        }
+        let found = self.series.latest_good(Check::Contents)?;
+        let damaged = found.damaged.into_iter().map(|(step, error)| (step, compile::with_causes(&error))).collect();
+        Ok(Some(Newest { saved: found.saved, damaged }))
+    }
+
+    /// Checks that a checkpoint is of this training, and sends its tensors.
+    pub(super) fn restore<S: Tree>(
+        &self,
+        backend: &Backend,
+        saved: &Saved,
+        state: &S,
+        mesh: Option<&StateSharding>,
+    ) -> Result<(u64, OnDevice<S>), Error> {
+        let differs = |what: &str, then: String, now: String| {
+            ValidationError::Other(format!("{} is of another training: {what} was {then}, is {now}", saved.address()))
+        };
+        let kept: Resume = serde_json::from_value(saved.metadata().clone())
+            .map_err(|error| ValidationError::Other(format!("{}: {error}", saved.address())))?;
+        if kept.version != TRAINING_VERSION {
+            return Err(differs("the version", kept.version.to_string(), TRAINING_VERSION.to_string()).into());
+        }
+        if kept.data != self.data {
+            return Err(differs("the data", kept.data, self.data.clone()).into());
+        }
+        if kept.description != self.description {
+            return Err(differs("the configuration", kept.description.to_string(), self.description.to_string()).into());
+        }
+        let saved_dims: BTreeMap<&str, &[usize]> = saved.tensors().map(|tensor| (tensor.name, tensor.dims)).collect();
+        let must_fit = |path: &str, spec: &Spec| match saved_dims.get(path) {
+            // One that is not there is told by who reads it.
+            Some(dims) if *dims != spec.dims => {
+                let given = Spec::new(spec.dtype, *dims).to_string();
+                Err(ValidationError::Input { name: path.into(), expected: spec.to_string(), given })
+            }
+            _ => Ok(()),
+        };
+        let placed = match mesh {
+            None => backend.place(state, &mut |path, spec| {
+                must_fit(path, spec)?;
+                Ok(Arc::new(saved.read_as(path, spec.dtype)?))
+            })?,
+            // Pieces of another mesh, or of none, are put together and cut anew; what only other processes need is not read.
+            Some(on) => {
+                let send = |(path, spec): (String, Spec)| {
+                    must_fit(&path, &spec)?;
+                    let sharding = on.state(&path, &spec)?;
+                    let placed = Placed { mesh: on.mesh().clone(), sharding: sharding.clone() };
+                    let mut regions: Vec<Region> = Vec::new();
+                    for (_, region) in placed.local_regions(&spec)? {
+                        if !regions.contains(&region) {
+                            regions.push(region);
+                        }
+                    }
+                    let parts = saved.read_regions_as(&path, &regions, spec.dtype)?;
+                    let mut parts: Vec<(Region, Arc<Literal>)> =
+                        regions.into_iter().zip(parts.into_iter().map(Arc::new)).collect();
+                    backend.send_parts(on.mesh(), &sharding, &spec, &mut |wanted| {
+                        let at = parts.iter().position(|(region, _)| region == wanted);
+                        at.map(|at| parts.swap_remove(at).1).ok_or_else(|| placed.does_not_fit(&spec))
+                    })
+                };
+                let leaves = state.paths().into_iter().zip(state.specs());
+                OnDevice::new(state, leaves.map(send).collect::<Result<Vec<_>, Error>>()?)?
+            }
+        };
+        Ok((kept.step, placed))
+    }
+
+    /// Copies the state to the host and hands it to the thread that writes. An error of an earlier save comes back here.
+    /// Where there are several processes, all of them give their parts and the first writes.
+    pub(super) fn save<S: Tree>(&mut self, backend: &Backend, step: u64, state: &OnDevice<S>) -> Result<(), Error> {
+        if self.saved == Some(step) {
+            return Ok(());
+        }
+        let mut pieces = Vec::new();
+        for (path, array) in state.named() {
+            let dims = array.spec().dims.clone();
+            if let Some(placed) = array.placed().filter(|_| !matches!(array.is_here(), Ok(true))) {
+                let whole = backend.gather(array)?;
+                let mut written: Vec<Region> = Vec::new();
+                // In the parts of the devices: who reads them again on such a mesh needs no others.
+                for region in placed.regions(array.spec())?.into_iter().filter(|_| backend.rank() == 0) {
+                    if !written.contains(&region) {
+                        let part = region.cut(&whole).ok_or_else(|| placed.does_not_fit(array.spec()))?;
+                        pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
+                        written.push(region);
+                    }
+                }
+                continue;
+            }
+            if backend.rank() > 0 {
+                continue;
+            }
+            for (region, part) in array.parts_to_host()? {
+                pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
+            }
+        }
+        let Some(saver) = &mut self.saver else {
+            self.saved = Some(step);
+            return Ok(());
+        };
+        let resume =
+            Resume { version: TRAINING_VERSION, step, data: self.data.clone(), description: self.description.clone() };
+        let metadata = serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?;
+        saver.save(Snapshot { step, pieces, metadata })?;
+        self.saved = Some(step);
+        Ok(())
+    }
+
+    /// Waits until everything is written.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        if let Some(saver) = self.saver {
+            saver.finish()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,456 @@
+//! The loop: feed, step, record, evaluate, save; resumed where the last run ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use runtime::{Backend, DeviceArray, Feed, HostTree, Jit, OnDevice, Tree as Data, ValidationError, abstract_of};
+use trace::{Donate, Tensor, Tree};
+
+use super::checkpoints::{Checkpoints, Newest};
+use super::watch::{Ended, Event, Measured};
+use super::{Measures, Task, TrainOptions, guard};
+use crate::data::{DataError, Dataset, Loader};
+use crate::error::Error;
+use crate::metrics::{Metrics, Record, Start};
+use crate::sharding::StateSharding;
+
+/// Trains a task on a backend.
+pub struct Trainer<T: Task> {
+    backend: Backend,
+    task: Arc<T>,
+    options: TrainOptions,
+    mesh: Option<StateSharding>,
+}
+
+/// A training that has ended.
+#[derive(Debug)]
+pub struct Trained<S> {
+    /// The state it ended with.
+    pub state: Option<OnDevice<S>>,
+    /// Steps done, earlier runs included.
+    pub step: u64,
+    /// The step this run began after.
+    pub first_step: u64,
+    /// How it ended.
+    pub ended: Ended,
+    /// The last record.
+    pub last: Option<Measured>,
+    /// Times the step was compiled.
+    pub compilations: usize,
+}
+
+type StepInput<S> = (S, Vec<Tensor>);
+type StepJit<S> = Jit<StepInput<S>, (S, Measures)>;
+
+impl<T: Task + 'static> Trainer<T> {
+    /// A trainer with these settings.
+    pub fn new(backend: &Backend, task: T, options: TrainOptions) -> Trainer<T> {
+        Trainer { backend: backend.clone(), task: Arc::new(task), options, mesh: None }
+    }
+
+    /// The same training on the devices of a mesh.
+    #[must_use]
+    pub fn on(mut self, mesh: Option<StateSharding>) -> Trainer<T> {
+        self.mesh = mesh;
+        self
+    }
+
+    /// Structure, types and shapes of the state.
+    pub fn state_structure(&self) -> Result<T::State, Error> {
+        Ok(trace::shapes_of(&(), |()| self.task.init())?)
+    }
+
+    fn step_jit(&self, state: &T::State) -> StepJit<T::State> {
+        let task = self.task.clone();
+        let donate = Donate::Leading(state.specs().len());
+        Jit::new(&self.backend, "train_step", donate, move |(state, batch): &StepInput<T::State>| {
+            task.step(state, batch)
+        })
+        .on(self.mesh.as_ref().map(StateSharding::step))
+    }
+
+    /// Trains until all steps are done, `stop` is set, or the loss is no number; goes on from the newest checkpoint if
+    /// there is one. `watch` hears what happens.
+    pub fn train(
+        &self,
+        data: Arc<dyn Dataset>,
+        evaluation: Option<Arc<dyn Dataset>>,
+        stop: &AtomicBool,
+        watch: &mut dyn FnMut(&Event),
+    ) -> Result<Trained<T::State>, Error> {
+        let structure = self.state_structure()?;
+        if let Some(session) = self.backend.session() {
+            let remedy = "start all processes with the same files and arguments";
+            session.must_agree("the configuration", &self.options.description.to_string(), remedy)?;
+            // Who keeps checkpoints waits for what the first process finds of them.
+            session.must_agree("that checkpoints are kept", &self.options.checkpoints.is_some().to_string(), remedy)?;
+        }
+        let checkpoints = Checkpoints::open(&self.options, &data.describe(), self.backend.rank())?;
+        let stopped =
+            |step| Trained { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
+        // The state: of the newest checkpoint, else the first one.
+        let (first_step, state) =
+            match checkpoints.as_ref().map(|c| c.newest(self.backend.session())).transpose()?.flatten() {
+                Some(Newest { saved, damaged }) => {
+                    for (step, message) in damaged {
+                        watch(&Event::Damaged(step, message));
+                    }
+                    let restored = checkpoints
+                        .as_ref()
+                        .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
+                        .transpose()?;
+                    let Some((step, state)) = restored else { return Ok(stopped(0)) };
+                    watch(&Event::Resumed(step));
+                    (step, state)
+                }
+                None => {
+                    watch(&Event::Compiling("init"));
+                    let task = self.task.clone();
+                    let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
+                        .on(self.mesh.as_ref().map(StateSharding::init));
+                    if init.prepare(&(), stop)?.is_none() {
+                        return Ok(stopped(0));
+                    }
+                    (0, self.with_given(init.call(&(), &[])?)?)
+                }
+            };
+        if let Some(session) = self.backend.session() {
+            let remedy = "the folder of checkpoints must be one that all processes see";
+            session.must_agree("the step to go on from", &first_step.to_string(), remedy)?;
+        }
+        let mut run = Run {
+            trainer: self,
+            step_jit: self.step_jit(&structure),
+            batch: abstract_of(&data.specs()),
+            structure,
+            data,
+            evaluation,
+            checkpoints,
+            metrics: self.metrics(first_step),
+            state: Some(state),
+            step: first_step,
+            last: None,
+            stop,
+            watch,
+        };
+        let ended = run.go(first_step)?;
+        run.finish(first_step, ended)
+    }
+
+    /// The first state with what the task gives in place of what it makes.
+    fn with_given(&self, state: OnDevice<T::State>) -> Result<OnDevice<T::State>, Error> {
+        let mut given = self.task.given(state.structure())?;
+        if given.is_empty() {
+            return Ok(state);
+        }
+        let arrays = state.named().map(|(path, array)| match given.remove(&path) {
+            Some(literal) => match array.placed() {
+                Some(placed) => self.backend.send_on(&placed.mesh, &placed.sharding, &literal),
+                None => self.backend.send(&literal),
+            },
+            None => Ok(array.clone()),
+        });
+        let arrays = arrays.collect::<Result<Vec<_>, runtime::Error>>()?;
+        if let Some(path) = given.keys().next() {
+            return Err(ValidationError::Other(format!("the state has no `{path}`, which is given")).into());
+        }
+        Ok(OnDevice::new(state.structure(), arrays)?)
+    }
+
+    fn metrics(&self, first_step: u64) -> Metrics {
+        let start = if first_step == 0 { Start::Fresh } else { Start::AfterStep(first_step) };
+        match &self.options.metrics {
+            // One process writes for all.
+            Some(_) if self.backend.rank() > 0 => Metrics::none(),
+            Some(folder) => {
+                // A folder that cannot be made is met again, and told, by the writers.
+                let _ = std::fs::create_dir_all(folder);
+                Metrics::none().with_lines(&folder.join("metrics.jsonl"), start).with_events(folder, start)
+            }
+            None => Metrics::none(),
+        }
+    }
+}
+
+/// A training under way.
+struct Run<'a, T: Task> {
+    trainer: &'a Trainer<T>,
+    step_jit: StepJit<T::State>,
+    batch: Vec<Tensor>,
+    structure: T::State,
+    data: Arc<dyn Dataset>,
+    evaluation: Option<Arc<dyn Dataset>>,
+    checkpoints: Option<Checkpoints>,
+    metrics: Metrics,
+    /// Taken while a step runs in its memory.
+    state: Option<OnDevice<T::State>>,
+    step: u64,
+    last: Option<Measured>,
+    stop: &'a AtomicBool,
+    watch: &'a mut dyn FnMut(&Event),
+}
+
+impl<T: Task + 'static> Run<'_, T> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn go(&mut self, first_step: u64) -> Result<Ended, Error> {
+        let options = &self.trainer.options;
+        if self.step >= options.steps {
+            return Ok(Ended::Finished);
+        }
+        (self.watch)(&Event::Compiling("step"));
+        let inputs = (self.structure.clone(), self.batch.clone());
+        if self.step_jit.prepare(&inputs, self.stop)?.is_none() {
+            return Ok(Ended::Stopped);
+        }
+        let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
+        let mut feed = Batches::start(self.trainer, self.data.clone(), first_step..options.steps, options.ahead)?;
+        let mut since = Instant::now();
+        let mut since_step = self.step;
+        while self.step < options.steps {
+            if self.is_stopped() {
+                return Ok(Ended::Stopped);
+            }
+            let batch = feed.next()?;
+            let Some(state) = self.state.take() else {
+                return Err(ValidationError::Other("the state is gone after a failed step".into()).into());
+            };
+            let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&batch).cloned().collect();
+            drop(state);
+            let results = self.step_jit.call(&inputs, &arrays)?;
+            let (next, measures) = self.split(results)?;
+            self.state = Some(next);
+            self.step += 1;
+            let step = self.step;
+            let due = |every: Option<u64>| every.is_some_and(|every| step.is_multiple_of(every.max(1)));
+            let is_last = step == options.steps;
+            let saves = due(options.save_every);
+            if due(Some(options.log_every)) || saves || is_last {
+                let values = guard::read(&measures)?;
+                let seconds = since.elapsed().as_secs_f64() / (step - since_step) as f64;
+                if !guard::is_finite(&values) {
+                    self.record(self.measured(step, values, seconds));
+                    return Ok(Ended::Diverged { step });
+                }
+                self.record(self.measured(step, values, seconds));
+                (since, since_step) = (Instant::now(), step);
+            }
+            if saves && !is_last {
+                self.save();
+                since = Instant::now();
+            }
+            if (due(options.evaluate_every) || is_last)
+                && let Some(evaluation) = &mut evaluate
+                && let Some(state) = &self.state
+            {
+                let Some(measured) = evaluation.run(state, step, self.stop, self.watch)? else {
+                    return Ok(Ended::Stopped);
+                };
+                (self.watch)(&Event::Evaluated(measured.clone()));
+                let mut record = Record::new(step);
+                for (name, value) in &measured.values {
+                    record = record.with(format!("evaluation_{name}"), *value);
+                }
+                self.metrics.write(&record);
+                since = Instant::now();
+            }
+        }
+        Ok(Ended::Finished)
+    }
+
+    /// The next state and the measures of a step's results.
+    fn split(
+        &self,
+        results: OnDevice<(T::State, Measures)>,
+    ) -> Result<(OnDevice<T::State>, OnDevice<Measures>), Error> {
+        let count = self.structure.specs().len();
+        let (state, measures) = results.arrays().split_at(count);
+        let structure = results.structure();
+        Ok((OnDevice::new(&structure.0, state.to_vec())?, OnDevice::new(&structure.1, measures.to_vec())?))
+    }
+
+    fn measured(&self, step: u64, values: BTreeMap<String, f64>, step_seconds: f64) -> Measured {
+        let task = &self.trainer.task;
+        let peak = self.trainer.backend.device().peak;
+        let peak = if self.trainer.backend.config().precision == compile::optimize::Precision::F32 {
+            peak.f32_flops.or(peak.bf16_flops)
+        } else {
+            peak.bf16_flops
+        };
+        let mfu = task.flops_per_step().zip(peak).map(|(flops, peak)| flops / step_seconds / peak);
+        let tokens_per_second = task.tokens_per_step().map(|tokens| tokens as f64 / step_seconds);
+        Measured { step, values, step_seconds, tokens_per_second, mfu }
+    }
+
+    fn record(&mut self, measured: Measured) {
+        let mut record = Record::new(measured.step);
+        for (name, value) in &measured.values {
+            record = record.with(name, *value);
+        }
+        record = record.with("step_seconds", measured.step_seconds);
+        if let Some(rate) = measured.tokens_per_second {
+            record = record.with("tokens_per_second", rate);
+        }
+        if let Some(mfu) = measured.mfu {
+            record = record.mfu(mfu);
+        }
+        self.metrics.write(&record);
+        (self.watch)(&Event::Step(measured.clone()));
+        self.last = Some(measured);
+    }
+
+    /// Saves in the background. A save that fails is told and does not stop the training: the last good one stays.
+    fn save(&mut self) {
+        if let (Some(checkpoints), Some(state)) = (&mut self.checkpoints, &self.state) {
+            (self.watch)(&Event::Saving(self.step));
+            if let Err(error) = checkpoints.save(&self.trainer.backend, self.step, state) {
+                (self.watch)(&Event::SaveFailed(compile::with_causes(&error)));
+            }
+        }
+    }
+
+    /// Saves what is not saved, unless it is not worth keeping; waits until it is written.
+    fn finish(mut self, first_step: u64, ended: Ended) -> Result<Trained<T::State>, Error> {
+        self.metrics.flush();
+        // A process that is stopped alone cannot save: the parts of the others are missing.
+        let is_alone = matches!(ended, Ended::Stopped) && self.trainer.backend.is_multi_process();
+        let is_good = !matches!(ended, Ended::Diverged { .. }) && !is_alone;
+        if let Some(mut checkpoints) = self.checkpoints.take() {
+            let saved = match &self.state {
+                Some(state) if is_good && self.step > first_step => {
+                    checkpoints.save(&self.trainer.backend, self.step, state)
+                }
+                _ => Ok(()),
+            };
+            let written = checkpoints.finish();
+            saved.and(written)?;
+        }
+        Ok(Trained {
+            state: self.state,
+            step: self.step,
+            first_step,
+            ended,
+            last: self.last,
+            compilations: self.step_jit.num_compiled(),
+        })
+    }
+}
+
+/// Batches on the device, sent ahead.
+struct Batches {
+    feed: Feed,
+    /// The error that ended the loader.
+    failed: Arc<std::sync::Mutex<Option<DataError>>>,
+}
+
+impl Batches {
+    fn start<T: Task>(
+        trainer: &Trainer<T>,
+        data: Arc<dyn Dataset>,
+        steps: std::ops::Range<u64>,
+        ahead: usize,
+    ) -> Result<Batches, Error> {
+        let on = trainer.mesh.as_ref().map(|mesh| mesh.batch(&data.specs())).transpose()?;
+        let loader = Loader::start(data, steps, ahead)?;
+        let failed = Arc::new(std::sync::Mutex::new(None));
+        let theirs = failed.clone();
+        let host =
+            loader.map_while(move |batch| match batch {
+                Ok(batch) => {
+                    Some(Data::List(batch.arrays.into_iter().map(|array| Data::Leaf(Arc::new(array))).collect())
+                        as HostTree)
+                }
+                Err(error) => {
+                    *theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                    None
+                }
+            });
+        let send = move |backend: &Backend, batch: &HostTree| match &on {
+            None => backend.prepare_data(batch),
+            Some(on) => {
+                let mut n = 0;
+                batch.try_map(&mut |_, literal| {
+                    n += 1;
+                    on.send(backend, n - 1, literal)
+                })
+            }
+        };
+        Ok(Batches { feed: trainer.backend.feed_with(host, ahead, send)?, failed })
+    }
+
+    fn next(&mut self) -> Result<Vec<DeviceArray>, Error> {
+        match self.feed.next() {
+            Some(batch) => Ok(batch?.leaves().into_iter().cloned().collect()),
+            None => {
+                let failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+                Err(failed.map_or_else(|| ValidationError::Other("the data ended early".into()).into(), Error::Data))
+            }
+        }
+    }
+}
+
+/// Evaluation: compiled at its first use.
+struct Evaluation<T: Task> {
+    backend: Backend,
+    mesh: Option<StateSharding>,
+    data: Arc<dyn Dataset>,
+    jit: Jit<StepInput<T::State>, Measures>,
+    batches: u64,
+}
+
+impl<T: Task + 'static> Evaluation<T> {
+    fn new(trainer: &Trainer<T>, data: Arc<dyn Dataset>) -> Evaluation<T> {
+        let task = trainer.task.clone();
+        let jit =
+            Jit::new(&trainer.backend, "evaluate", Donate::Nothing, move |(state, batch): &StepInput<T::State>| {
+                task.evaluate(state, batch)
+            })
+            .on(trainer.mesh.as_ref().map(StateSharding::evaluation));
+        let batches = data
+            .batches_per_epoch()
+            .map_or(trainer.options.evaluate_batches, |all| all.min(trainer.options.evaluate_batches));
+        Evaluation { backend: trainer.backend.clone(), mesh: trainer.mesh.clone(), data, jit, batches: batches.max(1) }
+    }
+
+    /// Means over the batches; `None` if it was stopped.
+    fn run(
+        &mut self,
+        state: &OnDevice<T::State>,
+        step: u64,
+        stop: &AtomicBool,
+        watch: &mut dyn FnMut(&Event),
+    ) -> Result<Option<Measured>, Error> {
+        let inputs = (state.structure().clone(), abstract_of(&self.data.specs()));
+        if self.jit.num_compiled() == 0 {
+            watch(&Event::Compiling("evaluate"));
+        }
+        if self.jit.prepare(&inputs, stop)?.is_none() {
+            return Ok(None);
+        }
+        let on = self.mesh.as_ref().map(|mesh| mesh.batch(&self.data.specs())).transpose()?;
+        let started = Instant::now();
+        let mut sums = std::collections::BTreeMap::<String, f64>::new();
+        for n in 0..self.batches {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let batch = self.data.batch(n)?.into_iter().map(Arc::new).enumerate();
+            let send = |(n, array): (usize, Arc<tensor::Literal>)| match &on {
+                Some(on) => on.send(&self.backend, n, &array),
+                None => self.backend.send(&array),
+            };
+            let sent = batch.map(send).collect::<Result<Vec<_>, _>>()?;
+            let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&sent).cloned().collect();
+            for (name, value) in guard::read(&self.jit.call(&inputs, &arrays)?)? {
+                *sums.entry(name).or_default() += value;
+            }
+        }
+        let values = sums.into_iter().map(|(name, sum)| (name, sum / self.batches as f64)).collect();
+        let step_seconds = started.elapsed().as_secs_f64() / self.batches as f64;
+        Ok(Some(Measured { step, values, step_seconds, tokens_per_second: None, mfu: None }))
+    }
+}

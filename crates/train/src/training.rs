@@ -1,0 +1,255 @@
+//! A training as its file describes it: read, run, exported for a slice; all that `tpu train` does, for any Rust program.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use compile::Program;
+use nn::models::{Gpt2, LanguageModel, Llama, Phase, ResNet, Statistics, Vit};
+use nn::{CrossEntropy, Placement, hf};
+use runtime::Backend;
+use tensor::DType;
+use trace::{Key, Site, Tensor, Tree};
+use weights::Keep;
+
+use crate::config::TrainConfig;
+use crate::datasets::Datasets;
+use crate::error::Error;
+use crate::model::{ModelConfig, TokenSizes};
+use crate::pretrained::Pretrained;
+use crate::sharding::{MeshChoice, StateSharding, parameter_shapes, sharding_rules};
+use crate::step::step_program;
+use crate::task::ModelTask;
+use crate::trainer::{Ended, Event, Measured, Measures, Task, TrainOptions, Trainer};
+
+/// A training file with the model, data and mesh it names.
+#[derive(Clone, Debug)]
+pub struct Training {
+    config: TrainConfig,
+    /// The folder of the file: its paths are relative to it.
+    beside: PathBuf,
+    model: ModelConfig,
+    pretrained: Option<Pretrained>,
+    rules: Option<Placement>,
+    folder: Option<String>,
+}
+
+/// What is done with the task of a training, whatever its model.
+pub trait TaskVisitor {
+    /// What comes of it.
+    type Output;
+
+    /// Takes the task and its data.
+    fn visit<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
+        self,
+        task: ModelTask<M, X>,
+        data: Datasets,
+    ) -> Result<Self::Output, Error>;
+}
+
+/// How a training ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Parameters of the model.
+    pub parameters: u64,
+    /// The step this run began after.
+    pub first_step: u64,
+    /// Steps done, earlier runs included.
+    pub step: u64,
+    /// How it ended.
+    pub ended: Ended,
+    /// The last record.
+    pub last: Option<Measured>,
+    /// Times the step was compiled.
+    pub compilations: usize,
+}
+
+impl Training {
+    /// Reads a training file. `changes` are values by their dotted names, as `train.steps=10`; `mesh` takes the place of the file's.
+    pub fn read(file: &Path, changes: &[String], mesh: &MeshChoice) -> Result<Training, Error> {
+        let config = TrainConfig::read(file, changes)?;
+        Training::new(config, file.parent().unwrap_or(Path::new("")), mesh)
+    }
+
+    /// A training from its configuration; paths in it are relative to `beside`.
+    pub fn new(mut config: TrainConfig, beside: &Path, mesh: &MeshChoice) -> Result<Training, Error> {
+        let pretrained = Pretrained::resolve(&mut config, beside)?;
+        let model = ModelConfig::read(&config.model, beside)?;
+        let rules = sharding_rules(&config.mesh, mesh)?;
+        let folder = config.train.folder.clone();
+        Ok(Training { config, beside: beside.to_path_buf(), model, pretrained, rules, folder })
+    }
+
+    /// The same with checkpoints, metrics and tokens in another folder, or in a bucket.
+    #[must_use]
+    pub fn in_folder(mut self, folder: Option<String>) -> Training {
+        self.folder = folder.or(self.folder);
+        self
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// How the model is sharded; `None` on one device.
+    pub fn rules(&self) -> Option<&Placement> {
+        self.rules.as_ref()
+    }
+
+    /// Where checkpoints, metrics and tokens go.
+    pub fn folder(&self) -> Option<&str> {
+        self.folder.as_deref()
+    }
+
+    /// The folder, if it is on this machine.
+    fn local_folder(&self) -> Option<PathBuf> {
+        self.folder.as_ref().filter(|folder| !folder.contains("://")).map(PathBuf::from)
+    }
+
+    /// The settings of the trainer.
+    pub fn options(&self) -> TrainOptions {
+        let train = &self.config.train;
+        TrainOptions {
+            log_every: train.log_every,
+            evaluate_every: train.evaluate_every,
+            evaluate_batches: train.evaluate_batches,
+            checkpoints: self.folder.as_ref().map(|folder| format!("{}/checkpoints", folder.trim_end_matches('/'))),
+            save_every: train.save_every,
+            keep: Keep::newest(train.keep),
+            metrics: self.local_folder().map(|folder| folder.join("metrics")),
+            description: self.config.description(),
+            ..TrainOptions::new(train.steps)
+        }
+    }
+
+    /// Makes the task of the model and opens the data.
+    pub fn visit<V: TaskVisitor>(&self, visitor: V) -> Result<V::Output, Error> {
+        let options = self.config.run.clone();
+        match self.model.clone() {
+            ModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
+                let of = TokenSizes::of(&hf::ModelConfig::Gpt2(sizes.clone()));
+                self.language(visitor, &of, move |key| Gpt2::init(key, &sizes, &options))
+            }
+            ModelConfig::Language(hf::ModelConfig::Llama(sizes)) => {
+                let of = TokenSizes::of(&hf::ModelConfig::Llama(sizes.clone()));
+                self.language(visitor, &of, move |key| Llama::init(key, &sizes, &options))
+            }
+            ModelConfig::Vit(sizes) => {
+                let data = self.config.images(&self.beside, sizes.num_channels, sizes.num_classes)?;
+                let init = move |key: &Key| (Vit::init(key, &sizes, &options), ());
+                self.image(visitor, data, init, |model, (), images, key| (model.apply(images, key), ()))
+            }
+            ModelConfig::ResNet(sizes) => {
+                let data = self.config.images(&self.beside, sizes.num_channels, sizes.num_classes)?;
+                let init = move |key: &Key| ResNet::init(key, &sizes);
+                self.image(visitor, data, init, |model, statistics: &Statistics, images, key| {
+                    let phase = if key.is_some() { Phase::Training } else { Phase::Inference };
+                    model.apply(images, statistics, phase)
+                })
+            }
+        }
+    }
+
+    fn language<M: LanguageModel + 'static, V: TaskVisitor>(
+        &self,
+        visitor: V,
+        sizes: &TokenSizes,
+        init: impl Fn(&Key) -> M + 'static,
+    ) -> Result<V::Output, Error> {
+        let vocabulary = u32::try_from(sizes.vocabulary).unwrap_or(u32::MAX);
+        let cache = self.local_folder().unwrap_or_else(std::env::temp_dir).join("tokens");
+        let (data, sequence) = self.config.tokens(&self.beside, vocabulary, &cache)?;
+        if sequence > sizes.positions {
+            let message = format!("data.sequence is {sequence}, the model knows {} positions", sizes.positions);
+            return Err(Error::new(message).hint("shorten the sequence, or give the model more positions"));
+        }
+        let task = ModelTask::language(&self.config, sizes, sequence, init);
+        let given = self.pretrained.as_ref().map(Pretrained::given);
+        visitor.visit(ModelTask { given, ..task }, data)
+    }
+
+    fn image<M: Tree + Clone + 'static, X: Tree + Clone + 'static, V: TaskVisitor>(
+        &self,
+        visitor: V,
+        data: Datasets,
+        init: impl Fn(&Key) -> (M, X) + 'static,
+        apply: impl Fn(&M, &X, &Tensor, Option<&Key>) -> (Tensor, X) + Clone + 'static,
+    ) -> Result<V::Output, Error> {
+        let of = apply.clone();
+        let loss = move |model: &M, carried: &X, batch: &[Tensor], key: Option<&Key>| {
+            let (logits, carried) = of(model, carried, &batch[0], key);
+            (CrossEntropy::default().mean(&logits, &batch[1]), carried)
+        };
+        let accuracy = move |model: &M, carried: &X, batch: &[Tensor]| {
+            let guess = apply(model, carried, &batch[0], None).0.argmax(-1);
+            let is_right = guess.equals(&batch[1]).cast(DType::F32);
+            Measures::from([("accuracy".to_string(), is_right.mean_all())])
+        };
+        let task = ModelTask::new(&self.config, init, loss, accuracy, (self.config.train.batch, None));
+        visitor.visit(task, data)
+    }
+
+    /// The training step as a program for devices that need not be here, and the number of parameters.
+    pub fn export(&self, site: &Site) -> Result<(Program, u64), Error> {
+        self.visit(Export { rules: self.rules.as_ref(), site })
+    }
+
+    /// Trains on a backend until all steps are done, `stop` is set, or the loss is not finite; goes on from the newest checkpoint
+    /// if there is one. `watch` hears what happens.
+    pub fn run(&self, backend: &Backend, stop: &AtomicBool, watch: &mut dyn FnMut(&Event)) -> Result<Finished, Error> {
+        self.visit(Run { training: self, backend, stop, watch })
+    }
+}
+
+struct Export<'a> {
+    rules: Option<&'a Placement>,
+    site: &'a Site,
+}
+
+impl TaskVisitor for Export<'_> {
+    type Output = (Program, u64);
+
+    fn visit<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
+        self,
+        task: ModelTask<M, X>,
+        data: Datasets,
+    ) -> Result<(Program, u64), Error> {
+        step_program(&task, self.rules, &data.training.specs(), self.site)
+    }
+}
+
+struct Run<'a> {
+    training: &'a Training,
+    backend: &'a Backend,
+    stop: &'a AtomicBool,
+    watch: &'a mut dyn FnMut(&Event),
+}
+
+impl TaskVisitor for Run<'_> {
+    type Output = Finished;
+
+    fn visit<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
+        self,
+        task: ModelTask<M, X>,
+        data: Datasets,
+    ) -> Result<Finished, Error> {
+        let Run { training, backend, stop, watch } = self;
+        let state = trace::shapes_of(&(), |()| task.init())?;
+        let parameters = state.params.num_parameters();
+        let sharding = training
+            .rules
+            .as_ref()
+            .map(|rules| StateSharding::new(backend, rules, parameter_shapes(&state.params), &data.training.specs()));
+        let evaluation = training.config.train.evaluate_every.is_some().then_some(data.evaluation);
+        let trainer = Trainer::new(backend, task, training.options()).on(sharding.transpose()?);
+        let trained = trainer.train(data.training, evaluation, stop, watch)?;
+        Ok(Finished {
+            parameters,
+            first_step: trained.first_step,
+            step: trained.step,
+            ended: trained.ended,
+            last: trained.last,
+            compilations: trained.compilations,
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests of trainings through their public face.
+
+mod batch_size;
+mod data;
+mod metrics;
+#[path = "../../../runtime/tests/it/processes.rs"]
+mod processes;
+mod trainer;
+mod wrapped;
