@@ -190,7 +190,7 @@ impl Partitioning {
         let annotated = func.input_attrs.iter().chain(&func.output_attrs).any(is_written);
         if has(&|kind| kind == OpKind::SdyManualComputation) {
             Partitioning::WholeWithManualParts
-        } else if !annotated && has(&is_collective) {
+        } else if !annotated && has(&is_per_device) {
             Partitioning::PerDevice
         } else {
             Partitioning::Whole
@@ -198,17 +198,11 @@ impl Partitioning {
     }
 }
 
-fn is_collective(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::AllReduce
-            | OpKind::AllGather
-            | OpKind::ReduceScatter
-            | OpKind::AllToAll
-            | OpKind::CollectivePermute
-            | OpKind::CollectiveBroadcast
-            | OpKind::PartitionId
-    )
+/// Whether an op shows that a program is written for one device of several. Collectives of Shardy stand in programs for all
+/// devices; the two oldest ones sum over replicas, which are programs of their own.
+fn is_per_device(kind: OpKind) -> bool {
+    let is_old = matches!(kind, OpKind::CollectiveReduce | OpKind::CrossReplicaSum);
+    kind == OpKind::PartitionId || kind.is_collective() && kind.is_stablehlo() && !is_old
 }
 
 /// Whether an argument's memory is given to the program.

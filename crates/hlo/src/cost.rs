@@ -164,8 +164,10 @@ impl Fused {
     }
 }
 
+/// Whether an op ends a function or a region of it. The end of a computation by hand (`sdy.return`) does not: what it hands on
+/// is written.
 fn ends(kind: OpKind) -> bool {
-    matches!(kind, OpKind::Return | OpKind::FuncReturn)
+    kind.is_terminator() && kind != OpKind::SdyReturn
 }
 
 /// Whether an op's result is made where it is read, from nothing.
@@ -181,69 +183,16 @@ fn is_free(op: &Op) -> bool {
 
 /// Whether compilers fuse an op into the one that reads it.
 fn fuses(kind: OpKind) -> bool {
-    use OpKind as K;
-    is_elementwise(kind)
-        || matches!(
-            kind,
-            K::BroadcastInDim
-                | K::Broadcast
-                | K::Reshape
-                | K::Transpose
-                | K::Slice
-                | K::Reverse
-                | K::Pad
-                | K::Concatenate
-        )
+    fuses_elementwise(kind) || kind.is_movement()
 }
 
-/// Whether each element of an op's result depends on the same element of its operands alone.
-pub fn is_elementwise(kind: OpKind) -> bool {
-    use OpKind as K;
-    matches!(
-        kind,
-        K::Abs
-            | K::Add
-            | K::And
-            | K::Atan2
-            | K::BitcastConvert
-            | K::Cbrt
-            | K::Ceil
-            | K::Clamp
-            | K::Compare
-            | K::Convert
-            | K::Cosine
-            | K::Divide
-            | K::Exponential
-            | K::ExponentialMinusOne
-            | K::Floor
-            | K::IsFinite
-            | K::Log
-            | K::LogPlusOne
-            | K::Logistic
-            | K::Maximum
-            | K::Minimum
-            | K::Multiply
-            | K::Negate
-            | K::Not
-            | K::Or
-            | K::Power
-            | K::ReducePrecision
-            | K::Remainder
-            | K::RoundNearestAfz
-            | K::RoundNearestEven
-            | K::Rsqrt
-            | K::Select
-            | K::ShiftLeft
-            | K::ShiftRightArithmetic
-            | K::ShiftRightLogical
-            | K::Sign
-            | K::Sine
-            | K::Sqrt
-            | K::Subtract
-            | K::Tan
-            | K::Tanh
-            | K::Xor
-    )
+/// Elementwise ops that are counted as passes of their own.
+const UNFUSED: [OpKind; 5] = [OpKind::Complex, OpKind::CountLeadingZeros, OpKind::Imag, OpKind::Popcnt, OpKind::Real];
+
+/// Whether an op is elementwise work that compilers fuse: functions of CHLO are counted by themselves, since a compiler
+/// sees what they expand to.
+pub fn fuses_elementwise(kind: OpKind) -> bool {
+    kind.is_elementwise() && kind.is_stablehlo() && !UNFUSED.contains(&kind)
 }
 
 fn bytes(func: &Func, value: Value) -> f64 {
@@ -283,27 +232,18 @@ fn own_flops(func: &Func, op: &Op, kind: OpKind) -> f64 {
         }
         (K::Reduce, operands) => operands[..operands.len() / 2].iter().map(|&value| elements(func, value)).sum(),
         // They move elements, or hold no arithmetic.
+        _ if kind.is_movement() || ends(kind) => 0.0,
         (
             K::Constant
             | K::Iota
-            | K::Reshape
-            | K::BroadcastInDim
-            | K::Broadcast
-            | K::Transpose
-            | K::Slice
             | K::DynamicSlice
             | K::DynamicUpdateSlice
-            | K::Concatenate
-            | K::Pad
             | K::Gather
-            | K::Reverse
             | K::Convert
             | K::BitcastConvert
             | K::GetTupleElement
             | K::Tuple
-            | K::OptimizationBarrier
-            | K::Return
-            | K::FuncReturn,
+            | K::OptimizationBarrier,
             _,
         ) => 0.0,
         _ => results,

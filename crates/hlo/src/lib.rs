@@ -25,7 +25,7 @@ pub use loc::{Loc, Location};
 pub use module::{
     Definition, Func, Mesh, Module, NewOp, Op, OpId, OpName, Region, RegionData, Value, ValueData, Visibility,
 };
-pub use ops::OpKind;
+pub use ops::{OpClass, OpKind};
 pub use read::read;
 pub use ty::{DYNAMIC, ElementType, FunctionType, Quantized, Real, TensorType, Type};
 pub use verify::{Processes, Verified, findings, unsupported_by_tpu, verify};

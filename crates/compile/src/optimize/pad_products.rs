@@ -99,7 +99,7 @@ fn padding_bytes(func: &Func, value: Value, size: u64, padded: u64, readers: &[u
     let op = definition(func, value);
     match op.and_then(Op::kind) {
         Some(OpKind::Constant) => 0.0,
-        Some(kind) if hlo::cost::is_elementwise(kind) && readers.get(value.0 as usize) == Some(&1) => more,
+        Some(kind) if hlo::cost::fuses_elementwise(kind) && readers.get(value.0 as usize) == Some(&1) => more,
         _ => 2.0 * bytes + more,
     }
 }

@@ -475,7 +475,7 @@ pub(crate) fn is_constant(op: &Op) -> bool {
 }
 
 pub(crate) fn is_terminator(op: &Op) -> bool {
-    matches!(op.kind(), Some(OpKind::Return | OpKind::FuncReturn | OpKind::SdyReturn))
+    op.kind().is_some_and(OpKind::is_terminator)
 }
 
 /// Values an op reads: its operands, and what its regions take from outside.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use hlo::{Definition, Func, Op, OpId, OpKind, Region, Value};
+use hlo::{Definition, Func, Op, OpClass, OpId, OpKind, Region, Value};
 
 use super::region;
 use super::view::{is_transparent, sizes};
@@ -98,32 +98,25 @@ pub(crate) fn is_fusible(func: &Func, op: &Op) -> bool {
 /// Whether computing an op again costs less than reading its result.
 fn is_cheap(op: &Op) -> bool {
     use OpKind as K;
-    matches!(
-        op.kind(),
-        Some(
-            K::Add
-                | K::Subtract
-                | K::Multiply
-                | K::Negate
-                | K::Abs
-                | K::Compare
-                | K::Select
-                | K::Convert
-                | K::And
-                | K::Or
-                | K::Not
-                | K::Xor
-                | K::Iota
-                | K::Constant
-                | K::Maximum
-                | K::Minimum
-                | K::Clamp
-                | K::Sign
-                | K::ShiftLeft
-                | K::ShiftRightLogical
-                | K::IsFinite
-        )
-    )
+    let Some(kind) = op.kind() else { return false };
+    // Several instructions each, or none that a loop has.
+    let takes_longer = matches!(
+        kind,
+        K::BitcastConvert
+            | K::Ceil
+            | K::Complex
+            | K::CountLeadingZeros
+            | K::Floor
+            | K::Imag
+            | K::Popcnt
+            | K::Real
+            | K::ReducePrecision
+            | K::RoundNearestAfz
+            | K::RoundNearestEven
+            | K::ShiftRightArithmetic
+    );
+    let is_simple = kind.class() == OpClass::Arithmetic && kind.is_stablehlo() && !takes_longer;
+    is_simple || matches!(kind, K::Iota | K::Constant)
 }
 
 struct Fuser<'f> {

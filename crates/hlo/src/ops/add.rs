@@ -1,11 +1,12 @@
 //! `stablehlo.add`: element-wise sum.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, elementwise, quantization, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.add",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.after_all`: joins tokens into one.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::{Checked, require, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.after_all",
+    class: OpClass::Structure,
     operands: Arity::at_least(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

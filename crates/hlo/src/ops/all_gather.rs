@@ -1,6 +1,6 @@
 //! `stablehlo.all_gather`: concatenates every group member's operand.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, dimensions, elements, require, shapes};
@@ -8,6 +8,7 @@ use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.all_gather",
+    class: OpClass::Collective,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

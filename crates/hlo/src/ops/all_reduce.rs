@@ -1,12 +1,13 @@
 //! `stablehlo.all_reduce`: reduces operands across a group.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, collectives, elements, reduction, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.all_reduce",
+    class: OpClass::Collective,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(1),

@@ -1,7 +1,7 @@
 //! `stablehlo.all_to_all`: splits and exchanges operands within a group.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, collectives, dimensions, elements, require, shapes};
@@ -9,6 +9,7 @@ use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.all_to_all",
+    class: OpClass::Collective,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.async_done`: waits for a background collective.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Text, VhloForm, Violation, no_constraints};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Text, VhloForm, Violation, no_constraints};
 use crate::ops::rules::{Inferred, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.async_done",
+    class: OpClass::Control,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

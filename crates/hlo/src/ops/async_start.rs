@@ -1,12 +1,13 @@
 //! `stablehlo.async_start`: starts a collective in the background.
 
 use crate::ops::OpKind;
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Text, VhloForm};
 use crate::ops::rules::{Checked, Inferred, require, shapes};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.async_start",
+    class: OpClass::Control,
     operands: Arity::at_least(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(1),

@@ -1,11 +1,12 @@
 //! `stablehlo.atan2`: angle of the point (rhs, lhs).
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.atan2",
+    class: OpClass::Transcendental,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

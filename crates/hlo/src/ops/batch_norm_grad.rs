@@ -1,10 +1,11 @@
 //! `stablehlo.batch_norm_grad`: gradients of batch normalization.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Presence, Text, VhloForm};
 use crate::ops::rules::normalization::BatchNorm;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.batch_norm_grad",
+    class: OpClass::Normalization,
     operands: Arity::exactly(5),
     results: Arity::exactly(3),
     regions: Arity::exactly(0),

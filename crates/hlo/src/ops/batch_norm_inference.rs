@@ -1,10 +1,11 @@
 //! `stablehlo.batch_norm_inference`: batch normalization with given statistics.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Presence, Text, VhloForm};
 use crate::ops::rules::normalization::BatchNorm;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.batch_norm_inference",
+    class: OpClass::Normalization,
     operands: Arity::exactly(5),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.bitcast_convert`: reinterprets bits as another element type.
 
-use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm, Violation};
 use crate::ops::rules::{Checked, require, shapes, spelling};
 use crate::ty::{DYNAMIC, ElementType, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.bitcast_convert",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,13 +1,14 @@
 //! `stablehlo.broadcast`: adds leading dimensions (deprecated).
 
 use crate::ops::def::{
-    Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, no_constraints,
+    Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, no_constraints,
 };
 use crate::ops::rules::{Inferred, require, shapes};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.broadcast",
+    class: OpClass::Movement,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

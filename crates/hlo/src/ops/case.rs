@@ -2,11 +2,12 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, Infer, OpDef, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Text, VhloForm};
 use crate::ops::rules::control_flow;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.case",
+    class: OpClass::Control,
     operands: Arity::exactly(1),
     results: Arity::at_least(0),
     regions: Arity::at_least(1),

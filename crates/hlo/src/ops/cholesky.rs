@@ -1,12 +1,15 @@
 //! `stablehlo.cholesky`: Cholesky factor of a batch of matrices.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{
+    Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation,
+};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.cholesky",
+    class: OpClass::LinearAlgebra,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.clamp`: limits values to a range.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.clamp",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(3),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,13 +1,14 @@
 //! `stablehlo.collective_broadcast`: sends one member's operand to its group.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, collectives, dimensions, elements, require};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.collective_broadcast",
+    class: OpClass::Collective,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

@@ -1,12 +1,13 @@
 //! `stablehlo.collective_permute`: sends operands along given pairs.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::collectives::PairClauses;
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, elements};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.collective_permute",
+    class: OpClass::Collective,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -3,12 +3,13 @@
 use tensor::DType;
 
 use crate::attr::{Attr, Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elementwise, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.compare",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,10 +1,11 @@
 //! `stablehlo.complex`: makes complex numbers from parts.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm, no_constraints};
 use crate::ops::rules::{Inferred, broadcast, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.complex",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

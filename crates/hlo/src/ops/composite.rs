@@ -1,11 +1,12 @@
 //! `stablehlo.composite`: calls a decomposition under a name of its own.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::{Checked, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.composite",
+    class: OpClass::Control,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::at_least(0),

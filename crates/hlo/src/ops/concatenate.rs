@@ -1,12 +1,15 @@
 //! `stablehlo.concatenate`: joins tensors along a dimension.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{
+    Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation,
+};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, dimensions, elements, require, shapes};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.concatenate",
+    class: OpClass::Movement,
     operands: Arity::at_least(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -2,13 +2,14 @@
 
 use crate::attr::Attr;
 use crate::ops::def::{
-    Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation, no_constraints,
+    Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation, no_constraints,
 };
 use crate::ops::rules::{Inferred, quantization};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.constant",
+    class: OpClass::Source,
     operands: Arity::exactly(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.convert`: element type conversion.
 
-use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, elementwise};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.convert",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,12 +1,13 @@
 //! `stablehlo.convolution`: windowed dot products.
 
 use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, clauses, convolution, elements};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.convolution",
+    class: OpClass::Contraction,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

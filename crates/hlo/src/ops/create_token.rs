@@ -1,10 +1,11 @@
 //! `stablehlo.create_token`: makes a token.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm, no_constraints};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.create_token",
+    class: OpClass::Structure,
     operands: Arity::exactly(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.cross-replica-sum`: sum over replicas (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Presence, Text, VhloForm};
 use crate::ops::rules::elements;
 use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.cross-replica-sum",
+    class: OpClass::Collective,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

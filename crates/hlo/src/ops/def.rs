@@ -1,4 +1,4 @@
-//! What an op's file states: operands, attributes, text form, bytecode form, inference and constraints.
+//! What an op's file states: class, operands, attributes, text form, bytecode form, inference and constraints.
 
 use std::collections::HashMap;
 
@@ -8,6 +8,8 @@ use crate::attr::{Attr, Attrs, KeywordSet};
 use crate::module::{Func, Module, Region, RegionData, Value};
 use crate::sdy::MeshAttr;
 use crate::ty::{TensorType, Type};
+
+pub(crate) use super::class::OpClass;
 
 /// How many of something an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,6 +350,8 @@ impl Infer {
 pub struct OpDef {
     /// Full name.
     pub name: &'static str,
+    /// What kind of work it is.
+    pub class: OpClass,
     /// Operands.
     pub operands: Arity,
     /// Results.

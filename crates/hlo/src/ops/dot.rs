@@ -1,11 +1,12 @@
 //! `stablehlo.dot`: matrix product (deprecated).
 
 use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::{Checked, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dot",
+    class: OpClass::Contraction,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -4,13 +4,14 @@ use tensor::DType;
 
 use crate::attr::{Attr, Keyword, KeywordSet};
 use crate::dims::DotAlgorithm;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, clauses, contraction, elements, quantization, require, shapes, spelling};
 use crate::ty::ElementType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dot_general",
+    class: OpClass::Contraction,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,13 +1,14 @@
 //! `stablehlo.dynamic_broadcast_in_dim`: broadcast to a shape known at run time.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, broadcast, clauses, dimensions, elements, require, reshaping, shapes};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_broadcast_in_dim",
+    class: OpClass::Indexing,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,13 +1,14 @@
 //! `stablehlo.dynamic_conv`: convolution with padding known at run time.
 
 use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, clauses, convolution, elements, require, spelling};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_conv",
+    class: OpClass::Contraction,
     operands: Arity::exactly(3),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.dynamic_iota`: iota of a shape known at run time.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, dimensions, elements, require, reshaping, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_iota",
+    class: OpClass::Source,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

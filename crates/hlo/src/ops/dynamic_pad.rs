@@ -1,11 +1,12 @@
 //! `stablehlo.dynamic_pad`: padding with amounts known at run time.
 
-use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, padding, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_pad",
+    class: OpClass::Indexing,
     operands: Arity::exactly(5),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

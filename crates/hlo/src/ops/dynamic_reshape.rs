@@ -1,12 +1,13 @@
 //! `stablehlo.dynamic_reshape`: reshape to a shape known at run time.
 
-use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, quantization, require, reshaping, shapes};
 use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_reshape",
+    class: OpClass::Indexing,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,12 +1,13 @@
 //! `stablehlo.dynamic_update_slice`: writes a slice at indices known at run time.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, dimensions, elements, require, shapes};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_update_slice",
+    class: OpClass::Indexing,
     operands: Arity::at_least(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.einsum`: Einstein summation (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements;
 use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.einsum",
+    class: OpClass::Contraction,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

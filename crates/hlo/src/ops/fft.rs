@@ -3,13 +3,16 @@
 use tensor::DType;
 
 use crate::attr::{Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{
+    Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation,
+};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, require, shapes, spelling};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.fft",
+    class: OpClass::LinearAlgebra,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

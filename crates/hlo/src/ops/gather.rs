@@ -1,12 +1,13 @@
 //! `stablehlo.gather`: collects slices at given indices.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, clauses, elements, indexing, require};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.gather",
+    class: OpClass::Indexing,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

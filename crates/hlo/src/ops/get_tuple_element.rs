@@ -1,13 +1,14 @@
 //! `stablehlo.get_tuple_element`: one element of a tuple.
 
 use crate::ops::def::{
-    Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation, no_constraints,
+    Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation, no_constraints,
 };
 use crate::ops::rules::{Inferred, dimensions, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.get_tuple_element",
+    class: OpClass::Structure,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

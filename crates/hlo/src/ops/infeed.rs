@@ -1,13 +1,14 @@
 //! `stablehlo.infeed`: reads from the infeed.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, require, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.infeed",
+    class: OpClass::Transfer,
     operands: Arity::exactly(1),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

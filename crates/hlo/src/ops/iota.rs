@@ -1,11 +1,12 @@
 //! `stablehlo.iota`: counts along a dimension.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, dimensions, elements, require, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.iota",
+    class: OpClass::Source,
     operands: Arity::exactly(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

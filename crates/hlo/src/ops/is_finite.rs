@@ -2,12 +2,13 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.is_finite",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

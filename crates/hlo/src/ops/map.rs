@@ -1,12 +1,13 @@
 //! `stablehlo.map`: applies a function element by element.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, require, shapes, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.map",
+    class: OpClass::Control,
     operands: Arity::at_least(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(1),

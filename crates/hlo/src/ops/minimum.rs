@@ -1,11 +1,12 @@
 //! `stablehlo.minimum`: element-wise minimum.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.minimum",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,5 +1,6 @@
 //! The ops of the language: one file each, and the table that lists them.
 
+mod class;
 pub(crate) mod def;
 mod table;
 
@@ -128,5 +129,6 @@ mod uniform_quantize;
 mod while_;
 mod xor;
 
+pub use class::OpClass;
 pub use def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Symbols, Text, VhloForm, Violation};
 pub use table::OpKind;

@@ -1,12 +1,13 @@
 //! `stablehlo.optimization_barrier`: keeps the compiler from moving ops across.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.optimization_barrier",
+    class: OpClass::Structure,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

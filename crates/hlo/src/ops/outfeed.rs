@@ -1,13 +1,14 @@
 //! `stablehlo.outfeed`: writes to the outfeed.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, require, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.outfeed",
+    class: OpClass::Transfer,
     operands: Arity::at_least(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -2,11 +2,12 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm, no_constraints};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.partition_id",
+    class: OpClass::Source,
     operands: Arity::exactly(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

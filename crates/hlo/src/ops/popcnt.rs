@@ -1,11 +1,12 @@
 //! `stablehlo.popcnt`: number of set bits.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.popcnt",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,10 +1,11 @@
 //! `stablehlo.real_dynamic_slice`: slice with bounds known at run time.
 
-use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::{Checked, elements, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.real_dynamic_slice",
+    class: OpClass::Indexing,
     operands: Arity::exactly(4),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,7 +1,7 @@
 //! `stablehlo.recv`: receives from a channel.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::collectives::PairClauses;
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, elements, require, spelling};
@@ -9,6 +9,7 @@ use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.recv",
+    class: OpClass::Transfer,
     operands: Arity::exactly(1),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

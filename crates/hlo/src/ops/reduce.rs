@@ -1,12 +1,13 @@
 //! `stablehlo.reduce`: reduces along dimensions.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, reduction, require, shapes};
 use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce",
+    class: OpClass::Reduction,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(1),

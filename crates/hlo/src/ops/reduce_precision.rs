@@ -1,11 +1,12 @@
 //! `stablehlo.reduce_precision`: rounds to a smaller float format and back.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, elementwise, require};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce_precision",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

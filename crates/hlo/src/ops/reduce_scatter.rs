@@ -1,6 +1,6 @@
 //! `stablehlo.reduce_scatter`: reduces across a group and scatters the parts.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, dimensions, elements, reduction, require, shapes, spelling};
@@ -8,6 +8,7 @@ use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce_scatter",
+    class: OpClass::Collective,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(1),

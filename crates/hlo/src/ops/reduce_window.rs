@@ -1,6 +1,6 @@
 //! `stablehlo.reduce_window`: reduces sliding windows.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::window::{Window, WindowForm};
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, reduction, require, shapes};
@@ -8,6 +8,7 @@ use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce_window",
+    class: OpClass::Reduction,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(1),

@@ -1,11 +1,12 @@
 //! `stablehlo.reshape`: same elements in another shape.
 
-use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, quantization, reshaping, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reshape",
+    class: OpClass::Movement,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.reverse`: reverses dimensions.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, dimensions, elements};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reverse",
+    class: OpClass::Movement,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,13 +1,14 @@
 //! `stablehlo.rng`: random numbers of a distribution.
 
 use crate::attr::{Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, shapes};
 use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.rng",
+    class: OpClass::Random,
     operands: Arity::exactly(3),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -3,12 +3,13 @@
 use tensor::DType;
 
 use crate::attr::{Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.rng_bit_generator",
+    class: OpClass::Random,
     operands: Arity::exactly(1),
     results: Arity::exactly(2),
     regions: Arity::exactly(0),

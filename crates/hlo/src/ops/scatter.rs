@@ -1,13 +1,14 @@
 //! `stablehlo.scatter`: combines updates into slices at given indices.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, clauses, elements, indexing, reduction, require, shapes};
 use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.scatter",
+    class: OpClass::Indexing,
     operands: Arity::at_least(1),
     results: Arity::at_least(0),
     regions: Arity::exactly(1),

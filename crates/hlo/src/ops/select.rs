@@ -1,11 +1,12 @@
 //! `stablehlo.select`: chooses between two values.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.select",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(3),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

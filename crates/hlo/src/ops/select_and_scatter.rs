@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::window::{Window, WindowForm};
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, elementwise, reduction, require, shapes, spelling};
@@ -10,6 +10,7 @@ use crate::ty::{TensorType, Type};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.select_and_scatter",
+    class: OpClass::Reduction,
     operands: Arity::exactly(3),
     results: Arity::exactly(1),
     regions: Arity::exactly(2),

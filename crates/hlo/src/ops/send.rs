@@ -1,7 +1,7 @@
 //! `stablehlo.send`: sends to a channel.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::collectives::PairClauses;
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, elements, require, spelling};
@@ -9,6 +9,7 @@ use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.send",
+    class: OpClass::Transfer,
     operands: Arity::at_least(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

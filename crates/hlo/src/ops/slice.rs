@@ -1,12 +1,13 @@
 //! `stablehlo.slice`: extracts a static slice.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, dimensions, elements, require, shapes, spelling};
 use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.slice",
+    class: OpClass::Movement,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

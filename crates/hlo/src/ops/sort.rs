@@ -3,13 +3,14 @@
 use tensor::DType;
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, require, shapes, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.sort",
+    class: OpClass::Ordering,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(1),

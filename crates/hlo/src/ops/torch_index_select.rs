@@ -1,11 +1,12 @@
 //! `stablehlo.torch_index_select`: selects indices along a dimension (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, dimensions, elements, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.torch_index_select",
+    class: OpClass::Indexing,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, quantization, require, shapes};
 use crate::ty::{ElementType, Quantized};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.transpose",
+    class: OpClass::Movement,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

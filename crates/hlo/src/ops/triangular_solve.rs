@@ -1,12 +1,13 @@
 //! `stablehlo.triangular_solve`: solves triangular systems.
 
 use crate::attr::{Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.triangular_solve",
+    class: OpClass::LinearAlgebra,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

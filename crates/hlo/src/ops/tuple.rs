@@ -1,10 +1,11 @@
 //! `stablehlo.tuple`: makes a tuple.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, VhloForm, no_constraints};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm, no_constraints};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.tuple",
+    class: OpClass::Structure,
     operands: Arity::at_least(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `stablehlo.unary_einsum`: Einstein summation of one operand (deprecated).
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements;
 use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.unary_einsum",
+    class: OpClass::Contraction,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,10 +1,11 @@
 //! `stablehlo.uniform_dequantize`: quantized to real.
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Piece, Text, VhloForm, Violation, no_constraints};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm, Violation, no_constraints};
 use crate::ops::rules::{Inferred, elementwise, quantization, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.uniform_dequantize",
+    class: OpClass::Quantization,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

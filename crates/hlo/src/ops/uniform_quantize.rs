@@ -1,11 +1,12 @@
 //! `stablehlo.uniform_quantize`: real to quantized.
 
-use crate::ops::def::{Arity, OpDef, OpView, Piece, Text, VhloForm};
+use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, elementwise, quantization, require, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.uniform_quantize",
+    class: OpClass::Quantization,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

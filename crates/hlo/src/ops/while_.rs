@@ -2,12 +2,13 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, Infer, OpDef, OpView, Text, VhloForm};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Text, VhloForm};
 use crate::ops::rules::{Checked, require, shapes, spelling};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.while",
+    class: OpClass::Control,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(2),

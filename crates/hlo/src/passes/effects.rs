@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::attr::Attr;
 use crate::module::{Func, Module, Op, OpName};
-use crate::ops::OpKind;
+use crate::ops::{OpClass, OpKind};
 
 /// What may be done with an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,21 +54,15 @@ impl Effects {
             K::FuncCall | K::Composite => {
                 callee(op).and_then(|name| self.funcs.get(name)).copied().unwrap_or(Effect::Outside)
             }
-            K::Infeed | K::Outfeed | K::Send | K::Recv | K::AsyncStart | K::AsyncDone => Effect::Outside,
-            // Every process takes part in a collective, whether it reads the result or not.
-            K::AllGather | K::AllReduce | K::AllToAll | K::CollectiveBroadcast | K::CollectivePermute => {
-                Effect::Outside
-            }
-            K::CollectiveReduce | K::CrossReplicaSum | K::ReduceScatter => Effect::Outside,
-            K::SdyAllGather | K::SdyAllReduce | K::SdyAllSlice | K::SdyAllToAll => Effect::Outside,
-            K::SdyCollectivePermute | K::SdyReduceScatter | K::SdyManualComputation => Effect::Outside,
+            K::AsyncStart | K::AsyncDone | K::SdyManualComputation => Effect::Outside,
             K::SdyShardingGroup | K::SdyFuncDataFlowEdge => Effect::Outside,
-            K::CheckExpectAlmostEq | K::CheckExpectAlmostEqConst | K::CheckExpectClose => Effect::Outside,
-            K::CheckExpectEq | K::CheckExpectEqConst | K::CheckExpectSerializedEq => Effect::Outside,
-            K::InterpreterPrint | K::InterpreterProbe | K::InterpreterRunParallel => Effect::Outside,
             K::Rng | K::AfterAll | K::CreateToken => Effect::Own,
             K::OptimizationBarrier | K::SdyPropagationBarrier | K::SdyShardingConstraint | K::SdyReshard => Effect::Own,
-            _ => Effect::None,
+            _ => match kind.class() {
+                // Every process takes part in a collective, whether it reads the result or not.
+                OpClass::Collective | OpClass::Transfer | OpClass::Testing => Effect::Outside,
+                _ => Effect::None,
+            },
         }
     }
 }
@@ -121,5 +115,5 @@ pub(super) fn callees_first(module: &Module) -> Vec<usize> {
 
 /// Whether an op ends its region.
 pub(super) fn is_terminator(op: &Op) -> bool {
-    matches!(op.kind(), Some(OpKind::Return | OpKind::FuncReturn | OpKind::SdyReturn))
+    op.kind().is_some_and(OpKind::is_terminator)
 }

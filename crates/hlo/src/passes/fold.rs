@@ -40,69 +40,17 @@ enum Class {
 }
 
 fn class(kind: OpKind) -> Option<Class> {
-    use OpKind as K;
-    Some(match kind {
-        K::Reshape | K::BroadcastInDim | K::Broadcast | K::Transpose | K::Slice | K::Concatenate | K::Reverse => {
-            Class::Move
-        }
-        K::Pad => Class::Move,
-        _ if is_elementwise(kind) => Class::Elementwise,
-        _ => return None,
-    })
+    match kind {
+        _ if kind.is_movement() => Some(Class::Move),
+        _ if folds_elementwise(kind) => Some(Class::Elementwise),
+        _ => None,
+    }
 }
 
-/// Ops that compute each element of their one result from the elements at its place.
-pub(super) fn is_elementwise(kind: OpKind) -> bool {
-    use OpKind as K;
-    matches!(
-        kind,
-        K::Abs
-            | K::Add
-            | K::And
-            | K::Atan2
-            | K::Cbrt
-            | K::Ceil
-            | K::Clamp
-            | K::Compare
-            | K::Complex
-            | K::Convert
-            | K::Cosine
-            | K::CountLeadingZeros
-            | K::Divide
-            | K::Exponential
-            | K::ExponentialMinusOne
-            | K::Floor
-            | K::Imag
-            | K::IsFinite
-            | K::Log
-            | K::LogPlusOne
-            | K::Logistic
-            | K::Maximum
-            | K::Minimum
-            | K::Multiply
-            | K::Negate
-            | K::Not
-            | K::Or
-            | K::Popcnt
-            | K::Power
-            | K::Real
-            | K::ReducePrecision
-            | K::Remainder
-            | K::RoundNearestAfz
-            | K::RoundNearestEven
-            | K::Rsqrt
-            | K::Select
-            | K::ShiftLeft
-            | K::ShiftRightArithmetic
-            | K::ShiftRightLogical
-            | K::Sign
-            | K::Sine
-            | K::Sqrt
-            | K::Subtract
-            | K::Tan
-            | K::Tanh
-            | K::Xor
-    )
+/// Ops that compute each element of their one result from the elements at its place. Between types of different widths
+/// `bitcast_convert` does not; functions of CHLO are expanded before.
+fn folds_elementwise(kind: OpKind) -> bool {
+    kind.is_elementwise() && kind.is_stablehlo() && kind != OpKind::BitcastConvert
 }
 
 /// A constant whose elements only change place: one that repeats an element stays one, and a reshape keeps the bytes.

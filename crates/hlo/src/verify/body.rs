@@ -128,7 +128,7 @@ impl Checker<'_, '_> {
         }
         for &id in &ops[..ops.len().saturating_sub(1)] {
             let op = self.func.op(id);
-            if matches!(op.kind(), Some(OpKind::FuncReturn | OpKind::Return | OpKind::SdyReturn)) {
+            if op.kind().is_some_and(OpKind::is_terminator) {
                 self.add(op, Violation::new("", "a return must be the last op of its region"));
             }
         }

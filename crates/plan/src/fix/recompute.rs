@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use compile::Program;
 use hlo::passes::{self, DCE, Options, Partitioned};
-use hlo::{Attr, Attrs, Definition, Func, NewOp, Op, OpId, OpKind, OpName, Region, Type, Value};
+use hlo::{Attr, Attrs, Definition, Func, NewOp, Op, OpClass, OpId, OpKind, OpName, Region, Type, Value};
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
@@ -356,9 +356,8 @@ fn inputs(func: &Func, op: &Op) -> Vec<Value> {
 
 /// Whether an op gives the same when it runs again.
 fn may_repeat(op: &Op) -> bool {
-    use OpKind as K;
     let has_effect = op.attr("has_side_effect") == Some(&Attr::Bool(true));
-    let talks = matches!(op.kind(), Some(K::Infeed | K::Outfeed | K::Send | K::Recv | K::Rng));
+    let talks = op.kind().is_some_and(|kind| kind.class() == OpClass::Transfer || kind == OpKind::Rng);
     !has_effect && !talks
 }
 
@@ -366,22 +365,8 @@ fn may_repeat(op: &Op) -> bool {
 fn is_costly(op: &Op) -> bool {
     use OpKind as K;
     let Some(kind) = op.kind() else { return true };
-    let moves = matches!(
-        kind,
-        K::BroadcastInDim
-            | K::Broadcast
-            | K::Reshape
-            | K::Transpose
-            | K::Slice
-            | K::DynamicSlice
-            | K::Concatenate
-            | K::Pad
-            | K::Reverse
-            | K::Iota
-            | K::Constant
-            | K::Reduce
-    );
-    !(moves || hlo::cost::is_elementwise(kind))
+    let is_light = kind.is_movement() || matches!(kind, K::DynamicSlice | K::Iota | K::Constant | K::Reduce);
+    !(is_light || hlo::cost::fuses_elementwise(kind))
 }
 
 /// Whether a value is the result of something costly, as it is or moved.

@@ -462,72 +462,20 @@ fn unit_conjugate(x: &Tensor, abs: &Tensor) -> Tensor {
     x.conj().over(&safe.cast(x.dtype()))
 }
 
-/// Whether an op works element by element on operands of one shape.
+/// Whether an op works element by element and has rules here: a `Tensor` never writes the others.
 pub(crate) fn is_elementwise(kind: OpKind) -> bool {
     use OpKind::*;
-    matches!(
+    let never_written = matches!(
         kind,
-        Abs | Sign
-            | Exponential
-            | ExponentialMinusOne
-            | Log
-            | LogPlusOne
-            | Sqrt
-            | Rsqrt
-            | Cbrt
-            | Sine
-            | Cosine
-            | Tan
-            | Tanh
-            | Logistic
-            | Floor
-            | Ceil
-            | RoundNearestEven
-            | RoundNearestAfz
-            | IsFinite
-            | Not
-            | Popcnt
-            | CountLeadingZeros
-            | ChloErf
-            | ChloErfc
-            | ChloErfInv
-            | ChloLgamma
-            | ChloDigamma
-            | ChloPolygamma
-            | ChloAsin
-            | ChloAcos
-            | ChloAtan
-            | ChloSinh
-            | ChloCosh
-            | ChloAsinh
-            | ChloAcosh
-            | ChloAtanh
-            | ChloTan
-            | ChloConj
-            | Real
-            | Imag
-            | Complex
-            | Negate
-            | Add
-            | Subtract
-            | Multiply
-            | Divide
-            | Remainder
-            | Power
-            | Maximum
-            | Minimum
-            | Atan2
-            | And
-            | Or
-            | Xor
-            | ShiftLeft
-            | ShiftRightLogical
-            | ShiftRightArithmetic
-            | Compare
-            | Select
-            | Clamp
-            | Convert
-            | BitcastConvert
-            | ReducePrecision
-    )
+        ChloAsinAcosKernel
+            | ChloBesselI1e
+            | ChloIsInf
+            | ChloIsNegInf
+            | ChloIsPosInf
+            | ChloMulhi
+            | ChloNextAfter
+            | ChloSquare
+            | ChloZeta
+    );
+    kind.is_elementwise() && !never_written
 }

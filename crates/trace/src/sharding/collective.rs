@@ -83,12 +83,11 @@ fn groups(names: &[Arc<str>]) -> Option<Vec<Vec<usize>>> {
     (groups.first().is_some_and(|group| group.len() > 1)).then_some(groups)
 }
 
-/// Whether an op is one of these.
+/// Whether an op is one of these: a `Tensor` never writes the other collectives, nor those of Shardy.
 pub(crate) fn is_collective(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::AllReduce | OpKind::AllGather | OpKind::ReduceScatter | OpKind::AllToAll | OpKind::CollectivePermute
-    )
+    use OpKind::{CollectiveBroadcast, CollectiveReduce, CrossReplicaSum};
+    let never_written = matches!(kind, CollectiveBroadcast | CollectiveReduce | CrossReplicaSum);
+    kind.is_collective() && kind.is_stablehlo() && !never_written
 }
 
 /// Stands for a number of its own, which the written program gives each collective.

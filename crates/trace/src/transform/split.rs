@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use hlo::OpKind;
+use hlo::{OpClass, OpKind};
 
 use crate::graph::{Graph, Node, Prim, Ref};
 
@@ -170,27 +170,32 @@ impl Origin {
     }
 }
 
-/// Whether a node is one instruction for each element.
+/// Whether a node is one instruction for each element, of those that gradients are made of.
 fn is_arithmetic(node: &Node) -> bool {
     use OpKind::*;
     let Prim::Op { kind, .. } = &node.prim else { return false };
-    matches!(
+    // Bits, roundings and parts of complex numbers are kept, not computed again.
+    let is_kept = matches!(
         kind,
-        Negate
-            | Abs
-            | Add
-            | Subtract
-            | Multiply
-            | Maximum
-            | Minimum
-            | Clamp
-            | Compare
-            | Select
-            | And
-            | Or
-            | Not
-            | Convert
-    )
+        BitcastConvert
+            | Ceil
+            | Complex
+            | CountLeadingZeros
+            | Floor
+            | Imag
+            | IsFinite
+            | Popcnt
+            | Real
+            | ReducePrecision
+            | RoundNearestAfz
+            | RoundNearestEven
+            | ShiftLeft
+            | ShiftRightArithmetic
+            | ShiftRightLogical
+            | Sign
+            | Xor
+    );
+    kind.class() == OpClass::Arithmetic && kind.is_stablehlo() && !is_kept
 }
 
 /// Whether computing a node again is better than keeping its result: it costs next to nothing, or its input is smaller.

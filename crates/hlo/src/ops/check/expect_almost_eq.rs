@@ -2,11 +2,12 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, Piece, Presence, Text};
 use crate::ops::rules::shapes;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_almost_eq",
+    class: OpClass::Testing,
     operands: Arity::exactly(2),
     results: Arity::exactly(0),
     regions: Arity::exactly(0),

@@ -3,11 +3,12 @@
 use crate::attr::Attr;
 use tensor::DType;
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Piece, Presence, Text, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, Violation};
 use crate::ops::rules::{Checked, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_almost_eq_const",
+    class: OpClass::Testing,
     operands: Arity::exactly(1),
     results: Arity::exactly(0),
     regions: Arity::exactly(0),

@@ -1,10 +1,11 @@
 //! `check.expect_eq`: expects two tensors to be equal.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text};
+use crate::ops::def::{Arity, OpClass, OpDef, Piece, Text};
 use crate::ops::rules::shapes;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_eq",
+    class: OpClass::Testing,
     operands: Arity::exactly(2),
     results: Arity::exactly(0),
     regions: Arity::exactly(0),

@@ -2,10 +2,11 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, Piece, Presence, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "check.expect_serialized_eq",
+    class: OpClass::Testing,
     operands: Arity::exactly(1),
     results: Arity::exactly(0),
     regions: Arity::exactly(0),

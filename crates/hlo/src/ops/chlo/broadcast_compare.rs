@@ -3,12 +3,13 @@
 use tensor::DType;
 
 use crate::attr::{Attr, Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, broadcast, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_compare",
+    class: OpClass::Broadcasting,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

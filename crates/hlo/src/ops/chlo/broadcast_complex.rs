@@ -1,10 +1,11 @@
 //! `chlo.broadcast_complex`: makes complex numbers from parts with implicit broadcasting.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, no_constraints};
 use crate::ops::rules::{Inferred, broadcast, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_complex",
+    class: OpClass::Broadcasting,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `chlo.broadcast_maximum`: element-wise maximum with implicit broadcasting.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Piece, Presence, Text};
 use crate::ops::rules::broadcast;
 use crate::ops::rules::elements::Elements;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.broadcast_maximum",
+    class: OpClass::Broadcasting,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -3,12 +3,13 @@
 use tensor::DType;
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, no_constraints};
 use crate::ops::rules::{Inferred, elementwise};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.constant_like",
+    class: OpClass::Source,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

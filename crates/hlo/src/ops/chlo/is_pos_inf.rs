@@ -2,12 +2,13 @@
 
 use tensor::DType;
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.is_pos_inf",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

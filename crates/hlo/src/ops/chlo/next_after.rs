@@ -1,11 +1,12 @@
 //! `chlo.next_after`: next representable number towards another.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.next_after",
+    class: OpClass::Arithmetic,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,12 @@
 //! `chlo.polygamma`: polygamma function.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::elementwise;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.polygamma",
+    class: OpClass::Transcendental,
     operands: Arity::exactly(2),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,12 +1,13 @@
 //! `chlo.ragged_dot`: dot product over groups of rows.
 
 use crate::attr::{Attr, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, contraction, dimensions, elements, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.ragged_dot",
+    class: OpClass::Contraction,
     operands: Arity::exactly(3),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,12 +1,13 @@
 //! `chlo.scan`: carries a state along a dimension.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, Violation};
 use crate::ops::rules::{Checked, dimensions, require, shapes, spelling};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.scan",
+    class: OpClass::Control,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(1),

@@ -3,13 +3,14 @@
 use tensor::DType;
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Text, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, require, shapes, spelling};
 use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.top_k",
+    class: OpClass::Ordering,
     operands: Arity::exactly(1),
     results: Arity::exactly(2),
     regions: Arity::exactly(0),

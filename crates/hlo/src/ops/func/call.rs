@@ -2,11 +2,12 @@
 
 use crate::attr::Attr;
 use crate::module::Func;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, VhloForm, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::{Checked, Inferred, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "func.call",
+    class: OpClass::Control,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

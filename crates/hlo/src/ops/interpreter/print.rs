@@ -1,9 +1,10 @@
 //! `interpreter.print`: prints a tensor.
 
-use crate::ops::def::{Arity, OpDef, Piece, Text, no_constraints};
+use crate::ops::def::{Arity, OpClass, OpDef, Piece, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.print",
+    class: OpClass::Testing,
     operands: Arity::exactly(1),
     results: Arity::exactly(0),
     regions: Arity::exactly(0),

@@ -1,9 +1,10 @@
 //! `interpreter.probe`: stores a tensor for inspection.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Piece, Presence, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.probe",
+    class: OpClass::Testing,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,12 +1,13 @@
 //! `interpreter.run_parallel`: runs functions as processes of a grid.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text, Violation};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, Violation};
 use crate::ops::rules::{Checked, require};
 use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.run_parallel",
+    class: OpClass::Testing,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(0),

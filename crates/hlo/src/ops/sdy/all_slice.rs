@@ -1,10 +1,11 @@
 //! `sdy.all_slice`: slices a tensor along axes of each dimension.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Piece, Presence, Text};
 use crate::ops::rules::sharding;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.all_slice",
+    class: OpClass::Collective,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

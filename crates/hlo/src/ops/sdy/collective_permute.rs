@@ -1,10 +1,11 @@
 //! `sdy.collective_permute`: permutes the devices that hold the parts of a tensor.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Piece, Presence, Text};
 use crate::ops::rules::sharding;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.collective_permute",
+    class: OpClass::Collective,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,11 +1,14 @@
 //! `sdy.constant`: a constant that propagation may copy.
 
 use crate::attr::Attr;
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Presence, Text, Violation, no_constraints};
+use crate::ops::def::{
+    Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, Violation, no_constraints,
+};
 use crate::ops::rules::Inferred;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.constant",
+    class: OpClass::Source,
     operands: Arity::exactly(0),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

@@ -1,9 +1,10 @@
 //! `sdy.func_data_flow_edge`: a bridge between a function's argument and its callers' along which shardings propagate.
 
-use crate::ops::def::{Arity, Infer, OpDef, Piece, Text, no_constraints};
+use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.func_data_flow_edge",
+    class: OpClass::Sharding,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

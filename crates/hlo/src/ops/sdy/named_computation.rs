@@ -1,10 +1,11 @@
 //! `sdy.named_computation`: a region with a name and shardings of its own.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, OpView, Presence, Text};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text};
 use crate::ops::rules::{Checked, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.named_computation",
+    class: OpClass::Control,
     operands: Arity::at_least(0),
     results: Arity::at_least(0),
     regions: Arity::exactly(1),

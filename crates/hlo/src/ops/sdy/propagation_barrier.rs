@@ -1,9 +1,10 @@
 //! `sdy.propagation_barrier`: limits sharding propagation.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, Piece, Presence, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.propagation_barrier",
+    class: OpClass::Sharding,
     operands: Arity::exactly(1),
     results: Arity::exactly(1),
     regions: Arity::exactly(0),

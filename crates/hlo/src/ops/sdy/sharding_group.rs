@@ -1,9 +1,10 @@
 //! `sdy.sharding_group`: shards a group of tensors alike.
 
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpDef, Piece, Presence, Text, no_constraints};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, Piece, Presence, Text, no_constraints};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "sdy.sharding_group",
+    class: OpClass::Sharding,
     operands: Arity::exactly(1),
     results: Arity::exactly(0),
     regions: Arity::exactly(0),

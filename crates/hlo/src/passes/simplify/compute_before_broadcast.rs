@@ -8,44 +8,52 @@ use crate::ty::TensorType;
 
 use super::{Exactness, Replacement, Rule, Site, attrs, i64s};
 
-pub(super) const RULE: Rule = Rule {
-    name: "compute_before_broadcast",
-    kinds: &[
-        OpKind::Abs,
-        OpKind::Add,
-        OpKind::And,
-        OpKind::Atan2,
-        OpKind::Cbrt,
-        OpKind::Ceil,
-        OpKind::Compare,
-        OpKind::Cosine,
-        OpKind::Divide,
-        OpKind::Exponential,
-        OpKind::ExponentialMinusOne,
-        OpKind::Floor,
-        OpKind::Log,
-        OpKind::LogPlusOne,
-        OpKind::Logistic,
-        OpKind::Maximum,
-        OpKind::Minimum,
-        OpKind::Multiply,
-        OpKind::Negate,
-        OpKind::Not,
-        OpKind::Or,
-        OpKind::Power,
-        OpKind::Remainder,
-        OpKind::Rsqrt,
-        OpKind::Sign,
-        OpKind::Sine,
-        OpKind::Sqrt,
-        OpKind::Subtract,
-        OpKind::Tanh,
-        OpKind::Xor,
-        OpKind::ShiftLeft,
-        OpKind::ShiftRightLogical,
-        OpKind::ShiftRightArithmetic,
-    ],
-    apply,
+pub(super) const RULE: Rule = Rule { name: "compute_before_broadcast", kinds: &KINDS, apply };
+
+/// Elementwise ops but functions of CHLO, which are expanded before, and those of several element types or attributes, which
+/// cost so little that they stay where they are.
+const fn is_looked_at(kind: OpKind) -> bool {
+    use OpKind as K;
+    let stays = matches!(
+        kind,
+        K::BitcastConvert
+            | K::Clamp
+            | K::Complex
+            | K::Convert
+            | K::CountLeadingZeros
+            | K::Imag
+            | K::IsFinite
+            | K::Popcnt
+            | K::Real
+            | K::ReducePrecision
+            | K::RoundNearestAfz
+            | K::RoundNearestEven
+            | K::Select
+            | K::Tan
+    );
+    kind.is_elementwise() && kind.is_stablehlo() && !stays
+}
+
+const COUNT: usize = {
+    let (mut at, mut count) = (0, 0);
+    while at < OpKind::ALL.len() {
+        count += is_looked_at(OpKind::ALL[at]) as usize;
+        at += 1;
+    }
+    count
+};
+
+const KINDS: [OpKind; COUNT] = {
+    let mut kinds = [OpKind::Abs; COUNT];
+    let (mut at, mut count) = (0, 0);
+    while at < OpKind::ALL.len() {
+        if is_looked_at(OpKind::ALL[at]) {
+            kinds[count] = OpKind::ALL[at];
+            count += 1;
+        }
+        at += 1;
+    }
+    kinds
 };
 
 fn apply(site: &mut Site<'_>, _: Exactness) -> Replacement {
