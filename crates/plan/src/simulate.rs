@@ -222,13 +222,7 @@ impl Program<'_> {
             }
             Opcode::Conditional => self.conditional(at, pass, depth),
             Opcode::CopyStart | Opcode::AsyncStart => self.start(at, pass),
-            Opcode::AllGatherDone
-            | Opcode::AllReduceDone
-            | Opcode::CollectivePermuteDone
-            | Opcode::CopyDone
-            | Opcode::AsyncDone
-            | Opcode::SendDone
-            | Opcode::RecvDone => self.wait(at, pass, carried),
+            opcode if opcode.is_done() => self.wait(at, pass, carried),
             Opcode::CustomCall => self.custom_call(at, pass),
             _ => self.op(at, pass),
         }

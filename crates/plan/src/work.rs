@@ -1,6 +1,6 @@
 //! What one instruction of a compiled program does: products, vector arithmetic, bytes moved.
 
-use xla::{ComputationId, ElementType, InstructionId, Module, Opcode, Traffic, Users};
+use xla::{ComputationId, ElementType, InstructionId, Module, Opcode, OpcodeClass, Traffic, Users};
 
 /// The work of one execution of an instruction, with everything it fuses.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ impl Work {
                     }
                 }
             }
-            Opcode::Dot | Opcode::RaggedDot | Opcode::ScaledDot | Opcode::Convolution => {
+            opcode if opcode.is_contraction() => {
                 let flops = module.matmul_flops(id) as f64;
                 let element = module.matmul_type(id).unwrap_or(ElementType::Bf16);
                 let (contracted, columns) = sides(module, id, flops);
@@ -116,43 +116,22 @@ enum Cost {
     Transcendental,
 }
 
+/// What an element costs. Roundings, bits, parts of complex numbers and rarer functions are not counted; a remainder counts
+/// as simple.
 fn cost(opcode: &Opcode) -> Cost {
-    match opcode {
-        Opcode::Exp
-        | Opcode::Expm1
-        | Opcode::Log
-        | Opcode::Log1p
-        | Opcode::Logistic
-        | Opcode::Tanh
-        | Opcode::Power
-        | Opcode::Rsqrt
-        | Opcode::Sqrt
-        | Opcode::Cbrt
-        | Opcode::Sin
-        | Opcode::Cos
-        | Opcode::Tan
-        | Opcode::Erf
-        | Opcode::Divide => Cost::Transcendental,
-        Opcode::Abs
-        | Opcode::Add
-        | Opcode::And
-        | Opcode::Clamp
-        | Opcode::Compare
-        | Opcode::Convert
-        | Opcode::Maximum
-        | Opcode::Minimum
-        | Opcode::Multiply
-        | Opcode::Negate
-        | Opcode::Not
-        | Opcode::Or
-        | Opcode::Remainder
-        | Opcode::Select
-        | Opcode::ShiftLeft
-        | Opcode::ShiftRightArithmetic
-        | Opcode::ShiftRightLogical
-        | Opcode::Sign
-        | Opcode::Subtract
-        | Opcode::Xor => Cost::Simple,
+    use Opcode::*;
+    match opcode.class() {
+        OpcodeClass::Transcendental => match opcode {
+            Acos | Acosh | Asin | Asinh | Atan2 | Atanh | Cosh | Sinh => Cost::Free,
+            Remainder => Cost::Simple,
+            _ => Cost::Transcendental,
+        },
+        OpcodeClass::Arithmetic => match opcode {
+            BitcastConvert | ReducePrecision | StochasticConvert => Cost::Free,
+            Ceil | Floor | RoundNearestAfz | RoundNearestEven | IsFinite => Cost::Free,
+            Clz | PopulationCount | Mulhi | Complex | Imag | Real => Cost::Free,
+            _ => Cost::Simple,
+        },
         _ => Cost::Free,
     }
 }

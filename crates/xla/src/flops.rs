@@ -13,8 +13,8 @@ impl Module {
     pub fn matmul_flops(&self, id: InstructionId) -> u64 {
         let instruction = self.instruction(id);
         let multiply_adds = match instruction.opcode {
-            Opcode::Dot | Opcode::RaggedDot | Opcode::ScaledDot => self.dot_multiply_adds(instruction),
             Opcode::Convolution => self.convolution_multiply_adds(instruction),
+            ref opcode if opcode.is_contraction() => self.dot_multiply_adds(instruction),
             _ => None,
         };
         multiply_adds.unwrap_or(0).saturating_mul(2)
@@ -23,13 +23,8 @@ impl Module {
     /// The wider operand type of a matrix product: what decides the rate of the matrix unit.
     pub fn matmul_type(&self, id: InstructionId) -> Option<ElementType> {
         let instruction = self.instruction(id);
-        match instruction.opcode {
-            Opcode::Dot | Opcode::RaggedDot | Opcode::ScaledDot | Opcode::Convolution => {
-                let types = instruction.operands.iter().take(2).map(|&o| self.instruction(o).shape.element_type());
-                types.max_by_key(|t| t.bits())
-            }
-            _ => None,
-        }
+        let types = || instruction.operands.iter().take(2).map(|&o| self.instruction(o).shape.element_type());
+        instruction.opcode.is_contraction().then(|| types().max_by_key(|t| t.bits()))?
     }
 
     fn operand_shape(&self, instruction: &Instruction, index: usize) -> Option<&Shape> {

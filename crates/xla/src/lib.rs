@@ -43,7 +43,7 @@ pub use module::{
     Alias, CollectiveAlgorithm, Computation, ComputationId, Instruction, InstructionId, Metadata, Module,
     SourceLocation,
 };
-pub use opcode::Opcode;
+pub use opcode::{Opcode, OpcodeClass};
 pub use replica_groups::{AxisSpan, MeshGroups, ReplicaGroups};
 pub use shape::{COMBINE_DIMENSION, ElementType, Layout, MemorySpace, Shape, UNBOUNDED};
 pub use traffic::{SpaceBytes, Traffic, Users};

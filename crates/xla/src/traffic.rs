@@ -1,7 +1,7 @@
 //! Bytes an instruction reads and writes per memory, counting slices of large operands by what they touch.
 
 use crate::module::{InstructionId, Module};
-use crate::opcode::Opcode;
+use crate::opcode::{Opcode, OpcodeClass};
 use crate::shape::{MemorySpace, Shape};
 
 /// Bytes by memory.
@@ -97,18 +97,12 @@ impl Users {
             | Opcode::Conditional
             | Opcode::AsyncStart
             | Opcode::AsyncUpdate
-            | Opcode::AsyncDone
-            | Opcode::AllGatherDone
-            | Opcode::AllReduceDone
-            | Opcode::CollectivePermuteDone
-            | Opcode::CopyDone
-            | Opcode::SendDone
-            | Opcode::RecvDone
             | Opcode::AfterAll
             | Opcode::AddDependency
             | Opcode::OptimizationBarrier
             | Opcode::PartitionId
             | Opcode::ReplicaId => {}
+            ref opcode if opcode.is_done() => {}
             Opcode::CustomCall if instruction.is_free_custom_call() => {}
             Opcode::CopyStart => {
                 // The result is (destination, source, context).
@@ -212,32 +206,35 @@ impl Users {
     }
 }
 
-/// Whether each element of the result needs one element of each operand, or is one of them.
+/// Whether each element of the result needs one element of each operand, or is one of them, as far as the estimate of
+/// traffic follows: what stands behind other functions of an element counts as read whole.
 fn keeps_elements(opcode: &Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::Abs
-            | Opcode::Add
-            | Opcode::And
-            | Opcode::Bitcast
-            | Opcode::BitcastConvert
-            | Opcode::Broadcast
-            | Opcode::Compare
-            | Opcode::Convert
-            | Opcode::Copy
-            | Opcode::Divide
-            | Opcode::Maximum
-            | Opcode::Minimum
-            | Opcode::Multiply
-            | Opcode::Negate
-            | Opcode::Not
-            | Opcode::Or
-            | Opcode::ReducePrecision
-            | Opcode::Reshape
-            | Opcode::Select
-            | Opcode::Subtract
-            | Opcode::Transpose
-    )
+    use Opcode::*;
+    let is_followed = match opcode.class() {
+        OpcodeClass::Transcendental => *opcode == Divide,
+        OpcodeClass::Arithmetic => !matches!(
+            opcode,
+            Ceil | Clamp
+                | Clz
+                | Complex
+                | Floor
+                | Imag
+                | IsFinite
+                | Mulhi
+                | PopulationCount
+                | Real
+                | RoundNearestAfz
+                | RoundNearestEven
+                | ShiftLeft
+                | ShiftRightArithmetic
+                | ShiftRightLogical
+                | Sign
+                | StochasticConvert
+                | Xor
+        ),
+        _ => false,
+    };
+    is_followed || matches!(opcode, Bitcast | Broadcast | Copy | Reshape | Transpose)
 }
 
 /// Bytes a fusion root really writes: only the update where it updates a buffer in place, nothing where it passes a

@@ -67,30 +67,7 @@ pub(super) fn unfused(scene: &Scene<'_>) -> Option<Advice> {
 
 fn is_elementwise(module: &Module, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
-    let simple = |opcode: &Opcode| {
-        matches!(
-            opcode,
-            Opcode::Abs
-                | Opcode::Add
-                | Opcode::Clamp
-                | Opcode::Compare
-                | Opcode::Convert
-                | Opcode::Divide
-                | Opcode::Exp
-                | Opcode::Log
-                | Opcode::Logistic
-                | Opcode::Maximum
-                | Opcode::Minimum
-                | Opcode::Multiply
-                | Opcode::Negate
-                | Opcode::Power
-                | Opcode::Rsqrt
-                | Opcode::Select
-                | Opcode::Sqrt
-                | Opcode::Subtract
-                | Opcode::Tanh
-        )
-    };
+    let simple = |opcode: &Opcode| opcode.is_elementwise() && !is_rare(opcode);
     let free = |opcode: &Opcode| {
         matches!(opcode, Opcode::Parameter | Opcode::Constant | Opcode::Broadcast | Opcode::Bitcast | Opcode::Tuple)
     };
@@ -103,4 +80,27 @@ fn is_elementwise(module: &Module, id: InstructionId) -> bool {
         }
         opcode => simple(opcode),
     }
+}
+
+/// Elementwise operations that the advice leaves alone: they are seldom what keeps two others apart.
+fn is_rare(opcode: &Opcode) -> bool {
+    use Opcode::*;
+    let is_of_bits = matches!(
+        opcode,
+        And | BitcastConvert
+            | Clz
+            | Mulhi
+            | Not
+            | Or
+            | PopulationCount
+            | ReducePrecision
+            | ShiftLeft
+            | ShiftRightArithmetic
+            | ShiftRightLogical
+            | StochasticConvert
+            | Xor
+    );
+    let is_rounding = matches!(opcode, Ceil | Floor | IsFinite | Remainder | RoundNearestAfz | RoundNearestEven | Sign);
+    let is_of_angles = matches!(opcode, Acos | Acosh | Asin | Asinh | Atan2 | Atanh | Cos | Cosh | Sin | Sinh | Tan);
+    is_of_bits || is_rounding || is_of_angles || matches!(opcode, Cbrt | Complex | Erf | Expm1 | Imag | Log1p | Real)
 }

@@ -158,38 +158,26 @@ const MAX_COPIES: u32 = 8;
 fn is_collective(module: &Module, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
     match instruction.opcode() {
-        Opcode::AllGather
-        | Opcode::AllGatherStart
-        | Opcode::AllGatherDone
-        | Opcode::AllReduce
-        | Opcode::AllReduceStart
-        | Opcode::AllReduceDone
-        | Opcode::AllToAll
-        | Opcode::RaggedAllToAll
-        | Opcode::CollectivePermute
-        | Opcode::CollectivePermuteStart
-        | Opcode::CollectivePermuteDone
-        | Opcode::CollectiveBroadcast
-        | Opcode::ReduceScatter
-        | Opcode::Send
-        | Opcode::Recv => true,
+        Opcode::CollectiveReduce => false,
+        opcode if opcode.is_collective() => true,
+        Opcode::Send | Opcode::Recv => true,
         Opcode::AsyncStart | Opcode::AsyncUpdate | Opcode::AsyncDone | Opcode::Fusion => {
             let called = instruction.called_computations().first();
             called.is_some_and(|&called| {
                 let inner = module.computation(called).instructions();
                 inner.iter().any(|&inner| {
                     let opcode = module.instruction(inner).opcode();
-                    matches!(
-                        opcode,
-                        Opcode::AllGather
-                            | Opcode::AllReduce
-                            | Opcode::AllToAll
-                            | Opcode::CollectivePermute
-                            | Opcode::ReduceScatter
-                    )
+                    opcode.is_collective() && !is_never_inside(opcode)
                 })
             })
         }
         _ => false,
     }
+}
+
+/// Collectives that are not looked for inside others: beginnings and ends of some, and those that run by themselves.
+fn is_never_inside(opcode: &Opcode) -> bool {
+    use Opcode::*;
+    let begins = matches!(opcode, AllGatherStart | AllReduceStart | CollectivePermuteStart);
+    begins || opcode.is_done() || matches!(opcode, CollectiveBroadcast | CollectiveReduce | RaggedAllToAll)
 }

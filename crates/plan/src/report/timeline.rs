@@ -232,7 +232,7 @@ impl Walk<'_> {
         for _ in 0..DEPTH {
             let &operand = self.module.instruction(at).operands().first()?;
             if self.started.contains_key(&operand) {
-                return is_done(self.module.instruction(done).opcode()).then_some(operand);
+                return self.module.instruction(done).opcode().is_done().then_some(operand);
             }
             match self.module.instruction(operand).opcode() {
                 Opcode::AsyncUpdate | Opcode::Bitcast | Opcode::GetTupleElement | Opcode::OptimizationBarrier => {
@@ -272,19 +272,6 @@ impl Walk<'_> {
 
 fn is_lane(bound: Bound) -> bool {
     matches!(bound, Bound::Ici | Bound::Dcn | Bound::Host)
-}
-
-fn is_done(opcode: &Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::AllGatherDone
-            | Opcode::AllReduceDone
-            | Opcode::CollectivePermuteDone
-            | Opcode::CopyDone
-            | Opcode::AsyncDone
-            | Opcode::SendDone
-            | Opcode::RecvDone
-    )
 }
 
 /// Joins spans too narrow to see with their neighbours, work with work and wait with wait.
