@@ -55,3 +55,10 @@ fn layouts(specs: &[Spec]) -> Attr {
     };
     Attr::Array(specs.iter().map(one).collect())
 }
+
+/// A type of fixed sizes as a spec.
+pub(crate) fn static_spec(ty: &Type) -> Option<Spec> {
+    let tensor = ty.as_tensor()?;
+    let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&d| usize::try_from(d).ok()).collect();
+    Some(Spec::new(tensor.element.plain()?, dims?))
+}

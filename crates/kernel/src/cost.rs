@@ -1,18 +1,7 @@
 //! Work of one call: products, transcendentals and bytes, as the planner and the compiler read them.
 
 use crate::ir::{BlockId, MatMulForm, Op, UnaryOp};
-use crate::kernel::{Kernel, Role};
-
-/// Work of one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// Operations of products of matrices, two for each multiplication and sum.
-    pub flops: u64,
-    /// Exponentials and the like.
-    pub transcendentals: u64,
-    /// Bytes read from and written to HBM.
-    pub bytes_accessed: u64,
-}
+use crate::kernel::{Cost, Kernel, Role};
 
 /// Counts a kernel with every branch taken; a loop whose bounds are not constants counts once.
 pub(crate) fn count(kernel: &Kernel) -> Cost {

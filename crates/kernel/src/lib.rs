@@ -1,10 +1,12 @@
 //! Mosaic TPU kernels written in Rust: a typed builder, the text the TPU compiler takes, an interpreter, and kernels.
 //!
 //! A kernel is data ([`Kernel`]): [`KernelBuilder`] writes and checks it, [`Kernel::text`] is what the compiler reads,
-//! [`interpret`] runs it on host arrays, [`call`] puts it into a program, [`lower`] does so wherever a composite names one
-//! of [`kernels`].
+//! [`interpret`] runs it on host arrays, [`call`] puts it into a program, [`lower`] does so wherever one of [`composites`]
+//! names one of [`kernels`].
 
+mod builder;
 mod call;
+pub mod composites;
 mod config;
 mod cost;
 mod error;
@@ -21,12 +23,12 @@ mod writer;
 /// Version of what [`lower`] puts into programs; answers remembered for a program depend on it. It changes with every kernel.
 pub const VERSION: u32 = 2;
 
+pub use builder::KernelBuilder;
 pub use call::{TARGET, call};
-pub use cost::Cost;
 pub use error::Error;
 pub use expression::Operand;
 pub use interpret::interpret;
 pub use ir::{MatMulForm, Precision};
-pub use kernel::{Axis, Buffers, GridAxis, Kernel, KernelBuilder, Memory, Reference, Role, Semantics, Window};
+pub use kernel::{Axis, Buffers, Cost, GridAxis, Kernel, Memory, Reference, Role, Semantics, Window};
 pub use lower::{Lowered, lower};
 pub use writer::{Val, Writer};

@@ -7,7 +7,7 @@ use hlo::passes::{DCE, Options, Partitioned};
 use hlo::{Attr, Attrs, Func, Location, NewOp, OpId, OpKind, OpName, Region, Type, Value, Verified};
 use tensor::Spec;
 
-use crate::call::{call, tensor_type};
+use crate::call::{call, static_spec, tensor_type};
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{self, Make, Program};
@@ -65,7 +65,7 @@ fn composite_name(func: &Func, id: OpId) -> Option<String> {
         return None;
     }
     let name = op.attr("name").and_then(Attr::as_str)?;
-    name.strip_prefix(kernels::NAMESPACE).map(|_| name.to_owned())
+    name.strip_prefix(crate::composites::NAMESPACE).map(|_| name.to_owned())
 }
 
 /// What takes the place of a composite.
@@ -122,12 +122,6 @@ fn wanted(func: &Func, id: OpId, name: &str, function: &str, generation: Generat
         })(),
     };
     Some(made)
-}
-
-pub(crate) fn static_spec(ty: &Type) -> Option<Spec> {
-    let tensor = ty.as_tensor()?;
-    let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&d| usize::try_from(d).ok()).collect();
-    Some(Spec::new(tensor.element.plain()?, dims?))
 }
 
 /// The same results of another op. Its name is where the compiler and the planner look for what it is.

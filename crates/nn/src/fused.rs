@@ -1,6 +1,7 @@
 //! Which parts of a model are composites that TPUs run as fused kernels.
 
-use hlo::{Attr, Attrs};
+use hlo::Attrs;
+use kernel::composites::{CrossEntropyAttributes, UseKernel};
 use serde::{Deserialize, Serialize};
 
 /// Whether a part is a composite that TPUs run as a fused kernel; every other device computes what it means in plain ops.
@@ -17,13 +18,10 @@ pub enum Fused {
 }
 
 impl Fused {
-    /// What composites say about it.
+    /// What the composites of a loss say about it.
     pub(crate) fn attributes(self) -> Attrs {
-        let mut attributes = Attrs::new();
-        if self == Fused::Auto {
-            attributes.set("use", Attr::string("faster"));
-        }
-        attributes
+        let use_kernel = if self == Fused::Auto { UseKernel::WhereFaster } else { UseKernel::Always };
+        CrossEntropyAttributes { use_kernel }.to_attrs()
     }
 }
 

@@ -35,7 +35,7 @@ mod train;
 pub use error::Error;
 pub use fused::{Fused, Kernels};
 pub use init::Init;
-pub use losses::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CrossEntropy, binary_cross_entropy, mean_squared_error};
+pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
 pub use precision::Precision;
 pub use stacked::{NAMES, Remat, init_stacked, is_stacked, run_in_turn, run_stacked, scan_in_turn};
 pub use strategy::{Placement, Strategy};

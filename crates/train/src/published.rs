@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn experts_without_a_capacity_are_products_by_groups() {
         let (dropless, dropping) = (written(Value::Null), written(json!(1.25)));
-        for name in [nn::layers::GROUPED_PRODUCT, nn::layers::GROUPED_GRADIENT] {
+        for name in [kernel::composites::GROUPED_MATMUL, kernel::composites::GROUPED_MATMUL_GRADIENT] {
             assert!(dropless.contains(name) && !dropping.contains(name), "{name}");
         }
         assert!(dropping.contains("stablehlo.all_to_all"));

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use chips::Generation;
 use cpu::interpret::{Interpreter, Tensor, Value};
 use hlo::{Func, Verified, Visibility};
+use kernel::composites;
 use kernel::kernels::cross_entropy::{self, CrossEntropy};
 use kernel::kernels::flash::{self, Attention, Causality, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
@@ -52,7 +53,7 @@ const LOSS: CrossEntropy = CrossEntropy { rows: 256, depth: 256, words: 500, dty
 /// Kernels that a composite becomes.
 fn calls(name: &str, generation: Generation) -> usize {
     // Where two cores share a device, each gradient has a kernel.
-    if name == cross_entropy::BACKWARD && generation.spec().is_megacore() { 2 } else { 1 }
+    if name == composites::CROSS_ENTROPY_BACKWARD && generation.spec().is_megacore() { 2 } else { 1 }
 }
 
 fn cases() -> Vec<Case> {
@@ -63,20 +64,24 @@ fn cases() -> Vec<Case> {
     let masked = "scale = 0.125 : f32, causal = true, window = 300 : i64";
     for (plain, gradient, segments) in [("fwd", "bwd", Segments::One), ("fwd_packed", "bwd_packed", Segments::Packed)] {
         let a = attention(segments);
-        add(flash::FORWARD, masked, flash::decomposition(&a, plain));
-        add(flash::BACKWARD, masked, flash::decomposition_of_gradient(&a, gradient));
+        add(composites::FLASH, masked, flash::decomposition(&a, plain));
+        add(composites::FLASH_BACKWARD, masked, flash::decomposition_of_gradient(&a, gradient));
     }
     let full = Attention { causality: Causality::Full, window: None, depth: 64, ..attention(Segments::One) };
-    add(flash::FORWARD, "scale = 0.125 : f32", flash::decomposition(&full, "full"));
+    add(composites::FLASH, "scale = 0.125 : f32", flash::decomposition(&full, "full"));
     let norm = RmsNorm { rows: 256, size: 512, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-6 };
-    add(rms_norm::FORWARD, "", rms_norm::decomposition(&norm, "norm"));
-    add(rms_norm::BACKWARD, "", rms_norm::decomposition_of_gradient(&norm, "norm_bwd"));
-    add(cross_entropy::FORWARD, "", cross_entropy::decomposition(&LOSS, "loss"));
-    add(cross_entropy::BACKWARD, "", cross_entropy::decomposition_of_gradients(&LOSS, "loss_bwd"));
-    add(grouped::PRODUCT, "", grouped::decomposition(&GROUPED, "gmm"));
+    add(composites::RMS_NORM, "", rms_norm::decomposition(&norm, "norm"));
+    add(composites::RMS_NORM_BACKWARD, "", rms_norm::decomposition_of_gradient(&norm, "norm_bwd"));
+    add(composites::CROSS_ENTROPY, "", cross_entropy::decomposition(&LOSS, "loss"));
+    add(composites::CROSS_ENTROPY_BACKWARD, "", cross_entropy::decomposition_of_gradients(&LOSS, "loss_bwd"));
+    add(composites::GROUPED_MATMUL, "", grouped::decomposition(&GROUPED, "gmm"));
     let other = Grouped { matrices: Matrices::Transposed, ..GROUPED };
-    add(grouped::PRODUCT, "transposed = true, expected_rows = 100 : i64", grouped::decomposition(&other, "gmm_other"));
-    add(grouped::GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
+    add(
+        composites::GROUPED_MATMUL,
+        "transposed = true, expected_rows = 100 : i64",
+        grouped::decomposition(&other, "gmm_other"),
+    );
+    add(composites::GROUPED_MATMUL_GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
     cases
 }
 
@@ -186,20 +191,20 @@ fn kernels_give_what_their_decompositions_give() {
     let sizes = [130, 0, 200, 100];
     for case in cases() {
         let ints: &[i32] = match case.name {
-            grouped::PRODUCT | grouped::GRADIENT => &sizes,
+            composites::GROUPED_MATMUL | composites::GROUPED_MATMUL_GRADIENT => &sizes,
             _ => &[3, 3, 5, 7, 7, 7, 1, 2],
         };
         let mut operands: Vec<Literal> =
             case.plain.inputs.iter().enumerate().map(|(n, ty)| operand(ty, n, ints)).collect();
         // Results of the forward pass are operands of the backward pass: random ones would be no attention.
         let forward = match case.name {
-            flash::BACKWARD => {
+            composites::FLASH_BACKWARD => {
                 let segments = if operands.len() > 6 { Segments::Packed } else { Segments::One };
                 let plain = flash::decomposition(&attention(segments), "forward").unwrap();
                 let given = [&operands[..3], &operands[6..]].concat();
                 Some((3, run(&plain, &given)))
             }
-            cross_entropy::BACKWARD => {
+            composites::CROSS_ENTROPY_BACKWARD => {
                 let plain = cross_entropy::decomposition(&LOSS, "forward").unwrap();
                 Some((3, run(&plain, &operands[..3])[1..].to_vec()))
             }
@@ -212,8 +217,8 @@ fn kernels_give_what_their_decompositions_give() {
         let lowered = kernel::lower(program(std::slice::from_ref(&case)), Generation::V5e).unwrap();
         let [(_, kernel)] = &lowered.called[..] else { panic!("{}: {:?}", case.name, lowered.kept) };
         let visits = match case.name {
-            grouped::PRODUCT => Some(Visits::EveryTile),
-            grouped::GRADIENT => Some(Visits::EveryGroup),
+            composites::GROUPED_MATMUL => Some(Visits::EveryTile),
+            composites::GROUPED_MATMUL_GRADIENT => Some(Visits::EveryGroup),
             _ => None,
         };
         if let Some(visits) = visits {
@@ -222,7 +227,7 @@ fn kernels_give_what_their_decompositions_give() {
             let sizes = operands.remove(2);
             operands.splice(0..0, run(&tables, &[sizes]));
         }
-        if [cross_entropy::FORWARD, cross_entropy::BACKWARD].contains(&case.name) {
+        if [composites::CROSS_ENTROPY, composites::CROSS_ENTROPY_BACKWARD].contains(&case.name) {
             operands[1] = with_rows(&operands[1], kernel.operands()[1].dims[0]);
         }
         let results = kernel::interpret(kernel, &operands).unwrap();

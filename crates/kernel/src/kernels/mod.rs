@@ -6,14 +6,12 @@ pub mod grouped;
 pub mod rms_norm;
 
 use chips::Generation;
-use hlo::{Attr, Attrs, Func};
+use hlo::{Attrs, Func};
 use tensor::{DType, Spec};
 
+use crate::composites;
 use crate::error::Error;
 use crate::kernel::Kernel;
-
-/// What names of our composites begin with.
-pub const NAMESPACE: &str = "tpubridge.";
 
 /// Which pass a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +36,8 @@ pub(crate) struct Program {
     pub(crate) kernels: Vec<Kernel>,
 }
 
+type Decompose = fn(&Request<'_>, &str) -> Result<Func, Error>;
+
 type MakeKernel = fn(&Request<'_>) -> Result<Kernel, Error>;
 
 /// What takes the place of a composite.
@@ -54,6 +54,8 @@ pub(crate) enum Make {
 pub(crate) struct Entry {
     name: &'static str,
     pub(crate) make: Make,
+    /// What the composite means, as a function of that name.
+    decompose: Decompose,
     /// What is computed from one of the operands, in its place and before all others: tables to prefetch.
     pub(crate) tables: Option<Tables>,
 }
@@ -65,29 +67,45 @@ pub(crate) struct Tables {
     pub(crate) function: fn(&Request<'_>, &str) -> Result<Func, Error>,
 }
 
-const fn entry(name: &'static str, make: MakeKernel) -> Entry {
-    Entry { name, make: Make::Kernel(make), tables: None }
+const fn entry(name: &'static str, make: Make, decompose: Decompose) -> Entry {
+    Entry { name, make, decompose, tables: None }
 }
 
 const KERNELS: &[Entry] = &[
-    entry(flash::FORWARD, flash::forward_for),
-    entry(flash::BACKWARD, flash::backward_for),
-    entry(rms_norm::FORWARD, rms_norm::forward_for),
-    entry(rms_norm::BACKWARD, rms_norm::backward_for),
-    Entry { name: cross_entropy::FORWARD, make: Make::Program(cross_entropy::forward_for), tables: None },
-    Entry { name: cross_entropy::BACKWARD, make: Make::Program(cross_entropy::backward_for), tables: None },
+    entry(composites::FLASH, Make::Kernel(flash::forward_for), flash::forward_plain),
+    entry(composites::FLASH_BACKWARD, Make::Kernel(flash::backward_for), flash::backward_plain),
+    entry(composites::RMS_NORM, Make::Kernel(rms_norm::forward_for), rms_norm::forward_plain),
+    entry(composites::RMS_NORM_BACKWARD, Make::Kernel(rms_norm::backward_for), rms_norm::backward_plain),
+    entry(composites::CROSS_ENTROPY, Make::Program(cross_entropy::forward_for), cross_entropy::forward_plain),
+    entry(
+        composites::CROSS_ENTROPY_BACKWARD,
+        Make::Program(cross_entropy::backward_for),
+        cross_entropy::backward_plain,
+    ),
     Entry {
         tables: Some(Tables { operand: 2, function: grouped::visits_for_product }),
-        ..entry(grouped::PRODUCT, grouped::product_for)
+        ..entry(composites::GROUPED_MATMUL, Make::Kernel(grouped::product_for), grouped::product_plain)
     },
     Entry {
         tables: Some(Tables { operand: 2, function: grouped::visits_for_gradient }),
-        ..entry(grouped::GRADIENT, grouped::gradient_for)
+        ..entry(composites::GROUPED_MATMUL_GRADIENT, Make::Kernel(grouped::gradient_for), grouped::gradient_plain)
     },
 ];
 
 pub(crate) fn by_name(name: &str) -> Option<Entry> {
     KERNELS.iter().find(|entry| entry.name == name).copied()
+}
+
+/// What a composite of these operands means in plain ops, as a function; `None` where the name is not one of ours.
+pub fn decomposition(
+    composite: &str,
+    operands: &[Spec],
+    attributes: &Attrs,
+    function: &str,
+) -> Option<Result<Func, Error>> {
+    // The generation decides blocks only, which a decomposition has not.
+    let request = Request { operands, attributes, generation: Generation::V6e };
+    Some((by_name(composite)?.decompose)(&request, function))
 }
 
 /// Names of composites that become kernels.
@@ -96,24 +114,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Request<'_> {
-    pub(crate) fn float(&self, name: &str, default: f32) -> f32 {
-        match self.attributes.get(name) {
-            Some(Attr::Float(value, _)) => value.get() as f32,
-            _ => default,
-        }
-    }
-
-    pub(crate) fn is_set(&self, name: &str) -> bool {
-        self.attributes.get(name).and_then(Attr::as_bool).unwrap_or(false)
-    }
-
-    /// Whether an attribute is this word.
-    pub(crate) fn is_word(&self, name: &str, word: &str) -> bool {
-        self.attributes.get(name).and_then(Attr::as_str) == Some(word)
-    }
-
     pub(crate) fn size(&self, name: &str) -> Option<usize> {
-        self.attributes.get(name).and_then(Attr::as_int).and_then(|n| usize::try_from(n).ok())
+        composites::size(self.attributes, name)
     }
 
     /// An operand's sizes, of a rank.

@@ -5,14 +5,11 @@ use hlo::Func;
 use tensor::{DType, Spec};
 
 use super::{Pass, Request, bits, divisor, function, tensor};
+use crate::builder::KernelBuilder;
+use crate::composites::RmsNormAttributes;
 use crate::error::Error;
-use crate::kernel::{Kernel, KernelBuilder, Semantics};
+use crate::kernel::{Kernel, Semantics};
 use crate::writer::Val;
-
-/// Operands: `x [rows, size]`, `weight [1, size]`. Result: like `x`. Attribute: `epsilon` (f32, default 1e-6).
-pub const FORWARD: &str = "tpubridge.rms_norm";
-/// Operands: `x`, `weight`, gradient of the result. Results: gradients of `x` and of `weight`, the latter as `f32`.
-pub const BACKWARD: &str = "tpubridge.rms_norm_backward";
 
 /// Shapes of one norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,10 +106,19 @@ pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<K
 fn read(request: &Request<'_>, pass: Pass) -> Result<(RmsNorm, usize), Error> {
     let [rows, size] = request.dims("rms_norm", 0)?;
     let dtype = |n: usize| request.operands.get(n).map_or(DType::F32, |spec| spec.dtype);
-    let norm = RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon: request.float("epsilon", 1e-6) };
+    let RmsNormAttributes { epsilon } = RmsNormAttributes::of(request.attributes);
+    let norm = RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon };
     let message = format!("{rows} rows are not whole blocks of 8");
     let block = norm.preferred_rows(pass, request.generation).ok_or(Error::Shape { kernel: "rms_norm", message })?;
     Ok((norm, request.size("block_rows").unwrap_or(block)))
+}
+
+pub(super) fn forward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition(&read(request, Pass::Forward)?.0, name)
+}
+
+pub(super) fn backward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition_of_gradient(&read(request, Pass::Backward)?.0, name)
 }
 
 pub(super) fn forward_for(request: &Request<'_>) -> Result<Kernel, Error> {

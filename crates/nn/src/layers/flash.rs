@@ -1,19 +1,11 @@
 //! Attention as two composites, forward and backward, which TPU compilers get as kernels: scores never reach memory.
 
-use hlo::{Attr, Attrs, ElementType, Real};
+use hlo::Attrs;
+use kernel::composites::{FLASH, FLASH_BACKWARD, FlashAttributes};
 use tensor::DType;
 use trace::{Sharding, Tensor, Tree, composite, custom_vjp, shard_map};
 
 use super::attend::{Places, Saved, Sight, running_backward, running_softmax};
-
-/// Name of the composite of the forward pass: queries `[batch, heads, queries, head]`, keys and values `[batch, groups, keys,
-/// head]`, where sequences are packed the numbers of queries and keys `i32 [batch, 1, …]`; gives the result and `f32 [batch, heads,
-/// 1, queries]`, the logarithms of the sums of exponentials.
-pub const FLASH: &str = "tpubridge.flash_attention";
-
-/// Name of the composite of the backward pass: what [`FLASH`] takes and gives, and the cotangent of the result, before the
-/// numbers of packed sequences; gives the cotangents of queries, keys and values.
-pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 
 /// Elements of the queries of one head that one backward kernel takes: it keeps them, what belongs to them and their gradients in
 /// the memory beside the core, which has 64 to 128 MiB.
@@ -86,13 +78,11 @@ pub(super) fn flash(query: &Tensor, key: &Tensor, value: &Tensor, places: &Place
 }
 
 fn attributes(sight: Sight, scale: f64) -> Attrs {
-    let mut attributes = Attrs::new();
-    attributes.set("causal", Attr::Bool(sight != Sight::Everything));
-    if let Sight::Window(size) = sight {
-        attributes.set("window", Attr::i64(size as i64));
-    }
-    attributes.set("scale", Attr::Float(Real::new(f64::from(scale as f32)), ElementType::Plain(DType::F32)));
-    attributes
+    let window = match sight {
+        Sight::Window(size) => Some(size),
+        Sight::Causal | Sight::Everything => None,
+    };
+    FlashAttributes { causal: sight != Sight::Everything, window, scale: scale as f32 }.to_attrs()
 }
 
 /// `[batch, heads, queries, head]` as `[batch, queries, groups, repeats, head]`.

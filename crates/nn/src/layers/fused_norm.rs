@@ -1,15 +1,9 @@
 //! RMS norm as two composites, forward and backward, which TPU compilers may get as kernels.
 
-use hlo::{Attr, Attrs, ElementType, Real};
+use hlo::Attrs;
+use kernel::composites::{RMS_NORM, RMS_NORM_BACKWARD, RmsNormAttributes};
 use tensor::DType;
 use trace::{Sharding, Tensor, composite, custom_vjp, shard_map};
-
-/// Name of the composite of the forward pass: rows `[rows, width]` and the weight `[1, width]`; gives rows.
-pub const RMS_NORM: &str = "tpubridge.rms_norm";
-
-/// Name of the composite of the backward pass: what [`RMS_NORM`] takes and the cotangent of its result; gives the cotangents
-/// of the rows, and of the weight as `f32`.
-pub const RMS_NORM_BACKWARD: &str = "tpubridge.rms_norm_backward";
 
 /// Rows divided by their root mean square, in `f32`, and its inverse.
 fn normal(x: &Tensor, epsilon: f64) -> (Tensor, Tensor) {
@@ -69,9 +63,7 @@ pub(super) fn fused(x: &Tensor, weight: &Tensor, epsilon: f64) -> Tensor {
 }
 
 fn attributes(epsilon: f64) -> Attrs {
-    let mut attributes = Attrs::new();
-    attributes.set("epsilon", Attr::Float(Real::new(f64::from(epsilon as f32)), ElementType::Plain(DType::F32)));
-    attributes
+    RmsNormAttributes { epsilon: epsilon as f32 }.to_attrs()
 }
 
 fn as_rows(x: &Tensor) -> Tensor {

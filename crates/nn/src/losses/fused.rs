@@ -3,20 +3,12 @@
 
 use std::sync::Arc;
 
+use kernel::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
 use tensor::DType;
 use trace::{Contraction, Precision, Reduction, Sharding, Tensor, Tree, composite, custom_vjp, scan, shard_map};
 
 use crate::fused::Fused;
 use crate::layers::STORED_WIDTH;
-
-/// Name of the composite of the forward pass: predictions `[rows, width]`, words `[words, width]`, labels `i32 [1, rows]`; gives
-/// losses and logarithms of the sums of exponentials, `f32 [1, rows]`.
-pub const CROSS_ENTROPY: &str = "tpubridge.cross_entropy";
-
-/// Name of the composite of the backward pass: what [`CROSS_ENTROPY`] takes, the logarithms of sums, and of the gradient of
-/// logits the share of probabilities and what is taken away at the label, `f32 [1, rows]`; gives the cotangents of predictions
-/// and words.
-pub const CROSS_ENTROPY_BACKWARD: &str = "tpubridge.cross_entropy_backward";
 
 /// Losses of `hidden [batch, positions, width]` and `labels [batch, positions]`, and logarithms of the sums of exponentials, by
 /// position. Each device has its own positions and all `words [words, width]`.

@@ -8,7 +8,6 @@ use tensor::DType;
 use trace::{Policy, Tensor, checkpoint, scan};
 
 use crate::fused::Fused;
-pub use fused::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
 
 /// How cross-entropy is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Layers, models and optimizers against formulas, against each other, and against PyTorch and transformers.
 
 mod attention;
+mod composites;
 mod harness;
 mod hugging_face;
 mod layers;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use compile::Program;
 use hlo::passes::{self, INLINE, Options, Partitioned};
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
-use nn::layers::{FLASH, FLASH_BACKWARD, GROUPED_GRADIENT, GROUPED_PRODUCT};
+use kernel::composites::{FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT};
 
 use super::candidate::{Candidate, Layout, Precision, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
@@ -153,7 +153,7 @@ fn partitions(module: &Verified) -> Option<u64> {
 
 pub(crate) fn inlined(module: &Verified) -> Result<Verified, Error> {
     // What becomes a kernel costs what the kernel costs.
-    let kernels = [FLASH, FLASH_BACKWARD, GROUPED_PRODUCT, GROUPED_GRADIENT];
+    let kernels = [FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT];
     let options = Options { partitioned: Partitioned::Yes, keep_composites: &kernels, ..Options::default() };
     Ok(passes::apply(module.clone(), &[INLINE], &options)?.0)
 }
@@ -161,7 +161,7 @@ pub(crate) fn inlined(module: &Verified) -> Result<Verified, Error> {
 /// Whether an op is a product of rows with the matrices of their groups, or its gradient.
 pub(crate) fn is_product_by_groups(op: &Op) -> bool {
     let name = op.attr("name").filter(|_| op.kind() == Some(OpKind::Composite)).and_then(Attr::as_str);
-    name.is_some_and(|name| [GROUPED_PRODUCT, GROUPED_GRADIENT].contains(&name))
+    name.is_some_and(|name| [GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT].contains(&name))
 }
 
 /// Argument types with a size in place of the symbolic one.

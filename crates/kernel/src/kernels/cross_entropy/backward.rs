@@ -4,10 +4,11 @@ use chips::Generation;
 use tensor::{DType, Spec};
 
 use super::{Blocks, CrossEntropy, Logits};
+use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedLhs};
 use crate::ir::RefId;
-use crate::kernel::{Axis, Kernel, KernelBuilder, Semantics};
+use crate::kernel::{Axis, Kernel, Semantics};
 use crate::writer::{Val, Writer};
 
 /// Whether a gradient of the weight begins with these rows.

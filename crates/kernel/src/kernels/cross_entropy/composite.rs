@@ -1,20 +1,17 @@
-//! Cross-entropy as composites: their names, and the calls of kernels that take their place.
+//! Cross-entropy as composites: the calls of kernels that take their place.
 
-use hlo::{Attr, Attrs, FuncBuilder, OpKind, TensorType, Value, Visibility};
+use hlo::{Attr, Attrs, Func, FuncBuilder, OpKind, TensorType, Value, Visibility};
 use tensor::{DType, Spec};
 
-use super::{Blocks, CrossEntropy, KERNEL, Sum, backward, backward_weight, backward_x, divisor, forward};
-use crate::call::{call, tensor_type};
+use super::{
+    Blocks, CrossEntropy, KERNEL, Sum, backward, backward_weight, backward_x, decomposition,
+    decomposition_of_gradients, divisor, forward,
+};
+use crate::call::{call, static_spec, tensor_type};
+use crate::composites::{CrossEntropyAttributes, UseKernel};
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{Pass, Program, Request};
-
-/// Operands: `x [rows, depth]`, `weight [words, depth]`, labels `[1, rows]` (i32). Results `[1, rows]` (f32): losses, and
-/// logarithms of sums of exponentials of logits.
-pub const FORWARD: &str = "tpubridge.cross_entropy";
-/// Operands: `x`, `weight`, labels, logsumexp, and `[1, rows]` (f32) of the gradient of logits: the share of probabilities, and
-/// what is taken away at the label. Results: gradients of `x` and of `weight`.
-pub const BACKWARD: &str = "tpubridge.cross_entropy_backward";
 
 /// Calls that rows are taken in at most: each is compiled by itself.
 const MOST_CALLS: usize = 16;
@@ -26,8 +23,9 @@ fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
     let [words, _] = request.dims(KERNEL, 1)?;
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
     let generation = request.generation;
+    let CrossEntropyAttributes { use_kernel } = CrossEntropyAttributes::of(request.attributes);
     // Two cores cannot add up both gradients together, and five products take longer than the compiler's four.
-    if request.is_word("use", "faster") && generation.spec().is_megacore() {
+    if use_kernel == UseKernel::WhereFaster && generation.spec().is_megacore() {
         return Err(Error::Slower { kernel: KERNEL, generation });
     }
     Ok(CrossEntropy { rows, depth, words, dtype })
@@ -57,6 +55,14 @@ fn fitting<T>(
         }
     }
     Err(refused)
+}
+
+pub(crate) fn forward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition(&read(request)?, name)
+}
+
+pub(crate) fn backward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition_of_gradients(&read(request)?, name)
 }
 
 pub(crate) fn forward_for(request: &Request<'_>, name: &str) -> Result<Program, Error> {
@@ -198,7 +204,7 @@ impl Written {
     }
 
     fn spec(&self, value: Value) -> Result<Spec, Error> {
-        crate::lower::static_spec(self.function.ty(value)).ok_or_else(missing)
+        static_spec(self.function.ty(value)).ok_or_else(missing)
     }
 
     fn sliced(&mut self, value: Value, axis: usize, range: std::ops::Range<usize>) -> Result<Value, Error> {

@@ -4,8 +4,9 @@ use chips::Generation;
 use tensor::DType;
 
 use super::{Blocks, CrossEntropy, Logits};
+use crate::builder::KernelBuilder;
 use crate::error::Error;
-use crate::kernel::{Kernel, KernelBuilder, Semantics};
+use crate::kernel::{Kernel, Semantics};
 
 /// The forward kernel.
 pub fn forward(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {

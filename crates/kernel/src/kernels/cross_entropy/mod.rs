@@ -8,12 +8,11 @@ mod plain;
 use tensor::{DType, Spec};
 
 use super::{Pass, divisor};
-use crate::cost::Cost;
 use crate::error::Error;
 use crate::ir::MatMulForm::TransposedRhs;
+use crate::kernel::Cost;
 pub use backward::{Sum, backward, backward_weight, backward_x};
-pub use composite::{BACKWARD, FORWARD};
-pub(super) use composite::{backward_for, forward_for};
+pub(super) use composite::{backward_for, backward_plain, forward_for, forward_plain};
 pub use forward::forward;
 pub use plain::{decomposition, decomposition_of_gradients};
 

@@ -9,10 +9,11 @@ use tensor::{DType, Spec};
 use super::forward::LANES;
 use super::visible::{Edges, Orientation, hide, offset, rounds_of_queries};
 use super::{Attention, Blocks, Segments};
-use crate::cost::Cost;
+use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedLhs, TransposedRhs};
-use crate::kernel::{Kernel, KernelBuilder, Semantics};
+use crate::kernel::Cost;
+use crate::kernel::{Kernel, Semantics};
 use crate::writer::Val;
 
 /// The backward kernel. Operands: queries, keys, values, the forward pass's two results, the gradient of the first of them, and

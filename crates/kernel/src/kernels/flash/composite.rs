@@ -1,21 +1,16 @@
-//! Flash attention as composites: their names, what their attributes mean, and their decompositions in StableHLO.
+//! Flash attention as composites: which kernel one asks for, and its decomposition in StableHLO.
 //!
-//! Attributes: `scale` (f32, default 1), `causal` (default false), `window` (only with `causal`), and block sizes `block_q`,
-//! `block_kv_major`, `block_kv` where the preferred ones are not wanted.
+//! Attributes beside those of [`FlashAttributes`]: block sizes `block_q`, `block_kv_major`, `block_kv` where the preferred ones
+//! are not wanted.
 
 use hlo::Func;
 use tensor::DType;
 
 use super::{Attention, Blocks, Causality, Pass, Segments};
+use crate::composites::FlashAttributes;
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{Request, bits, function, tensor};
-
-/// Operands: queries, keys, values, and segments of queries and of keys if sequences are packed. Results: attention, logsumexp.
-pub const FORWARD: &str = "tpubridge.flash_attention";
-/// Operands: queries, keys, values, attention, logsumexp, gradient of attention, and segments if sequences are packed. Results:
-/// gradients of queries, keys and values.
-pub const BACKWARD: &str = "tpubridge.flash_attention_backward";
 
 const KERNEL: &str = "flash attention";
 
@@ -29,9 +24,18 @@ pub(crate) fn backward_for(request: &Request<'_>) -> Result<Kernel, Error> {
     super::backward(&attention, blocks, request.generation)
 }
 
+pub(crate) fn forward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition(&read(request, 3, Pass::Forward)?.0, name)
+}
+
+pub(crate) fn backward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition_of_gradient(&read(request, 6, Pass::Backward)?.0, name)
+}
+
 fn read(request: &Request<'_>, operands: usize, pass: Pass) -> Result<(Attention, Blocks), Error> {
     let [batch, q_heads, q_len, depth] = request.dims(KERNEL, 0)?;
     let [_, kv_heads, kv_len, _] = request.dims(KERNEL, 1)?;
+    let FlashAttributes { causal, window, scale } = FlashAttributes::of(request.attributes);
     let attention = Attention {
         batch,
         q_heads,
@@ -40,9 +44,9 @@ fn read(request: &Request<'_>, operands: usize, pass: Pass) -> Result<(Attention
         kv_len,
         depth,
         dtype: request.operands.first().map_or(DType::F32, |spec| spec.dtype),
-        scale: request.float("scale", 1.0),
-        causality: if request.is_set("causal") { Causality::Causal } else { Causality::Full },
-        window: request.size("window"),
+        scale,
+        causality: if causal { Causality::Causal } else { Causality::Full },
+        window,
         segments: if request.operands.len() > operands { Segments::Packed } else { Segments::One },
     };
     let blocks = Blocks::preferred(&attention, request.generation, pass).ok_or_else(|| {

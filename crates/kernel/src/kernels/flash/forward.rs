@@ -8,10 +8,11 @@ use tensor::{DType, Spec};
 
 use super::visible::{Edges, Orientation, hide, offset, rounds_of_keys, seen_block};
 use super::{Attention, Blocks, HIDDEN, Segments};
-use crate::cost::Cost;
+use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};
-use crate::kernel::{Kernel, KernelBuilder, Semantics};
+use crate::kernel::Cost;
+use crate::kernel::{Kernel, Semantics};
 use crate::writer::Val;
 
 /// Lanes of a vector register.

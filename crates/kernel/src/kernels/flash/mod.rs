@@ -12,8 +12,8 @@ pub use super::Pass;
 use super::divisor;
 use crate::error::Error;
 pub use backward::backward;
-pub use composite::{BACKWARD, FORWARD, decomposition, decomposition_of_gradient};
-pub(super) use composite::{backward_for, forward_for};
+pub(super) use composite::{backward_for, backward_plain, forward_for, forward_plain};
+pub use composite::{decomposition, decomposition_of_gradient};
 pub use forward::forward;
 
 /// What attention looks at.

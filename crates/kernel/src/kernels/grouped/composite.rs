@@ -1,18 +1,13 @@
-//! Products by groups as composites: names, tables of visits, and decompositions in StableHLO.
+//! Grouped matmuls as composites: tables of visits, and decompositions in StableHLO.
 
 use hlo::Func;
 use tensor::DType;
 
 use super::{Grouped, Matrices, Tiles, Visits};
+use crate::composites::GroupedAttributes;
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{Request, function, tensor};
-
-/// Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, or `[groups, columns, inner]` with the attribute
-/// `transposed`, sizes of groups `[groups]`. Result: `[rows, columns]`. The attribute `expected_rows` is what a call is said to cost.
-pub const PRODUCT: &str = "tpubridge.gmm";
-/// Operands: rows, gradients `[rows, columns]`, sizes of groups. Result: `[groups, inner, columns]`.
-pub const GRADIENT: &str = "tpubridge.tgmm";
 
 const KERNEL: &str = "grouped product";
 
@@ -26,20 +21,29 @@ enum Second {
 fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error> {
     let [rows, inner] = request.dims(KERNEL, 0)?;
     let [groups] = request.dims(KERNEL, 2)?;
-    let matrices = if request.is_set("transposed") { Matrices::Transposed } else { Matrices::AsIs };
+    let attributes = GroupedAttributes::of(request.attributes);
+    let matrices = if attributes.transposed { Matrices::Transposed } else { Matrices::AsIs };
     let columns = match (second, matrices) {
         (Second::Gradients, _) => request.dims::<2>(KERNEL, 1)?[1],
         (Second::Matrices, Matrices::AsIs) => request.dims::<3>(KERNEL, 1)?[2],
         (Second::Matrices, Matrices::Transposed) => request.dims::<3>(KERNEL, 1)?[1],
     };
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
-    let expected_rows = request.size("expected_rows");
+    let expected_rows = attributes.expected_rows;
     let grouped = Grouped { rows, inner, columns, groups, dtype, matrices, expected_rows };
     let tiles = Tiles::preferred(&grouped, request.generation).ok_or_else(|| {
         let message = format!("{rows} rows, {inner} inner and {columns} columns are not whole tiles of 8, 128 and 128");
         Error::Shape { kernel: KERNEL, message }
     })?;
     Ok((grouped, tiles))
+}
+
+pub(crate) fn product_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition(&read(request, Second::Matrices)?.0, name)
+}
+
+pub(crate) fn gradient_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+    decomposition_of_gradient(&read(request, Second::Gradients)?.0, name)
 }
 
 pub(crate) fn product_for(request: &Request<'_>) -> Result<Kernel, Error> {

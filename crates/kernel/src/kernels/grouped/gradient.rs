@@ -4,9 +4,10 @@ use chips::Generation;
 use tensor::DType;
 
 use super::{Grouped, Matrices, Tables, Tiles, Visits, changes};
+use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::TransposedLhs;
-use crate::kernel::{Kernel, KernelBuilder, Semantics};
+use crate::kernel::{Kernel, Semantics};
 
 /// The kernel. Operands: tables of [`Visits::EveryGroup`], rows, gradients of the product. Result: like the matrices, zeros for a
 /// group without rows.

@@ -6,8 +6,10 @@ mod composite;
 mod gradient;
 mod product;
 
-pub use composite::{GRADIENT, PRODUCT, decomposition, decomposition_of_gradient, visits};
-pub(super) use composite::{gradient_for, product_for, visits_for_gradient, visits_for_product};
+pub use composite::{decomposition, decomposition_of_gradient, visits};
+pub(super) use composite::{
+    gradient_for, gradient_plain, product_for, product_plain, visits_for_gradient, visits_for_product,
+};
 pub use gradient::gradient;
 pub use product::product;
 
@@ -15,10 +17,11 @@ use chips::Generation;
 use tensor::{DType, Spec};
 
 use super::divisor;
-use crate::cost::Cost;
+use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::RefId;
-use crate::kernel::{Axis, KernelBuilder};
+use crate::kernel::Axis;
+use crate::kernel::Cost;
 use crate::writer::{Val, Writer};
 
 /// Shapes of a product by groups: `[rows, inner] x [groups, inner, columns] -> [rows, columns]`.

@@ -4,9 +4,10 @@ use chips::Generation;
 use tensor::DType;
 
 use super::{Grouped, Matrices, Tables, Tiles, Visits, changes};
+use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};
-use crate::kernel::{Kernel, KernelBuilder, Semantics};
+use crate::kernel::{Kernel, Semantics};
 
 /// The kernel. Operands: tables of [`Visits::EveryTile`], rows, matrices. Result: rows, zeros where they belong to no group.
 pub fn product(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {

@@ -1,18 +1,10 @@
 //! Products by groups as composites, which TPU compilers get as kernels: rows lie group after group, each group has its matrix.
 
+use hlo::Attrs;
 use hlo::dims::ScatterDims;
-use hlo::{Attr, Attrs};
+use kernel::composites::{GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT, GroupedAttributes};
 use tensor::DType;
 use trace::{Contraction, Precision, Tensor, Update, composite, custom_vjp, scan};
-
-/// Name of the composite of the product: rows `[rows, inner]`, matrices `[groups, inner, columns]`, with `transposed` `[groups,
-/// columns, inner]`, and sizes of groups `i32 [groups]`; gives `[rows, columns]`, zeros where a row is of no group. `expected_rows`
-/// says how many rows groups have together, where that is less than there are.
-pub const GROUPED_PRODUCT: &str = "tpubridge.gmm";
-
-/// Name of the composite of the gradient of the matrices: rows, gradients `[rows, columns]` and sizes of groups; gives `[groups,
-/// inner, columns]`.
-pub const GROUPED_GRADIENT: &str = "tpubridge.tgmm";
 
 /// Tiles of kernels; few rows are one tile.
 const TILES: &[usize] = &[512, 128, 16];
@@ -61,7 +53,7 @@ pub(super) fn product(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tens
             let inputs = (rows.clone(), ct.clone(), sizes.clone());
             let attributes = attributes(Side::AsIs, extent, rows.dim(0));
             let of_matrices =
-                composite(GROUPED_GRADIENT, attributes, &inputs, |inputs| gradient_by_visits(inputs, extent));
+                composite(GROUPED_MATMUL_GRADIENT, attributes, &inputs, |inputs| gradient_by_visits(inputs, extent));
             (of_rows, of_matrices, sizes.zeros_like())
         },
     )
@@ -71,18 +63,12 @@ type Inputs = (Tensor, Tensor, Tensor);
 
 fn one_product(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
     let attributes = attributes(side, extent, inputs.0.dim(0));
-    composite(GROUPED_PRODUCT, attributes, inputs, |inputs| product_by_visits(inputs, side, extent))
+    composite(GROUPED_MATMUL, attributes, inputs, |inputs| product_by_visits(inputs, side, extent))
 }
 
 fn attributes(side: Side, extent: Extent, rows: usize) -> Attrs {
-    let mut attributes = Attrs::new();
-    if side == Side::Transposed {
-        attributes.set("transposed", Attr::Bool(true));
-    }
-    if extent.expected < rows {
-        attributes.set("expected_rows", Attr::i64(extent.expected as i64));
-    }
-    attributes
+    let expected_rows = (extent.expected < rows).then_some(extent.expected);
+    GroupedAttributes { transposed: side == Side::Transposed, expected_rows }.to_attrs()
 }
 
 /// Pairs of a tile of rows and a group that has rows in it, one after the other: `i32` scalars, or `[visits]`.
@@ -144,7 +130,7 @@ fn tile_of(rows: usize, groups: usize) -> usize {
     tile
 }
 
-/// What [`GROUPED_PRODUCT`] means.
+/// What [`GROUPED_MATMUL`] means.
 fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
     let (count, columns) = (rows.dim(0), matrices.dim(if side == Side::AsIs { 2 } else { 1 }));
     let tile = tile_of(count, matrices.dim(0));
@@ -164,7 +150,7 @@ fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Exten
     out
 }
 
-/// What [`GROUPED_GRADIENT`] means.
+/// What [`GROUPED_MATMUL_GRADIENT`] means.
 fn gradient_by_visits((rows, ct, sizes): &Inputs, extent: Extent) -> Tensor {
     let (count, groups) = (rows.dim(0), sizes.dim(0));
     let tile = tile_of(count, groups);

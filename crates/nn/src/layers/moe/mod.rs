@@ -5,7 +5,6 @@ mod grouped;
 mod routing;
 mod rows;
 
-pub use grouped::{GROUPED_GRADIENT, GROUPED_PRODUCT};
 pub use routing::{ExpertGroups, RouterScores, RouterWeights, Routing};
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,201 @@
+//! Composites that models write and TPUs run as kernels: names, operands, results and attributes, for who writes and who lowers.
+//!
+//! Attributes that ask for block sizes (`block_q`, …) are a kernel's own; models leave them out.
+
+use hlo::{Attr, Attrs, ElementType, Real};
+use tensor::DType;
+
+/// What names of our composites begin with.
+pub const NAMESPACE: &str = "tpubridge.";
+
+/// Flash attention. Operands: queries `[batch, heads, queries, head]`, keys and values `[batch, kv_heads, keys, head]`, and where
+/// sequences are packed the segment ids of queries and keys `i32 [batch, 1, …]`. Results: attention, and logsumexp of the scores
+/// `f32 [batch, heads, 1, queries]`. Attributes: [`FlashAttributes`].
+pub const FLASH: &str = "tpubridge.flash_attention";
+
+/// Gradients of [`FLASH`]. Operands: queries, keys, values, attention, logsumexp, gradient of attention, and segment ids where
+/// sequences are packed. Results: gradients of queries, keys and values. Attributes: [`FlashAttributes`].
+pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
+
+/// RMS norm. Operands: rows `[rows, size]`, weight `[1, size]`. Result: rows. Attributes: [`RmsNormAttributes`].
+pub const RMS_NORM: &str = "tpubridge.rms_norm";
+
+/// Gradients of [`RMS_NORM`]. Operands: its own, and the gradient of its result. Results: gradients of the rows, and of the weight as
+/// `f32`. Attributes: [`RmsNormAttributes`].
+pub const RMS_NORM_BACKWARD: &str = "tpubridge.rms_norm_backward";
+
+/// Cross-entropy of a matmul with the vocabulary. Operands: `x [rows, depth]`, `weight [vocab_size, depth]`, labels
+/// `i32 [1, rows]`. Results `f32 [1, rows]`: losses, and logsumexp of the logits. Attributes: [`CrossEntropyAttributes`].
+pub const CROSS_ENTROPY: &str = "tpubridge.cross_entropy";
+
+/// Gradients of [`CROSS_ENTROPY`]. Operands: its own, logsumexp, and `f32 [1, rows]` of the gradient of logits: the share of
+/// probabilities, and what is taken away at the label. Results: gradients of `x` and of `weight`. Attributes:
+/// [`CrossEntropyAttributes`].
+pub const CROSS_ENTROPY_BACKWARD: &str = "tpubridge.cross_entropy_backward";
+
+/// Grouped matmul. Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, or `[groups, columns, inner]` when
+/// transposed, sizes of groups `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group. Attributes:
+/// [`GroupedAttributes`].
+pub const GROUPED_MATMUL: &str = "tpubridge.gmm";
+
+/// Gradient of the matrices of a [`GROUPED_MATMUL`]. Operands: rows, gradients `[rows, columns]`, sizes of groups. Result:
+/// `[groups, inner, columns]`. Attributes: [`GroupedAttributes`].
+pub const GROUPED_MATMUL_GRADIENT: &str = "tpubridge.tgmm";
+
+/// Attributes of [`FLASH`] and [`FLASH_BACKWARD`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashAttributes {
+    /// Queries see keys up to their own position.
+    pub causal: bool,
+    /// How many keys a query sees; only with `causal`.
+    pub window: Option<usize>,
+    /// What scores are multiplied by.
+    pub scale: f32,
+}
+
+impl FlashAttributes {
+    /// As a composite has them.
+    pub fn to_attrs(&self) -> Attrs {
+        let mut attrs = Attrs::new();
+        attrs.set("causal", Attr::Bool(self.causal));
+        if let Some(window) = self.window {
+            attrs.set("window", Attr::i64(window as i64));
+        }
+        attrs.set("scale", float(self.scale));
+        attrs
+    }
+
+    /// Those a composite has; what is not written is not causal and not scaled.
+    pub fn of(attrs: &Attrs) -> FlashAttributes {
+        let causal = is_set(attrs, "causal");
+        FlashAttributes { causal, window: size(attrs, "window"), scale: float_of(attrs, "scale").unwrap_or(1.0) }
+    }
+}
+
+/// Attributes of [`RMS_NORM`] and [`RMS_NORM_BACKWARD`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RmsNormAttributes {
+    /// Added to the mean of squares.
+    pub epsilon: f32,
+}
+
+impl RmsNormAttributes {
+    /// As a composite has them.
+    pub fn to_attrs(&self) -> Attrs {
+        let mut attrs = Attrs::new();
+        attrs.set("epsilon", float(self.epsilon));
+        attrs
+    }
+
+    /// Those a composite has.
+    pub fn of(attrs: &Attrs) -> RmsNormAttributes {
+        RmsNormAttributes { epsilon: float_of(attrs, "epsilon").unwrap_or(1e-6) }
+    }
+}
+
+/// When a composite is to become a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UseKernel {
+    /// Wherever the kernel takes the sizes.
+    #[default]
+    Always,
+    /// Only where the kernel is faster than what the compiler makes of the decomposition.
+    WhereFaster,
+}
+
+/// Attributes of [`CROSS_ENTROPY`] and [`CROSS_ENTROPY_BACKWARD`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrossEntropyAttributes {
+    /// When it is a kernel.
+    pub use_kernel: UseKernel,
+}
+
+impl CrossEntropyAttributes {
+    /// As a composite has them.
+    pub fn to_attrs(&self) -> Attrs {
+        let mut attrs = Attrs::new();
+        if self.use_kernel == UseKernel::WhereFaster {
+            attrs.set("use", Attr::string("faster"));
+        }
+        attrs
+    }
+
+    /// Those a composite has.
+    pub fn of(attrs: &Attrs) -> CrossEntropyAttributes {
+        let is_faster = attrs.get("use").and_then(Attr::as_str) == Some("faster");
+        CrossEntropyAttributes { use_kernel: if is_faster { UseKernel::WhereFaster } else { UseKernel::Always } }
+    }
+}
+
+/// Attributes of [`GROUPED_MATMUL`] and [`GROUPED_MATMUL_GRADIENT`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupedAttributes {
+    /// Matrices are `[groups, columns, inner]`.
+    pub transposed: bool,
+    /// How many rows groups are expected to have together, where that is less than there are: what a call is said to cost.
+    pub expected_rows: Option<usize>,
+}
+
+impl GroupedAttributes {
+    /// As a composite has them.
+    pub fn to_attrs(&self) -> Attrs {
+        let mut attrs = Attrs::new();
+        if self.transposed {
+            attrs.set("transposed", Attr::Bool(true));
+        }
+        if let Some(rows) = self.expected_rows {
+            attrs.set("expected_rows", Attr::i64(rows as i64));
+        }
+        attrs
+    }
+
+    /// Those a composite has.
+    pub fn of(attrs: &Attrs) -> GroupedAttributes {
+        GroupedAttributes { transposed: is_set(attrs, "transposed"), expected_rows: size(attrs, "expected_rows") }
+    }
+}
+
+fn float(value: f32) -> Attr {
+    Attr::Float(Real::new(f64::from(value)), ElementType::Plain(DType::F32))
+}
+
+fn float_of(attrs: &Attrs, name: &str) -> Option<f32> {
+    match attrs.get(name) {
+        Some(Attr::Float(value, _)) => Some(value.get() as f32),
+        _ => None,
+    }
+}
+
+fn is_set(attrs: &Attrs, name: &str) -> bool {
+    attrs.get(name).and_then(Attr::as_bool).unwrap_or(false)
+}
+
+pub(crate) fn size(attrs: &Attrs, name: &str) -> Option<usize> {
+    attrs.get(name).and_then(Attr::as_int).and_then(|n| usize::try_from(n).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_read_as_they_are_written() {
+        for window in [None, Some(7)] {
+            let flash = FlashAttributes { causal: true, window, scale: 0.125 };
+            assert_eq!(FlashAttributes::of(&flash.to_attrs()), flash);
+        }
+        let full = FlashAttributes { causal: false, window: None, scale: 1.0 };
+        assert_eq!(FlashAttributes::of(&Attrs::new()), full);
+        assert_eq!(FlashAttributes::of(&full.to_attrs()), full);
+        let norm = RmsNormAttributes { epsilon: 1e-5 };
+        assert_eq!(RmsNormAttributes::of(&norm.to_attrs()), norm);
+        for use_kernel in [UseKernel::Always, UseKernel::WhereFaster] {
+            let loss = CrossEntropyAttributes { use_kernel };
+            assert_eq!(CrossEntropyAttributes::of(&loss.to_attrs()), loss);
+        }
+        for (transposed, expected_rows) in [(false, None), (true, Some(100))] {
+            let grouped = GroupedAttributes { transposed, expected_rows };
+            assert_eq!(GroupedAttributes::of(&grouped.to_attrs()), grouped);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What models write as composites is what kernels take: names, operands, attributes and meaning.
+
+use std::collections::BTreeSet;
+
+use chips::Generation;
+use hlo::{Attr, Attrs, Func, Module, OpKind, Verified, Visibility};
+use kernel::{composites, kernels};
+use nn::layers::{Dispatch, Form};
+use nn::models::{Llama, LlamaConfig, RunOptions};
+use nn::{Fused, Kernels, StepOptions};
+use tensor::{DType, Literal, Spec};
+use trace::Function;
+
+use crate::harness::{floats, of_floats, of_ints, off_by, run};
+use crate::training::{four, language, llama};
+
+/// Sizes that every kernel takes, and that the CPU device runs in no time.
+fn step() -> Function {
+    let config = LlamaConfig {
+        hidden_size: 128,
+        intermediate_size: 128,
+        head_dim: 128,
+        num_hidden_layers: 1,
+        num_attention_heads: 2,
+        num_key_value_heads: 1,
+        vocab_size: 200,
+        ..llama(Some(four(Dispatch::Grouped)))
+    };
+    let options = RunOptions {
+        attention: Form::Flash,
+        loss_piece: Some(128),
+        kernels: Kernels { norm: Fused::On, loss: Fused::On },
+        ..RunOptions::default()
+    };
+    language(|key| Llama::init(key, &config, &options), (1, 128), &StepOptions::default()).1
+}
+
+/// A composite as a model wrote it.
+struct Written {
+    name: String,
+    attributes: Attrs,
+    operands: Vec<Spec>,
+    decomposition: Func,
+}
+
+/// Each composite of ours once: those of one name and equal attributes and operands are one.
+fn written(module: &Module) -> Vec<Written> {
+    let mut found: Vec<Written> = Vec::new();
+    for func in &module.funcs {
+        for op in func.walk().into_iter().map(|id| func.op(id)).filter(|op| op.kind() == Some(OpKind::Composite)) {
+            let Some(name) = op.attr("name").and_then(Attr::as_str) else { continue };
+            let Some(Attr::Symbol(callee)) = op.attr("decomposition") else { continue };
+            let attributes = match op.attr("composite_attributes") {
+                Some(Attr::Dict(attributes)) => (**attributes).clone(),
+                _ => Attrs::new(),
+            };
+            let spec = |&value: &hlo::Value| {
+                let ty = func.ty(value).as_tensor().unwrap();
+                Spec::new(ty.element.plain().unwrap(), ty.dims.iter().map(|&d| d as usize).collect::<Vec<_>>())
+            };
+            let operands: Vec<Spec> = op.operands.iter().map(spec).collect();
+            let is_known = |w: &Written| w.name == name && w.attributes == attributes && w.operands == operands;
+            if name.starts_with(composites::NAMESPACE) && !found.iter().any(is_known) {
+                let decomposition = module.func(callee).unwrap().clone();
+                found.push(Written { name: name.to_owned(), attributes, operands, decomposition });
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_composite_becomes_a_kernel() {
+    let step = step();
+    let lowered = kernel::lower(step.module, Generation::V6e).unwrap();
+    assert!(lowered.kept.is_empty(), "{:?}", lowered.kept);
+    let called: BTreeSet<&str> = lowered.called.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(called, kernels::names().collect::<BTreeSet<&str>>());
+}
+
+#[test]
+fn decompositions_of_models_are_those_of_kernels() {
+    let module = step().module.into_inner();
+    let mut compared = BTreeSet::new();
+    for written in written(&module) {
+        let Written { name, attributes, operands, decomposition } = &written;
+        let of_kernel = kernels::decomposition(name, operands, attributes, "main").unwrap().unwrap();
+        assert_eq!(of_kernel.inputs, decomposition.inputs, "{name}");
+        assert_eq!(of_kernel.outputs, decomposition.outputs, "{name}");
+        let inputs: Vec<Literal> = operands.iter().enumerate().map(|(n, spec)| input(name, n, spec)).collect();
+        let actual = run_alone(&module, decomposition.clone(), &inputs);
+        let expected = run_alone(&module, of_kernel, &inputs);
+        for (n, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+            let off = off_by(&floats(actual), &floats(expected));
+            assert!(off < 1e-4, "result {n} of {name} is off by {off}");
+        }
+        compared.insert(name.clone());
+    }
+    assert!(compared.iter().map(String::as_str).eq(kernels::names().collect::<BTreeSet<&str>>()), "{compared:?}");
+}
+
+/// Numbers of about one; labels are of the vocabulary, and groups have about half of the rows.
+fn input(name: &str, n: usize, spec: &Spec) -> Literal {
+    let count = spec.dims.iter().product::<usize>();
+    if spec.dtype == DType::I32 {
+        let is_labels = name.starts_with(composites::CROSS_ENTROPY);
+        let number = |at: usize| if is_labels { (at * 37 % 200) as i32 } else { 24 + 8 * at as i32 };
+        return of_ints(&spec.dims, &(0..count).map(number).collect::<Vec<_>>());
+    }
+    let number = |at: usize| ((at * 7919 + n * 104_729) % 1009) as f32 / 1009.0 - 0.5;
+    of_floats(&spec.dims, &(0..count).map(number).collect::<Vec<_>>())
+}
+
+/// Runs one function of a module, with those it calls.
+fn run_alone(module: &Module, mut func: Func, inputs: &[Literal]) -> Vec<Literal> {
+    func.name = "main".into();
+    func.visibility = Visibility::Public;
+    let mut alone = module.clone();
+    alone.funcs.retain(|other| &*other.name != "main");
+    alone.funcs.insert(0, func);
+    let module: Verified = hlo::verify(alone).unwrap();
+    run(&Function { module, inputs: Vec::new(), outputs: Vec::new() }, inputs)
+}
