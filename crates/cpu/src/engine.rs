@@ -10,7 +10,7 @@ use crate::interpret::{GridSize, Interpreter, Options, Tensor, Value, run_each};
 use crate::kernels::Cores;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
-use crate::lower;
+use crate::lower::{self, Donation, Folding};
 use crate::memory::{Array, Memory};
 use crate::program::{Program, StepTime};
 use crate::sharding::Sharding;
@@ -44,16 +44,6 @@ pub enum Mode {
     Compiled,
     /// Op by op, exactly: the reference.
     Interpreted,
-}
-
-/// What is made of a program before it runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Folding {
-    /// Arithmetic on constants is done once.
-    #[default]
-    Constants,
-    /// Arithmetic is left to the kernels: programs that test them have constants only.
-    Nothing,
 }
 
 /// How a program is to be compiled.
@@ -203,17 +193,6 @@ impl Partitioning {
 fn is_per_device(kind: OpKind) -> bool {
     let is_old = matches!(kind, OpKind::CollectiveReduce | OpKind::CrossReplicaSum);
     kind == OpKind::PartitionId || kind.is_collective() && kind.is_stablehlo() && !is_old
-}
-
-/// Whether an argument's memory is given to the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Donation {
-    /// The caller keeps it.
-    Kept,
-    /// It may be used for any result.
-    Given,
-    /// It is to be used for this result.
-    GivenFor(usize),
 }
 
 impl Compiled {

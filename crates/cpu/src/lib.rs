@@ -1,5 +1,6 @@
 //! A PJRT device in pure Rust: the reference interpreter, the compiler, and the C table.
 
+mod attributes;
 mod engine;
 mod error;
 pub mod interpret;
@@ -10,9 +11,9 @@ mod plugin;
 mod program;
 mod sharding;
 
-pub use engine::{CompileOptions, Compiled, Cpu, Donation, Folding, Mode, Port, Spread};
+pub use engine::{CompileOptions, Compiled, Cpu, Mode, Port, Spread};
 pub use error::Error;
-pub use lower::evaluate_constant;
+pub use lower::{Donation, Folding, evaluate_constant};
 pub use memory::{Array, Memory};
 pub use plugin::{GetPjrtApi, api};
 pub use program::StepTime;

@@ -3,11 +3,11 @@
 use hlo::{Attr, OpKind, TensorType};
 use tensor::DType;
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::contraction::floats;
 use super::positions;
 use super::value::{Elements, Tensor, Value, round};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -33,7 +33,7 @@ struct Batch {
 impl Batch {
     fn new(context: &Context<'_, '_>) -> Result<Batch, Error> {
         let operand = context.tensor(0)?;
-        let feature = attribute::int(context.op, "feature_index")?;
+        let feature = attributes::int(context.op, "feature_index")?;
         let Some(Attr::Float(epsilon, _)) = context.op.attr("epsilon") else {
             return Err(Error::Internal("batch normalisation without epsilon".into()));
         };

@@ -8,7 +8,8 @@ use tensor::{DType, decode_float, encode_float};
 use super::context::{Context, Eval};
 use super::scalar::Scalar;
 use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
-use super::{attribute, elementwise, real_math, shape};
+use super::{elementwise, real_math, shape};
+use crate::attributes;
 use crate::error::Error;
 
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
@@ -180,7 +181,7 @@ fn constant_like(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 
 /// Largest elements of each row first, equal ones in their order; NaN counts as larger than every number.
 fn top_k(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let k = attribute::int(context.op, "k")?;
+    let k = attributes::int(context.op, "k")?;
     let operand = context.tensor(0)?;
     let Some(&row) = operand.dims().last() else { return context.fail("the operand has no dimension") };
     if k < 0 || k > row {
@@ -248,7 +249,7 @@ fn broadcast_binary(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> 
     let (lhs, rhs) = (&operands[0], &operands[1]);
     let elements = match kind {
         OpKind::Compare => {
-            let direction = attribute::keyword(context.op, "comparison_direction")?;
+            let direction = attributes::keyword(context.op, "comparison_direction")?;
             elementwise::compare(direction, elementwise::total_order(context), &lhs.elements, &rhs.elements)
                 .map(Elements::Bool)
         }

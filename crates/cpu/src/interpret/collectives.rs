@@ -6,7 +6,6 @@ use hlo::dims::ReplicaGroupMeshAxes;
 use hlo::{Attr, OpKind, TensorType};
 use tensor::DType;
 
-use super::attribute;
 use super::combine::Combine;
 use super::context::{Context, Eval};
 use super::contraction::ints;
@@ -16,6 +15,7 @@ use super::quantization;
 use super::reduction::promoted;
 use super::scalar::{self, Scalar};
 use super::value::{Elements, Tensor, Value};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -89,7 +89,7 @@ fn channel(context: &Context<'_, '_>) -> i64 {
 
 /// The strategy of ops that combine replicas and partitions.
 fn combined(context: &Context<'_, '_>) -> Strategy {
-    match (channel(context) > 0, attribute::flag(context.op, "use_global_device_ids")) {
+    match (channel(context) > 0, attributes::flag(context.op, "use_global_device_ids")) {
         (true, true) => Strategy::FlattenedIds,
         (true, false) => Strategy::CrossReplicaAndPartition,
         (false, _) => Strategy::CrossReplica,
@@ -112,7 +112,7 @@ fn written_groups(context: &Context<'_, '_>, strategy: Strategy) -> Result<Vec<V
     let groups = match context.op.attr("replica_groups") {
         Some(Attr::Dense(dense)) => {
             let width = dense.ty.dims.last().copied().unwrap_or(0).max(1) as usize;
-            let ids = attribute::ints(context.op, "replica_groups")?;
+            let ids = attributes::ints(context.op, "replica_groups")?;
             // Shorter groups are filled up with -1.
             ids.chunks(width).map(|g| g.iter().copied().filter(|&id| id >= 0).collect()).collect()
         }
@@ -327,7 +327,7 @@ fn part(context: &Context<'_, '_>, tensor: &Tensor, along: usize, count: usize, 
 }
 
 fn all_gather(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let along = attribute::int(context.op, "all_gather_dim")? as usize;
+    let along = attributes::int(context.op, "all_gather_dim")? as usize;
     let group = own_group(context, combined(context))?;
     let gathered = exchange(context, &group, context.values()?)?;
     (0..context.op.operands.len())
@@ -339,7 +339,7 @@ fn all_gather(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 fn reduce_scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let along = attribute::int(context.op, "scatter_dimension")? as usize;
+    let along = attributes::int(context.op, "scatter_dimension")? as usize;
     let group = own_group(context, combined(context))?;
     let gathered = exchange(context, &group, context.values()?)?;
     let reduced = folded(context, &of_all(&gathered, 0)?)?;
@@ -353,9 +353,9 @@ fn index_in(context: &Context<'_, '_>, group: &[usize]) -> Result<usize, Error> 
 }
 
 fn all_to_all(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let split = attribute::int(context.op, "split_dimension")? as usize;
-    let concat = attribute::int(context.op, "concat_dimension")? as usize;
-    let count = attribute::int(context.op, "split_count")? as usize;
+    let split = attributes::int(context.op, "split_dimension")? as usize;
+    let concat = attributes::int(context.op, "concat_dimension")? as usize;
+    let count = attributes::int(context.op, "split_count")? as usize;
     let group = own_group(context, either(context))?;
     let index = index_in(context, &group)?;
     let gathered = exchange(context, &group, context.values()?)?;
@@ -381,7 +381,7 @@ fn zeros(tensor: &Tensor) -> Tensor {
 
 fn collective_permute(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let (place, strategy) = (place(context), either(context));
-    let pairs = attribute::ints(context.op, "source_target_pairs")?;
+    let pairs = attributes::ints(context.op, "source_target_pairs")?;
     let operand = context.tensor(0)?.clone();
     let mut result = zeros(&operand);
     let total = place.replicas * place.partitions;
@@ -410,7 +410,7 @@ fn collective_permute(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error
 /// For each data operand the place of its root in the group, and the number of data operands.
 fn roots(context: &Context<'_, '_>, group: &[usize]) -> Result<Vec<usize>, Error> {
     let operands = context.op.operands.len();
-    if !attribute::flag(context.op, "has_dynamic_root") {
+    if !attributes::flag(context.op, "has_dynamic_root") {
         return Ok(vec![0; operands]);
     }
     let roots = ints(&context.tensor(operands - 1)?.elements)?;
@@ -432,7 +432,7 @@ fn collective_broadcast(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Err
 
 fn collective_reduce(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let results = context.op.num_results as usize;
-    let strategy = match attribute::flag(context.op, "use_global_device_ids") {
+    let strategy = match attributes::flag(context.op, "use_global_device_ids") {
         true => combined(context),
         false => either(context),
     };

@@ -8,6 +8,7 @@ use super::context::{Context, Eval};
 use super::positions;
 use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
 use super::{einsum, quantization};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -23,22 +24,19 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
 
 fn dot(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let (lhs, rhs) = (context.tensor(0)?, context.tensor(1)?);
-    let last = lhs.dims().len() as i64 - 1;
-    let dims = DotDims { lhs_contracting: vec![last], rhs_contracting: vec![0], ..DotDims::default() };
+    let dims = attributes::dot_dims(context.op, lhs.dims().len())?;
     let element = result_element(context)?;
     Ok(vec![product(context, lhs, rhs, &dims, &element, None)?.into()])
 }
 
 fn dot_general(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let Some(Attr::Dot(dims)) = context.op.attr("dot_dimension_numbers") else {
-        return Err(Error::Internal("dot_general without dimension numbers".into()));
-    };
+    let dims = attributes::dot_dims(context.op, context.tensor(0)?.dims().len())?;
     let algorithm = match context.op.attr("algorithm") {
         Some(Attr::DotAlgorithm(algorithm)) => Some(&**algorithm),
         _ => None,
     };
     let element = result_element(context)?;
-    Ok(vec![product(context, context.tensor(0)?, context.tensor(1)?, dims, &element, algorithm)?.into()])
+    Ok(vec![product(context, context.tensor(0)?, context.tensor(1)?, &dims, &element, algorithm)?.into()])
 }
 
 /// Element type written for the first result.

@@ -2,11 +2,11 @@
 
 use hlo::{Attr, OpKind};
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::positions::{position, strides};
 use super::shape::each_index;
 use super::value::{Elements, Tensor, Value, fits};
+use crate::attributes;
 use crate::error::Error;
 
 /// Values one run may probe.
@@ -121,7 +121,7 @@ fn empty(element: &hlo::ElementType) -> Elements {
 
 /// Carries a state along one dimension; each step sees one slice of every input.
 fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let along = attribute::int(context.op, "dimension")? as usize;
+    let along = attributes::int(context.op, "dimension")? as usize;
     let operands = context.values()?;
     let inputs = match context.op.attr("operandSegmentSizes") {
         Some(Attr::DenseArray(_, sizes)) => sizes.first().map_or(0, |&n| n as usize),
@@ -132,7 +132,7 @@ fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let outputs = (context.op.num_results as usize).saturating_sub(carries.len());
     let length = match inputs.first() {
         Some(input) => input.tensor()?.dims().get(along).copied().unwrap_or(0),
-        None => attribute::int(context.op, "scan_dim_size")?,
+        None => attributes::int(context.op, "scan_dim_size")?,
     };
     for input in inputs {
         if input.tensor()?.dims().get(along) != Some(&length) {
@@ -141,7 +141,7 @@ fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     }
     context.count(&[length])?;
     let mut steps: Vec<i64> = (0..length).collect();
-    if attribute::flag(context.op, "is_reverse") {
+    if attributes::flag(context.op, "is_reverse") {
         steps.reverse();
     }
     let mut slices: Vec<Vec<Tensor>> = vec![Vec::new(); outputs];
@@ -157,7 +157,7 @@ fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             to.push(result.tensor()?.clone());
         }
     }
-    if attribute::flag(context.op, "is_reverse") {
+    if attributes::flag(context.op, "is_reverse") {
         slices.iter_mut().for_each(|s| s.reverse());
     }
     let mut results = Vec::new();
@@ -210,7 +210,7 @@ fn stack(
 }
 
 fn get_tuple_element(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let index = attribute::int(context.op, "index")? as usize;
+    let index = attributes::int(context.op, "index")? as usize;
     match context.value(0)? {
         Value::Tuple(values) if index < values.len() => Ok(vec![values[index].clone()]),
         _ => context.fail(format!("there is no element {index}")),

@@ -3,9 +3,9 @@
 use hlo::OpKind;
 use tensor::DType;
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::value::{Complex, Elements, Tensor, Value, decode, encode, round, storage, wrap};
+use crate::attributes;
 use crate::error::Error;
 
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
@@ -129,8 +129,8 @@ fn rebit(from: DType, to: DType, elements: &Elements) -> Elements {
 }
 
 fn reduce_precision(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let exponent_bits = attribute::int(context.op, "exponent_bits")?;
-    let mantissa_bits = attribute::int(context.op, "mantissa_bits")?;
+    let exponent_bits = attributes::int(context.op, "exponent_bits")?;
+    let mantissa_bits = attributes::int(context.op, "mantissa_bits")?;
     let operand = context.tensor(0)?;
     let Elements::Float(values) = &operand.elements else { return context.fail("the operand is not real") };
     let dtype = operand.dtype();

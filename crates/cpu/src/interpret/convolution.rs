@@ -1,14 +1,14 @@
 //! Convolutions: strides, padding, dilations, reversal, feature and batch groups; `dynamic_conv` reads its padding.
 
 use hlo::dims::ConvDims;
-use hlo::{Attr, ElementType, OpKind, TensorType};
+use hlo::{ElementType, OpKind, TensorType};
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::contraction::{accumulator, complexes, floats, ints, result_element};
 use super::positions::{self, Walk};
 use super::quantization;
 use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -22,7 +22,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
 
 fn convolution(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let spatial = context.tensor(0)?.dims().len().saturating_sub(2);
-    let padding = attribute::padding(context.op, spatial)?;
+    let padding = attributes::padding(context.op, spatial)?;
     convolve(context, padding)
 }
 
@@ -51,14 +51,12 @@ struct Window {
 
 fn convolve(context: &mut Context<'_, '_>, padding: Vec<(i64, i64)>) -> Result<Vec<Value>, Error> {
     let op = context.op;
-    let Some(Attr::Conv(dims)) = op.attr("dimension_numbers") else {
-        return Err(Error::Internal("a convolution without dimension numbers".into()));
-    };
+    let dims = attributes::conv_dims(op)?;
     let element = result_element(context)?;
     let (lhs, rhs) = (context.tensor(0)?, context.tensor(1)?);
     let (lhs, rhs) = (quantization::expressed(lhs)?, quantization::expressed(rhs)?);
     let spatial = dims.input_spatial.len();
-    let list = |name, fill| attribute::ints_or(op, name, spatial, fill);
+    let list = |name, fill| attributes::ints_or(op, name, spatial, fill);
     let strides = list("window_strides", 1)?;
     let (input_dilation, kernel_dilation) = (list("lhs_dilation", 1)?, list("rhs_dilation", 1)?);
     let reversal = list("window_reversal", 0)?;
@@ -87,8 +85,8 @@ fn convolve(context: &mut Context<'_, '_>, padding: Vec<(i64, i64)>) -> Result<V
         sizes[window.output] = size;
         windows.push(window);
     }
-    let batch_groups = attribute::int_or(op, "batch_group_count", 1).max(1);
-    let feature_groups = attribute::int_or(op, "feature_group_count", 1).max(1);
+    let batch_groups = attributes::int_or(op, "batch_group_count", 1).max(1);
+    let feature_groups = attributes::int_or(op, "feature_group_count", 1).max(1);
     let batches = lhs.dims()[dims.input_batch as usize];
     let features = rhs.dims()[dims.kernel_output_feature as usize];
     sizes[dims.output_batch as usize] = batches / batch_groups;

@@ -2,17 +2,17 @@
 
 use hlo::OpKind;
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::shape;
 use super::value::Value;
+use crate::attributes;
 use crate::error::Error;
 
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     use OpKind as K;
     Some(match kind {
         K::DynamicBroadcastInDim => |c| {
-            let along = attribute::ints(c.op, "broadcast_dimensions")?;
+            let along = attributes::ints(c.op, "broadcast_dimensions")?;
             shape::broadcast_in_dim(c, &c.tensor(1)?.ints()?, &along)
         },
         K::DynamicIota => |c| Ok(vec![shape::iota(c, &c.tensor(0)?.ints()?)?.into()]),
@@ -32,7 +32,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
 }
 
 fn get_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let along = attribute::int(context.op, "dimension")? as usize;
+    let along = attributes::int(context.op, "dimension")? as usize;
     match context.tensor(0)?.dims().get(along) {
         Some(&size) => Ok(vec![shape::scalar_i32(size).into()]),
         None => context.fail(format!("there is no dimension {along}")),
@@ -41,7 +41,7 @@ fn get_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error
 
 /// A size may shrink: the elements beyond it are no longer part of the tensor.
 fn set_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let along = attribute::int(context.op, "dimension")? as usize;
+    let along = attributes::int(context.op, "dimension")? as usize;
     let (operand, size) = (context.tensor(0)?, context.tensor(1)?.int()?);
     let mut limit = operand.dims().to_vec();
     match limit.get_mut(along) {

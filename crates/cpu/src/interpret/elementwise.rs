@@ -7,9 +7,10 @@ use hlo::{ElementType, Keyword, OpKind};
 use tensor::DType;
 
 use super::context::{Context, Eval};
+use super::quantization;
 use super::scalar::{self, Scalar, TotalOrder};
 use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
-use super::{attribute, quantization};
+use crate::attributes;
 use crate::error::Error;
 
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
@@ -308,7 +309,7 @@ fn lexicographic(a: Complex, b: Complex) -> Option<Ordering> {
 }
 
 fn compare_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let direction = attribute::keyword(context.op, "comparison_direction")?;
+    let direction = attributes::keyword(context.op, "comparison_direction")?;
     let total = total_order(context);
     let (lhs, rhs) = (reals(context.tensor(0)?)?, reals(context.tensor(1)?)?);
     if lhs.dims() != rhs.dims() {
@@ -322,10 +323,7 @@ fn compare_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 
 /// The order a comparison asks for.
 pub(crate) fn total_order(context: &Context<'_, '_>) -> TotalOrder {
-    match context.op.attr("compare_type").and_then(hlo::Attr::as_keyword) {
-        Some(Keyword::CompareTotalOrder) => TotalOrder::Yes,
-        _ => TotalOrder::No,
-    }
+    TotalOrder::of(context.op)
 }
 
 /// The answers of a comparison of equally many elements.

@@ -5,11 +5,11 @@ use std::f64::consts::PI;
 use hlo::{Keyword, OpKind, TensorType};
 use tensor::DType;
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::contraction::{complexes, floats};
 use super::positions;
 use super::value::{Complex, Elements, Tensor, Value, round};
+use crate::attributes;
 use crate::error::Error;
 
 /// Prime lengths above this are transformed by Bluestein's convolution.
@@ -24,8 +24,8 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
 }
 
 fn fft(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let kind = attribute::keyword(context.op, "fft_type")?;
-    let lengths = attribute::ints(context.op, "fft_length")?;
+    let kind = attributes::keyword(context.op, "fft_type")?;
+    let lengths = attributes::ints(context.op, "fft_length")?;
     let operand = context.tensor(0)?;
     let rank = operand.dims().len();
     let Some(first) = rank.checked_sub(lengths.len()).filter(|_| !lengths.is_empty()) else {

@@ -1,9 +1,7 @@
 //! Indexed access: gather, dynamic_gather, scatter, torch_index_select.
 
-use hlo::dims::GatherDims;
-use hlo::{Attr, OpKind, TensorType};
+use hlo::{OpKind, TensorType};
 
-use super::attribute;
 use super::combine::Combine;
 use super::context::{Context, Eval};
 use super::contraction::ints;
@@ -11,6 +9,7 @@ use super::positions::{self, Walk};
 use super::reduction::promoted;
 use super::scalar::Scalar;
 use super::value::{Tensor, Value};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -25,7 +24,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
 }
 
 fn gather(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let sizes = attribute::ints(context.op, "slice_sizes")?;
+    let sizes = attributes::ints(context.op, "slice_sizes")?;
     gathered(context, &sizes)
 }
 
@@ -98,10 +97,7 @@ impl<'i> IndexVectors<'i> {
 }
 
 fn gathered(context: &mut Context<'_, '_>, slice_sizes: &[i64]) -> Result<Vec<Value>, Error> {
-    let Some(Attr::Gather(dims)) = context.op.attr("dimension_numbers") else {
-        return Err(Error::Internal("gather without dimension numbers".into()));
-    };
-    let dims: &GatherDims = dims;
+    let dims = attributes::gather_dims(context.op)?;
     let (operand, indices) = (context.tensor(0)?, context.tensor(1)?);
     let rank = operand.dims().len();
     let vectors = IndexVectors::new(
@@ -147,9 +143,7 @@ fn gathered(context: &mut Context<'_, '_>, slice_sizes: &[i64]) -> Result<Vec<Va
 }
 
 fn scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let Some(Attr::Scatter(dims)) = context.op.attr("scatter_dimension_numbers") else {
-        return Err(Error::Internal("scatter without dimension numbers".into()));
-    };
+    let dims = attributes::scatter_dims(context.op)?;
     let combine = Combine::new(context, 0)?;
     let n = context.op.operands.len() / 2;
     let mut results =
@@ -215,8 +209,8 @@ fn torch_index_select(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error
     let (operand, index) = (context.tensor(0)?, context.tensor(1)?);
     let rank = operand.dims().len() as i64;
     let wrapped = |d: i64, rank: i64| if d < 0 { d + rank } else { d };
-    let dim = wrapped(attribute::int(context.op, "dim")?, rank);
-    let batch = wrapped(attribute::int(context.op, "batch_dims")?, index.dims().len() as i64);
+    let dim = wrapped(attributes::int(context.op, "dim")?, rank);
+    let batch = wrapped(attributes::int(context.op, "batch_dims")?, index.dims().len() as i64);
     if dim < 0 || dim >= rank || batch < 0 || batch > dim || batch > index.dims().len() as i64 {
         return context.fail("dim and batch_dims do not fit the operands");
     }

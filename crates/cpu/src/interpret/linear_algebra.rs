@@ -3,7 +3,6 @@
 use hlo::{Attr, Keyword, OpKind, TensorType, Type};
 use tensor::DType;
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::contraction::complexes;
 use super::eigen;
@@ -11,6 +10,7 @@ use super::matrix::{self, Matrix, Triangle, Vectors};
 use super::positions;
 use super::schur;
 use super::value::{Complex, Elements, Tensor, Value, round, storage};
+use crate::attributes;
 use crate::error::Error;
 
 /// Products one factorization may take, roughly: it is not interrupted in between.
@@ -165,7 +165,7 @@ fn uplo(context: &Context<'_, '_>) -> Triangle {
 }
 
 fn cholesky(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let triangle = if attribute::flag(context.op, "lower") { Triangle::Lower } else { Triangle::Upper };
+    let triangle = if attributes::flag(context.op, "lower") { Triangle::Lower } else { Triangle::Upper };
     let parts = matrices(context, 0)?.iter().map(|a| vec![factor(a, triangle).0.data]).collect();
     results(context, parts)
 }
@@ -238,13 +238,13 @@ impl Triangular {
 
 fn triangular_solve(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let op = context.op;
-    let form = match attribute::keyword(op, "transpose_a")? {
+    let form = match attributes::keyword(op, "transpose_a")? {
         Keyword::Transposed => Form::Transposed,
         Keyword::Adjoint => Form::Adjoint,
         _ => Form::Plain,
     };
-    let triangle = if attribute::flag(op, "lower") { Triangle::Lower } else { Triangle::Upper };
-    let (is_left, is_unit) = (attribute::flag(op, "left_side"), attribute::flag(op, "unit_diagonal"));
+    let triangle = if attributes::flag(op, "lower") { Triangle::Lower } else { Triangle::Upper };
+    let (is_left, is_unit) = (attributes::flag(op, "left_side"), attributes::flag(op, "unit_diagonal"));
     Triangular { triangle, form, is_left, is_unit }.eval(context)
 }
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use hlo::sdy::{SdyAttr, TensorSharding};
-use hlo::{Attr, Op};
 use tensor::Literal;
 
 use super::Options;
 use super::context::Context;
 use super::process::Process;
 use super::value::{Tensor, Value};
+use crate::attributes::manual_shardings;
 use crate::error::Error;
 use crate::sharding::{Sharding, from_sdy};
 
@@ -21,7 +20,7 @@ pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, E
     };
     let (partition, partitions) = (process.partition(), process.grid.partitions);
     let mut local = Vec::with_capacity(operands.len());
-    for (value, sharding) in operands.iter().zip(shardings(context.op, "in_shardings")?) {
+    for (value, sharding) in operands.iter().zip(manual_shardings(context.op, "in_shardings")?) {
         let Value::Tensor(tensor) = value else { return context.fail("an operand is no tensor") };
         let sharding = from_sdy(&sharding, context.run.module, tensor.dims().len(), partitions)?;
         let tile = sharding.part_of(&tensor.to_literal()?, partition)?;
@@ -31,7 +30,7 @@ pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, E
         return context.fail("there is not one sharding for each operand");
     }
     let results = context.region(0, local)?;
-    let out = shardings(context.op, "out_shardings")?;
+    let out = manual_shardings(context.op, "out_shardings")?;
     if out.len() != results.len() {
         return context.fail("there is not one sharding for each result");
     }
@@ -65,21 +64,4 @@ pub(crate) fn joined(
         sharding.join(&all.iter().map(part).collect::<Result<Vec<_>, Error>>()?, partition)
     };
     shardings.iter().enumerate().map(join).collect()
-}
-
-/// Shardings along the manual axes only: the body sees the other axes whole.
-pub(crate) fn shardings(op: &Op, name: &str) -> Result<Vec<TensorSharding>, Error> {
-    let Some(Attr::Sdy(attr)) = op.attr(name) else { return Ok(Vec::new()) };
-    let SdyAttr::ShardingPerValue(shardings) = &**attr else {
-        return Err(Error::Internal(format!("{name} is no list of shardings")));
-    };
-    let mut shardings = shardings.clone();
-    if let Some(Attr::Sdy(attr)) = op.attr("manual_axes")
-        && let SdyAttr::ManualAxes(manual) = &**attr
-    {
-        for dim in shardings.iter_mut().flat_map(|sharding| &mut sharding.dims) {
-            dim.axes.retain(|axis| manual.contains(&axis.name));
-        }
-    }
-    Ok(shardings)
 }

@@ -1,6 +1,5 @@
 //! The reference interpreter: op by op, simple and exact. The oracle of every other way to run a program.
 
-pub(crate) mod attribute;
 mod batch_norm;
 mod check;
 mod chlo;

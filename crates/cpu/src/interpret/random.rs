@@ -3,11 +3,11 @@
 use hlo::{Keyword, OpKind, TensorType, Type};
 use tensor::DType;
 
-use super::attribute;
 use super::context::{Context, Eval};
 use super::contraction::{floats, ints};
 use super::positions;
 use super::value::{Elements, Tensor, Value, decode, round, storage, wrap};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -57,7 +57,7 @@ fn joined(low: u32, high: u32) -> u64 {
 }
 
 fn rng_bit_generator(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let algorithm = attribute::keyword(context.op, "rng_algorithm")?;
+    let algorithm = attributes::keyword(context.op, "rng_algorithm")?;
     let state = context.tensor(0)?.clone();
     let Type::Tensor(ty) = context.result_type(1) else {
         return context.fail("the second result must be a tensor");
@@ -166,7 +166,7 @@ fn threefry_bits(key: u64, start: u64, dims: &[i64], count: usize, width: u32) -
 
 /// Draws of `rng`: a fixed seed and the number of the op that draws, so that a program gives the same numbers each run.
 fn rng(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let distribution = attribute::keyword(context.op, "rng_distribution")?;
+    let distribution = attributes::keyword(context.op, "rng_distribution")?;
     let dims: Vec<i64> = ints(&context.tensor(2)?.elements)?
         .into_iter()
         .map(i64::try_from)

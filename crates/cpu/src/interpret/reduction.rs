@@ -2,7 +2,6 @@
 
 use hlo::{ElementType, OpKind, TensorType};
 
-use super::attribute;
 use super::combine::Combine;
 use super::context::{Context, Eval};
 use super::convolution::windowed;
@@ -10,6 +9,7 @@ use super::positions::{self, Walk};
 use super::quantization;
 use super::scalar::Scalar;
 use super::value::{Elements, Tensor, Value};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -91,7 +91,7 @@ fn results(context: &Context<'_, '_>, combine: &Combine, count: usize, dims: &[i
 }
 
 fn reduce(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let reduced = attribute::ints(context.op, "dimensions")?;
+    let reduced = attributes::ints(context.op, "dimensions")?;
     let combine = Combine::new(context, 0)?;
     let (inputs, inits) = inputs(context, &combine)?;
     let dims = inputs[0].dims();
@@ -117,11 +117,11 @@ fn reduce_window(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let (inputs, inits) = inputs(context, &combine)?;
     let dims = inputs[0].dims().to_vec();
     let rank = dims.len();
-    let window = attribute::ints_or(op, "window_dimensions", rank, 1)?;
-    let stride = attribute::ints_or(op, "window_strides", rank, 1)?;
-    let base_dilation = attribute::ints_or(op, "base_dilations", rank, 1)?;
-    let window_dilation = attribute::ints_or(op, "window_dilations", rank, 1)?;
-    let padding = attribute::padding(op, rank)?;
+    let window = attributes::ints_or(op, "window_dimensions", rank, 1)?;
+    let stride = attributes::ints_or(op, "window_strides", rank, 1)?;
+    let base_dilation = attributes::ints_or(op, "base_dilations", rank, 1)?;
+    let window_dilation = attributes::ints_or(op, "window_dilations", rank, 1)?;
+    let padding = attributes::padding(op, rank)?;
     let sizes = (0..rank)
         .map(|d| windowed(dims[d], window[d], stride[d], padding[d], base_dilation[d], window_dilation[d]))
         .collect::<Option<Vec<_>>>();
@@ -160,9 +160,9 @@ fn select_and_scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error
     let init = Scalar::get(&promoted(context.tensor(2)?, scatter.argument(0)?)?.elements, 0);
     let dims = operand.dims();
     let rank = dims.len();
-    let window = attribute::ints_or(op, "window_dimensions", rank, 1)?;
-    let stride = attribute::ints_or(op, "window_strides", rank, 1)?;
-    let padding = attribute::padding(op, rank)?;
+    let window = attributes::ints_or(op, "window_dimensions", rank, 1)?;
+    let stride = attributes::ints_or(op, "window_strides", rank, 1)?;
+    let padding = attributes::padding(op, rank)?;
     let strides = positions::strides(dims);
     let mut elements: Elements = init.repeat(positions::count(context, dims)?);
     let mut walk = Walk::new(source.dims());

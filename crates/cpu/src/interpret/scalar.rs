@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 
-use hlo::{Keyword, OpKind};
+use hlo::{Keyword, Op, OpKind};
 use tensor::DType;
 
 use super::value::{Complex, Elements, round, wrap};
+use crate::attributes;
 use crate::error::Error;
 
 /// One element.
@@ -191,4 +192,11 @@ pub(crate) enum TotalOrder {
     Yes,
     /// By value; NaN is unordered.
     No,
+}
+
+impl TotalOrder {
+    /// The order a comparison asks for.
+    pub(crate) fn of(op: &Op) -> TotalOrder {
+        if attributes::is_total_order(op) { TotalOrder::Yes } else { TotalOrder::No }
+    }
 }

@@ -4,9 +4,10 @@ use hlo::{Attr, OpKind};
 use tensor::DType;
 
 use super::context::{Context, Eval};
+use super::convert;
 use super::positions::{Walk, position, strides};
 use super::value::{Complex, Elements, Tensor, Value, storage, wrap};
-use super::{attribute, convert};
+use crate::attributes;
 use crate::error::Error;
 
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
@@ -16,14 +17,14 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
         K::Iota => |c| Ok(vec![iota(c, &c.result_tensor(0)?.dims)?.into()]),
         K::Broadcast => broadcast,
         K::BroadcastInDim => |c| {
-            let along = attribute::ints(c.op, "broadcast_dimensions")?;
+            let along = attributes::ints(c.op, "broadcast_dimensions")?;
             broadcast_in_dim(c, &c.result_tensor(0)?.dims, &along)
         },
         K::Reshape => |c| reshape(c, &c.result_tensor(0)?.dims),
         K::Transpose => transpose,
         K::Slice => |c| {
             let [start, limit, step] =
-                ["start_indices", "limit_indices", "strides"].map(|name| attribute::ints(c.op, name));
+                ["start_indices", "limit_indices", "strides"].map(|name| attributes::ints(c.op, name));
             slice(c, &start?, &limit?, &step?)
         },
         K::DynamicSlice => dynamic_slice,
@@ -31,7 +32,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
         K::Concatenate => concatenate,
         K::Pad => |c| {
             let names = ["edge_padding_low", "edge_padding_high", "interior_padding"];
-            let [low, high, interior] = names.map(|name| attribute::ints(c.op, name));
+            let [low, high, interior] = names.map(|name| attributes::ints(c.op, name));
             pad(c, &low?, &high?, &interior?)
         },
         K::Reverse => reverse,
@@ -55,7 +56,7 @@ fn constant(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 /// Every element the index along one dimension.
 pub(crate) fn iota(context: &Context<'_, '_>, dims: &[i64]) -> Result<Tensor, Error> {
     context.count(dims)?;
-    let along = attribute::int(context.op, "iota_dimension")? as usize;
+    let along = attributes::int(context.op, "iota_dimension")? as usize;
     if along >= dims.len() {
         return context.fail(format!("there is no dimension {along} of sizes {dims:?}"));
     }
@@ -79,7 +80,7 @@ pub(crate) fn each_index<T>(dims: &[i64], mut f: impl FnMut(&[i64]) -> T) -> imp
 }
 
 fn broadcast(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let mut dims = attribute::ints(context.op, "broadcast_sizes")?;
+    let mut dims = attributes::ints(context.op, "broadcast_sizes")?;
     let operand = context.tensor(0)?;
     let leading = dims.len();
     dims.extend(operand.dims());
@@ -133,7 +134,7 @@ pub(crate) fn reshape(context: &Context<'_, '_>, dims: &[i64]) -> Result<Vec<Val
 }
 
 fn transpose(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let order = attribute::ints(context.op, "permutation")?;
+    let order = attributes::ints(context.op, "permutation")?;
     let operand = context.tensor(0)?;
     let own = strides(operand.dims());
     let dims: Vec<i64> = order.iter().map(|&d| operand.dims()[d as usize]).collect();
@@ -199,7 +200,7 @@ fn starts(context: &Context<'_, '_>, first: usize, dims: &[i64], sizes: &[i64]) 
 }
 
 fn dynamic_slice(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let sizes = attribute::ints(context.op, "slice_sizes")?;
+    let sizes = attributes::ints(context.op, "slice_sizes")?;
     let start = starts(context, 1, context.tensor(0)?.dims(), &sizes)?;
     let limit: Vec<i64> = start.iter().zip(&sizes).map(|(a, b)| a + b).collect();
     slice(context, &start, &limit, &vec![1; sizes.len()])
@@ -221,7 +222,7 @@ fn dynamic_update_slice(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Err
 }
 
 fn concatenate(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let along = attribute::int(context.op, "dimension")? as usize;
+    let along = attributes::int(context.op, "dimension")? as usize;
     let parts = (0..context.op.operands.len()).map(|n| context.tensor(n)).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = parts.first() else { return context.fail("there is nothing to concatenate") };
     let mut dims = first.dims().to_vec();
@@ -284,7 +285,7 @@ pub(crate) fn pad(context: &Context<'_, '_>, low: &[i64], high: &[i64], interior
 }
 
 fn reverse(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
-    let turned = attribute::ints(context.op, "dimensions")?;
+    let turned = attributes::ints(context.op, "dimensions")?;
     let operand = context.tensor(0)?;
     let (dims, own) = (operand.dims(), strides(operand.dims()));
     let source = each_index(dims, |index| {

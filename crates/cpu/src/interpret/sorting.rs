@@ -2,12 +2,12 @@
 
 use hlo::OpKind;
 
-use super::attribute;
 use super::combine::Combine;
 use super::context::{Context, Eval};
 use super::positions;
 use super::scalar::Scalar;
 use super::value::{Elements, Tensor, Value};
+use crate::attributes;
 use crate::error::Error;
 
 /// The meaning of an op of this family.
@@ -27,7 +27,7 @@ fn sort(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     if inputs.iter().any(|t| t.dims() != dims) {
         return context.fail("inputs must have one shape");
     }
-    let dimension = attribute::int_or(context.op, "dimension", -1);
+    let dimension = attributes::int_or(context.op, "dimension", -1);
     let along = if dimension < 0 { dimension + dims.len() as i64 } else { dimension } as usize;
     if along >= dims.len() {
         // A scalar has nothing to sort.

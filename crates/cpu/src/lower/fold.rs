@@ -1,9 +1,10 @@
 //! Arithmetic on constants while the program is simplified: the interpreter's.
 
-use hlo::{Attr, Dense, Keyword, Op, OpKind, TensorType};
+use hlo::{Dense, Op, OpKind, TensorType};
 
+use crate::attributes;
 use crate::interpret::scalar::TotalOrder;
-use crate::interpret::{Elements, Tensor, attribute, convert, elementwise, encode, storage};
+use crate::interpret::{Elements, Tensor, convert, elementwise, encode, storage};
 
 /// Computes an elementwise op on constants, for [`hlo::passes::Options::evaluate`].
 pub fn evaluate(op: &Op, operands: &[&Dense], result: &TensorType) -> Option<Dense> {
@@ -15,12 +16,8 @@ pub fn evaluate(op: &Op, operands: &[&Dense], result: &TensorType) -> Option<Den
             convert::to_type(&a.elements, to)
         }
         (OpKind::Compare, [a, b]) => {
-            let direction = attribute::keyword(op, "comparison_direction").ok()?;
-            let total = match op.attr("compare_type").and_then(Attr::as_keyword) {
-                Some(Keyword::CompareTotalOrder) => TotalOrder::Yes,
-                _ => TotalOrder::No,
-            };
-            Elements::Bool(elementwise::compare(direction, total, &a.elements, &b.elements)?)
+            let direction = attributes::keyword(op, "comparison_direction").ok()?;
+            Elements::Bool(elementwise::compare(direction, TotalOrder::of(op), &a.elements, &b.elements)?)
         }
         (OpKind::Select, [mask, a, b]) => elementwise::select(mask, a, b)?.elements,
         (kind, [a]) => elementwise::unary(kind, to, storage(&a.ty.element), &a.elements)?,

@@ -12,7 +12,7 @@ use hlo::{Definition, Func, Op, OpClass, OpId, OpKind, Region, Value};
 use super::region;
 use super::view::{is_transparent, sizes};
 use super::{constant, lanes};
-use crate::interpret::attribute;
+use crate::attributes;
 use crate::kernels::loops::ir::Fold;
 
 /// Ops one group has at most, so that code and registers stay within reason.
@@ -445,7 +445,7 @@ impl Fuser<'_> {
 /// Dimensions a reduction removes, in order.
 pub(crate) fn reduced_dims(op: &Op) -> Vec<usize> {
     let mut dims: Vec<usize> =
-        attribute::ints(op, "dimensions").unwrap_or_default().iter().map(|&d| d as usize).collect();
+        attributes::ints(op, "dimensions").unwrap_or_default().iter().map(|&d| d as usize).collect();
     dims.sort_unstable();
     dims
 }
@@ -482,7 +482,7 @@ pub(crate) fn pull_back(func: &Func, op: &Op, operand: Value, result: Value, map
     let (from, to) = (sizes(func.ty(operand))?, sizes(func.ty(result))?);
     match op.kind() {
         Some(OpKind::BroadcastInDim) => {
-            let along = attribute::ints(op, "broadcast_dimensions").ok()?;
+            let along = attributes::ints(op, "broadcast_dimensions").ok()?;
             let one = |(d, &size): (usize, &usize)| if size == 1 { None } else { map[along[d] as usize] };
             Some(from.iter().enumerate().map(one).collect())
         }

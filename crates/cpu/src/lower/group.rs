@@ -10,8 +10,8 @@ use super::block::Lowering;
 use super::fuse::{Group, Map, is_row_reduction, operand_map, pull_back, reduced_dims, reduction_fold};
 use super::lanes::Lanes;
 use super::view::{View, array_type, is_transparent, row_major};
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Binary, Fold, Inst, Lane, Loop, Mode, Reg, Write};
 use crate::program::{Kernel, Run, Slot};
@@ -148,7 +148,7 @@ impl Builder<'_, '_> {
                     continue;
                 }
             } else if op.kind() == Some(OpKind::Iota) {
-                let along = attribute::int(op, "iota_dimension")? as usize;
+                let along = attributes::int(op, "iota_dimension")? as usize;
                 let value = self.position(map[along].map(usize::from), dtype);
                 self.registers.insert(*id, value);
             } else {

@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use hlo::{Module, Op, OpKind, Type, Verified};
 
-use crate::engine::{Donation, Folding};
 use crate::error::Error;
 use crate::kernels::machine::Machine;
 use crate::memory::{Memory, byte_count};
@@ -35,6 +34,27 @@ const MAX_VALUE_BYTES: u64 = 1 << 42;
 
 /// Composites that have a kernel of their own.
 const KEPT_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
+
+/// What is made of a program before it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Folding {
+    /// Arithmetic on constants is done once.
+    #[default]
+    Constants,
+    /// Arithmetic is left to the kernels: programs that test them have constants only.
+    Nothing,
+}
+
+/// Whether an argument's memory is given to the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Donation {
+    /// The caller keeps it.
+    Kept,
+    /// It may be used for any result.
+    Given,
+    /// It is to be used for this result.
+    GivenFor(usize),
+}
 
 /// The program with everything removed that need not be computed.
 pub(crate) fn simplify(module: Verified, folding: Folding) -> Result<Verified, Error> {

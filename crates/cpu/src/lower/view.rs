@@ -3,7 +3,8 @@
 use hlo::{Func, Op, OpKind, OpName, Type};
 use tensor::DType;
 
-use crate::interpret::{attribute, storage};
+use crate::attributes;
+use crate::interpret::storage;
 use crate::program::Slot;
 
 /// An array as strides over a slot: element `i` is at `offset + Σ i[d]·strides[d]`, in elements.
@@ -148,7 +149,7 @@ pub(crate) fn is_transparent(func: &Func, op: &Op) -> bool {
 pub(crate) fn through(func: &Func, op: &Op, result: hlo::Value, operand: &View) -> Option<View> {
     let (dtype, dims) = array_type(func.ty(result))?;
     let Some(kind) = op.kind() else { return Some(operand.clone()) };
-    let ints = |name: &str| attribute::ints(op, name).ok();
+    let ints = |name: &str| attributes::ints(op, name).ok();
     let view = match kind {
         OpKind::Reshape => operand.reshape(&dims)?,
         OpKind::BroadcastInDim => {

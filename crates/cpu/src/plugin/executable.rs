@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 use pjrt_sys::*;
 use sha2::{Digest, Sha256};
 
-use crate::engine::{self, Compiled, Cpu, Donation, Port};
+use crate::engine::{self, Compiled, Cpu, Port};
+use crate::lower::Donation;
 use crate::sharding::Sharding;
 
 use super::call::{Failure, bytes, entries, give_bytes, give_text, handles, object};

@@ -10,8 +10,9 @@ use std::time::Instant;
 use pjrt_sys::*;
 use tensor::DType;
 
-use crate::engine::{Donation, Port};
+use crate::engine::Port;
 use crate::interpret::Options;
+use crate::lower::Donation;
 use crate::memory::Array;
 
 use super::buffer::{Buffer, Slot, label, reserve};

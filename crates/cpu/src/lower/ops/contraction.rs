@@ -2,11 +2,11 @@
 #![allow(unsafe_code)]
 
 use hlo::dims::DotDims;
-use hlo::{Attr, Op, OpId, OpKind, Value};
+use hlo::{Attr, Op, OpId, Value};
 use tensor::DType;
 
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::Cores;
 use crate::kernels::conv;
 use crate::kernels::loops::Ready;
@@ -154,7 +154,7 @@ enum Order {
 /// Whether a transpose of a dot does nothing but exchange rows and columns.
 pub(crate) fn is_exchanged(lowering: &Lowering<'_>, dot: &Op, transpose: &Op) -> bool {
     let rank = |v: Value| lowering.func.ty(v).as_tensor().map_or(0, |ty| ty.rank());
-    let (Some(dims), Ok(order)) = (dimension_numbers(lowering, dot), attribute::ints(transpose, "permutation")) else {
+    let (Some(dims), Ok(order)) = (dimension_numbers(lowering, dot), attributes::ints(transpose, "permutation")) else {
         return false;
     };
     let has_kernel = |v: Value| lowering.func.ty(v).as_tensor().and_then(|ty| ty.element.plain());
@@ -202,14 +202,8 @@ fn label(product: &Product) -> String {
 
 /// The dimension numbers of a dot.
 pub(crate) fn dimension_numbers(lowering: &Lowering<'_>, op: &Op) -> Option<DotDims> {
-    if op.kind() == Some(OpKind::Dot) {
-        let rank = lowering.func.ty(op.operands[0]).as_tensor()?.rank() as i64;
-        return Some(DotDims { lhs_contracting: vec![rank - 1], rhs_contracting: vec![0], ..DotDims::default() });
-    }
-    match op.attr("dot_dimension_numbers") {
-        Some(Attr::Dot(dims)) => Some((**dims).clone()),
-        _ => None,
-    }
+    let rank = lowering.func.ty(op.operands[0]).as_tensor()?.rank();
+    attributes::dot_dims(op, rank).ok()
 }
 
 /// What a dot multiplies, and the type of the result; `None` where there is no kernel.

@@ -1,12 +1,12 @@
 //! Convolutions: operands are read by their strides, so that a transpose or a reversal before one costs nothing.
 #![allow(unsafe_code)]
 
-use hlo::{Attr, Op, Value};
+use hlo::{Op, Value};
 use tensor::DType;
 
 use super::contraction::{self, Multiply, Product};
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::conv::{AsProduct, Convolution, Layout, Packed, Plan, Window};
 use crate::kernels::matmul::{MatMul, Operand, Target};
 use crate::lower::block::{Lowering, Origin};
@@ -26,7 +26,7 @@ pub(crate) fn convolution(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
     let plain = |v: Value| lowering.func.ty(v).as_tensor().and_then(|ty| ty.element.plain());
     let all = [plain(op.operands[0]), plain(op.operands[1]), plain(op.first_result)];
     let Some(wide) = computed_in(all) else { return Ok(None) };
-    let (Some(result_type), Some(Attr::Conv(_))) = (all[2], op.attr("dimension_numbers")) else { return Ok(None) };
+    let (Some(result_type), Ok(_)) = (all[2], attributes::conv_dims(op)) else { return Ok(None) };
     let mut views = [lowering.view(op.operands[0])?, lowering.view(op.operands[1])?];
     let (_, result_dims) = lowering.array_type(op.first_result)?;
     let Some(problem) = problem(op, wide, &views, &result_dims)? else { return Ok(None) };
@@ -115,14 +115,14 @@ fn computed_in(all: [Option<DType>; 3]) -> Option<DType> {
 
 /// What the op convolves, operands as they lie.
 fn problem(op: &Op, dtype: DType, views: &[View; 2], result: &[usize]) -> Result<Option<Convolution>, Error> {
-    let Some(Attr::Conv(dims)) = op.attr("dimension_numbers") else { return Ok(None) };
+    let Ok(dims) = attributes::conv_dims(op) else { return Ok(None) };
     let spatial = dims.input_spatial.len();
-    let list = |name, fill| attribute::ints_or(op, name, spatial, fill);
+    let list = |name, fill| attributes::ints_or(op, name, spatial, fill);
     let strides = list("window_strides", 1)?;
     let (input_dilation, kernel_dilation) = (list("lhs_dilation", 1)?, list("rhs_dilation", 1)?);
     let reversal = list("window_reversal", 0)?;
-    let padding = attribute::padding(op, spatial)?;
-    let group_count = |name| usize::try_from(attribute::int_or(op, name, 1)).unwrap_or(1).max(1);
+    let padding = attributes::padding(op, spatial)?;
+    let group_count = |name| usize::try_from(attributes::int_or(op, name, 1)).unwrap_or(1).max(1);
     let [input, filter] = views;
     let size = |n: i64| usize::try_from(n).unwrap_or(0);
     let mut windows = Vec::with_capacity(spatial);

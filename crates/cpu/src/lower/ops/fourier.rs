@@ -5,20 +5,20 @@ use hlo::{Keyword, Op};
 
 use super::dense_operands;
 use super::routine::Routine;
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::fourier::{Fourier, Transform};
 use crate::lower::block::Lowering;
 
 pub(crate) fn fft(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
-    let kind = match attribute::keyword(op, "fft_type")? {
+    let kind = match attributes::keyword(op, "fft_type")? {
         Keyword::Fft => Transform::Fft,
         Keyword::Ifft => Transform::Ifft,
         Keyword::Rfft => Transform::Rfft,
         Keyword::Irfft => Transform::Irfft,
         _ => return Ok(None),
     };
-    let lengths: Vec<usize> = attribute::ints(op, "fft_length")?.iter().map(|&n| n as usize).collect();
+    let lengths: Vec<usize> = attributes::ints(op, "fft_length")?.iter().map(|&n| n as usize).collect();
     let (dtype, dims) = lowering.array_type(op.operands[0])?;
     let Some(plan) = Fourier::new(kind, &dims, &lengths, dtype) else { return Ok(None) };
     let inputs = dense_operands(lowering, op)?;

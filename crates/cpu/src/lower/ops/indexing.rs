@@ -1,12 +1,12 @@
 //! Gather and scatter.
 #![allow(unsafe_code)]
 
-use hlo::{Attr, Func, Op, Region};
+use hlo::{Func, Op, Region};
 use tensor::DType;
 
 use super::dense_operands;
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::copy::{self, Side};
 use crate::kernels::gather;
 use crate::kernels::loops::ir::Fold;
@@ -19,8 +19,8 @@ use crate::program::{Kernel, Run};
 struct Gather(gather::Plan);
 
 pub(crate) fn gather(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
-    let Some(Attr::Gather(numbers)) = op.attr("dimension_numbers") else { return Ok(None) };
-    let slice_sizes: Vec<usize> = attribute::ints(op, "slice_sizes")?.iter().map(|&d| d as usize).collect();
+    let Ok(numbers) = attributes::gather_dims(op) else { return Ok(None) };
+    let slice_sizes: Vec<usize> = attributes::ints(op, "slice_sizes")?.iter().map(|&d| d as usize).collect();
     let (dtype, operand) = lowering.array_type(op.operands[0])?;
     let (index, indices) = lowering.array_type(op.operands[1])?;
     let dims = gather::Dims {
@@ -70,7 +70,7 @@ enum Updates {
 
 pub(crate) fn scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
     let func = lowering.func;
-    let Some(Attr::Scatter(numbers)) = op.attr("scatter_dimension_numbers") else { return Ok(None) };
+    let Ok(numbers) = attributes::scatter_dims(op) else { return Ok(None) };
     if op.operands.len() != 3 {
         return Ok(None);
     }
@@ -86,7 +86,7 @@ pub(crate) fn scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>
         scatter_dims_to_operand_dims: &numbers.scatter_dims_to_operand_dims,
         index_vector_dim: numbers.index_vector_dim,
     };
-    let uniqueness = if attribute::flag(op, "unique_indices") { Uniqueness::Unique } else { Uniqueness::Unknown };
+    let uniqueness = if attributes::flag(op, "unique_indices") { Uniqueness::Unique } else { Uniqueness::Unknown };
     let plan = combine(func, op.regions[0])
         .and_then(|combine| scatter::Plan::new(&dims, &operand, &indices, index, &updates, dtype, combine, uniqueness));
     let work = match plan {

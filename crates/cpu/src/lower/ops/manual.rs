@@ -7,8 +7,9 @@ use hlo::sdy::TensorSharding;
 use hlo::{Op, Type};
 use tensor::{DType, Literal};
 
+use crate::attributes::manual_shardings;
 use crate::error::Error;
-use crate::interpret::manual::{joined, shardings};
+use crate::interpret::manual::joined;
 use crate::lower::block::Lowering;
 use crate::program::{Kernel, Run};
 use crate::sharding::{Sharding, from_sdy};
@@ -16,7 +17,7 @@ use crate::sharding::{Sharding, from_sdy};
 pub(crate) fn computation(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
     let func = lowering.func;
     let region = func.region(op.regions[0]);
-    let (before, after) = (shardings(op, "in_shardings")?, shardings(op, "out_shardings")?);
+    let (before, after) = (manual_shardings(op, "in_shardings")?, manual_shardings(op, "out_shardings")?);
     let is_tensor = |value: hlo::Value| matches!(func.ty(value), Type::Tensor(_));
     let all_are = op.operands.iter().copied().chain(op.results()).all(is_tensor);
     if !all_are || before.len() != op.operands.len() || after.len() != op.num_results as usize {

@@ -4,8 +4,8 @@
 use hlo::Op;
 
 use super::dense_operands;
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::copy::shapes::{self, DynamicSlice, DynamicUpdateSlice, Pad};
 use crate::kernels::copy::{Plan, Side, dense_strides};
 use crate::lower::block::Lowering;
@@ -16,7 +16,7 @@ struct Concatenate {
 }
 
 pub(crate) fn concatenate(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
-    let along = attribute::int(op, "dimension")? as usize;
+    let along = attributes::int(op, "dimension")? as usize;
     let (dtype, dims) = lowering.array_type(op.first_result)?;
     let (mut slots, mut pieces) = (Vec::new(), Vec::new());
     let strides = dense_strides(&dims);
@@ -53,7 +53,7 @@ struct Padding(Pad);
 
 pub(crate) fn pad(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
     let [low, high, interior] =
-        ["edge_padding_low", "edge_padding_high", "interior_padding"].map(|name| attribute::ints(op, name));
+        ["edge_padding_low", "edge_padding_high", "interior_padding"].map(|name| attributes::ints(op, name));
     let (dtype, dims) = lowering.array_type(op.operands[0])?;
     let Some(pad) = Pad::new(&dims, &low?, &high?, &interior?, dtype.size_bytes()) else { return Ok(None) };
     let slots = dense_operands(lowering, op)?;

@@ -6,15 +6,15 @@ use hlo::{Keyword, Op};
 use super::dense_operands;
 use super::routine::Routine;
 use super::sorting::results;
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::random::{Algorithm, RandomBits};
 use crate::lower::block::Lowering;
 
 pub(crate) fn bits(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Error> {
     let (state, state_dims) = lowering.array_type(op.operands[0])?;
     let (dtype, dims) = lowering.array_type(hlo::Value(op.first_result.0 + 1))?;
-    let algorithm = match attribute::keyword(op, "rng_algorithm")? {
+    let algorithm = match attributes::keyword(op, "rng_algorithm")? {
         Keyword::ThreeFry => Algorithm::ThreeFry,
         // The interpreter's default is the same.
         _ => Algorithm::Philox,

@@ -6,8 +6,8 @@ use tensor::DType;
 
 use super::dense_operands;
 use super::routine::Routine;
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::sort::{Sort, TopK};
 use crate::kernels::variadic_reduce::{Body, Indices, VariadicReduce};
 use crate::lower::block::Lowering;
@@ -29,7 +29,7 @@ pub(crate) fn sort(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, E
     let func = lowering.func;
     let Some(dtypes) = plain_types(lowering, &op.operands) else { return Ok(None) };
     let (_, dims) = lowering.array_type(op.operands[0])?;
-    let along = attribute::int_or(op, "dimension", -1);
+    let along = attributes::int_or(op, "dimension", -1);
     let along = if along < 0 { along + dims.len() as i64 } else { along };
     let Ok(along) = usize::try_from(along) else { return Ok(None) };
     let (order, program) = (region::comparator(func, op.regions[0]), region::program(func, op.regions[0]));
@@ -100,5 +100,5 @@ fn is_position(lowering: &Lowering<'_>, value: hlo::Value, dim: usize) -> bool {
     let func = lowering.func;
     let Definition::Result(id, _) = func.value(value).definition else { return false };
     let op = func.op(id);
-    op.kind() == Some(OpKind::Iota) && attribute::int(op, "iota_dimension") == Ok(dim as i64)
+    op.kind() == Some(OpKind::Iota) && attributes::int(op, "iota_dimension") == Ok(dim as i64)
 }

@@ -7,8 +7,8 @@ use tensor::DType;
 use super::dense_operands;
 use super::routine::Routine;
 use super::sorting::results;
+use crate::attributes;
 use crate::error::Error;
-use crate::interpret::attribute;
 use crate::kernels::select_and_scatter::SelectAndScatter;
 use crate::kernels::window::{ReduceWindow, Window};
 use crate::lower::block::Lowering;
@@ -19,14 +19,14 @@ fn window(lowering: &Lowering<'_>, op: &Op) -> Result<Window, Error> {
     let (_, dims) = lowering.array_type(op.operands[0])?;
     let rank = dims.len();
     let sizes = |name: &str| -> Result<Vec<usize>, Error> {
-        Ok(attribute::ints_or(op, name, rank, 1)?.iter().map(|&n| usize::try_from(n).unwrap_or(0)).collect())
+        Ok(attributes::ints_or(op, name, rank, 1)?.iter().map(|&n| usize::try_from(n).unwrap_or(0)).collect())
     };
     Ok(Window {
         window: sizes("window_dimensions")?,
         strides: sizes("window_strides")?,
         base_dilations: sizes("base_dilations")?,
         window_dilations: sizes("window_dilations")?,
-        padding: attribute::padding(op, rank)?,
+        padding: attributes::padding(op, rank)?,
         dims,
     })
 }

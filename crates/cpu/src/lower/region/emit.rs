@@ -4,6 +4,7 @@ use hlo::{Attr, Func, Keyword, Op, OpKind};
 use tensor::DType;
 
 use super::dtype;
+use crate::attributes;
 use crate::kernels::loops::ir::{Binary, Compare, Inst, Lane, Reg, Unary};
 
 /// Adds what an elementwise op computes from the registers of its operands, and gives the register of its result. Only
@@ -20,7 +21,7 @@ pub(crate) fn emit(func: &Func, op: &Op, operands: &[Reg], push: &mut dyn FnMut(
     let mut to = Emitter { dtype: target, push };
     match (kind, operands) {
         (OpKind::Compare, &[a, b]) => {
-            let total = op.attr("compare_type").and_then(Attr::as_keyword) == Some(Keyword::CompareTotalOrder);
+            let total = attributes::is_total_order(op);
             let direction = op.attr("comparison_direction").and_then(Attr::as_keyword)?;
             match lane {
                 Lane::F32 | Lane::F64 if total => {

@@ -4,6 +4,7 @@ use hlo::{Attr, Definition, Func, Keyword, Op, OpKind, Region, Value};
 use tensor::DType;
 
 use super::{dtype, expression};
+use crate::attributes;
 use crate::kernels::loops::ir::{Binary, Inst, Unary};
 use crate::kernels::scalar::Program;
 use crate::kernels::sort::{Direction, Key, Nans, SortOrder, Ties, Transform};
@@ -104,7 +105,7 @@ fn leaf(func: &Func, args: &[Value], op: &Op) -> Option<(Key, Relation)> {
         Keyword::Ne => (true, Relation::Differs),
         _ => return None,
     };
-    let total = op.attr("compare_type").and_then(Attr::as_keyword) == Some(Keyword::CompareTotalOrder);
+    let total = attributes::is_total_order(op);
     let nans = if dtype(func, a)?.is_float() && !total { Nans::Unordered } else { Nans::Ordered };
     let direction = if ascending != swapped { Direction::Ascending } else { Direction::Descending };
     let key = Key { operand: left.argument / 2, transform: transform(left.program), direction, nans };
