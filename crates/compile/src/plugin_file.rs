@@ -31,27 +31,9 @@ impl PluginFile {
             None => sampled_digest(&mut file).map_err(failed)?,
         };
         let name = path.file_stem().map_or_else(|| "plugin".into(), |stem| stem.to_string_lossy().into_owned());
-        let version = version_beside(path, &name);
+        let version = pjrt::discover::package_of(path).map(|package| package.version);
         Ok(PluginFile { path: path.to_path_buf(), parts: PluginParts { name, version, build } })
     }
-}
-
-/// The package version: from a Python distribution's folder beside the library, or from the managed folder's layout
-/// `<name>/<version>/<file>`.
-fn version_beside(path: &Path, name: &str) -> Option<String> {
-    for folder in path.ancestors().skip(1).take(3) {
-        for entry in std::fs::read_dir(folder).ok()?.filter_map(Result::ok) {
-            let file_name = entry.file_name();
-            let Some(distribution) = file_name.to_str().and_then(|n| n.strip_suffix(".dist-info")) else { continue };
-            if let Some((package, version)) = distribution.split_once('-')
-                && package == name
-            {
-                return Some(version.to_string());
-            }
-        }
-    }
-    let folder = path.parent()?.file_name()?.to_str()?;
-    folder.starts_with(|c: char| c.is_ascii_digit()).then(|| folder.to_string())
 }
 
 /// The GNU build id of a 64-bit little-endian ELF file, in hexadecimal; `None` if it has none or is no such file.

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use pjrt::discover::{Found, Origin, Rejected};
+use pjrt::discover::{Found, Origin, Rejected, package_of};
 
 use super::elf::{self, Export};
 use super::{Check, Context};
-use crate::managed::{compare_versions, read_record};
+use crate::managed::read_record;
 
 /// Interface versions that were tried, oldest and newest.
 const TRIED_MINOR: (i32, i32) = (81, 116);
@@ -109,34 +109,12 @@ fn version(found: &Found) -> Check {
     }
 }
 
-/// Package and version of a library: from the record in the managed folder, else from the `.dist-info` folder of the
-/// site-packages it lies in.
+/// Package and version of a library: from the record in the managed folder, else from the folders around it.
 fn package_version(path: &Path) -> Option<(String, String)> {
-    let dir = path.parent()?;
-    if let Some(record) = read_record(dir) {
+    if let Some(record) = read_record(path.parent()?) {
         return Some((record.name, record.package_version));
     }
-    let inner: Vec<String> = path.ancestors().skip(1).take(3).filter_map(folder_name).collect();
-    for (depth, site) in path.ancestors().skip(2).take(3).enumerate() {
-        let Ok(entries) = std::fs::read_dir(site) else { continue };
-        let mut found: Vec<(String, String)> = entries
-            .filter_map(|e| e.ok()?.file_name().into_string().ok())
-            .filter_map(|n| {
-                let (package, version) = n.strip_suffix(".dist-info")?.split_once('-')?;
-                Some((package.to_owned(), version.to_owned()))
-            })
-            .filter(|(package, _)| inner.iter().take(depth + 1).any(|n| n.eq_ignore_ascii_case(package)))
-            .collect();
-        found.sort_by(|a, b| compare_versions(&b.1, &a.1));
-        if let Some(found) = found.into_iter().next() {
-            return Some(found);
-        }
-    }
-    None
-}
-
-fn folder_name(path: &Path) -> Option<String> {
-    Some(path.file_name()?.to_string_lossy().into_owned())
+    package_of(path).map(|found| (found.package, found.version))
 }
 
 #[cfg(test)]

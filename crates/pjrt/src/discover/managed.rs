@@ -27,7 +27,9 @@ pub(super) fn search(discovery: &Discovery, search: &mut Search) {
         let name = plugin.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut versions = sorted_entries(&plugin);
         versions.retain(|version| version.is_dir());
-        versions.sort_by_key(|version| std::cmp::Reverse(version_key(version)));
+        versions.sort_by_key(|version| {
+            std::cmp::Reverse(version_key(&version.file_name().unwrap_or_default().to_string_lossy()))
+        });
         for version in versions {
             from_version(&version, &name, &origin, search);
         }
@@ -51,10 +53,9 @@ fn from_version(folder: &Path, name: &str, origin: &Origin, search: &mut Search)
 }
 
 /// Numbers of a version, then its name: `0.0.10` is newer than `0.0.9`.
-fn version_key(folder: &Path) -> (Vec<u64>, String) {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let numbers = name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();
-    (numbers, name)
+pub(super) fn version_key(version: &str) -> (Vec<u64>, String) {
+    let numbers = version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();
+    (numbers, version.to_string())
 }
 
 #[cfg(test)]
@@ -63,10 +64,9 @@ mod tests {
 
     #[test]
     fn versions_compare_as_numbers() {
-        let key = |name: &str| version_key(Path::new(name));
-        assert!(key("0.0.10") > key("0.0.9"));
-        assert!(key("1.0") > key("0.9.9"));
-        assert!(key("0.0.51.post1") > key("0.0.51"));
+        assert!(version_key("0.0.10") > version_key("0.0.9"));
+        assert!(version_key("1.0") > version_key("0.9.9"));
+        assert!(version_key("0.0.51.post1") > version_key("0.0.51"));
     }
 
     #[test]

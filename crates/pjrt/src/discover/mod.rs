@@ -1,6 +1,7 @@
 //! Finding plugins: a given path, the environment, Python's site-packages, and the managed folder.
 
 mod managed;
+mod package;
 mod python;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use package::version_in;
+pub use package::{PackageVersion, package_of};
 
 /// Where to look.
 #[derive(Clone, Debug)]
@@ -172,14 +176,14 @@ fn from_variables(discovery: &Discovery, search: &mut Search) {
 fn from_packages(folder: &Path, origin: &Origin, search: &mut Search) {
     let libtpu = folder.join("libtpu").join("libtpu.so");
     if libtpu.exists() {
-        let version = package_version(folder, "libtpu");
+        let version = version_in(folder, "libtpu");
         search.consider(Found { name: "libtpu".into(), path: libtpu, origin: origin.clone(), version });
     }
     for namespace in ["jax_plugins", "xla_plugins"] {
         for package in sorted_entries(&folder.join(namespace)) {
             let name = package.file_name().unwrap_or_default().to_string_lossy().into_owned();
             for file in sorted_entries(&package).into_iter().filter(|file| is_plugin_name(file)) {
-                let version = package_version(folder, &name);
+                let version = version_in(folder, &name);
                 search.consider(Found { name: name.clone(), path: file, origin: origin.clone(), version });
             }
         }
@@ -190,15 +194,6 @@ fn from_packages(folder: &Path, origin: &Origin, search: &mut Search) {
 fn is_plugin_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".so") && (name.ends_with("_plugin.so") || name.contains("pjrt"))
-}
-
-/// Version in the name of a package's metadata folder, such as `libtpu-0.0.51.dist-info`.
-fn package_version(folder: &Path, package: &str) -> Option<String> {
-    sorted_entries(folder).iter().find_map(|entry| {
-        let name = entry.file_name()?.to_str()?.strip_suffix(".dist-info")?;
-        let (found, version) = name.split_once('-')?;
-        (found.replace('-', "_") == package).then(|| version.to_string())
-    })
 }
 
 /// Entries of a folder by name. Empty where it cannot be read.
