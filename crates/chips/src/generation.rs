@@ -4,9 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::generations;
-use crate::spec::Spec;
-
 /// A TPU generation that libtpu can compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -71,35 +68,6 @@ impl Generation {
             Self::V6e => "TPU v6e (Trillium)",
             Self::Tpu7x => "TPU7x (Ironwood)",
         }
-    }
-
-    /// The `device_kind` a PJRT device of this generation reports: `TPU v5 lite`.
-    pub fn device_kind(self) -> &'static str {
-        self.spec().names.device_kind.value
-    }
-
-    /// Every figure of this generation, as published or measured.
-    pub fn spec(self) -> &'static Spec {
-        generations::spec(self)
-    }
-
-    /// The generation whose devices report this `device_kind`.
-    pub fn from_device_kind(device_kind: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|g| g.device_kind() == device_kind)
-    }
-
-    /// The generation behind a PCI function. Where generations share a device id, the subsystem id decides.
-    pub fn from_pci(vendor: u16, device: u16, subsystem: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|g| {
-            let id = g.spec().names.pci.value;
-            id.vendor == vendor && id.device == device && id.subsystem.is_none_or(|s| s == subsystem)
-        })
-    }
-
-    /// The generation for any name of it without a size: `v5e`, `v5litepod`, `trillium`, `TPU v5 lite`,
-    /// `tpu-v6e-slice`. `v5` alone is ambiguous and gives `None`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        crate::parse::generation(name)
     }
 }
 

@@ -14,6 +14,29 @@ use crate::generation::Generation;
 use crate::slice::{Slice, Twist, no_such_shape};
 use crate::spec::CountUnit;
 
+impl Generation {
+    /// The generation for any name of it without a size: `v5e`, `v5litepod`, `trillium`, `TPU v5 lite`,
+    /// `tpu-v6e-slice`. `v5` alone is ambiguous and gives `None`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        generation(name)
+    }
+}
+
+impl Slice {
+    /// Reads any name people write for a slice; the same as `str::parse`.
+    pub fn parse(name: &str) -> Result<Self, Error> {
+        slice(name)
+    }
+}
+
+impl std::str::FromStr for Slice {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::parse(name)
+    }
+}
+
 /// Longest name read, in bytes; the longest real one has about 30.
 const MAX_BYTES: usize = 64;
 

@@ -79,11 +79,6 @@ impl Slice {
         Some(Self { generation, shape, twist: Twist::Untwisted, slices: 1 })
     }
 
-    /// Reads any name people write for a slice; the same as `str::parse`.
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        crate::parse::slice(name)
-    }
-
     /// The same slice this many times, as one job over the data-centre network.
     pub fn times(self, slices: u32) -> Result<Self, Error> {
         if slices == 0 || slices > Self::MAX_SLICES {
@@ -282,14 +277,6 @@ impl fmt::Display for Slice {
             write!(f, "{}x", self.slices)?;
         }
         f.write_str(&if self.is_default_shape() { self.accelerator_type() } else { self.topology_name() })
-    }
-}
-
-impl std::str::FromStr for Slice {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        Self::parse(name)
     }
 }
 

@@ -11,6 +11,8 @@ pub enum Error {
     UnknownPackage {
         /// The name asked for.
         name: String,
+        /// Names that are known.
+        known: Vec<&'static str>,
     },
     /// The text is not a version.
     BadVersion {
@@ -127,7 +129,7 @@ impl Error {
     /// What to do about it, where one thing helps in most cases.
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
-            Self::UnknownPackage { .. } => format!("known packages: {}", crate::setup::package_names().join(", ")),
+            Self::UnknownPackage { known, .. } => format!("known packages: {}", known.join(", ")),
             Self::BadVersion { .. } => "give a version as the package index shows it, such as 0.0.51".into(),
             Self::BadHash { .. } => "give 64 hexadecimal digits".into(),
             Self::Unsupported { .. } => "run on an x86_64 Linux machine".into(),
@@ -168,7 +170,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownPackage { name } => write!(f, "no plugin package is called {name:?}"),
+            Self::UnknownPackage { name, .. } => write!(f, "no plugin package is called {name:?}"),
             Self::BadVersion { text } => write!(f, "{text:?} is not a version"),
             Self::BadHash { text } => write!(f, "{text:?} is not a sha256"),
             Self::Unsupported { package, machine } => write!(f, "{package} is not published for {machine} machines"),

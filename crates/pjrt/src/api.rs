@@ -8,7 +8,7 @@ use std::slice;
 use pjrt_sys::*;
 
 use crate::error::{Code, Error, Payload};
-use crate::plugin::ApiVersion;
+use crate::version::ApiVersion;
 
 /// Longest chain of extensions that is followed; a longer one is a loop.
 const MAX_EXTENSIONS: usize = 256;

@@ -10,11 +10,11 @@ use std::task::{Context, Poll};
 use pjrt_sys::*;
 
 use crate::api::{Api, list};
-use crate::client::{ClientHandle, same_client};
 use crate::device::Device;
 use crate::element_type::ElementType;
 use crate::error::Error;
 use crate::event::Event;
+use crate::handle::{ClientHandle, same_client};
 use crate::memory::Memory;
 
 /// An array on a device. Its memory is freed when it is dropped, deleted or donated to an execution; work that still uses

@@ -16,6 +16,7 @@ use crate::element_type::ElementType;
 use crate::error::Error;
 use crate::event::Event;
 use crate::executable::Executable;
+use crate::handle::{ClientHandle, SharedBytes, same_client};
 use crate::key_value::{KeyValueStore, PinnedStore};
 use crate::loaded::LoadedExecutable;
 use crate::memory::Memory;
@@ -58,9 +59,6 @@ pub enum Placement<'a> {
     Memory(&'a Memory),
 }
 
-/// Host memory that is shared with the runtime for as long as the runtime needs it.
-pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
-
 /// Host data of a buffer, and how long the runtime may look at it.
 #[derive(Clone)]
 pub enum HostSource<'a> {
@@ -88,28 +86,6 @@ impl fmt::Debug for HostSource<'_> {
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<ClientHandle>,
-}
-
-/// The C client and what must outlive it.
-pub(crate) struct ClientHandle {
-    pub(crate) api: Arc<Api>,
-    raw: NonNull<PJRT_Client>,
-    _store: Option<PinnedStore>,
-}
-
-// SAFETY: the interface lets every function on a client be called from any thread, and ends it from any thread.
-unsafe impl Send for ClientHandle {}
-// SAFETY: as for `Send`; clients synchronize themselves, as frameworks that run many threads on one client rely on.
-unsafe impl Sync for ClientHandle {}
-
-impl Drop for ClientHandle {
-    fn drop(&mut self) {
-        let mut args = PJRT_Client_Destroy_Args::new();
-        args.client = self.raw.as_ptr();
-        // Nothing can be done about a failure to free.
-        // SAFETY: this is the last handle: every device, memory, buffer, event and loaded executable holds one.
-        let _ = unsafe { self.api.call(slot::PJRT_Client_Destroy, &mut args) };
-    }
 }
 
 impl fmt::Debug for Client {
@@ -407,14 +383,6 @@ impl Client {
     pub fn transfer_to(&self, memory: &Memory, buffers: &[BufferSpec]) -> Result<TransferManager, Error> {
         self.own(&memory.client)?;
         TransferManager::create(&self.handle, self.raw(), memory, buffers)
-    }
-}
-
-/// Refuses to mix objects of two clients, which no plugin could detect.
-pub(crate) fn same_client(one: &Arc<ClientHandle>, other: &Arc<ClientHandle>) -> Result<(), Error> {
-    match Arc::ptr_eq(one, other) {
-        true => Ok(()),
-        false => Err(Error::input("objects of two different clients cannot be used together")),
     }
 }
 

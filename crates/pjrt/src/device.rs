@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use pjrt_sys::*;
 
-use crate::api::{Api, list, text};
+use crate::api::{Api, text};
 use crate::attribute::{self, Value};
-use crate::client::ClientHandle;
 use crate::error::Error;
-use crate::memory::Memory;
+use crate::handle::ClientHandle;
 
 /// What a device is, present or not.
 #[derive(Clone, Debug, PartialEq)]
@@ -196,27 +195,6 @@ impl Device {
             unsafe { delete(args.device_attributes) };
         }
         Ok(attributes)
-    }
-
-    /// The memories the device can address.
-    pub fn memories(&self) -> Result<Vec<Memory>, Error> {
-        let mut args = PJRT_Device_AddressableMemories_Args::new();
-        args.device = self.raw();
-        // SAFETY: the device is alive.
-        unsafe { self.client.api.call(slot::PJRT_Device_AddressableMemories, &mut args)? };
-        // SAFETY: the list lives as long as the device.
-        let memories = unsafe { list(args.memories, args.num_memories) };
-        let call = slot::PJRT_Device_AddressableMemories.name();
-        memories.into_iter().map(|raw| Memory::new(&self.client, raw, call)).collect()
-    }
-
-    /// The memory where data of the device is put unless told otherwise.
-    pub fn default_memory(&self) -> Result<Memory, Error> {
-        let mut args = PJRT_Device_DefaultMemory_Args::new();
-        args.device = self.raw();
-        // SAFETY: the device is alive.
-        unsafe { self.client.api.call(slot::PJRT_Device_DefaultMemory, &mut args)? };
-        Memory::new(&self.client, args.memory, slot::PJRT_Device_DefaultMemory.name())
     }
 
     /// Memory in use.

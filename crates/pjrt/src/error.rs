@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::plugin::ApiVersion;
+use crate::version::ApiVersion;
 
 /// A failure of this crate or of the plugin behind it.
 #[derive(Debug)]

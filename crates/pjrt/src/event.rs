@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 use pjrt_sys::*;
 
 use crate::api::Api;
-use crate::client::ClientHandle;
 use crate::error::Error;
+use crate::handle::ClientHandle;
 
 /// Work that will have been done. Wait for it with [`Event::wait`], or await it as a future in any executor.
 ///

@@ -9,10 +9,10 @@ use pjrt_sys::*;
 
 use crate::api::{Api, bytes, list, text};
 use crate::attribute::{self, Value};
-use crate::client::ClientHandle;
 use crate::compile_options::CompileOptions;
 use crate::element_type::ElementType;
 use crate::error::Error;
+use crate::handle::ClientHandle;
 use crate::program::{Format, Program};
 
 /// Memory a compiled program needs per device, in bytes. Figures the plugin does not know are `None`.

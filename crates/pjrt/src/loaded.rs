@@ -11,12 +11,12 @@ use pjrt_sys::*;
 
 use crate::api::{bytes, list};
 use crate::buffer::Buffer;
-use crate::client::{ClientHandle, same_client};
 use crate::compile_options::DeviceAssignment;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::executable::Executable;
+use crate::handle::{ClientHandle, same_client};
 
 /// An argument of an execution.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::api::{list, text};
-use crate::client::ClientHandle;
 use crate::device::Device;
 use crate::error::Error;
+use crate::handle::ClientHandle;
 
 /// A memory of a client.
 #[derive(Clone)]
@@ -90,5 +90,28 @@ impl Memory {
         let devices = unsafe { list(args.devices, args.num_devices) };
         let call = slot::PJRT_Memory_AddressableByDevices.name();
         devices.into_iter().map(|raw| Device::new(&self.client, raw, call)).collect()
+    }
+}
+
+impl Device {
+    /// The memories the device can address.
+    pub fn memories(&self) -> Result<Vec<Memory>, Error> {
+        let mut args = PJRT_Device_AddressableMemories_Args::new();
+        args.device = self.raw();
+        // SAFETY: the device is alive.
+        unsafe { self.client.api.call(slot::PJRT_Device_AddressableMemories, &mut args)? };
+        // SAFETY: the list lives as long as the device.
+        let memories = unsafe { list(args.memories, args.num_memories) };
+        let call = slot::PJRT_Device_AddressableMemories.name();
+        memories.into_iter().map(|raw| Memory::new(&self.client, raw, call)).collect()
+    }
+
+    /// The memory where data of the device is put unless told otherwise.
+    pub fn default_memory(&self) -> Result<Memory, Error> {
+        let mut args = PJRT_Device_DefaultMemory_Args::new();
+        args.device = self.raw();
+        // SAFETY: the device is alive.
+        unsafe { self.client.api.call(slot::PJRT_Device_DefaultMemory, &mut args)? };
+        Memory::new(&self.client, args.memory, slot::PJRT_Device_DefaultMemory.name())
     }
 }

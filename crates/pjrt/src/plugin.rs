@@ -19,27 +19,13 @@ use crate::extension::{
 };
 use crate::program::Program;
 use crate::topology::Topology;
+use crate::version::ApiVersion;
 
 /// A table that ends before this cannot even be initialized.
 const MIN_TABLE_BYTES: usize = offset_of!(PJRT_Api, PJRT_Plugin_Initialize) + size_of::<usize>();
 
 /// No table is this long: a larger size means that the symbol answered something else.
 const MAX_TABLE_BYTES: usize = 1 << 16;
-
-/// Version of the interface a plugin was built with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ApiVersion {
-    /// Changes with every incompatible change.
-    pub major: i32,
-    /// Grows with every addition.
-    pub minor: i32,
-}
-
-impl fmt::Display for ApiVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// Which extension a plugin has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,9 +9,9 @@ use pjrt_sys::*;
 
 use crate::api::{Api, bytes, list, text};
 use crate::attribute::{self, Value};
-use crate::client::ClientHandle;
 use crate::device::DeviceDescription;
 use crate::error::Error;
+use crate::handle::ClientHandle;
 
 /// Devices a program can be compiled for. Clones are the same topology.
 #[derive(Clone)]

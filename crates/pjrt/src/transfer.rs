@@ -11,11 +11,11 @@ use pjrt_sys::*;
 use crate::api::chars;
 use crate::attribute::{Encoded, Value};
 use crate::buffer::Buffer;
-use crate::client::{ClientHandle, SharedBytes};
 use crate::device::Device;
 use crate::element_type::ElementType;
 use crate::error::{Code, Error};
 use crate::event::Event;
+use crate::handle::{ClientHandle, SharedBytes};
 use crate::memory::Memory;
 
 /// A buffer to be made.

@@ -1,6 +1,6 @@
 //! Floating-point operations of `dot` and `convolution`, counting only products with real input elements.
 
-use crate::attributes::WindowDimension;
+use crate::dimensions::WindowDimension;
 use crate::module::{Instruction, InstructionId, Module};
 use crate::opcode::Opcode;
 use crate::shape::{ElementType, Shape};

@@ -7,6 +7,7 @@ mod attributes;
 mod buffers;
 mod collectives;
 mod cost;
+mod dimensions;
 mod error;
 mod executions;
 mod flops;
@@ -26,16 +27,17 @@ mod traffic;
 mod trip_count;
 mod zstd;
 
-pub use attributes::{
-    Attributes, ConvolutionDimensionNumbers, DotDimensionNumbers, GatherDimensionNumbers, OperandAliasing,
-    PaddingDimension, ScatterDimensionNumbers, SliceDimension, WindowDimension,
-};
+pub use attributes::{Attributes, OperandAliasing};
 pub use buffers::{
     Allocation, AllocationKind, Assigned, BufferAssignment, BufferId, HeapEvent, HeapEventKind, HeapTrace,
     LogicalBuffer, MemorySummary,
 };
 pub use collectives::{Collective, CollectiveKind, CollectiveTotal, Link, Overlap};
 pub use cost::{ComputationCost, Cost, KernelCost};
+pub use dimensions::{
+    ConvolutionDimensionNumbers, DotDimensionNumbers, GatherDimensionNumbers, PaddingDimension,
+    ScatterDimensionNumbers, SliceDimension, WindowDimension,
+};
 pub use error::Error;
 pub use executions::Executions;
 pub use json::Json;

@@ -3,7 +3,7 @@
 //! Computations, instructions, literals and shardings stay undecoded bytes: decoding them one at a time keeps the
 //! memory that hostile input can claim proportional to its size.
 
-use crate::attributes::{
+use crate::dimensions::{
     ConvolutionDimensionNumbers, DotDimensionNumbers, GatherDimensionNumbers, PaddingDimension,
     ScatterDimensionNumbers, SliceDimension, WindowDimension,
 };

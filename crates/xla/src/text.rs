@@ -1,6 +1,7 @@
 //! Prints a module in the style of XLA's HLO text, for reading.
 
-use crate::attributes::{Attributes, ConvolutionDimensionNumbers, WindowDimension};
+use crate::attributes::Attributes;
+use crate::dimensions::{ConvolutionDimensionNumbers, WindowDimension};
 use crate::module::{Computation, ComputationId, Instruction, InstructionId, Module};
 use crate::opcode::Opcode;
 use crate::shape::{LayoutText, List, Shape};

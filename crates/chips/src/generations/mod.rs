@@ -36,7 +36,32 @@ const fn machine(
     MachineType { name, chips, vcpus, dram_gb, hosts }
 }
 
-pub(crate) fn spec(generation: Generation) -> &'static Spec {
+impl Generation {
+    /// The `device_kind` a PJRT device of this generation reports: `TPU v5 lite`.
+    pub fn device_kind(self) -> &'static str {
+        self.spec().names.device_kind.value
+    }
+
+    /// Every figure of this generation, as published or measured.
+    pub fn spec(self) -> &'static Spec {
+        spec(self)
+    }
+
+    /// The generation whose devices report this `device_kind`.
+    pub fn from_device_kind(device_kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|g| g.device_kind() == device_kind)
+    }
+
+    /// The generation behind a PCI function. Where generations share a device id, the subsystem id decides.
+    pub fn from_pci(vendor: u16, device: u16, subsystem: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|g| {
+            let id = g.spec().names.pci.value;
+            id.vendor == vendor && id.device == device && id.subsystem.is_none_or(|s| s == subsystem)
+        })
+    }
+}
+
+fn spec(generation: Generation) -> &'static Spec {
     match generation {
         Generation::V2 => &v2::SPEC,
         Generation::V3 => &v3::SPEC,

@@ -99,8 +99,8 @@ pub struct Plan {
 impl Plan {
     /// Decides what to do. Reads the machine and the wheel, if one is given; downloads and writes nothing.
     pub fn new(options: &SetupOptions) -> Result<Self, Error> {
-        let package =
-            Package::named(&options.package).ok_or_else(|| Error::UnknownPackage { name: options.package.clone() })?;
+        let package = Package::named(&options.package)
+            .ok_or_else(|| Error::UnknownPackage { name: options.package.clone(), known: package::package_names() })?;
         if !package.machines.contains(&options.machine.as_str()) {
             return Err(Error::Unsupported { package: package.name, machine: options.machine.clone() });
         }
