@@ -1,3 +1,6 @@
 //! The architecture as a test.
 
+mod arrows;
+mod rules;
+mod source;
 mod tidy;

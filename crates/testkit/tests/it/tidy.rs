@@ -1,10 +1,13 @@
-//! Rules of the house: layers, purposes, sizes, names, unsafe code, and documents that name what exists.
+//! Rules of the house: layers, arrows, purposes, sizes, names, unsafe code, and documents that name what exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use testkit::repository;
+
+use crate::arrows::{self, Source};
+use crate::rules;
 
 /// Crates by layer, lowest first; a crate may depend on lower layers only.
 const LAYERS: &[&[&str]] = &[
@@ -135,15 +138,120 @@ fn unsafe_code_has_an_address() {
     let mut offenders = Vec::new();
     for path in files("rs") {
         let relative = relative(&path);
-        let allowed = UNSAFE_ALLOWED.iter().any(|prefix| relative.starts_with(prefix));
-        if fs::read_to_string(&path).unwrap().contains("allow(unsafe_code)")
-            && !allowed
-            && !relative.contains("/tests/")
-        {
-            offenders.push(relative);
+        if UNSAFE_ALLOWED.iter().any(|prefix| relative.starts_with(prefix)) {
+            continue;
+        }
+        if let Some(why) = rules::unsafety(&fs::read_to_string(&path).unwrap()) {
+            offenders.push(format!("{relative} {why}"));
+        }
+    }
+    let configurations = [".cargo/config.toml", ".cargo/config"].map(|path| repository().join(path));
+    for path in files("toml").into_iter().chain(configurations.into_iter().filter(|path| path.exists())) {
+        let relative = relative(&path);
+        if let Some(why) = rules::unsafe_manifest(&relative, &fs::read_to_string(&path).unwrap()) {
+            offenders.push(format!("{relative} {why}"));
         }
     }
     report("unsafe code outside its places", &offenders);
+}
+
+#[test]
+fn every_place_of_unsafe_code_is_used() {
+    let files: Vec<(String, String)> =
+        files("rs").iter().map(|path| (relative(path), fs::read_to_string(path).unwrap())).collect();
+    let is_used =
+        |prefix: &str| files.iter().any(|(path, text)| path.starts_with(prefix) && rules::unsafety(text).is_some());
+    let offenders: Vec<String> =
+        UNSAFE_ALLOWED.iter().filter(|prefix| !is_used(prefix)).map(|prefix| prefix.to_string()).collect();
+    report("listed for unsafe code, but without any", &offenders);
+}
+
+/// `cpu` and `pjrt` meet at the C API of PJRT, as with any plugin; a program that uses both is above them.
+#[test]
+fn cpu_and_pjrt_never_import_each_other() {
+    let manifest = |name: &str| fs::read_to_string(repository().join("crates").join(name).join("Cargo.toml"));
+    let mut offenders = Vec::new();
+    for (name, other) in [("cpu", "pjrt"), ("pjrt", "cpu")] {
+        let mut pending = vec![name.to_string()];
+        let mut seen = BTreeSet::new();
+        while let Some(next) = pending.pop() {
+            let Ok(text) = manifest(&next) else { continue };
+            for dependency in rules::dependencies(&text) {
+                let dependency = dependency.strip_prefix("tpubridge-").unwrap_or(&dependency).to_string();
+                if dependency == other {
+                    offenders.push(format!("{name} depends on {other}, by {next}"));
+                } else if seen.insert(dependency.clone()) {
+                    pending.push(dependency);
+                }
+            }
+        }
+        for source in sources(name) {
+            if rules::imports(&source.text, other) {
+                offenders.push(format!("crates/{name}/src/{} imports {other}", source.place));
+            }
+        }
+    }
+    report("`cpu` and `pjrt` know each other", &offenders);
+}
+
+#[test]
+fn hlo_does_no_input_or_output() {
+    let mut offenders = Vec::new();
+    for source in sources("hlo").iter().filter(|source| !source.place.ends_with("tests.rs")) {
+        let found = rules::input_or_output(&source.text);
+        offenders.extend(found.iter().map(|what| format!("crates/hlo/src/{}: {what}", source.place)));
+    }
+    report("input and output in `hlo`", &offenders);
+}
+
+/// Top-level modules of a crate that import each other in a circle, as they are today. The list only shrinks: a circle that
+/// is not here is an error, and so is one that is here and no longer, or with fewer modules.
+const CIRCLES: &[(&str, &[&str])] = &[
+    // Attributes hold constants, dimension numbers and types; types hold attributes.
+    ("hlo", &["attr", "dense", "dims", "sdy", "ty"]),
+    // Definitions of ops read functions, functions hold ops, and messages print types.
+    ("hlo", &["module", "ops", "text"]),
+];
+
+#[test]
+fn modules_import_without_circles() {
+    let mut offenders = Vec::new();
+    let mut found = BTreeSet::new();
+    for name in crates() {
+        let arrows = arrows::arrows(&sources(&name));
+        for circle in arrows::circles(&arrows) {
+            let modules: Vec<&str> = circle.iter().map(String::as_str).collect();
+            if CIRCLES.contains(&(&*name, &*modules)) {
+                found.insert((name.clone(), circle));
+            } else {
+                offenders.push(format!("{name} {modules:?}\n      {}", arrows::explained(&arrows, &circle)));
+            }
+        }
+    }
+    for (name, modules) in CIRCLES {
+        if !found.contains(&(name.to_string(), modules.iter().map(|module| module.to_string()).collect())) {
+            offenders.push(format!("{name} {modules:?} is listed in CIRCLES and is no circle any more: take it out"));
+        }
+    }
+    report("modules that import each other in a circle", &offenders);
+}
+
+fn crates() -> Vec<String> {
+    let entries = fs::read_dir(repository().join("crates")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The source files of a crate.
+fn sources(name: &str) -> Vec<Source> {
+    let src = repository().join("crates").join(name).join("src");
+    let place = |path: &Path| path.strip_prefix(&src).ok().map(|place| place.to_string_lossy().into_owned());
+    let read = |path: &PathBuf| Some(Source { place: place(path)?, text: fs::read_to_string(path).unwrap() });
+    let sources: Vec<Source> = files("rs").iter().filter_map(read).collect();
+    assert!(!sources.is_empty(), "crates/{name} has no sources");
+    sources
 }
 
 #[test]
