@@ -8,7 +8,7 @@ use tensor::{DType, Literal, Spec};
 use trace::{Donate, Tensor, Tree};
 
 use crate::backend::{Backend, DeviceArray};
-use crate::compiler::{Buckets, padding};
+use crate::buckets::{Buckets, padding};
 use crate::error::{Error, ValidationError};
 use crate::jit::{Jit, OnDevice};
 

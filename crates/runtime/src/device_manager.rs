@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use trace::Mesh;
 
-use crate::backend::{Backend, DeviceInfo};
+use crate::backend::Backend;
+use crate::device::DeviceInfo;
 use crate::error::{Error, ValidationError};
 use crate::mesh::DeviceMesh;
 

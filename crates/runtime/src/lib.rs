@@ -21,32 +21,42 @@
 
 mod backend;
 mod bucketed_jit;
+mod buckets;
 mod compiler;
 pub mod config;
 pub mod debug;
+mod device;
 mod device_manager;
 pub mod distributed;
 mod element;
 mod error;
+mod host;
 mod jit;
 pub mod log;
 pub mod memory;
 pub mod mesh;
+mod monitor;
 pub mod optimize;
+mod pool;
+mod process_group;
+mod reshard;
 mod signature;
 
 pub use backend::{
-    Backend, Choice, DeviceArray, DeviceInfo, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model,
-    Parameters, Peak, Platform, SliceDevices, Surroundings, Topology, Tree,
+    Backend, Choice, DeviceArray, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model, Parameters,
+    SliceDevices, Surroundings, Topology, Tree,
 };
 pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Given, Lengths, not_padding};
-pub use compiler::{
-    BucketReport, BucketUse, BucketedModel, Bucketing, Buckets, Compiler, CompilerStats, Dimension, Executable, Padded,
-    Recompilation, Source, WarmUp, WarmUpStep,
-};
+pub use buckets::{BucketReport, BucketUse, BucketedModel, Bucketing, Buckets, Dimension, Padded, Source};
+pub use compiler::{Compiler, CompilerStats, Executable, Recompilation, WarmUp, WarmUpStep};
+pub use device::{DeviceInfo, Peak, Platform};
 pub use device_manager::{DeviceManager, DeviceMemory};
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError};
+pub use host::Variable;
 pub use jit::{Host, Jit, LeafSharding, OnDevice, OnMesh, abstract_of};
+pub use monitor::{Monitor, Reading, TimeSeries};
+pub use pool::{Pool, PoolStats};
+pub use process_group::Distributed;
 pub use signature::{Port, Signature};
 pub use tensor::Spec;

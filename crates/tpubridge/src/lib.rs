@@ -30,10 +30,13 @@ pub mod prelude {
     pub use compile::Program;
     pub use compile::optimize::Precision;
     pub use runtime::config::{Config, Mode, Target};
-    pub use runtime::distributed::{Distributed, MultiHostConfig, Session};
     pub use runtime::{
         Backend, BucketedModel, Bucketing, Buckets, Class, DeviceArray, DeviceInfo, DeviceManager, Dimension, Error,
         Feed, Input, Model, Parameters, Spec, Topology, Tree,
+    };
+    pub use runtime::{
+        Distributed,
+        distributed::{MultiHostConfig, Session},
     };
     pub use tensor::{DType, Literal};
     pub use weights::Checkpoint;

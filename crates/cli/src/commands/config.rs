@@ -1,7 +1,8 @@
 //! `tpu config`: every option, its value, and where the value came from; what libtpu needs; the compiler's flags.
 
 use compile::optimize::Level;
-use runtime::config::{Config, Effective, Host, Mode, OPTIONS, Setting, Source, Sources, Variable};
+use runtime::Variable;
+use runtime::config::{Config, Effective, Host, Mode, OPTIONS, Setting, Source, Sources};
 use runtime::distributed::{Given, MultiHostConfig};
 use serde::Serialize;
 
@@ -102,7 +103,7 @@ fn show(effective: &Effective, output: &Output) -> Result<Answer, Failure> {
 }
 
 fn environment(config: &Config, together: Option<MultiHostConfig>, output: &Output) -> Result<Answer, Failure> {
-    let host = Host { together, ..Host::here() };
+    let host = Host { together: together.map(|config| config.tpu_environment), ..Host::here() };
     let record = EnvironmentRecord { version: 1, variables: config.environment_on(&host) };
     output.record(&record, || {
         let line =

@@ -1,51 +1,16 @@
 //! Which device a backend gets: a TPU, else a GPU, else the built-in CPU device, and why.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use compile::with_causes;
 use pjrt::discover::{self, Discovery};
 use pjrt::{Client, ClientOptions, Plugin};
 
 use super::builtin;
-use crate::config::{Target, Variable};
+use crate::config::Target;
 use crate::distributed::Session;
 use crate::error::{Error, NotAvailable};
-
-/// What kind of device a backend runs on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Platform {
-    /// A TPU.
-    Tpu,
-    /// An NVIDIA GPU.
-    Cuda,
-    /// The built-in CPU device, or another plugin's.
-    Cpu,
-    /// Anything else, by the name the plugin gives.
-    Other(String),
-}
-
-impl Platform {
-    pub(crate) fn from_name(name: &str) -> Platform {
-        match name {
-            "tpu" => Platform::Tpu,
-            "cuda" | "gpu" => Platform::Cuda,
-            "cpu" => Platform::Cpu,
-            other => Platform::Other(other.to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for Platform {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Platform::Tpu => "tpu",
-            Platform::Cuda => "cuda",
-            Platform::Cpu => "cpu",
-            Platform::Other(name) => name,
-        })
-    }
-}
+use crate::host::{Variable, tpu_chips};
 
 /// The device that was chosen, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,23 +137,10 @@ fn find(around: &Surroundings, name: &str, remedy: &str) -> Result<PathBuf, Stri
     found.map(|found| found.path).ok_or_else(|| format!("no plugin `{name}` was found; {remedy}"))
 }
 
-/// TPU chips on the PCI bus.
-pub(crate) fn tpu_chips(root: &Path) -> usize {
-    let Ok(devices) = fs::read_dir(root.join("sys/bus/pci/devices")) else { return 0 };
-    let is_tpu = |device: &fs::DirEntry| {
-        let id = |file: &str| {
-            let text = fs::read_to_string(device.path().join(file)).ok()?;
-            u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
-        };
-        let ids = (id("vendor"), id("device"), id("subsystem_device"));
-        let (Some(vendor), Some(device), subsystem) = ids else { return false };
-        chips::Generation::from_pci(vendor, device, subsystem.unwrap_or_default()).is_some()
-    };
-    devices.flatten().filter(is_tpu).count()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn empty_machine() -> (tempfile::TempDir, Surroundings) {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use compile::Program;
+use compile::cache::{Cache, PluginParts};
+use compile::{PluginFile, Program};
 use serde::Serialize;
 use tensor::Literal;
 use weights::Checkpoint;
@@ -68,5 +69,22 @@ impl Backend {
         let parameters = parameters.into_iter().map(|(name, literal)| (name, Arc::new(literal))).collect();
         let model = self.prepare_model(program, &Parameters::named(parameters))?;
         Ok((model, Extras { optimizer, notes }))
+    }
+}
+
+impl Backend {
+    /// Keeps executables in a cache on disk too, and looks there before compiling. The first cache given stays.
+    ///
+    /// An entry depends on the program, the plugin's build, the kind and number of devices, and the compile options. A
+    /// plugin that cannot write executables compiles as before.
+    pub fn keep_executables(&self, cache: Cache) -> Result<(), Error> {
+        let version = self.client().platform_version().map_err(Error::device("asking for a version"))?;
+        let plugin = match &self.choice().plugin {
+            Some(path) => PluginFile::open(path)?.parts,
+            None => PluginParts { name: self.platform().to_string(), version: Some(version.clone()), build: version },
+        };
+        let target = format!("{} device(s) of {}", self.world_size(), self.device().kind);
+        self.compiler().keep_in(cache, plugin, target);
+        Ok(())
     }
 }

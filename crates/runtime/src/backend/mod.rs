@@ -24,19 +24,15 @@ mod builtin;
 mod choose;
 mod data;
 mod files;
-mod gather;
-mod info;
 mod model;
 mod profile;
 mod topology;
 
 pub use array::DeviceArray;
-pub(crate) use choose::tpu_chips;
-pub use choose::{Choice, Platform, Surroundings};
+pub use choose::{Choice, Surroundings};
 pub(crate) use data::first_not_finite;
 pub use data::{DeviceTree, Feed, HostTree, Tree};
 pub use files::{Extras, MemoryStats};
-pub use info::{DeviceInfo, Peak};
 pub use model::{Input, Model, Parameters};
 pub use topology::{SliceDevices, Topology};
 
@@ -53,6 +49,7 @@ use self::model::ModelKey;
 use self::profile::Profile;
 use crate::compiler::Compiler;
 use crate::config::Config;
+use crate::device::{DeviceInfo, Platform};
 use crate::distributed::Session;
 use crate::element::element_type;
 use crate::error::Error;

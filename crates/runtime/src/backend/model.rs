@@ -10,11 +10,12 @@ use sha2::{Digest, Sha256};
 use tensor::{DType, Literal};
 use trace::Sharding;
 
+use super::Backend;
 use super::array::{DeviceArray, spec_of};
 use super::data::first_not_finite;
-use super::{Backend, Platform};
 use crate::compiler::Executable;
 use crate::debug::{self, Check};
+use crate::device::Platform;
 use crate::error::{Error, ValidationError};
 use crate::memory::Owner;
 use crate::mesh::{DeviceMesh, Placed};

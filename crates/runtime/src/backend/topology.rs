@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chips::Generation;
 use serde::Serialize;
 
-use super::info::DeviceInfo;
+use crate::device::DeviceInfo;
 use crate::error::Error;
 
 /// All devices of all processes, by slice.
@@ -118,7 +118,7 @@ fn extent(index: i64, devices: &[DeviceInfo]) -> Result<Option<Vec<i64>>, Error>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::info::Peak;
+    use crate::device::Peak;
 
     fn device(id: i32, place: [i64; 3], slice: i64) -> DeviceInfo {
         DeviceInfo {

@@ -1,15 +1,10 @@
 //! Compiling for the devices of a backend, and remembering what was compiled.
 
-mod bucketed;
-mod buckets;
 mod cached;
-pub(crate) mod padding;
 mod stats;
 mod stored;
 mod warm_up;
 
-pub use bucketed::{BucketReport, BucketUse, BucketedModel, Padded};
-pub use buckets::{Bucketing, Buckets, Dimension, Source};
 pub use cached::Executable;
 pub use stats::{CompilerStats, Recompilation};
 pub use warm_up::{WarmUp, WarmUpStep};
@@ -24,8 +19,8 @@ use tensor::Spec;
 use self::cached::Key;
 use self::stats::Counters;
 use self::stored::Store;
-use crate::backend::Platform;
 use crate::config::Config;
+use crate::device::Platform;
 use crate::error::{Error, ValidationError};
 use crate::log;
 use crate::signature::Signature;

@@ -5,11 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use compile::cache::{Blob, Cache, Entry, Key, KeyParts, Lookup, Moved, PluginParts, now_unix};
-use compile::{CompileError, PluginFile, Program, Report};
+use compile::{CompileError, Program, Report};
 use pjrt::{Client, CompileOptions, LoadedExecutable};
 
 use super::Compiler;
-use crate::backend::Backend;
 use crate::error::Error;
 
 /// What the plugin can load.
@@ -112,32 +111,20 @@ impl Store {
     }
 }
 
-impl Backend {
-    /// Keeps executables in a cache on disk too, and looks there before compiling. The first cache given stays.
-    ///
-    /// An entry depends on the program, the plugin's build, the kind and number of devices, and the compile options. A
-    /// plugin that cannot write executables compiles as before.
-    pub fn keep_executables(&self, cache: Cache) -> Result<(), Error> {
-        let version = self.client().platform_version().map_err(Error::device("asking for a version"))?;
-        let plugin = match &self.choice().plugin {
-            Some(path) => PluginFile::open(path)?.parts,
-            None => PluginParts { name: self.platform().to_string(), version: Some(version.clone()), build: version },
-        };
-        let target = format!("{} device(s) of {}", self.world_size(), self.device().kind);
+impl Compiler {
+    /// Keeps executables in a cache on disk too. The first cache given stays.
+    pub(crate) fn keep_in(&self, cache: Cache, plugin: PluginParts, target: String) {
         let store = Store { cache: Arc::new(cache), plugin, target, used: Mutex::default() };
         // Whoever set a cache first decided where this compiler's results are.
-        let _ = self.compiler().shared.store.set(store);
-        Ok(())
+        let _ = self.shared.store.set(store);
     }
-}
 
-impl Compiler {
     fn store(&self) -> Result<&Store, CompileError> {
         self.shared.store.get().ok_or(CompileError::NoCacheFolder)
     }
 
     /// Writes the executables this process compiled or loaded to one file, for another machine or process. Needs
-    /// [`Backend::keep_executables`].
+    /// [`Backend::keep_executables`](crate::Backend::keep_executables).
     pub fn export_bundle(&self, path: &Path) -> Result<Moved, Error> {
         let store = self.store()?;
         let used = store.used.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -145,7 +132,7 @@ impl Compiler {
     }
 
     /// Adds the executables of a bundle to the cache and gives the programs they are of, for
-    /// [`warm_up`](Self::warm_up). Needs [`Backend::keep_executables`].
+    /// [`warm_up`](Self::warm_up). Needs [`Backend::keep_executables`](crate::Backend::keep_executables).
     pub fn import_bundle(&self, path: &Path) -> Result<Vec<Arc<Program>>, Error> {
         let store = self.store()?;
         store.cache.import(path)?;

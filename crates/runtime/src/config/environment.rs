@@ -7,19 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Config, Target};
-use crate::backend::tpu_chips;
-use crate::distributed::MultiHostConfig;
-
-/// A variable that libtpu needs.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// The value it needs.
-    pub value: String,
-    /// What happens without it.
-    pub why: &'static str,
-}
+use crate::host::{Variable, tpu_chips};
 
 /// What of a host matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +16,8 @@ pub struct Host {
     pub tpu_chips: usize,
     /// Variables that are set already.
     pub environment: BTreeMap<String, String>,
-    /// The processes that this host's is one of.
-    pub together: Option<MultiHostConfig>,
+    /// What libtpu must be told of the other hosts, where the process is one of several.
+    pub together: Option<Vec<Variable>>,
 }
 
 impl Host {
@@ -72,7 +60,7 @@ impl Config {
         if host.tpu_chips > 0 {
             wanted.extend(self.part_of_host(host.tpu_chips));
             if let Some(together) = &host.together {
-                wanted.extend(together.tpu_environment.iter().cloned());
+                wanted.extend(together.iter().cloned());
                 if host.environment.contains_key("TPU_SKIP_MDS_QUERY") {
                     wanted.extend(self.hosts_of_slice());
                 }

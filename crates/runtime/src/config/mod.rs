@@ -12,7 +12,7 @@ mod tpu_flags;
 mod values;
 mod xla_flags;
 
-pub use environment::{Host, Variable, configure_environment};
+pub use environment::{Host, configure_environment};
 pub use options::{Config, OPTIONS, OptionInfo};
 pub use refused::{REFUSED, Refused};
 pub use setting::Setting;

@@ -6,9 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{metadata, tpu};
-use crate::backend::tpu_chips;
-use crate::config::Variable;
 use crate::error::Error;
+use crate::host::{Variable, tpu_chips};
 
 /// The coordinator's port where nobody names one: that of JAX on Cloud TPU.
 pub const DEFAULT_PORT: u16 = 8476;

@@ -11,13 +11,11 @@ pub mod coordinator;
 pub mod etcd;
 mod metadata;
 mod session;
-mod together;
 mod tpu;
 mod wire;
 
 pub use config::{Coordinator, DEFAULT_PORT, Given, MultiHostConfig};
 pub use session::Session;
-pub use together::Distributed;
 
 use std::net::IpAddr;
 

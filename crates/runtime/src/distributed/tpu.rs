@@ -1,8 +1,8 @@
 //! What Cloud TPU and GKE tell a process of its slice, and of the slices beside it. libtpu reads the same variables.
 
 use super::config::parse_number;
-use crate::config::Variable;
 use crate::error::Error;
+use crate::host::Variable;
 
 pub(super) const WORKER_ID: &str = "TPU_WORKER_ID";
 pub(super) const HOSTNAMES: &str = "TPU_WORKER_HOSTNAMES";

@@ -5,13 +5,9 @@
 
 mod budget;
 mod history;
-mod monitor;
-mod pool;
 
 pub use budget::{Allocation, MemoryManager, MemoryUse, Owner, OwnerUse};
 pub use history::MemoryEvent;
-pub use monitor::{Monitor, Reading, TimeSeries};
-pub use pool::{Pool, PoolStats};
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ use tensor::Spec;
 use trace::{Mesh, Sharding, Site, Torus};
 use weights::Region;
 
-use crate::backend::{DeviceInfo, Platform};
+use crate::device::{DeviceInfo, Platform};
 use crate::error::{Error, ValidationError};
 
 /// The devices of slices that need not be here.

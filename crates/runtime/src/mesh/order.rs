@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trace::{Mesh, Torus};
 
-use crate::backend::DeviceInfo;
+use crate::device::DeviceInfo;
 
 /// Places of the devices in their list, in the order of the mesh. There are as many as the mesh has.
 pub(super) fn of(mesh: &Mesh, devices: &[DeviceInfo]) -> Vec<usize> {

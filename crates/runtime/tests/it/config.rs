@@ -347,6 +347,7 @@ fn the_environment_of_a_host() {
     let look = |wanted: &str| hosts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string());
     let together = MultiHostConfig::resolve(&given, look).unwrap();
     let environment = hosts.map(|(name, value)| (name.to_string(), value.to_string())).into();
+    let together = together.map(|config| config.tpu_environment);
     let of_several = Host { tpu_chips: 4, environment, together };
     let lines = names(&auto.clone().slice(Some("v5p-16".parse().unwrap())), &of_several);
     for line in [

@@ -5,8 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use runtime::config::{Config, Mode, Target};
-use runtime::distributed::Distributed;
-use runtime::{Backend, DeviceManager, Jit, OnMesh};
+use runtime::{Backend, DeviceManager, Distributed, Jit, OnMesh};
 use tensor::{DType, Literal};
 use trace::{Donate, Layout, Leaf, Reduction, Role, Sharding, Tensor};
 

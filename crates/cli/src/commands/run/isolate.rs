@@ -24,7 +24,7 @@ pub(crate) fn again() -> Result<Answer, Failure> {
 
 /// As [`again`], for one of several processes: libtpu finds its place among them in the environment.
 pub(crate) fn again_among(config: &Config, together: &MultiHostConfig) -> Result<Answer, Failure> {
-    let host = Host { together: Some(together.clone()), ..Host::here() };
+    let host = Host { together: Some(together.tpu_environment.clone()), ..Host::here() };
     let variables = config.environment_on(&host).into_iter();
     again_with(variables.map(|variable| (variable.name.to_string(), variable.value)).collect())
 }

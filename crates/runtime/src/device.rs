@@ -4,8 +4,42 @@ use chips::{Generation, Overrides, Quantity};
 use pjrt::{Device, DeviceDescription, Value};
 use serde::Serialize;
 
-use super::choose::Platform;
 use crate::error::Error;
+
+/// What kind of device a backend runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Platform {
+    /// A TPU.
+    Tpu,
+    /// An NVIDIA GPU.
+    Cuda,
+    /// The built-in CPU device, or another plugin's.
+    Cpu,
+    /// Anything else, by the name the plugin gives.
+    Other(String),
+}
+
+impl Platform {
+    pub(crate) fn from_name(name: &str) -> Platform {
+        match name {
+            "tpu" => Platform::Tpu,
+            "cuda" | "gpu" => Platform::Cuda,
+            "cpu" => Platform::Cpu,
+            other => Platform::Other(other.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Platform::Tpu => "tpu",
+            Platform::Cuda => "cuda",
+            Platform::Cpu => "cpu",
+            Platform::Other(name) => name,
+        })
+    }
+}
 
 /// A device of a backend.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -11,10 +11,10 @@ use compile::{CacheUse, Program};
 use serde::Serialize;
 use tensor::{DType, Literal, Spec};
 
-use super::buckets::{Bucketing, Cuts, Form, Source};
 use super::padding;
-use super::warm_up::{WarmUp, WarmUpStep};
+use super::sizes::{Bucketing, Cuts, Form, Source};
 use crate::backend::{Backend, DeviceArray, Model, Parameters, first_not_finite};
+use crate::compiler::{WarmUp, WarmUpStep};
 use crate::error::{Error, ValidationError};
 use crate::signature::{Port, Signature};
 

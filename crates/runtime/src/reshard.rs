@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tensor::Literal;
 use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor};
 
-use super::{Backend, DeviceArray};
+use crate::backend::{Backend, DeviceArray};
 use crate::error::{Error, ValidationError};
 use crate::jit::{Jit, OnMesh};
 

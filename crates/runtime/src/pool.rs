@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
+use tensor::Spec;
 
-use super::MemoryError;
 use crate::backend::{Backend, DeviceArray};
 use crate::error::Error;
-use tensor::Spec;
+use crate::memory::MemoryError;
 
 /// Equal arrays on a device. Clones are the same pool.
 #[derive(Clone, Debug)]

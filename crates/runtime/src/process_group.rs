@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tensor::{DType, Literal};
 use trace::{Donate, Layout, Leaf, Mesh, Over, Reduction, Role, Sharding, Spec, Tensor, shard_map};
 
-use crate::backend::{Backend, DeviceArray, DeviceInfo};
+use crate::backend::{Backend, DeviceArray};
+use crate::device::DeviceInfo;
 use crate::device_manager::DeviceManager;
 use crate::error::{Error, ValidationError};
 use crate::jit::{Jit, OnMesh};

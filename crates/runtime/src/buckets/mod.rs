@@ -1,0 +1,8 @@
+//! Changing sizes padded to a few that are compiled.
+
+mod model;
+pub(crate) mod padding;
+mod sizes;
+
+pub use model::{BucketReport, BucketUse, BucketedModel, Padded};
+pub use sizes::{Bucketing, Buckets, Dimension, Source};
