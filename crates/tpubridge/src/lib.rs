@@ -44,5 +44,5 @@ pub mod prelude {
 
 /// The guide of several processes, whose examples are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/distributed.md")]
+#[doc = include_str!("../../../docs/howto/processes.md")]
 struct Guide;

@@ -55,10 +55,10 @@ pub use tree::{Path, Tree};
 
 /// The guide, whose examples are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/trace.md")]
+#[doc = include_str!("../../../docs/reference/trace.md")]
 struct Guide;
 
 /// The guide of several devices.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/mesh.md")]
+#[doc = include_str!("../../../docs/reference/mesh.md")]
 struct MeshGuide;

@@ -236,7 +236,7 @@ impl TrainConfig {
 
 fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::new(format!("{}: {error}", path.display()))
-        .hint("docs/guide/train.md lists the settings; examples are in examples/train")
+        .hint("docs/reference/train.md lists the settings; examples are in examples/train")
 }
 
 /// Changes one value by its dotted name.

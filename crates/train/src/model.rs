@@ -24,7 +24,7 @@ impl ModelConfig {
     /// From the table `[model]`: `model_type` and its sizes, as a `config.json` has them, or `config`, the path of one.
     pub fn read(table: &Value, beside: &Path) -> Result<ModelConfig, Error> {
         let wrong = |error: &dyn std::fmt::Display| {
-            Error::new(format!("[model]: {error}")).hint("docs/guide/train.md lists the models and their sizes")
+            Error::new(format!("[model]: {error}")).hint("docs/reference/train.md lists the models and their sizes")
         };
         if let Some(path) = table.get("config").and_then(Value::as_str) {
             return Ok(ModelConfig::Language(hf::read_config(&beside.join(path)).map_err(|error| wrong(&error))?));

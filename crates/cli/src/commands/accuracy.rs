@@ -203,7 +203,7 @@ fn heading(args: &AccuracyArgs) -> String {
         "# Predictions and measurements
 
 Written by `tpu accuracy FILE{mode} --out PAGE`. Steps are predicted from what libtpu makes of the program on a machine without
-a TPU; no constant belongs to a row. `docs/guide/estimate.md` says how.
+a TPU; no constant belongs to a row. `docs/explain/estimate.md` says how.
 
 "
     )

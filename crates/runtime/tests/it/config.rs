@@ -86,7 +86,7 @@ fn every_option_is_named_here() {
 
 #[test]
 fn the_guide_lists_every_option_as_it_is() {
-    let guide = std::fs::read_to_string(testkit::repository().join("docs/guide/config.md")).unwrap();
+    let guide = std::fs::read_to_string(testkit::repository().join("docs/reference/config.md")).unwrap();
     let [inference, training, development] = [Mode::Inference, Mode::Training, Mode::Development].map(Config::new);
     for option in OPTIONS {
         let show = |config: &Config| format!("`{}`", (option.show)(config));
@@ -97,11 +97,11 @@ fn the_guide_lists_every_option_as_it_is() {
             format!("{first}, {}, {}", others[0], others[1])
         };
         let line = format!("| `{}` | {default} | {} |", option.name, option.doc.trim());
-        assert!(guide.contains(&line), "docs/guide/config.md must have the line\n{line}");
+        assert!(guide.contains(&line), "docs/reference/config.md must have the line\n{line}");
     }
     for refused in runtime::config::REFUSED {
         let line = format!("| `{}` | {} |", refused.name, refused.reason);
-        assert!(guide.contains(&line), "docs/guide/config.md must have the line\n{line}");
+        assert!(guide.contains(&line), "docs/reference/config.md must have the line\n{line}");
     }
 }
 
