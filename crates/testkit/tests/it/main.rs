@@ -1,6 +1,7 @@
 //! The architecture as a test.
 
 mod arrows;
+mod book;
 mod rules;
 mod source;
 mod tidy;
