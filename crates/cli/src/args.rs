@@ -610,8 +610,13 @@ pub(crate) enum FrontEnd {
 
 #[derive(Debug, Args)]
 pub(crate) struct AccuracyArgs {
-    /// Measurements: a JSON file with `rows`, each with its configuration and what was measured.
-    pub(crate) file: PathBuf,
+    /// Measurements: a JSON file with `rows`, each with its configuration and what was measured. Without it, the page is
+    /// written from --results alone.
+    #[arg(required_unless_present = "results")]
+    pub(crate) file: Option<PathBuf>,
+    /// Predictions of earlier runs, in JSON: those of this run are added, and the page has all of them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) results: Option<PathBuf>,
     /// Rows to compare, by their ids; default: all.
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub(crate) only: Vec<String>,
@@ -624,7 +629,7 @@ pub(crate) struct AccuracyArgs {
     /// Who writes the programs: JAX, as the measured ones were, or our own front end, for the families it has.
     #[arg(long, value_enum, default_value_t = FrontEnd::Jax)]
     pub(crate) front_end: FrontEnd,
-    /// Write the tables to a file, in Markdown.
+    /// Write the page to a file, in Markdown.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Run the whole compiler instead of its first phase: minutes for each row.

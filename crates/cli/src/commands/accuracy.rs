@@ -9,7 +9,7 @@ use std::time::Duration;
 use compile::cache::Cache;
 use compile::worker::Limits;
 use compile::{Mode, PluginFile, SliceCompiler};
-use plan::accuracy::{Comparison, Record, compare, micro_rows, page};
+use plan::accuracy::{Comparison, Record, Results, compare, micro_rows, page};
 use serde::Serialize;
 
 use crate::args::{AccuracyArgs, FrontEnd};
@@ -60,7 +60,42 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failure> {
-    let measurements = fs::read(&args.file).map_err(|error| failure::file("reading", &args.file, error))?;
+    let mut results = kept(args)?;
+    let comparisons = match &args.file {
+        Some(file) => predict_file(args, file, &mut results)?,
+        None => Vec::new(),
+    };
+    let text = page(&results);
+    if let Some(path) = &args.out {
+        commands::compile::write_file(path, text.as_bytes())?;
+    }
+    let summary = text.lines().last().map(str::to_string);
+    let record = Rows { version: 1, rows: comparisons.iter().map(line).collect(), summary };
+    output.record(&record, || text)?;
+    let all_predicted = comparisons.iter().all(|comparison| comparison.prediction.is_ok());
+    Ok(if all_predicted { Answer::Yes } else { Answer::No })
+}
+
+/// Predictions of earlier runs, if a file of them is named and there.
+fn kept(args: &AccuracyArgs) -> Result<Results, Failure> {
+    let name = match args.front_end {
+        FrontEnd::Jax => "jax",
+        FrontEnd::Rust => "rust",
+    };
+    let Some(path) = args.results.as_deref().filter(|path| path.exists() || args.file.is_none()) else {
+        return Ok(Results::new(name));
+    };
+    let results = Results::read(&fs::read(path).map_err(|error| failure::file("reading", path, error))?)?;
+    if args.file.is_some() && results.front_end != name {
+        let message = format!("{} has predictions of the front end {}", path.display(), results.front_end);
+        return Err(Failure::new(message).hint("give --front-end, or another file of results"));
+    }
+    Ok(results)
+}
+
+/// Predicts the rows of a file of measurements, and keeps what was predicted.
+fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Result<Vec<Comparison>, Failure> {
+    let measurements = fs::read(file).map_err(|error| failure::file("reading", file, error))?;
     let micro = micro_rows(&measurements)?;
     let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
     let compiler = SliceCompiler {
@@ -72,17 +107,13 @@ pub(crate) fn run(args: &AccuracyArgs, output: &Output) -> Result<Answer, Failur
     let scratch = tempfile::tempdir().map_err(|error| Failure::new(format!("no folder for programs: {error}")))?;
     let folder = args.programs.clone().unwrap_or_else(|| scratch.path().join("programs"));
     let stop = stop::on_signal();
-    export(args, scratch.path(), &folder)?;
+    export(args, file, scratch.path(), &folder)?;
     let comparisons = predict_all(args, &compiler, &folder, &stop)?;
-    let text = page(&comparisons, &micro);
-    if let Some(path) = &args.out {
-        commands::compile::write_file(path, format!("{}{text}", heading(args)).as_bytes())?;
+    results.add(&comparisons, &micro);
+    if let Some(path) = &args.results {
+        commands::compile::write_file(path, results.to_json().as_bytes())?;
     }
-    let summary = text.lines().last().map(str::to_string);
-    let record = Rows { version: 1, rows: comparisons.iter().map(line).collect(), summary };
-    output.record(&record, || text)?;
-    let all_predicted = comparisons.iter().all(|comparison| comparison.prediction.is_ok());
-    Ok(if all_predicted { Answer::Yes } else { Answer::No })
+    Ok(comparisons)
 }
 
 fn line(comparison: &Comparison) -> Line<'_> {
@@ -97,7 +128,7 @@ fn line(comparison: &Comparison) -> Line<'_> {
 }
 
 /// Writes the programs of the measured runs that are not there yet.
-fn export(args: &AccuracyArgs, scratch: &Path, folder: &Path) -> Result<(), Failure> {
+fn export(args: &AccuracyArgs, file: &Path, scratch: &Path, folder: &Path) -> Result<(), Failure> {
     let exporter = scratch.join("exporter");
     for folder in [&exporter, folder] {
         fs::create_dir_all(folder).map_err(|error| failure::file("making", folder, error))?;
@@ -109,7 +140,7 @@ fn export(args: &AccuracyArgs, scratch: &Path, folder: &Path) -> Result<(), Fail
     let python = args.python.clone().or_else(|| std::env::var_os("TPUBRIDGE_PYTHON").map(PathBuf::from));
     let python = python.unwrap_or_else(|| PathBuf::from("python3"));
     let mut command = Command::new(&python);
-    command.arg(exporter.join("export.py")).arg(&args.file).arg(folder);
+    command.arg(exporter.join("export.py")).arg(file).arg(folder);
     // Slices are described by this program.
     if let Ok(this) = std::env::current_exe() {
         command.env("TPU", this);
@@ -190,21 +221,4 @@ fn predict_all(
         }
     }
     Ok(comparisons)
-}
-
-fn heading(args: &AccuracyArgs) -> String {
-    let mode = match (args.front_end, args.full) {
-        (FrontEnd::Jax, false) => "",
-        (FrontEnd::Jax, true) => " --full",
-        (FrontEnd::Rust, false) => " --front-end rust",
-        (FrontEnd::Rust, true) => " --front-end rust --full",
-    };
-    format!(
-        "# Predictions and measurements
-
-Written by `tpu accuracy FILE{mode} --out PAGE`. Steps are predicted from what libtpu makes of the program on a machine without
-a TPU; no constant belongs to a row. `docs/explain/estimate.md` says how.
-
-"
-    )
 }

@@ -1,6 +1,7 @@
 //! Micro-benchmarks: one product, one copy, one collective, against the primitives of the estimate.
 
 use chips::Slice;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use xla::{CollectiveKind, ElementType, SpaceBytes, Traffic};
 
@@ -9,7 +10,7 @@ use crate::machine::Machine;
 use crate::work::{Product, Work};
 
 /// A micro-benchmark beside its prediction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MicroRow {
     /// Name of the row.
     pub id: String,

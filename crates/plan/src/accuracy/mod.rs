@@ -1,13 +1,17 @@
 //! Published measurements against what is predicted for the same runs.
 
+mod fitted;
 mod micro;
 mod page;
 mod record;
+mod results;
 mod summary;
 
+pub use fitted::is_fitted;
 pub use micro::{MicroRow, MicroRows, micro_rows};
 pub use page::page;
 pub use record::{Record, Run, Table};
+pub use results::{Details, Predicted, ResultRow, Results};
 pub use summary::Summary;
 
 use std::sync::atomic::AtomicBool;

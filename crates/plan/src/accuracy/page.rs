@@ -1,45 +1,36 @@
-//! The page of predictions beside measurements, in Markdown.
+//! The page of predictions beside measurements, in Markdown, all of it from the record of results.
 
 use std::fmt::Write as _;
 
-use super::{Comparison, MicroRow, MicroRows, Summary, Table};
-use crate::op_time::Bound;
+use super::results::LIMITS;
+use super::{MicroRow, ResultRow, Results, Summary, Table, is_fitted};
 
-/// Writes the tables of all comparisons; the last line sums up the verified rows.
-pub fn page(comparisons: &[Comparison], micro: &MicroRows) -> String {
-    let MicroRows { known: micro, unknown } = micro;
-    let of = |table: Table| comparisons.iter().filter(|c| c.record.table() == table).collect::<Vec<_>>();
+/// Writes the page; its last line sums up the verified rows.
+pub fn page(results: &Results) -> String {
+    let of = |table: Table| results.rows.iter().filter(|row| row.table == table).collect::<Vec<_>>();
     let (verified, rate_only) = (of(Table::Verified), of(Table::RateOnly));
-    let mut page = String::from("## Training runs whose figures agree with each other\n\n");
+    let mut page = heading(&results.front_end);
+    for note in &results.notes {
+        let _ = writeln!(page, "{note}\n");
+    }
+    page += "## Training runs whose figures agree with each other\n\n";
     page += &table(&verified);
     if !rate_only.is_empty() {
         page += "\n## Training runs of which only a rate was published\n\n";
         page += &table(&rate_only);
     }
-    if !micro.is_empty() {
-        page +=
-            "\n## Micro-benchmarks\n\n| row | what | measured, us | predicted, us | error |\n|---|---|---|---|---|\n";
-        for row in micro {
-            let (measured, predicted) = (row.measured_s * 1e6, row.predicted_s * 1e6);
-            let _ = writeln!(
-                page,
-                "| {} | {} | {measured:.1} | {predicted:.1} | {:+.1} % |",
-                row.id,
-                row.what,
-                row.error() * 100.0
-            );
-        }
-        if let Some(summary) = Summary::of(micro.iter().map(MicroRow::error)) {
-            let _ = writeln!(page, "\nMicro-benchmarks: {summary}");
-        }
-    }
-    for (id, why) in unknown {
-        let _ = writeln!(page, "\n{id} is left out: {why}.");
-    }
-    if let Some(summary) = summary(&rate_only) {
+    page += &differences(&results.rows);
+    page += &micro_table(results);
+    page += "\n## In short\n";
+    if let Some(summary) = summary(&rate_only, |_| true) {
         let _ = writeln!(page, "\nRates only: {summary}");
     }
-    match summary(&verified) {
+    for (name, fitted) in [("Verified, constants fitted on them", true), ("Verified, not fitted on", false)] {
+        if let Some(summary) = summary(&verified, |row| row.fitted == fitted) {
+            let _ = writeln!(page, "\n{name}: {summary}");
+        }
+    }
+    match summary(&verified, |_| true) {
         Some(summary) => {
             let _ = writeln!(page, "\n{summary}");
         }
@@ -48,66 +39,110 @@ pub fn page(comparisons: &[Comparison], micro: &MicroRows) -> String {
     page
 }
 
-fn summary(comparisons: &[&Comparison]) -> Option<Summary> {
-    Summary::of(comparisons.iter().filter_map(|comparison| comparison.error()))
+fn heading(front_end: &str) -> String {
+    let (option, by) = match front_end {
+        "rust" => (" --front-end rust", "our own front end"),
+        _ => ("", "JAX"),
+    };
+    format!(
+        "# Predictions and measurements: programs of {by}
+
+Written by `tpu accuracy FILE{option} --results RESULTS --out PAGE`. Steps are predicted from what libtpu makes of the
+program on a machine without a TPU. `docs/explain/estimate.md` says how.
+
+Some constants of the estimate were fitted on rows of this page: the reach of matrix units inside a model, of grouped
+matmuls, of the host link, and the time of an indexed row. They were last changed on 15 November 2026. Rows marked
+*fitted* had been predicted by then, so their error says how well the constants fit. The other rows were predicted
+later with the same constants; their error says how well the estimate predicts. Each constant holds for a generation or
+for all of them, none for a single row.
+
+"
+    )
 }
 
-fn table(comparisons: &[&Comparison]) -> String {
+fn summary(rows: &[&ResultRow], which: impl Fn(&ResultRow) -> bool) -> Option<Summary> {
+    Summary::of(rows.iter().filter(|row| which(row)).filter_map(|row| row.error()))
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_string(), |share| format!("{:.0} %", share * 100.0))
+}
+
+fn table(rows: &[&ResultRow]) -> String {
     let mut text = String::from(
-        "| row | slice | measured, s | predicted, s | range | error | matrix | vector | HBM | ICI | DCN | host | HBM GiB of limit | compiled |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| row | slice | fitted | measured, s | predicted, s | range | error | matrix | vector | HBM | ICI | DCN | host | HBM GiB of limit | compiled |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    let mut differences: Vec<&str> = Vec::new();
-    for comparison in comparisons {
-        let record = &comparison.record;
-        let measured = record.measured_step_s.map_or_else(|| "-".to_string(), |seconds| format!("{seconds:.3}"));
-        match &comparison.prediction {
-            Ok(prediction) => {
-                let step = &prediction.estimate.step;
-                let error =
-                    comparison.error().map_or_else(|| "-".to_string(), |error| format!("{:+.1} %", error * 100.0));
-                let share = |bound: Bound| {
-                    let found = prediction.estimate.shares.iter().find(|share| share.bound == bound);
-                    found.map_or_else(|| "-".to_string(), |share| format!("{:.0} %", share.share * 100.0))
-                };
-                let shares = [Bound::Matrix, Bound::Vector, Bound::Hbm, Bound::Ici, Bound::Dcn, Bound::Host].map(share);
-                let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
-                let mode = match prediction.mode {
-                    compile::Mode::Quick => "quick",
-                    compile::Mode::Full => "full",
-                };
-                let _ = writeln!(
-                    text,
-                    "| {} | {} | {measured} | {:.3} | {:.2} to {:.2} | {error} | {} | {:.1} of {:.1} | {mode}, {:.0} s |",
-                    record.id,
-                    record.slice,
-                    step.seconds,
-                    step.low_s,
-                    step.high_s,
-                    shares.join(" | "),
-                    gib(prediction.hbm_bytes),
-                    gib(prediction.hbm_limit_bytes),
-                    prediction.compile_seconds,
-                );
-            }
-            Err(why) => {
-                let why = why.replace(['\n', '|'], " ");
-                let _ = writeln!(
-                    text,
-                    "| {} | {} | {measured} | not predicted: {why} ||||||||||||",
-                    record.id, record.slice
-                );
-            }
-        }
-        differences.extend(record.approximations.iter().map(String::as_str));
+    for row in rows {
+        let measured = row.measured_s.map_or_else(|| "-".to_string(), |seconds| format!("{seconds:.3}"));
+        let _ = write!(text, "| {} | {} | {} | {measured} | ", row.id, row.slice, yes(row.fitted));
+        let Some(predicted) = &row.predicted else {
+            let why = row.failure.as_deref().unwrap_or("no reason was kept").replace(['\n', '|'], " ");
+            let _ = writeln!(text, "not predicted: {why} |||||||||||");
+            continue;
+        };
+        let error = row.error().map_or_else(|| "-".to_string(), |error| format!("{:+.1} %", error * 100.0));
+        let _ = write!(text, "{:.3} | ", predicted.step_s);
+        let Some(details) = &predicted.details else {
+            let _ = writeln!(text, "- | {error} | - | - | - | - | - | - | - | - |");
+            continue;
+        };
+        let shares = LIMITS.map(|(_, name)| percent(details.shares.get(name).copied()));
+        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+        let _ = writeln!(
+            text,
+            "{:.2} to {:.2} | {error} | {} | {:.1} of {:.1} | {}, {:.0} s |",
+            details.low_s,
+            details.high_s,
+            shares.join(" | "),
+            gib(details.hbm_bytes),
+            gib(details.hbm_limit_bytes),
+            details.mode,
+            details.compile_seconds,
+        );
     }
+    text
+}
+
+fn differences(rows: &[ResultRow]) -> String {
+    let mut differences: Vec<&str> = rows.iter().flat_map(|row| &row.approximations).map(String::as_str).collect();
     differences.sort_unstable();
     differences.dedup();
-    if !differences.is_empty() {
-        text += "\nHow programs differ from those that were measured, each for some of the rows:\n";
-        for difference in differences {
-            let _ = writeln!(text, "- {difference}");
+    if differences.is_empty() {
+        return String::new();
+    }
+    let list: String = differences.iter().map(|difference| format!("- {difference}\n")).collect();
+    format!("\nHow programs differ from those that were measured, each for some of the rows:\n\n{list}")
+}
+
+fn micro_table(results: &Results) -> String {
+    let mut text = String::new();
+    if !results.micro.is_empty() {
+        text += "\n## Micro-benchmarks\n\n\
+                 | row | what | fitted | measured, us | predicted, us | error |\n|---|---|---|---|---|---|\n";
+        for row in &results.micro {
+            let (measured, predicted) = (row.measured_s * 1e6, row.predicted_s * 1e6);
+            let (fitted, error) = (yes(is_fitted(&row.id)), row.error() * 100.0);
+            let _ = writeln!(
+                text,
+                "| {} | {} | {fitted} | {measured:.1} | {predicted:.1} | {error:+.1} % |",
+                row.id, row.what
+            );
         }
+        if let Some(summary) = Summary::of(results.micro.iter().map(MicroRow::error)) {
+            let _ = writeln!(text, "\nMicro-benchmarks: {summary}");
+        }
+        if let Some(summary) = Summary::of(results.micro.iter().filter(|row| !is_fitted(&row.id)).map(MicroRow::error))
+        {
+            let _ = writeln!(text, "\nOf these not fitted on: {summary}");
+        }
+    }
+    for (id, why) in &results.left_out {
+        let _ = writeln!(text, "\n{id} is left out: {why}.");
     }
     text
 }

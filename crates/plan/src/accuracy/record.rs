@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chips::Slice;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -68,7 +68,8 @@ pub struct Run {
 }
 
 /// Which table a run belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Table {
     /// Figures of the row agree with each other.
     Verified,

@@ -1,0 +1,200 @@
+//! Predictions beside measurements as a file keeps them: the page is written from this record alone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Comparison, MicroRow, MicroRows, Table, is_fitted};
+use crate::error::Error;
+use crate::op_time::Bound;
+
+/// The version of the record.
+const VERSION: u32 = 1;
+
+/// All predictions of one front end, of one run of the command or of several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    version: u32,
+    /// Who wrote the programs: `jax` or `rust`.
+    pub front_end: String,
+    /// What a reader of the page should know beside the figures, a paragraph each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Training runs, by name.
+    pub rows: Vec<ResultRow>,
+    /// Micro-benchmarks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub micro: Vec<MicroRow>,
+    /// Micro-benchmarks that cannot be predicted, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<(String, String)>,
+}
+
+/// A training run beside its prediction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResultRow {
+    /// Name of the row.
+    pub id: String,
+    /// Slice it ran on.
+    pub slice: String,
+    /// Which table it belongs to.
+    pub table: Table,
+    /// Whether constants were chosen with this row in sight.
+    pub fitted: bool,
+    /// Seconds of a step, as published or as the published rate says.
+    pub measured_s: Option<f64>,
+    /// What is predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
+    /// Why nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// How the program differs from the one that was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approximations: Vec<String>,
+}
+
+/// A prediction; of some only the seconds were kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Predicted {
+    /// Seconds of a step.
+    pub step_s: f64,
+    /// The rest, where it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}
+
+/// What is known of a prediction beside its seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Details {
+    /// Lower end of the range.
+    pub low_s: f64,
+    /// Upper end of the range.
+    pub high_s: f64,
+    /// Share of the step by what limits it: `matrix`, `vector`, `hbm`, `ici`, `dcn`, `host`.
+    pub shares: BTreeMap<String, f64>,
+    /// Device memory by the compiler's own figure, bytes.
+    pub hbm_bytes: u64,
+    /// Device memory there is, bytes.
+    pub hbm_limit_bytes: u64,
+    /// How much of the compiler ran: `quick` or `full`.
+    pub mode: String,
+    /// Seconds it took.
+    pub compile_seconds: f64,
+}
+
+impl ResultRow {
+    /// How far the prediction is from the measurement, as a share of the measurement.
+    pub fn error(&self) -> Option<f64> {
+        Some(self.predicted.as_ref()?.step_s / self.measured_s? - 1.0)
+    }
+
+    fn of(comparison: &Comparison) -> ResultRow {
+        let record = &comparison.record;
+        let predicted = comparison.prediction.as_ref().ok().map(|prediction| {
+            let estimate = &prediction.estimate;
+            let shares = LIMITS.iter().filter_map(|(bound, name)| {
+                let share = estimate.shares.iter().find(|share| share.bound == *bound)?;
+                Some((name.to_string(), share.share))
+            });
+            let details = Details {
+                low_s: estimate.step.low_s,
+                high_s: estimate.step.high_s,
+                shares: shares.collect(),
+                hbm_bytes: prediction.hbm_bytes,
+                hbm_limit_bytes: prediction.hbm_limit_bytes,
+                mode: match prediction.mode {
+                    compile::Mode::Quick => "quick".into(),
+                    compile::Mode::Full => "full".into(),
+                },
+                compile_seconds: prediction.compile_seconds,
+            };
+            Predicted { step_s: estimate.step.seconds, details: Some(details) }
+        });
+        ResultRow {
+            id: record.id.clone(),
+            slice: record.slice.clone(),
+            table: record.table(),
+            fitted: is_fitted(&record.id),
+            measured_s: record.measured_step_s,
+            predicted,
+            failure: comparison.prediction.as_ref().err().cloned(),
+            approximations: record.approximations.clone(),
+        }
+    }
+}
+
+/// What can limit a step, in the order of the page's columns, by the name that the record has for it.
+pub(super) const LIMITS: [(Bound, &str); 6] = [
+    (Bound::Matrix, "matrix"),
+    (Bound::Vector, "vector"),
+    (Bound::Hbm, "hbm"),
+    (Bound::Ici, "ici"),
+    (Bound::Dcn, "dcn"),
+    (Bound::Host, "host"),
+];
+
+impl Results {
+    /// None yet.
+    pub fn new(front_end: &str) -> Results {
+        let front_end = front_end.to_string();
+        Results { version: VERSION, front_end, notes: vec![], rows: vec![], micro: vec![], left_out: vec![] }
+    }
+
+    /// Reads a record.
+    pub fn read(json: &[u8]) -> Result<Results, Error> {
+        let results: Results = serde_json::from_slice(json).map_err(|error| Error::Record(error.to_string()))?;
+        if results.version != VERSION {
+            return Err(Error::Record(format!("version {}, this program reads {VERSION}", results.version)));
+        }
+        Ok(results)
+    }
+
+    /// The record as JSON, with a line's end.
+    pub fn to_json(&self) -> String {
+        let json = serde_json::to_string_pretty(self).expect("plain data is JSON");
+        json + "\n"
+    }
+
+    /// Adds what was predicted now; a row that was there is replaced, unless nothing is predicted now.
+    pub fn add(&mut self, comparisons: &[Comparison], micro: &MicroRows) {
+        for row in comparisons.iter().map(ResultRow::of) {
+            match self.rows.iter_mut().find(|old| old.id == row.id) {
+                Some(old) if row.predicted.is_some() || old.predicted.is_none() => *old = row,
+                Some(_) => {}
+                None => self.rows.push(row),
+            }
+        }
+        self.rows.sort_by(|a, b| a.id.cmp(&b.id));
+        self.micro = micro.known.clone();
+        self.left_out = micro.unknown.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        let mut results = Results::new("jax");
+        let predicted = Some(Predicted { step_s: 1.1, details: None });
+        results.rows.push(ResultRow {
+            id: "a".into(),
+            slice: "v5e-4".into(),
+            table: Table::Verified,
+            fitted: false,
+            measured_s: Some(1.0),
+            predicted,
+            failure: None,
+            approximations: vec![],
+        });
+        assert_eq!(Results::read(results.to_json().as_bytes()).unwrap(), results);
+        assert!((results.rows[0].error().unwrap() - 0.1).abs() < 1e-12);
+        assert!(Results::read(results.to_json().replace("\"version\": 1", "\"version\": 9").as_bytes()).is_err());
+    }
+}
