@@ -5,6 +5,7 @@ mod cache;
 mod check;
 mod compile;
 mod config;
+mod documents;
 mod find_batch;
 mod fit;
 mod harness;

@@ -19,7 +19,7 @@ pub fn page(results: &Results) -> String {
         page += "\n## Training runs of which only a rate was published\n\n";
         page += &table(&rate_only);
     }
-    page += &differences(&results.rows);
+    page += &differences(&results.differences);
     page += &micro_table(results);
     page += "\n## In short\n";
     if let Some(summary) = summary(&rate_only, |_| true) {
@@ -108,10 +108,7 @@ fn table(rows: &[&ResultRow]) -> String {
     text
 }
 
-fn differences(rows: &[ResultRow]) -> String {
-    let mut differences: Vec<&str> = rows.iter().flat_map(|row| &row.approximations).map(String::as_str).collect();
-    differences.sort_unstable();
-    differences.dedup();
+fn differences(differences: &[String]) -> String {
     if differences.is_empty() {
         return String::new();
     }

@@ -21,6 +21,8 @@ pub struct Results {
     /// What a reader of the page should know beside the figures, a paragraph each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// How programs differ from those that were measured, each for some of the rows, in order.
+    pub differences: Vec<String>,
     /// Training runs, by name.
     pub rows: Vec<ResultRow>,
     /// Micro-benchmarks.
@@ -51,9 +53,6 @@ pub struct ResultRow {
     /// Why nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// How the program differs from the one that was measured.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub approximations: Vec<String>,
 }
 
 /// A prediction; of some only the seconds were kept.
@@ -123,7 +122,6 @@ impl ResultRow {
             measured_s: record.measured_step_s,
             predicted,
             failure: comparison.prediction.as_ref().err().cloned(),
-            approximations: record.approximations.clone(),
         }
     }
 }
@@ -142,7 +140,15 @@ impl Results {
     /// None yet.
     pub fn new(front_end: &str) -> Results {
         let front_end = front_end.to_string();
-        Results { version: VERSION, front_end, notes: vec![], rows: vec![], micro: vec![], left_out: vec![] }
+        Results {
+            version: VERSION,
+            front_end,
+            notes: vec![],
+            differences: vec![],
+            rows: vec![],
+            micro: vec![],
+            left_out: vec![],
+        }
     }
 
     /// Reads a record.
@@ -170,6 +176,9 @@ impl Results {
             }
         }
         self.rows.sort_by(|a, b| a.id.cmp(&b.id));
+        self.differences.extend(comparisons.iter().flat_map(|comparison| comparison.record.approximations.clone()));
+        self.differences.sort_unstable();
+        self.differences.dedup();
         self.micro = micro.known.clone();
         self.left_out = micro.unknown.clone();
     }
@@ -191,7 +200,6 @@ mod tests {
             measured_s: Some(1.0),
             predicted,
             failure: None,
-            approximations: vec![],
         });
         assert_eq!(Results::read(results.to_json().as_bytes()).unwrap(), results);
         assert!((results.rows[0].error().unwrap() - 0.1).abs() < 1e-12);
