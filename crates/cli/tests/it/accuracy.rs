@@ -46,3 +46,40 @@ fn without_an_interpreter_the_remedy_is_named() {
     let ran = bench.expect(2, &["accuracy", arg(&file)]);
     assert!(ran.stderr.contains("rows"), "{}", ran.stderr);
 }
+
+/// The pages of this repository are what the command makes of the kept predictions, and nothing else.
+#[test]
+fn pages_are_written_by_the_command_alone() {
+    let bench = Bench::bare();
+    for (results, page) in [("accuracy.json", "accuracy.md"), ("accuracy-rust.json", "accuracy-rust.md")] {
+        let results = testkit::repository().join("benchmarks/results").join(results);
+        let page = testkit::repository().join("docs").join(page);
+        let ran = bench.expect(0, &["accuracy", "--results", arg(&results)]);
+        let written = std::fs::read_to_string(&page).unwrap();
+        let hint = format!("tpu accuracy --results {} --out {} writes it", results.display(), page.display());
+        assert!(ran.stdout == written, "{} is not what its record says; {hint}", page.display());
+    }
+}
+
+#[test]
+fn results_of_several_runs_are_one_page() {
+    let test = "results_of_several_runs_are_one_page";
+    let (Some(bench), Some(python)) = (Bench::with_libtpu(test), require(test, Needed::Python)) else { return };
+    let file = bench.write("measured.json", MEASURED);
+    let kept = bench.path("results.json");
+    let earlier = r#"{"version": 1, "front_end": "jax", "notes": ["A note."], "differences": [], "rows": [
+        {"id": "recipe-Mixtral-8x7B-MaxText", "slice": "v6e-256", "table": "verified", "fitted": true, "measured_s": 10.0,
+         "predicted": {"step_s": 11.0}}]}"#;
+    std::fs::write(&kept, earlier).unwrap();
+    let args = ["accuracy", arg(&file), "--python", arg(&python), "--results", arg(&kept)];
+    let page = bench.expect(0, &args).stdout;
+    assert!(page.contains("A note.") && page.contains("| recipe-Mixtral-8x7B-MaxText | v6e-256 | yes |"), "{page}");
+    assert!(page.contains("| small/v5e-4 | v5litepod-4 | no |"), "{page}");
+    assert!(page.contains("constants fitted on them: median 10.0 %, p90 10.0 %, rows 1"), "{page}");
+    assert!(page.lines().last().unwrap().ends_with("rows 2"), "{page}");
+    // What was predicted is kept: the page can be written again from it alone.
+    assert_eq!(bench.expect(0, &["accuracy", "--results", arg(&kept)]).stdout, page);
+    let ran = bench.expect(2, &[&args[..], &["--front-end", "rust"]].concat());
+    assert!(ran.stderr.contains("front end jax"), "{}", ran.stderr);
+    bench.expect(2, &["accuracy", "--results", "/nowhere.json"]);
+}
