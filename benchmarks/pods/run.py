@@ -86,7 +86,7 @@ def beside_twin(
         env=os.environ | {"TPU": tpu}, capture_output=True, text=True,
     )
     if written.returncode != 0:
-        sys.exit(f"the twin of {name} cannot be written:\n{written.stderr[-2000:]}")
+        sys.exit(f"the reference of {name} cannot be written:\n{written.stderr[-2000:]}")
     pairs = {}
     for setting, options in settings.items():
         ours, theirs = (judged(tpu, program, slice_, options + more) for program in (f"{folder}/{name}.mlir", twin))
@@ -102,13 +102,13 @@ def beside_twin(
 
 
 TWIN = """
-## Beside a twin in JAX
+## Beside a reference implementation in JAX
 
 Written by `python benchmarks/pods/run.py --twin PYTHON`, which for each pod does `tpu train examples/pods/NAME.toml --export ours.mlir`,
 `PYTHON benchmarks/pods/twin.py NAME SLICE twin.mlir.bc`, and for both `tpu fit FILE --slice SLICE`, without and with
 `--set collective_matmul=off`; the one on two slices with `--full`, as it is. The better setting is the one in which both steps together take less.
 
-| configuration | collective matmul | HBM, GiB: ours | twin | ratio | step, s: ours | twin | ratio | outside attention, s: ours | twin | ratio |
+| configuration | collective matmul | HBM, GiB: ours | reference | ratio | step, s: ours | reference | ratio | outside attention, s: ours | reference | ratio |
 |---|---|---|---|---|---|---|---|---|---|---|
 """
 
@@ -120,16 +120,17 @@ Both have the same number of parameters.
 
 What differs:
 
-- The twin's attention is JAX's splash kernel with blocks of 1024 and its fused backward kernel. `tpu fit` prices kernels by the shapes
+- The reference's attention is JAX's splash kernel with blocks of 1024 and its fused backward kernel. `tpu fit` prices kernels by the shapes
   they are given, not by their code, and not alike: ours by half of the scores, splash by the blocks its mask leaves. The last three columns leave attention kernels out;
   their code is compared in `docs/kernel-cycles.md`.
-- The twin's weights of heads have an axis for heads, ours are matrices; the twin scales norms in bfloat16, ours in float32.
-- On v6e ours computes logits and loss in kernels; the twin holds the logits of a piece.
-- Ours tells the compiler where gathered weights and gradients lie, the twin only where activations do.
-- Experts: the twin sends tokens by products with masks, which the compiler partitions; ours gathers rows and sends them by explicit
-  all-to-alls, and leaves the products between them to the partitioner. Both give an expert 1.25 times its share of a sequence. Ours weighs
-  rows before the last product, so that the backward pass does not compute it again; the twin weighs what comes back. Ours also has the loss of balance.
-- The twin's schedule of the learning rate is constant.
+- The reference's weights of heads have an axis for heads, ours are matrices; the reference scales norms in bfloat16, ours in float32.
+- On v6e ours computes logits and loss in kernels; the reference holds the logits of a piece.
+- Ours tells the compiler where gathered weights and gradients lie, the reference only where activations do.
+- Experts: the reference sends tokens by matmuls with masks, which the compiler partitions; ours gathers rows and sends them by explicit
+  all-to-alls, and leaves the matmuls between them to the partitioner. Both give an expert 1.25 times its share of a sequence. Ours weighs
+  rows before the last matmul, so that the backward pass does not recompute it; the reference weighs what comes back.
+  Ours also has the load-balancing loss.
+- The reference's schedule of the learning rate is constant.
 """
 
 
