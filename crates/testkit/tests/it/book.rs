@@ -122,6 +122,40 @@ fn prose_can_be_read() {
     report("long lines and cells", &offenders);
 }
 
+/// The anchor that a heading gets.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_stay_in_the_book() {
+    let docs = repository().join("docs").canonicalize().unwrap();
+    let mut offenders = Vec::new();
+    for page in pages(&docs) {
+        let text = read(&page);
+        for link in
+            text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://"))
+        {
+            let (file, wanted) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let at = format!("{}: {link}", page.display());
+            match repository().join(&target).canonicalize() {
+                Ok(target) if !target.starts_with(&docs) => offenders.push(format!("{at} leads out of the book")),
+                Ok(target) if !wanted.is_empty() => {
+                    let text = fs::read_to_string(target).unwrap();
+                    let has = prose(&text).iter().any(|(_, line)| line.starts_with('#') && anchor(line) == wanted);
+                    offenders.extend((!has).then(|| format!("{at} names no heading")));
+                }
+                Ok(_) => {}
+                Err(_) => offenders.push(format!("{at} does not exist")),
+            }
+        }
+    }
+    report("links", &offenders);
+}
+
 #[test]
 fn the_first_page_is_short() {
     let lines = read(Path::new("README.md")).lines().count();
@@ -152,5 +186,6 @@ fn pages_are_found_by_the_words_of_the_field() {
 fn rows_are_cut_into_cells() {
     assert_eq!(cells("| a | `b\\|c` | |"), ["a", "`b|c`", ""]);
     assert_eq!(prose("a\n```\nb\n```\nc"), [(1, "a"), (5, "c")]);
+    assert_eq!(anchor("## In models: `x`, y"), "in-models-x-y");
     assert_eq!(links("[x](a.md#b) and [y](c.md)").collect::<Vec<_>>(), ["a.md", "c.md"]);
 }
