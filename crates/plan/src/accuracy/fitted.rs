@@ -1,8 +1,8 @@
 //! Which published rows the constants of the estimate were chosen with, and which came later.
 
-/// Training runs whose predictions were known when the fitted constants were last changed, on 15 November 2026: those of
-/// `machine.rs` (`in_a_model`, `host`, `indexed_row_s`) and `GROUPED_REACH` of `kernels.rs`. A change of these constants
-/// makes every row that was predicted before it a row of this list.
+/// Training runs on the first page after the fitted constants were last changed, on 15 November 2026: those of `machine.rs`
+/// (`in_a_model`, `host`, `indexed_row_s`) and `GROUPED_REACH` of `kernels.rs` may have been chosen with them in sight. A
+/// change of these constants makes every row that was predicted before it a row of this list.
 const TRAINING: &[&str] = &[
     "ironwood-llama3.1-405b/8k-fp8-tpu7x-4x8x8",
     "ironwood-llama3.1-70b/8k-bf16-tpu7x-4x4x4",

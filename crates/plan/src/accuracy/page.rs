@@ -52,9 +52,9 @@ program on a machine without a TPU. `docs/explain/estimate.md` says how.
 
 Some constants of the estimate were fitted on rows of this page: the reach of matrix units inside a model, of grouped
 matmuls, of the host link, and the time of an indexed row. They were last changed on 15 November 2026. Rows marked
-*fitted* had been predicted by then, so their error says how well the constants fit. The other rows were predicted
-later with the same constants; their error says how well the estimate predicts. Each constant holds for a generation or
-for all of them, none for a single row.
+*fitted* were on the first page with these constants, which may have been chosen with them in sight: their error says how
+well the constants fit. The other rows were predicted later with the same constants: their error says how well the
+estimate predicts. Each constant holds for a generation or for all of them, none for a single row.
 
 "
     )
