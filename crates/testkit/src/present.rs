@@ -51,10 +51,14 @@ impl Needed {
 /// Set by `./test`, which says so, where Chromium is not there and cannot be installed.
 const NO_BROWSER: &str = "TPUBRIDGE_NO_BROWSER";
 
+/// Names what tests may do without even where nothing may be skipped; `./test --may-skip` sets it.
+const MAY_SKIP: &str = "TPUBRIDGE_MAY_SKIP";
+
 /// The path of something needed, or `None` after reporting the skip.
 ///
-/// Where nothing may be skipped (`CI` or `TPUBRIDGE_REQUIRE_ALL` is set), its absence fails the test. The conformance
-/// programs are the exception: they are not part of this repository.
+/// Where nothing may be skipped (`CI` or `TPUBRIDGE_REQUIRE_ALL` is set), its absence fails the test, unless
+/// `TPUBRIDGE_MAY_SKIP` names it. The conformance programs are the exception: they are not part of this repository, and
+/// `./test` judges their absence at its end. Why a thing is absent stands in its variable with `_ABSENT` added.
 #[track_caller]
 pub fn require(test: &str, needed: Needed) -> Option<PathBuf> {
     let variable = needed.variable();
@@ -67,11 +71,20 @@ pub fn require(test: &str, needed: Needed) -> Option<PathBuf> {
         }
         None => {
             let strict = ["CI", "TPUBRIDGE_REQUIRE_ALL"].iter().any(|name| std::env::var_os(name).is_some());
-            assert!(!strict || needed == Needed::Conformance, "{variable} is not set and nothing may be skipped here");
-            skip(test, &format!("{variable} is not set; ./test sets it"));
+            let may_skip =
+                needed == Needed::Conformance || is_named(needed, &std::env::var(MAY_SKIP).unwrap_or_default());
+            assert!(!strict || may_skip, "{variable} is not set and nothing may be skipped here");
+            let reason = std::env::var(format!("{variable}_ABSENT")).unwrap_or_else(|_| "./test sets it".into());
+            skip(test, &format!("{variable} is not set; {reason}"));
             None
         }
     }
+}
+
+/// Whether a list of names separated by spaces has this thing: its variable in lower case, without `TPUBRIDGE_`.
+fn is_named(needed: Needed, names: &str) -> bool {
+    let name = needed.variable().trim_start_matches("TPUBRIDGE_").to_lowercase();
+    names.split_whitespace().any(|named| named == name)
 }
 
 /// Reports a skip on standard error and in the file `$TPUBRIDGE_SKIP_LOG` names.
@@ -87,4 +100,12 @@ pub fn skip(test: &str, reason: &str) {
 /// The root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
+}
+
+#[test]
+fn things_are_named_by_their_variables() {
+    assert!(is_named(Needed::Conformance, "etcd conformance"));
+    assert!(is_named(Needed::XlaCpu, "xla_cpu"));
+    assert!(!is_named(Needed::Python, "torch_python stores_python"));
+    assert!(!is_named(Needed::Etcd, ""));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cpu::interpret::Options;
 use cpu::{CompileOptions, Compiled, Cpu, Error, Folding, Mode};
-use testkit::{Needed, require};
+use testkit::{Needed, repository, require};
 
 /// Ops one program may execute; the suites need far fewer.
 const MAX_STEPS: u64 = 50_000_000;
@@ -96,6 +96,19 @@ fn suite(mode: Mode, folder: &Path) -> Tally {
         }
     }
     tally
+}
+
+/// An archive of the suites and a fetch from their repository give the same programs.
+#[test]
+fn the_suite_is_the_listed_one() {
+    let Some(folder) = require("the_suite_is_the_listed_one", Needed::Conformance) else { return };
+    let list = fs::read_to_string(repository().join("crates/cpu/conformance/suite.txt")).unwrap();
+    let listed: Vec<&str> = list.lines().filter(|line| line.ends_with(".mlir")).collect();
+    let testdata = folder.join("testdata");
+    let names = programs(&testdata).into_iter();
+    let found: Vec<String> =
+        names.map(|path| path.strip_prefix(&testdata).unwrap().to_string_lossy().into_owned()).collect();
+    assert_eq!(found, listed);
 }
 
 #[test]
