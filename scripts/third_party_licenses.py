@@ -5,14 +5,14 @@ import pathlib
 import subprocess
 import sys
 
-PROGRAMS = ("cli", "cpu")
+PROGRAMS = ("tpubridge-cli", "tpubridge-cpu")
 TEXTS = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*", "UNLICENSE*")
 
 
 def linked_packages(root, target):
     """The packages that end up in the programs: normal dependencies, for one target, without our own."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", target]
-    metadata = json.loads(subprocess.run(command, cwd=root, check=True, capture_output=True).stdout)
+    metadata = json.loads(subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     own = set(metadata["workspace_members"])

@@ -1,4 +1,4 @@
-//! Matrix products against what this machine's multiply-add units can do: `cargo run --release -p cpu --example peak [THREADS]`.
+//! Matrix products against what this machine's multiply-add units can do: `cargo run --release -p tpubridge-cpu --example peak [THREADS]`.
 #![allow(unsafe_code)]
 
 use std::sync::Barrier;

@@ -1,4 +1,4 @@
-//! What each step of a compiled program takes: `cargo run --release -p cpu --example profile -- PROGRAM [THREADS]`.
+//! What each step of a compiled program takes: `cargo run --release -p tpubridge-cpu --example profile -- PROGRAM [THREADS]`.
 
 use cpu::{Array, CompileOptions, Compiled, Cpu, Port};
 

@@ -1,4 +1,4 @@
-//! Measures how fast text is read and printed: `cargo run --release -p hlo --example parse_speed [FILE…]`.
+//! Measures how fast text is read and printed: `cargo run --release -p tpubridge-hlo --example parse_speed [FILE…]`.
 
 use std::error::Error;
 use std::fmt::Write;

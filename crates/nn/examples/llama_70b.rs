@@ -1,6 +1,6 @@
 //! How long it takes to trace the training step of a Llama of 70 billion parameters; no device is needed.
 //!
-//! `cargo run --release -p nn --example llama_70b`. Started with `compile-worker` it is the compiler's process of the tests.
+//! `cargo run --release -p tpubridge-nn --example llama_70b`. Started with `compile-worker` it is the compiler's process of the tests.
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Checks a plugin's real device end to end: transfer, compile, execute, donate, store, load, and compile without the device.
 //!
-//! `cargo run --release -p pjrt --example device_check -- PLUGIN.so [OPTION=VALUE]...`
+//! `cargo run --release -p tpubridge-pjrt --example device_check -- PLUGIN.so [OPTION=VALUE]...`
 //! Options are the plugin's client options, as in `preallocate=false` for CUDA. Prints one line per check and the rate of a
 //! bf16 matrix product; exit code 1 when a check fails.
 

@@ -1,6 +1,6 @@
 //! What the small things of a backend cost: making one, finding a prepared model, pooled arrays, waiting when idle.
 //!
-//! `cargo run --release -p runtime --example backend_speed` prints the table of `benchmarks/results/backend.md`; exit code 1 when a
+//! `cargo run --release -p tpubridge-runtime --example backend_speed` prints the table of `benchmarks/results/backend.md`; exit code 1 when a
 //! figure misses its goal.
 
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! Runs a model many times with changing sizes and prints what was compiled and how memory behaved.
 //!
-//! `cargo run --release -p runtime --example bucket_soak -- 100000`
+//! `cargo run --release -p tpubridge-runtime --example bucket_soak -- 100000`
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Runs programs through a backend on command, so that another process can measure in turns with it.
 //!
-//! `cargo run --release -p runtime --example device_speed -- DEVICE NAME=PROGRAM,INPUTS.safetensors ...`, where DEVICE is `cpu`
+//! `cargo run --release -p tpubridge-runtime --example device_speed -- DEVICE NAME=PROGRAM,INPUTS.safetensors ...`, where DEVICE is `cpu`
 //! or a plugin's path. Reads lines `HOW NAME COUNT` and answers each with seconds per call, separated by spaces:
 //! - `single`: calls that are waited for, one by one;
 //! - `burst`: calls that are all started before the last is waited for; one figure;

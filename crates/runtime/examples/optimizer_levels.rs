@@ -1,6 +1,6 @@
 //! Measures every optimizer level on exported models and prints the tables of `docs/optimizer-levels.md`.
 //!
-//! `cargo run --release -p runtime --example optimizer_levels -- costs|times FOLDER [LIBTPU]`, where FOLDER has programs
+//! `cargo run --release -p tpubridge-runtime --example optimizer_levels -- costs|times FOLDER [LIBTPU]`, where FOLDER has programs
 //! `NAME.mlir.bc` with their arguments `NAME.npz`, as `benchmarks/cpu/export.py` writes them.
 
 use std::path::{Path, PathBuf};

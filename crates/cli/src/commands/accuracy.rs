@@ -20,20 +20,20 @@ use crate::{commands, plugins, stop};
 
 /// The exporter: runs that were measured become programs. Python and JAX, since the measured models were written in it.
 const EXPORTER: &[(&str, &str)] = &[
-    ("attention.py", include_str!("../../../../benchmarks/accuracy/attention.py")),
-    ("decoder.py", include_str!("../../../../benchmarks/accuracy/decoder.py")),
-    ("export.py", include_str!("../../../../benchmarks/accuracy/export.py")),
-    ("flops.py", include_str!("../../../../benchmarks/accuracy/flops.py")),
-    ("layers.py", include_str!("../../../../benchmarks/accuracy/layers.py")),
-    ("layout.py", include_str!("../../../../benchmarks/accuracy/layout.py")),
-    ("models.json", include_str!("../../../../benchmarks/accuracy/models.json")),
-    ("models.py", include_str!("../../../../benchmarks/accuracy/models.py")),
-    ("moe.py", include_str!("../../../../benchmarks/accuracy/moe.py")),
-    ("program.py", include_str!("../../../../benchmarks/accuracy/program.py")),
-    ("quantize.py", include_str!("../../../../benchmarks/accuracy/quantize.py")),
-    ("recipes.json", include_str!("../../../../benchmarks/accuracy/recipes.json")),
-    ("rows.py", include_str!("../../../../benchmarks/accuracy/rows.py")),
-    ("slices.py", include_str!("../../../../benchmarks/accuracy/slices.py")),
+    ("attention.py", include_str!("../../accuracy/attention.py")),
+    ("decoder.py", include_str!("../../accuracy/decoder.py")),
+    ("export.py", include_str!("../../accuracy/export.py")),
+    ("flops.py", include_str!("../../accuracy/flops.py")),
+    ("layers.py", include_str!("../../accuracy/layers.py")),
+    ("layout.py", include_str!("../../accuracy/layout.py")),
+    ("models.json", include_str!("../../accuracy/models.json")),
+    ("models.py", include_str!("../../accuracy/models.py")),
+    ("moe.py", include_str!("../../accuracy/moe.py")),
+    ("program.py", include_str!("../../accuracy/program.py")),
+    ("quantize.py", include_str!("../../accuracy/quantize.py")),
+    ("recipes.json", include_str!("../../accuracy/recipes.json")),
+    ("rows.py", include_str!("../../accuracy/rows.py")),
+    ("slices.py", include_str!("../../accuracy/slices.py")),
 ];
 
 /// How programs of our own front end differ from those that were measured.

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::{commands, human, plugins};
 
 /// The program: one step of training.
-const STEP: &str = include_str!("../../../../examples/fit_sine.mlir");
+const STEP: &str = include_str!("fit_sine.mlir");
 
 /// Slice that is compiled for when none is asked for.
 const DEFAULT_SLICE: &str = "v5e-4";

@@ -304,3 +304,68 @@ fn documents_name_what_exists() {
     }
     report("documents that name missing files", &offenders);
 }
+
+/// The packages of the repository by name, each with the packages it needs to be published first. What tests need by path
+/// alone is left out when a package is published.
+fn packages() -> BTreeMap<String, Vec<String>> {
+    let package = |folder: &str| match folder {
+        "tpubridge" => folder.to_string(),
+        _ => format!("tpubridge-{folder}"),
+    };
+    let folders: BTreeSet<String> = fs::read_dir(repository().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "testkit")
+        .collect();
+    let needs = |folder: &String| {
+        let manifest = fs::read_to_string(repository().join("crates").join(folder).join("Cargo.toml")).unwrap();
+        let lines = manifest.lines().filter(|line| !line.contains("path = \"../"));
+        let names = lines.filter_map(|line| line.split(['.', '=', ' ']).next());
+        let own = names.filter(|name| folders.contains(*name) && *name != folder);
+        (package(folder), own.map(package).collect())
+    };
+    folders.iter().map(needs).collect()
+}
+
+#[test]
+fn crates_can_be_published() {
+    let mut offenders = Vec::new();
+    for name in packages().keys() {
+        let folder = name.strip_prefix("tpubridge-").unwrap_or(name);
+        let manifest = fs::read_to_string(repository().join("crates").join(folder).join("Cargo.toml")).unwrap();
+        let library = format!("[lib]\nname = \"{}\"", folder.replace('-', "_"));
+        let is_named = folder == "cli" || folder == "tpubridge" || manifest.contains(&library);
+        if !manifest.contains(&format!("name = \"{name}\"")) || !is_named {
+            offenders.push(format!("{folder}: the package is {name}, its library has the folder's name"));
+        }
+        for field in
+            ["description", "repository", "homepage", "readme", "keywords", "categories", "[package.metadata.docs.rs]"]
+        {
+            if !manifest.lines().any(|line| line.starts_with(field)) {
+                offenders.push(format!("{folder}: no {field}"));
+            }
+        }
+    }
+    report("metadata for crates.io", &offenders);
+}
+
+#[test]
+fn crates_are_published_after_what_they_need() {
+    let text = fs::read_to_string(repository().join("docs/release.md")).unwrap();
+    let section = text.split("## Crates").nth(1).unwrap().split("\n## ").next().unwrap();
+    let place: BTreeMap<&str, usize> = section
+        .lines()
+        .filter_map(|line| Some((line.split_once(". ")?.0.parse().ok()?, line)))
+        .flat_map(|(place, line)| line.split('`').skip(1).step_by(2).map(move |name| (name, place)))
+        .collect();
+    let mut offenders = Vec::new();
+    for (name, needed) in packages() {
+        let Some(own) = place.get(&*name) else {
+            offenders.push(format!("{name} is not in the list"));
+            continue;
+        };
+        let late = needed.iter().filter(|needed| place.get(&***needed).is_none_or(|place| place >= own));
+        offenders.extend(late.map(|needed| format!("{name} needs {needed}, which is not before it")));
+    }
+    report("order of publication in docs/release.md", &offenders);
+}

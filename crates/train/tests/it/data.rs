@@ -666,7 +666,7 @@ fn a_loader_ends_when_it_is_dropped() {
 fn the_stories_that_ship_are_the_ones_that_are_made() {
     let shipped = fs::read(testkit::repository().join("examples/text/stories.txt")).unwrap();
     let made = stories(STORIES_SEED, STORIES_BYTES);
-    assert!(made.as_bytes() == shipped, "cargo run -p runtime --example stories > examples/text/stories.txt");
+    assert!(made.as_bytes() == shipped, "cargo run -p tpubridge-runtime --example stories > examples/text/stories.txt");
     assert!((STORIES_BYTES..STORIES_BYTES + 10_000).contains(&shipped.len()));
 }
 
