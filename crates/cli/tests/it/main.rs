@@ -6,6 +6,7 @@ mod check;
 mod compile;
 mod config;
 mod documents;
+mod estimates;
 mod find_batch;
 mod fit;
 mod harness;
