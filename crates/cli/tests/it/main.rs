@@ -1,6 +1,7 @@
 //! The real binary: what it prints, where, and with which exit code.
 
 mod accuracy;
+mod advice;
 mod cache;
 mod check;
 mod compile;
