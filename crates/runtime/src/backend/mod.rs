@@ -25,6 +25,7 @@ mod choose;
 mod data;
 mod files;
 mod model;
+mod pool;
 mod profile;
 mod topology;
 
@@ -34,6 +35,7 @@ pub(crate) use data::first_not_finite;
 pub use data::{DeviceTree, Feed, HostTree, Tree};
 pub use files::{Extras, MemoryStats};
 pub use model::{Input, Model, Parameters};
+pub use pool::{Pool, PoolStats};
 pub use topology::{SliceDevices, Topology};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +48,7 @@ use tensor::{Literal, Spec};
 use trace::{Mesh, Sharding, Site};
 
 use self::model::ModelKey;
+use self::pool::Pools;
 use self::profile::Profile;
 use crate::compiler::Compiler;
 use crate::config::Config;
@@ -80,6 +83,7 @@ struct Shared {
     memory: MemoryManager,
     /// Owner of arrays that nobody named.
     data: Owner,
+    pools: Pools,
     models: Mutex<Recent<ModelKey, Model>>,
     running: Mutex<Vec<Event>>,
     profile: Mutex<Option<Profile>>,
@@ -148,6 +152,7 @@ impl Backend {
                 topology,
                 rank: usize::try_from(rank).unwrap_or_default(),
                 memory,
+                pools: Pools::default(),
                 models: Mutex::new(Recent::new(if config.enable_cache { config.cache_max_size } else { 0 })),
                 running: Mutex::default(),
                 profile: Mutex::new(profile),
@@ -298,6 +303,11 @@ impl Backend {
         let placement = pjrt::Placement::Device(&shared.devices[0]);
         let made = shared.client.uninitialized_buffer(element_type(spec.dtype), &dims, placement);
         Ok(DeviceArray::new(made.map_err(Error::device("making an array"))?, spec.clone(), allocation))
+    }
+
+    /// Pools of arrays of this backend.
+    pub(crate) fn pool_list(&self) -> &Pools {
+        &self.shared.pools
     }
 
     /// What the first device says of its memory.

@@ -9,5 +9,6 @@ mod errors;
 mod mesh;
 mod metadata;
 mod optimize;
+mod pools;
 mod processes;
 mod together;
