@@ -25,6 +25,8 @@ pub struct TrainOptions {
     pub metrics: Option<PathBuf>,
     /// Batches prepared ahead.
     pub ahead: usize,
+    /// Peak operations per second of one device, for MFU; `None` for what is known of the device.
+    pub peak_flops: Option<f64>,
     /// What belongs to the training and must be the same when it is resumed: the configuration of model and optimizer.
     pub description: serde_json::Value,
 }
@@ -42,6 +44,7 @@ impl TrainOptions {
             keep: Keep::newest(3),
             metrics: None,
             ahead: 2,
+            peak_flops: None,
             description: serde_json::Value::Null,
         }
     }

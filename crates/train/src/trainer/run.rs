@@ -62,6 +62,18 @@ impl<T: Task + 'static> Trainer<T> {
         Ok(trace::shapes_of(&(), |()| self.task.init())?)
     }
 
+    /// Peak operations per second of all devices together, where they are known.
+    fn peak_flops(&self) -> Option<f64> {
+        let peak = self.backend.device().peak;
+        let known = match self.backend.config().precision {
+            compile::optimize::Precision::F32 => peak.f32_flops.or(peak.bf16_flops),
+            _ => peak.bf16_flops,
+        };
+        // A batch is the work of every device of the mesh, those of other processes included.
+        let devices = self.mesh.as_ref().map_or(1, |on| on.mesh().mesh().num_devices());
+        Some(self.options.peak_flops.or(known)? * devices as f64)
+    }
+
     fn step_jit(&self, state: &T::State) -> StepJit<T::State> {
         let task = self.task.clone();
         let donate = Donate::Leading(state.specs().len());
@@ -275,12 +287,7 @@ impl<T: Task + 'static> Run<'_, T> {
 
     fn measured(&self, step: u64, values: BTreeMap<String, f64>, step_seconds: f64) -> Measured {
         let task = &self.trainer.task;
-        let peak = self.trainer.backend.device().peak;
-        let peak = if self.trainer.backend.config().precision == compile::optimize::Precision::F32 {
-            peak.f32_flops.or(peak.bf16_flops)
-        } else {
-            peak.bf16_flops
-        };
+        let peak = self.trainer.peak_flops();
         let mfu = task.flops_per_step().zip(peak).map(|(flops, peak)| flops / step_seconds / peak);
         let tokens_per_second = task.tokens_per_step().map(|tokens| tokens as f64 / step_seconds);
         Measured { step, values, step_seconds, tokens_per_second, mfu }

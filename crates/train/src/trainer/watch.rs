@@ -13,7 +13,7 @@ pub struct Measured {
     pub step_seconds: f64,
     /// Tokens per second, if a batch is counted in them.
     pub tokens_per_second: Option<f64>,
-    /// Part of the device's peak rate, if operations and rate are known.
+    /// MFU: operations of the model over the peak rate of all devices, if both are known.
     pub mfu: Option<f64>,
 }
 

@@ -97,10 +97,17 @@ impl Task for Regression {
         BTreeMap::from([("loss".to_string(), Regression::loss(&state.weights, batch))])
     }
 
+    fn flops_per_step(&self) -> Option<f64> {
+        Some(FLOPS_PER_STEP)
+    }
+
     fn tokens_per_step(&self) -> Option<u64> {
         Some(4)
     }
 }
+
+/// Two for each of three weights and four rows, forward, and twice that backward.
+const FLOPS_PER_STEP: f64 = 72.0;
 
 fn options(folder: Option<&Path>, steps: u64) -> TrainOptions {
     TrainOptions {
@@ -271,18 +278,23 @@ fn damage(folder: &Path, bytes: &[u8]) -> usize {
     found
 }
 
+/// Three devices with a weight each.
+fn a_weight_each(backend: &Backend) -> StateSharding {
+    let mut rules = Placement::new(&"model=3".parse().unwrap(), Strategy::Megatron).unwrap();
+    let mut shapes = ParameterShapes::new();
+    for name in ["weights", "momentum"] {
+        rules = rules.with_rule(name, vec![vec!["model".into()]]);
+        shapes.insert(name.into(), vec![3]);
+    }
+    StateSharding::new(backend, &rules, shapes, &[]).unwrap()
+}
+
 /// Trains in three processes whose devices have a weight each; the weights they end with.
 fn train_in_three(folders: [&Path; 3], steps: u64) -> Vec<Vec<f32>> {
     together(3, &free_address(), |id, session| {
         let config = Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32);
         let backend = Backend::in_session(&session, &config).unwrap();
-        let mut rules = Placement::new(&"model=3".parse().unwrap(), Strategy::Megatron).unwrap();
-        let mut shapes = ParameterShapes::new();
-        for name in ["weights", "momentum"] {
-            rules = rules.with_rule(name, vec![vec!["model".into()]]);
-            shapes.insert(name.into(), vec![3]);
-        }
-        let sharding = StateSharding::new(&backend, &rules, shapes, &[]).unwrap();
+        let sharding = a_weight_each(&backend);
         let options = TrainOptions { metrics: None, evaluate_every: None, ..options(Some(folders[id]), steps) };
         let trainer = Trainer::new(&backend, Regression { rate: 0.1 }, options).on(Some(sharding));
         let data = Arc::new(Lines { seed: 3, broken_at: None });
@@ -292,6 +304,27 @@ fn train_in_three(folders: [&Path; 3], steps: u64) -> Vec<Vec<f32>> {
         session.finish().unwrap();
         floats(&weights)
     })
+}
+
+/// A batch is the work of all devices, so that MFU is over the peak of all of them.
+#[test]
+fn mfu_counts_every_device_of_the_mesh() {
+    const PEAK_FLOPS: f64 = 1e9;
+    for devices in [1, 3] {
+        let config = Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32).cpu_devices(devices);
+        let backend = Backend::auto(&config).unwrap();
+        let sharding = (devices > 1).then(|| a_weight_each(&backend));
+        let options = TrainOptions { peak_flops: Some(PEAK_FLOPS), ..TrainOptions::new(4) };
+        let trainer = Trainer::new(&backend, Regression { rate: 0.1 }, options).on(sharding);
+        let data = Arc::new(Lines { seed: 3, broken_at: None });
+        let training = trainer.train(data, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        let last = training.last.unwrap();
+        let expected = FLOPS_PER_STEP / last.step_seconds / (PEAK_FLOPS * devices as f64);
+        let mfu = last.mfu.unwrap();
+        assert!((mfu / expected - 1.0).abs() < 1e-9, "{devices} devices: {mfu} instead of {expected}");
+        // What the whole mesh does in a second is not divided.
+        assert!((last.tokens_per_second.unwrap() * last.step_seconds - 4.0).abs() < 1e-9);
+    }
 }
 
 fn floats(literal: &Literal) -> Vec<f32> {
