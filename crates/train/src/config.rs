@@ -1,13 +1,16 @@
 //! The file that describes a training: model, data, optimizer, and how long.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 
 use nn::models::RunOptions;
 use nn::optim::{AnyOptimizer, MovingAverage};
 use nn::{StepOptions, Strategy};
 use serde::{Deserialize, Serialize};
 
+use crate::data::LoaderOptions;
 use crate::error::Error;
 
 /// A training.
@@ -19,8 +22,8 @@ pub struct TrainConfig {
     /// How the model is run: precision, rematerialization, attention.
     #[serde(default)]
     pub run: RunOptions,
-    /// Where examples come from.
-    pub data: DataConfig,
+    /// Where examples come from, and who prepares them.
+    pub data: DataTable,
     /// The optimizer and its learning rate.
     pub optimizer: AnyOptimizer,
     /// How long, how often, where to.
@@ -43,6 +46,35 @@ pub struct MeshConfig {
     /// Parts of a batch that follow each other through the stages, if there are any.
     pub microbatches: Option<usize>,
 }
+
+/// Examples, and how many threads prepare them. No number of threads changes a batch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DataTable {
+    /// Threads that prepare batches ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// Threads that decode the images of a batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_threads: Option<usize>,
+    /// Where they come from.
+    #[serde(flatten)]
+    pub source: DataConfig,
+}
+
+impl DataTable {
+    /// How batches are prepared. Images take long to decode; other data one thread prepares in time.
+    pub fn loader(&self) -> LoaderOptions {
+        let workers = self.workers.unwrap_or_else(|| match self.source {
+            DataConfig::Images { .. } => available_parallelism().map_or(1, NonZero::get).min(IMAGE_WORKERS),
+            _ => 1,
+        });
+        let LoaderOptions { ahead, .. } = LoaderOptions::default();
+        LoaderOptions { ahead: ahead.max(workers), workers }
+    }
+}
+
+/// Most threads that prepare batches of images where the file does not say.
+const IMAGE_WORKERS: usize = 4;
 
 /// Where examples come from. Paths are relative to the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -126,14 +158,21 @@ fn token_bits() -> u32 {
     16
 }
 
+/// Settings of `[train]` that say how many examples a step has; a file gives one of them.
+const BATCH: [&str; 2] = ["batch", "batch_size_per_chip"];
+
 /// How long, how often, where to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoopConfig {
     /// Steps in all.
     pub steps: u64,
-    /// Examples of a step, on all devices together.
+    /// Examples of a step on all devices together; 0 until [`TrainConfig::set_batch`] where the file says those of a device.
+    #[serde(default)]
     pub batch: usize,
+    /// Examples of a step on each device, in place of `batch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_size_per_chip: Option<usize>,
     /// Where random numbers begin.
     #[serde(default)]
     pub seed: u32,
@@ -179,7 +218,7 @@ fn keep() -> usize {
 }
 
 impl TrainConfig {
-    /// Reads a file; `set` are changes as `train.steps=10`.
+    /// Reads a file; `set` are changes as `train.steps=10`. The batch is known after [`set_batch`](Self::set_batch).
     pub fn read(path: &Path, set: &[String]) -> Result<TrainConfig, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Error::new(format!("{}: {error}", path.display()))
@@ -189,15 +228,34 @@ impl TrainConfig {
         for change in set {
             apply(&mut table, change)?;
         }
-        let config: TrainConfig = table.try_into().map_err(|error| wrong(path, &error))?;
-        config.check()?;
-        Ok(config)
+        let batches =
+            table.get("train").map_or(0, |train| BATCH.iter().filter(|key| train.get(**key).is_some()).count());
+        if batches != 1 {
+            let [whole, per_chip] = BATCH;
+            let found = if batches == 0 { "neither" } else { "both" };
+            let message = format!("{}: train.{whole} or train.{per_chip} must be given, not {found}", path.display());
+            return Err(Error::new(message)
+                .hint("the first counts the examples of a step on all devices, the second those on each"));
+        }
+        table.try_into().map_err(|error| wrong(path, &error))
+    }
+
+    /// Counts the examples of a step on so many devices, and checks what depends on it.
+    pub fn set_batch(&mut self, devices: usize) -> Result<(), Error> {
+        if let Some(per_chip) = self.train.batch_size_per_chip.take() {
+            self.train.batch = per_chip.checked_mul(devices).ok_or_else(|| {
+                Error::new(format!("{per_chip} examples on each of {devices} devices are too many to count"))
+            })?;
+        }
+        self.check()
     }
 
     fn check(&self) -> Result<(), Error> {
         let train = &self.train;
         let zero = [
             ("train.batch", train.batch as u64),
+            ("data.workers", self.data.workers.unwrap_or(1) as u64),
+            ("data.decode_threads", self.data.decode_threads.unwrap_or(1) as u64),
             ("train.log_every", train.log_every),
             ("train.evaluate_every", train.evaluate_every.unwrap_or(1)),
             ("train.save_every", train.save_every.unwrap_or(1)),
@@ -205,6 +263,9 @@ impl TrainConfig {
         ];
         if let Some((name, _)) = zero.iter().find(|(_, value)| *value == 0) {
             return Err(Error::new(format!("{name} is 0")).hint("it must be at least 1"));
+        }
+        if self.data.decode_threads.is_some() && !matches!(self.data.source, DataConfig::Images { .. }) {
+            return Err(Error::new("data.decode_threads is for images").hint("data.workers is for all data"));
         }
         if train.accumulate > 1 && !train.batch.is_multiple_of(train.accumulate) {
             let message = format!("a batch of {} cannot be taken in {} equal parts", train.batch, train.accumulate);
@@ -223,7 +284,7 @@ impl TrainConfig {
         serde_json::json!({
             "model": self.model,
             "run": self.run,
-            "data": self.data,
+            "data": self.data.source,
             "optimizer": self.optimizer,
             "batch": self.train.batch,
             "seed": self.train.seed,
@@ -253,6 +314,10 @@ fn apply(table: &mut toml::Table, change: &str) -> Result<(), Error> {
     for word in words {
         let inner = at.entry(word).or_insert_with(|| toml::Value::Table(toml::Table::new()));
         at = inner.as_table_mut().ok_or_else(malformed)?;
+    }
+    // One way of giving the batch replaces the other.
+    if name.starts_with("train.") && BATCH.contains(&last) {
+        BATCH.iter().for_each(|key| drop(at.remove(*key)));
     }
     at.insert(last.to_string(), value);
     Ok(())

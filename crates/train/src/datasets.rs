@@ -45,7 +45,7 @@ impl TrainConfig {
         let batching = self.batching();
         let windows =
             |sequence: usize, split: Split| WindowOptions { sequence, vocabulary: Some(vocabulary), split, batching };
-        match &self.data {
+        match &self.data.source {
             DataConfig::Text { files, tokenizer: name, sequence, separator, validation_fraction } => {
                 let name = name.as_deref().unwrap_or("bytes");
                 let tokenizer = tokenizer(name, beside)?;
@@ -82,7 +82,7 @@ impl TrainConfig {
 
     /// Images for a model of this size, these channels and so many classes.
     pub fn images(&self, beside: &Path, channels: usize, classes: usize) -> Result<Datasets, Error> {
-        match &self.data {
+        match &self.data.source {
             DataConfig::Shapes { size } => both(self.made().map(|batching| {
                 ShapeImages::new(ShapeOptions { height: *size, width: *size, channels, classes, batching })
             })),
@@ -93,7 +93,8 @@ impl TrainConfig {
                 let changes = [Augment { crop_padding: *crop_padding, flip }, Augment::default()];
                 let open = |split: Split, augment: Augment| {
                     let options = ImageOptions::new(*size, *size, self.batching());
-                    ImageFolder::open(&folder, ImageOptions { channels, split, augment, ..options })
+                    let threads = self.data.decode_threads.unwrap_or(options.threads);
+                    ImageFolder::open(&folder, ImageOptions { channels, split, augment, threads, ..options })
                 };
                 let [train, validate] = splits(*validation_fraction);
                 let opened = [open(train, changes[0]), open(validate, changes[1])];

@@ -51,7 +51,9 @@ impl Planned {
         let step = asked.step;
         let is_training = path.extension().is_some_and(|extension| extension == "toml");
         let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let config = if is_training { TrainConfig::read(path, &[])? } else { usual(path)? };
+        let mut config = if is_training { TrainConfig::read(path, &[])? } else { usual(path)? };
+        // Every plan has a batch of its own, so any that can be accumulated does here.
+        config.set_batch(config.train.accumulate.max(1))?;
         let ModelConfig::Language(model) =
             ModelConfig::read(&config.model, if is_training { &beside } else { Path::new("") })?
         else {
@@ -59,7 +61,7 @@ impl Planned {
                 .hint("write the step with `tpu train --export` and plan that program"));
         };
         let positions = TokenSizes::of(&model).positions;
-        let written = match &config.data {
+        let written = match &config.data.source {
             DataConfig::Text { sequence, .. }
             | DataConfig::Tokens { sequence, .. }
             | DataConfig::Synthetic { sequence } => *sequence,
@@ -212,7 +214,7 @@ impl Planned {
         let mut config = self.chosen(&choice);
         config.mesh.axes = self.mesh(&choice)?.map(|mesh| mesh.to_string());
         config.mesh.strategy = config.mesh.axes.as_ref().map(|_| Strategy::Hybrid);
-        if let DataConfig::Synthetic { sequence } = &mut config.data {
+        if let DataConfig::Synthetic { sequence } = &mut config.data.source {
             *sequence = self.sequence;
         }
         toml::to_string(&config).map_err(|error| Error::new(format!("the training cannot be written: {error}")))

@@ -27,7 +27,7 @@ impl Pretrained {
     /// tokenizer gets the folder's.
     pub(crate) fn resolve(config: &mut TrainConfig, beside: &Path) -> Result<Option<Pretrained>, Error> {
         let Some(from) = config.model.get("from") else {
-            return match &config.data {
+            return match &config.data.source {
                 DataConfig::Text { tokenizer: None, .. } => Err(Error::new("data.tokenizer is not set")
                     .hint("set it to \"bytes\" or a tokenizer.json; only a model with `from` brings its own")),
                 _ => Ok(None),
@@ -53,7 +53,7 @@ impl Pretrained {
         let sizes = Value::Object(sizes);
         let model = hf::ModelConfig::parse(&sizes.to_string()).map_err(|error| wrong(&error))?;
         config.model = sizes;
-        if let DataConfig::Text { tokenizer: tokenizer @ None, .. } = &mut config.data {
+        if let DataConfig::Text { tokenizer: tokenizer @ None, .. } = &mut config.data.source {
             let path = folder.join("tokenizer.json");
             if !path.is_file() {
                 return Err(Error::new(format!("{} is not there", path.display()))

@@ -30,6 +30,8 @@ pub struct MeshChoice {
     pub strategy: Option<String>,
     /// Microbatches of a pipeline.
     pub microbatches: Option<usize>,
+    /// Devices of the slice it is for: `batch_size_per_chip` counts them where there is no mesh.
+    pub devices: Option<usize>,
 }
 
 /// The rules of a training file, with what the caller says in its place; `None` on one device.

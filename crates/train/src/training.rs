@@ -75,6 +75,8 @@ impl Training {
         let pretrained = Pretrained::resolve(&mut config, beside)?;
         let model = ModelConfig::read(&config.model, beside)?;
         let rules = sharding_rules(&config.mesh, mesh)?;
+        let devices = rules.as_ref().map(|rules| rules.layout().mesh.num_devices()).or(mesh.devices).unwrap_or(1);
+        config.set_batch(devices)?;
         let folder = config.train.folder.clone();
         Ok(Training { config, beside: beside.to_path_buf(), model, pretrained, rules, folder })
     }
@@ -116,6 +118,7 @@ impl Training {
             checkpoints: self.folder.as_ref().map(|folder| format!("{}/checkpoints", folder.trim_end_matches('/'))),
             save_every: train.save_every,
             keep: Keep::newest(train.keep),
+            loader: self.config.data.loader(),
             metrics: self.local_folder().map(|folder| folder.join("metrics")),
             description: self.config.description(),
             ..TrainOptions::new(train.steps)

@@ -23,3 +23,4 @@ mod processes;
 mod reference;
 mod run;
 mod train;
+mod train_data;

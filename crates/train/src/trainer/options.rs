@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use weights::Keep;
 
+use crate::data::LoaderOptions;
+
 /// Settings of a training.
 #[derive(Clone, Debug)]
 pub struct TrainOptions {
@@ -23,8 +25,8 @@ pub struct TrainOptions {
     pub keep: Keep,
     /// Folder of metrics; `None` for none.
     pub metrics: Option<PathBuf>,
-    /// Batches prepared ahead.
-    pub ahead: usize,
+    /// How batches are prepared.
+    pub loader: LoaderOptions,
     /// Peak operations per second of one device, for MFU; `None` for what is known of the device.
     pub peak_flops: Option<f64>,
     /// What belongs to the training and must be the same when it is resumed: the configuration of model and optimizer.
@@ -43,7 +45,7 @@ impl TrainOptions {
             save_every: None,
             keep: Keep::newest(3),
             metrics: None,
-            ahead: 2,
+            loader: LoaderOptions::default(),
             peak_flops: None,
             description: serde_json::Value::Null,
         }

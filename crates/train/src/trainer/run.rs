@@ -220,7 +220,7 @@ impl<T: Task + 'static> Run<'_, T> {
             return Ok(Ended::Stopped);
         }
         let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
-        let mut feed = Batches::start(self.trainer, self.data.clone(), first_step..options.steps, options.ahead)?;
+        let mut feed = Batches::start(self.trainer, self.data.clone(), first_step..options.steps)?;
         let mut since = Instant::now();
         let mut since_step = self.step;
         while self.step < options.steps {
@@ -359,10 +359,10 @@ impl Batches {
         trainer: &Trainer<T>,
         data: Arc<dyn Dataset>,
         steps: std::ops::Range<u64>,
-        ahead: usize,
     ) -> Result<Batches, Error> {
+        let how = trainer.options.loader;
         let on = trainer.mesh.as_ref().map(|mesh| mesh.batch(&data.specs())).transpose()?;
-        let loader = Loader::start(data, steps, ahead)?;
+        let loader = Loader::start(data, steps, how)?;
         let failed = Arc::new(std::sync::Mutex::new(None));
         let theirs = failed.clone();
         let host =
@@ -386,7 +386,7 @@ impl Batches {
                 })
             }
         };
-        Ok(Batches { feed: trainer.backend.feed_with(host, ahead, send)?, failed })
+        Ok(Batches { feed: trainer.backend.feed_with(host, how.ahead, send)?, failed })
     }
 
     fn next(&mut self) -> Result<Vec<DeviceArray>, Error> {

@@ -9,9 +9,9 @@ use std::sync::{Arc, mpsc};
 use runtime::Spec;
 use tensor::{DType, Literal};
 use train::data::{
-    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, MarkovOptions, MarkovTokens,
-    STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer,
-    WindowOptions, check_vocabulary, stories, tokenize_files,
+    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, LoaderOptions, MarkovOptions,
+    MarkovTokens, STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth,
+    Tokenizer, WindowOptions, check_vocabulary, stories, tokenize_files,
 };
 
 fn windows(sequence: usize, batching: Batching) -> WindowOptions {
@@ -624,41 +624,63 @@ fn watched(fails_at: u64, panics_at: u64) -> (Arc<Watched>, mpsc::Receiver<u64>)
 
 #[test]
 fn a_loader_hands_on_batches_errors_and_panics() {
-    let (dataset, _steps) = watched(u64::MAX, u64::MAX);
-    let steps: Vec<u64> = Loader::start(dataset, 5..12, 3).unwrap().map(|batch| batch.unwrap().step).collect();
-    assert!(steps.into_iter().eq(5..12));
-    for (fails_at, panics_at) in [(7, u64::MAX), (u64::MAX, 7)] {
-        let (dataset, _steps) = watched(fails_at, panics_at);
-        let mut loader = Loader::start(dataset, 5..12, 2).unwrap();
-        assert_eq!((loader.next().unwrap().unwrap().step, loader.next().unwrap().unwrap().step), (5, 6));
-        let error = loader.next().unwrap().unwrap_err();
-        assert!(matches!(error, DataError::Options(_) | DataError::Panicked { .. }), "{error:?}");
-        assert!(loader.next().is_none() && loader.next().is_none());
+    for workers in [1, 2, 4, 20] {
+        let options = |ahead: usize| LoaderOptions { ahead, workers };
+        let (dataset, _steps) = watched(u64::MAX, u64::MAX);
+        let loader = Loader::start(dataset, 5..12, options(3)).unwrap();
+        let steps: Vec<u64> = loader.map(|batch| batch.unwrap().step).collect();
+        assert!(steps.iter().copied().eq(5..12), "{workers} workers: {steps:?}");
+        for (fails_at, panics_at) in [(7, u64::MAX), (u64::MAX, 7)] {
+            let (dataset, _steps) = watched(fails_at, panics_at);
+            let mut loader = Loader::start(dataset, 5..12, options(2)).unwrap();
+            assert_eq!((loader.next().unwrap().unwrap().step, loader.next().unwrap().unwrap().step), (5, 6));
+            let error = loader.next().unwrap().unwrap_err();
+            assert!(matches!(error, DataError::Options(_) | DataError::Panicked { .. }), "{error:?}");
+            assert!(loader.next().is_none() && loader.next().is_none());
+        }
     }
 }
 
 #[test]
+fn the_number_of_workers_changes_no_batch() {
+    let chain = MarkovOptions { vocabulary: 64, sequence: 16, chain_seed: 1, batching: Batching::new(8, 2) };
+    let batches = |workers: usize| -> Vec<_> {
+        let dataset = Arc::new(MarkovTokens::new(chain).unwrap());
+        let loader = Loader::start(dataset, 3..40, LoaderOptions { ahead: 5, workers }).unwrap();
+        loader.map(|batch| batch.unwrap()).collect()
+    };
+    let alone = batches(1);
+    assert!(alone.iter().map(|batch| batch.step).eq(3..40));
+    assert_eq!(batches(4), alone);
+}
+
+#[test]
 fn a_loader_stays_within_its_bound() {
-    let (dataset, _steps) = watched(u64::MAX, u64::MAX);
-    for (taken, batch) in (1..).zip(Loader::start(dataset.clone(), 0..5000, 2).unwrap()) {
-        batch.unwrap();
-        assert!(dataset.made.load(Ordering::SeqCst) <= taken + 2);
+    // Every worker is at least one batch ahead.
+    for (ahead, workers, bound) in [(2, 1, 2), (8, 4, 8), (1, 3, 3)] {
+        let (dataset, _steps) = watched(u64::MAX, u64::MAX);
+        let loader = Loader::start(dataset.clone(), 0..5000, LoaderOptions { ahead, workers }).unwrap();
+        for (taken, batch) in (1..).zip(loader) {
+            batch.unwrap();
+            assert!(dataset.made.load(Ordering::SeqCst) <= taken + bound, "{workers} workers");
+        }
     }
 }
 
 #[test]
 fn a_loader_ends_when_it_is_dropped() {
-    for ahead in [0, 1, 3] {
+    for (ahead, workers) in [(0, 1), (1, 1), (3, 1), (6, 3), (0, 2)] {
         let (dataset, steps) = watched(u64::MAX, u64::MAX);
-        let loader = Loader::start(dataset.clone(), 0..u64::MAX, ahead).unwrap();
+        let loader = Loader::start(dataset.clone(), 0..u64::MAX, LoaderOptions { ahead, workers }).unwrap();
         // It stands still with all of them prepared and nobody asking; dropping it must wake and end it.
-        for _ in 0..ahead.max(1) {
+        let all = ahead.max(workers);
+        for _ in 0..all {
             steps.recv().unwrap();
         }
         drop(loader);
-        // The thread has ended, so it holds the dataset no more.
+        // The threads have ended, so they hold the dataset no more.
         assert_eq!(Arc::strong_count(&dataset), 1);
-        assert!(dataset.made.load(Ordering::SeqCst) <= ahead.max(1) as u64, "more than {ahead} ahead");
+        assert!(dataset.made.load(Ordering::SeqCst) <= all as u64, "more than {all} ahead");
     }
 }
 

@@ -135,7 +135,7 @@ fn command(args: &TrainArgs, chosen: &str) -> String {
     if let Some(strategy) = &args.strategy {
         words.push(format!("--strategy {strategy}"));
     }
-    let others = args.with.iter().filter(|change| !change.starts_with("train.batch="));
+    let others = args.with.iter().filter(|change| !change.starts_with("train.batch"));
     words.extend(others.map(|change| format!("--with '{change}'")));
     words.push(format!("--with {chosen}"));
     if let Some(device) = &args.device {

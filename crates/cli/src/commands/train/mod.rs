@@ -53,8 +53,13 @@ struct Record {
 }
 
 pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> {
-    let choice =
-        MeshChoice { axes: args.mesh.clone(), strategy: args.strategy.clone(), microbatches: args.microbatches };
+    let slice = args.slice.as_ref().map(|slice| slice.parse::<chips::Slice>()).transpose()?;
+    let choice = MeshChoice {
+        axes: args.mesh.clone(),
+        strategy: args.strategy.clone(),
+        microbatches: args.microbatches,
+        devices: slice.map(|slice| usize::try_from(slice.devices()).unwrap_or(usize::MAX)),
+    };
     let training = Training::read(&args.file, &args.with, &choice)?.in_folder(args.folder.clone());
     let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
     let together = processes::configured(args)?;
