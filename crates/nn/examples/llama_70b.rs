@@ -8,7 +8,7 @@ use nn::hf::ModelConfig;
 use nn::layers::Form;
 use nn::models::{LanguageModel, Llama, RunOptions, TokenBatch};
 use nn::optim::{Adam, Schedule};
-use nn::{CrossEntropy, Precision, Remat, StepOptions, trace_init, trace_train_step};
+use nn::{CrossEntropy, Precision, RematPolicy, StepOptions, trace_init, trace_train_step};
 use trace::Tree;
 
 const CONFIG: &str = r#"{
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ModelConfig::Llama(config) = ModelConfig::parse(CONFIG)? else { return Err("a Llama was expected".into()) };
     let run = RunOptions {
         precision: Precision::Mixed,
-        remat: Remat::Nothing,
+        remat: RematPolicy::Full,
         attention: Form::Chunked(1024),
         loss_piece: Some(1024),
         ..RunOptions::default()

@@ -37,6 +37,9 @@ pub use fused::{Fused, Kernels};
 pub use init::Init;
 pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
 pub use precision::Precision;
-pub use stacked::{NAMES, Remat, init_stacked, is_stacked, run_in_turn, run_stacked, scan_in_turn};
+pub use stacked::{
+    CHECKPOINT_NAMES, init_stacked, is_stacked, run_repeating_pattern, run_stacked, scan_repeating_pattern,
+};
 pub use strategy::{Placement, Strategy};
+pub use trace::RematPolicy;
 pub use train::{Metrics, StepOptions, TrainState, trace_init, trace_train_step, train_step, train_step_with};

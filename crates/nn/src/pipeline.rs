@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use tensor::DType;
-use trace::{Dialect, Layout, Rows, Sharding, Tensor, Tree, custom_vjp, scan, vmap_along};
+use trace::{Dialect, Layout, RematPolicy, Rows, Sharding, Tensor, Tree, custom_vjp, scan, vmap_along};
 
-use crate::stacked::{Remat, apart, run_stacked, together};
+use crate::stacked::{apart, run_stacked, together};
 
 /// What stacked layers mean to a layout that splits them.
 pub(crate) const STAGES: &str = "stages";
@@ -137,7 +137,7 @@ impl Stages {
 #[track_caller]
 pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
     stages: &Stages,
-    remat: &Remat,
+    remat: &RematPolicy,
     carried: &C,
     layers: &L,
     layer: impl FnOnce(&C, &L) -> (C, Y),
@@ -211,7 +211,7 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
 
 /// Layers that each stage has.
 #[track_caller]
-fn layers_of_stage<L: Tree>(stages: &Stages, remat: &Remat, layers: &L) -> usize {
+fn layers_of_stage<L: Tree>(stages: &Stages, remat: &RematPolicy, layers: &L) -> usize {
     let count = stages.count;
     for (path, spec) in layers.paths().iter().zip(layers.specs()) {
         if !spec.dims.first().is_some_and(|layers| layers.is_multiple_of(count)) {
@@ -219,7 +219,7 @@ fn layers_of_stage<L: Tree>(stages: &Stages, remat: &Remat, layers: &L) -> usize
         }
     }
     let of_stage = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |layers| layers / count);
-    if let Remat::EveryLayers(every) = remat
+    if let RematPolicy::EveryLayers(every) = remat
         && !of_stage.is_multiple_of((*every).max(1))
     {
         trace::refuse(format!(

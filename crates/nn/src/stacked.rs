@@ -1,7 +1,6 @@
-//! Equal layers as one: their parameters stacked along a first axis and run by a scan, with a choice of what is kept.
+//! Stacked layers: parameters of equal layers along a first axis, run by a scan with a rematerialization policy.
 
-use serde::{Deserialize, Serialize};
-use trace::{Key, Policy, Tensor, Tree, checkpoint, scan};
+use trace::{Key, RematPolicy, Tensor, Tree, checkpoint, scan};
 
 use crate::pipeline::{Stages, run_in_stages};
 
@@ -23,8 +22,9 @@ pub(crate) fn is_staged(path: &str) -> bool {
     is_stacked(path) && !path.split('.').any(|word| word == FIRST)
 }
 
-/// Names that layers of all models give to values: what a layer takes, and results inside attention and feed-forwards.
-pub const NAMES: [&str; 11] = [
+/// Names that layers of all models give to values, for the policies `save_only_these_names` and `offload`: a layer's input, and
+/// results inside attention and feed-forwards.
+pub const CHECKPOINT_NAMES: [&str; 11] = [
     "layer_input",
     "query_latent",
     "latent",
@@ -38,58 +38,18 @@ pub const NAMES: [&str; 11] = [
     "feed_forward_output",
 ];
 
-/// What of each layer is kept for the backward pass; the rest is computed again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Remat {
-    /// Everything: no recomputation.
-    #[default]
-    Everything,
-    /// The layer's input only.
-    Nothing,
-    /// Results of products.
-    Dots,
-    /// Results of products with weights, but not of attention.
-    DotsWithoutBatch,
-    /// Values with one of these names: see [`NAMES`].
-    Names(Vec<String>),
-    /// Values with names, some of them in the host's memory until the backward pass.
-    Offload {
-        /// What the host keeps.
-        host: Vec<String>,
-        /// What the device keeps.
-        #[serde(default)]
-        device: Vec<String>,
-    },
-    /// The input of every n-th layer only; n divides the number of layers.
-    EveryLayers(usize),
-}
-
-impl Remat {
-    fn policy(&self) -> Policy {
-        match self {
-            Remat::Everything => Policy::Everything,
-            Remat::Nothing | Remat::EveryLayers(_) => Policy::Nothing,
-            Remat::Dots => Policy::Dots,
-            Remat::DotsWithoutBatch => Policy::DotsWithoutBatch,
-            Remat::Names(names) => Policy::Names(names.clone()),
-            Remat::Offload { host, device } => Policy::Offload { host: host.clone(), device: device.clone() },
-        }
-    }
-}
-
 /// Draws so many layers, stacked.
 #[track_caller]
 pub fn init_stacked<L: Tree>(key: &Key, layers: usize, init: impl FnOnce(&Key) -> L) -> L {
     scan(&(), &key.stacked(layers), None, |(), key| ((), init(key))).1
 }
 
-/// Runs layers one after the other: `layer` takes what is carried and one layer's slice of `layers`, and gives what is
-/// carried on and a result; results are stacked. On a mesh with stages the layers are split over them: then what is carried
-/// has examples along its first axis, and results must be means over examples.
+/// Runs layers one after the other. `layer` takes the carry and one layer's slice of `layers`, and returns the next carry and a
+/// result; results are stacked. On a mesh with pipeline stages the layers are split over the stages: then the carry has
+/// examples along its first axis, and results must be means over examples.
 #[track_caller]
 pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
-    remat: &Remat,
+    remat: &RematPolicy,
     carried: &C,
     layers: &L,
     layer: impl FnOnce(&C, &L) -> (C, Y),
@@ -100,27 +60,26 @@ pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
     }
 }
 
-/// [`run_stacked`] with all layers on all devices: a mesh with stages runs them before the pipeline, each device on its part of
+/// [`run_stacked`] with all layers on all devices: with pipeline stages they run before the pipeline, each device on its part of
 /// the batch. See [`is_staged`].
 #[track_caller]
 pub(crate) fn run_on_all<C: Tree, L: Tree, Y: Tree>(
-    remat: &Remat,
+    remat: &RematPolicy,
     carried: &C,
     layers: &L,
     layer: impl FnOnce(&C, &L) -> (C, Y),
 ) -> (C, Y) {
-    let policy = remat.policy();
     match *remat {
-        Remat::Everything => scan(carried, layers, None, layer),
-        Remat::EveryLayers(count) if count > 1 => {
+        RematPolicy::None => scan(carried, layers, None, layer),
+        RematPolicy::EveryLayers(count) if count > 1 => {
             let split = layers.map_leaves(|leaf| apart(leaf, count));
             let (carried, results) = scan(carried, &split, None, |carried, group| {
                 checkpoint(
-                    &policy,
+                    remat,
                     &Pair(carried.map_leaves(Tensor::clone), group.map_leaves(Tensor::clone)),
                     |Pair(carried, group)| {
                         let (carried, results) =
-                            scan(carried, group, None, |carried, slice| checked(&policy, carried, slice, layer));
+                            scan(carried, group, None, |carried, slice| checked(remat, carried, slice, layer));
                         Pair(carried, results)
                     },
                 )
@@ -128,71 +87,72 @@ pub(crate) fn run_on_all<C: Tree, L: Tree, Y: Tree>(
             });
             (carried, results.map_leaves(together))
         }
-        _ => scan(carried, layers, None, |carried, slice| checked(&policy, carried, slice, layer)),
+        _ => scan(carried, layers, None, |carried, slice| checked(remat, carried, slice, layer)),
     }
 }
 
-/// Runs stacked layers that come in turns of `turn` different ones, each told its place in the turn: one scan over whole turns,
-/// then what is left of the last. Otherwise as [`run_stacked`].
+/// Runs stacked layers in an interleaved (repeating) pattern of `pattern` different layers, each told its place in the pattern:
+/// one scan over whole patterns, then the layers left over. Otherwise as [`run_stacked`].
 #[track_caller]
-pub fn run_in_turn<C: Tree, L: Tree, Y: Tree>(
-    remat: &Remat,
+pub fn run_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
+    remat: &RematPolicy,
     carried: &C,
     layers: &L,
-    turn: usize,
+    pattern: usize,
     layer: impl Fn(&C, &L, usize) -> (C, Y),
 ) -> (C, Y) {
-    if turn <= 1 {
+    if pattern <= 1 {
         return run_stacked(remat, carried, layers, |carried, slice| layer(carried, slice, 0));
     }
-    // What is kept is chosen layer by layer, inside the turns.
+    // The policy is applied layer by layer, inside the pattern.
     let across = match *remat {
-        Remat::EveryLayers(count) if count > 1 => {
-            if !count.is_multiple_of(turn) {
+        RematPolicy::EveryLayers(count) if count > 1 => {
+            if !count.is_multiple_of(pattern) {
                 trace::refuse(format!(
-                    "remat of every {count} layers: layers come in turns of {turn}, which must divide it"
+                    "remat every_layers = {count}: it must be a multiple of the layer pattern, which repeats every {pattern} layers"
                 ));
             }
-            // One turn is what the outer scan takes for a layer.
-            if count == turn { Remat::Nothing } else { Remat::EveryLayers(count / turn) }
+            // One pattern is a layer of the outer scan.
+            if count == pattern { RematPolicy::Full } else { RematPolicy::EveryLayers(count / pattern) }
         }
-        _ => Remat::Everything,
+        _ => RematPolicy::None,
     };
-    let policy = remat.policy();
     let one = |carried: &C, slice: &L, place: usize| match remat {
-        Remat::Everything => layer(carried, slice, place),
-        _ => checked(&policy, carried, slice, |carried, slice| layer(carried, slice, place)),
+        RematPolicy::None => layer(carried, slice, place),
+        _ => checked(remat, carried, slice, |carried, slice| layer(carried, slice, place)),
     };
-    in_turn(carried, layers, turn, one, |carried, turns, whole| run_stacked(&across, carried, turns, whole))
+    in_pattern(carried, layers, pattern, one, |carried, patterns, whole| run_stacked(&across, carried, patterns, whole))
 }
 
-/// [`run_in_turn`] where there is no backward pass and no mesh with stages.
+/// [`run_repeating_pattern`] without a backward pass and without pipeline stages.
 #[track_caller]
-pub fn scan_in_turn<C: Tree, L: Tree, Y: Tree>(
+pub fn scan_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
     carried: &C,
     layers: &L,
-    turn: usize,
+    pattern: usize,
     layer: impl Fn(&C, &L, usize) -> (C, Y),
 ) -> (C, Y) {
-    if turn <= 1 {
+    if pattern <= 1 {
         return scan(carried, layers, None, |carried, slice| layer(carried, slice, 0));
     }
-    in_turn(carried, layers, turn, layer, |carried, turns, whole| scan(carried, turns, None, whole))
+    in_pattern(carried, layers, pattern, layer, |carried, patterns, whole| scan(carried, patterns, None, whole))
 }
 
-/// Runs whole turns by `across`, which is given one turn's layers at a time, and then the layers that are left.
+/// Runs whole patterns by `across`, which is given the layers of one pattern at a time, and then the layers left over.
 #[track_caller]
-fn in_turn<C: Tree, L: Tree, Y: Tree>(
+fn in_pattern<C: Tree, L: Tree, Y: Tree>(
     carried: &C,
     layers: &L,
-    turn: usize,
+    pattern: usize,
     layer: impl Fn(&C, &L, usize) -> (C, Y),
     across: impl FnOnce(&C, &L, &dyn Fn(&C, &L) -> (C, Y)) -> (C, Y),
 ) -> (C, Y) {
     let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
-    let left = count % turn;
+    let left = count % pattern;
     if left > 0 && Stages::here().is_some() {
-        trace::refuse(format!("{count} layers are no whole turns of {turn}: stages of a pipeline cannot share them"));
+        trace::refuse(format!(
+            "{count} layers are not a multiple of the layer pattern ({pattern} layers): pipeline stages cannot share them"
+        ));
     }
     let several = |carried: &C, layers: &L, many: usize| {
         let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
@@ -204,14 +164,14 @@ fn in_turn<C: Tree, L: Tree, Y: Tree>(
         (x, results)
     };
     let whole = |carried: &C, layers: &L| {
-        let (x, results) = several(carried, layers, turn);
+        let (x, results) = several(carried, layers, pattern);
         (x, merged(&results, |parts| Tensor::stack(parts, 0)))
     };
     let mut done = None;
     let mut x = carried.map_leaves(Tensor::clone);
-    if count >= turn {
-        let turns = layers.map_leaves(|leaf| apart(&leaf.slice(0, 0..count - left), turn));
-        let (next, results) = across(&x, &turns, &whole);
+    if count >= pattern {
+        let patterns = layers.map_leaves(|leaf| apart(&leaf.slice(0, 0..count - left), pattern));
+        let (next, results) = across(&x, &patterns, &whole);
         x = next;
         done = Some(results.map_leaves(together));
     }
@@ -259,14 +219,14 @@ impl<A, B> Pair<A, B> {
 
 #[track_caller]
 fn checked<C: Tree, L: Tree, Y: Tree>(
-    policy: &Policy,
+    policy: &RematPolicy,
     carried: &C,
     slice: &L,
     layer: impl FnOnce(&C, &L) -> (C, Y),
 ) -> (C, Y) {
     let inputs = Pair(carried.map_leaves(Tensor::clone), slice.map_leaves(Tensor::clone));
     checkpoint(policy, &inputs, |Pair(carried, slice)| {
-        let (carried, result) = layer(&carried.map_leaves(|leaf| leaf.named(NAMES[0])), slice);
+        let (carried, result) = layer(&carried.map_leaves(|leaf| leaf.named(CHECKPOINT_NAMES[0])), slice);
         Pair(carried, result)
     })
     .into_parts()

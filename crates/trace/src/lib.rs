@@ -31,7 +31,7 @@ mod tree;
 
 pub use ::tensor::Spec;
 pub use control::{
-    Branch, Direction, Memory, Policy, checkpoint, composite, cond, custom_call, custom_vjp, scan, scan_reversed,
+    Branch, Direction, Memory, RematPolicy, checkpoint, composite, cond, custom_call, custom_vjp, scan, scan_reversed,
     switch, while_loop,
 };
 pub use error::{At, Error, refuse};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nn::{Placement, Precision, Remat, Strategy, hf};
+use nn::{Placement, Precision, RematPolicy, Strategy, hf};
 use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Variant, choice_of};
 use trace::Mesh;
 
@@ -112,7 +112,7 @@ impl Planned {
         };
         // What is costly to compute again and small beside it; attention is neither kept nor cheap.
         let host = ["layer_input", "query", "key", "value", "attention_output"].map(String::from).to_vec();
-        let offload = Remat::Offload { host, device: Vec::new() };
+        let offload = RematPolicy::Offload { host, device: Vec::new() };
         let remats = match self.step {
             StepKind::Training => {
                 [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything, offload].map(Some).to_vec()

@@ -59,7 +59,7 @@ pub fn program_of(record: &Record) -> Result<Program, String> {
     let mut options = json!({
         "precision": precision,
         "loss_piece": LOSS_PIECE,
-        "remat": if is_kept { remat } else { json!("nothing") },
+        "remat": if is_kept { remat } else { json!("full") },
     });
     if let Some(capacity) = run.capacity_factor.filter(|capacity| *capacity > 0.0) {
         options["experts"] = json!({ "capacity": capacity });

@@ -322,7 +322,7 @@ fn table(found: &Found) -> Table {
         };
         let mesh = match &plan.variant {
             Some(Variant { remat: Some(remat), types }) => {
-                format!("{mesh}, {types}, keeps {}", plan::search::remat_name(remat))
+                format!("{mesh}, {types}, remat {remat}")
             }
             Some(Variant { remat: None, types }) => format!("{mesh}, {types}"),
             None => mesh,

@@ -261,7 +261,7 @@ num_experts_per_tok = 2
 
 [run]
 precision = "mixed"
-remat = "nothing"
+remat = "full"
 
 [data]
 kind = "synthetic"

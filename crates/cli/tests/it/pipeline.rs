@@ -21,11 +21,11 @@ fn stages_learn_what_one_device_learns() {
         let plain = losses(&bench, family);
         let mut meshes: Vec<Vec<&str>> = vec![
             vec!["stage=2,data=2,model=2"],
-            vec!["stage=4,data=2", "--strategy", "pipeline", "--with", "run.remat=nothing"],
+            vec!["stage=4,data=2", "--strategy", "pipeline", "--with", "run.remat=full"],
         ];
         match family {
             "llama" => meshes.extend([
-                vec!["stage=2,fsdp=2,model=2", "--with", "run.remat=dots_without_batch", "--microbatches", "2"],
+                vec!["stage=2,fsdp=2,model=2", "--with", "run.remat=dots_with_no_batch_dims", "--microbatches", "2"],
                 vec!["stage=2,data=2", "--microbatches", "1"],
                 vec!["stage=2,data=2", "--with", "train.accumulate=2"],
                 vec!["stage=2,data=2,model=2", "--with", "run.attention=flash", "--with", "run.remat={every_layers=2}"],
@@ -98,7 +98,7 @@ fn stages_keep_what_layers_keep() {
     let bench = Bench::bare();
     bench.write("llama.toml", deep(&llama()));
     let mut before = None;
-    for remat in ["everything", "dots_without_batch", "nothing"] {
+    for remat in ["none", "dots_with_no_batch_dims", "full"] {
         let with = format!("run.remat={remat}");
         // The body of a layer is written once in both, so that recomputation shows in the number of products.
         let products =

@@ -5,7 +5,7 @@ mod fused;
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Policy, Tensor, checkpoint, scan};
+use trace::{RematPolicy, Tensor, checkpoint, scan};
 
 use crate::fused::Fused;
 
@@ -120,13 +120,14 @@ impl CrossEntropy {
             labels.slice(1, 0..whole * piece).reshape(&[batch, whole, piece]).move_axis(1, 0),
         );
         let ((mut sum, mut count), ()) = scan(&(zero.clone(), zero), &xs, None, |(sum, count), x| {
-            let (more, counted) = checkpoint(&Policy::Nothing, x, |(hidden, labels)| self.sum(&logits(hidden), labels));
+            let (more, counted) =
+                checkpoint(&RematPolicy::Full, x, |(hidden, labels)| self.sum(&logits(hidden), labels));
             ((sum + &more, count + &counted), ())
         });
         if whole * piece < positions {
             let rest = (hidden.slice(1, whole * piece..positions), labels.slice(1, whole * piece..positions));
             let (more, counted) =
-                checkpoint(&Policy::Nothing, &rest, |(hidden, labels)| self.sum(&logits(hidden), labels));
+                checkpoint(&RematPolicy::Full, &rest, |(hidden, labels)| self.sum(&logits(hidden), labels));
             (sum, count) = (sum + more, count + counted);
         }
         mean(&sum, &count)

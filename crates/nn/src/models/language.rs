@@ -2,13 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Key, Spec, Tensor, Tree};
+use trace::{Key, RematPolicy, Spec, Tensor, Tree};
 
 use crate::Precision;
 use crate::fused::{Fused, Kernels};
 use crate::layers::{Dispatch, Form, KeyValues, Start};
 use crate::losses::CrossEntropy;
-use crate::stacked::Remat;
 
 /// How a model is run; its parameters do not depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,7 +16,7 @@ pub struct RunOptions {
     /// Types of parameters and activations.
     pub precision: Precision,
     /// What layers keep for the backward pass.
-    pub remat: Remat,
+    pub remat: RematPolicy,
     /// How attention is computed.
     pub attention: Form,
     /// Positions on one device whose logits are computed at a time for the loss; all at once if absent.
@@ -32,7 +31,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         RunOptions {
             precision: Precision::F32,
-            remat: Remat::Everything,
+            remat: RematPolicy::None,
             attention: Form::Auto,
             loss_piece: None,
             experts: None,

@@ -2,7 +2,7 @@
 
 use nn::layers::Dispatch;
 use nn::models::{Llama, LlamaConfig, RunOptions};
-use nn::{Remat, StepOptions};
+use nn::{RematPolicy, StepOptions};
 
 use crate::training::{deepseek, gemma, language, llama, losses, tokens};
 
@@ -14,25 +14,25 @@ fn what_is_kept_changes_no_loss() {
 }
 
 fn of_one_model(config: &LlamaConfig) {
-    let of = |remat: Remat| {
+    let of = |remat: RematPolicy| {
         let options = RunOptions { remat, ..RunOptions::default() };
         let programs = language(|key| Llama::init(key, config, &options), (2, 8), &StepOptions::default());
         losses(&programs, &tokens(2, 8), 3)
     };
-    let expected = of(Remat::Everything);
+    let expected = of(RematPolicy::None);
     assert!(expected[2] < expected[0], "{expected:?}");
     for remat in [
-        Remat::Nothing,
-        Remat::Dots,
-        Remat::DotsWithoutBatch,
-        Remat::Names(vec!["attention".into()]),
-        Remat::EveryLayers(2),
-        Remat::EveryLayers(4),
-        Remat::Offload { host: vec!["layer_input".into(), "query".into()], device: vec!["attention".into()] },
-        Remat::Names(nn::NAMES.map(String::from).to_vec()),
+        RematPolicy::Full,
+        RematPolicy::Dots,
+        RematPolicy::DotsWithNoBatchDims,
+        RematPolicy::SaveOnlyTheseNames(vec!["attention".into()]),
+        RematPolicy::EveryLayers(2),
+        RematPolicy::EveryLayers(4),
+        RematPolicy::Offload { host: vec!["layer_input".into(), "query".into()], device: vec!["attention".into()] },
+        RematPolicy::SaveOnlyTheseNames(nn::CHECKPOINT_NAMES.map(String::from).to_vec()),
     ] {
         // One layer and three are no whole groups.
-        if config.latent.is_some() && matches!(remat, Remat::EveryLayers(_)) {
+        if config.latent.is_some() && matches!(remat, RematPolicy::EveryLayers(_)) {
             continue;
         }
         let actual = of(remat.clone());

@@ -50,7 +50,7 @@ fn training_steps_compile_for_tpus() {
     let compiler = compiler(&libtpu);
     let options = RunOptions {
         precision: Precision::Mixed,
-        remat: Remat::Dots,
+        remat: RematPolicy::Dots,
         attention: Form::Chunked(8),
         ..RunOptions::default()
     };
@@ -128,8 +128,8 @@ fn what_the_host_keeps_is_not_on_the_device() {
         let step = language(|key| Llama::init(key, &wide(), &options), (8, 512), &StepOptions::default()).1;
         compiled(&compiler, &step, "v6e-1", Mode::Quick).memory
     };
-    let on_device = memory(Remat::Names(names()));
-    let on_host = memory(Remat::Offload { host: names(), device: Vec::new() });
+    let on_device = memory(RematPolicy::SaveOnlyTheseNames(names()));
+    let on_host = memory(RematPolicy::Offload { host: names(), device: Vec::new() });
     // Eight layers of 8 by 512 positions in bf16, three values of each.
     let offloaded = 8 * 8 * 512 * 2 * (256 + 256 + 256);
     assert_eq!(on_device.host_temporaries.unwrap_or(0), 0, "{on_device:?}");
@@ -142,7 +142,7 @@ fn what_is_kept_orders_memory() {
     let Some(libtpu) = require("what_is_kept_orders_memory", Needed::Libtpu) else { return };
     let compiler = compiler(&libtpu);
     let config = wide();
-    let temporaries = [Remat::Nothing, Remat::Dots, Remat::Everything].map(|remat| {
+    let temporaries = [RematPolicy::Full, RematPolicy::Dots, RematPolicy::None].map(|remat| {
         let options = RunOptions { precision: Precision::Mixed, remat, ..RunOptions::default() };
         let step = language(|key| Llama::init(key, &config, &options), (8, 512), &StepOptions::default()).1;
         compiled(&compiler, &step, "v5e-1", Mode::Quick).memory.temporaries

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chips::{Generation, Slice};
-use nn::Remat;
+use nn::RematPolicy;
 use serde::Serialize;
 
 use super::roles::StepKind;
@@ -116,9 +116,9 @@ pub struct Candidate {
 /// A way to write a model's step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Variant {
-    /// What layers keep for the backward pass, where there is one.
+    /// The rematerialization policy of the layers, where there is a backward pass.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub remat: Option<Remat>,
+    pub remat: Option<RematPolicy>,
     /// Types of parameters and activations.
     pub types: nn::Precision,
 }
@@ -146,7 +146,7 @@ impl std::fmt::Display for Candidate {
         if let Some(Variant { remat, types }) = &self.variant {
             write!(f, " {types}")?;
             if let Some(remat) = remat {
-                write!(f, " keeping {}", remat_name(remat))?;
+                write!(f, " remat {remat}")?;
             }
         }
         if self.products == Products::Whole {
@@ -157,20 +157,6 @@ impl std::fmt::Display for Candidate {
             FlagSet::LargeVmem => write!(f, " large vmem"),
             FlagSet::Overlap => write!(f, " overlap"),
         }
-    }
-}
-
-/// What is kept, in a word.
-pub fn remat_name(remat: &Remat) -> String {
-    match remat {
-        Remat::Everything => "everything".into(),
-        Remat::Nothing => "nothing".into(),
-        Remat::Dots => "products".into(),
-        Remat::DotsWithoutBatch => "products with weights".into(),
-        Remat::Names(names) => names.join("+"),
-        Remat::Offload { host, device } if device.is_empty() => format!("{} on the host", host.join("+")),
-        Remat::Offload { host, device } => format!("{} on the host, {}", host.join("+"), device.join("+")),
-        Remat::EveryLayers(count) => format!("every {count} layers"),
     }
 }
 

@@ -28,8 +28,8 @@ pub(crate) use custom::{
 pub use custom::{custom_call, custom_vjp};
 pub use memory::Memory;
 pub(crate) use memory::row_major;
-pub use remat::{Policy, checkpoint};
 pub(crate) use remat::{Remat, batched as remat_batched, vjp as remat_vjp};
+pub use remat::{RematPolicy, checkpoint};
 pub use scan::{Direction, scan, scan_reversed};
 pub(crate) use scan::{Scan, batched as scan_batched, jvp as scan_jvp, vjp as scan_vjp};
 pub use while_::while_loop;
@@ -42,7 +42,7 @@ pub(crate) fn stopped(tensor: &Tensor) -> Tensor {
 }
 
 impl Tensor {
-    /// The value under a name that [`Policy::Names`] and [`Policy::Offload`] know.
+    /// The value under a name that [`RematPolicy::SaveOnlyTheseNames`] and [`RematPolicy::Offload`] know.
     #[track_caller]
     #[must_use]
     pub fn named(&self, name: &str) -> Tensor {

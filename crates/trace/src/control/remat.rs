@@ -1,4 +1,6 @@
-//! `checkpoint`: values of a part are computed again for the backward pass instead of being kept.
+//! `checkpoint`: rematerialization. Values are recomputed for the backward pass instead of being saved.
+
+mod policy;
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -14,44 +16,26 @@ use crate::tensor::Tensor;
 use crate::transform::{self, Lane, Pull};
 use crate::tree::Tree;
 
-/// What a [`checkpoint`] keeps for the backward pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Everything: as without a checkpoint.
-    Everything,
-    /// Nothing but the inputs of the part.
-    Nothing,
-    /// Results of products of matrices, which are the costly part.
-    Dots,
-    /// Results of products without batch axes: those of weights, not of attention.
-    DotsWithoutBatch,
-    /// Values marked by [`Tensor::named`] with one of these names.
-    Names(Vec<String>),
-    /// As [`Policy::Names`], with values of some names in the memory of the host until the backward pass needs them.
-    Offload {
-        /// Names of what the host keeps.
-        host: Vec<String>,
-        /// Names of what the device keeps.
-        device: Vec<String>,
-    },
-}
+pub use policy::RematPolicy;
 
-impl Policy {
+impl RematPolicy {
     /// Where a node's results are kept, if they are. `batches`: how many batches the part is run for at once, each an axis of
     /// its products.
     fn keeps(&self, node: &Node, batches: usize) -> Option<Memory> {
         let has = |names: &[String], name: &str| names.iter().any(|have| have == name);
         match (self, &node.prim) {
-            (Policy::Everything, _) => Some(Memory::Device),
-            (Policy::Dots, Prim::Op { kind: OpKind::DotGeneral | OpKind::Convolution, .. }) => Some(Memory::Device),
-            (Policy::DotsWithoutBatch, Prim::Op { kind: OpKind::DotGeneral, attrs, .. })
+            (RematPolicy::None, _) => Some(Memory::Device),
+            (RematPolicy::Dots, Prim::Op { kind: OpKind::DotGeneral | OpKind::Convolution, .. }) => {
+                Some(Memory::Device)
+            }
+            (RematPolicy::DotsWithNoBatchDims, Prim::Op { kind: OpKind::DotGeneral, attrs, .. })
                 if crate::ops::contract::contraction_of(attrs).lhs_batch.len() <= batches =>
             {
                 Some(Memory::Device)
             }
-            (Policy::Names(names), Prim::Named(name)) if has(names, name) => Some(Memory::Device),
-            (Policy::Offload { host, .. }, Prim::Named(name)) if has(host, name) => Some(Memory::Host),
-            (Policy::Offload { device, .. }, Prim::Named(name)) if has(device, name) => Some(Memory::Device),
+            (RematPolicy::SaveOnlyTheseNames(names), Prim::Named(name)) if has(names, name) => Some(Memory::Device),
+            (RematPolicy::Offload { host, .. }, Prim::Named(name)) if has(host, name) => Some(Memory::Host),
+            (RematPolicy::Offload { device, .. }, Prim::Named(name)) if has(device, name) => Some(Memory::Device),
             _ => None,
         }
     }
@@ -61,7 +45,7 @@ impl Policy {
 #[derive(Clone, Debug)]
 pub(crate) struct Remat {
     pub(crate) body: Graph,
-    pub(crate) policy: Policy,
+    pub(crate) policy: RematPolicy,
     /// How often it went through vmap.
     pub(crate) batches: usize,
 }
@@ -71,7 +55,7 @@ pub(crate) struct Remat {
 /// The second run reads its inputs through an optimization barrier together with the gradients, so that no compiler can
 /// join it with the first one.
 #[track_caller]
-pub fn checkpoint<I: Tree, O: Tree>(policy: &Policy, inputs: &I, f: impl FnOnce(&I) -> O) -> O {
+pub fn checkpoint<I: Tree, O: Tree>(policy: &RematPolicy, inputs: &I, f: impl FnOnce(&I) -> O) -> O {
     let at = Location::caller();
     let (closed, result) = stack::closed_over(inputs, f);
     let specs = closed.graph.output_specs();
@@ -83,7 +67,7 @@ pub fn checkpoint<I: Tree, O: Tree>(policy: &Policy, inputs: &I, f: impl FnOnce(
 
 /// The part as run when its derivative is wanted, and how it runs again.
 pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Tensor>, Pull) {
-    if remat.policy == Policy::Everything {
+    if remat.policy == RematPolicy::None {
         let (outs, tape) = transform::forward(&remat.body, ins, active);
         return (outs, Box::new(move |cts| tape.backward(cts.to_vec())));
     }

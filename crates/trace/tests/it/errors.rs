@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tensor::DType;
 use trace::{
-    Branch, Convolution, Donate, Error, Key, Policy, Spec, Tensor, Window, checkpoint, cond, custom_call, custom_vjp,
-    grad, jvp, scan, switch, vjp, vmap, vmap_axes, while_loop,
+    Branch, Convolution, Donate, Error, Key, RematPolicy, Spec, Tensor, Window, checkpoint, cond, custom_call,
+    custom_vjp, grad, jvp, scan, switch, vjp, vmap, vmap_axes, while_loop,
 };
 
 /// Notes the line it stands on, then evaluates what it is given.
@@ -207,7 +207,7 @@ fn an_error_inside_of_everything_leaves_nothing_behind() {
     let nested = |x: &Vec<Tensor>, line: &Cell<u32>| {
         let wrong = |x: &Tensor| {
             let (_, sums) = scan(&x.sum_all(), x, None, |carry, row| {
-                let row = checkpoint(&Policy::Nothing, row, |row| on_line!(line, row.reshape(&[99])));
+                let row = checkpoint(&RematPolicy::Full, row, |row| on_line!(line, row.reshape(&[99])));
                 (carry + &row.sum_all(), row)
             });
             sums.sum_all()

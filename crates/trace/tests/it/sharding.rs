@@ -4,7 +4,7 @@ use cpu::interpret::Options;
 use cpu::{Array, CompileOptions, Compiled, Cpu, Spread};
 use tensor::{DType, Literal};
 use trace::{
-    Dialect, Donate, Layout, Leaf, Mesh, Placed, Policy, Reduction, Role, Sharding, Spec, Tensor, axis_index,
+    Dialect, Donate, Layout, Leaf, Mesh, Placed, Reduction, RematPolicy, Role, Sharding, Spec, Tensor, axis_index,
     checkpoint, composite, custom_vjp, grad, jvp, scan, shard_map, vmap, vmap_along,
 };
 
@@ -260,7 +260,7 @@ fn examples_along_a_mesh_axis() {
     };
     let batch = |args: &(Tensor, Tensor)| {
         let one = |(x, w): &(Tensor, Tensor)| {
-            let y = checkpoint(&Policy::Nothing, &(x.clone(), w.clone()), |(x, w)| x.matmul(&weight(w)));
+            let y = checkpoint(&RematPolicy::Full, &(x.clone(), w.clone()), |(x, w)| x.matmul(&weight(w)));
             of_parts(&y.laid_out(&["batch", "hidden"]))
         };
         vmap_along(&["data".into()], one, args)

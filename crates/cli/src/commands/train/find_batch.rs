@@ -53,7 +53,7 @@ pub(super) fn run(args: &TrainArgs, training: &Training, device: &Config, output
     output.record(&record, || text(&record))?;
     if record.sizes.largest.is_none() {
         eprintln!(
-            "hint: recompute more (run.remat = \"nothing\"), use run.precision = \"mixed\", shorten the sequence, \
+            "hint: rematerialize more (run.remat = \"full\"), use run.precision = \"mixed\", shorten the sequence, \
                    or choose a larger slice; `tpu train … --export` and `tpu explain` say what fills the memory"
         );
         return Ok(Answer::No);

@@ -16,7 +16,7 @@ use crate::layers::{
     MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, RouterScores, Slot, Start, Usage, at_use,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
-use crate::stacked::{init_stacked, run_in_turn, run_on_all, scan_in_turn};
+use crate::stacked::{init_stacked, run_on_all, run_repeating_pattern, scan_repeating_pattern};
 
 /// What a layer does with each position.
 #[derive(Clone, Debug, Tree)]
@@ -279,7 +279,7 @@ impl LanguageModel for Llama {
                 Some(first) => run_on_all(&self.options.remat, &x, &first.layers, |x, block| layer(x, block, 0)).0,
                 None => x,
             };
-            let (x, usage) = run_in_turn(&self.options.remat, &x, &self.layers, contexts.len(), layer);
+            let (x, usage) = run_repeating_pattern(&self.options.remat, &x, &self.layers, contexts.len(), layer);
             let auxiliary = match (&self.config.experts, usage) {
                 (Some(experts), Some(usage)) => &usage.balance(experts.chosen).mean_all() * experts.balance,
                 _ => Tensor::zeros(DType::F32, &[]),
@@ -346,7 +346,7 @@ impl LanguageModel for Llama {
                 })
             };
             let run = |before: (Tensor, KeyValues), layers: &LlamaBlock, numbers: Range<usize>| {
-                scan_in_turn(&before, &(layers.clone(), KeyValues::numbers(numbers)), contexts.len(), layer).0
+                scan_repeating_pattern(&before, &(layers.clone(), KeyValues::numbers(numbers)), contexts.len(), layer).0
             };
             let (dense, all) = (self.config.num_dense_layers(), self.config.num_hidden_layers);
             let before = (carried(&self.embedded(tokens)), cache.clone());

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use tensor::DType;
-use trace::{Branch, Policy, Tensor, checkpoint, cond, custom_vjp, grad, jvp, scan, scan_reversed, switch, while_loop};
+use trace::{
+    Branch, RematPolicy, Tensor, checkpoint, cond, custom_vjp, grad, jvp, scan, scan_reversed, switch, while_loop,
+};
 
 use super::case::Case;
 
@@ -105,7 +107,7 @@ fn scans() -> Vec<Case> {
             let weight = x[2].clone();
             let (last, all) = scan(&x[0], &x[1], None, |state, input| {
                 let inputs = (state.clone(), input.clone());
-                let next = checkpoint(&Policy::Nothing, &inputs, |(state, input)| cell(state, input, &weight));
+                let next = checkpoint(&RematPolicy::Full, &inputs, |(state, input)| cell(state, input, &weight));
                 (next.clone(), &next * 2.0)
             });
             vec![last, all]
@@ -179,14 +181,14 @@ pub(crate) fn layers(x: &Tensor, first: &Tensor, second: &Tensor) -> Tensor {
 }
 
 /// Every policy.
-pub(crate) fn policies() -> Vec<(&'static str, Policy)> {
+pub(crate) fn policies() -> Vec<(&'static str, RematPolicy)> {
     vec![
-        ("everything", Policy::Everything),
-        ("nothing", Policy::Nothing),
-        ("dots", Policy::Dots),
-        ("dots without batch", Policy::DotsWithoutBatch),
-        ("names", Policy::Names(vec!["hidden".into()])),
-        ("offload", Policy::Offload { host: vec!["hidden".into()], device: Vec::new() }),
+        ("everything", RematPolicy::None),
+        ("nothing", RematPolicy::Full),
+        ("dots", RematPolicy::Dots),
+        ("dots without batch", RematPolicy::DotsWithNoBatchDims),
+        ("names", RematPolicy::SaveOnlyTheseNames(vec!["hidden".into()])),
+        ("offload", RematPolicy::Offload { host: vec!["hidden".into()], device: Vec::new() }),
     ]
 }
 
