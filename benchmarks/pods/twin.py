@@ -75,8 +75,8 @@ def settings_of(config: dict[str, Any], tokens_per_shard: int) -> dict[str, Any]
     settings = {**blocks, "sa_use_fused_bwd_kernel": True, "split": SPLIT, "packed": False, "wide_ends": True}
     # The program numbers devices by their place in the mesh, so how the torus is cut does not change it.
     settings["allow_split_physical_axes"] = True
-    if "loss_piece" in run:
-        settings |= {"recompute_logits": True, "num_vocab_tiling": math.ceil(tokens_per_shard / run["loss_piece"])}
+    if "loss_chunk_size" in run:
+        settings |= {"recompute_logits": True, "num_vocab_tiling": math.ceil(tokens_per_shard / run["loss_chunk_size"])}
     if "experts" in run:
         settings |= {"sparse_matmul": False, "capacity_factor": run["experts"]["capacity"]}
     return settings
@@ -96,7 +96,7 @@ def run_of(name: str, slice_name: str) -> rows.Run:
     config = tomllib.loads((ROOT / f"examples/pods/{name}.toml").read_text())
     count, _, one = slice_name.partition("x") if slice_name[0].isdigit() else ("1", "", slice_name)
     inside, between = mesh_of(config["mesh"]["axes"])
-    batch, sequence = config["train"]["batch"], config["data"]["sequence"]
+    batch, sequence = config["train"]["batch_size"], config["data"]["sequence_length"]
     shards = math.prod(inside[axis] * between[axis] for axis in ("data", "fsdp", "expert"))
     return rows.Run(
         *(name, {}, slices.describe(one, int(count)), name, model_of(config["model"]), batch, sequence, inside, between),

@@ -37,14 +37,14 @@ attn_pdrop = 0.0
 precision = "{s["precision"]}"
 [data]
 kind = "synthetic"
-sequence = {s["sequence"]}
+sequence_length = {s["sequence"]}
 [optimizer]
 name = "adamw"
 learning_rate = {{ kind = "constant", rate = {s["rate"]} }}
 [train]
 steps = {2 * s["steps"]}
-batch = {s["batch"]}
-clip = {s["clip"]}
+batch_size = {s["batch"]}
+max_grad_norm = {s["clip"]}
 log_every = {s["steps"]}
 """
 

@@ -260,9 +260,9 @@ pub(crate) enum StepArg {
     /// Loss, gradients and update of a batch.
     #[default]
     Training,
-    /// Prompts of --sequence tokens are read into empty caches.
+    /// Prompts of --sequence-length tokens are read into empty KV caches (prefill).
     Prefill,
-    /// Every sequence gets one more token, with room for --sequence tokens in its cache.
+    /// Every sequence gets one more token, with room for --sequence-length tokens in its KV cache.
     Decode,
 }
 
@@ -296,9 +296,9 @@ pub(crate) struct PlanArgs {
     /// A training's TOML file, the config.json of a Hugging Face model, or a StableHLO program with global shapes, text or
     /// bytecode; `-` reads standard input.
     pub(crate) file: PathBuf,
-    /// Tokens of a sequence, for models, of a prompt, or of a cache; default: as the training says, else 8192.
+    /// Sequence length in tokens: of a training step, a prompt, or a KV cache; default: as the training file says, else 8192.
     #[arg(long, value_name = "N")]
-    pub(crate) sequence: Option<usize>,
+    pub(crate) sequence_length: Option<usize>,
     /// What a step of a model is; default: training.
     #[arg(long, value_enum)]
     pub(crate) step: Option<StepArg>,

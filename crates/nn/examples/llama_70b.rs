@@ -29,11 +29,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         precision: Precision::Mixed,
         remat: RematPolicy::Full,
         attention: Form::Chunked(1024),
-        loss_piece: Some(1024),
+        loss_chunk_size: Some(1024),
         ..RunOptions::default()
     };
     let optimizer = Adam::with_decay(Schedule::Cosine { rate: 3e-4, warmup: 2000, steps: 500_000, last: 3e-5 }, 0.1);
-    let options = StepOptions { clip: Some(1.0), ..StepOptions::default() };
+    let options = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
     for _ in 0..3 {
         let started = Instant::now();
         let (_, state) = trace_init(&optimizer, &options, |key| Llama::init(key, &config, &run))?;

@@ -7,7 +7,7 @@
 //!
 //! let config = Gpt2Config { n_layer: 2, n_embd: 64, n_head: 4, n_positions: 32, vocab_size: 256, ..Gpt2Config::default() };
 //! let optimizer = Adam::with_decay(Schedule::Cosine { rate: 3e-4, warmup: 10, steps: 100, last: 0.0 }, 0.1);
-//! let options = StepOptions { clip: Some(1.0), ..StepOptions::default() };
+//! let options = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
 //! let (init, state) = trace_init(&optimizer, &options, |key| Gpt2::init(key, &config, &RunOptions::default()))?;
 //! let batch = TokenBatch::shape(8, 32);
 //! let step = trace_train_step(&state, &batch, &optimizer, &options, |model: &Gpt2, batch, key| {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Donate, Function, Key, Spec, Tensor, Tree};
 
-use crate::optim::{MovingAverage, Optimizer, accumulated_with, averaged, clipped, global_norm};
+use crate::optim::{Ema, Optimizer, accumulated_with, clipped, global_norm, updated_ema};
 
 /// All a training run carries from step to step. `X` is what the model itself carries and nobody trains, such as running
 /// statistics; most models carry nothing.
@@ -14,8 +14,8 @@ pub struct TrainState<P: Tree, S: Tree, X: Tree = ()> {
     pub params: P,
     /// What the optimizer remembers.
     pub optimizer: S,
-    /// The average of parameters, where one is kept.
-    pub average: Option<P>,
+    /// The EMA of the parameters, where one is kept.
+    pub ema: Option<P>,
     /// What the model carries beside its parameters, not trained.
     pub carried: X,
     /// Steps done, an `i32` scalar.
@@ -29,7 +29,7 @@ pub struct TrainState<P: Tree, S: Tree, X: Tree = ()> {
 pub struct Metrics {
     /// Mean loss of the batch, before the step.
     pub loss: Tensor,
-    /// Length of the gradient, before clipping.
+    /// Global norm of the gradient, before clipping.
     pub grad_norm: Tensor,
     /// Learning rate used.
     pub learning_rate: Tensor,
@@ -39,12 +39,12 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepOptions {
-    /// Length gradients are clipped to.
-    pub clip: Option<f64>,
-    /// Parts the batch is taken in; 0 and 1 are one.
-    pub accumulate: usize,
-    /// Whether an average of parameters is kept.
-    pub average: Option<MovingAverage>,
+    /// Gradients are clipped to this global norm.
+    pub max_grad_norm: Option<f64>,
+    /// Gradient accumulation steps: equal parts of the batch, one after the other; 0 and 1 mean the whole batch.
+    pub gradient_accumulation_steps: usize,
+    /// Whether an exponential moving average (EMA) of the parameters is kept.
+    pub ema: Option<Ema>,
 }
 
 impl<P: Tree + Clone, S: Tree> TrainState<P, S> {
@@ -67,7 +67,7 @@ impl<P: Tree + Clone, S: Tree, X: Tree> TrainState<P, S, X> {
     ) -> Self {
         TrainState {
             optimizer: optimizer.init(&params),
-            average: options.average.map(|_| params.clone()),
+            ema: options.ema.map(|_| params.clone()),
             params,
             carried,
             step: Tensor::zeros(DType::I32, &[]),
@@ -102,22 +102,22 @@ pub fn train_step_with<P: Tree + Clone, X: Tree + Clone, O: Optimizer<P>, B: Tre
     loss: impl FnOnce(&P, &X, &B, &Key) -> (Tensor, X),
 ) -> (TrainState<P, O::State, X>, Metrics) {
     let key = state.key.fold_in(&state.step);
-    let parts = options.accumulate.max(1);
+    let parts = options.gradient_accumulation_steps.max(1);
     let (value, carried, grads) = accumulated_with(&state.params, &state.carried, batch, &key, parts, loss);
     let grad_norm = global_norm(&grads);
-    let grads = match options.clip {
-        Some(longest) => clipped(&grads, &grad_norm, longest),
+    let grads = match options.max_grad_norm {
+        Some(max_norm) => clipped(&grads, &grad_norm, max_norm),
         None => grads,
     };
     let (params, optimizer_state) = optimizer.update(&grads, &state.optimizer, &state.params, &state.step);
-    let average = match (&state.average, options.average) {
-        (Some(old), Some(how)) => Some(averaged(old, &params, how, &state.step)),
-        _ => state.average.clone(),
+    let ema = match (&state.ema, options.ema) {
+        (Some(old), Some(how)) => Some(updated_ema(old, &params, how, &state.step)),
+        _ => state.ema.clone(),
     };
     let next = TrainState {
         params,
         optimizer: optimizer_state,
-        average,
+        ema,
         carried,
         step: &state.step + &Tensor::ones(DType::I32, &[]),
         key: state.key.clone(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use nn::models::RunOptions;
-use nn::optim::{AnyOptimizer, MovingAverage};
+use nn::optim::{AnyOptimizer, Ema};
 use nn::{StepOptions, Strategy};
 use serde::{Deserialize, Serialize};
 
@@ -209,11 +209,11 @@ fn log_every() -> u64 {
     10
 }
 
-fn evaluate_batches() -> u64 {
+fn eval_batches() -> u64 {
     8
 }
 
-fn keep() -> usize {
+fn max_to_keep() -> usize {
     3
 }
 
@@ -253,13 +253,13 @@ impl TrainConfig {
     fn check(&self) -> Result<(), Error> {
         let train = &self.train;
         let zero = [
-            ("train.batch", train.batch as u64),
+            ("train.batch_size", train.batch_size as u64),
             ("data.workers", self.data.workers.unwrap_or(1) as u64),
             ("data.decode_threads", self.data.decode_threads.unwrap_or(1) as u64),
             ("train.log_every", train.log_every),
-            ("train.evaluate_every", train.evaluate_every.unwrap_or(1)),
+            ("train.eval_every", train.eval_every.unwrap_or(1)),
             ("train.save_every", train.save_every.unwrap_or(1)),
-            ("train.keep", train.keep as u64),
+            ("train.max_to_keep", train.max_to_keep as u64),
         ];
         if let Some((name, _)) = zero.iter().find(|(_, value)| *value == 0) {
             return Err(Error::new(format!("{name} is 0")).hint("it must be at least 1"));
@@ -286,11 +286,11 @@ impl TrainConfig {
             "run": self.run,
             "data": self.data.source,
             "optimizer": self.optimizer,
-            "batch": self.train.batch,
+            "batch_size": self.train.batch_size,
             "seed": self.train.seed,
-            "clip": self.train.clip,
-            "accumulate": self.train.accumulate,
-            "average": self.train.average,
+            "max_grad_norm": self.train.max_grad_norm,
+            "gradient_accumulation_steps": self.train.gradient_accumulation_steps,
+            "ema": self.train.ema,
         })
     }
 }

@@ -31,31 +31,35 @@ pub fn tokenizer(name: &str, beside: &Path) -> Result<Tokenizer, DataError> {
 
 impl TrainConfig {
     fn batching(&self) -> Batching {
-        Batching::new(self.train.batch, u64::from(self.train.seed))
+        Batching::new(self.train.batch_size, u64::from(self.train.seed))
     }
 
     /// Batches of data that is made: evaluation has other examples.
     fn made(&self) -> [Batching; 2] {
         let seed = u64::from(self.train.seed);
-        [self.batching(), Batching::new(self.train.batch, seed + EVALUATION_SEED)]
+        [self.batching(), Batching::new(self.train.batch_size, seed + EVALUATION_SEED)]
     }
 
     /// Token windows for a model of so many tokens, and their length. Text is tokenized into `cache`.
     pub fn tokens(&self, beside: &Path, vocabulary: u32, cache: &Path) -> Result<(Datasets, usize), Error> {
         let batching = self.batching();
-        let windows =
-            |sequence: usize, split: Split| WindowOptions { sequence, vocabulary: Some(vocabulary), split, batching };
+        let windows = |sequence_length: usize, split: Split| WindowOptions {
+            sequence_length,
+            vocab_size: Some(vocab_size),
+            split,
+            batching,
+        };
         match &self.data.source {
-            DataConfig::Text { files, tokenizer: name, sequence, separator, validation_fraction } => {
+            DataConfig::Text { files, tokenizer: name, sequence_length, separator, validation_fraction } => {
                 let name = name.as_deref().unwrap_or("bytes");
                 let tokenizer = tokenizer(name, beside)?;
                 let text = TextOptions { tokenizer, separator: separator.clone(), cache: cache.to_path_buf() };
                 let files = resolve(files, beside);
                 let opened = splits(*validation_fraction)
-                    .map(|split| TokenDataset::from_text(&files, &text, windows(*sequence, split)));
-                Ok((both(opened)?, *sequence))
+                    .map(|split| TokenDataset::from_text(&files, &text, windows(*sequence_length, split)));
+                Ok((both(opened)?, *sequence_length))
             }
-            DataConfig::Tokens { files, bits, sequence, validation_fraction } => {
+            DataConfig::Tokens { files, bits, sequence_length, validation_fraction } => {
                 let width = match bits {
                     16 => TokenWidth::U16,
                     32 => TokenWidth::U32,
@@ -63,15 +67,20 @@ impl TrainConfig {
                 };
                 let files = resolve(files, beside);
                 let opened = splits(*validation_fraction)
-                    .map(|split| TokenDataset::open(&files, width, windows(*sequence, split)));
-                Ok((both(opened)?, *sequence))
+                    .map(|split| TokenDataset::open(&files, width, windows(*sequence_length, split)));
+                Ok((both(opened)?, *sequence_length))
             }
-            DataConfig::Synthetic { sequence } => {
+            DataConfig::Synthetic { sequence_length } => {
                 let chain_seed = u64::from(self.train.seed);
                 let opened = self.made().map(|batching| {
-                    MarkovTokens::new(MarkovOptions { vocabulary, sequence: *sequence, chain_seed, batching })
+                    MarkovTokens::new(MarkovOptions {
+                        vocab_size,
+                        sequence_length: *sequence_length,
+                        chain_seed,
+                        batching,
+                    })
                 });
-                Ok((both(opened)?, *sequence))
+                Ok((both(opened)?, *sequence_length))
             }
             DataConfig::Shapes { .. } | DataConfig::Images { .. } => {
                 Err(Error::new("the model reads tokens, the data are images")

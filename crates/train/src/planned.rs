@@ -15,7 +15,7 @@ use crate::step::{StepKind, StepShape};
 /// Tokens of a sequence where nobody says how many.
 const SEQUENCE: usize = 8192;
 /// Logits computed at a time for the loss, in positions, where nobody says.
-const LOSS_PIECE: usize = 16384;
+const LOSS_CHUNK_SIZE: usize = 16384;
 
 /// What is asked of a model: which step, how long, in which types.
 #[derive(Clone, Debug, Default)]
@@ -62,9 +62,9 @@ impl Planned {
         };
         let positions = TokenSizes::of(&model).positions;
         let written = match &config.data.source {
-            DataConfig::Text { sequence, .. }
-            | DataConfig::Tokens { sequence, .. }
-            | DataConfig::Synthetic { sequence } => *sequence,
+            DataConfig::Text { sequence_length, .. }
+            | DataConfig::Tokens { sequence_length, .. }
+            | DataConfig::Synthetic { sequence_length } => *sequence_length,
             _ => SEQUENCE.min(positions),
         };
         let sequence = asked.sequence.unwrap_or(if is_training { written } else { SEQUENCE.min(positions) });
@@ -135,7 +135,7 @@ impl Planned {
     /// The training as a choice has it.
     fn chosen(&self, choice: &ModelChoice) -> TrainConfig {
         let mut config = self.config.clone();
-        config.train.batch = usize::try_from(choice.batch).unwrap_or(usize::MAX);
+        config.train.batch_size = usize::try_from(choice.batch).unwrap_or(usize::MAX);
         config.run.precision = choice.variant.types;
         if let Some(remat) = &choice.variant.remat {
             config.run.remat = remat.clone();
@@ -192,7 +192,7 @@ impl Planned {
             }
             let run = self.chosen(&choice).run;
             let remat = toml::Value::try_from(&run.remat).map_or_else(|_| String::new(), |remat| remat.to_string());
-            command.push_str(&format!(" --with train.batch={} --with 'run.remat={remat}'", plan.batch));
+            command.push_str(&format!(" --with train.batch_size={} --with 'run.remat={remat}'", plan.batch));
             if run.precision != self.config.run.precision {
                 command.push_str(&format!(" --with run.precision={}", run.precision));
             }
@@ -214,8 +214,8 @@ impl Planned {
         let mut config = self.chosen(&choice);
         config.mesh.axes = self.mesh(&choice)?.map(|mesh| mesh.to_string());
         config.mesh.strategy = config.mesh.axes.as_ref().map(|_| Strategy::Hybrid);
-        if let DataConfig::Synthetic { sequence } = &mut config.data.source {
-            *sequence = self.sequence;
+        if let DataConfig::Synthetic { sequence_length } = &mut config.data.source {
+            *sequence_length = self.sequence;
         }
         toml::to_string(&config).map_err(|error| Error::new(format!("the training cannot be written: {error}")))
     }
@@ -231,9 +231,9 @@ fn parts_of(sequence: usize) -> u64 {
 /// The usual training of a model: mixed precision, AdamW, a cosine; data is to be filled in.
 fn usual(path: &Path) -> Result<TrainConfig, Error> {
     let text = format!(
-        "[model]\nconfig = {:?}\n\n[run]\nprecision = \"mixed\"\nloss_piece = {LOSS_PIECE}\n\n[data]\nkind = \"synthetic\"\n\
-         sequence = {SEQUENCE}\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = {{ kind = \"cosine\", rate = 3e-4, warmup = \
-         2000, steps = 100000, last = 3e-5 }}\ndecay = {{ rate = 0.1 }}\n\n[train]\nsteps = 100000\nbatch = 1\nclip = 1.0\n",
+        "[model]\nconfig = {:?}\n\n[run]\nprecision = \"mixed\"\nloss_chunk_size = {LOSS_CHUNK_SIZE}\n\n[data]\nkind = \"synthetic\"\n\
+         sequence_length = {SEQUENCE}\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = {{ kind = \"cosine\", rate = 3e-4, warmup = \
+         2000, steps = 100000, last = 3e-5 }}\ndecay = {{ rate = 0.1 }}\n\n[train]\nsteps = 100000\nbatch_size = 1\nmax_grad_norm = 1.0\n",
         path.display().to_string()
     );
     toml::from_str(&text).map_err(|error| Error::new(format!("{}: {error}", path.display())))

@@ -39,7 +39,7 @@ const AXES: &[(&str, &[&str])] = &[
     ("expert", &["expert"]),
 ];
 /// Logits computed at a time for the loss, in positions.
-const LOSS_PIECE: u64 = 2048;
+const LOSS_CHUNK_SIZE: u64 = 2048;
 
 /// The step of a run; why there is none, otherwise.
 pub fn program_of(record: &Record) -> Result<Program, String> {
@@ -58,7 +58,7 @@ pub fn program_of(record: &Record) -> Result<Program, String> {
     let is_kept = !(run.offload.is_empty() && run.save.is_empty());
     let mut options = json!({
         "precision": precision,
-        "loss_piece": LOSS_PIECE,
+        "loss_chunk_size": LOSS_CHUNK_SIZE,
         "remat": if is_kept { remat } else { json!("full") },
     });
     if let Some(capacity) = run.capacity_factor.filter(|capacity| *capacity > 0.0) {
@@ -69,7 +69,7 @@ pub fn program_of(record: &Record) -> Result<Program, String> {
     let config = json!({
         "model": model,
         "run": options,
-        "data": { "kind": "synthetic", "sequence": run.sequence },
+        "data": { "kind": "synthetic", "sequence_length": run.sequence },
         "optimizer": {
             "name": "adamw",
             "learning_rate": { "kind": "constant", "rate": 1e-4 },

@@ -107,7 +107,7 @@ impl StepShape<'_> {
     ) -> Result<Program, Error> {
         let (model, cache) = trace::shapes_of(&(), |()| {
             let model = init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0)));
-            let cache = model.cache(self.config.train.batch, self.sequence);
+            let cache = model.cache(self.config.train.batch_size, self.sequence);
             (model, cache)
         })?;
         let parameters = parameter_shapes(&model);

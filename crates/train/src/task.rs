@@ -76,7 +76,7 @@ impl<M: LanguageModel + 'static> ModelTask<M> {
             let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
             (model.loss(&batch, &CrossEntropy::default(), key), ())
         };
-        let tokens = config.train.batch * sequence;
+        let tokens = config.train.batch_size * sequence;
         let flops = Some(sizes.flops_per_token(sequence));
         ModelTask::new(config, move |key| (init(key), ()), loss, |_, _, _| Measures::new(), (tokens, flops))
     }
@@ -96,9 +96,9 @@ impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> Task for ModelTask<M,
         let literals: Vec<Arc<Literal>> = given(&state.params)?.into_iter().map(Arc::new).collect();
         let mut all = BTreeMap::new();
         for (path, literal) in state.params.paths().into_iter().zip(literals) {
-            // An average begins as what it averages.
-            if state.average.is_some() {
-                all.insert(format!("average.{path}"), literal.clone());
+            // The EMA starts from the parameters.
+            if state.ema.is_some() {
+                all.insert(format!("ema.{path}"), literal.clone());
             }
             all.insert(format!("params.{path}"), literal);
         }
@@ -118,7 +118,7 @@ impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> Task for ModelTask<M,
     }
 
     fn evaluate(&self, state: &Self::State, batch: &[Tensor]) -> Measures {
-        let model = state.average.as_ref().unwrap_or(&state.params);
+        let model = state.ema.as_ref().unwrap_or(&state.params);
         let mut measures = (self.measure)(model, &state.carried, batch);
         let (loss, _) = (self.loss)(model, &state.carried, batch, None);
         measures.insert("loss".to_string(), loss.cast(DType::F32));

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
 /// Refuses what only says something about models.
 fn only_for_models(args: &PlanArgs) -> Result<(), Failure> {
     let given = [
-        ("--sequence", args.sequence.is_some()),
+        ("--sequence-length", args.sequence_length.is_some()),
         ("--step", args.step.is_some()),
         ("--precision", !args.precision.is_empty()),
     ];

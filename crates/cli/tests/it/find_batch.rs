@@ -15,7 +15,7 @@ n_head = 2
 
 [data]
 kind = "synthetic"
-sequence = 16
+sequence_length = 16
 
 [optimizer]
 name = "sgd"
@@ -23,8 +23,8 @@ learning_rate = { kind = "constant", rate = 1e-2 }
 
 [train]
 steps = 40
-batch = 2
-accumulate = 2
+batch_size = 2
+gradient_accumulation_steps = 2
 "#;
 
 /// Checks a record against itself: what is named was tried and fits, and the command carries it.
@@ -39,7 +39,7 @@ fn check(record: &serde_json::Value, multiple_of: u64) {
         assert!(trial["outcome"] != "fits" || trial["step_seconds"].as_f64().unwrap() > 0.0, "{trial}");
     }
     assert!(trials.iter().any(|trial| trial["batch"] == fastest && trial["outcome"] == "fits"));
-    let setting = format!("train.batch={fastest}");
+    let setting = format!("train.batch_size={fastest}");
     assert_eq!(record["setting"], setting.as_str());
     assert!(record["next"].as_str().unwrap().ends_with(&format!("--with {setting} -d cpu")), "{}", record["next"]);
 }
@@ -90,7 +90,7 @@ fn the_tpu_compiler_finds_batches_for_slices() {
     // Batches near the limit of one chip, so that few compilations are enough.
     let data = "data={kind=\"synthetic\",sequence=256}";
     let common = ["train", arg(&file), "--find-batch", "-d", "cpu", "--with", data];
-    let record = bench.json(&[&common[..], &["--slice", "v5e-1", "--with", "train.batch=1024"]].concat());
+    let record = bench.json(&[&common[..], &["--slice", "v5e-1", "--with", "train.batch_size=1024"]].concat());
     assert_eq!((record["how"].as_str(), record["ended"].as_str()), (Some("compiled"), Some("memory")));
     check(&record, 1);
     let fits = record["trials"].as_array().unwrap().iter().filter(|trial| trial["outcome"] == "fits");
@@ -99,13 +99,14 @@ fn the_tpu_compiler_finds_batches_for_slices() {
     assert!(fits.iter().all(|(needed, limit)| needed <= limit), "{fits:?}");
     assert!(fits.windows(2).all(|pair| pair[0].0 < pair[1].0), "{fits:?}");
     // Four chips hold four times as much, give or take the gap that is left open, and every batch divides among them.
-    let wide = bench.json(&[&common[..], &["--slice", "v5e-4", "--with", "train.batch=4096"]].concat());
+    let wide = bench.json(&[&common[..], &["--slice", "v5e-4", "--with", "train.batch_size=4096"]].concat());
     check(&wide, 4);
     assert_eq!((wide["chips"].as_u64(), wide["mesh"].as_str()), (Some(4), Some("data=4")));
     let ratio = wide["largest"].as_f64().unwrap() / record["largest"].as_f64().unwrap();
     assert!((3.0..5.5).contains(&ratio), "{ratio}");
     // A mesh of the user's is followed.
-    let mesh = ["--slice", "v5e-4", "--mesh", "data=2,model=2", "--strategy", "megatron", "--with", "train.batch=4096"];
+    let mesh =
+        ["--slice", "v5e-4", "--mesh", "data=2,model=2", "--strategy", "megatron", "--with", "train.batch_size=4096"];
     let split = bench.json(&[&common[..], &mesh].concat());
     check(&split, 2);
     assert_eq!(split["mesh"], "data=2,model=2");

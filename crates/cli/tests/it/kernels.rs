@@ -265,7 +265,7 @@ remat = "full"
 
 [data]
 kind = "synthetic"
-sequence = 128
+sequence_length = 128
 
 [optimizer]
 name = "adamw"
@@ -273,7 +273,7 @@ learning_rate = { kind = "constant", rate = 1e-3 }
 
 [train]
 steps = 1
-batch = 8
+batch_size = 8
 "#;
 
 /// Experts are products by groups without being asked to, on one chip and on a mesh, and cost what the chosen experts cost.

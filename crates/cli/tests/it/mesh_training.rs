@@ -11,15 +11,15 @@ learning_rate = { kind = "constant", rate = 1e-2 }
 
 [train]
 steps = 4
-batch = 8
-clip = 1.0
+batch_size = 8
+max_grad_norm = 1.0
 log_every = 1
 "#;
 
 const TOKENS: &str = r#"
 [data]
 kind = "synthetic"
-sequence = 8
+sequence_length = 8
 "#;
 
 const IMAGES: &str = r#"
@@ -159,7 +159,7 @@ fn attention_in_blocks_is_the_same_where_sequences_are_split() {
 #[test]
 fn fused_norms_and_losses_learn_what_plain_ones_learn() {
     let bench = Bench::bare();
-    let run = |kernels: &str| format!("{}\n[run]\nloss_piece = 3\nkernels = {kernels}\n", llama());
+    let run = |kernels: &str| format!("{}\n[run]\nloss_chunk_size = 3\nkernels = {kernels}\n", llama());
     bench.write("plain.toml", run(r#"{ norm = "off", loss = "off" }"#));
     bench.write("fused.toml", run(r#"{ norm = "on", loss = "on" }"#));
     bench.expect(0, &["train", "plain.toml", "--folder", "plain", "-d", "cpu"]);
@@ -229,7 +229,8 @@ fn meshes_that_cannot_be_are_refused_with_what_would_do() {
         let args = ["train", "llama.toml", "-d", "cpu", "--with", "train.steps=1", "--mesh", &near];
         bench.expect(0, &[&args[..], &["--strategy", strategy]].concat());
     }
-    let on_slice = ["--export", "step.mlir", "--slice", "v5e-16", "--strategy", "megatron", "--with", "train.batch=16"];
+    let on_slice =
+        ["--export", "step.mlir", "--slice", "v5e-16", "--strategy", "megatron", "--with", "train.batch_size=16"];
     let mesh = |mesh: &'static str| [&on_slice[..], &["--mesh", mesh]].concat();
     let weight = "`head.weight` of shape [32, 64]";
     let no_ring = ["no ring on v5litepod-16", "no link closes dimension", weight, "data=4,model=4 would do"];

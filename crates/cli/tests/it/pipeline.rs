@@ -27,7 +27,7 @@ fn stages_learn_what_one_device_learns() {
             "llama" => meshes.extend([
                 vec!["stage=2,fsdp=2,model=2", "--with", "run.remat=dots_with_no_batch_dims", "--microbatches", "2"],
                 vec!["stage=2,data=2", "--microbatches", "1"],
-                vec!["stage=2,data=2", "--with", "train.accumulate=2"],
+                vec!["stage=2,data=2", "--with", "train.gradient_accumulation_steps=2"],
                 vec!["stage=2,data=2,model=2", "--with", "run.attention=flash", "--with", "run.remat={every_layers=2}"],
             ]),
             // Room for every position in every expert.
@@ -76,7 +76,7 @@ fn stages_that_cannot_be_are_refused_with_what_would_do() {
     refused(&three, &["a batch of 8 examples", "[8, 8, 32]", "3 equal microbatches", "2 would do"]);
     let eight = ["llama.toml", "--mesh", "stage=2,data=2", "--microbatches", "8"];
     refused(&eight, &["that 2 devices share (data)", "4 would do"]);
-    let small = ["llama.toml", "--mesh", "stage=4,data=2", "--with", "train.batch=4"];
+    let small = ["llama.toml", "--mesh", "stage=4,data=2", "--with", "train.batch_size=4"];
     refused(&small, &["a batch of 4 examples", "a batch of 16 would do"]);
     refused(&["llama.toml", "--mesh", "data=2", "--microbatches", "2"], &["no axis `stage`"]);
     refused(&["llama.toml", "--microbatches", "2"], &["stages of a mesh"]);
@@ -125,8 +125,9 @@ fn attention_in_stages_is_a_kernel_of_each_device() {
 #[test]
 fn stages_pass_on_by_permutation_on_tpus() {
     let Some(bench) = Bench::with_libtpu("stages_pass_on_by_permutation_on_tpus") else { return };
-    let sizes =
-        deep(&llama()).replace("hidden_size = 32", "hidden_size = 256").replace("sequence = 8", "sequence = 16");
+    let sizes = deep(&llama())
+        .replace("hidden_size = 32", "hidden_size = 256")
+        .replace("sequence_length = 8", "sequence_length = 16");
     bench.write("llama.toml", sizes);
     let file = bench.path("step.mlir");
     let collectives = |mesh: &str| {

@@ -25,8 +25,18 @@ const MODEL: &str = r#"{"model_type":"llama","vocab_size":512,"hidden_size":256,
 fn a_model_gets_a_plan_and_the_training_of_it() {
     let Some(bench) = Bench::with_libtpu("a_model_gets_a_plan_and_the_training_of_it") else { return };
     bench.write("config.json", MODEL);
-    let common =
-        ["plan", "config.json", "--slices", "v5e-4", "--batch-size", "8", "--sequence", "1024", "--compiles", "3"];
+    let common = [
+        "plan",
+        "config.json",
+        "--slices",
+        "v5e-4",
+        "--batch-size",
+        "8",
+        "--sequence-length",
+        "1024",
+        "--compiles",
+        "3",
+    ];
     let record = bench.json(&[&common[..], &["--tokens", "1B", "--out", "planned.toml"]].concat());
     let best = &record["recommended"];
     assert!(best["remat"].is_string() && best["types"] == "mixed", "{best}");
@@ -39,8 +49,11 @@ fn a_model_gets_a_plan_and_the_training_of_it() {
     assert!(explained.contains("flash_attention_fwd"), "{explained}");
     // Without a file to write, the command has everything in it.
     let text = bench.expect(0, &common).stdout;
-    assert!(text.contains("next: tpu train TRAIN.toml --mesh ") && text.contains("--with train.batch=8"), "{text}");
-    let refused = bench.expect(2, &["plan", "config.json", "--sequence", "4096"]);
+    assert!(
+        text.contains("next: tpu train TRAIN.toml --mesh ") && text.contains("--with train.batch_size=8"),
+        "{text}"
+    );
+    let refused = bench.expect(2, &["plan", "config.json", "--sequence-length", "4096"]);
     assert!(refused.stderr.contains("knows 2048 positions") && refused.stderr.contains("hint:"), "{}", refused.stderr);
 }
 
@@ -50,7 +63,7 @@ fn a_model_gets_a_plan_and_the_training_of_it() {
 fn a_model_gets_a_plan_of_inference() {
     let Some(bench) = Bench::with_libtpu("a_model_gets_a_plan_of_inference") else { return };
     bench.write("config.json", MODEL);
-    let common = ["plan", "config.json", "--slices", "v5e-4", "--batch-size", "64", "--sequence", "1024"];
+    let common = ["plan", "config.json", "--slices", "v5e-4", "--batch-size", "64", "--sequence-length", "1024"];
     let of = |more: &[&str]| bench.json(&[&common[..], more].concat());
     let decode = of(&["--step", "decode", "--compiles", "2", "--out", "decode.mlir"]);
     let (facts, best) = (&decode["facts"], &decode["recommended"]);

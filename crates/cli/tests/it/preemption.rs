@@ -18,7 +18,7 @@ n_head = 2
 
 [data]
 kind = "synthetic"
-sequence = 8
+sequence_length = 8
 
 [optimizer]
 name = "sgd"
@@ -26,7 +26,7 @@ learning_rate = { kind = "constant", rate = 1e-2 }
 
 [train]
 steps = 10000000
-batch = 2
+batch_size = 2
 log_every = 1
 "#;
 

@@ -20,7 +20,7 @@ from = "weights"
 
 [data]
 kind = "synthetic"
-sequence = 8
+sequence_length = 8
 
 [optimizer]
 name = "adamw"
@@ -28,9 +28,9 @@ learning_rate = { kind = "constant", rate = 1e-2 }
 
 [train]
 steps = 2
-batch = 4
+batch_size = 4
 log_every = 1
-average = { decay = 0.9 }
+ema = { decay = 0.9 }
 "#;
 
 fn sizes() -> Gpt2Config {
@@ -61,7 +61,7 @@ fn write_model(folder: &Path) -> f32 {
     config["model_type"] = "gpt2".into();
     config["architectures"] = serde_json::json!(["GPT2LMHeadModel"]);
     std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
-    let options = MarkovOptions { vocabulary: 12, sequence: 8, chain_seed: 0, batching: Batching::new(4, 0) };
+    let options = MarkovOptions { vocab_size: 12, sequence_length: 8, chain_seed: 0, batching: Batching::new(4, 0) };
     let batch = MarkovTokens::new(options).unwrap().batch(0).unwrap();
     let shapes: Vec<Tensor> =
         batch.iter().map(|array| Tensor::of(tensor::Spec::new(array.dtype(), array.dims()))).collect();

@@ -25,7 +25,7 @@ resid_pdrop = 0.1
 kind = "text"
 files = ["text.txt"]
 tokenizer = "bytes"
-sequence = 16
+sequence_length = 16
 
 [optimizer]
 name = "adamw"
@@ -33,7 +33,7 @@ learning_rate = { kind = "constant", rate = 1e-2 }
 
 [train]
 steps = 40
-batch = 4
+batch_size = 4
 log_every = 1
 save_every = 3
 "#;
@@ -130,10 +130,18 @@ fn killed_at_any_moment_it_ends_like_an_uninterrupted_run() {
 fn running_statistics_are_kept_resumed_and_used() {
     let bench = Bench::bare();
     let file = repository().join("examples/train/resnet.toml");
-    let small =
-        ["--with", "train.batch=4", "--with", "data.size=8", "--with", "model.width=4", "--with", "train.log_every=1"];
+    let small = [
+        "--with",
+        "train.batch_size=4",
+        "--with",
+        "data.size=8",
+        "--with",
+        "model.width=4",
+        "--with",
+        "train.log_every=1",
+    ];
     let train = |folder: &str, steps: &str, every: &str| {
-        let (steps, every) = (format!("train.steps={steps}"), format!("train.evaluate_every={every}"));
+        let (steps, every) = (format!("train.steps={steps}"), format!("train.eval_every={every}"));
         let own = ["train", arg(&file), "--folder", folder, "-d", "cpu", "--with", &steps, "--with", &every];
         bench.json(&[&own[..], &small].concat())
     };
@@ -191,12 +199,12 @@ fn wrong_files_are_refused_with_the_remedy() {
         assert!(ran.stderr.contains("hint: "), "{change}\n{}", ran.stderr);
     };
     refuse("train.stepz=3", &["unknown field", "stepz"]);
-    refuse("train.batch=0", &["train.batch is 0"]);
-    refuse("train.accumulate=3", &["equal parts"]);
+    refuse("train.batch_size=0", &["train.batch_size is 0"]);
+    refuse("train.gradient_accumulation_steps=3", &["not a multiple of train.gradient_accumulation_steps (3)"]);
     refuse("model.model_type=\"gpt9\"", &["gpt9"]);
     refuse("model.n_head=3", &["3 heads"]);
     refuse("model.vocab_size=100", &["100"]);
-    refuse("data.sequence=64", &["32 positions"]);
+    refuse("data.sequence_length=64", &["32 positions"]);
     refuse("data.files=[\"absent.txt\"]", &["absent.txt"]);
     refuse("data.tokenizer=\"absent.json\"", &["absent.json"]);
     refuse("data={kind=\"shapes\",size=16}", &["images"]);

@@ -11,7 +11,7 @@ use crate::losses::CrossEntropy;
 
 /// How a model is run; its parameters do not depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct RunOptions {
     /// Types of parameters and activations.
     pub precision: Precision,
@@ -20,7 +20,7 @@ pub struct RunOptions {
     /// How attention is computed.
     pub attention: Form,
     /// Positions on one device whose logits are computed at a time for the loss; all at once if absent.
-    pub loss_piece: Option<usize>,
+    pub loss_chunk_size: Option<usize>,
     /// How positions reach their experts, where there are any; as the model has it if absent.
     pub experts: Option<Dispatch>,
     /// Which parts are fused kernels on TPUs.
@@ -33,7 +33,7 @@ impl Default for RunOptions {
             precision: Precision::F32,
             remat: RematPolicy::None,
             attention: Form::Auto,
-            loss_piece: None,
+            loss_chunk_size: None,
             experts: None,
             kernels: Kernels::default(),
         }
@@ -119,14 +119,14 @@ pub trait LanguageModel: Tree + Clone {
         let states = &hidden.states;
         let options = self.options();
         let fused = options.kernels.loss;
-        let words = match (fused, options.loss_piece) {
+        let words = match (fused, options.loss_chunk_size) {
             (Fused::On, _) => self.head_words(),
             // Logits of shorter pieces take less memory than the words and their gradient, which a kernel holds as a whole.
             (Fused::Auto, Some(piece)) => self.head_words().filter(|words| piece >= words.dim(1)),
             (Fused::Off, _) | (Fused::Auto, None) => None,
         };
         let words = words.filter(|words| loss.is_fusable(words.dim(0)));
-        let mean = match (words, options.loss_piece) {
+        let mean = match (words, options.loss_chunk_size) {
             (Some(words), piece) => {
                 loss.mean_of_words(states, &batch.targets, &words, piece.unwrap_or(usize::MAX), fused)
             }

@@ -1,4 +1,4 @@
-//! Gradients of a batch taken in parts, so that activations of one part only are in memory.
+//! Gradient accumulation: a batch in parts, so that the activations of one part only are in memory.
 
 use tensor::DType;
 use trace::{Key, Tensor, Tree, scan, value_and_grad_with};

@@ -7,7 +7,7 @@ use trace::{Tensor, Tree};
 use crate::Precision;
 use crate::optim::{Decay, Optimizer, Schedule, changed, count, filled, moved, zeros_like};
 
-/// Steps scaled by moving averages of the gradient and of its square; decay is decoupled from both.
+/// Steps scaled by EMAs of the gradient and of its square; decay is decoupled from both.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Adam {
     /// By step.
@@ -60,7 +60,7 @@ impl Adam {
     }
 }
 
-/// Moving averages of the gradient and of its square.
+/// EMAs of the gradient and of its square.
 #[derive(Clone, Debug, Tree)]
 pub struct Moments<P: Tree> {
     /// Of the gradient.

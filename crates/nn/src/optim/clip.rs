@@ -1,4 +1,4 @@
-//! The length of all gradients together, and clipping by it.
+//! The global gradient norm, and clipping by it.
 
 use tensor::DType;
 use trace::{Tensor, Tree};
@@ -12,10 +12,10 @@ pub fn global_norm<P: Tree>(grads: &P) -> Tensor {
     })
 }
 
-/// Gradients scaled down to a length where they are longer; `norm` is their [`global_norm`].
+/// Gradients clipped by global norm: scaled down to `max_norm` where it is exceeded. `norm` is their [`global_norm`].
 #[track_caller]
-pub fn clipped<P: Tree>(grads: &P, norm: &Tensor, longest: f64) -> P {
-    let longest = Tensor::scalar(DType::F32, longest);
-    let scale = norm.less_equal(&longest).select(&Tensor::ones(DType::F32, &[]), &(&longest / norm));
+pub fn clipped<P: Tree>(grads: &P, norm: &Tensor, max_norm: f64) -> P {
+    let max_norm = Tensor::scalar(DType::F32, max_norm);
+    let scale = norm.less_equal(&max_norm).select(&Tensor::ones(DType::F32, &[]), &(&max_norm / norm));
     grads.map_leaves(|leaf| (&leaf.cast(DType::F32) * &scale).cast(leaf.dtype()))
 }

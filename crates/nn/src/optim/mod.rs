@@ -4,9 +4,9 @@ mod accumulate;
 mod adafactor;
 mod adam;
 mod any;
-mod average;
 mod clip;
 mod decay;
+mod ema;
 mod lion;
 mod muon;
 mod schedule;
@@ -16,9 +16,9 @@ pub use accumulate::{accumulated, accumulated_with};
 pub use adafactor::{Adafactor, AdafactorState, SecondMoment};
 pub use adam::{Adam, Moments};
 pub use any::{AnyOptimizer, AnyState};
-pub use average::{MovingAverage, averaged};
 pub use clip::{clipped, global_norm};
 pub use decay::Decay;
+pub use ema::{Ema, updated_ema};
 pub use lion::{Lion, LionState};
 pub use muon::{Muon, MuonState, Named};
 pub use schedule::Schedule;
@@ -52,12 +52,12 @@ fn count(step: &Tensor) -> Tensor {
     &step.cast(DType::F32) + 1.0
 }
 
-/// `1 - factor^count`: the share of a moving average from zero that is filled.
+/// `1 - factor^count`: the bias correction of an EMA that started from zero.
 fn filled(factor: f64, count: &Tensor) -> Tensor {
     1.0 - &Tensor::scalar(DType::F32, factor).pow(count)
 }
 
-/// An average that moves by `1 - factor` toward a value, computed in `f32` and kept in its type.
+/// An EMA after one more value: it moves by `1 - factor` toward it, computed in `f32` and kept in its type.
 fn moved(average: &Tensor, factor: f64, value: &Tensor) -> Tensor {
     &(&average.cast(DType::F32) * factor) + &(value * (1.0 - factor))
 }

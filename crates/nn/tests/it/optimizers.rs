@@ -1,8 +1,8 @@
 //! Optimizers step by step against PyTorch's, and what goes with them against formulas.
 
 use nn::optim::{
-    Adafactor, Adam, AnyOptimizer, Decay, Lion, Momentum, MovingAverage, Muon, Optimizer, Schedule, Sgd, accumulated,
-    averaged, clipped, global_norm,
+    Adafactor, Adam, AnyOptimizer, Decay, Ema, Lion, Momentum, Muon, Optimizer, Schedule, Sgd, accumulated, clipped,
+    global_norm, updated_ema,
 };
 use nn::{Init, Precision};
 use tensor::{DType, Literal};
@@ -153,13 +153,13 @@ fn parts_of_a_batch_have_the_gradient_of_the_whole() {
 }
 
 #[test]
-fn the_average_follows() {
+fn ema_follows_parameters() {
     let inputs = [of_floats(&[], &[1.0]), of_floats(&[], &[2.0])];
     let shapes = (shape_of(&inputs[0]), shape_of(&inputs[1]));
     let actual = apply(&shapes, &inputs, |(old, new)| {
         let step = |n: f64| Tensor::scalar(DType::I32, n);
-        let how = MovingAverage { decay: 0.9 };
-        (averaged(old, new, how, &step(0.0)), averaged(old, new, how, &step(100_000.0)))
+        let how = Ema { decay: 0.9 };
+        (updated_ema(old, new, how, &step(0.0)), updated_ema(old, new, how, &step(100_000.0)))
     });
     assert!((number(&actual[0]) - (2.0 - 0.1)).abs() < 1e-6);
     assert!((number(&actual[1]) - 1.1).abs() < 1e-6);

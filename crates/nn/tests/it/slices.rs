@@ -54,7 +54,7 @@ fn training_steps_compile_for_tpus() {
         attention: Form::Chunked(8),
         ..RunOptions::default()
     };
-    let plain = StepOptions { clip: Some(1.0), ..StepOptions::default() };
+    let plain = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
     let dropping = Gpt2Config { embd_pdrop: 0.1, resid_pdrop: 0.1, ..gpt2() };
     let capacity = nn::layers::Dispatch::Capacity(1.25);
     let experts = Some(four(capacity));
@@ -84,7 +84,7 @@ fn norms_and_losses_are_kernels_on_tpus() {
     let config = LlamaConfig { hidden_size: 256, head_dim: 64, vocab_size: 500, ..llama(None) };
     let in_pieces = |kernels: Kernels, piece: usize| {
         let options =
-            RunOptions { precision: Precision::Mixed, loss_piece: Some(piece), kernels, ..RunOptions::default() };
+            RunOptions { precision: Precision::Mixed, loss_chunk_size: Some(piece), kernels, ..RunOptions::default() };
         language(|key| Llama::init(key, &config, &options), (2, 256), &StepOptions::default()).1
     };
     let step = |kernels: Kernels| in_pieces(kernels, config.hidden_size);

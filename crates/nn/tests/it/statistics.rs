@@ -28,7 +28,7 @@ fn running_statistics_are_those_of_torch() {
     let theirs = SafeTensors::open(&folder.join("statistics.safetensors")).unwrap();
     let read = |name: &str| theirs.read(name).unwrap_or_else(|error| panic!("{name}: {error}"));
     for parts in [1, 2] {
-        let options = StepOptions { accumulate: parts, ..StepOptions::default() };
+        let options = StepOptions { gradient_accumulation_steps: parts, ..StepOptions::default() };
         let optimizer = Sgd::new(Schedule::constant(0.1));
         let (init, structure) = trace::trace("init", &(), Donate::Nothing, |()| started(&options)).unwrap();
         let mut state = run(&init, &[]);

@@ -7,7 +7,7 @@ use nn::models::{
     DenseLayers, Experts, GlobalLayers, Gpt2, Gpt2Config, Head, HeadNorm, LanguageModel, Llama, LlamaConfig, Mlp,
     MlpConfig, NormKind, Norms, Phase, ResNet, ResNetConfig, RunOptions, Stem, Style, TokenBatch, Vit, VitConfig,
 };
-use nn::optim::{Adam, MovingAverage, Schedule};
+use nn::optim::{Adam, Ema, Schedule};
 use nn::{CrossEntropy, Precision, StepOptions, trace_init, trace_train_step};
 use tensor::{DType, Literal};
 use trace::{Function, Key, Spec, Tensor, Tree};
@@ -211,9 +211,9 @@ fn falls(name: &str, losses: &[f32]) {
 #[test]
 fn losses_of_language_models_fall() {
     let options = RunOptions::default();
-    let plain = StepOptions { clip: Some(1.0), ..StepOptions::default() };
-    let more = StepOptions { accumulate: 2, average: Some(MovingAverage { decay: 0.99 }), ..plain };
-    let mixed = RunOptions { precision: Precision::Mixed, loss_piece: Some(24), ..options.clone() };
+    let plain = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
+    let more = StepOptions { gradient_accumulation_steps: 2, ema: Some(Ema { decay: 0.99 }), ..plain };
+    let mixed = RunOptions { precision: Precision::Mixed, loss_chunk_size: Some(24), ..options.clone() };
     let experts = Some(four(Dispatch::Dense));
     falls("gpt2", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &plain), &tokens(4, 16), 12));
     falls("parts", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &more), &tokens(4, 16), 12));

@@ -51,7 +51,7 @@ fn a_jax_twin_follows_the_same_curve() {
     settings.optimization = Level::None;
     let backend = Backend::auto(&settings).unwrap();
     let optimizer = Adam::new(Schedule::constant(RATE));
-    let options = StepOptions { clip: Some(CLIP), ..StepOptions::default() };
+    let options = StepOptions { max_grad_norm: Some(CLIP), ..StepOptions::default() };
 
     let at_first = optimizer.clone();
     let mut init = Jit::new(&backend, "init", Donate::Nothing, move |(): &()| {
@@ -67,7 +67,8 @@ fn a_jax_twin_follows_the_same_curve() {
         .filter_map(|(path, literal)| Some((path.strip_prefix("params.")?.to_string(), literal)))
         .collect();
 
-    let chain = MarkovOptions { vocabulary: 64, sequence: SEQUENCE, chain_seed: 3, batching: Batching::new(BATCH, 5) };
+    let chain =
+        MarkovOptions { vocab_size: 64, sequence_length: SEQUENCE, chain_seed: 3, batching: Batching::new(BATCH, 5) };
     let data = MarkovTokens::new(chain).unwrap();
     let batches: Vec<Vec<Literal>> = (0..STEPS as u64).map(|step| data.batch(step).unwrap()).collect();
 

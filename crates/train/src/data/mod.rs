@@ -30,7 +30,7 @@ pub use permutation::Permutation;
 pub use shapes::{SHAPE_CLASSES, ShapeImages, ShapeOptions};
 pub use synthetic::{MarkovOptions, MarkovTokens};
 pub use text::{TextOptions, TokenizedText, tokenize_files};
-pub use tokenizer::{Tokenizer, check_vocabulary};
+pub use tokenizer::{Tokenizer, check_vocab_size};
 pub use tokens::{TokenDataset, TokenWidth, WindowOptions};
 
 use tensor::Spec;

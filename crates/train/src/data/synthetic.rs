@@ -12,9 +12,9 @@ use super::tokens::wrong_size;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkovOptions {
     /// Number of different tokens, at least four.
-    pub vocabulary: u32,
+    pub vocab_size: u32,
     /// Tokens of a row.
-    pub sequence: usize,
+    pub sequence_length: usize,
     /// Chooses the chain. Training and validation share it and differ in the seed of `batching`.
     pub chain_seed: u64,
     /// Rows of a batch, seed and shard.
@@ -35,19 +35,19 @@ impl MarkovTokens {
 
     /// Tokens of a chain.
     pub fn new(options: MarkovOptions) -> Result<MarkovTokens, DataError> {
-        if !(4..=1 << 31).contains(&options.vocabulary) {
-            return Err(DataError::Options(format!("{} different tokens are not from 4 to 2^31", options.vocabulary)));
+        if !(4..=1 << 31).contains(&options.vocab_size) {
+            return Err(DataError::Options(format!("{} different tokens are not from 4 to 2^31", options.vocab_size)));
         }
-        if options.sequence == 0 {
-            return Err(DataError::Options("the sequence has no tokens".into()));
+        if options.sequence_length == 0 {
+            return Err(DataError::Options("the sequence length is 0".into()));
         }
-        let rows = options.batching.rows(options.sequence.checked_mul(2 * size_of::<i32>()))?;
+        let rows = options.batching.rows(options.sequence_length.checked_mul(2 * size_of::<i32>()))?;
         Ok(MarkovTokens { options, rows })
     }
 
     /// One of the four successors of a token; the bits choose which.
     fn next(&self, token: u64, bits: u64) -> u64 {
-        let vocabulary = u64::from(self.options.vocabulary);
+        let vocabulary = u64::from(self.options.vocab_size);
         let likely = Random::new(key(&[self.options.chain_seed, token])).below(vocabulary);
         let branch = match bits >> 61 {
             0..4 => 0,
@@ -61,7 +61,7 @@ impl MarkovTokens {
 
 impl Dataset for MarkovTokens {
     fn specs(&self) -> Vec<Spec> {
-        vec![Spec::new(DType::I32, [self.rows, self.options.sequence]); 2]
+        vec![Spec::new(DType::I32, [self.rows, self.options.sequence_length]); 2]
     }
 
     fn batches_per_epoch(&self) -> Option<u64> {
@@ -69,7 +69,7 @@ impl Dataset for MarkovTokens {
     }
 
     fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
-        let MarkovOptions { vocabulary, sequence, batching, .. } = self.options;
+        let MarkovOptions { vocab_size: vocabulary, sequence_length: sequence, batching, .. } = self.options;
         let bytes = self.rows * sequence * size_of::<i32>();
         let (mut inputs, mut targets) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes));
         for position in batching.positions(step) {
@@ -86,7 +86,10 @@ impl Dataset for MarkovTokens {
     }
 
     fn describe(&self) -> String {
-        let MarkovOptions { vocabulary, sequence, chain_seed, batching: Batching { batch, seed, .. } } = self.options;
-        format!("chain {chain_seed} of {vocabulary} tokens, sequence {sequence}, batches of {batch}, seed {seed}")
+        let MarkovOptions { vocab_size, sequence_length, chain_seed, batching: Batching { batch, seed, .. } } =
+            self.options;
+        format!(
+            "chain {chain_seed} of {vocab_size} tokens, sequence {sequence_length}, batches of {batch}, seed {seed}"
+        )
     }
 }

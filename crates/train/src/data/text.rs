@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::DataError;
-use super::tokenizer::{Tokenizer, check_vocabulary, hex};
+use super::tokenizer::{Tokenizer, check_vocab_size, hex};
 use super::tokens::{TokenDataset, TokenWidth, WindowOptions};
 
 /// Version of the token files and of the way text is cut before it is tokenized; part of their names.
@@ -73,7 +73,7 @@ pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<Tokeni
     key.update(format!("tokens {TOKENS_VERSION}\n{}\n{separator:?}\n", tokenizer.fingerprint()));
     hashes.iter().for_each(|hash| key.update(hash));
     let name = hex(key.finalize().get(..16).unwrap_or_default());
-    let width = TokenWidth::for_vocabulary(tokenizer.vocabulary());
+    let width = TokenWidth::for_vocabulary(tokenizer.vocab_size());
     let path = cache.join(format!("{name}.bin"));
     let sidecar_path = cache.join(format!("{name}.json"));
     if let Some(tokens) = cached_tokens(&path, &sidecar_path, width) {
@@ -145,8 +145,8 @@ impl TokenDataset {
         text_options: &TextOptions,
         options: WindowOptions,
     ) -> Result<TokenDataset, DataError> {
-        if let Some(vocabulary) = options.vocabulary {
-            check_vocabulary(&text_options.tokenizer, vocabulary)?;
+        if let Some(vocabulary) = options.vocab_size {
+            check_vocab_size(&text_options.tokenizer, vocabulary)?;
         }
         let tokenized = tokenize_files(texts, text_options)?;
         TokenDataset::open_named(&[tokenized.path], texts, tokenized.width, options)

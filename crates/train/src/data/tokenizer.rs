@@ -61,7 +61,7 @@ impl Tokenizer {
     }
 
     /// One more than the largest token: rows a model's embedding must have.
-    pub fn vocabulary(&self) -> u32 {
+    pub fn vocab_size(&self) -> u32 {
         match &self.kind {
             Kind::Bytes => 256,
             Kind::File(file) => file.vocabulary,
@@ -130,13 +130,13 @@ impl fmt::Display for Tokenizer {
 
 impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tokenizer({self}, {} tokens)", self.vocabulary())
+        write!(f, "Tokenizer({self}, {} tokens)", self.vocab_size())
     }
 }
 
 /// Whether every token of a tokenizer has a row in a model's embedding.
-pub fn check_vocabulary(tokenizer: &Tokenizer, model_vocabulary: u32) -> Result<(), DataError> {
-    let tokens = tokenizer.vocabulary();
+pub fn check_vocab_size(tokenizer: &Tokenizer, model_vocabulary: u32) -> Result<(), DataError> {
+    let tokens = tokenizer.vocab_size();
     if tokens <= model_vocabulary {
         return Ok(());
     }

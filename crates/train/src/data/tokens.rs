@@ -36,9 +36,9 @@ impl TokenWidth {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowOptions {
     /// Tokens of a row.
-    pub sequence: usize,
+    pub sequence_length: usize,
     /// Rows of the model's embedding: larger tokens are an error.
-    pub vocabulary: Option<u32>,
+    pub vocab_size: Option<u32>,
     /// The part of the windows that is taken. Validation windows are the last ones of the files in their order.
     pub split: Split,
     /// Rows of a batch, seed and shard.
@@ -164,8 +164,8 @@ impl TokenDataset {
         width: TokenWidth,
         options: WindowOptions,
     ) -> Result<TokenDataset, DataError> {
-        let row_tokens = options.sequence.checked_add(1).filter(|_| options.sequence > 0);
-        let row_tokens = row_tokens.ok_or_else(|| DataError::Options("the sequence has no tokens".into()))?;
+        let row_tokens = options.sequence_length.checked_add(1).filter(|_| options.sequence_length > 0);
+        let row_tokens = row_tokens.ok_or_else(|| DataError::Options("the sequence length is 0".into()))?;
         let rows = options.batching.rows(row_tokens.checked_mul(2 * size_of::<i32>()))?;
         let what = match sources {
             [] => return Err(DataError::Options("no token file is named".into())),
@@ -176,7 +176,7 @@ impl TokenDataset {
         let mut windows = 0;
         let mut window_ends = Vec::with_capacity(files.len());
         for file in &files {
-            windows += file.tokens.saturating_sub(1) / options.sequence as u64;
+            windows += file.tokens.saturating_sub(1) / options.sequence_length as u64;
             window_ends.push(windows);
         }
         let order = Order::new(windows, options.split, options.batching, &what)?;
@@ -191,7 +191,7 @@ impl TokenDataset {
 
 impl Dataset for TokenDataset {
     fn specs(&self) -> Vec<Spec> {
-        vec![Spec::new(DType::I32, [self.rows, self.options.sequence]); 2]
+        vec![Spec::new(DType::I32, [self.rows, self.options.sequence_length]); 2]
     }
 
     fn batches_per_epoch(&self) -> Option<u64> {
@@ -199,8 +199,8 @@ impl Dataset for TokenDataset {
     }
 
     fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
-        let sequence = self.options.sequence;
-        let limit = self.options.vocabulary.unwrap_or(u32::MAX).min(1 << 31);
+        let sequence = self.options.sequence_length;
+        let limit = self.options.vocab_size.unwrap_or(u32::MAX).min(1 << 31);
         let bytes = self.rows * sequence * size_of::<i32>();
         let (mut inputs, mut targets) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes));
         for window in self.order.examples(step) {
@@ -220,7 +220,7 @@ impl Dataset for TokenDataset {
             format!("{name}: {} {}", file.tokens, file.dtype)
         });
         let files: Vec<String> = files.collect();
-        let sequence = self.options.sequence;
+        let sequence = self.options.sequence_length;
         format!("tokens [{}], sequence {sequence}, {}", files.join(", "), self.order.describe())
     }
 }

@@ -14,9 +14,9 @@ pub struct TrainOptions {
     /// Steps between two records of metrics.
     pub log_every: u64,
     /// Steps between two evaluations; `None` for none but the one at the end.
-    pub evaluate_every: Option<u64>,
+    pub eval_every: Option<u64>,
     /// Batches of an evaluation.
-    pub evaluate_batches: u64,
+    pub eval_batches: u64,
     /// Where checkpoints go: a path or an address of an object store; `None` for no checkpoints.
     pub checkpoints: Option<String>,
     /// Steps between two checkpoints; one more is saved at the end.
@@ -39,8 +39,8 @@ impl TrainOptions {
         TrainOptions {
             steps,
             log_every: 10,
-            evaluate_every: None,
-            evaluate_batches: 8,
+            eval_every: None,
+            eval_batches: 8,
             checkpoints: None,
             save_every: None,
             keep: Keep::newest(3),

@@ -255,7 +255,7 @@ impl<T: Task + 'static> Run<'_, T> {
                 self.save();
                 since = Instant::now();
             }
-            if (due(options.evaluate_every) || is_last)
+            if (due(options.eval_every) || is_last)
                 && let Some(evaluation) = &mut evaluate
                 && let Some(state) = &self.state
             {

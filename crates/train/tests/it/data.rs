@@ -9,13 +9,13 @@ use std::sync::{Arc, mpsc};
 use runtime::Spec;
 use tensor::{DType, Literal};
 use train::data::{
-    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, LoaderOptions, MarkovOptions,
-    MarkovTokens, STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth,
-    Tokenizer, WindowOptions, check_vocabulary, stories, tokenize_files,
+    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, LoaderOptions, MarkovOptions, MarkovTokens,
+    STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer,
+    WindowOptions, check_vocab_size, stories, tokenize_files,
 };
 
 fn windows(sequence: usize, batching: Batching) -> WindowOptions {
-    WindowOptions { sequence, vocabulary: None, split: Split::All, batching }
+    WindowOptions { sequence_length: sequence, vocab_size: None, split: Split::All, batching }
 }
 
 fn numbers(literal: &Literal) -> Vec<i32> {
@@ -89,7 +89,7 @@ fn every_kind(folder: &Path) -> Vec<(&'static str, Open)> {
         (
             "chain",
             Box::new(|batching| {
-                let options = MarkovOptions { vocabulary: 50, sequence: 16, chain_seed: 1, batching };
+                let options = MarkovOptions { vocab_size: 50, sequence_length: 16, chain_seed: 1, batching };
                 Box::new(MarkovTokens::new(options).unwrap())
             }),
         ),
@@ -340,7 +340,7 @@ fn word_tokenizer(folder: &Path) -> PathBuf {
 fn text_is_tokenized_once() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = Tokenizer::open(&word_tokenizer(folder.path())).unwrap();
-    assert_eq!(tokenizer.vocabulary(), 6);
+    assert_eq!(tokenizer.vocab_size(), 6);
     let (a, b) = (folder.path().join("a.txt"), folder.path().join("b.txt"));
     fs::write(&a, "The fox runs. The fox!").unwrap();
     fs::write(&b, "the the").unwrap();
@@ -396,8 +396,8 @@ fn tokenizers_lead_back_to_the_text() {
 fn bad_texts_and_tokenizers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let words = Tokenizer::open(&word_tokenizer(folder.path())).unwrap();
-    assert!(check_vocabulary(&words, 6).is_ok());
-    let error = check_vocabulary(&words, 5).unwrap_err();
+    assert!(check_vocab_size(&words, 6).is_ok());
+    let error = check_vocab_size(&words, 5).unwrap_err();
     assert!(error.to_string().contains("tokenizer.json has 6 tokens, the model's vocabulary only 5"), "{error}");
 
     let text = folder.path().join("text.txt");
@@ -435,7 +435,7 @@ fn bad_texts_and_tokenizers_are_refused() {
 #[test]
 fn a_chain_can_be_learned() {
     let batching = Batching::new(64, 5);
-    let options = MarkovOptions { vocabulary: 40, sequence: 128, chain_seed: 9, batching };
+    let options = MarkovOptions { vocab_size: 40, sequence_length: 128, chain_seed: 9, batching };
     let count = |dataset: &MarkovTokens, step| {
         let batch = dataset.batch(step).unwrap();
         let pairs = numbers(&batch[0]).into_iter().zip(numbers(&batch[1]));
@@ -462,9 +462,9 @@ fn a_chain_can_be_learned() {
         };
         assert!(next(row).union(&next(other)).count() <= 4);
     }
-    assert!(MarkovTokens::new(MarkovOptions { vocabulary: 3, ..options }).is_err());
-    assert!(MarkovTokens::new(MarkovOptions { sequence: 0, ..options }).is_err());
-    assert!(MarkovTokens::new(MarkovOptions { sequence: usize::MAX, ..options }).is_err());
+    assert!(MarkovTokens::new(MarkovOptions { vocab_size: 3, ..options }).is_err());
+    assert!(MarkovTokens::new(MarkovOptions { sequence_length: 0, ..options }).is_err());
+    assert!(MarkovTokens::new(MarkovOptions { sequence_length: usize::MAX, ..options }).is_err());
 }
 
 #[test]

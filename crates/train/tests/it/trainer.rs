@@ -115,8 +115,8 @@ fn options(folder: Option<&Path>, steps: u64) -> TrainOptions {
         metrics: folder.map(|folder| folder.join("metrics")),
         save_every: Some(10),
         log_every: 5,
-        evaluate_every: Some(20),
-        evaluate_batches: 2,
+        eval_every: Some(20),
+        eval_batches: 2,
         ..TrainOptions::new(steps)
     }
 }
