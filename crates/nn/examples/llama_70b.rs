@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use nn::hf::ModelConfig;
-use nn::layers::Form;
+use nn::layers::AttentionImpl;
 use nn::models::{LanguageModel, Llama, RunOptions, TokenBatch};
 use nn::optim::{Adam, Schedule};
 use nn::{CrossEntropy, Precision, RematPolicy, StepOptions, trace_init, trace_train_step};
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = RunOptions {
         precision: Precision::Mixed,
         remat: RematPolicy::Full,
-        attention: Form::Chunked(1024),
+        attention: AttentionImpl::Chunked(1024),
         loss_chunk_size: Some(1024),
         ..RunOptions::default()
     };

@@ -25,7 +25,7 @@ impl Fused {
     }
 }
 
-/// Which parts of a model are fused kernels on TPUs; attention has [`Form`](crate::layers::Form).
+/// Which parts of a model are fused kernels on TPUs; attention has [`AttentionImpl`](crate::layers::AttentionImpl).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Kernels {

@@ -26,8 +26,8 @@ pub(crate) fn is_staged(path: &str) -> bool {
 /// results inside attention and feed-forwards.
 pub const CHECKPOINT_NAMES: [&str; 11] = [
     "layer_input",
-    "query_latent",
-    "latent",
+    "mla_q",
+    "mla_kv",
     "query",
     "key",
     "value",

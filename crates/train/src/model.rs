@@ -77,13 +77,16 @@ impl TokenSizes {
                 let (width, layers) = (config.hidden_size, config.num_hidden_layers);
                 let (queries, keys) =
                     (config.num_attention_heads * config.head_dim, config.num_key_value_heads * config.head_dim);
-                let attention = match &config.latent {
+                let attention = match &config.mla {
                     None => width * (2 * queries + 2 * keys),
-                    Some(latent) => {
+                    Some(mla) => {
                         let heads = config.num_attention_heads;
-                        let query = latent.query_rank.map_or(width * queries, |rank| rank * (width + queries));
-                        let key_value = latent.rank * heads * (latent.plain + latent.value);
-                        query + width * (latent.rank + latent.rotary) + key_value + heads * latent.value * width
+                        let query = mla.q_lora_rank.map_or(width * queries, |rank| rank * (width + queries));
+                        let key_value = mla.kv_lora_rank * heads * (mla.qk_nope_head_dim + mla.v_head_dim);
+                        query
+                            + width * (mla.kv_lora_rank + mla.qk_rope_head_dim)
+                            + key_value
+                            + heads * mla.v_head_dim * width
                     }
                 };
                 let chosen = config.experts.as_ref().map_or(1, |experts| experts.chosen);

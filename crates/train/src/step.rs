@@ -142,7 +142,7 @@ impl StepShape<'_> {
 }
 
 /// What a step of inference takes: the cache, the model, the position unless it is the first, the tokens.
-type ServingInputs<M> = (KeyValues, M, Option<Tensor>, Tensor);
+type ServingInputs<M> = (KvCache, M, Option<Tensor>, Tensor);
 
 /// What the axes of a cache are.
 const CACHE: [&str; 5] = ["layers", "batch", "heads", "keys", "head"];

@@ -44,7 +44,7 @@ impl ModelConfig {
         match self {
             ModelConfig::Gpt2(_) => Family::Gpt2,
             // Where layers differ, so do their names.
-            ModelConfig::Llama(config) if config.latent.is_some() => Family::DeepSeek,
+            ModelConfig::Llama(config) if config.mla.is_some() => Family::DeepSeek,
             ModelConfig::Llama(config) => match (config.style.norms, &config.experts, config.style.head_norm) {
                 (Norms::Around, _, _) => Family::Gemma3,
                 (Norms::Before, None, _) => Family::Llama,

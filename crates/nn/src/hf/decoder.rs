@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::error::Error;
 use crate::hf::rope::RawRope;
 use crate::layers::{
-    Activation, Bias, Dispatch, ExpertGroups, Latent, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
+    Activation, Bias, Dispatch, ExpertGroups, MlaSizes, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
 };
 use crate::models::{DenseLayers, Experts, GlobalLayers, Head, HeadNorm, LlamaConfig, Norms, Style};
 
@@ -26,7 +26,7 @@ pub(super) const KNOWN: [&str; 10] = [
 
 /// First layer with a window in files of Qwen that do not say.
 const QWEN_MAX_WINDOW_LAYERS: usize = 28;
-/// The last of so many layers of Gemma 3 sees everything, where a file does not say.
+/// One of so many layers of Gemma 3 has full causal attention, where a file does not say.
 const GEMMA3_PATTERN: usize = 6;
 
 /// A family of models, as files call it.
@@ -167,14 +167,14 @@ struct Raw {
     initializer_range: Option<f64>,
 }
 
-/// What the layers of a model see.
+/// Attention masks of the layers of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sights {
-    /// Everything before.
+enum LayerMasks {
+    /// Causal.
     Full,
-    /// A window.
+    /// Sliding windows.
     Sliding,
-    /// A window, and the last of every so many layers everything before.
+    /// Sliding windows, and full causal attention in the last of every so many layers.
     FullEvery(usize),
 }
 
@@ -190,10 +190,10 @@ impl Raw {
         let scaling = scaling.map_or(Ok(RopeScaling::None), |rope| rope.scaling(self.max_position_embeddings))?;
         let theta = self.rope_theta.or_else(|| self.rope_parameters.as_ref().and_then(|rope| rope.rope_theta));
         let theta = theta.unwrap_or(10_000.0);
-        let (sliding_window, global_every) = match self.sights(kind)? {
-            Sights::Full => (None, None),
-            Sights::Sliding => (self.sliding_window, None),
-            Sights::FullEvery(every) => (self.sliding_window, Some(every)),
+        let (sliding_window, global_every) = match self.layer_masks(kind)? {
+            LayerMasks::Full => (None, None),
+            LayerMasks::Sliding => (self.sliding_window, None),
+            LayerMasks::FullEvery(every) => (self.sliding_window, Some(every)),
         };
         // Where windows have a base of their own, angles within them are not stretched.
         let (rope_theta, rope_scaling) = match self.rope_local_base_freq.filter(|_| sliding_window.is_some()) {
@@ -202,7 +202,7 @@ impl Raw {
         };
         let global_layers = global_every.map(|every| GlobalLayers { every, rope_theta: theta, rope_scaling: scaling });
         let experts = self.experts(kind)?;
-        let latent = self.latent(kind)?;
+        let mla = self.mla(kind)?;
         let is_tied = self.tie_word_embeddings.unwrap_or(kind == Kind::Gemma3);
         Ok(LlamaConfig {
             vocab_size: self.vocab_size,
@@ -214,8 +214,8 @@ impl Raw {
             num_hidden_layers: self.num_hidden_layers,
             num_attention_heads: self.num_attention_heads,
             num_key_value_heads: self.num_key_value_heads.unwrap_or(self.num_attention_heads),
-            head_dim: match (latent, self.head_dim) {
-                (Some(latent), _) => latent.head(),
+            head_dim: match (mla, self.head_dim) {
+                (Some(mla), _) => mla.head_dim(),
                 (None, given) => given.unwrap_or(self.hidden_size / self.num_attention_heads.max(1)),
             },
             max_position_embeddings: self.max_position_embeddings,
@@ -229,19 +229,19 @@ impl Raw {
             global_layers,
             head: if is_tied { Head::Tied } else { Head::Own },
             experts,
-            latent,
-            style: self.style(kind, latent),
+            mla,
+            style: self.style(kind, mla),
             initializer_range: self.initializer_range.unwrap_or(0.02),
         })
     }
 
-    fn style(&self, kind: Kind, latent: Option<Latent>) -> Style {
+    fn style(&self, kind: Kind, mla: Option<MlaSizes>) -> Style {
         match kind {
             // Scores grow with the angles' factor, as in the code that the models were published with.
             Kind::DeepSeek2 | Kind::DeepSeek3 => Style {
-                score_scale: latent.map(|latent| {
+                score_scale: mla.map(|mla| {
                     let grown = self.rope_scaling.as_ref().map_or(1.0, RawRope::score_growth);
-                    grown / (latent.head() as f64).sqrt()
+                    grown / (mla.head_dim() as f64).sqrt()
                 }),
                 ..Style::default()
             },
@@ -268,22 +268,22 @@ impl Raw {
             (self.use_bidirectional_attention, "attention to later positions (use_bidirectional_attention)"),
         ];
         match unknown.iter().find(|(is_asked, _)| *is_asked) {
-            Some((_, what)) => Err(Error::config(format!("{what} are not known"))),
+            Some((_, what)) => Err(Error::config(format!("{what} are not supported"))),
             None => Ok(()),
         }
     }
 
-    fn latent(&self, kind: Kind) -> Result<Option<Latent>, Error> {
+    fn mla(&self, kind: Kind) -> Result<Option<MlaSizes>, Error> {
         if !matches!(kind, Kind::DeepSeek2 | Kind::DeepSeek3) {
             return Ok(None);
         }
         let need = |name: &str, size: Option<usize>| size.ok_or_else(|| Error::config(format!("{name} is missing")));
-        Ok(Some(Latent {
-            query_rank: self.q_lora_rank,
-            rank: need("kv_lora_rank", self.kv_lora_rank)?,
-            plain: need("qk_nope_head_dim", self.qk_nope_head_dim)?,
-            rotary: need("qk_rope_head_dim", self.qk_rope_head_dim)?,
-            value: need("v_head_dim", self.v_head_dim)?,
+        Ok(Some(MlaSizes {
+            q_lora_rank: self.q_lora_rank,
+            kv_lora_rank: need("kv_lora_rank", self.kv_lora_rank)?,
+            qk_nope_head_dim: need("qk_nope_head_dim", self.qk_nope_head_dim)?,
+            qk_rope_head_dim: need("qk_rope_head_dim", self.qk_rope_head_dim)?,
+            v_head_dim: need("v_head_dim", self.v_head_dim)?,
             pairs: if self.rope_interleave.unwrap_or(true) { RopePairs::Neighbours } else { RopePairs::Halves },
         }))
     }
@@ -349,40 +349,40 @@ impl Raw {
         }
     }
 
-    fn sights(&self, kind: Kind) -> Result<Sights, Error> {
+    fn layer_masks(&self, kind: Kind) -> Result<LayerMasks, Error> {
         let layers = self.num_hidden_layers;
         if self.sliding_window.is_none() {
-            return Ok(Sights::Full);
+            return Ok(LayerMasks::Full);
         }
         if let Some(types) = &self.layer_types {
-            return sights_of(types, layers);
+            return layer_masks_of(types, layers);
         }
         match kind {
-            Kind::Llama => Ok(Sights::Full),
-            Kind::Mistral | Kind::Mixtral if self.use_sliding_window.unwrap_or(true) => Ok(Sights::Sliding),
+            Kind::Llama => Ok(LayerMasks::Full),
+            Kind::Mistral | Kind::Mixtral if self.use_sliding_window.unwrap_or(true) => Ok(LayerMasks::Sliding),
             Kind::Qwen2 | Kind::Qwen3 if self.use_sliding_window == Some(true) => {
                 match self.max_window_layers.unwrap_or(QWEN_MAX_WINDOW_LAYERS) {
-                    0 => Ok(Sights::Sliding),
-                    from if from >= layers => Ok(Sights::Full),
+                    0 => Ok(LayerMasks::Sliding),
+                    from if from >= layers => Ok(LayerMasks::Full),
                     from => Err(Error::config(format!(
-                        "windows from layer {from} of {layers} on (max_window_layers) are not known; in all layers or none they are"
+                        "sliding windows from layer {from} of {layers} on (max_window_layers) are not supported; only in all layers or in none"
                     ))),
                 }
             }
-            Kind::Qwen3Moe if self.use_sliding_window == Some(true) => Ok(Sights::Sliding),
+            Kind::Qwen3Moe if self.use_sliding_window == Some(true) => Ok(LayerMasks::Sliding),
             Kind::Gemma3 => match self.sliding_window_pattern.unwrap_or(GEMMA3_PATTERN) {
                 0 => Err(Error::config("sliding_window_pattern is 0")),
-                1 => Ok(Sights::Full),
-                every if every > layers => Ok(Sights::Sliding),
-                every => Ok(Sights::FullEvery(every)),
+                1 => Ok(LayerMasks::Full),
+                every if every > layers => Ok(LayerMasks::Sliding),
+                every => Ok(LayerMasks::FullEvery(every)),
             },
-            _ => Ok(Sights::Full),
+            _ => Ok(LayerMasks::Full),
         }
     }
 }
 
 /// What the types of layers that a file lists say of all.
-fn sights_of(types: &[String], layers: usize) -> Result<Sights, Error> {
+fn layer_masks_of(types: &[String], layers: usize) -> Result<LayerMasks, Error> {
     if types.len() != layers {
         return Err(Error::config(format!("layer_types lists {} layers of {layers}", types.len())));
     }
@@ -395,12 +395,12 @@ fn sights_of(types: &[String], layers: usize) -> Result<Sights, Error> {
         });
     }
     match is_full.iter().position(|is_full| *is_full) {
-        None => Ok(Sights::Sliding),
-        Some(0) if is_full.iter().all(|is_full| *is_full) => Ok(Sights::Full),
+        None => Ok(LayerMasks::Sliding),
+        Some(0) if is_full.iter().all(|is_full| *is_full) => Ok(LayerMasks::Full),
         Some(first)
             if first > 0 && is_full.iter().enumerate().all(|(n, full)| *full == ((n + 1) % (first + 1) == 0)) =>
         {
-            Ok(Sights::FullEvery(first + 1))
+            Ok(LayerMasks::FullEvery(first + 1))
         }
         Some(_) => Err(Error::config(
             "layer_types is no regular order: the last of every so many layers must be the one with full_attention",

@@ -116,22 +116,22 @@ const QWEN3_EXPERTS: Table = &[
     ),
 ];
 
-/// Before those of Llama, which has no latent attention but the same names around it; experts are named as in Qwen 3.
+/// Before those of Llama, which has no multi-head latent attention but the same names around it; experts are named as in Qwen 3.
 const DEEPSEEK: Table = &[
     ("layers.attention.query_down.weight", "model.layers.{layer}.self_attn.q_a_proj.weight", Layout::Transposed),
     ("layers.attention.query_down.bias", "model.layers.{layer}.self_attn.q_a_proj.bias", Layout::Same),
     ("layers.attention.query_norm.weight", "model.layers.{layer}.self_attn.q_a_layernorm.weight", Layout::Same),
-    ("layers.attention.latent.weight", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.weight", Layout::Transposed),
-    ("layers.attention.latent.bias", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.bias", Layout::Same),
-    ("layers.attention.latent_norm.weight", "model.layers.{layer}.self_attn.kv_a_layernorm.weight", Layout::Same),
-    ("layers.attention.key_value.weight", "model.layers.{layer}.self_attn.kv_b_proj.weight", Layout::Transposed),
+    ("layers.attention.kv_down.weight", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.weight", Layout::Transposed),
+    ("layers.attention.kv_down.bias", "model.layers.{layer}.self_attn.kv_a_proj_with_mqa.bias", Layout::Same),
+    ("layers.attention.kv_norm.weight", "model.layers.{layer}.self_attn.kv_a_layernorm.weight", Layout::Same),
+    ("layers.attention.kv_up.weight", "model.layers.{layer}.self_attn.kv_b_proj.weight", Layout::Transposed),
     ("layers.feed_forward.experts.router.bias", "model.layers.{layer}.mlp.gate.e_score_correction_bias", Layout::Same),
     ("layers.shared.gate.weight", "model.layers.{layer}.mlp.shared_experts.gate_proj.weight", Layout::Transposed),
     ("layers.shared.up.weight", "model.layers.{layer}.mlp.shared_experts.up_proj.weight", Layout::Transposed),
     ("layers.shared.down.weight", "model.layers.{layer}.mlp.shared_experts.down_proj.weight", Layout::Transposed),
 ];
 
-/// Queries that come from a narrow vector have another name than those that come from the width.
+/// Queries that come from a compressed vector have another name than those that come from the width.
 const DEEPSEEK_LOW_QUERY: Table =
     &[("layers.attention.query.weight", "model.layers.{layer}.self_attn.q_b_proj.weight", Layout::Transposed)];
 

@@ -1,170 +1,181 @@
-//! Attention itself: which keys a query sees, and the weighted sum of values, whole or block by block.
+//! Dot-product attention: masks, positions, and the weighted sum of values, plain or chunked with an online softmax.
 
 use tensor::DType;
 use trace::{Key, Tensor, Tree, custom_vjp, scan};
 
 use super::{dropout, flash};
 
-/// A score no softmax sees; finite, so that a query that sees nothing gives no NaN.
-const UNSEEN: f64 = -1e30;
+/// The score of masked keys; finite, so that a query without any key gives no NaN.
+const MASK_VALUE: f64 = -1e30;
 
-/// Which keys a query sees.
+/// The attention mask: which keys a query attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sight {
-    /// All.
-    Everything,
-    /// Those at its own position and before.
+pub enum AttentionMask {
+    /// All keys: bidirectional attention.
+    Full,
+    /// Keys at its own position and before.
     Causal,
-    /// Those at its own position and before, that many in all.
-    Window(usize),
+    /// Keys at its own position and before, so many in all.
+    SlidingWindow(usize),
 }
 
-/// How the sum is computed.
+/// The attention implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// Block by block for long sequences, else all at once.
+pub enum AttentionImpl {
+    /// Flash or chunked for long sequences, else plain.
     #[default]
     Auto,
     /// All scores at once: memory grows with queries times keys.
     Plain,
-    /// Keys in blocks of this size with a running softmax; the backward pass computes scores again, so that memory grows
-    /// with queries plus keys.
+    /// Keys in blocks of this size with an online softmax; the backward pass recomputes scores, so that memory grows with
+    /// queries plus keys.
     Chunked(usize),
-    /// Block by block, by a kernel where the compiler has one. For a sequence that looks at itself.
+    /// Flash attention, by a kernel where the compiler has one. For self-attention over whole sequences.
     Flash,
 }
 
-/// Where queries and keys stand.
+/// Positions and segment ids of queries and keys.
 #[derive(Clone, Debug, Tree)]
-pub struct Places {
+pub struct Positions {
     /// Positions of queries, `i32`, `[queries]` or `[batch, queries]`.
     pub queries: Tensor,
-    /// Positions of keys; a negative position is not there.
+    /// Positions of keys; a key with a negative position is masked.
     pub keys: Tensor,
-    /// Sequences packed into one row, `i32 [batch, queries]` and `[batch, keys]`: nothing sees across them.
+    /// Segment ids of packed sequences, `i32 [batch, queries]` and `[batch, keys]`: attention does not cross segments.
     pub segments: Option<(Tensor, Tensor)>,
     /// Whether queries and keys are the positions of one sequence, from its first on.
     #[tree(skip)]
     pub is_sequence: bool,
 }
 
-impl Places {
-    /// A sequence that looks at itself.
+impl Positions {
+    /// Self-attention over one sequence.
     #[track_caller]
-    pub fn sequence(length: usize) -> Places {
+    pub fn sequence(length: usize) -> Positions {
         let positions = Tensor::iota(DType::I32, &[length], 0);
-        Places { queries: positions.clone(), keys: positions, segments: None, is_sequence: true }
+        Positions { queries: positions.clone(), keys: positions, segments: None, is_sequence: true }
     }
 
-    /// Which keys are seen: broadcasts to `[batch, groups, repeats, queries, keys]`.
-    fn visible(&self, sight: Sight) -> Tensor {
+    /// The mask as booleans; broadcasts to `[batch, kv heads, repeats, queries, keys]`.
+    fn mask(&self, kind: AttentionMask) -> Tensor {
         // [batch or 1, 1, 1, queries, 1] and [batch or 1, 1, 1, 1, keys].
-        let lift = |positions: &Tensor, axis: isize| {
-            let rows = if positions.rank() == 1 { positions.expand(0) } else { positions.clone() };
+        let lift = |numbers: &Tensor, axis: isize| {
+            let rows = if numbers.rank() == 1 { numbers.expand(0) } else { numbers.clone() };
             rows.expand(1).expand(1).expand(axis)
         };
         let (queries, keys) = (lift(&self.queries, -1), lift(&self.keys, -2));
-        let mut visible = keys.greater_equal(&Tensor::scalar(DType::I32, 0.0));
-        if sight != Sight::Everything {
-            visible = visible.and(&keys.less_equal(&queries));
+        let mut mask = keys.greater_equal(&Tensor::scalar(DType::I32, 0.0));
+        if kind != AttentionMask::Full {
+            mask = mask.and(&keys.less_equal(&queries));
         }
-        if let Sight::Window(size) = sight {
-            visible = visible.and(&(&queries - &keys).less(&Tensor::scalar(DType::I32, size as f64)));
+        if let AttentionMask::SlidingWindow(size) = kind {
+            mask = mask.and(&(&queries - &keys).less(&Tensor::scalar(DType::I32, size as f64)));
         }
         if let Some((of_queries, of_keys)) = &self.segments {
-            visible = visible.and(&lift(of_queries, -1).equals(&lift(of_keys, -2)));
+            mask = mask.and(&lift(of_queries, -1).equals(&lift(of_keys, -2)));
         }
-        visible
+        mask
     }
 }
 
-/// Attention of `query [batch, queries, heads, head]` to `key` and `value [batch, keys, groups, head]`; each group of keys
-/// serves as many heads. Scores and softmax are `f32`; the result has the type and shape of `query`.
+/// Attention of `query [batch, queries, heads, head]` to `key` and `value [batch, keys, kv heads, head]`. With fewer KV heads
+/// than heads it is grouped-query attention (GQA); with one, multi-query attention. Scores and softmax are `f32`; the result has the type and shape of `query`.
 #[track_caller]
-pub fn attend(query: &Tensor, key: &Tensor, value: &Tensor, places: &Places, sight: Sight, form: Form) -> Tensor {
-    attend_weighing(query, key, value, places, sight, form, Weighing::default())
-}
-
-/// How products of queries and keys become the weights that values are summed with.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Weighing<'a> {
-    /// What products are multiplied by before the softmax; one over the root of a head's features if absent.
-    pub scale: Option<f64>,
-    /// Share of weights that are zero.
-    pub rate: f64,
-    /// Without a key nothing is dropped.
-    pub key: Option<&'a Key>,
-}
-
-impl Weighing<'_> {
-    fn drops(&self) -> bool {
-        self.rate > 0.0 && self.key.is_some()
-    }
-}
-
-/// [`attend`] with a scale and dropout of its weights. Only the plain form can drop: the others never have all weights at once.
-#[track_caller]
-pub fn attend_weighing(
+pub fn attend(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    places: &Places,
-    sight: Sight,
-    form: Form,
-    weighing: Weighing<'_>,
+    positions: &Positions,
+    mask: AttentionMask,
+    implementation: AttentionImpl,
 ) -> Tensor {
-    let form = match form {
-        Form::Auto if !weighing.drops() && flash::is_better(query.dim(1), key.dim(1), key.dim(2), places) => {
-            Form::Flash
+    attend_with(query, key, value, positions, mask, implementation, AttentionOptions::default())
+}
+
+/// Scale and dropout of attention.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttentionOptions<'a> {
+    /// Factor of the scores before the softmax; `1 / sqrt(head_dim)` if absent.
+    pub scale: Option<f64>,
+    /// Dropout rate of the attention weights.
+    pub dropout_rate: f64,
+    /// Without a key there is no dropout.
+    pub dropout_key: Option<&'a Key>,
+}
+
+impl AttentionOptions<'_> {
+    fn has_dropout(&self) -> bool {
+        self.dropout_rate > 0.0 && self.dropout_key.is_some()
+    }
+}
+
+/// [`attend`] with a scale and dropout. Only the plain implementation has dropout: the others never have all weights at once.
+#[track_caller]
+pub fn attend_with(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    positions: &Positions,
+    mask: AttentionMask,
+    implementation: AttentionImpl,
+    options: AttentionOptions<'_>,
+) -> Tensor {
+    let implementation = match implementation {
+        AttentionImpl::Auto
+            if !options.has_dropout() && flash::is_better(query.dim(1), key.dim(1), key.dim(2), positions) =>
+        {
+            AttentionImpl::Flash
         }
-        // Parts of a sequence on other devices, or a long prompt after what is in a cache.
-        Form::Auto if !weighing.drops() && flash::is_long(query.dim(1), key.dim(1)) => Form::Chunked(flash::BLOCK),
-        Form::Auto => Form::Plain,
-        // A cache, or positions of the caller's.
-        Form::Flash if !flash::is_possible(query.dim(1), key.dim(1), places) => Form::Plain,
-        form => form,
+        // Parts of a sequence on other devices, or a long prompt after a filled KV cache.
+        AttentionImpl::Auto if !options.has_dropout() && flash::is_long(query.dim(1), key.dim(1)) => {
+            AttentionImpl::Chunked(flash::BLOCK)
+        }
+        AttentionImpl::Auto => AttentionImpl::Plain,
+        // A KV cache, or positions of the caller's.
+        AttentionImpl::Flash if !flash::is_possible(query.dim(1), key.dim(1), positions) => AttentionImpl::Plain,
+        implementation => implementation,
     };
-    if weighing.drops() && form != Form::Plain {
-        let rate = weighing.rate;
+    if options.has_dropout() && implementation != AttentionImpl::Plain {
+        let rate = options.dropout_rate;
         trace::refuse(format!(
-            "attention weights are dropped at a rate of {rate}, which attention in blocks cannot do: use the plain form, or \
-             a rate of 0 (attn_pdrop)"
+            "attention dropout of {rate} needs the plain implementation: set run.attention = \"plain\", or a dropout rate of 0 \
+             (attn_pdrop)"
         ));
     }
     trace::scope("attend", || {
         let (batch, queries, heads, head) = (query.dim(0), query.dim(1), query.dim(2), query.dim(3));
         let groups = key.dim(2);
-        let scale = weighing.scale.unwrap_or((head as f64).sqrt().recip());
+        let scale = options.scale.unwrap_or((head as f64).sqrt().recip());
         let grouped = query.reshape(&[batch, queries, groups, heads / groups.max(1), head]);
-        if form == Form::Flash {
-            return flash::flash(query, key, value, places, sight, scale);
+        if implementation == AttentionImpl::Flash {
+            return flash::flash(query, key, value, positions, mask, scale);
         }
-        let out = match form {
-            Form::Chunked(block) => chunked(&grouped, key, value, places, sight, scale, block.max(1)),
-            _ => plain(&grouped, key, value, places, sight, scale, weighing),
+        let out = match implementation {
+            AttentionImpl::Chunked(block) => chunked(&grouped, key, value, positions, mask, scale, block.max(1)),
+            _ => plain(&grouped, key, value, positions, mask, scale, options),
         };
         out.reshape(query.dims()).named("attention")
     })
 }
 
-/// Masked scores in `f32`, `[batch, groups, repeats, queries, keys]`.
-fn scores(query: &Tensor, key: &Tensor, places: &Places, sight: Sight, scale: f64) -> Tensor {
+/// Masked scores in `f32`, `[batch, kv heads, repeats, queries, keys]`.
+fn scores(query: &Tensor, key: &Tensor, positions: &Positions, mask: AttentionMask, scale: f64) -> Tensor {
     let scores = &query.einsum_as("btgrd,bsgd->bgrts", key, DType::F32) * scale;
-    places.visible(sight).select(&scores, &Tensor::scalar(DType::F32, UNSEEN))
+    positions.mask(mask).select(&scores, &Tensor::scalar(DType::F32, MASK_VALUE))
 }
 
 fn plain(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    places: &Places,
-    sight: Sight,
+    positions: &Positions,
+    mask: AttentionMask,
     scale: f64,
-    weighing: Weighing<'_>,
+    options: AttentionOptions<'_>,
 ) -> Tensor {
-    let weights = scores(query, key, places, sight, scale).softmax(-1).cast(query.dtype());
-    let weights = dropout(&weights, weighing.rate, weighing.key);
+    let weights = scores(query, key, positions, mask, scale).softmax(-1).cast(query.dtype());
+    let weights = dropout(&weights, options.dropout_rate, options.dropout_key);
     weights.einsum("bgrts,bsgd->btgrd", value)
 }
 
@@ -194,61 +205,66 @@ fn joined(blocks: &Tensor, axis: usize, size: usize) -> Tensor {
     apart.reshape(&dims).slice(axis as isize, 0..size)
 }
 
-/// Keys, values and places, block by block.
-fn in_blocks(key: &Tensor, value: &Tensor, places: &Places, block: usize) -> (Tensor, Tensor, Tensor, Option<Tensor>) {
-    let positions = blocks(&places.keys, places.keys.rank() - 1, block, -1.0);
-    let segments = places.segments.as_ref().map(|(_, keys)| blocks(keys, 1, block, -1.0));
-    (blocks(key, 1, block, 0.0), blocks(value, 1, block, 0.0), positions, segments)
+/// Keys, values, positions and segment ids, block by block.
+fn in_blocks(
+    key: &Tensor,
+    value: &Tensor,
+    positions: &Positions,
+    block: usize,
+) -> (Tensor, Tensor, Tensor, Option<Tensor>) {
+    let key_positions = blocks(&positions.keys, positions.keys.rank() - 1, block, -1.0);
+    let segments = positions.segments.as_ref().map(|(_, keys)| blocks(keys, 1, block, -1.0));
+    (blocks(key, 1, block, 0.0), blocks(value, 1, block, 0.0), key_positions, segments)
 }
 
-fn places_of(places: &Places, positions: &Tensor, segments: &Option<Tensor>) -> Places {
+fn positions_of(positions: &Positions, key_positions: &Tensor, segments: &Option<Tensor>) -> Positions {
     let segments =
-        places.segments.as_ref().zip(segments.as_ref()).map(|((queries, _), keys)| (queries.clone(), keys.clone()));
-    Places { queries: places.queries.clone(), keys: positions.clone(), segments, is_sequence: false }
+        positions.segments.as_ref().zip(segments.as_ref()).map(|((queries, _), keys)| (queries.clone(), keys.clone()));
+    Positions { queries: positions.queries.clone(), keys: key_positions.clone(), segments, is_sequence: false }
 }
 
 fn chunked(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    places: &Places,
-    sight: Sight,
+    positions: &Positions,
+    mask: AttentionMask,
     scale: f64,
     block: usize,
 ) -> Tensor {
-    let inputs = (query.clone(), key.clone(), value.clone(), places.clone());
+    let inputs = (query.clone(), key.clone(), value.clone(), positions.clone());
     let (out, _) = custom_vjp(
         &inputs,
-        |(query, key, value, places)| running_softmax(query, key, value, places, sight, scale, block),
-        move |(query, key, value, places), (out, total), (ct, _)| {
+        |(query, key, value, positions)| online_softmax(query, key, value, positions, mask, scale, block),
+        move |(query, key, value, positions), (out, total), (ct, _)| {
             let saved = Saved { out, total, ct };
-            let (query, key, value) = running_backward(query, key, value, places, &saved, sight, scale, block);
-            (query, key, value, places.map_leaves(Tensor::zeros_like))
+            let (query, key, value) = online_softmax_backward(query, key, value, positions, &saved, mask, scale, block);
+            (query, key, value, positions.map_leaves(Tensor::zeros_like))
         },
     );
     out
 }
 
-/// The weighted sum, and the logarithm of the sum of exponentials that the backward pass starts from.
-pub(super) fn running_softmax(
+/// Attention by an online softmax over blocks of keys; also the log-sum-exp of the scores, which the backward pass needs.
+pub(super) fn online_softmax(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    places: &Places,
-    sight: Sight,
+    positions: &Positions,
+    mask: AttentionMask,
     scale: f64,
     block: usize,
 ) -> (Tensor, Tensor) {
     let [batch, queries, groups, repeats, head] = [0, 1, 2, 3, 4].map(|axis| query.dims()[axis]);
     let rows = [batch, groups, repeats, queries];
     let init = (
-        Tensor::full(DType::F32, &rows, UNSEEN),
+        Tensor::full(DType::F32, &rows, MASK_VALUE),
         Tensor::zeros(DType::F32, &rows),
         Tensor::zeros(DType::F32, &[batch, groups, repeats, queries, head]),
     );
-    let xs = in_blocks(key, value, places, block);
-    let ((top, sum, out), ()) = scan(&init, &xs, None, |(top, sum, out), (key, value, positions, segments)| {
-        let scores = scores(query, key, &places_of(places, positions, segments), sight, scale);
+    let xs = in_blocks(key, value, positions, block);
+    let ((top, sum, out), ()) = scan(&init, &xs, None, |(top, sum, out), (key, value, key_positions, segments)| {
+        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale);
         let next = top.maximum(&scores.max(&[4]));
         let shrink = (top - &next).exp();
         let weights = (&scores - &next.expand(-1)).exp();
@@ -260,7 +276,7 @@ pub(super) fn running_softmax(
     (out, &sum.log() + &top)
 }
 
-/// What the backward pass has: the result, its logarithms of sums, and its cotangent.
+/// Residuals of the backward pass: the result, the log-sum-exp of its scores, and the cotangent.
 pub(super) struct Saved<'a> {
     pub(super) out: &'a Tensor,
     pub(super) total: &'a Tensor,
@@ -268,22 +284,22 @@ pub(super) struct Saved<'a> {
 }
 
 #[allow(clippy::too_many_arguments)]
-pub(super) fn running_backward(
+pub(super) fn online_softmax_backward(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
-    places: &Places,
+    positions: &Positions,
     saved: &Saved<'_>,
-    sight: Sight,
+    mask: AttentionMask,
     scale: f64,
     block: usize,
 ) -> (Tensor, Tensor, Tensor) {
     let product = &saved.out.cast(DType::F32) * &saved.ct.cast(DType::F32);
     let delta = product.sum(&[4]).transpose(&[0, 2, 3, 1]);
-    let xs = in_blocks(key, value, places, block);
+    let xs = in_blocks(key, value, positions, block);
     let init = Tensor::zeros(DType::F32, query.dims());
-    let (query_ct, (key_ct, value_ct)) = scan(&init, &xs, None, |query_ct, (key, value, positions, segments)| {
-        let scores = scores(query, key, &places_of(places, positions, segments), sight, scale);
+    let (query_ct, (key_ct, value_ct)) = scan(&init, &xs, None, |query_ct, (key, value, key_positions, segments)| {
+        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale);
         let weights = (&scores - &saved.total.expand(-1)).exp();
         let value_ct = weights.cast(value.dtype()).einsum_as("bgrts,btgrd->bsgd", saved.ct, DType::F32);
         let weights_ct = saved.ct.einsum_as("btgrd,bsgd->bgrts", value, DType::F32);

@@ -1,19 +1,22 @@
-//! Multi-head attention as a layer: projections, positions, groups of keys, and a cache for generation.
+//! Multi-head attention as a layer: projections, rotary positions, grouped-query attention (GQA), and a KV cache for generation.
 
 use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
-use crate::layers::{Bias, Form, KeyValues, Linear, Places, RmsNorm, Rope, Sight, Slot, Weighing, attend_weighing};
+use crate::layers::{
+    AttentionImpl, AttentionMask, AttentionOptions, Bias, CachePosition, KvCache, Linear, Positions, RmsNorm, Rope,
+    attend_with,
+};
 
-/// Numbers of heads and their size.
+/// Numbers of heads and their size; fewer KV heads than heads are grouped-query attention (GQA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Heads {
     /// Heads of queries.
-    pub queries: usize,
+    pub num_heads: usize,
     /// Heads of keys and values; divides the heads of queries.
-    pub keys: usize,
+    pub num_kv_heads: usize,
     /// Features of a head.
-    pub size: usize,
+    pub head_dim: usize,
 }
 
 /// Projections around [`attend`](crate::layers::attend).
@@ -21,9 +24,9 @@ pub struct Heads {
 pub struct MultiHeadAttention {
     /// `[width, heads * head]`.
     pub query: Linear,
-    /// `[width, key heads * head]`.
+    /// `[width, kv heads * head]`.
     pub key: Linear,
-    /// `[width, key heads * head]`.
+    /// `[width, kv heads * head]`.
     pub value: Linear,
     /// `[heads * head, width]`.
     pub output: Linear,
@@ -34,7 +37,7 @@ pub struct MultiHeadAttention {
     /// Numbers of heads.
     #[tree(skip)]
     pub heads: Heads,
-    /// What products of queries and keys are multiplied by; one over the root of a head's features if absent.
+    /// Factor of the scores before the softmax; `1 / sqrt(head_dim)` if absent.
     #[tree(skip)]
     pub scale: Option<f64>,
 }
@@ -42,12 +45,12 @@ pub struct MultiHeadAttention {
 /// What attention depends on besides its input.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
-    /// Where queries and keys stand.
-    pub places: &'a Places,
-    /// Which keys are seen.
-    pub sight: Sight,
-    /// How it is computed.
-    pub form: Form,
+    /// Positions and segment ids of queries and keys.
+    pub positions: &'a Positions,
+    /// The attention mask.
+    pub mask: AttentionMask,
+    /// The attention implementation.
+    pub implementation: AttentionImpl,
     /// Rotary positions of the queries.
     pub rope: Option<&'a Rope>,
 }
@@ -63,12 +66,12 @@ impl MultiHeadAttention {
         (weight, output_weight): (Init, Init),
     ) -> MultiHeadAttention {
         let keys = key.split(4);
-        let of = |n: usize, count: usize| Linear::init(&keys[n], width, count * heads.size, projections, weight);
+        let of = |n: usize, count: usize| Linear::init(&keys[n], width, count * heads.head_dim, projections, weight);
         MultiHeadAttention {
-            query: of(0, heads.queries),
-            key: of(1, heads.keys),
-            value: of(2, heads.keys),
-            output: Linear::init(&keys[3], heads.queries * heads.size, width, output, output_weight),
+            query: of(0, heads.num_heads),
+            key: of(1, heads.num_kv_heads),
+            value: of(2, heads.num_kv_heads),
+            output: Linear::init(&keys[3], heads.num_heads * heads.head_dim, width, output, output_weight),
             query_norm: None,
             key_norm: None,
             heads,
@@ -79,7 +82,7 @@ impl MultiHeadAttention {
     /// Queries, keys and values of `[batch, positions, width]`.
     #[track_caller]
     fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
-        let heads = |linear: &Linear| linear.apply_to_heads(x, self.heads.size);
+        let heads = |linear: &Linear| linear.apply_to_heads(x, self.heads.head_dim);
         // Queries stay with their positions; keys and values of all positions are needed everywhere.
         let query = heads(&self.query).laid_out(&["batch", "sequence", "heads", "head"]);
         let key = heads(&self.key).laid_out(&["batch", "keys", "heads", "head"]);
@@ -101,33 +104,39 @@ impl MultiHeadAttention {
         self.output.apply_from_heads(out)
     }
 
-    /// Attention of `[batch, positions, width]` to itself.
+    /// Self-attention of `[batch, positions, width]`.
     #[track_caller]
     pub fn apply(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
-        self.apply_dropping(x, context, 0.0, None)
+        self.apply_with_dropout(x, context, 0.0, None)
     }
 
-    /// [`apply`](Self::apply) with so large a share of the attention weights dropped, if there is a key.
+    /// [`apply`](Self::apply) with dropout of the attention weights, if there is a key.
     #[track_caller]
-    pub fn apply_dropping(&self, x: &Tensor, context: &Context<'_>, rate: f64, key: Option<&Key>) -> Tensor {
+    pub fn apply_with_dropout(&self, x: &Tensor, context: &Context<'_>, rate: f64, key: Option<&Key>) -> Tensor {
         trace::scope("attention", || {
-            let weighing = Weighing { scale: self.scale, rate, key };
+            let options = AttentionOptions { scale: self.scale, dropout_rate: rate, dropout_key: key };
             let (query, key, value) = self.projected(x, context.rope);
-            let Context { places, sight, form, .. } = *context;
-            let out = attend_weighing(&query, &key, &value, places, sight, form, weighing);
+            let Context { positions, mask, implementation, .. } = *context;
+            let out = attend_with(&query, &key, &value, positions, mask, implementation, options);
             self.finished(&out).named("attention_output")
         })
     }
 
-    /// Attention to what the cache holds of a layer and to itself: keys and values are written into the cache.
+    /// Attention to what the KV cache holds of the layer and to the new positions, whose keys and values are written into it.
     #[track_caller]
-    pub fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, slot: &Slot<'_>) -> (Tensor, KeyValues) {
+    pub fn extend(
+        &self,
+        x: &Tensor,
+        context: &Context<'_>,
+        cache: &KvCache,
+        at: &CachePosition<'_>,
+    ) -> (Tensor, KvCache) {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let (cache, keys, values) = cache.extended(key, value, slot);
-            let weighing = Weighing { scale: self.scale, ..Weighing::default() };
-            let Context { places, sight, form, .. } = *context;
-            let out = attend_weighing(&query, &keys, &values, places, sight, form, weighing);
+            let (cache, keys, values) = cache.extended(key, value, at);
+            let options = AttentionOptions { scale: self.scale, ..AttentionOptions::default() };
+            let Context { positions, mask, implementation, .. } = *context;
+            let out = attend_with(&query, &keys, &values, positions, mask, implementation, options);
             (self.finished(&out), cache)
         })
     }

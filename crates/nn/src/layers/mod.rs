@@ -2,23 +2,22 @@
 
 mod attend;
 mod attention;
-mod cache;
 mod conv;
 mod dropout;
 mod embedding;
 mod feed_forward;
 mod flash;
 mod fused_norm;
-mod latent;
+mod kv_cache;
 mod linear;
+mod mla;
 mod moe;
 mod norm;
 mod recurrent;
 mod rope;
 
-pub use attend::{Form, Places, Sight, Weighing, attend, attend_weighing};
+pub use attend::{AttentionImpl, AttentionMask, AttentionOptions, Positions, attend, attend_with};
 pub use attention::{Context, Heads, MultiHeadAttention};
-pub use cache::{KeyValues, Slot, Start};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
 pub use dropout::dropout;
 pub use embedding::Embedding;

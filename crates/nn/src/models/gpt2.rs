@@ -6,8 +6,8 @@ use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{
-    Activation, Bias, Context, Embedding, FeedForward, Heads, KeyValues, LayerNorm, MultiHeadAttention, Places, Sight,
-    Slot, Start, dropout,
+    Activation, AttentionMask, Bias, CachePosition, Context, Embedding, FeedForward, Heads, KvCache, LayerNorm,
+    MultiHeadAttention, Positions, Start, dropout,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
 use crate::stacked::{init_stacked, run_stacked};
@@ -69,7 +69,7 @@ impl Gpt2Config {
 
     /// Numbers of heads.
     pub fn heads(&self) -> Heads {
-        Heads { queries: self.n_head, keys: self.n_head, size: self.n_embd / self.n_head.max(1) }
+        Heads { num_heads: self.n_head, num_kv_heads: self.n_head, head_dim: self.n_embd / self.n_head.max(1) }
     }
 }
 
@@ -176,11 +176,16 @@ impl LanguageModel for Gpt2 {
     fn hidden(&self, tokens: &Tensor, key: Option<&Key>) -> Hidden {
         trace::scope("gpt2", || {
             let config = &self.config;
-            let places = Places::sequence(tokens.dim(1));
-            let context = Context { places: &places, sight: Sight::Causal, form: self.options.attention, rope: None };
+            let positions = Positions::sequence(tokens.dim(1));
+            let context = Context {
+                positions: &positions,
+                mask: AttentionMask::Causal,
+                implementation: self.options.attention,
+                rope: None,
+            };
             let keys = key.map(|key| key.split(2));
             let of = |n: usize| keys.as_ref().and_then(|keys| keys.get(n));
-            let x = carried(&dropout(&self.embedded(tokens, &places.queries), config.embd_pdrop, of(0)));
+            let x = carried(&dropout(&self.embedded(tokens, &positions.queries), config.embd_pdrop, of(0)));
             let layer_keys = of(1).map(|key| key.stacked(config.n_layer));
             let layers = (self.layers.clone(), layer_keys);
             let (x, ()) = run_stacked(&self.options.remat, &x, &layers, |x, (block, key)| {
@@ -188,7 +193,7 @@ impl LanguageModel for Gpt2 {
                 let of = |n: usize| keys.as_ref().and_then(|keys| keys.get(n));
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
-                    let added = block.attention.apply_dropping(&normed, &context, config.attn_pdrop, of(2));
+                    let added = block.attention.apply_with_dropout(&normed, &context, config.attn_pdrop, of(2));
                     let x = x + &dropout(&added, config.resid_pdrop, of(0));
                     (carried(&block.finish(&x, config.resid_pdrop, of(1))), ())
                 })
@@ -209,22 +214,28 @@ impl LanguageModel for Gpt2 {
     }
 
     #[track_caller]
-    fn cache(&self, batch: usize, positions: usize) -> KeyValues {
+    fn cache(&self, batch: usize, positions: usize) -> KvCache {
         let config = &self.config;
-        KeyValues::zeros(self.options.precision.compute(), config.n_layer, batch, positions, config.heads())
+        KvCache::zeros(self.options.precision.compute(), config.n_layer, batch, positions, config.heads())
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues) {
+    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KvCache) -> (Tensor, KvCache) {
         trace::scope("gpt2", || {
-            let places = start.places(tokens.dim(1), cache.room());
-            let context = Context { places: &places, sight: Sight::Causal, form: self.options.attention, rope: None };
-            let x = carried(&self.embedded(tokens, &places.queries));
-            let layers = (self.layers.clone(), KeyValues::numbers(0..self.config.n_layer));
+            let positions = start.positions(tokens.dim(1), cache.capacity());
+            let context = Context {
+                positions: &positions,
+                mask: AttentionMask::Causal,
+                implementation: self.options.attention,
+                rope: None,
+            };
+            let x = carried(&self.embedded(tokens, &positions.queries));
+            let layers = (self.layers.clone(), KvCache::numbers(0..self.config.n_layer));
             let ((x, cache), ()) = trace::scan(&(x, cache.clone()), &layers, None, |(x, cache), (block, layer)| {
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
-                    let (added, cache) = block.attention.extend(&normed, &context, cache, &Slot { layer, start });
+                    let (added, cache) =
+                        block.attention.extend(&normed, &context, cache, &CachePosition { layer, start });
                     ((block.finish(&(x + &added), 0.0, None), cache), ())
                 })
             });

@@ -6,7 +6,7 @@ use trace::{Key, RematPolicy, Spec, Tensor, Tree};
 
 use crate::Precision;
 use crate::fused::{Fused, Kernels};
-use crate::layers::{Dispatch, Form, KeyValues, Start};
+use crate::layers::{AttentionImpl, Dispatch, KvCache, Start};
 use crate::losses::CrossEntropy;
 
 /// How a model is run; its parameters do not depend on it.
@@ -18,7 +18,7 @@ pub struct RunOptions {
     /// What layers keep for the backward pass.
     pub remat: RematPolicy,
     /// How attention is computed.
-    pub attention: Form,
+    pub attention: AttentionImpl,
     /// Positions on one device whose logits are computed at a time for the loss; all at once if absent.
     pub loss_chunk_size: Option<usize>,
     /// How positions reach their experts, where there are any; as the model has it if absent.
@@ -32,7 +32,7 @@ impl Default for RunOptions {
         RunOptions {
             precision: Precision::F32,
             remat: RematPolicy::None,
-            attention: Form::Auto,
+            attention: AttentionImpl::Auto,
             loss_chunk_size: None,
             experts: None,
             kernels: Kernels::default(),
@@ -101,10 +101,10 @@ pub trait LanguageModel: Tree + Clone {
     }
 
     /// An empty cache for so many positions.
-    fn cache(&self, batch: usize, positions: usize) -> KeyValues;
+    fn cache(&self, batch: usize, positions: usize) -> KvCache;
 
     /// Hidden states of more tokens `[batch, more]` that follow what is in the cache.
-    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues);
+    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KvCache) -> (Tensor, KvCache);
 
     /// Logits `f32 [batch, positions, vocabulary]`.
     #[track_caller]
@@ -141,7 +141,7 @@ pub trait LanguageModel: Tree + Clone {
 
     /// Reads a prompt `[batch, positions]` into an empty cache; gives the logits of its last position, `[batch, vocabulary]`.
     #[track_caller]
-    fn prefill(&self, tokens: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
+    fn prefill(&self, tokens: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
         let (hidden, cache) = self.extend(tokens, &Start::First, cache);
         let last = hidden.dim(1).saturating_sub(1);
         (self.head(&hidden.at(1, last)), cache)
@@ -149,7 +149,7 @@ pub trait LanguageModel: Tree + Clone {
 
     /// One more token `[batch]` at a position; gives the logits of the next.
     #[track_caller]
-    fn decode_step(&self, token: &Tensor, position: &Tensor, cache: &KeyValues) -> (Tensor, KeyValues) {
+    fn decode_step(&self, token: &Tensor, position: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
         let (hidden, cache) = self.extend(&token.expand(1), &Start::After(position.clone()), cache);
         (self.head(&hidden.squeeze(1)), cache)
     }

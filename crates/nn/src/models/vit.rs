@@ -6,8 +6,8 @@ use trace::{Convolution, Key, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{
-    Activation, Bias, Context, Conv2d, FeedForward, Heads, LayerNorm, Linear, MultiHeadAttention, Places, Sight,
-    dropout,
+    Activation, AttentionMask, Bias, Context, Conv2d, FeedForward, Heads, LayerNorm, Linear, MultiHeadAttention,
+    Positions, dropout,
 };
 use crate::models::language::{RunOptions, carried};
 use crate::stacked::{init_stacked, run_stacked};
@@ -104,9 +104,9 @@ impl Vit {
         let size = [config.patch_size, config.patch_size];
         let how = Convolution::new(2).stride(config.patch_size);
         let heads = Heads {
-            queries: config.num_attention_heads,
-            keys: config.num_attention_heads,
-            size: width / config.num_attention_heads.max(1),
+            num_heads: config.num_attention_heads,
+            num_kv_heads: config.num_attention_heads,
+            head_dim: width / config.num_attention_heads.max(1),
         };
         let block = |key: &Key| {
             let keys = key.split(2);
@@ -142,9 +142,13 @@ impl Vit {
             let patches = patches.reshape(&[batch, patches.dim(1) * patches.dim(2), width]);
             let class = self.class_embedding.cast(compute).broadcast_to(&[batch, 1, width]);
             let x = carried(&(Tensor::concat(&[class, patches], 1) + self.position_embedding.cast(compute)));
-            let places = Places::sequence(x.dim(1));
-            let context =
-                Context { places: &places, sight: Sight::Everything, form: self.options.attention, rope: None };
+            let positions = Positions::sequence(x.dim(1));
+            let context = Context {
+                positions: &positions,
+                mask: AttentionMask::Full,
+                implementation: self.options.attention,
+                rope: None,
+            };
             let layers = (self.layers.clone(), key.map(|key| key.stacked(config.num_hidden_layers)));
             let (x, ()) = run_stacked(&self.options.remat, &x, &layers, |x, (block, key)| {
                 let keys = key.as_ref().map(|key| key.split(2));

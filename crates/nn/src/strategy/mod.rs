@@ -96,10 +96,10 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("attention.output.bias", &[""]),
     ("attention.query_down.weight", &["width", ""]),
     ("attention.query_down.bias", &[""]),
-    ("attention.latent.weight", &["width", ""]),
-    ("attention.latent.bias", &[""]),
-    // The narrow vector is split as the width is: with many heads the weight is as large as any.
-    ("attention.key_value.weight", &["width", "heads"]),
+    ("attention.kv_down.weight", &["width", ""]),
+    ("attention.kv_down.bias", &[""]),
+    // The compressed KV is split as the width is: with many heads the weight is as large as any.
+    ("attention.kv_up.weight", &["width", "heads"]),
     ("up.weight", &["width", "inner"]),
     ("up.bias", &["inner"]),
     ("gate.weight", &["width", "inner"]),

@@ -1,6 +1,6 @@
 //! Attention: against a loop over positions, and block by block against the whole.
 
-use nn::layers::{Form, Places, Sight, Weighing, attend, attend_weighing};
+use nn::layers::{AttentionImpl, AttentionMask, AttentionOptions, Positions, attend, attend_with};
 use tensor::DType;
 use trace::{Key, Tensor, vjp};
 
@@ -13,14 +13,14 @@ fn drawn(key: &Key, dtype: DType, queries: usize, keys: usize) -> (Tensor, Tenso
     (of(0, &[2, queries, 4, 8]), of(1, &[2, keys, 2, 8]), of(2, &[2, keys, 2, 8]))
 }
 
-fn places(count: usize, packed: bool) -> Places {
-    let plain = Places::sequence(count);
+fn positions(count: usize, packed: bool) -> Positions {
+    let plain = Positions::sequence(count);
     let segments = packed.then(|| {
         let position = Tensor::iota(DType::I32, &[2, count], 1);
         let segment = position.greater(&Tensor::scalar(DType::I32, 4.0)).cast(DType::I32);
         (segment.clone(), segment)
     });
-    Places { segments, ..plain }
+    Positions { segments, ..plain }
 }
 
 #[test]
@@ -28,20 +28,21 @@ fn attention_is_the_weighted_sum_of_what_is_seen() {
     let (queries, heads, groups, size) = (7, 4, 2, 8);
     let drawn_values = with_key(1, |key| drawn(key, DType::F32, queries, queries));
     let [q, k, v] = [0, 1, 2].map(|n| floats(&drawn_values[n]));
-    for sight in [Sight::Everything, Sight::Causal, Sight::Window(3)] {
+    for mask in [AttentionMask::Full, AttentionMask::Causal, AttentionMask::SlidingWindow(3)] {
         let shapes = (shape_of(&drawn_values[0]), shape_of(&drawn_values[1]), shape_of(&drawn_values[2]));
-        let actual =
-            apply(&shapes, &drawn_values, |(q, k, v)| attend(q, k, v, &Places::sequence(queries), sight, Form::Plain));
+        let actual = apply(&shapes, &drawn_values, |(q, k, v)| {
+            attend(q, k, v, &Positions::sequence(queries), mask, AttentionImpl::Plain)
+        });
         let mut expected = Vec::new();
         for b in 0..2 {
             for t in 0..queries {
                 for h in 0..heads {
                     let g = h / (heads / groups);
                     let at = |n: usize, count: usize, head: usize| ((b * queries + n) * count + head) * size;
-                    let sees = |s: usize| match sight {
-                        Sight::Everything => true,
-                        Sight::Causal => s <= t,
-                        Sight::Window(window) => s <= t && t - s < window,
+                    let sees = |s: usize| match mask {
+                        AttentionMask::Full => true,
+                        AttentionMask::Causal => s <= t,
+                        AttentionMask::SlidingWindow(window) => s <= t && t - s < window,
                     };
                     let score = |s: usize| {
                         let dot: f64 = (0..size)
@@ -58,32 +59,38 @@ fn attention_is_the_weighted_sum_of_what_is_seen() {
                 }
             }
         }
-        assert!(off_by(&floats(&actual[0]), &expected) < 1e-5, "{sight:?}");
+        assert!(off_by(&floats(&actual[0]), &expected) < 1e-5, "{mask:?}");
     }
 }
 
 #[test]
 fn blocks_give_what_the_whole_gives() {
     for (dtype, tolerance) in [(DType::F32, 2e-5), (DType::BF16, 3e-2)] {
-        for sight in [Sight::Everything, Sight::Causal, Sight::Window(4)] {
-            let forms = [(false, Form::Chunked(4)), (true, Form::Chunked(5)), (false, Form::Chunked(64))];
-            for (packed, form) in forms.into_iter().chain([(false, Form::Flash), (true, Form::Flash)]) {
+        for mask in [AttentionMask::Full, AttentionMask::Causal, AttentionMask::SlidingWindow(4)] {
+            let implementations = [
+                (false, AttentionImpl::Chunked(4)),
+                (true, AttentionImpl::Chunked(5)),
+                (false, AttentionImpl::Chunked(64)),
+            ];
+            for (packed, implementation) in
+                implementations.into_iter().chain([(false, AttentionImpl::Flash), (true, AttentionImpl::Flash)])
+            {
                 let differences = with_key(7, |key| {
                     let keys = key.split(2);
                     let inputs = drawn(&keys[0], dtype, 12, 12);
                     let ct = keys[1].normal(DType::F32, &[2, 12, 4, 8]).cast(dtype);
-                    let places = places(12, packed);
-                    let of = |form: Form| {
-                        let (out, pull) = vjp(|(q, k, v)| attend(q, k, v, &places, sight, form), &inputs);
+                    let positions = positions(12, packed);
+                    let of = |implementation: AttentionImpl| {
+                        let (out, pull) = vjp(|(q, k, v)| attend(q, k, v, &positions, mask, implementation), &inputs);
                         (out, pull(&ct))
                     };
-                    let (plain, (pq, pk, pv)) = of(Form::Plain);
-                    let (chunked, (cq, ck, cv)) = of(form);
+                    let (plain, (pq, pk, pv)) = of(AttentionImpl::Plain);
+                    let (chunked, (cq, ck, cv)) = of(implementation);
                     (difference(&chunked, &plain), difference(&cq, &pq), difference(&ck, &pk), difference(&cv, &pv))
                 });
                 for (what, off) in ["result", "query", "key", "value"].iter().zip(&differences) {
                     let off = number(off);
-                    assert!(off < tolerance, "{dtype} {sight:?} {packed} {form:?}: {what} is off by {off}");
+                    assert!(off < tolerance, "{dtype} {mask:?} {packed} {implementation:?}: {what} is off by {off}");
                 }
             }
         }
@@ -96,17 +103,18 @@ fn a_position_that_is_not_there_is_not_seen() {
         let (q, k, v) = drawn(key, DType::F32, 3, 6);
         let positions = |list: &[f32]| Tensor::from_f32s(&[list.len()], list).cast(DType::I32);
         let queries = positions(&[0.0, 1.0, 2.0]);
-        let masked = Places {
+        let masked = Positions {
             queries: queries.clone(),
             keys: positions(&[0.0, 1.0, 2.0, -1.0, -1.0, -1.0]),
             segments: None,
             is_sequence: false,
         };
-        let short = Places { keys: queries.clone(), queries, segments: None, is_sequence: true };
+        let short = Positions { keys: queries.clone(), queries, segments: None, is_sequence: true };
         let cut = |x: &Tensor| x.slice(1, 0..3);
-        let expected = attend(&q, &cut(&k), &cut(&v), &short, Sight::Everything, Form::Plain);
-        [Form::Plain, Form::Chunked(4), Form::Flash]
-            .map(|form| difference(&attend(&q, &k, &v, &masked, Sight::Everything, form), &expected))
+        let expected = attend(&q, &cut(&k), &cut(&v), &short, AttentionMask::Full, AttentionImpl::Plain);
+        [AttentionImpl::Plain, AttentionImpl::Chunked(4), AttentionImpl::Flash].map(|implementation| {
+            difference(&attend(&q, &k, &v, &masked, AttentionMask::Full, implementation), &expected)
+        })
     });
     assert!(differences.iter().all(|off| number(off) < 1e-5));
     // Two sides of the same comparison that could both be wrong: the harness sees a difference where there is one.
@@ -120,16 +128,23 @@ fn attention_weights_are_dropped() {
     let outputs = with_key(5, |key| {
         let parts = key.split(2);
         let (query, keys, values) = drawn(&parts[0], DType::F32, 6, 6);
-        let places = Places::sequence(6);
-        let dropping = Weighing { rate: 0.5, key: Some(&parts[1]), ..Weighing::default() };
-        let of = |dropping| attend_weighing(&query, &keys, &values, &places, Sight::Causal, Form::Plain, dropping);
+        let positions = Positions::sequence(6);
+        let dropping =
+            AttentionOptions { dropout_rate: 0.5, dropout_key: Some(&parts[1]), ..AttentionOptions::default() };
+        let of = |dropping| {
+            attend_with(&query, &keys, &values, &positions, AttentionMask::Causal, AttentionImpl::Plain, dropping)
+        };
         // The weights themselves: attention to values that are one at one position each.
         let hot = Tensor::iota(DType::I32, &[6, 8], 0).equals(&Tensor::iota(DType::I32, &[6, 8], 1)).cast(DType::F32);
         let hot = hot.reshape(&[1, 6, 1, 8]).broadcast_to(&[2, 6, 2, 8]);
-        let weights = |dropping| attend_weighing(&query, &keys, &hot, &places, Sight::Causal, Form::Plain, dropping);
-        let none = Weighing { rate: 0.5, ..Weighing::default() };
+        let weights = |dropping| {
+            attend_with(&query, &keys, &hot, &positions, AttentionMask::Causal, AttentionImpl::Plain, dropping)
+        };
+        let none = AttentionOptions { dropout_rate: 0.5, ..AttentionOptions::default() };
         let (_, pull) = vjp(
-            |values| attend_weighing(&query, &keys, values, &places, Sight::Causal, Form::Plain, dropping),
+            |values| {
+                attend_with(&query, &keys, values, &positions, AttentionMask::Causal, AttentionImpl::Plain, dropping)
+            },
             &values,
         );
         let slope = pull(&query.zeros_like().exp());
@@ -138,7 +153,7 @@ fn attention_weights_are_dropped() {
             of(dropping),
             weights(none),
             weights(dropping),
-            attend(&query, &keys, &values, &places, Sight::Causal, Form::Plain),
+            attend(&query, &keys, &values, &positions, AttentionMask::Causal, AttentionImpl::Plain),
             slope,
         )
     });
@@ -161,8 +176,16 @@ fn chunked_attention_refuses_dropout() {
     let traced = trace::shapes_of(&(), |()| {
         let key = Key::from_seed(1);
         let (query, keys, values) = drawn(&key, DType::F32, 4, 4);
-        let dropping = Weighing { rate: 0.1, key: Some(&key), ..Weighing::default() };
-        attend_weighing(&query, &keys, &values, &Places::sequence(4), Sight::Causal, Form::Chunked(2), dropping)
+        let dropping = AttentionOptions { dropout_rate: 0.1, dropout_key: Some(&key), ..AttentionOptions::default() };
+        attend_with(
+            &query,
+            &keys,
+            &values,
+            &Positions::sequence(4),
+            AttentionMask::Causal,
+            AttentionImpl::Chunked(2),
+            dropping,
+        )
     });
     let error = traced.unwrap_err().to_string();
     assert!(error.contains("attention in blocks cannot") && error.contains("attention.rs"), "{error}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nn::hf::{self, Family, ModelConfig};
-use nn::layers::{Form, RopeScaling};
+use nn::layers::{AttentionImpl, RopeScaling};
 use nn::models::{GlobalLayers, Gpt2, Head, LanguageModel, Llama, RunOptions};
 use nn::{Error, Precision};
 use tensor::{DType, Literal};
@@ -99,7 +99,7 @@ fn logits_are_those_of_transformers() {
             assert_eq!(count, 124_439_808);
             continue;
         }
-        let (off, _) = compared(&folder, &RunOptions { attention: Form::Chunked(8), ..RunOptions::default() });
+        let (off, _) = compared(&folder, &RunOptions { attention: AttentionImpl::Chunked(8), ..RunOptions::default() });
         assert!(off < 1e-4, "{name} in blocks: off by {off}");
         saved_again(&folder, &params);
     }
@@ -255,9 +255,9 @@ fn configurations_that_cannot_be_are_refused() {
             .replace("qwen3", "gemma3_text"),
         "2 to 64",
     );
-    let latent = r#","kv_lora_rank":4,"qk_nope_head_dim":4,"qk_rope_head_dim":2,"v_head_dim":4,"n_routed_experts":4,
+    let mla = r#","kv_lora_rank":4,"qk_nope_head_dim":4,"qk_rope_head_dim":2,"v_head_dim":4,"n_routed_experts":4,
         "num_experts_per_tok":2"#;
-    let deepseek = |kind: &str, more: &str| other(kind, &format!("{latent}{more}"));
+    let deepseek = |kind: &str, more: &str| other(kind, &format!("{mla}{more}"));
     assert!(ModelConfig::parse(&deepseek("deepseek_v3", "")).is_ok());
     check(&other("deepseek_v3", ""), "n_routed_experts is missing");
     check(&other("deepseek_v3", r#","n_routed_experts":4"#), "kv_lora_rank is missing");

@@ -32,7 +32,7 @@ fn of_one_model(config: &LlamaConfig) {
         RematPolicy::SaveOnlyTheseNames(nn::CHECKPOINT_NAMES.map(String::from).to_vec()),
     ] {
         // One layer and three are no whole groups.
-        if config.latent.is_some() && matches!(remat, RematPolicy::EveryLayers(_)) {
+        if config.mla.is_some() && matches!(remat, RematPolicy::EveryLayers(_)) {
             continue;
         }
         let actual = of(remat.clone());

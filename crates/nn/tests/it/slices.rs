@@ -51,7 +51,7 @@ fn training_steps_compile_for_tpus() {
     let options = RunOptions {
         precision: Precision::Mixed,
         remat: RematPolicy::Dots,
-        attention: Form::Chunked(8),
+        attention: AttentionImpl::Chunked(8),
         ..RunOptions::default()
     };
     let plain = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };

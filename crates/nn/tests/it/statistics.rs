@@ -33,10 +33,10 @@ fn running_statistics_are_those_of_torch() {
         let (init, structure) = trace::trace("init", &(), Donate::Nothing, |()| started(&options)).unwrap();
         let mut state = run(&init, &[]);
         let paths = structure.paths();
-        for (path, slot) in paths.iter().zip(&mut state).filter(|(path, _)| path.starts_with("params.")) {
+        for (path, at) in paths.iter().zip(&mut state).filter(|(path, _)| path.starts_with("params.")) {
             let given = read(path);
-            assert_eq!(given.dims(), slot.dims(), "{path}");
-            *slot = given;
+            assert_eq!(given.dims(), at.dims(), "{path}");
+            *at = given;
         }
         let batch = |n: usize| vec![read(&format!("images.{n}")), read(&format!("labels.{n}"))];
         let shapes: Vec<Tensor> = batch(0).iter().map(shape_of).collect();

@@ -1,7 +1,7 @@
 //! Training: the loss of tiny models falls, and state comes back at its place.
 
 use nn::layers::{
-    Activation, Bias, Dispatch, ExpertGroups, Latent, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
+    Activation, Bias, Dispatch, ExpertGroups, MlaSizes, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
 };
 use nn::models::{
     DenseLayers, Experts, GlobalLayers, Gpt2, Gpt2Config, Head, HeadNorm, LanguageModel, Llama, LlamaConfig, Mlp,
@@ -46,7 +46,7 @@ pub(crate) fn llama(experts: Option<Experts>) -> LlamaConfig {
         output_bias: Bias::None,
         sliding_window: None,
         global_layers: None,
-        latent: None,
+        mla: None,
         style: Style::default(),
         head: Head::Own,
         experts,
@@ -74,16 +74,23 @@ pub(crate) fn gemma() -> LlamaConfig {
 
 /// A first layer without experts, then experts and a shared feed-forward, with what DeepSeek 3 does otherwise.
 pub(crate) fn deepseek(dispatch: Dispatch) -> LlamaConfig {
-    let latent = Latent { query_rank: Some(16), rank: 12, plain: 8, rotary: 4, value: 6, pairs: RopePairs::Neighbours };
+    let mla = MlaSizes {
+        q_lora_rank: Some(16),
+        kv_lora_rank: 12,
+        qk_nope_head_dim: 8,
+        qk_rope_head_dim: 4,
+        v_head_dim: 6,
+        pairs: RopePairs::Neighbours,
+    };
     let groups = Some(ExpertGroups { count: 2, chosen: 1, best: 2 });
     let routing = Routing { scores: RouterScores::Sigmoid, groups, scale: 2.0, ..Routing::default() };
     let dense = Some(DenseLayers { count: 1, inner: 64 });
     let experts = Experts { count: 8, chosen: 2, routing, shared: Some(24), dense, balance: 0.0, dispatch };
     LlamaConfig {
         intermediate_size: 24,
-        head_dim: latent.head(),
+        head_dim: mla.head_dim(),
         num_key_value_heads: 4,
-        latent: Some(latent),
+        mla: Some(mla),
         ..llama(Some(experts))
     }
 }
@@ -226,11 +233,8 @@ fn losses_of_language_models_fall() {
         routing: Routing { weights: RouterWeights::Scores, ..Routing::default() },
         ..experts
     });
-    let latent = deepseek(Dispatch::Dense);
-    falls(
-        "deepseek",
-        &losses(&language(|key| Llama::init(key, &latent, &options), (4, 16), &plain), &tokens(4, 16), 12),
-    );
+    let mla = deepseek(Dispatch::Dense);
+    falls("deepseek", &losses(&language(|key| Llama::init(key, &mla, &options), (4, 16), &plain), &tokens(4, 16), 12));
     for experts in [None, unequal] {
         let config = LlamaConfig { style: normed, ..llama(experts) };
         let qwen = language(|key| Llama::init(key, &config, &options), (4, 16), &plain);

@@ -264,7 +264,7 @@ fn tokens_of_every_width_are_read() {
 
 /// Opens a file of tokens and reads its first batch.
 fn first_batch(path: &Path, vocabulary: Option<u32>) -> Result<Vec<Literal>, DataError> {
-    let options = WindowOptions { vocab_size, ..windows(4, Batching::new(1, 0)) };
+    let options = WindowOptions { vocab_size: vocabulary, ..windows(4, Batching::new(1, 0)) };
     TokenDataset::open(&[path.to_path_buf()], TokenWidth::U32, options)?.batch(0)
 }
 
@@ -404,7 +404,7 @@ fn bad_texts_and_tokenizers_are_refused() {
     let open = |tokenizer: &Tokenizer, vocabulary, separator: Option<&str>| {
         let cache = folder.path().join("cache");
         let options = TextOptions { tokenizer: tokenizer.clone(), separator: separator.map(String::from), cache };
-        let windows = WindowOptions { vocab_size, ..windows(16, Batching::new(2, 0)) };
+        let windows = WindowOptions { vocab_size: vocabulary, ..windows(16, Batching::new(2, 0)) };
         TokenDataset::from_text(std::slice::from_ref(&text), &options, windows).map(drop)
     };
     fs::write(&text, "too short").unwrap();

@@ -82,27 +82,27 @@ impl Across {
         let vectors = dims(&[&self.experts, &others, &[]]);
         let weighted = [vectors.clone(), dims(&[&self.experts, &others])];
         let (by_choice, by_row) = (dims(&[&[], &positions]), dims(&[&positions]));
-        let places = [by_choice.clone(), by_choice, by_row.clone(), by_row];
+        let positions = [by_choice.clone(), by_choice, by_row.clone(), by_row];
         let usage = [Sharding::replicated(1), Sharding::replicated(1)];
         let router: Vec<Sharding> =
             mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())).collect();
         let ins = [vec![split.clone()], router].concat();
-        let outs = [&weighted[..], &places, &usage].concat();
+        let outs = [&weighted[..], &positions, &usage].concat();
         let (sent, rows, usage): (Weighted, Rows, Usage) =
             shard_map(&(x.clone(), mixture.router.clone()), &ins, &outs, |(x, router)| {
                 let mine = MixtureOfExperts { router: router.clone(), ..mixture.clone() };
                 let flat = flat(x);
                 let choice = mine.route(&flat, &over);
-                let (rows, places) = mine.with_capacity(&flat, &choice, factor);
+                let (rows, positions) = mine.with_capacity(&flat, &choice, factor);
                 let sent = Weighted {
                     vectors: self.exchanged(&rows.vectors, &experts),
                     weights: self.exchanged(&rows.weights, &experts),
                 };
-                (sent, places, choice.usage)
+                (sent, positions, choice.usage)
             });
         let inside = dims(&[&self.experts, &others, &self.inner]);
         let done = mixture.experts(&sent.vectors, &sent.weights, Some(&inside)).with_sharding(&vectors);
-        let ins = [&[vectors][..], &places].concat();
+        let ins = [&[vectors][..], &positions].concat();
         let out = shard_map(&(done, rows), &ins, &[split], |(done, rows)| {
             rows.to_positions(&flat(&self.returned(done, &experts))).reshape(&self.part)
         });

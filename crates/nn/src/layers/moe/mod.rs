@@ -136,8 +136,8 @@ impl MixtureOfExperts {
                 Dispatch::Dense => self.dense(&flat, &choice),
                 Dispatch::Grouped => self.grouped(&flat, &choice, None),
                 Dispatch::Capacity(factor) => {
-                    let (rows, places) = self.with_capacity(&flat, &choice, factor);
-                    places.to_positions(&self::flat(&self.experts(&rows.vectors, &rows.weights, None)))
+                    let (rows, positions) = self.with_capacity(&flat, &choice, factor);
+                    positions.to_positions(&self::flat(&self.experts(&rows.vectors, &rows.weights, None)))
                 }
             };
             (out.reshape(x.dims()), choice.usage)
@@ -193,14 +193,14 @@ impl MixtureOfExperts {
         let share = others.map_or(1, |others| others.shares);
         let expected = (positions * self.chosen).div_ceil(share.max(1)).min(most);
         let first = others.map(|others| &others.first);
-        let (places, sizes) = Rows::sorted(&choice.experts.swap_axes(0, 1), experts, first, grouped::rows_for(most));
+        let (positions, sizes) = Rows::sorted(&choice.experts.swap_axes(0, 1), experts, first, grouped::rows_for(most));
         let groups = Groups { sizes, extent: Extent { most, expected } };
         let of = |weight: &Tensor| weight.cast(x.dtype());
-        let rows = places.of_positions(x);
+        let rows = positions.of_positions(x);
         let gate = grouped::product(&rows, &of(&self.gate), &groups).named("gate");
         let up = grouped::product(&rows, &of(&self.up), &groups).named("up");
-        let weights = places.of_choices(&choice.weights.swap_axes(0, 1));
-        places.to_positions(&grouped::product(&self.gated(&gate, &up, &weights), &of(&self.down), &groups))
+        let weights = positions.of_choices(&choice.weights.swap_axes(0, 1));
+        positions.to_positions(&grouped::product(&self.gated(&gate, &up, &weights), &of(&self.down), &groups))
     }
 
     /// Positions are put into the experts' rows in order, first choices first; what does not fit is left out.
@@ -208,10 +208,10 @@ impl MixtureOfExperts {
         let (positions, width, experts) = (x.dim(0), x.dim(1), self.router.weight.dim(1));
         let share = (positions * self.chosen) as f64 / experts.max(1) as f64;
         let capacity = ((share * factor).ceil() as usize).clamp(1, positions.max(1));
-        let places = Rows::with_capacity(&choice.experts.swap_axes(0, 1), experts, capacity);
-        let weights = places.of_choices(&choice.weights.swap_axes(0, 1));
-        let vectors = places.of_positions(x).reshape(&[experts, capacity, width]);
-        (Weighted { vectors, weights: weights.reshape(&[experts, capacity]) }, places)
+        let positions = Rows::with_capacity(&choice.experts.swap_axes(0, 1), experts, capacity);
+        let weights = positions.of_choices(&choice.weights.swap_axes(0, 1));
+        let vectors = positions.of_positions(x).reshape(&[experts, capacity, width]);
+        (Weighted { vectors, weights: weights.reshape(&[experts, capacity]) }, positions)
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Rows {
 }
 
 /// Where a choice's row lies before it is known whether there is one.
-struct Places {
+struct Positions {
     /// Of each choice, `i32 [choices]`.
     row: Tensor,
     /// Whether there is one, `[choices]`.
@@ -50,7 +50,7 @@ impl Rows {
         let place = (&counted.place * &counted.is_of).sum(&[0]);
         let fits = place.less(&Tensor::scalar(DType::I32, capacity as f64));
         let row = &(&flat(choices) * capacity as f64) + &place;
-        Rows::at(choices, &Places { row, fits }, experts * capacity)
+        Rows::at(choices, &Positions { row, fits }, experts * capacity)
     }
 
     /// All choices of `experts` from a first one on, sorted by expert, of `i32 [chosen, positions]`; and how many each has, `i32
@@ -65,24 +65,24 @@ impl Rows {
         let begins = sizes.cumulative_sum(0) - &sizes;
         let row = (&(&counted.place + &begins.expand(-1)) * &counted.is_of).sum(&[0]);
         let fits = counted.is_of.max(&[0]).equals(&Tensor::ones(DType::I32, &[]));
-        let sorted = Rows::at(choices, &Places { row, fits }, rows);
+        let sorted = Rows::at(choices, &Positions { row, fits }, rows);
         // Without other experts every choice has a row.
         (Rows { placed: sorted.placed.filter(|_| first.is_some()), ..sorted }, sizes)
     }
 
-    fn at(choices: &Tensor, places: &Places, rows: usize) -> Rows {
+    fn at(choices: &Tensor, positions: &Positions, rows: usize) -> Rows {
         let count = choices.num_elements();
         // Places outside are left out of what is written.
         let outside = Tensor::scalar(DType::I32, rows as f64);
-        let to = places.fits.select(&places.row, &outside);
+        let to = positions.fits.select(&positions.row, &outside);
         let nobody = Tensor::full(DType::I32, &[rows], count as f64);
         let choice = put(&nobody, &to, &Tensor::iota(DType::I32, &[count], 0));
         let limit = Tensor::scalar(DType::I32, count as f64);
         let taken = choice.less(&limit);
         let choice = taken.select(&choice, &Tensor::zeros(DType::I32, &[]));
         let by_choice = |tensor: &Tensor| tensor.reshape(choices.dims());
-        let row = places.fits.select(&places.row, &Tensor::zeros(DType::I32, &[]));
-        Rows { row: by_choice(&row), placed: Some(by_choice(&places.fits)), choice, taken }
+        let row = positions.fits.select(&positions.row, &Tensor::zeros(DType::I32, &[]));
+        Rows { row: by_choice(&row), placed: Some(by_choice(&positions.fits)), choice, taken }
     }
 
     /// The position of each row.

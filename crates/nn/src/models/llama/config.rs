@@ -3,35 +3,37 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::layers::{Activation, Bias, Dispatch, Heads, Latent, LatentAttention, RmsNorm, RopeScaling, Routing, Sight};
+use crate::layers::{
+    Activation, AttentionMask, Bias, Dispatch, Heads, MlaSizes, MultiHeadLatentAttention, RmsNorm, RopeScaling, Routing,
+};
 
-/// Most layers that differ from each other: each is a part of the program of its own.
-const MAX_TURN: usize = 64;
+/// The longest repeating layer pattern: each of its layers is a part of the program of its own.
+const MAX_PATTERN: usize = 64;
 
-/// Experts instead of one feed-forward.
+/// Mixture of experts (MoE) instead of one feed-forward.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experts {
     /// Experts of a layer.
     pub count: usize,
-    /// Experts a position goes to.
+    /// Experts per token.
     pub chosen: usize,
     /// How they are chosen and weighted.
     #[serde(default)]
     pub routing: Routing,
-    /// Width inside a feed-forward that every position goes through beside its experts.
+    /// Width inside the shared expert, a feed-forward that every position goes through beside its experts.
     #[serde(default)]
     pub shared: Option<usize>,
-    /// First layers that have a feed-forward instead, if there are.
+    /// First dense layers, if there are: a feed-forward instead of experts.
     #[serde(default)]
     pub dense: Option<DenseLayers>,
-    /// Weight of the loss of balance.
+    /// Coefficient of the load-balancing (auxiliary) loss.
     pub balance: f64,
-    /// How positions reach them.
+    /// How tokens are dispatched to experts.
     #[serde(default)]
     pub dispatch: Dispatch,
 }
 
-/// First layers without experts.
+/// First dense layers, without experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DenseLayers {
     /// How many.
@@ -43,7 +45,7 @@ pub struct DenseLayers {
 /// Sizes of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LlamaConfig {
-    /// Tokens known.
+    /// Size of the vocabulary.
     pub vocab_size: usize,
     /// Width.
     pub hidden_size: usize,
@@ -53,7 +55,7 @@ pub struct LlamaConfig {
     pub num_hidden_layers: usize,
     /// Heads of queries.
     pub num_attention_heads: usize,
-    /// Heads of keys and values.
+    /// Heads of keys and values; fewer than heads of queries are grouped-query attention (GQA).
     pub num_key_value_heads: usize,
     /// Features of a head.
     pub head_dim: usize,
@@ -72,26 +74,26 @@ pub struct LlamaConfig {
     pub projection_bias: Bias,
     /// Whether the output of attention has a bias.
     pub output_bias: Bias,
-    /// Positions a query sees, itself included; all before it if absent.
+    /// Sliding window: positions a query attends to, itself included; all before it if absent.
     pub sliding_window: Option<usize>,
-    /// Layers that see further, if there are.
+    /// Layers with full causal attention among layers with sliding windows, if there are.
     #[serde(default)]
     pub global_layers: Option<GlobalLayers>,
-    /// Whether the head is the embedding.
+    /// Whether the LM head is the embedding (tied).
     pub head: Head,
     /// Experts, if there are.
     pub experts: Option<Experts>,
-    /// Sizes of latent attention, if that is what layers have.
+    /// Sizes of multi-head latent attention (MLA), if that is what layers have.
     #[serde(default)]
-    pub latent: Option<Latent>,
+    pub mla: Option<MlaSizes>,
     /// What is done otherwise than in Llama.
     #[serde(default)]
     pub style: Style,
-    /// Deviation of drawn weights.
+    /// Standard deviation of initial weights.
     pub initializer_range: f64,
 }
 
-/// Layers among others that see everything before them, with rotary angles of their own.
+/// Layers with full causal attention among layers with sliding windows, with rotary angles of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GlobalLayers {
     /// The last of every so many layers is one.
@@ -115,7 +117,7 @@ pub struct Style {
     pub norm_offset: f64,
     /// What embeddings are multiplied by before the layers.
     pub embedding_scale: f64,
-    /// What products of queries and keys are multiplied by; one over the root of a head's features if absent.
+    /// Factor of the attention scores before the softmax; `1 / sqrt(head_dim)` if absent.
     pub score_scale: Option<f64>,
 }
 
@@ -164,17 +166,17 @@ pub enum Head {
 impl LlamaConfig {
     /// Numbers of heads.
     pub fn heads(&self) -> Heads {
-        Heads { queries: self.num_attention_heads, keys: self.num_key_value_heads, size: self.head_dim }
+        Heads { num_heads: self.num_attention_heads, num_kv_heads: self.num_key_value_heads, head_dim: self.head_dim }
     }
 
-    /// Heads of a cache.
+    /// Heads of a KV cache.
     pub(super) fn cached_heads(&self) -> Heads {
-        self.latent.map_or(self.heads(), |latent| LatentAttention::cached(latent, self.num_attention_heads))
+        self.mla.map_or(self.heads(), |mla| MultiHeadLatentAttention::cached(mla, self.num_attention_heads))
     }
 
-    /// Features of a head that positions turn.
+    /// Features of a head with rotary positions.
     pub(super) fn rotary(&self) -> usize {
-        self.latent.map_or(self.head_dim, |latent| latent.rotary)
+        self.mla.map_or(self.head_dim, |mla| mla.qk_rope_head_dim)
     }
 
     /// First layers without experts.
@@ -182,16 +184,16 @@ impl LlamaConfig {
         self.experts.and_then(|experts| experts.dense).map_or(0, |dense| dense.count)
     }
 
-    /// After how many layers what layers see repeats.
+    /// Length of the repeating layer pattern: after so many layers the attention masks repeat.
     pub(crate) fn turn(&self) -> usize {
         self.global_layers.map_or(1, |layers| layers.every)
     }
 
-    /// What the layer at this place of a turn sees.
-    pub(super) fn sight(&self, place: usize) -> Sight {
+    /// The attention mask of the layer at this place of the pattern.
+    pub(super) fn mask(&self, place: usize) -> AttentionMask {
         match self.global_layers {
-            Some(_) if place + 1 == self.turn() => Sight::Causal,
-            _ => self.sliding_window.map_or(Sight::Causal, Sight::Window),
+            Some(_) if place + 1 == self.turn() => AttentionMask::Causal,
+            _ => self.sliding_window.map_or(AttentionMask::Causal, AttentionMask::SlidingWindow),
         }
     }
 
@@ -217,15 +219,20 @@ impl LlamaConfig {
         }
         if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
             let (heads, keys) = (self.num_attention_heads, self.num_key_value_heads);
-            return Err(Error::config(format!("{heads} heads cannot share {keys} heads of keys evenly")));
+            return Err(Error::config(format!(
+                "num_attention_heads {heads} is not a multiple of num_key_value_heads {keys}"
+            )));
         }
         if self.rotary() == 0 || !self.rotary().is_multiple_of(2) {
-            return Err(Error::config(format!("heads of {} features cannot be turned in pairs", self.rotary())));
+            return Err(Error::config(format!(
+                "heads of {} features cannot have rotary positions: the number must be even",
+                self.rotary()
+            )));
         }
-        if let Some(latent) = &self.latent
-            && [latent.rank, latent.plain, latent.value, latent.query_rank.unwrap_or(1)].contains(&0)
+        if let Some(mla) = &self.mla
+            && [mla.kv_lora_rank, mla.qk_nope_head_dim, mla.v_head_dim, mla.q_lora_rank.unwrap_or(1)].contains(&0)
         {
-            return Err(Error::config("a rank or a part of a head is 0"));
+            return Err(Error::config("kv_lora_rank, q_lora_rank, qk_nope_head_dim or v_head_dim is 0"));
         }
         if let Some(groups) = self.experts.and_then(|experts| experts.routing.groups)
             && let Some(experts) = &self.experts
@@ -238,21 +245,25 @@ impl LlamaConfig {
                 || groups.chosen * (experts.count / groups.count) < experts.chosen)
         {
             let (all, groups, of) = (experts.count, groups.count, groups.chosen);
-            return Err(Error::config(format!("{of} of {groups} groups of {all} experts cannot be chosen from")));
+            return Err(Error::config(format!(
+                "{of} of {groups} groups of {all} experts cannot be chosen (topk_group, n_group)"
+            )));
         }
         if self.num_dense_layers() >= self.num_hidden_layers && self.num_dense_layers() > 0 {
             return Err(Error::config("no layer has experts (first_k_dense_replace)"));
         }
         if self.num_dense_layers() > 0 && self.global_layers.is_some() {
             return Err(Error::config(
-                "first layers without experts and layers that see further are not known together",
+                "first dense layers (first_k_dense_replace) together with a sliding window pattern are not supported",
             ));
         }
         if let Some(layers) = &self.global_layers
-            && !(2..=MAX_TURN).contains(&layers.every)
+            && !(2..=MAX_PATTERN).contains(&layers.every)
         {
             let every = layers.every;
-            return Err(Error::config(format!("one of every {every} layers sees further; known are 2 to {MAX_TURN}")));
+            return Err(Error::config(format!(
+                "one of every {every} layers has full attention; patterns of 2 to {MAX_PATTERN} layers are supported"
+            )));
         }
         if self.sliding_window == Some(0) {
             return Err(Error::config("sliding_window is 0"));

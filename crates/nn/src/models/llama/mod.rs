@@ -12,8 +12,9 @@ pub use self::config::{DenseLayers, Experts, GlobalLayers, Head, HeadNorm, Llama
 
 use crate::init::Init;
 use crate::layers::{
-    Bias, Context, Embedding, ExpertSizes, GatedFeedForward, KeyValues, LatentAttention, Linear, MixtureOfExperts,
-    MultiHeadAttention, Places, RmsNorm, Rope, RopeScaling, RouterScores, Slot, Start, Usage, at_use,
+    Bias, CachePosition, Context, Embedding, ExpertSizes, GatedFeedForward, KvCache, Linear, MixtureOfExperts,
+    MultiHeadAttention, MultiHeadLatentAttention, Positions, RmsNorm, Rope, RopeScaling, RouterScores, Start, Usage,
+    at_use,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
 use crate::stacked::{init_stacked, run_on_all, run_repeating_pattern, scan_repeating_pattern};
@@ -33,21 +34,21 @@ pub enum Attention {
     /// Each head of keys has a projection of its own.
     Heads(MultiHeadAttention),
     /// Heads come from a narrow vector.
-    Latent(LatentAttention),
+    MultiHeadLatent(MultiHeadLatentAttention),
 }
 
 impl Tree for Attention {
     fn visit(&self, path: &mut trace::Path, f: &mut dyn FnMut(&trace::Path, &Tensor)) {
         match self {
             Attention::Heads(heads) => heads.visit(path, f),
-            Attention::Latent(latent) => latent.visit(path, f),
+            Attention::MultiHeadLatent(mla) => mla.visit(path, f),
         }
     }
 
     fn map(&self, path: &mut trace::Path, f: &mut dyn FnMut(&trace::Path, &Tensor) -> Tensor) -> Self {
         match self {
             Attention::Heads(heads) => Attention::Heads(heads.map(path, f)),
-            Attention::Latent(latent) => Attention::Latent(latent.map(path, f)),
+            Attention::MultiHeadLatent(mla) => Attention::MultiHeadLatent(mla.map(path, f)),
         }
     }
 }
@@ -56,11 +57,11 @@ impl Attention {
     #[track_caller]
     fn init(key: &Key, config: &LlamaConfig, weight: Init) -> Attention {
         let (width, scale) = (config.hidden_size, config.style.score_scale);
-        if let Some(latent) = config.latent {
+        if let Some(mla) = config.mla {
             let sizes = (width, config.num_attention_heads);
             let norm = |width: usize| config.norm(width);
-            let attention = LatentAttention::init(key, sizes, latent, config.output_bias, weight, norm);
-            return Attention::Latent(LatentAttention { scale, ..attention });
+            let attention = MultiHeadLatentAttention::init(key, sizes, mla, config.output_bias, weight, norm);
+            return Attention::MultiHeadLatent(MultiHeadLatentAttention { scale, ..attention });
         }
         let head_norm = || (config.style.head_norm == HeadNorm::Rms).then(|| config.norm(config.head_dim));
         let biases = (config.projection_bias, config.output_bias);
@@ -72,15 +73,15 @@ impl Attention {
     fn apply(&self, x: &Tensor, context: &Context<'_>) -> Tensor {
         match self {
             Attention::Heads(heads) => heads.apply(x, context),
-            Attention::Latent(latent) => latent.apply(x, context),
+            Attention::MultiHeadLatent(mla) => mla.apply(x, context),
         }
     }
 
     #[track_caller]
-    fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KeyValues, slot: &Slot<'_>) -> (Tensor, KeyValues) {
+    fn extend(&self, x: &Tensor, context: &Context<'_>, cache: &KvCache, at: &CachePosition<'_>) -> (Tensor, KvCache) {
         match self {
-            Attention::Heads(heads) => heads.extend(x, context, cache, slot),
-            Attention::Latent(latent) => latent.extend(x, context, cache, slot),
+            Attention::Heads(heads) => heads.extend(x, context, cache, at),
+            Attention::MultiHeadLatent(mla) => mla.extend(x, context, cache, at),
         }
     }
 }
@@ -235,12 +236,12 @@ impl Llama {
     }
 
     /// What attention of the layers at each place of a turn depends on.
-    fn contexts<'a>(&self, places: &'a Places, ropes: &'a [Rope]) -> Vec<Context<'a>> {
-        let form = self.options.attention;
+    fn contexts<'a>(&self, positions: &'a Positions, ropes: &'a [Rope]) -> Vec<Context<'a>> {
+        let implementation = self.options.attention;
         let of = |(place, rope): (usize, &'a Rope)| Context {
-            places,
-            sight: self.config.sight(place),
-            form,
+            positions,
+            mask: self.config.mask(place),
+            implementation,
             rope: Some(rope),
         };
         ropes.iter().enumerate().map(of).collect()
@@ -264,9 +265,9 @@ impl LanguageModel for Llama {
     #[track_caller]
     fn hidden(&self, tokens: &Tensor, _: Option<&Key>) -> Hidden {
         trace::scope("llama", || {
-            let places = Places::sequence(tokens.dim(1));
-            let ropes = self.ropes(&places.queries);
-            let contexts = self.contexts(&places, &ropes);
+            let positions = Positions::sequence(tokens.dim(1));
+            let ropes = self.ropes(&positions.queries);
+            let contexts = self.contexts(&positions, &ropes);
             let x = carried(&self.embedded(tokens));
             let layer = |x: &Tensor, block: &LlamaBlock, place: usize| {
                 trace::scope("block", || {
@@ -320,9 +321,9 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn cache(&self, batch: usize, positions: usize) -> KeyValues {
+    fn cache(&self, batch: usize, positions: usize) -> KvCache {
         let config = &self.config;
-        KeyValues::zeros(
+        KvCache::zeros(
             self.options.precision.compute(),
             config.num_hidden_layers,
             batch,
@@ -332,21 +333,21 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KeyValues) -> (Tensor, KeyValues) {
+    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KvCache) -> (Tensor, KvCache) {
         trace::scope("llama", || {
-            let places = start.places(tokens.dim(1), cache.room());
-            let ropes = self.ropes(&places.queries);
-            let contexts = self.contexts(&places, &ropes);
-            let layer = |(x, cache): &(Tensor, KeyValues), (block, layer): &(LlamaBlock, Tensor), place: usize| {
+            let positions = start.positions(tokens.dim(1), cache.capacity());
+            let ropes = self.ropes(&positions.queries);
+            let contexts = self.contexts(&positions, &ropes);
+            let layer = |(x, cache): &(Tensor, KvCache), (block, layer): &(LlamaBlock, Tensor), place: usize| {
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
                     let (added, cache) =
-                        block.attention.extend(&normed, &contexts[place], cache, &Slot { layer, start });
+                        block.attention.extend(&normed, &contexts[place], cache, &CachePosition { layer, start });
                     ((block.finish(x, added).0, cache), ())
                 })
             };
-            let run = |before: (Tensor, KeyValues), layers: &LlamaBlock, numbers: Range<usize>| {
-                scan_repeating_pattern(&before, &(layers.clone(), KeyValues::numbers(numbers)), contexts.len(), layer).0
+            let run = |before: (Tensor, KvCache), layers: &LlamaBlock, numbers: Range<usize>| {
+                scan_repeating_pattern(&before, &(layers.clone(), KvCache::numbers(numbers)), contexts.len(), layer).0
             };
             let (dense, all) = (self.config.num_dense_layers(), self.config.num_hidden_layers);
             let before = (carried(&self.embedded(tokens)), cache.clone());

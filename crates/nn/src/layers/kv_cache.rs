@@ -1,31 +1,31 @@
-//! The cache of generation: keys and values of all layers, written from a position on.
+//! The KV cache of generation: keys and values of all layers, written from a position on.
 
 use tensor::DType;
 use trace::{Tensor, Tree};
 
-use crate::layers::{Heads, Places};
+use crate::layers::{Heads, Positions};
 
-/// Keys and values of the positions so far, of all layers: `[layers, batch, key heads, positions, head]` each, which products
-/// read as it lies.
+/// Keys and values of the positions so far, of all layers: `[layers, batch, kv heads, positions, head]` each, the order in which
+/// matmuls read them.
 #[derive(Clone, Debug, Tree)]
-pub struct KeyValues {
+pub struct KvCache {
     /// Keys.
     pub keys: Tensor,
     /// Values.
     pub values: Tensor,
 }
 
-/// Where tokens that go into a cache stand.
+/// The position of the first token that goes into a cache.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// At the first position: nothing is in the cache yet.
+    /// The first position: the cache is empty (prefill).
     First,
     /// After so many positions, an `i32` scalar.
     After(Tensor),
 }
 
 impl Start {
-    /// Positions in the cache.
+    /// Positions filled in the cache.
     #[track_caller]
     fn filled(&self) -> Tensor {
         match self {
@@ -34,13 +34,13 @@ impl Start {
         }
     }
 
-    /// Where so many tokens and what they see stand, in a cache of `room` positions.
+    /// Positions of so many new tokens and of their keys, in a cache of `room` positions.
     #[track_caller]
-    pub(crate) fn places(&self, count: usize, room: usize) -> Places {
+    pub(crate) fn positions(&self, count: usize, room: usize) -> Positions {
         match self {
-            Start::First => Places::sequence(count),
-            // A position not written yet lies after every query, so causal sight hides it.
-            Start::After(filled) => Places {
+            Start::First => Positions::sequence(count),
+            // A position not written yet is after every query, so a causal mask hides it.
+            Start::After(filled) => Positions {
                 queries: Tensor::iota(DType::I32, &[count], 0) + filled,
                 keys: Tensor::iota(DType::I32, &[room], 0),
                 segments: None,
@@ -50,33 +50,33 @@ impl Start {
     }
 }
 
-impl KeyValues {
-    /// Room for so many positions in each of `layers`.
+impl KvCache {
+    /// An empty cache of so many positions in each of `layers`.
     #[track_caller]
-    pub fn zeros(dtype: DType, layers: usize, batch: usize, positions: usize, heads: Heads) -> KeyValues {
-        let room = Tensor::zeros(dtype, &[layers, batch, heads.keys, positions, heads.size]);
-        KeyValues { keys: room.clone(), values: room }
+    pub fn zeros(dtype: DType, layers: usize, batch: usize, positions: usize, heads: Heads) -> KvCache {
+        let room = Tensor::zeros(dtype, &[layers, batch, heads.num_kv_heads, positions, heads.head_dim]);
+        KvCache { keys: room.clone(), values: room }
     }
 
-    /// Positions there is room for.
-    pub fn room(&self) -> usize {
+    /// How many positions the cache can hold.
+    pub fn capacity(&self) -> usize {
         self.keys.dims().get(3).copied().unwrap_or(0)
     }
 
-    /// With keys and values `[batch, positions, key heads, head]` of more positions, and all that the layer then sees, in their
-    /// type. All else of the cache stays where it is.
+    /// The cache with keys and values `[batch, positions, kv heads, head]` of more positions, and all keys and values of the layer,
+    /// in their type. The rest of the cache is updated in place.
     #[track_caller]
-    pub(crate) fn extended(&self, key: Tensor, value: Tensor, slot: &Slot<'_>) -> (KeyValues, Tensor, Tensor) {
-        let Slot { layer, start } = *slot;
+    pub(crate) fn extended(&self, key: Tensor, value: Tensor, at: &CachePosition<'_>) -> (KvCache, Tensor, Tensor) {
+        let CachePosition { layer, start } = *at;
         let zero = Tensor::zeros(DType::I32, &[]);
         let at = [layer.clone(), zero.clone(), zero.clone(), start.filled(), zero];
         let put = |room: &Tensor, new: &Tensor| {
             let by_head = new.cast(room.dtype()).transpose(&[0, 2, 1, 3]);
-            // Caches come from outside and go there again.
+            // Caches are arguments and results of the program: in their default layout.
             room.dynamic_update(&by_head.expand(0), &at).in_order()
         };
-        let cache = KeyValues { keys: put(&self.keys, &key), values: put(&self.values, &value) };
-        // All there is to see first are the positions themselves.
+        let cache = KvCache { keys: put(&self.keys, &key), values: put(&self.values, &value) };
+        // Of an empty cache the new positions are all there are.
         let (keys, values) = match start {
             Start::First => (key, value),
             Start::After(_) => {
@@ -90,16 +90,16 @@ impl KeyValues {
         (cache, keys, values)
     }
 
-    /// Numbers of these layers, `i32`: a scan over layers carries the whole cache, so that what it does not write stays where it is.
+    /// Numbers of these layers, `i32`: a scan over layers carries the whole cache, so that it is updated in place.
     #[track_caller]
     pub(crate) fn numbers(layers: std::ops::Range<usize>) -> Tensor {
         Tensor::iota(DType::I32, &[layers.len()], 0) + Tensor::scalar(DType::I32, layers.start as f64)
     }
 }
 
-/// Where in a cache a layer writes.
+/// Where in a KV cache a layer writes.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot<'a> {
+pub struct CachePosition<'a> {
     /// The layer's number, an `i32` scalar.
     pub layer: &'a Tensor,
     /// The first position.
