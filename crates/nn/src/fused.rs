@@ -31,7 +31,7 @@ impl Fused {
 pub struct Kernels {
     /// RMS norms. Compilers fuse a norm with the ops around it, which no kernel does: `auto` is `off`.
     pub norm: Fused,
-    /// The last product together with the loss: logits never reach memory. `auto`: where the loss is taken in pieces of
+    /// The LM head fused with the loss: logits never reach HBM. `auto`: where the loss is taken in chunks of
     /// at least as many positions as the model is wide, the vocabulary is whole on every device and one core has a device.
     pub loss: Fused,
 }

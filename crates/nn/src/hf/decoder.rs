@@ -307,7 +307,7 @@ impl Raw {
                 .filter(|count| is_deepseek && *count > 0)
                 .map(|count| count.saturating_mul(inner)),
             dense: first.map(|count| DenseLayers { count, inner: self.intermediate_size }),
-            balance: match kind {
+            load_balancing_loss: match kind {
                 Kind::DeepSeek2 => self.aux_loss_alpha.unwrap_or(0.001),
                 // Balanced by the router's bias.
                 Kind::DeepSeek3 => 0.0,

@@ -60,7 +60,7 @@ const GPT2: Table = &[
 const LLAMA: Table = &[
     ("token_embedding.weight", "model.embed_tokens.weight", Layout::Same),
     ("norm.weight", "model.norm.weight", Layout::Same),
-    ("head.weight", "lm_head.weight", Layout::Transposed),
+    ("lm_head.weight", "lm_head.weight", Layout::Transposed),
     ("layers.attention_norm.weight", "model.layers.{layer}.input_layernorm.weight", Layout::Same),
     ("layers.attention.query.weight", "model.layers.{layer}.self_attn.q_proj.weight", Layout::Transposed),
     ("layers.attention.key.weight", "model.layers.{layer}.self_attn.k_proj.weight", Layout::Transposed),

@@ -1,5 +1,5 @@
-//! Losses, computed in `f32`: cross-entropy of integer labels, whole, in pieces or fused with the product before it, squares,
-//! and binary cross-entropy.
+//! Losses, computed in `f32`: cross-entropy of integer labels (whole, chunked, or fused with the LM head), mean squared error, and
+//! binary cross-entropy.
 
 mod fused;
 
@@ -13,8 +13,8 @@ use crate::fused::Fused;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CrossEntropy {
-    /// A label that does not count.
-    pub ignore: Option<i32>,
+    /// Labels with this value are ignored.
+    pub ignore_index: Option<i32>,
     /// Weight of the square of `log(sum(exp(logits)))`, which keeps logits near 0.
     pub z_loss: f64,
     /// How much of the target is spread evenly over all classes.
@@ -53,7 +53,7 @@ impl CrossEntropy {
 
     /// Which labels count, and labels that all are a class.
     fn counted(&self, labels: &Tensor) -> (Tensor, Tensor) {
-        let counted = match self.ignore {
+        let counted = match self.ignore_index {
             Some(ignore) => labels.differs(&Tensor::scalar(labels.dtype(), f64::from(ignore))),
             None => Tensor::ones(DType::Bool, labels.dims()),
         };
@@ -63,30 +63,31 @@ impl CrossEntropy {
         (counted, safe)
     }
 
-    /// Whether [`CrossEntropy::mean_of_words`] knows this loss of so many words: labels are not smoothed, and on a mesh the
-    /// vocabulary is not split.
-    pub fn is_fusable(&self, words: usize) -> bool {
-        let is_whole = trace::layout().is_none_or(|layout| layout.sharding(&["vocabulary"], &[words]).is_replicated());
+    /// Whether [`CrossEntropy::mean_fused`] can compute this loss over a vocabulary of this size: no label smoothing, and on a mesh
+    /// the vocabulary is not sharded.
+    pub fn is_fusable(&self, vocab_size: usize) -> bool {
+        let is_whole =
+            trace::layout().is_none_or(|layout| layout.sharding(&["vocabulary"], &[vocab_size]).is_replicated());
         self.label_smoothing == 0.0 && is_whole
     }
 
-    /// [`CrossEntropy::mean_in_pieces`] of products of `hidden [batch, positions, width]` with `words [words, width]`, as
-    /// composites that TPUs run as kernels. The loss must be [`CrossEntropy::is_fusable`].
+    /// [`CrossEntropy::mean_chunked`] of the logits of `hidden [batch, positions, width]` and `lm_head [vocab, width]`, as composites
+    /// that TPUs run as kernels. The loss must be [`CrossEntropy::is_fusable`].
     #[track_caller]
-    pub fn mean_of_words(
+    pub fn mean_fused(
         &self,
         hidden: &Tensor,
         labels: &Tensor,
-        words: &Tensor,
-        piece: usize,
+        lm_head: &Tensor,
+        chunk_size: usize,
         fused: Fused,
     ) -> Tensor {
-        if !self.is_fusable(words.dim(0)) {
-            trace::refuse("cross-entropy is fused for labels that are not smoothed, of a vocabulary that is not split");
+        if !self.is_fusable(lm_head.dim(0)) {
+            trace::refuse("fused cross-entropy supports neither label smoothing nor a sharded vocabulary");
         }
         trace::scope("cross_entropy", || {
             let (counted, safe) = self.counted(labels);
-            let (mut losses, totals) = fused::by_position(hidden, words, &safe, piece, fused);
+            let (mut losses, totals) = fused::by_position(hidden, lm_head, &safe, chunk_size, fused);
             if self.z_loss != 0.0 {
                 losses = &losses + &(&totals.square() * self.z_loss);
             }
@@ -95,15 +96,15 @@ impl CrossEntropy {
         })
     }
 
-    /// [`CrossEntropy::mean`] of logits that a function makes of `hidden [batch, positions, width]`, so many positions of all
-    /// sequences together at a time: logits of one piece only are in memory, in the backward pass too. Every piece has
-    /// positions of every sequence, so that a batch split over devices stays split.
+    /// [`CrossEntropy::mean`] of logits that a function makes of `hidden [batch, positions, width]`, a chunk of so many positions of
+    /// all sequences at a time: the logits of one chunk only are in memory, in the backward pass too. Every chunk has positions of
+    /// every sequence, so that a batch sharded over devices stays sharded.
     #[track_caller]
-    pub fn mean_in_pieces(
+    pub fn mean_chunked(
         &self,
         hidden: &Tensor,
         labels: &Tensor,
-        piece: usize,
+        chunk_size: usize,
         logits: impl Fn(&Tensor) -> Tensor,
     ) -> Tensor {
         let (batch, positions, width) = (hidden.dim(0), hidden.dim(1), hidden.dim(2));
@@ -112,20 +113,20 @@ impl CrossEntropy {
             let sharding = layout.sharding(&["batch"], &[batch]);
             layout.mesh.size_along(sharding.axes().map(|axis| &**axis)).unwrap_or(1)
         });
-        let piece = (piece.saturating_mul(parts) / batch.max(1)).clamp(1, positions.max(1));
-        let whole = positions / piece;
+        let chunk_size = (chunk_size.saturating_mul(parts) / batch.max(1)).clamp(1, positions.max(1));
+        let whole = positions / chunk_size;
         let zero = Tensor::zeros(DType::F32, &[]);
         let xs = (
-            hidden.slice(1, 0..whole * piece).reshape(&[batch, whole, piece, width]).move_axis(1, 0),
-            labels.slice(1, 0..whole * piece).reshape(&[batch, whole, piece]).move_axis(1, 0),
+            hidden.slice(1, 0..whole * chunk_size).reshape(&[batch, whole, chunk_size, width]).move_axis(1, 0),
+            labels.slice(1, 0..whole * chunk_size).reshape(&[batch, whole, chunk_size]).move_axis(1, 0),
         );
         let ((mut sum, mut count), ()) = scan(&(zero.clone(), zero), &xs, None, |(sum, count), x| {
             let (more, counted) =
                 checkpoint(&RematPolicy::Full, x, |(hidden, labels)| self.sum(&logits(hidden), labels));
             ((sum + &more, count + &counted), ())
         });
-        if whole * piece < positions {
-            let rest = (hidden.slice(1, whole * piece..positions), labels.slice(1, whole * piece..positions));
+        if whole * chunk_size < positions {
+            let rest = (hidden.slice(1, whole * chunk_size..positions), labels.slice(1, whole * chunk_size..positions));
             let (more, counted) =
                 checkpoint(&RematPolicy::Full, &rest, |(hidden, labels)| self.sum(&logits(hidden), labels));
             (sum, count) = (sum + more, count + counted);

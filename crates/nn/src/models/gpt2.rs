@@ -203,13 +203,13 @@ impl LanguageModel for Gpt2 {
     }
 
     #[track_caller]
-    fn ready_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
+    fn ready_lm_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
         let table = self.token_embedding.ready(self.options.precision.compute());
         Box::new(move |hidden| trace::scope("head", || laid_out_logits(table.scores(hidden))))
     }
 
     #[track_caller]
-    fn head_words(&self) -> Option<Tensor> {
+    fn lm_head_weight(&self) -> Option<Tensor> {
         Some(self.token_embedding.ready(self.options.precision.compute()).weight)
     }
 

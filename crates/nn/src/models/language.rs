@@ -1,4 +1,4 @@
-//! What models of token sequences have in common: logits, a loss, and generation with a cache.
+//! What language models have in common: logits, a loss, and generation with a KV cache.
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
@@ -15,13 +15,14 @@ use crate::losses::CrossEntropy;
 pub struct RunOptions {
     /// Types of parameters and activations.
     pub precision: Precision,
-    /// What layers keep for the backward pass.
+    /// The rematerialization policy of the layers.
     pub remat: RematPolicy,
-    /// How attention is computed.
+    /// The attention implementation.
     pub attention: AttentionImpl,
-    /// Positions on one device whose logits are computed at a time for the loss; all at once if absent.
+    /// The loss is computed in chunks of so many positions on one device, so that the logits of one chunk only are in memory; all at
+    /// once if absent.
     pub loss_chunk_size: Option<usize>,
-    /// How positions reach their experts, where there are any; as the model has it if absent.
+    /// How tokens are dispatched to experts, where there are any; as the model has it if absent.
     pub experts: Option<Dispatch>,
     /// Which parts are fused kernels on TPUs.
     pub kernels: Kernels,
@@ -67,12 +68,12 @@ impl TokenBatch {
     }
 }
 
-/// What the layers of a model make of tokens.
+/// Hidden states of tokens.
 #[derive(Clone, Debug, Tree)]
 pub struct Hidden {
-    /// `[batch, positions, width]`, before the head.
+    /// `[batch, positions, width]`, before the LM head.
     pub states: Tensor,
-    /// A loss of the layers' own, such as for the balance of experts; `f32` scalar.
+    /// Auxiliary loss, such as the load-balancing loss of experts; `f32` scalar.
     pub auxiliary: Tensor,
 }
 
@@ -81,35 +82,34 @@ pub trait LanguageModel: Tree + Clone {
     /// How it is run.
     fn options(&self) -> &RunOptions;
 
-    /// What the layers make of `i32 [batch, positions]`. A key turns dropout on.
+    /// Hidden states of tokens `i32 [batch, positions]`. A key turns dropout on.
     fn hidden(&self, tokens: &Tensor, key: Option<&Key>) -> Hidden;
 
     /// A function that gives the logits of hidden states `[..., width]`, `f32`. What does not depend on them, such as gathering
     /// the weight on a mesh, is done here, once.
-    fn ready_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_>;
+    fn ready_lm_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_>;
 
-    /// The words `[vocabulary, width]` whose products with hidden states are the logits, as products read them; `None` where
-    /// logits are something else.
-    fn head_words(&self) -> Option<Tensor> {
+    /// The weight `[vocab, width]` of the LM head, in the type of its matmul; `None` where logits are not a matmul.
+    fn lm_head_weight(&self) -> Option<Tensor> {
         None
     }
 
     /// Logits of hidden states `[..., width]`, `f32`.
     #[track_caller]
-    fn head(&self, hidden: &Tensor) -> Tensor {
-        self.ready_head()(hidden)
+    fn lm_head(&self, hidden: &Tensor) -> Tensor {
+        self.ready_lm_head()(hidden)
     }
 
-    /// An empty cache for so many positions.
+    /// An empty KV cache for so many positions.
     fn cache(&self, batch: usize, positions: usize) -> KvCache;
 
-    /// Hidden states of more tokens `[batch, more]` that follow what is in the cache.
+    /// Hidden states of more tokens `[batch, more]` that follow those in the KV cache.
     fn extend(&self, tokens: &Tensor, start: &Start, cache: &KvCache) -> (Tensor, KvCache);
 
     /// Logits `f32 [batch, positions, vocabulary]`.
     #[track_caller]
     fn logits(&self, tokens: &Tensor) -> Tensor {
-        self.head(&self.hidden(tokens, None).states)
+        self.lm_head(&self.hidden(tokens, None).states)
     }
 
     /// The mean loss of a batch.
@@ -119,39 +119,39 @@ pub trait LanguageModel: Tree + Clone {
         let states = &hidden.states;
         let options = self.options();
         let fused = options.kernels.loss;
-        let words = match (fused, options.loss_chunk_size) {
-            (Fused::On, _) => self.head_words(),
-            // Logits of shorter pieces take less memory than the words and their gradient, which a kernel holds as a whole.
-            (Fused::Auto, Some(piece)) => self.head_words().filter(|words| piece >= words.dim(1)),
+        let lm_head = match (fused, options.loss_chunk_size) {
+            (Fused::On, _) => self.lm_head_weight(),
+            // Logits of shorter chunks take less memory than the LM head and its gradient, which a kernel holds as a whole.
+            (Fused::Auto, Some(chunk_size)) => self.lm_head_weight().filter(|lm_head| chunk_size >= lm_head.dim(1)),
             (Fused::Off, _) | (Fused::Auto, None) => None,
         };
-        let words = words.filter(|words| loss.is_fusable(words.dim(0)));
-        let mean = match (words, options.loss_chunk_size) {
-            (Some(words), piece) => {
-                loss.mean_of_words(states, &batch.targets, &words, piece.unwrap_or(usize::MAX), fused)
+        let lm_head = lm_head.filter(|lm_head| loss.is_fusable(lm_head.dim(0)));
+        let mean = match (lm_head, options.loss_chunk_size) {
+            (Some(lm_head), chunk_size) => {
+                loss.mean_fused(states, &batch.targets, &lm_head, chunk_size.unwrap_or(usize::MAX), fused)
             }
-            (None, Some(piece)) => {
-                let head = self.ready_head();
-                loss.mean_in_pieces(states, &batch.targets, piece, |part| head(part))
+            (None, Some(chunk_size)) => {
+                let head = self.ready_lm_head();
+                loss.mean_chunked(states, &batch.targets, chunk_size, |part| head(part))
             }
-            (None, None) => loss.mean(&self.head(states), &batch.targets),
+            (None, None) => loss.mean(&self.lm_head(states), &batch.targets),
         };
         mean + hidden.auxiliary
     }
 
-    /// Reads a prompt `[batch, positions]` into an empty cache; gives the logits of its last position, `[batch, vocabulary]`.
+    /// Prefill: reads a prompt `[batch, positions]` into an empty KV cache; gives the logits of its last position, `[batch, vocab]`.
     #[track_caller]
     fn prefill(&self, tokens: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
         let (hidden, cache) = self.extend(tokens, &Start::First, cache);
         let last = hidden.dim(1).saturating_sub(1);
-        (self.head(&hidden.at(1, last)), cache)
+        (self.lm_head(&hidden.at(1, last)), cache)
     }
 
-    /// One more token `[batch]` at a position; gives the logits of the next.
+    /// Decode: one more token `[batch]` at a position; gives the logits of the next.
     #[track_caller]
     fn decode_step(&self, token: &Tensor, position: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
         let (hidden, cache) = self.extend(&token.expand(1), &Start::After(position.clone()), cache);
-        (self.head(&hidden.squeeze(1)), cache)
+        (self.lm_head(&hidden.squeeze(1)), cache)
     }
 }
 

@@ -109,6 +109,7 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("experts.gate", &["experts", "width", "inner"]),
     ("experts.up", &["experts", "width", "inner"]),
     ("experts.down", &["experts", "inner", "width"]),
+    ("lm_head.weight", &["width", "vocabulary"]),
     ("head.weight", &["width", "vocabulary"]),
 ];
 

@@ -1,4 +1,4 @@
-//! Losses against their formulas, and in pieces against the whole.
+//! Losses against their formulas, and in chunks against the whole.
 
 use nn::{CrossEntropy, Fused, binary_cross_entropy, mean_squared_error};
 use tensor::DType;
@@ -10,7 +10,7 @@ const LOGITS: [f32; 12] = [0.3, -1.2, 2.0, 0.1, 5.0, 4.0, -3.0, 0.0, 0.5, 0.25, 
 const LABELS: [i32; 3] = [2, -100, 3];
 
 fn expected(loss: &CrossEntropy) -> f64 {
-    let rows = LOGITS.chunks(4).zip(LABELS).filter(|(_, label)| loss.ignore != Some(*label));
+    let rows = LOGITS.chunks(4).zip(LABELS).filter(|(_, label)| loss.ignore_index != Some(*label));
     let each: Vec<f64> = rows
         .map(|(row, label)| {
             let row: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
@@ -27,7 +27,7 @@ fn expected(loss: &CrossEntropy) -> f64 {
 
 #[test]
 fn cross_entropy_follows_its_formula() {
-    let plain = CrossEntropy { ignore: Some(-100), ..CrossEntropy::default() };
+    let plain = CrossEntropy { ignore_index: Some(-100), ..CrossEntropy::default() };
     for loss in [
         plain,
         CrossEntropy { z_loss: 1e-3, ..plain },
@@ -43,21 +43,21 @@ fn cross_entropy_follows_its_formula() {
 }
 
 #[test]
-fn pieces_give_what_the_whole_gives() {
+fn chunks_give_what_the_whole_gives() {
     let differences = with_key(11, |key| {
         let keys = key.split(3);
         let hidden = keys[0].normal(DType::F32, &[2, 10, 6]);
         let head = keys[1].normal(DType::F32, &[6, 9]);
         let labels = keys[2].randint(DType::I32, &[2, 10], 0, 9);
-        let loss = CrossEntropy { ignore: Some(3), z_loss: 1e-3, label_smoothing: 0.1 };
+        let loss = CrossEntropy { ignore_index: Some(3), z_loss: 1e-3, label_smoothing: 0.1 };
         let whole = value_and_grad(|(h, w)| loss.mean(&h.matmul(w), &labels), &(hidden.clone(), head.clone()));
         // Pieces that divide the positions, that do not, one position of each sequence, and one larger than all.
-        [10, 8, 1, 64].map(|piece| {
-            let pieces = value_and_grad(
-                |(h, w): &(Tensor, Tensor)| loss.mean_in_pieces(h, &labels, piece, |part| part.matmul(w)),
+        [10, 8, 1, 64].map(|chunk_size| {
+            let chunks = value_and_grad(
+                |(h, w): &(Tensor, Tensor)| loss.mean_chunked(h, &labels, chunk_size, |part| part.matmul(w)),
                 &(hidden.clone(), head.clone()),
             );
-            [difference(&pieces.0, &whole.0), difference(&pieces.1.0, &whole.1.0), difference(&pieces.1.1, &whole.1.1)]
+            [difference(&chunks.0, &whole.0), difference(&chunks.1.0, &whole.1.0), difference(&chunks.1.1, &whole.1.1)]
         })
     });
     assert_eq!(differences.len(), 12);
@@ -71,14 +71,14 @@ fn fused_with_the_product_gives_what_the_whole_gives() {
         let hidden = keys[0].normal(DType::F32, &[2, 10, 6]);
         let words = keys[1].normal(DType::F32, &[9, 6]);
         let labels = keys[2].randint(DType::I32, &[2, 10], 0, 9);
-        let losses = [0.0, 1e-2].map(|z_loss| CrossEntropy { ignore: Some(3), z_loss, label_smoothing: 0.0 });
+        let losses = [0.0, 1e-2].map(|z_loss| CrossEntropy { ignore_index: Some(3), z_loss, label_smoothing: 0.0 });
         losses.map(|loss| {
             let inputs = (hidden.clone(), words.clone());
             let whole = value_and_grad(|(h, w)| loss.mean(&h.matmul(&w.transpose(&[1, 0])), &labels), &inputs);
             // Pieces that divide the rows, that do not, and one larger than all.
-            [5, 8, 64].map(|piece| {
+            [5, 8, 64].map(|chunk_size| {
                 let fused = value_and_grad(
-                    |(h, w): &(Tensor, Tensor)| loss.mean_of_words(h, &labels, w, piece, Fused::On),
+                    |(h, w): &(Tensor, Tensor)| loss.mean_fused(h, &labels, w, chunk_size, Fused::On),
                     &inputs,
                 );
                 [difference(&fused.0, &whole.0), difference(&fused.1.0, &whole.1.0), difference(&fused.1.1, &whole.1.1)]
@@ -100,7 +100,7 @@ fn smoothed_labels_are_not_fused() {
     let shapes = Tensor::of(trace::Spec::new(DType::F32, [2, 4, 8]));
     let error = trace::shapes_of(&shapes, |hidden| {
         let labels = Tensor::zeros(DType::I32, &[2, 4]);
-        smoothed.mean_of_words(hidden, &labels, &Tensor::zeros(DType::F32, &[16, 8]), 4, Fused::On)
+        smoothed.mean_fused(hidden, &labels, &Tensor::zeros(DType::F32, &[16, 8]), 4, Fused::On)
     });
     assert!(error.err().is_some_and(|error| error.to_string().contains("not smoothed")));
 }

@@ -82,12 +82,16 @@ fn norms_and_losses_are_kernels_on_tpus() {
     let Some(libtpu) = require("norms_and_losses_are_kernels_on_tpus", Needed::Libtpu) else { return };
     let compiler = compiler(&libtpu);
     let config = LlamaConfig { hidden_size: 256, head_dim: 64, vocab_size: 500, ..llama(None) };
-    let in_pieces = |kernels: Kernels, piece: usize| {
-        let options =
-            RunOptions { precision: Precision::Mixed, loss_chunk_size: Some(piece), kernels, ..RunOptions::default() };
+    let in_chunks = |kernels: Kernels, chunk_size: usize| {
+        let options = RunOptions {
+            precision: Precision::Mixed,
+            loss_chunk_size: Some(chunk_size),
+            kernels,
+            ..RunOptions::default()
+        };
         language(|key| Llama::init(key, &config, &options), (2, 256), &StepOptions::default()).1
     };
-    let step = |kernels: Kernels| in_pieces(kernels, config.hidden_size);
+    let step = |kernels: Kernels| in_chunks(kernels, config.hidden_size);
     let names = |step: &Function, generation: Generation| {
         let lowered = kernel::lower(step.module.clone(), generation).unwrap();
         lowered.called.iter().map(|(_, kernel)| kernel.name.clone()).collect::<BTreeSet<String>>()
@@ -98,12 +102,12 @@ fn norms_and_losses_are_kernels_on_tpus() {
     for slice in ["v5e-1", "v6e-1", "v5p-8"] {
         compiled(&compiler, &all, slice, Mode::Full);
     }
-    // By itself the loss is one where one core has a device, and where it is taken in pieces that are not short.
+    // By itself the loss is one where one core has a device, and where it is taken in chunks that are not short.
     let auto = step(Kernels::default());
     assert!(names(&auto, Generation::V5e).iter().eq(&expected[..2]), "{:?}", names(&auto, Generation::V5e));
     assert!(names(&auto, Generation::V5p).is_empty(), "{:?}", names(&auto, Generation::V5p));
     assert!(names(&step(Kernels { loss: Fused::Off, ..Kernels::default() }), Generation::V5e).is_empty());
-    assert!(names(&in_pieces(Kernels::default(), 128), Generation::V5e).is_empty());
+    assert!(names(&in_chunks(Kernels::default(), 128), Generation::V5e).is_empty());
 }
 
 /// Wide enough that activations outweigh everything else.

@@ -85,7 +85,7 @@ pub(crate) fn deepseek(dispatch: Dispatch) -> LlamaConfig {
     let groups = Some(ExpertGroups { count: 2, chosen: 1, best: 2 });
     let routing = Routing { scores: RouterScores::Sigmoid, groups, scale: 2.0, ..Routing::default() };
     let dense = Some(DenseLayers { count: 1, inner: 64 });
-    let experts = Experts { count: 8, chosen: 2, routing, shared: Some(24), dense, balance: 0.0, dispatch };
+    let experts = Experts { count: 8, chosen: 2, routing, shared: Some(24), dense, load_balancing_loss: 0.0, dispatch };
     LlamaConfig {
         intermediate_size: 24,
         head_dim: mla.head_dim(),
@@ -97,7 +97,15 @@ pub(crate) fn deepseek(dispatch: Dispatch) -> LlamaConfig {
 
 /// Four experts, of which two are used.
 pub(crate) fn four(dispatch: Dispatch) -> Experts {
-    Experts { count: 4, chosen: 2, routing: Routing::default(), shared: None, dense: None, balance: 0.01, dispatch }
+    Experts {
+        count: 4,
+        chosen: 2,
+        routing: Routing::default(),
+        shared: None,
+        dense: None,
+        load_balancing_loss: 0.01,
+        dispatch,
+    }
 }
 
 fn optimizer() -> Adam {

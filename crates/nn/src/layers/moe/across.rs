@@ -1,4 +1,4 @@
-//! Experts on a mesh: each device routes its own positions, and rows meet the weights of their experts.
+//! Expert parallelism: each device routes its own tokens, and all-to-alls bring tokens to the devices of their experts.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use trace::{Reduction, Sharding, Tensor, Tree, axis_index, shard_map};
 use super::rows::Rows;
 use super::{Choice, Dispatch, MixtureOfExperts, Others, Usage, Weighted, flat};
 
-/// How experts lie on a mesh: the mesh axes of the examples, of the positions, of the experts, and of the width inside an expert.
+/// How experts are sharded: the mesh axes of the examples, of the positions, of the experts, and of the width inside an expert.
 pub(super) struct Across {
     batch: Vec<Arc<str>>,
     sequence: Vec<Arc<str>>,
@@ -70,9 +70,9 @@ impl Across {
         self.batch.iter().chain(&self.sequence).cloned().collect()
     }
 
-    /// Each device sends rows to the devices of their experts and gets them back. Its rows have room for its own positions'
-    /// share, so what is left out depends on the mesh. The products between are left to the compiler, which may gather weights
-    /// while it computes.
+    /// Each device sends tokens to the devices of their experts (all-to-all) and gets them back. The capacity is that of its own
+    /// tokens, so which tokens are dropped depends on the mesh. The matmuls between are left to the partitioner, which may overlap
+    /// gathering weights with them.
     #[track_caller]
     fn with_capacity(&self, mixture: &MixtureOfExperts, x: &Tensor, factor: f64) -> (Tensor, Usage) {
         let positions = self.positions();
@@ -141,7 +141,7 @@ impl Across {
         let split = dims(&[&self.batch, &self.sequence, &[]]);
         let up = dims(&[&self.experts, &[], &self.inner]);
         let down = dims(&[&self.experts, &self.inner, &[]]);
-        // In the type of the products before they are gathered: half of the bytes travel.
+        // In the type of the matmuls before they are gathered: half of the bytes travel.
         let of = |weight: &Tensor| weight.cast(x.dtype());
         let inputs = (x.clone(), mixture.router.clone(), of(&mixture.gate), of(&mixture.up), of(&mixture.down));
         let mut ins = vec![split.clone()];

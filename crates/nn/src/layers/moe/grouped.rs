@@ -1,4 +1,5 @@
-//! Products by groups as composites, which TPU compilers get as kernels: rows lie group after group, each group has its matrix.
+//! Grouped matmul (`ragged_dot` in JAX, megablox) as composites, which TPUs get as kernels: rows are sorted by group, and each group
+//! has its matrix.
 
 use hlo::Attrs;
 use hlo::dims::ScatterDims;
@@ -15,7 +16,7 @@ pub(super) fn rows_for(needed: usize) -> usize {
     needed.next_multiple_of(tile).max(tile)
 }
 
-/// How rows lie.
+/// How rows are grouped.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     /// Rows of each group, `i32 [groups]`.
@@ -43,13 +44,13 @@ enum Side {
 
 /// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups.
 #[track_caller]
-pub(super) fn product(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tensor {
+pub(super) fn matmul(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tensor {
     let extent = groups.extent;
     custom_vjp(
         &(rows.clone(), matrices.clone(), groups.sizes.clone()),
-        |inputs| one_product(inputs, Side::AsIs, extent),
+        |inputs| one_matmul(inputs, Side::AsIs, extent),
         move |(rows, matrices, sizes), _, ct| {
-            let of_rows = one_product(&(ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
+            let of_rows = one_matmul(&(ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
             let inputs = (rows.clone(), ct.clone(), sizes.clone());
             let attributes = attributes(Side::AsIs, extent, rows.dim(0));
             let of_matrices =
@@ -61,7 +62,7 @@ pub(super) fn product(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tens
 
 type Inputs = (Tensor, Tensor, Tensor);
 
-fn one_product(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
+fn one_matmul(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
     let attributes = attributes(side, extent, inputs.0.dim(0));
     composite(GROUPED_MATMUL, attributes, inputs, |inputs| product_by_visits(inputs, side, extent))
 }

@@ -1,4 +1,4 @@
-//! A mixture of experts: each position goes to the few feed-forwards a router finds best.
+//! Mixture of experts (MoE): a router sends each token to a few of many feed-forwards.
 
 mod across;
 mod grouped;
@@ -17,16 +17,17 @@ use across::Across;
 use grouped::{Extent, Groups};
 use rows::Rows;
 
-/// How positions reach their experts.
+/// How tokens are dispatched to their experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dispatch {
-    /// Every expert computes every position and the router's weights choose: exact, and as costly as all experts.
+    /// Every expert computes every token and the router's weights choose: exact, and as costly as all experts.
     Dense,
-    /// Positions are sorted by expert, and each expert computes its own: exact, and as costly as the chosen experts.
+    /// Dropless: tokens are sorted by expert and go through grouped matmuls (`ragged_dot` in JAX, megablox). Exact, and as costly as
+    /// the chosen experts.
     #[default]
     Grouped,
-    /// Each expert takes so many times its even share of positions; those above are left out of it.
+    /// Capacity factor: each expert takes so many times its even share of tokens; tokens above it are dropped.
     Capacity(f64),
 }
 
@@ -41,13 +42,13 @@ pub struct MixtureOfExperts {
     pub up: Tensor,
     /// `[experts, inner, width]`.
     pub down: Tensor,
-    /// Experts a position goes to.
+    /// Experts per token.
     #[tree(skip)]
     pub chosen: usize,
     /// How they are chosen and weighted.
     #[tree(skip)]
     pub routing: Routing,
-    /// How positions reach them.
+    /// How tokens are dispatched to them.
     #[tree(skip)]
     pub dispatch: Dispatch,
     /// Of the gates.
@@ -64,23 +65,24 @@ pub struct ExpertSizes {
     pub inner: usize,
     /// Experts.
     pub experts: usize,
-    /// Experts a position goes to.
+    /// Experts per token.
     pub chosen: usize,
 }
 
 /// How experts are used: means over positions. Those of a batch are the means of those of its equal parts.
 #[derive(Clone, Debug, Tree)]
 pub struct Usage {
-    /// How many of its choices a position makes each expert: `f32 [experts]`, adding up to the number chosen.
+    /// How often a token chooses each expert: `f32 [experts]`, adding up to the experts per token.
     pub chosen: Tensor,
     /// Scores of the router, `f32 [experts]`.
     pub scores: Tensor,
 }
 
 impl Usage {
-    /// 1 where all experts are used alike, more where not. Axes before that of the experts stay.
+    /// The load-balancing (auxiliary) loss: 1 where all experts are used equally, more where not. Axes before that of the experts
+    /// stay.
     #[track_caller]
-    pub fn balance(&self, chosen: usize) -> Tensor {
+    pub fn load_balancing_loss(&self, chosen: usize) -> Tensor {
         let last = self.chosen.rank().saturating_sub(1);
         let experts = self.chosen.dim(-1);
         &(&self.chosen * &self.scores).sum(&[last]) * (experts as f64 / chosen.max(1) as f64)
@@ -114,16 +116,16 @@ impl MixtureOfExperts {
         }
     }
 
-    /// Applied to `[..., width]`; also gives the loss of balance, 1 where all experts are used alike.
+    /// Applied to `[..., width]`; also gives the load-balancing loss, 1 where all experts are used equally.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> (Tensor, Tensor) {
-        let (out, usage) = self.apply_counting(x);
-        (out, usage.balance(self.chosen))
+        let (out, usage) = self.apply_with_usage(x);
+        (out, usage.load_balancing_loss(self.chosen))
     }
 
     /// Applied to `[..., width]`; also gives how experts are used.
     #[track_caller]
-    pub fn apply_counting(&self, x: &Tensor) -> (Tensor, Usage) {
+    pub fn apply_with_usage(&self, x: &Tensor) -> (Tensor, Usage) {
         trace::scope("experts", || {
             let flat = flat(x);
             let by_example = if x.rank() == 3 { x.clone() } else { flat.expand(0) };
@@ -158,9 +160,8 @@ impl MixtureOfExperts {
         })
     }
 
-    /// Experts on `[experts, rows, width]`, times the weights of rows. The weights are applied before the last product, so that
-    /// their gradient does not need what it gives: nobody has to compute that again.
-    /// `inside` says how what is inside lies on a mesh.
+    /// Experts on `[experts, rows, width]`, times the weights of rows. The weights are applied before the last matmul, so that their
+    /// gradient does not need its result: it is not recomputed. `inside` is the sharding of the activations inside an expert.
     fn experts(&self, x: &Tensor, weights: &Tensor, inside: Option<&Sharding>) -> Tensor {
         let of = |weight: &Tensor, meanings: [&str; 3]| match inside {
             Some(_) => at_use(&weight.cast(x.dtype()), &meanings),
@@ -172,7 +173,7 @@ impl MixtureOfExperts {
         self.gated(&gate, &up, weights).matmul(&of(&self.down, ["experts", "inner", "width"]))
     }
 
-    /// What goes into the last product, of rows with weights.
+    /// The input of the last matmul, of rows with weights.
     fn gated(&self, gate: &Tensor, up: &Tensor, weights: &Tensor) -> Tensor {
         self.activation.apply(gate) * up * weights.cast(up.dtype()).expand(-1)
     }
@@ -185,7 +186,7 @@ impl MixtureOfExperts {
         self.experts(&everywhere, &weights, None).sum(&[0])
     }
 
-    /// Positions are sorted by expert; `others` has what lies elsewhere, if not all experts are here.
+    /// Tokens are sorted by expert; `others` are the experts of other devices, if not all experts are here.
     fn grouped(&self, x: &Tensor, choice: &Choice, others: Option<&Others>) -> Tensor {
         let (positions, experts) = (x.dim(0), self.gate.dim(0));
         // No position has an expert twice.
@@ -197,13 +198,13 @@ impl MixtureOfExperts {
         let groups = Groups { sizes, extent: Extent { most, expected } };
         let of = |weight: &Tensor| weight.cast(x.dtype());
         let rows = positions.of_positions(x);
-        let gate = grouped::product(&rows, &of(&self.gate), &groups).named("gate");
-        let up = grouped::product(&rows, &of(&self.up), &groups).named("up");
+        let gate = grouped::matmul(&rows, &of(&self.gate), &groups).named("gate");
+        let up = grouped::matmul(&rows, &of(&self.up), &groups).named("up");
         let weights = positions.of_choices(&choice.weights.swap_axes(0, 1));
-        positions.to_positions(&grouped::product(&self.gated(&gate, &up, &weights), &of(&self.down), &groups))
+        positions.to_positions(&grouped::matmul(&self.gated(&gate, &up, &weights), &of(&self.down), &groups))
     }
 
-    /// Positions are put into the experts' rows in order, first choices first; what does not fit is left out.
+    /// Tokens are put into the experts' rows in order, first choices first; those above the capacity are dropped.
     fn with_capacity(&self, x: &Tensor, choice: &Choice, factor: f64) -> (Weighted, Rows) {
         let (positions, width, experts) = (x.dim(0), x.dim(1), self.router.weight.dim(1));
         let share = (positions * self.chosen) as f64 / experts.max(1) as f64;
@@ -228,7 +229,7 @@ struct Others {
 struct Weighted {
     /// `[experts, rows, width]`.
     vectors: Tensor,
-    /// `f32 [experts, rows]`, 0 for those of nobody.
+    /// `f32 [experts, rows]`, 0 for empty rows.
     weights: Tensor,
 }
 

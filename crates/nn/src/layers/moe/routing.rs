@@ -17,7 +17,7 @@ pub enum RouterWeights {
     Scores,
 }
 
-/// How scores of experts come from products with the router.
+/// How scores of experts come from the router's logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouterScores {

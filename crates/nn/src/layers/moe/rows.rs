@@ -1,4 +1,4 @@
-//! Which rows of experts positions take, and the way there and back: vectors are only ever gathered, in both directions.
+//! Dispatch and combine of experts: which rows tokens take, and the way back. Vectors are only ever gathered, in both directions.
 
 use tensor::DType;
 use trace::{Tensor, Tree, custom_vjp};
@@ -17,7 +17,7 @@ pub(super) struct Rows {
 }
 
 /// Where a choice's row lies before it is known whether there is one.
-struct Positions {
+struct RowPositions {
     /// Of each choice, `i32 [choices]`.
     row: Tensor,
     /// Whether there is one, `[choices]`.
@@ -50,7 +50,7 @@ impl Rows {
         let place = (&counted.place * &counted.is_of).sum(&[0]);
         let fits = place.less(&Tensor::scalar(DType::I32, capacity as f64));
         let row = &(&flat(choices) * capacity as f64) + &place;
-        Rows::at(choices, &Positions { row, fits }, experts * capacity)
+        Rows::at(choices, &RowPositions { row, fits }, experts * capacity)
     }
 
     /// All choices of `experts` from a first one on, sorted by expert, of `i32 [chosen, positions]`; and how many each has, `i32
@@ -65,12 +65,12 @@ impl Rows {
         let begins = sizes.cumulative_sum(0) - &sizes;
         let row = (&(&counted.place + &begins.expand(-1)) * &counted.is_of).sum(&[0]);
         let fits = counted.is_of.max(&[0]).equals(&Tensor::ones(DType::I32, &[]));
-        let sorted = Rows::at(choices, &Positions { row, fits }, rows);
+        let sorted = Rows::at(choices, &RowPositions { row, fits }, rows);
         // Without other experts every choice has a row.
         (Rows { placed: sorted.placed.filter(|_| first.is_some()), ..sorted }, sizes)
     }
 
-    fn at(choices: &Tensor, positions: &Positions, rows: usize) -> Rows {
+    fn at(choices: &Tensor, positions: &RowPositions, rows: usize) -> Rows {
         let count = choices.num_elements();
         // Places outside are left out of what is written.
         let outside = Tensor::scalar(DType::I32, rows as f64);

@@ -27,7 +27,7 @@ pub struct Experts {
     #[serde(default)]
     pub dense: Option<DenseLayers>,
     /// Coefficient of the load-balancing (auxiliary) loss.
-    pub balance: f64,
+    pub load_balancing_loss: f64,
     /// How tokens are dispatched to experts.
     #[serde(default)]
     pub dispatch: Dispatch,
@@ -185,14 +185,14 @@ impl LlamaConfig {
     }
 
     /// Length of the repeating layer pattern: after so many layers the attention masks repeat.
-    pub(crate) fn turn(&self) -> usize {
+    pub(crate) fn pattern(&self) -> usize {
         self.global_layers.map_or(1, |layers| layers.every)
     }
 
     /// The attention mask of the layer at this place of the pattern.
     pub(super) fn mask(&self, place: usize) -> AttentionMask {
         match self.global_layers {
-            Some(_) if place + 1 == self.turn() => AttentionMask::Causal,
+            Some(_) if place + 1 == self.pattern() => AttentionMask::Causal,
             _ => self.sliding_window.map_or(AttentionMask::Causal, AttentionMask::SlidingWindow),
         }
     }

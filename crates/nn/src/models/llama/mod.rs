@@ -124,7 +124,7 @@ pub struct Llama {
     /// After the layers.
     pub norm: RmsNorm,
     /// `[width, vocabulary]`, unless the head is tied.
-    pub head: Option<Linear>,
+    pub lm_head: Option<Linear>,
     /// Sizes.
     #[tree(skip)]
     pub config: LlamaConfig,
@@ -184,7 +184,7 @@ impl LlamaBlock {
         let (added, usage) = match &self.feed_forward {
             PositionWise::Dense(dense) => (dense.apply(&inside), None),
             PositionWise::Experts(experts) => {
-                let (added, usage) = experts.apply_counting(&inside);
+                let (added, usage) = experts.apply_with_usage(&inside);
                 let added = match &self.shared {
                     Some(shared) => added + shared.apply(&inside),
                     None => added,
@@ -214,7 +214,7 @@ impl Llama {
             first,
             layers: init_stacked(&keys[1], others, |key| LlamaBlock::init(key, config, options)),
             norm: config.norm(config.hidden_size).with_fused(options.kernels.norm),
-            head: (config.head == Head::Own)
+            lm_head: (config.head == Head::Own)
                 .then(|| Linear::init(&keys[2], config.hidden_size, config.vocab_size, Bias::None, weight)),
             config: config.clone(),
             options: options.clone(),
@@ -222,7 +222,7 @@ impl Llama {
         model.map_leaves(|leaf| leaf.cast(options.precision.params()))
     }
 
-    /// Rotary positions of the layers at each place of a turn.
+    /// Rotary positions of the layers at each place of the pattern.
     #[track_caller]
     fn ropes(&self, positions: &Tensor) -> Vec<Rope> {
         let config = &self.config;
@@ -235,7 +235,7 @@ impl Llama {
         ropes
     }
 
-    /// What attention of the layers at each place of a turn depends on.
+    /// What attention of the layers at each place of the pattern depends on.
     fn contexts<'a>(&self, positions: &'a Positions, ropes: &'a [Rope]) -> Vec<Context<'a>> {
         let implementation = self.options.attention;
         let of = |(place, rope): (usize, &'a Rope)| Context {
@@ -282,7 +282,9 @@ impl LanguageModel for Llama {
             };
             let (x, usage) = run_repeating_pattern(&self.options.remat, &x, &self.layers, contexts.len(), layer);
             let auxiliary = match (&self.config.experts, usage) {
-                (Some(experts), Some(usage)) => &usage.balance(experts.chosen).mean_all() * experts.balance,
+                (Some(experts), Some(usage)) => {
+                    &usage.load_balancing_loss(experts.chosen).mean_all() * experts.load_balancing_loss
+                }
                 _ => Tensor::zeros(DType::F32, &[]),
             };
             Hidden { states: self.norm.apply(&x), auxiliary }
@@ -290,9 +292,9 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn ready_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
+    fn ready_lm_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
         let compute = self.options.precision.compute();
-        match &self.head {
+        match &self.lm_head {
             Some(head) => {
                 let weight = at_use(&head.weight.cast(compute), &["width", "vocabulary"]);
                 Box::new(move |hidden| {
@@ -312,9 +314,9 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn head_words(&self) -> Option<Tensor> {
+    fn lm_head_weight(&self) -> Option<Tensor> {
         let compute = self.options.precision.compute();
-        Some(match &self.head {
+        Some(match &self.lm_head {
             Some(head) => at_use(&head.weight.cast(compute), &["width", "vocabulary"]).transpose(&[1, 0]),
             None => self.token_embedding.ready(compute).weight,
         })
