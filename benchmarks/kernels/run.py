@@ -32,7 +32,7 @@ BLOCKS = {
     "norm-fwd": ("2048,4096", ["256", "128", "64"]),
     "norm-bwd": ("2048,4096", ["128", "64", "32"]),
 }
-# With twice the words: the difference is free of what a kernel loads before its first step and stores after its last.
+# With twice the vocabulary: the difference is free of what a kernel loads before its first step and stores after its last.
 LONGER = {"loss-fwd": "2048,2048,8192", "loss-bwd": "1024,2048,4096"}
 # The product of the loss by itself, as the compiler writes it.
 PRODUCT = """func.func @main(%x: tensor<2048x2048xbf16>, %w: tensor<4096x2048xbf16>) -> tensor<4096x2048xf32> {
@@ -159,7 +159,7 @@ def report(record, out):
         "direction: 10`), on v6e it reads the tables as zeros and skips every block.",
         "",
         "## Blocks of the loss and the norm",
-        "bf16, weights of norms f32. Sizes: rows, depth and words of the loss; rows and size of the norm. Blocks: rows and words;",
+        "bf16, weights of norms f32. Sizes: rows, depth and vocabulary of the loss; rows and size of the norm. Blocks: rows and vocabulary;",
         "rows. The backward pass of the loss gives both gradients, three products. Those in bold are the crate's own.",
         "",
         "| kernel | sizes | blocks | " + " | ".join(GENERATIONS) + " |",
@@ -182,7 +182,7 @@ def report(record, out):
             # The backward pass has three products of a quarter of the size.
             forward, backward = product / more["loss-fwd"], 0.75 * product / more["loss-bwd"]
             shares.append(f"{generation}: {forward:.2f} forward, {backward:.2f} backward")
-    share = "Share of the rate of the product alone that the loss reaches, by the cycles that twice the words take more: "
+    share = "Share of the rate of the matmul alone that the loss reaches, by the extra cycles of twice the vocabulary: "
     lines += ["", share + "; ".join(shares) + "."]
     with open(out, "w") as file:
         file.write("\n".join(lines) + "\n")

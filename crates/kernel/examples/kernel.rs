@@ -1,7 +1,7 @@
 //! Prints a kernel as a program: `kernel KIND GENERATION SIZES [BLOCKS] [text]`, sizes and blocks with commas.
 //!
 //! `flash-fwd`, `flash-bwd` of a length, with blocks of queries, keys in VMEM and keys; `norm-fwd`, `norm-bwd` of rows and a size,
-//! with a block of rows; `loss-fwd`, `loss-bwd` of rows, depth and words, with blocks of rows and words.
+//! with a block of rows; `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary.
 
 use std::process::ExitCode;
 
@@ -51,8 +51,12 @@ fn printed(args: &[String]) -> Result<String, String> {
             let block = block.ok_or("no blocks divide that many rows")?;
             make(&norm, block, generation).map_err(|error| error.to_string())
         }
-        ("loss-fwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Pass::Forward, generation),
-        ("loss-bwd", &[rows, depth, words]) => loss_kernel([rows, depth, words], &blocks, Pass::Backward, generation),
+        ("loss-fwd", &[rows, depth, vocab_size]) => {
+            loss_kernel([rows, depth, vocab_size], &blocks, Pass::Forward, generation)
+        }
+        ("loss-bwd", &[rows, depth, vocab_size]) => {
+            loss_kernel([rows, depth, vocab_size], &blocks, Pass::Backward, generation)
+        }
         _ => return Err(format!("no kernel {kind} of {sizes}")),
     }?;
     if rest.get(1).is_some_and(|word| word == "text") { Ok(kernel.text()) } else { program(&kernel) }
@@ -85,10 +89,10 @@ fn flash_kernel(length: usize, blocks: &[usize], pass: Pass, generation: Generat
 }
 
 fn loss_kernel(sizes: [usize; 3], blocks: &[usize], pass: Pass, generation: Generation) -> Result<Kernel, String> {
-    let [rows, depth, words] = sizes;
-    let loss = CrossEntropy { rows, depth, words, dtype: DType::BF16 };
+    let [rows, depth, vocab_size] = sizes;
+    let loss = CrossEntropy { rows, depth, vocab_size, dtype: DType::BF16 };
     let blocks = match *blocks {
-        [rows, words] => vec![cross_entropy::Blocks { rows, words }],
+        [rows, vocab] => vec![cross_entropy::Blocks { rows, vocab }],
         _ => cross_entropy::Blocks::preferred(&loss, pass).collect(),
     };
     let make = |blocks| match pass {

@@ -1,4 +1,4 @@
-//! Work of one call: products, transcendentals and bytes, as the planner and the compiler read them.
+//! Work of one call: matmuls, transcendentals and bytes, as the planner and the compiler read them.
 
 use crate::ir::{BlockId, MatMulForm, Op, UnaryOp};
 use crate::kernel::{Cost, Kernel, Role};

@@ -93,7 +93,7 @@ pub enum Reduction {
     Max,
 }
 
-/// Which sides of a product of matrices are transposed.
+/// Which sides of a matmul are transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatMulForm {
     /// `[m, k] x [k, n]`.
@@ -104,7 +104,7 @@ pub enum MatMulForm {
     TransposedLhs,
 }
 
-/// How exactly a product of `f32` is computed.
+/// Precision of a matmul of `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Operands are rounded to `bf16`.
@@ -146,7 +146,7 @@ pub enum Op {
     Transpose(ValueId),
     /// Along one axis, which stays with size 1.
     Reduce(Reduction, ValueId, u32),
-    /// A product of matrices.
+    /// A matmul.
     MatMul {
         /// Left side.
         lhs: ValueId,

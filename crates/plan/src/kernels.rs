@@ -27,7 +27,7 @@ const OPS_PER_LOGIT: f64 = 7.0;
 /// What a kernel computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    /// Family, in words.
+    /// Family, as text.
     pub family: &'static str,
     /// Products, if any.
     products: Vec<Product>,
@@ -267,16 +267,16 @@ fn loss_products(name: &str) -> Option<u32> {
     })
 }
 
-/// Predictions `[rows, depth]` and words `[words, depth]` come first.
+/// Hidden states `[rows, depth]` and the LM head `[vocab, depth]` come first.
 fn loss(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
     let operands = module.instruction(id).operands();
     let size = |operand: usize, axis: usize| {
         let shape = module.instruction(*operands.get(operand)?).shape();
         shape.dimensions().get(axis).and_then(|&n| u64::try_from(n).ok())
     };
-    let (rows, depth, words) = (size(0, 0)?, size(0, 1)?, size(1, 0)?);
+    let (rows, depth, vocab_size) = (size(0, 0)?, size(0, 1)?, size(1, 0)?);
     let element = module.instruction(*operands.first()?).shape().element_type();
-    let logits = rows as f64 * words as f64;
+    let logits = rows as f64 * vocab_size as f64;
     let one =
         |contracted: u64, columns: u64| Product { flops: 2.0 * logits * depth as f64, element, contracted, columns };
     // The first sums over the depth, the others have it as columns.

@@ -48,7 +48,7 @@ const GROUPED: Grouped = Grouped {
 };
 
 /// Words that are no whole blocks.
-const LOSS: CrossEntropy = CrossEntropy { rows: 256, depth: 256, words: 500, dtype: DType::BF16 };
+const LOSS: CrossEntropy = CrossEntropy { rows: 256, depth: 256, vocab_size: 500, dtype: DType::BF16 };
 
 /// Kernels that a composite becomes.
 fn calls(name: &str, generation: Generation) -> usize {
@@ -233,7 +233,7 @@ fn kernels_give_what_their_decompositions_give() {
         let results = kernel::interpret(kernel, &operands).unwrap();
         for (n, (got, expected)) in results.iter().zip(&expected).enumerate() {
             let (mut got, expected) = (floats(got), floats(expected));
-            // Rows of the weight beyond its words.
+            // Rows of the weight beyond its vocabulary.
             got.truncate(expected.len());
             let largest = expected.iter().fold(1e-6f64, |most, v| most.max(v.abs()));
             let apart = got.iter().zip(&expected).map(|(g, e)| (g - e).abs() / largest);

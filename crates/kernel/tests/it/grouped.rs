@@ -80,12 +80,12 @@ fn product_and_gradient() {
             }
             row += size;
         }
-        let kernel = grouped::product(&g, tiles, Generation::V5e).unwrap();
+        let kernel = grouped::matmul(&g, tiles, Generation::V5e).unwrap();
         let mut operands = tables(&g, &tiles, &sizes, Visits::EveryTile);
         operands.extend([lhs.clone(), rhs]);
         assert_close(&format!("product {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
         let other = Grouped { matrices: Matrices::Transposed, expected_rows: Some(12), ..g };
-        let kernel = grouped::product(&other, tiles, Generation::V5e).unwrap();
+        let kernel = grouped::matmul(&other, tiles, Generation::V5e).unwrap();
         assert_eq!(kernel.cost.flops, 2 * 12 * 256 * 128);
         *operands.last_mut().unwrap() = transposed(&g, &b);
         assert_close(&format!("transposed {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);

@@ -10,23 +10,23 @@ use crate::arrays::{Numbers, assert_close, literal, values};
 #[test]
 fn forward_and_backward() {
     let mut numbers = Numbers::new(31);
-    // The last has words that are no whole blocks.
-    for (rows, depth, words) in [(128, 64, 256), (256, 128, 384), (256, 64, 300)] {
-        let loss = CrossEntropy { rows, depth, words, dtype: DType::BF16 };
-        let blocks = Blocks { rows: 128, words: 128 };
-        let padded = words.next_multiple_of(128);
+    // The last has a vocabulary of no whole blocks.
+    for (rows, depth, vocab_size) in [(128, 64, 256), (256, 128, 384), (256, 64, 300)] {
+        let loss = CrossEntropy { rows, depth, vocab_size, dtype: DType::BF16 };
+        let blocks = Blocks { rows: 128, vocab: 128 };
+        let padded = vocab_size.next_multiple_of(128);
         let x = numbers.array(&Spec::new(DType::BF16, [rows, depth]), 0.5);
-        let w = numbers.array(&Spec::new(DType::BF16, [words, depth]), 0.5);
+        let w = numbers.array(&Spec::new(DType::BF16, [vocab_size, depth]), 0.5);
         let row = Spec::new(DType::F32, [1, rows]);
         let (share, of_label) = (numbers.array(&row, 1.0), numbers.array(&row, 1.0));
-        let label: Vec<f64> = (0..rows).map(|_| numbers.below(words) as f64).collect();
+        let label: Vec<f64> = (0..rows).map(|_| numbers.below(vocab_size) as f64).collect();
         let labels = literal(&Spec::new(DType::I32, [1, rows]), &label);
         let (xs, ws, ps, os) = (values(&x), values(&w), values(&share), values(&of_label));
         let (mut losses, mut all) = (vec![0.0; rows], vec![0.0; rows]);
         let (mut dx, mut dw) = (vec![0.0; rows * depth], vec![0.0; padded * depth]);
         for r in 0..rows {
             let logits: Vec<f64> =
-                (0..words).map(|n| (0..depth).map(|i| xs[r * depth + i] * ws[n * depth + i]).sum()).collect();
+                (0..vocab_size).map(|n| (0..depth).map(|i| xs[r * depth + i] * ws[n * depth + i]).sum()).collect();
             let most = logits.iter().copied().fold(f64::MIN, f64::max);
             all[r] = most + logits.iter().map(|l| (l - most).exp()).sum::<f64>().ln();
             losses[r] = all[r] - logits[label[r] as usize];
@@ -38,7 +38,7 @@ fn forward_and_backward() {
                 }
             }
         }
-        let zeros = vec![0.0; (padded - words) * depth];
+        let zeros = vec![0.0; (padded - vocab_size) * depth];
         let w = literal(&Spec::new(DType::BF16, [padded, depth]), &[ws, zeros].concat());
         let forward = cross_entropy::forward(&loss, blocks, Generation::V5e).unwrap();
         let results = interpret(&forward, &[x.clone(), w.clone(), labels.clone()]).unwrap();

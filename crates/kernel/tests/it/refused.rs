@@ -102,10 +102,10 @@ fn attention_that_does_not_divide() {
         segments: Segments::One,
     };
     let blocks = Blocks { q: 128, kv_major: 128, kv: 128 };
-    refused(flash::forward(&a, blocks, Generation::V5e), "3 heads of queries do not share 2");
+    refused(flash::forward(&a, blocks, Generation::V5e), "3 heads are not a multiple of 2 KV heads");
     refused(flash::forward(&Attention { kv_heads: 3, ..a.clone() }, blocks, Generation::V5e), "do not divide 200");
     let wide = Attention { kv_heads: 3, q_len: 256, ..a };
-    refused(flash::forward(&wide, blocks, Generation::V5e), "256 queries see 200 keys");
+    refused(flash::forward(&wide, blocks, Generation::V5e), "256 queries to 200 keys");
 }
 
 #[test]

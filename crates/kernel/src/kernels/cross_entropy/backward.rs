@@ -20,7 +20,7 @@ pub enum Sum {
     GoesOn,
 }
 
-/// What belongs to rows: labels, logarithms of sums, and the shares of probabilities and of labels in the gradient.
+/// Values of rows: labels, log-sum-exp, and the shares of probabilities and of labels in the gradient.
 type Rows<T> = [T; 4];
 
 const ROWS: Rows<(&str, DType)> = [
@@ -44,44 +44,44 @@ impl CrossEntropy {
     }
 }
 
-/// The kernel of both gradients, in `f32`. All of `x` and its gradient stay in VMEM while words pass by, so there cannot be many
+/// The kernel of both gradients, in `f32`. All of `x` and its gradient stay in VMEM while the weight passes by, so there cannot be many
 /// rows: more of them are several calls.
 pub fn backward(loss: &CrossEntropy, blocks: Blocks, sum: Sum, generation: Generation) -> Result<Kernel, Error> {
     loss.check(&blocks)?;
     let (l, b) = (*loss, blocks);
     let rounds = l.rows / b.rows;
     let mut kernel = KernelBuilder::new("cross_entropy_bwd", generation);
-    let words = kernel.grid(l.padded(&b) / b.words, Semantics::Arbitrary);
+    let vocab = kernel.grid(l.padded(&b) / b.vocab, Semantics::Arbitrary);
     let all = [l.rows, l.depth];
     let x = kernel.input_single("x", l.x(), all, |m| vec![m.i32(0), m.i32(0)]);
-    let block = [b.words, l.depth];
-    let weight = kernel.input("weight", l.weight(&b), block, |m| vec![m.program_id(words), m.i32(0)]);
+    let block = [b.vocab, l.depth];
+    let weight = kernel.input("weight", l.weight(&b), block, |m| vec![m.program_id(vocab), m.i32(0)]);
     let rows =
         ROWS.map(|(name, dtype)| kernel.input_single(name, l.row(dtype), [1, l.rows], |m| vec![m.i32(0), m.i32(0)]));
     let so_far = (sum == Sum::GoesOn)
-        .then(|| kernel.input("gradient so far", l.sum_spec(&b), block, |m| vec![m.program_id(words), m.i32(0)]));
+        .then(|| kernel.input("gradient so far", l.sum_spec(&b), block, |m| vec![m.program_id(vocab), m.i32(0)]));
     let dx = kernel.output_single("gradient of x", Spec::new(DType::F32, all), all, |m| vec![m.i32(0), m.i32(0)]);
-    let dweight = kernel.output("gradient of weight", l.sum_spec(&b), block, |m| vec![m.program_id(words), m.i32(0)]);
+    let dweight = kernel.output("gradient of weight", l.sum_spec(&b), block, |m| vec![m.program_id(vocab), m.i32(0)]);
     if let Some(so_far) = so_far {
         kernel.in_place(so_far, dweight);
     }
     let sums = if sum == Sum::GoesOn { 2 } else { 1 } * l.sum_spec(&b).bytes();
     kernel.cost(l.cost(3, (1, 1), Spec::new(DType::F32, all).bytes() + sums));
     kernel.body(|k| {
-        let (word, zero) = (k.program_id(words), k.i32(0));
+        let (vocab_block, zero) = (k.program_id(vocab), k.i32(0));
         let each = |round: &dyn Fn(Val<'_>)| {
             k.for_each(zero, k.i32(rounds as i32), &[], |n, _| {
                 round((n * b.rows as i32).multiple_of(b.rows as u32));
                 Vec::new()
             });
         };
-        k.when(word.equals(0), || {
+        k.when(vocab_block.equals(0), || {
             each(&|begin| k.store_part(dx, &[begin, zero], k.zeros(DType::F32, [b.rows, l.depth])));
         });
         k.store(dweight, so_far.map_or_else(|| k.zeros(DType::F32, block), |so_far| k.load(so_far)));
         each(&|begin| {
             let part = k.load_part(x, &[begin, zero], [b.rows, l.depth]);
-            let logits = Logits::new(k, &l, part, (k.load(weight), word));
+            let logits = Logits::new(k, &l, part, (k.load(weight), vocab_block));
             let dlogits = l.dlogits(&logits, rows.map(|row| k.load_part(row, &[zero, begin], [1, b.rows])));
             k.store(dweight, k.load(dweight) + k.matmul(dlogits, part, Plain));
             let more = k.matmul(dlogits, k.load(weight), TransposedLhs);
@@ -96,23 +96,23 @@ struct Parts {
     weight: RefId,
     rows: Rows<RefId>,
     row: Axis,
-    word: Axis,
+    vocab_block: Axis,
 }
 
 impl CrossEntropy {
     /// Operands by the axes of a grid.
-    fn parts(&self, kernel: &mut KernelBuilder, b: &Blocks, (row, word): (Axis, Axis)) -> Parts {
+    fn parts(&self, kernel: &mut KernelBuilder, b: &Blocks, (row, vocab_block): (Axis, Axis)) -> Parts {
         let x = kernel.input("x", self.x(), [b.rows, self.depth], |m| vec![m.program_id(row), m.i32(0)]);
-        let weight =
-            kernel.input("weight", self.weight(b), [b.words, self.depth], |m| vec![m.program_id(word), m.i32(0)]);
+        let weight = kernel
+            .input("weight", self.weight(b), [b.vocab, self.depth], |m| vec![m.program_id(vocab_block), m.i32(0)]);
         let rows = ROWS.map(|(name, dtype)| {
             kernel.input(name, self.row(dtype), [1, b.rows], |m| vec![m.i32(0), m.program_id(row)])
         });
-        Parts { x, weight, rows, row, word }
+        Parts { x, weight, rows, row, vocab_block }
     }
 
     fn gradient_of_block<'k>(&self, k: &'k Writer, parts: &Parts) -> Val<'k> {
-        let logits = Logits::new(k, self, k.load(parts.x), (k.load(parts.weight), k.program_id(parts.word)));
+        let logits = Logits::new(k, self, k.load(parts.x), (k.load(parts.weight), k.program_id(parts.vocab_block)));
         self.dlogits(&logits, parts.rows.map(|row| k.load(row)))
     }
 }
@@ -121,21 +121,21 @@ impl CrossEntropy {
 pub fn backward_x(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {
     loss.check(&blocks)?;
     let (l, b) = (*loss, blocks);
-    let count = l.padded(&b) / b.words;
+    let count = l.padded(&b) / b.vocab;
     let mut kernel = KernelBuilder::new("cross_entropy_bwd_x", generation);
     let row = kernel.grid(l.rows / b.rows, Semantics::Parallel);
-    let word = kernel.grid(count, Semantics::Arbitrary);
-    let parts = l.parts(&mut kernel, &b, (row, word));
+    let vocab_block = kernel.grid(count, Semantics::Arbitrary);
+    let parts = l.parts(&mut kernel, &b, (row, vocab_block));
     let block = [b.rows, l.depth];
     let dx = kernel.output("gradient of x", l.x(), block, |m| vec![m.program_id(row), m.i32(0)]);
     let sum = kernel.scratch("accumulator", DType::F32, block);
     kernel.cost(l.cost(2, (1, l.rows / b.rows), l.x().bytes()));
     kernel.body(|k| {
-        let word = k.program_id(parts.word);
-        k.when(word.equals(0), || k.store(sum, k.zeros(DType::F32, block)));
+        let vocab_block = k.program_id(parts.vocab_block);
+        k.when(vocab_block.equals(0), || k.store(sum, k.zeros(DType::F32, block)));
         let more = k.matmul(l.gradient_of_block(k, &parts), k.load(parts.weight), TransposedLhs);
         k.store(sum, k.load(sum) + more);
-        k.when(word.equals(count as i32 - 1), || k.store(dx, k.load(sum).cast(l.dtype)));
+        k.when(vocab_block.equals(count as i32 - 1), || k.store(dx, k.load(sum).cast(l.dtype)));
     })
 }
 
@@ -145,13 +145,14 @@ pub fn backward_weight(loss: &CrossEntropy, blocks: Blocks, generation: Generati
     let (l, b) = (*loss, blocks);
     let count = l.rows / b.rows;
     let mut kernel = KernelBuilder::new("cross_entropy_bwd_weight", generation);
-    let word = kernel.grid(l.padded(&b) / b.words, Semantics::Parallel);
+    let vocab_block = kernel.grid(l.padded(&b) / b.vocab, Semantics::Parallel);
     let row = kernel.grid(count, Semantics::Arbitrary);
-    let parts = l.parts(&mut kernel, &b, (row, word));
-    let block = [b.words, l.depth];
-    let dweight = kernel.output("gradient of weight", l.weight(&b), block, |m| vec![m.program_id(word), m.i32(0)]);
+    let parts = l.parts(&mut kernel, &b, (row, vocab_block));
+    let block = [b.vocab, l.depth];
+    let dweight =
+        kernel.output("gradient of weight", l.weight(&b), block, |m| vec![m.program_id(vocab_block), m.i32(0)]);
     let sum = kernel.scratch("accumulator", DType::F32, block);
-    kernel.cost(l.cost(2, (l.padded(&b) / b.words, 1), l.weight(&b).bytes()));
+    kernel.cost(l.cost(2, (l.padded(&b) / b.vocab, 1), l.weight(&b).bytes()));
     kernel.body(|k| {
         let row = k.program_id(parts.row);
         k.when(row.equals(0), || k.store(sum, k.zeros(DType::F32, block)));

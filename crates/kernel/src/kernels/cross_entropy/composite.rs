@@ -15,12 +15,12 @@ use crate::kernels::{Pass, Program, Request};
 
 /// Calls that rows are taken in at most: each is compiled by itself.
 const MOST_CALLS: usize = 16;
-/// With so many rows a call, products take longer than reading the words and adding to their gradient, on every generation.
+/// With so many rows a call, matmuls take longer than reading the weight and adding to its gradient, on every generation.
 const ENOUGH_ROWS: usize = 1024;
 
 fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
     let [rows, depth] = request.dims(KERNEL, 0)?;
-    let [words, _] = request.dims(KERNEL, 1)?;
+    let [vocab_size, _] = request.dims(KERNEL, 1)?;
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
     let generation = request.generation;
     let CrossEntropyAttributes { use_kernel } = CrossEntropyAttributes::of(request.attributes);
@@ -28,13 +28,13 @@ fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
     if use_kernel == UseKernel::WhereFaster && generation.spec().is_megacore() {
         return Err(Error::Slower { kernel: KERNEL, generation });
     }
-    Ok(CrossEntropy { rows, depth, words, dtype })
+    Ok(CrossEntropy { rows, depth, vocab_size, dtype })
 }
 
 /// Blocks as asked for, else those to try.
 fn blocks(request: &Request<'_>, loss: &CrossEntropy, pass: Pass) -> Vec<Blocks> {
-    match (request.size("block_rows"), request.size("block_words")) {
-        (Some(rows), Some(words)) => vec![Blocks { rows, words }],
+    match (request.size("block_rows"), request.size("block_vocab")) {
+        (Some(rows), Some(vocab)) => vec![Blocks { rows, vocab }],
         _ => Blocks::preferred(loss, pass).collect(),
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn backward_for(request: &Request<'_>, name: &str) -> Result<Program,
         both_gradients(request, &loss, &mut program)?
     };
     let dx = program.converted(dx, loss.dtype)?;
-    let dweight = program.sliced(dweight, 0, 0..loss.words)?;
+    let dweight = program.sliced(dweight, 0, 0..loss.vocab_size)?;
     let dweight = program.converted(dweight, loss.dtype)?;
     Ok(program.finish(&[dx, dweight]))
 }
@@ -189,7 +189,7 @@ impl Written {
     /// The weight, with zeros up to whole blocks.
     fn in_blocks(&mut self, loss: &CrossEntropy, blocks: &Blocks) -> Result<Value, Error> {
         let weight = self.arguments.get(1).copied().ok_or_else(missing)?;
-        let more = loss.padded(blocks) - loss.words;
+        let more = loss.padded(blocks) - loss.vocab_size;
         if more == 0 {
             return Ok(weight);
         }

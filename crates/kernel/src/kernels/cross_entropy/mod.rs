@@ -1,4 +1,4 @@
-//! The last product and the cross-entropy in one: logits exist block by block only, forward and backward.
+//! The LM head fused with cross-entropy: logits exist block by block only, forward and backward.
 
 mod backward;
 mod composite;
@@ -23,23 +23,23 @@ const KERNEL: &str = "cross_entropy";
 /// Shapes of one loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrossEntropy {
-    /// Predictions.
+    /// Hidden states.
     pub rows: usize,
-    /// Size of a prediction.
+    /// Size of a hidden state.
     pub depth: usize,
-    /// Words to choose from.
-    pub words: usize,
-    /// Element type of predictions and words.
+    /// Size of the vocabulary.
+    pub vocab_size: usize,
+    /// Element type of hidden states and weight.
     pub dtype: DType,
 }
 
 /// Block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// Predictions.
+    /// Hidden states.
     pub rows: usize,
-    /// Words; the weight has rows of zeros up to a whole number of blocks.
-    pub words: usize,
+    /// Rows of the weight (tokens of the vocabulary), padded with zeros to a whole number of blocks.
+    pub vocab: usize,
 }
 
 impl Blocks {
@@ -51,15 +51,15 @@ impl Blocks {
             Pass::Backward => [(1024, 256), (512, 256), (256, 256), (256, 128), (128, 128)],
         };
         let loss = *loss;
-        sizes.into_iter().filter_map(move |(rows, words)| {
-            Some(Blocks { rows: divisor(loss.rows, 128, rows)?, words: whole_words(loss.words, words) })
+        sizes.into_iter().filter_map(move |(rows, vocab)| {
+            Some(Blocks { rows: divisor(loss.rows, 128, rows)?, vocab: whole_blocks(loss.vocab_size, vocab) })
         })
     }
 }
 
-/// A block of words that leaves little of the last one empty.
-fn whole_words(words: usize, most: usize) -> usize {
-    let tiles = words.next_multiple_of(128);
+/// A block of the vocabulary that leaves little of the last one empty.
+fn whole_blocks(vocab_size: usize, most: usize) -> usize {
+    let tiles = vocab_size.next_multiple_of(128);
     let most = most / 128 * 128;
     match divisor(tiles, 128, most) {
         Some(block) if 2 * block >= most.min(tiles) => block,
@@ -72,9 +72,9 @@ impl CrossEntropy {
         Spec::new(self.dtype, [self.rows, self.depth])
     }
 
-    /// Words in whole blocks.
+    /// Size of the vocabulary in whole blocks.
     fn padded(&self, blocks: &Blocks) -> usize {
-        self.words.next_multiple_of(blocks.words.max(1))
+        self.vocab_size.next_multiple_of(blocks.vocab.max(1))
     }
 
     fn weight(&self, blocks: &Blocks) -> Spec {
@@ -88,9 +88,9 @@ impl CrossEntropy {
     fn check(&self, blocks: &Blocks) -> Result<(), Error> {
         let is_whole = |size: usize| size > 0 && size.is_multiple_of(128);
         let fits = is_whole(blocks.rows)
-            && is_whole(blocks.words)
+            && is_whole(blocks.vocab)
             && self.rows.is_multiple_of(blocks.rows)
-            && i32::try_from(self.words.saturating_add(blocks.words)).is_ok();
+            && i32::try_from(self.vocab_size.saturating_add(blocks.vocab)).is_ok();
         if !fits || self.rows == 0 || !matches!(self.dtype, DType::BF16 | DType::F32) {
             let message = format!("blocks {blocks:?} for {self:?}: multiples of 128, rows divided, of bf16 or f32");
             return Err(Error::Shape { kernel: KERNEL, message });
@@ -98,11 +98,11 @@ impl CrossEntropy {
         Ok(())
     }
 
-    /// Work of so many products. `x` and the weight are read so many times, blocks that come back included; other bytes are
+    /// Work of so many matmuls. `x` and the weight are read so many times, blocks that come back included; other bytes are
     /// given.
     fn cost(&self, products: u64, (x_times, weight_times): (usize, usize), more_bytes: u64) -> Cost {
-        let logits = self.rows as u64 * self.words as u64;
-        let weight = Spec::new(self.dtype, [self.words, self.depth]);
+        let logits = self.rows as u64 * self.vocab_size as u64;
+        let weight = Spec::new(self.dtype, [self.vocab_size, self.depth]);
         let rows = 4 * self.row(DType::F32).bytes();
         let read = x_times as u64 * self.x().bytes() + weight_times as u64 * weight.bytes();
         Cost {
@@ -113,35 +113,35 @@ impl CrossEntropy {
     }
 }
 
-/// A block of logits, words by rows so that what belongs to a row lies densely, and where it is.
+/// A block of logits, vocabulary by rows so that the values of a row are dense, and where it is.
 struct Logits<'k> {
     k: &'k Writer,
-    /// `f32 [words, rows]`.
+    /// `f32 [vocab, rows]`.
     values: Val<'k>,
-    /// Of the block among blocks of words.
+    /// Of the block among blocks of the vocabulary.
     index: Val<'k>,
-    words: usize,
+    vocab: usize,
     rows: usize,
-    /// Words that there are, where the last block is not full.
+    /// Size of the vocabulary, where the last block is not full.
     limit: Option<usize>,
 }
 
 impl<'k> Logits<'k> {
     fn new(k: &'k Writer, loss: &CrossEntropy, x: Val<'k>, (weight, index): (Val<'k>, Val<'k>)) -> Logits<'k> {
-        let (words, rows) = (weight.dims()[0], x.dims()[0]);
-        let limit = (!loss.words.is_multiple_of(words.max(1))).then_some(loss.words);
-        Logits { k, values: k.matmul(weight, x, TransposedRhs), index, words, rows, limit }
+        let (vocab, rows) = (weight.dims()[0], x.dims()[0]);
+        let limit = (!loss.vocab_size.is_multiple_of(vocab.max(1))).then_some(loss.vocab_size);
+        Logits { k, values: k.matmul(weight, x, TransposedRhs), index, vocab, rows, limit }
     }
 
-    /// Where a word is the label of its row, `[1, rows]`.
+    /// Where a token is the label of its row, `[1, rows]`.
     fn is_label(&self, labels: Val<'k>) -> Val<'k> {
-        self.k.iota([self.words, self.rows], 0).equals(labels - self.index * self.words as i32)
+        self.k.iota([self.vocab, self.rows], 0).equals(labels - self.index * self.vocab as i32)
     }
 
-    /// Values by word, with a number where there is no word.
+    /// Values by token, with a number beyond the vocabulary.
     fn known(&self, values: Val<'k>, instead: f32) -> Val<'k> {
         let Some(limit) = self.limit else { return values };
-        let left = self.k.i32(limit as i32) - self.index * self.words as i32;
-        self.k.iota([self.words, self.rows], 0).less(left).select(values, instead)
+        let left = self.k.i32(limit as i32) - self.index * self.vocab as i32;
+        self.k.iota([self.vocab, self.rows], 0).less(left).select(values, instead)
     }
 }

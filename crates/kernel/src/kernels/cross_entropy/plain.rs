@@ -1,4 +1,4 @@
-//! What the kernels of the loss mean: decompositions in plain ops.
+//! Decompositions of the fused cross-entropy in plain ops: what its kernels compute.
 
 use hlo::Func;
 use tensor::DType;
@@ -10,7 +10,7 @@ use crate::kernels::{function, tensor};
 /// Logits and where labels are, in plain ops (`%logits`, `%is_label`).
 fn plain_logits(l: &CrossEntropy) -> String {
     let Types { x, weight, wide, truths, .. } = Types::of(l);
-    let ints = tensor(DType::I32, [l.rows, l.words]);
+    let ints = tensor(DType::I32, [l.rows, l.vocab_size]);
     format!(
         "  %logits = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : ({x}, {weight}) -> {wide}
   %label1 = stablehlo.reshape %labels : (tensor<1x{rows}xi32>) -> tensor<{rows}xi32>
@@ -38,9 +38,9 @@ impl Types {
     fn of(l: &CrossEntropy) -> Types {
         Types {
             x: tensor(l.dtype, [l.rows, l.depth]),
-            weight: tensor(l.dtype, [l.words, l.depth]),
-            wide: tensor(DType::F32, [l.rows, l.words]),
-            truths: tensor(DType::Bool, [l.rows, l.words]),
+            weight: tensor(l.dtype, [l.vocab_size, l.depth]),
+            wide: tensor(DType::F32, [l.rows, l.vocab_size]),
+            truths: tensor(DType::Bool, [l.rows, l.vocab_size]),
             column: tensor(DType::F32, [l.rows]),
             row: tensor(DType::F32, [1, l.rows]),
         }
@@ -79,8 +79,8 @@ pub fn decomposition(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
 pub fn decomposition_of_gradients(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
     let l = loss;
     let Types { x, weight, wide, column, row, truths } = Types::of(l);
-    let narrow = tensor(l.dtype, [l.rows, l.words]);
-    let (of_x, of_weight) = (tensor(DType::F32, [l.rows, l.depth]), tensor(DType::F32, [l.words, l.depth]));
+    let narrow = tensor(l.dtype, [l.rows, l.vocab_size]);
+    let (of_x, of_weight) = (tensor(DType::F32, [l.rows, l.depth]), tensor(DType::F32, [l.vocab_size, l.depth]));
     let by_row = |to: &str, from: &str| {
         format!(
             "  %{from}1 = stablehlo.reshape %{from} : ({row}) -> {column}

@@ -7,7 +7,7 @@ use chips::Generation;
 use tensor::{DType, Spec};
 
 use super::forward::LANES;
-use super::visible::{Edges, Orientation, hide, offset, rounds_of_queries};
+use super::mask::{Edges, Orientation, masked, offset, query_iterations};
 use super::{Attention, Blocks, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
@@ -107,7 +107,7 @@ pub fn backward(attention: &Attention, blocks: Blocks, generation: Generation) -
             k.store(by_row, k.load(of_kv).broadcast([LANES, bk]).transpose());
         }
         let kv_begin = column * bk as i32;
-        let bounds = rounds_of_queries(k, a, (kv_begin, bk), (bq, count));
+        let bounds = query_iterations(k, a, (kv_begin, bk), (bq, count));
         bounds.run(k, a, |n: Val<'_>, edges: Edges| {
             let begin = (n * bq as i32).multiple_of(bq as u32);
             let (keys, values) = (k.load(key), k.load(value));
@@ -118,7 +118,7 @@ pub fn backward(attention: &Attention, blocks: Blocks, generation: Generation) -
             if edges == Edges::Inside {
                 let same = segments.map(|(of_q, _, by_row)| k.load(by_row).repeat(bq / LANES).equals(row(of_q)));
                 let ahead = begin + offset(a) - kv_begin;
-                scores = hide(k, a, (scores, Orientation::KeysByQueries), ahead, same);
+                scores = masked(k, a, (scores, Orientation::KeysByQueries), ahead, same);
             }
             let weights = (scores * factor - row(logsumexp) * log2_e).exp2();
             let dv = k.matmul(weights.cast(a.dtype), gradient, Plain);

@@ -90,7 +90,7 @@ pub fn decomposition(attention: &Attention, name: &str) -> Result<Func, Error> {
         scores_e = tensor(attention.dtype, t.scores_dims),
         q_kv = tensor(attention.dtype, t.wide_dims),
         q32 = tensor(DType::F32, t.q_dims),
-        blind = bits(-super::HIDDEN),
+        blind = bits(-super::MASK_VALUE),
     ))
 }
 
@@ -190,8 +190,8 @@ impl Types {
     }
 }
 
-/// Scores scaled and hidden (`%hidden`), their maxima and sums, who sees anything, and keys and values with a head for each of the
-/// queries' (`%ks`, `%vs`).
+/// Scores scaled and masked (`%hidden`), their maxima and sums, which queries have any key, and keys and values repeated for the heads
+/// of queries (`%ks`, `%vs`).
 fn weights(a: &Attention, t: &Types) -> String {
     let Types { q, kv, scores, column, .. } = t;
     let group = a.group();
@@ -248,14 +248,14 @@ fn weights(a: &Attention, t: &Types) -> String {
         also(&mut lines, "%same");
     }
     let column_i1 = tensor(DType::Bool, t.column_dims);
-    lines.push(format!("%low = stablehlo.constant dense<{}> : {scores}", bits(super::HIDDEN)));
+    lines.push(format!("%low = stablehlo.constant dense<{}> : {scores}", bits(super::MASK_VALUE)));
     lines.push(format!("%hidden = stablehlo.select {visible}, %scores, %low : {scores_i1}, {scores}"));
     lines.push("%least = stablehlo.constant dense<0xFF800000> : tensor<f32>".to_owned());
     lines.push(format!(
         "%most = stablehlo.reduce(%hidden init: %least) applies stablehlo.maximum across dimensions = [3] : ({scores}, tensor<f32>) -> {flat}"
     ));
     lines.push(format!("%most1 = stablehlo.reshape %most : ({flat}) -> {column}"));
-    lines.push(format!("%half = stablehlo.constant dense<{}> : {column}", bits(super::HIDDEN / 2.0)));
+    lines.push(format!("%half = stablehlo.constant dense<{}> : {column}", bits(super::MASK_VALUE / 2.0)));
     lines.push(format!("%seeing = stablehlo.compare GT, %most1, %half, FLOAT : ({column}, {column}) -> {column_i1}"));
     lines.push(format!("%mosts = stablehlo.broadcast_in_dim %most1, dims = [0, 1, 2, 3] : ({column}) -> {scores}"));
     lines.push(format!("%shifted = stablehlo.subtract %hidden, %mosts : {scores}"));

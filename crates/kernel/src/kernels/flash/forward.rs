@@ -1,4 +1,4 @@
-//! The forward pass: results and the logarithm of each query's sum of exponentials, from one walk over the keys.
+//! The forward pass: attention by an online softmax, and the log-sum-exp of each query, from one walk over the keys.
 //!
 //! A number for each query is kept 128 times over in a row of lanes while the kernel runs: what is computed with it needs no
 //! repetition along lanes, which would cost more than the arithmetic. What is written is a dense row.
@@ -19,7 +19,7 @@ use crate::writer::Val;
 pub(super) const LANES: usize = 128;
 
 /// The forward kernel. Operands: queries, keys, values and, if packed, segments of queries `[batch, 1, q_len]` and keys
-/// `[batch, 1, kv_len]`. Results: like the queries, and logarithms of sums of exponentials `[batch, q_heads, 1, q_len]`.
+/// `[batch, 1, kv_len]`. Results: like the queries, and log-sum-exp `[batch, q_heads, 1, q_len]`.
 pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {
     attention.check(&blocks)?;
     let a = attention;
@@ -38,7 +38,7 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
     });
     let mut kv = |name: &str| {
         kernel.input(name, a.kv_spec(), [1, 1, kv_major, depth], |m| {
-            let seen = seen_block(a, (m.program_id(rows), bq), (m.program_id(columns), kv_major));
+            let seen = unmasked_block(a, (m.program_id(rows), bq), (m.program_id(columns), kv_major));
             vec![m.program_id(batches), m.program_id(heads) / group, seen, m.i32(0)]
         })
     };
@@ -49,7 +49,7 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
             vec![m.program_id(batches), m.i32(0), m.program_id(rows)]
         });
         let of_kv = kernel.input("segments of keys", spec(a.kv_len), [1, 1, kv_major], |m| {
-            let seen = seen_block(a, (m.program_id(rows), bq), (m.program_id(columns), kv_major));
+            let seen = unmasked_block(a, (m.program_id(rows), bq), (m.program_id(columns), kv_major));
             vec![m.program_id(batches), m.i32(0), seen]
         });
         (of_q, of_kv, kernel.scratch("segments by row", DType::I32, [bq, LANES]))
@@ -75,7 +75,7 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
     kernel.body(|k| {
         let column = k.program_id(columns);
         k.when(column.equals(0), || {
-            k.store(maxima, k.full(DType::F32, [bq, LANES], HIDDEN));
+            k.store(maxima, k.full(DType::F32, [bq, LANES], MASK_VALUE));
             k.store(sums, k.zeros(DType::F32, [bq, LANES]));
             k.store(sum, k.zeros(DType::F32, [bq, depth]));
             if let Some((of_q, _, by_row)) = segments {
@@ -84,7 +84,7 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
         });
         let q_begin = k.program_id(rows) * bq as i32 + offset(a);
         let kv_begin = column * kv_major as i32;
-        let bounds = rounds_of_keys(k, a, (q_begin, bq), (kv_begin, bk, inner));
+        let bounds = key_iterations(k, a, (q_begin, bq), (kv_begin, bk, inner));
         bounds.run(k, a, |n: Val<'_>, edges: Edges| {
             let begin = (n * bk as i32).multiple_of(bk as u32);
             let keys = k.load_part(key, &[begin, k.i32(0)], [bk, depth]);
@@ -95,7 +95,7 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
                     k.load(by_row).repeat(bk / LANES).equals(k.load_part(of_kv, &[k.i32(0), begin], [1, bk]))
                 });
                 let ahead = q_begin - kv_begin - begin;
-                scores = hide(k, a, (scores, Orientation::QueriesByKeys), ahead, same);
+                scores = masked(k, a, (scores, Orientation::QueriesByKeys), ahead, same);
             }
             let before = k.load(maxima);
             let now = before.max(scores.maximum(1));
@@ -108,11 +108,11 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
         });
         k.when(column.equals(steps as i32 - 1), || {
             let (maxima, sums) = (k.load(maxima), k.load(sums));
-            // A query that sees nothing gives zeros; its sum is such that its weights are zeros on the way back.
-            let sees = maxima.greater(HIDDEN / 2.0);
+            // A query whose keys are all masked gives zeros; its log-sum-exp makes its weights zeros in the backward pass.
+            let sees = maxima.greater(MASK_VALUE / 2.0);
             let inverse = sees.select(k.full(DType::F32, [bq, LANES], 1.0) / sums, 0.0);
             k.store(out, (k.load(sum) * fitted(inverse, depth)).cast(a.dtype));
-            let all = sees.select(maxima * a.scale + sums.log(), -HIDDEN);
+            let all = sees.select(maxima * a.scale + sums.log(), -MASK_VALUE);
             k.store(logsumexp, all.transpose().maximum(0));
         });
     })

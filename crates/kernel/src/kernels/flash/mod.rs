@@ -3,7 +3,7 @@
 mod backward;
 mod composite;
 mod forward;
-mod visible;
+mod mask;
 
 use chips::Generation;
 use tensor::{DType, Spec};
@@ -16,7 +16,7 @@ pub(super) use composite::{backward_for, backward_plain, forward_for, forward_pl
 pub use composite::{decomposition, decomposition_of_gradient};
 pub use forward::forward;
 
-/// What attention looks at.
+/// Whether attention is causal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Causality {
     /// Every position.
@@ -26,13 +26,13 @@ pub enum Causality {
     Causal,
 }
 
-/// Whether sequences are packed, with a number for each position that says which one it belongs to.
+/// Whether sequences are packed, with a segment id for each position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Segments {
     /// One sequence.
     #[default]
     One,
-    /// Numbers are operands; positions see those of their number.
+    /// Segment ids are operands; attention does not cross segments.
     Packed,
 }
 
@@ -43,9 +43,9 @@ pub enum Segments {
 pub struct Attention {
     /// Sequences.
     pub batch: usize,
-    /// Heads of queries, a multiple of those of keys: as many of them share one as the quotient.
+    /// Heads of queries, a multiple of the KV heads (grouped-query attention, GQA).
     pub q_heads: usize,
-    /// Heads of keys and values.
+    /// KV heads.
     pub kv_heads: usize,
     /// Queries.
     pub q_len: usize,
@@ -57,9 +57,9 @@ pub struct Attention {
     pub dtype: DType,
     /// Scores are multiplied by it.
     pub scale: f32,
-    /// Whether later positions are visible.
+    /// Whether later positions are masked.
     pub causality: Causality,
-    /// How many positions back are visible, the own one included; `None`: all. Only with [`Causality::Causal`].
+    /// Sliding window: attention to so many positions, the own one included; `None`: all. Only with [`Causality::Causal`].
     pub window: Option<usize>,
     /// Whether sequences are packed.
     pub segments: Segments,
@@ -72,7 +72,7 @@ pub struct Blocks {
     pub q: usize,
     /// Keys of one step, in VMEM.
     pub kv_major: usize,
-    /// Keys of one round of the loop within a step.
+    /// Keys of one iteration of the loop within a step.
     pub kv: usize,
 }
 
@@ -95,8 +95,8 @@ impl Blocks {
     }
 }
 
-/// Scores of what is not visible.
-pub(crate) const HIDDEN: f32 = -0.7 * f32::MAX;
+/// Scores of masked keys.
+pub(crate) const MASK_VALUE: f32 = -0.7 * f32::MAX;
 
 impl Attention {
     pub(crate) fn q_spec(&self) -> Spec {
@@ -107,12 +107,12 @@ impl Attention {
         Spec::new(self.dtype, [self.batch, self.kv_heads, self.kv_len, self.depth])
     }
 
-    /// One number for each query, as rows so that they lie densely.
+    /// One number for each query, as dense rows.
     pub(crate) fn rows_spec(&self) -> Spec {
         Spec::new(DType::F32, [self.batch, self.q_heads, 1, self.q_len])
     }
 
-    /// Heads of queries that share one of keys.
+    /// Heads of queries for each KV head.
     pub(crate) fn group(&self) -> usize {
         self.q_heads / self.kv_heads.max(1)
     }
@@ -120,16 +120,19 @@ impl Attention {
     fn check(&self, blocks: &Blocks) -> Result<(), Error> {
         let refuse = |message: String| Err(Error::Shape { kernel: "flash attention", message });
         if self.kv_heads == 0 || !self.q_heads.is_multiple_of(self.kv_heads) {
-            return refuse(format!("{} heads of queries do not share {} of keys", self.q_heads, self.kv_heads));
+            return refuse(format!("{} heads are not a multiple of {} KV heads", self.q_heads, self.kv_heads));
         }
         if !matches!(self.dtype, DType::BF16 | DType::F32) {
-            return refuse(format!("no attention of {}", self.dtype));
+            return refuse(format!("attention of {} is not supported; use bf16 or f32", self.dtype));
         }
         if self.window.is_some() && self.causality == Causality::Full || self.window == Some(0) {
-            return refuse("a window is at least 1 and goes with causal attention".into());
+            return refuse("a sliding window must be at least 1 and needs causal attention".into());
         }
         if self.causality == Causality::Causal && self.kv_len < self.q_len {
-            return refuse(format!("{} queries see {} keys", self.q_len, self.kv_len));
+            return refuse(format!(
+                "causal attention of {} queries to {} keys: there must be at least as many keys as queries",
+                self.q_len, self.kv_len
+            ));
         }
         if i32::try_from(self.q_len.saturating_add(self.kv_len)).is_err() {
             return refuse("sequences are too long".into());
@@ -145,13 +148,13 @@ impl Attention {
         divides("keys", blocks.kv, blocks.kv_major)?;
         for (name, block) in [("queries", blocks.q), ("keys", blocks.kv)] {
             if !block.is_multiple_of(128) {
-                return refuse(format!("blocks of {block} {name} are no multiple of 128"));
+                return refuse(format!("blocks of {block} {name} are not a multiple of 128"));
             }
         }
         Ok(())
     }
 
-    /// Pairs of positions whose scores are computed, about: visible ones, and with a window all of the blocks that have any.
+    /// Pairs of positions whose scores are computed, about: unmasked ones, and with a window all of the blocks that have any.
     pub(crate) fn computed_pairs(&self, blocks: &Blocks) -> u64 {
         let (q, kv) = (self.q_len as u64, self.kv_len as u64);
         let seen = match (self.causality, self.window) {

@@ -48,7 +48,7 @@ pub(crate) fn gradient_plain(request: &Request<'_>, name: &str) -> Result<Func, 
 
 pub(crate) fn product_for(request: &Request<'_>) -> Result<Kernel, Error> {
     let (grouped, tiles) = read(request, Second::Matrices)?;
-    super::product(&grouped, tiles, request.generation)
+    super::matmul(&grouped, tiles, request.generation)
 }
 
 pub(crate) fn gradient_for(request: &Request<'_>) -> Result<Kernel, Error> {
@@ -56,7 +56,7 @@ pub(crate) fn gradient_for(request: &Request<'_>) -> Result<Kernel, Error> {
     super::gradient(&grouped, tiles, request.generation)
 }
 
-pub(crate) fn visits_for_product(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+pub(crate) fn visits_for_matmul(request: &Request<'_>, name: &str) -> Result<Func, Error> {
     let (grouped, tiles) = read(request, Second::Matrices)?;
     visits(&grouped, &tiles, Visits::EveryTile, name)
 }
@@ -66,7 +66,7 @@ pub(crate) fn visits_for_gradient(request: &Request<'_>, name: &str) -> Result<F
     visits(&grouped, &tiles, Visits::EveryGroup, name)
 }
 
-/// Tables of visits from sizes of groups, a function of that name: group and tile of each visit, first rows of groups.
+/// Tables of visits from group sizes, a function of that name: group and tile of each visit, first rows of groups.
 pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Result<Func, Error> {
     let (g, listed, count) = (grouped.groups, grouped.listed(which), grouped.visits(tiles));
     let (rows, tile) = (grouped.rows, tiles.rows);
@@ -88,7 +88,7 @@ pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Re
     };
     let least = if which == Visits::EveryGroup { 1 } else { 0 };
     let prefix = |to: &str, from: &str, how: &str| {
-        // Sums of those before (and, for LE, itself), as a small triangular product.
+        // Sums of those before (and, for LE, itself), as a small triangular matmul.
         format!(
             "  %{to}_b = stablehlo.broadcast_in_dim %{from}, dims = [1] : ({of_l}) -> {square}
   %{to}_m = stablehlo.compare {how}, %col, %row, SIGNED : ({square}, {square}) -> {square_i1}
@@ -145,7 +145,7 @@ pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Re
     ))
 }
 
-/// The product in plain ops, a function of that name: every row with every matrix, masked.
+/// The grouped matmul in plain ops, a function of that name: every row with every matrix, masked.
 pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
     let Grouped { rows, inner, columns, groups, dtype, .. } = *grouped;
     let (lhs, out) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));

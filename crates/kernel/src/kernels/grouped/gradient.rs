@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::ir::MatMulForm::TransposedLhs;
 use crate::kernel::{Kernel, Semantics};
 
-/// The kernel. Operands: tables of [`Visits::EveryGroup`], rows, gradients of the product. Result: like the matrices, zeros for a
+/// The kernel. Operands: tables of [`Visits::EveryGroup`], rows, gradients of the matmul. Result: like the matrices, zeros for a
 /// group without rows.
 pub fn gradient(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
     grouped.check(&tiles)?;

@@ -1,17 +1,18 @@
-//! Products by groups: rows lie group after group, and each group has a matrix of its own. Sizes of groups are data.
+//! Grouped matmul (`ragged_dot` in JAX, megablox): rows are sorted by group, and each group has a matrix of its own. Group sizes are
+//! data.
 //!
 //! A visit is a pair of a tile of rows and a group that has rows in it; tables of visits are computed by the program and prefetched.
 
 mod composite;
 mod gradient;
-mod product;
+mod matmul;
 
 pub use composite::{decomposition, decomposition_of_gradient, visits};
 pub(super) use composite::{
     gradient_for, gradient_plain, product_for, product_plain, visits_for_gradient, visits_for_product,
 };
 pub use gradient::gradient;
-pub use product::product;
+pub use matmul::matmul;
 
 use chips::Generation;
 use tensor::{DType, Spec};
@@ -24,7 +25,7 @@ use crate::kernel::Axis;
 use crate::kernel::Cost;
 use crate::writer::{Val, Writer};
 
-/// Shapes of a product by groups: `[rows, inner] x [groups, inner, columns] -> [rows, columns]`.
+/// Shapes of a grouped matmul: `[rows, inner] x [groups, inner, columns] -> [rows, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouped {
     /// Rows of all groups.
@@ -37,13 +38,13 @@ pub struct Grouped {
     pub groups: usize,
     /// Element type of operands and result.
     pub dtype: DType,
-    /// How the matrices of a product lie.
+    /// How the matrices are stored.
     pub matrices: Matrices,
     /// Rows that groups have together where it is known to be fewer than there are: what a call is said to cost.
     pub expected_rows: Option<usize>,
 }
 
-/// How matrices lie.
+/// How matrices are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Matrices {
     /// `[groups, inner, columns]`.
@@ -100,7 +101,7 @@ impl Grouped {
     }
 
     fn check(&self, tiles: &Tiles) -> Result<(), Error> {
-        let refuse = |message: String| Err(Error::Shape { kernel: "grouped product", message });
+        let refuse = |message: String| Err(Error::Shape { kernel: "grouped matmul", message });
         if self.groups == 0 || !matches!(self.dtype, DType::BF16 | DType::F32) {
             return refuse(format!("{} groups of {}", self.groups, self.dtype));
         }
@@ -131,7 +132,7 @@ impl Grouped {
         Spec::new(self.dtype, dims)
     }
 
-    /// Work of a product or of its gradient.
+    /// Work of the matmul or of its gradient.
     pub(crate) fn cost(&self) -> Cost {
         let rows = self.expected_rows.map_or(self.rows, |expected| expected.min(self.rows)) as u64;
         let flops = 2 * rows.saturating_mul(self.inner as u64).saturating_mul(self.columns as u64);

@@ -10,7 +10,7 @@ use crate::ir::MatMulForm::{Plain, TransposedRhs};
 use crate::kernel::{Kernel, Semantics};
 
 /// The kernel. Operands: tables of [`Visits::EveryTile`], rows, matrices. Result: rows, zeros where they belong to no group.
-pub fn product(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
+pub fn matmul(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
     grouped.check(&tiles)?;
     let (g, groups) = (*grouped, grouped.groups as i32);
     let count = g.visits(&tiles);
@@ -38,9 +38,8 @@ pub fn product(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Resul
             Matrices::Transposed => vec![group, column, summed],
         }
     });
-    let out = kernel.output("product", g.out(), [tiles.rows, tiles.columns], |m| {
-        vec![tables.tile(m, visit), m.program_id(columns)]
-    });
+    let out = kernel
+        .output("result", g.out(), [tiles.rows, tiles.columns], |m| vec![tables.tile(m, visit), m.program_id(columns)]);
     let sum = kernel.scratch("accumulator", DType::F32, [tiles.rows, tiles.columns]);
     kernel.cost(g.cost());
     kernel.body(|k| {

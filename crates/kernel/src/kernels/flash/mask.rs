@@ -1,19 +1,19 @@
-//! Which blocks see each other, in whole or in part, as scalars of a kernel; and the hiding of scores within a block.
+//! The attention mask by blocks: which are masked in whole, in part or not at all, as scalars of a kernel; and masking within a block.
 
-use super::{Attention, Causality, HIDDEN, Segments};
+use super::{Attention, Causality, MASK_VALUE, Segments};
 use crate::writer::{Val, Writer};
 
-/// Bounds of a loop over blocks: partly visible, wholly visible, partly visible again.
-pub(super) struct Rounds<'k> {
+/// Bounds of a loop over blocks: partly masked, unmasked, partly masked again.
+pub(super) struct Iterations<'k> {
     begin: Val<'k>,
     whole_begin: Val<'k>,
     whole_end: Val<'k>,
     end: Val<'k>,
-    /// Which of the partly visible stretches can have blocks at all.
+    /// Which of the partly masked stretches can have blocks at all.
     partial: Partial,
 }
 
-/// Stretches of partly visible blocks that exist.
+/// Stretches of partly masked blocks that exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Partial {
     None,
@@ -22,28 +22,28 @@ enum Partial {
     Both,
 }
 
-/// Whether an edge of what is visible may run through a block.
+/// Whether an edge of the mask may run through a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edges {
-    /// Everything is visible.
+    /// Nothing is masked.
     Outside,
-    /// Something may be hidden.
+    /// Something may be masked.
     Inside,
 }
 
-/// Which way scores lie.
+/// The order of the axes of scores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Orientation {
     QueriesByKeys,
     KeysByQueries,
 }
 
-impl<'k> Rounds<'k> {
+impl<'k> Iterations<'k> {
     /// Writes the loops; only blocks with edges inside are compared position by position.
-    pub(super) fn run(self, k: &'k Writer, attention: &Attention, round: impl Fn(Val<'k>, Edges)) {
+    pub(super) fn run(self, k: &'k Writer, attention: &Attention, iteration: impl Fn(Val<'k>, Edges)) {
         let each = |from, to, edges: Edges| {
             k.for_each(from, to, &[], |n, _| {
-                round(n, edges);
+                iteration(n, edges);
                 Vec::new()
             });
         };
@@ -60,7 +60,7 @@ impl<'k> Rounds<'k> {
     }
 }
 
-/// Position (of keys) at which the first query stands.
+/// Position (of keys) of the first query.
 pub(super) fn offset(attention: &Attention) -> i32 {
     match attention.causality {
         Causality::Full => 0,
@@ -73,13 +73,13 @@ fn window(attention: &Attention) -> Option<i32> {
     attention.window.map(|window| i32::try_from(window).unwrap_or(i32::MAX).min(i32::MAX / 4))
 }
 
-/// Rounds over `count` blocks of `block` keys from `kv_begin`, for `rows` queries whose first stands at `q_begin`.
-pub(super) fn rounds_of_keys<'k>(
+/// Iterations over `count` blocks of `block` keys from `kv_begin`, for `rows` queries from position `q_begin`.
+pub(super) fn key_iterations<'k>(
     k: &'k Writer,
     attention: &Attention,
     (q_begin, rows): (Val<'k>, usize),
     (kv_begin, block, count): (Val<'k>, usize, usize),
-) -> Rounds<'k> {
+) -> Iterations<'k> {
     let (block, count) = (block as i32, count as i32);
     if attention.causality == Causality::Full {
         return all(k, count);
@@ -96,13 +96,13 @@ pub(super) fn rounds_of_keys<'k>(
     ordered([begin, whole_begin, blocks(first + 1), end], partial)
 }
 
-/// Rounds over `count` blocks of `block` queries, the first standing at [`offset`], for `rows` keys from `kv_begin`.
-pub(super) fn rounds_of_queries<'k>(
+/// Iterations over `count` blocks of `block` queries, the first at position [`offset`], for `rows` keys from `kv_begin`.
+pub(super) fn query_iterations<'k>(
     k: &'k Writer,
     attention: &Attention,
     (kv_begin, rows): (Val<'k>, usize),
     (block, count): (usize, usize),
-) -> Rounds<'k> {
+) -> Iterations<'k> {
     let (block, count) = (block as i32, count as i32);
     if attention.causality == Causality::Full {
         return all(k, count);
@@ -117,27 +117,27 @@ pub(super) fn rounds_of_queries<'k>(
     ordered([blocks(first), blocks(last + (block - 1)), whole_end, end], partial)
 }
 
-fn all(k: &Writer, count: i32) -> Rounds<'_> {
+fn all(k: &Writer, count: i32) -> Iterations<'_> {
     let (begin, end) = (k.i32(0), k.i32(count));
-    Rounds { begin, whole_begin: begin, whole_end: end, end, partial: Partial::None }
+    Iterations { begin, whole_begin: begin, whole_end: end, end, partial: Partial::None }
 }
 
-fn ordered([begin, whole_begin, whole_end, end]: [Val<'_>; 4], partial: Partial) -> Rounds<'_> {
+fn ordered([begin, whole_begin, whole_end, end]: [Val<'_>; 4], partial: Partial) -> Iterations<'_> {
     let begin = begin.min(end);
     let whole_begin = whole_begin.max(begin).min(end);
-    Rounds { begin, whole_begin, whole_end: whole_end.max(whole_begin).min(end), end, partial }
+    Iterations { begin, whole_begin, whole_end: whole_end.max(whole_begin).min(end), end, partial }
 }
 
-/// Scores with what is not visible hidden. `ahead` is how far the block's first query stands after its first key.
-pub(super) fn hide<'k>(
+/// Masked scores. `ahead` is how far the block's first query is after its first key.
+pub(super) fn masked<'k>(
     k: &'k Writer,
     attention: &Attention,
     (scores, orientation): (Val<'k>, Orientation),
     ahead: Val<'k>,
     same_segment: Option<Val<'k>>,
 ) -> Val<'k> {
-    let mut visible = same_segment;
-    let mut also = |more: Val<'k>| visible = Some(visible.map_or(more, |visible| visible & more));
+    let mut mask = same_segment;
+    let mut also = |more: Val<'k>| mask = Some(mask.map_or(more, |mask| mask & more));
     if attention.causality == Causality::Causal {
         let (keys, queries) = match orientation {
             Orientation::QueriesByKeys => (1, 0),
@@ -150,14 +150,14 @@ pub(super) fn hide<'k>(
             also(apart.greater(ahead - window));
         }
     }
-    match visible {
-        Some(visible) => visible.select(scores, HIDDEN),
+    match mask {
+        Some(mask) => mask.select(scores, MASK_VALUE),
         None => scores,
     }
 }
 
-/// The block of keys a step needs: itself, or the nearest one that is visible, so that nothing is fetched in vain.
-pub(super) fn seen_block<'k>(
+/// The block of keys a step needs: itself, or the nearest one that is not masked, so that nothing is fetched in vain.
+pub(super) fn unmasked_block<'k>(
     attention: &Attention,
     (row, rows): (Val<'k>, usize),
     (column, columns): (Val<'k>, usize),
@@ -166,9 +166,9 @@ pub(super) fn seen_block<'k>(
         return column;
     }
     let first = row * rows as i32 + offset(attention);
-    let seen = column.min((first + (rows as i32 - 1)) / columns as i32);
+    let unmasked = column.min((first + (rows as i32 - 1)) / columns as i32);
     match window(attention) {
-        None => seen,
-        Some(window) => seen.max((first - (window - 1)).max(0) / columns as i32),
+        None => unmasked,
+        Some(window) => unmasked.max((first - (window - 1)).max(0) / columns as i32),
     }
 }
