@@ -1,6 +1,6 @@
 //! A model as one file: parameters, optimizer state and notes in one safetensors file that other tools read too.
 //!
-//! It is for handing a model on. A training run saves into a [`Series`](crate::Series), which is safe at any moment.
+//! It is for handing a model on. A training run saves into a [`CheckpointManager`](crate::CheckpointManager), which is safe at any moment.
 //! Parameters keep their names, so that other tools read them; the optimizer's tensors are under `optimizer/`.
 
 use std::collections::BTreeMap;

@@ -68,7 +68,7 @@ pub enum Error {
         /// The part and the tensor.
         message: String,
     },
-    /// This is no place to keep files.
+    /// This is not a location for files.
     Location {
         /// The path or address as it was given.
         location: String,
@@ -89,14 +89,14 @@ pub enum Error {
     /// There is no checkpoint of this step, or none at all.
     NoCheckpoint {
         /// Where they would be.
-        series: String,
+        location: String,
         /// The step that was asked for.
         step: Option<u64>,
     },
-    /// Another process saves into this series.
+    /// Another process saves checkpoints here.
     Busy {
         /// Where.
-        series: String,
+        location: String,
     },
     /// The function that was to give a tensor did not.
     NotProduced {
@@ -194,13 +194,15 @@ impl fmt::Display for Error {
             Error::Tensor { name, message } => write!(f, "tensor `{name}` cannot be written: {message}"),
             Error::Cast { name, from, to } => write!(f, "tensor `{name}` is {from} and cannot be read as {to}"),
             Error::OutOfRange { name, message } => write!(f, "tensor `{name}`: {message}"),
-            Error::Location { location, message } => write!(f, "`{location}` is no place for files: {message}"),
+            Error::Location { location, message } => write!(f, "`{location}` is not a location for files: {message}"),
             Error::Store { doing, object, .. } => write!(f, "{doing} {object} failed"),
-            Error::NoCheckpoint { series, step: None } => write!(f, "{series} has no checkpoint"),
-            Error::NoCheckpoint { series, step: Some(step) } => write!(f, "{series} has no checkpoint of step {step}"),
-            Error::Busy { series } => write!(f, "another process is saving into {series}"),
+            Error::NoCheckpoint { location, step: None } => write!(f, "{location} has no checkpoint"),
+            Error::NoCheckpoint { location, step: Some(step) } => {
+                write!(f, "{location} has no checkpoint of step {step}")
+            }
+            Error::Busy { location } => write!(f, "another process is saving into {location}"),
             Error::NotProduced { name, .. } => write!(f, "tensor `{name}` could not be fetched for saving"),
-            Error::Thread { doing, .. } => write!(f, "the thread for {doing} is not there"),
+            Error::Thread { doing, .. } => write!(f, "the thread for {doing} could not start or has ended"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tensors in files: safetensors and NumPy's formats, read piece by piece and written whole, and checkpoints on top.
 //!
-//! Two things are called checkpoint, for two jobs. A [`Series`] is what a training run saves and resumes from: many steps,
+//! Two things are called checkpoint, for two jobs. A [`CheckpointManager`] is what a training run saves with and resumes from: many steps,
 //! on a disk or in a bucket, in the background, in pieces, safe at any moment. A [`Checkpoint`] is one model as one file
 //! that any tool reads: what is handed on when training is over.
 
@@ -8,21 +8,21 @@ mod cast;
 mod checkpoint;
 mod error;
 mod folder;
+mod manager;
 mod npy;
 mod region;
 mod safetensors;
-mod series;
 mod store;
 
 pub use cast::cast;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint};
 pub use error::{Cause, Error, StoreFailure};
 pub use folder::SafeTensorsFolder;
+pub use manager::{
+    AsyncSaver, Check, CheckpointManager, Found, Keep, MANIFEST_VERSION, Part, Piece, SaveReport, Saved, SavedTensor,
+    Saver, Snapshot, Types, WhenBusy,
+};
 pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
 pub use region::Region;
 pub use safetensors::{Entry, SafeTensors, write};
-pub use series::{
-    AsyncSaver, Check, Found, Keep, Part, Piece, SERIES_VERSION, SaveReport, Saved, SavedTensor, Saver, Series,
-    Snapshot, Types, WhenBusy,
-};
 pub use store::{Access, ObjectWriter, Store, StoredObject, choose_cryptography};

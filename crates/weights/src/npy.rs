@@ -119,7 +119,7 @@ fn read_header(from: &mut impl Read) -> Result<NpyHeader, String> {
     let mut start = [0; 8];
     from.read_exact(&mut start).map_err(|_| "it is too short")?;
     if !start.starts_with(MAGIC) {
-        return Err("it is no array of NumPy's".into());
+        return Err("it is not a NumPy array".into());
     }
     let mut length = vec![0; if start[6] == 1 { 2 } else { 4 }];
     let data_offset_bytes = (start.len() + length.len()) as u64;

@@ -48,8 +48,8 @@ fn bench() -> Bench {
 
 /// Every tensor of the newest checkpoint.
 fn newest(folder: &Path) -> (u64, BTreeMap<String, Vec<u8>>) {
-    let series = weights::Series::open(arg(&folder.join("checkpoints"))).unwrap();
-    let saved = series.latest_good(weights::Check::Contents).unwrap().saved;
+    let manager = weights::CheckpointManager::open(arg(&folder.join("checkpoints"))).unwrap();
+    let saved = manager.latest_good(weights::Check::Contents).unwrap().saved;
     let tensors = saved.read_all(weights::Types::AsSaved).unwrap();
     (saved.step(), tensors.into_iter().map(|(name, literal)| (name, literal.bytes().to_vec())).collect())
 }
@@ -110,7 +110,11 @@ fn killed_at_any_moment_it_ends_like_an_uninterrupted_run() {
             kills += 1;
         }
         if bench.path("run/checkpoints").exists()
-            && !weights::Series::open(arg(&bench.path("run/checkpoints"))).unwrap().steps().unwrap().is_empty()
+            && !weights::CheckpointManager::open(arg(&bench.path("run/checkpoints")))
+                .unwrap()
+                .steps()
+                .unwrap()
+                .is_empty()
         {
             // Whatever is there is complete, and nothing goes back.
             let (step, _) = newest(&bench.path("run"));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tensor::{Literal, Spec};
 use trace::Tree;
-use weights::{AsyncSaver, Check, Piece, Region, Saved, Saver, Series, Snapshot, WhenBusy};
+use weights::{AsyncSaver, Check, CheckpointManager, Piece, Region, Saved, Saver, Snapshot, WhenBusy};
 
 use super::options::TrainOptions;
 use crate::sharding::StateSharding;
@@ -40,7 +40,7 @@ pub(super) struct Newest {
 
 /// Writes checkpoints in the background.
 pub(super) struct Checkpoints {
-    series: Series,
+    manager: CheckpointManager,
     /// Only the first process writes.
     saver: Option<AsyncSaver>,
     data: String,
@@ -51,13 +51,13 @@ pub(super) struct Checkpoints {
 impl Checkpoints {
     pub(super) fn open(options: &TrainOptions, data: &str, rank: usize) -> Result<Option<Checkpoints>, Error> {
         let Some(location) = &options.checkpoints else { return Ok(None) };
-        let series = Series::open(location)?;
+        let manager = CheckpointManager::open(location)?;
         let saver = match rank {
-            0 => Some(AsyncSaver::new(Saver::new(series.clone(), options.keep)?, WhenBusy::Wait)?),
+            0 => Some(AsyncSaver::new(Saver::new(manager.clone(), options.keep)?, WhenBusy::Wait)?),
             _ => None,
         };
         let description = options.description.clone();
-        Ok(Some(Checkpoints { series, saver, data: data.to_string(), description, saved: None }))
+        Ok(Some(Checkpoints { manager, saver, data: data.to_string(), description, saved: None }))
     }
 
     /// The newest good checkpoint. Of several processes the first looks, and reads every byte; the others take what it found.
@@ -83,7 +83,7 @@ impl Checkpoints {
     }
 
     fn newest_here(&self) -> Result<Option<Newest>, Error> {
-        if self.series.steps()?.is_empty() {
+        if self.manager.steps()?.is_empty() {
             return Ok(None);
         }
         let found = self.series.latest_good(Check::Contents)?;

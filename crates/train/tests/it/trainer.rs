@@ -190,11 +190,11 @@ fn a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let diverged = train(options(Some(folder.path()), 4000), 60.0, 3, &mut |_, _| {}).unwrap();
     let Ended::Diverged { step } = diverged.ended else { panic!("{:?}", diverged.ended) };
-    let series = weights::Series::open(&folder.path().join("checkpoints").display().to_string()).unwrap();
-    let kept = series.latest().unwrap();
+    let manager = weights::CheckpointManager::open(&folder.path().join("checkpoints").display().to_string()).unwrap();
+    let kept = manager.latest().unwrap();
     assert!(kept.is_none_or(|kept| kept < step), "{kept:?} of {step}");
     if let Some(kept) = kept {
-        let saved = series.load(kept).unwrap().read("weights").unwrap();
+        let saved = manager.load(kept).unwrap().read("weights").unwrap();
         let is_finite = saved.bytes().chunks(4).all(|b| f32::from_le_bytes(b.try_into().unwrap()).is_finite());
         assert!(is_finite);
     }
@@ -337,8 +337,10 @@ fn processes_read_only_the_parts_they_need() {
     let (first, second, third) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     train_in_three([first.path(); 3], 10);
-    let saved =
-        weights::Series::open(&first.path().join("checkpoints").display().to_string()).unwrap().load(10).unwrap();
+    let saved = weights::CheckpointManager::open(&first.path().join("checkpoints").display().to_string())
+        .unwrap()
+        .load(10)
+        .unwrap();
     for (id, folder) in [(1, &second), (2, &third)] {
         copy_folder(first.path(), folder.path());
         for name in ["weights", "momentum"] {

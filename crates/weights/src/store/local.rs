@@ -136,7 +136,7 @@ impl LocalFolder {
         let file = File::options().create(true).append(true).open(&path).map_err(Error::io("locking", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(Error::Busy { series: self.root.display().to_string() }),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { location: self.root.display().to_string() }),
             // Some network file systems have no locks. A lock is only a guard against a mistake, so saving goes on.
             Err(TryLockError::Error(_)) => Ok(None),
         }

@@ -27,7 +27,7 @@ const MAX_PARTS: u64 = 9_000;
 /// Requests of one object at the same time.
 const REQUESTS_AT_ONCE: usize = 4;
 
-/// More objects than a series of checkpoints has.
+/// More objects than the checkpoints of a run have.
 const MAX_LISTED: usize = 1 << 20;
 
 #[derive(Debug)]

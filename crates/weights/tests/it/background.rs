@@ -5,14 +5,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use serde_json::json;
 use tensor::{DType, Literal};
-use weights::{AsyncSaver, Check, Error, Keep, Piece, Saver, Series, Snapshot, Store, WhenBusy};
+use weights::{AsyncSaver, Check, CheckpointManager, Error, Keep, Piece, Saver, Snapshot, Store, WhenBusy};
 
 use crate::state::{assert_exact, snapshot};
 
-fn start(folder: &std::path::Path, when_busy: WhenBusy) -> (Series, AsyncSaver) {
-    let series = Series::at(Store::folder(folder));
-    let saver = Saver::new(series.clone(), Keep::newest(3)).unwrap();
-    (series, AsyncSaver::new(saver, when_busy).unwrap())
+fn start(folder: &std::path::Path, when_busy: WhenBusy) -> (CheckpointManager, AsyncSaver) {
+    let manager = CheckpointManager::at(Store::folder(folder));
+    let saver = Saver::new(manager.clone(), Keep::newest(3)).unwrap();
+    (manager, AsyncSaver::new(saver, when_busy).unwrap())
 }
 
 /// A snapshot that says when it is being written, and waits for a word to go on.
@@ -30,47 +30,47 @@ fn held(step: u64) -> (Snapshot, Receiver<()>, Sender<()>) {
 #[test]
 fn everything_handed_over_is_written() {
     let folder = tempfile::tempdir().unwrap();
-    let (series, saver) = start(folder.path(), WhenBusy::Wait);
+    let (manager, saver) = start(folder.path(), WhenBusy::Wait);
     for step in 1..=6 {
         assert_eq!(saver.save(snapshot(step)).unwrap(), None);
     }
     let reports = saver.finish().unwrap();
     assert_eq!(reports.iter().map(|report| report.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(series.steps().unwrap(), [4, 5, 6]);
-    assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
+    assert_eq!(manager.steps().unwrap(), [4, 5, 6]);
+    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
 }
 
 #[test]
 fn dropping_the_saver_finishes_what_was_begun() {
     let folder = tempfile::tempdir().unwrap();
-    let (series, saver) = start(folder.path(), WhenBusy::Wait);
+    let (manager, saver) = start(folder.path(), WhenBusy::Wait);
     saver.save(snapshot(1)).unwrap();
     drop(saver);
-    assert_exact(&series.load(1).unwrap());
+    assert_exact(&manager.load(1).unwrap());
 }
 
 #[test]
 fn a_waiting_snapshot_is_replaced_by_a_newer_one() {
     let folder = tempfile::tempdir().unwrap();
-    let (series, saver) = start(folder.path(), WhenBusy::Replace);
+    let (manager, saver) = start(folder.path(), WhenBusy::Replace);
     let (first, has_begun, go) = held(1);
     assert_eq!(saver.save(first).unwrap(), None);
     has_begun.recv().unwrap();
     assert!(saver.is_busy());
     assert_eq!(saver.save(snapshot(2)).unwrap(), None);
     assert_eq!(saver.save(snapshot(3)).unwrap(), Some(2));
-    assert!(series.steps().unwrap().is_empty(), "nothing is complete yet");
+    assert!(manager.steps().unwrap().is_empty(), "nothing is complete yet");
     go.send(()).unwrap();
     saver.wait().unwrap();
     assert!(!saver.is_busy());
     assert_eq!(saver.completed().len(), 2);
-    assert_eq!(series.steps().unwrap(), [1, 3]);
+    assert_eq!(manager.steps().unwrap(), [1, 3]);
 }
 
 #[test]
 fn errors_surface_once_and_saving_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let (series, saver) = start(folder.path(), WhenBusy::Wait);
+    let (manager, saver) = start(folder.path(), WhenBusy::Wait);
     saver.save(snapshot(1)).unwrap();
     let broken = |step| {
         let piece = Piece::fetched("t", DType::U8, &[1], || Err("the device is gone".into()));
@@ -87,18 +87,18 @@ fn errors_surface_once_and_saving_goes_on() {
     saver.save(broken(5)).unwrap();
     let error = saver.finish().unwrap_err();
     assert!(crate::state::chain(&error).contains("the device is gone"));
-    assert_eq!(series.steps().unwrap(), [1, 3]);
-    assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
+    assert_eq!(manager.steps().unwrap(), [1, 3]);
+    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
 }
 
 #[test]
 fn the_callers_copy_may_change_after_it_was_handed_over() {
     let folder = tempfile::tempdir().unwrap();
-    let (series, saver) = start(folder.path(), WhenBusy::Replace);
+    let (manager, saver) = start(folder.path(), WhenBusy::Replace);
     let mut value = Arc::new(Literal::zeros(DType::F32, [1000]).unwrap());
     let pieces = vec![Piece::whole("w", value.clone())];
     saver.save(Snapshot { step: 1, pieces, metadata: json!({}) }).unwrap();
     Arc::make_mut(&mut value).bytes_mut().fill(7);
     saver.finish().unwrap();
-    assert_eq!(series.load(1).unwrap().read("w").unwrap(), Literal::zeros(DType::F32, [1000]).unwrap());
+    assert_eq!(manager.load(1).unwrap().read("w").unwrap(), Literal::zeros(DType::F32, [1000]).unwrap());
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::skip;
-use weights::{AsyncSaver, Check, Error, Keep, Piece, Saver, Series, Snapshot, WhenBusy};
+use weights::{AsyncSaver, Check, CheckpointManager, Error, Keep, Piece, Saver, Snapshot, WhenBusy};
 
 use crate::state::{assert_exact, chain, snapshot};
 
@@ -20,8 +20,8 @@ const READ_ONLY: &str = "TPUBRIDGE_TEST_READ_ONLY_DISK";
 #[test]
 fn child_on_a_small_disk() {
     let Ok(place) = std::env::var(SMALL_DISK) else { return };
-    let series = Series::open(&place).unwrap();
-    let saver = Saver::new(series.clone(), Keep::newest(1)).unwrap().with_file_bytes(300_000);
+    let manager = CheckpointManager::open(&place).unwrap();
+    let saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap().with_file_bytes(300_000);
     let saver = AsyncSaver::new(saver, WhenBusy::Wait).unwrap();
     saver.save(snapshot(1)).unwrap();
     saver.wait().unwrap();
@@ -38,28 +38,28 @@ fn child_on_a_small_disk() {
         chain(&error)
     );
     // The failed save gave its space back, the last good one is intact, and saving goes on.
-    assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
-    assert_eq!(series.steps().unwrap(), [1]);
+    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+    assert_eq!(manager.steps().unwrap(), [1]);
     assert!(!std::path::Path::new(&place).join("step-00000002").exists());
     saver.save(snapshot(3)).unwrap();
     saver.finish().unwrap();
-    assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
     // With every byte taken, not even small files can be written.
     let filler = std::path::Path::new(&place).join("filler");
     let mut taken = 1 << 20;
     while fs::write(&filler, vec![1; taken]).is_err() {
         taken -= 4096;
     }
-    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
     let error = saver.save(snapshot(4)).unwrap_err();
     assert!(error.remedy().contains("free some disk space"), "{}", chain(&error));
     fs::remove_file(filler).unwrap();
-    assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
     saver.save(snapshot(4)).unwrap();
-    assert_eq!(series.steps().unwrap(), [4]);
+    assert_eq!(manager.steps().unwrap(), [4]);
     // A disk that may only be read.
     let read_only = std::env::var(READ_ONLY).unwrap();
-    let error = Saver::new(Series::open(&format!("{read_only}/runs")).unwrap(), Keep::ALL).unwrap_err();
+    let error = Saver::new(CheckpointManager::open(&format!("{read_only}/runs")).unwrap(), Keep::ALL).unwrap_err();
     assert!(chain(&error).contains(&read_only) && chain(&error).contains("Read-only file system"), "{}", chain(&error));
     println!("all was seen");
 }
@@ -98,8 +98,8 @@ fn folders_that_cannot_be_used_are_named() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let check = |place: &std::path::Path, expected: &str| {
-        let series = Series::open(place.to_str().unwrap()).unwrap();
-        let error = Saver::new(series, Keep::ALL).unwrap_err();
+        let manager = CheckpointManager::open(place.to_str().unwrap()).unwrap();
+        let error = Saver::new(manager, Keep::ALL).unwrap_err();
         assert!(
             chain(&error).contains(expected) && chain(&error).contains(place.to_str().unwrap()),
             "{}",

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tensor::DType;
 use testkit::{Needed, require};
-use weights::{Keep, SafeTensorsFolder, Saver, Series, Store};
+use weights::{CheckpointManager, Keep, SafeTensorsFolder, Saver, Store};
 
 use crate::state::{snapshot, tensors};
 
@@ -19,8 +19,8 @@ fn python(interpreter: &std::path::Path, script: &str, folder: &std::path::Path)
 fn their_library_reads_the_files_of_a_checkpoint() {
     let Some(interpreter) = require("their_library_reads_the_files", Needed::StoresPython) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let series = Series::at(Store::folder(folder.path()));
-    Saver::new(series, Keep::ALL).unwrap().with_file_bytes(20_000).save(snapshot(3)).unwrap();
+    let manager = CheckpointManager::at(Store::folder(folder.path()));
+    Saver::new(manager, Keep::ALL).unwrap().with_file_bytes(20_000).save(snapshot(3)).unwrap();
     let script = "
 import glob, safetensors
 for path in sorted(glob.glob('step-00000003/*.safetensors')):

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::Random;
-use weights::{Access, AsyncSaver, Check, Error, Keep, Saver, Series, WhenBusy};
+use weights::{Access, AsyncSaver, Check, CheckpointManager, Error, Keep, Saver, WhenBusy};
 
 use crate::servers::S3Server;
 use crate::state::{assert_exact, snapshot};
@@ -17,8 +17,8 @@ const PLACE: &str = "TPUBRIDGE_TEST_KILL_PLACE";
 #[test]
 fn child_that_saves_until_it_is_killed() {
     let Ok(place) = std::env::var(PLACE) else { return };
-    let series = Series::open(&place).unwrap();
-    let resumed = match series.latest_good(Check::Contents) {
+    let manager = CheckpointManager::open(&place).unwrap();
+    let resumed = match manager.latest_good(Check::Contents) {
         Ok(found) => {
             assert_exact(&found.saved);
             assert!(found.damaged.is_empty(), "{:?}", found.damaged);
@@ -27,7 +27,7 @@ fn child_that_saves_until_it_is_killed() {
         Err(Error::NoCheckpoint { .. }) => 0,
         Err(error) => panic!("{error}"),
     };
-    let saver = Saver::new(series, Keep::newest(2)).unwrap().with_file_bytes(8_000);
+    let saver = Saver::new(manager, Keep::newest(2)).unwrap().with_file_bytes(8_000);
     let saver = AsyncSaver::new(saver, WhenBusy::Wait).unwrap();
     println!("resumed {resumed}");
     for step in resumed + 1.. {
@@ -49,7 +49,7 @@ fn start_child(place: &str, environment: &[(&str, String)]) -> Child {
 }
 
 /// Kills children at random moments, and looks at what they leave.
-fn kill_and_look(series: &Series, rounds: u64, start: impl Fn() -> Child) {
+fn kill_and_look(manager: &CheckpointManager, rounds: u64, start: impl Fn() -> Child) {
     let mut random = Random::new(42);
     let mut saved = 0;
     for round in 0..rounds {
@@ -82,12 +82,12 @@ fn kill_and_look(series: &Series, rounds: u64, start: impl Fn() -> Child) {
         if saved == 0 {
             continue;
         }
-        let found = series.latest_good(Check::Contents).unwrap();
+        let found = manager.latest_good(Check::Contents).unwrap();
         assert!(found.damaged.is_empty(), "round {round}: {:?}", found.damaged);
         assert!(found.saved.step() >= saved, "round {round}: {saved} was saved, {} is there", found.saved.step());
         assert_exact(&found.saved);
-        for step in series.steps().unwrap() {
-            assert_exact(&series.load(step).unwrap());
+        for step in manager.steps().unwrap() {
+            assert_exact(&manager.load(step).unwrap());
         }
     }
     assert!(saved > rounds / 4, "children did save: {saved}");
@@ -97,14 +97,14 @@ fn kill_and_look(series: &Series, rounds: u64, start: impl Fn() -> Child) {
 fn a_kill_at_any_moment_leaves_a_complete_checkpoint_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("runs/a");
-    let series = Series::open(place.to_str().unwrap()).unwrap();
-    kill_and_look(&series, 30, || start_child(place.to_str().unwrap(), &[]));
+    let manager = CheckpointManager::open(place.to_str().unwrap()).unwrap();
+    kill_and_look(&manager, 30, || start_child(place.to_str().unwrap(), &[]));
     // The next save cleans up: only complete checkpoints and the lock are left.
-    let mut saver = Saver::new(series.clone(), Keep::newest(2)).unwrap();
-    let next = series.latest().unwrap().unwrap() + 1;
+    let mut saver = Saver::new(manager.clone(), Keep::newest(2)).unwrap();
+    let next = manager.latest().unwrap().unwrap() + 1;
     saver.save(snapshot(next)).unwrap();
     assert_eq!(std::fs::read_dir(&place).unwrap().count(), 3);
-    for step in series.steps().unwrap() {
+    for step in manager.steps().unwrap() {
         assert_only_named_files(&place.join(format!("step-{step:08}")));
     }
 }
@@ -122,7 +122,7 @@ fn a_kill_at_any_moment_leaves_a_complete_checkpoint_in_a_bucket() {
     let Some(server) = S3Server::start("a_kill_leaves_a_complete_checkpoint_in_a_bucket") else { return };
     let access =
         server.options().into_iter().fold(Access::default(), |access, (name, value)| access.with(name, &value));
-    let series = Series::open_with("s3://bucket/killed", &access).unwrap();
+    let manager = CheckpointManager::open_with("s3://bucket/killed", &access).unwrap();
     // The child reads the environment, as `tpu train` does.
-    kill_and_look(&series, 6, || start_child("s3://bucket/killed", &server.options()));
+    kill_and_look(&manager, 6, || start_child("s3://bucket/killed", &server.options()));
 }

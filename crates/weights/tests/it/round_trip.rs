@@ -8,16 +8,16 @@ use std::sync::Arc;
 use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::{Mutator, Random};
-use weights::{Check, Error, Keep, Piece, Region, Saver, Series, Snapshot, Store, Types, cast};
+use weights::{Check, CheckpointManager, Error, Keep, Piece, Region, Saver, Snapshot, Store, Types, cast};
 
 use crate::state::{assert_exact, literal, snapshot, tensors};
 
-fn series(folder: &Path) -> Series {
-    Series::at(Store::folder(folder))
+fn manager(folder: &Path) -> CheckpointManager {
+    CheckpointManager::at(Store::folder(folder))
 }
 
 fn save(folder: &Path, steps: impl IntoIterator<Item = u64>) {
-    let mut saver = Saver::new(series(folder), Keep::ALL).unwrap().with_file_bytes(10_000);
+    let mut saver = Saver::new(manager(folder), Keep::ALL).unwrap().with_file_bytes(10_000);
     for step in steps {
         saver.save(snapshot(step)).unwrap();
     }
@@ -36,20 +36,20 @@ fn files(folder: &Path, step: u64, ending: &str) -> Vec<PathBuf> {
 #[test]
 fn a_series_comes_back_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(series(folder.path()).latest_good(Check::Sizes), Err(Error::NoCheckpoint { .. })));
-    assert_eq!(series(folder.path()).latest().unwrap(), None);
+    assert!(matches!(manager(folder.path()).latest_good(Check::Sizes), Err(Error::NoCheckpoint { .. })));
+    assert_eq!(manager(folder.path()).latest().unwrap(), None);
     save(folder.path(), [0, 7, 1_000_000_000]);
-    let series = series(folder.path());
-    assert_eq!(series.steps().unwrap(), [0, 7, 1_000_000_000]);
-    assert_eq!(series.latest().unwrap(), Some(1_000_000_000));
-    for step in series.steps().unwrap() {
-        assert_exact(&series.load(step).unwrap());
+    let manager = manager(folder.path());
+    assert_eq!(manager.steps().unwrap(), [0, 7, 1_000_000_000]);
+    assert_eq!(manager.latest().unwrap(), Some(1_000_000_000));
+    for step in manager.steps().unwrap() {
+        assert_exact(&manager.load(step).unwrap());
     }
     assert!(files(folder.path(), 7, ".safetensors").len() > 2, "small files were asked for");
-    assert!(matches!(series.load(8), Err(Error::NoCheckpoint { step: Some(8), .. })));
-    let saved = series.load(7).unwrap();
+    assert!(matches!(manager.load(8), Err(Error::NoCheckpoint { step: Some(8), .. })));
+    let saved = manager.load(7).unwrap();
     assert!(matches!(saved.read("none"), Err(Error::Missing { .. })));
-    let found = series.latest_good(Check::Contents).unwrap();
+    let found = manager.latest_good(Check::Contents).unwrap();
     assert_eq!((found.saved.step(), found.damaged.len()), (1_000_000_000, 0));
 }
 
@@ -62,7 +62,7 @@ fn a_step_can_be_saved_again() {
     let after = files(folder.path(), 5, ".safetensors");
     assert_eq!(before.len(), after.len());
     assert!(before.iter().all(|file| !after.contains(file)), "files of the first save are gone");
-    assert_exact(&series(folder.path()).load(5).unwrap());
+    assert_exact(&manager(folder.path()).load(5).unwrap());
 }
 
 #[test]
@@ -79,9 +79,10 @@ fn random_tensors_in_random_pieces_come_back_in_any_other_pieces() {
             .map(|region| Piece::slice("t", &dims, &region.start, Arc::new(part(&value, &region))))
             .collect();
         let count = pieces.len();
-        let mut saver = Saver::new(series(folder.path()), Keep::ALL).unwrap().with_file_bytes(random.below(200) as u64);
+        let mut saver =
+            Saver::new(manager(folder.path()), Keep::ALL).unwrap().with_file_bytes(random.below(200) as u64);
         saver.save(Snapshot { step: round, pieces, metadata: json!(null) }).unwrap();
-        let saved = series(folder.path()).load(round).unwrap();
+        let saved = manager(folder.path()).load(round).unwrap();
         saved.verify().unwrap();
         assert_eq!(saved.read("t").unwrap(), value, "{dtype} {dims:?} in {count} pieces");
         for region in cut(&Region::whole(&dims), 5, &mut random) {
@@ -129,7 +130,7 @@ fn part(value: &Literal, region: &Region) -> Literal {
 fn floats_are_restored_in_another_type_and_nothing_else_is() {
     let folder = tempfile::tempdir().unwrap();
     save(folder.path(), [1]);
-    let saved = series(folder.path()).load(1).unwrap();
+    let saved = manager(folder.path()).load(1).unwrap();
     for dtype in [DType::F32, DType::BF16, DType::F16] {
         let restored = saved.read_all(Types::FloatsAs(dtype)).unwrap();
         for (name, original) in tensors(1) {
@@ -152,14 +153,14 @@ fn floats_are_restored_in_another_type_and_nothing_else_is() {
 #[test]
 fn parts_of_several_processes_make_one_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
-    let series = series(folder.path());
-    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    let manager = manager(folder.path());
+    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
     saver.save(snapshot(1)).unwrap();
     let value = literal(DType::F32, &[8, 6], &mut Random::new(9));
     let process = |number: usize| {
         let region = Region { start: vec![number * 2, 0], size: vec![2, 6] };
         let piece = Piece::slice("w", &[8, 6], &region.start, Arc::new(part(&value, &region)));
-        series.write_part(2, number, vec![piece], 1 << 20).unwrap()
+        manager.write_part(2, number, vec![piece], 1 << 20).unwrap()
     };
     saver.clean().unwrap();
     let mut parts: Vec<_> = (0..4).map(process).collect();
@@ -167,10 +168,10 @@ fn parts_of_several_processes_make_one_checkpoint() {
     parts = serde_json::from_str(&serde_json::to_string(&parts).unwrap()).unwrap();
     let missing = saver.finish_parts(2, parts[..3].to_vec(), json!({})).unwrap_err().to_string();
     assert!(missing.contains("36 of 48"), "{missing}");
-    assert_eq!(series.steps().unwrap(), [1], "the last good one is still there");
+    assert_eq!(manager.steps().unwrap(), [1], "the last good one is still there");
     let report = saver.finish_parts(2, parts, json!({ "by": 4 })).unwrap();
     assert_eq!(report.deleted, [1]);
-    let saved = series.load(2).unwrap();
+    let saved = manager.load(2).unwrap();
     assert_eq!(saved.read("w").unwrap(), value);
     let column = Region { start: vec![1, 3], size: vec![5, 2] };
     assert_eq!(saved.read_region("w", &column).unwrap(), part(&value, &column));
@@ -183,7 +184,7 @@ fn parts_of_several_processes_make_one_checkpoint() {
 #[test]
 fn snapshots_that_make_no_sense_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
-    let mut saver = Saver::new(series(folder.path()), Keep::ALL).unwrap();
+    let mut saver = Saver::new(manager(folder.path()), Keep::ALL).unwrap();
     let half = Arc::new(Literal::zeros(DType::F32, [2, 2]).unwrap());
     let check = |saver: &mut Saver, pieces: Vec<Piece>, expected: &str| {
         let error = saver.save(Snapshot { step: 1, pieces, metadata: json!({}) }).unwrap_err();
@@ -209,7 +210,7 @@ fn snapshots_that_make_no_sense_are_refused_before_anything_is_written() {
     let wrong = || Ok(Literal::zeros(DType::F32, [4]).unwrap());
     check(&mut saver, vec![Piece::fetched("w", DType::F32, &[3], wrong)], "was announced");
     check(&mut saver, vec![Piece::fetched("w", DType::F64, &[usize::MAX, 2], wrong)], "too large");
-    assert!(series(folder.path()).steps().unwrap().is_empty());
+    assert!(manager(folder.path()).steps().unwrap().is_empty());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".lock"], "nothing is left of saves that failed");
 }
@@ -220,19 +221,19 @@ fn damaged_checkpoints_are_named_and_passed_over() {
         let folder = tempfile::tempdir().unwrap();
         save(folder.path(), [1, 2]);
         damage(folder.path());
-        let series = series(folder.path());
-        let error = series.load(2).and_then(|saved| saved.verify()).unwrap_err();
+        let manager = manager(folder.path());
+        let error = manager.load(2).and_then(|saved| saved.verify()).unwrap_err();
         assert!(error.is_damage() && error.to_string().contains(expected), "{error}");
         assert!(error.to_string().contains("step-00000002"), "{error} names the file");
-        let found = series.latest_good(check).unwrap();
+        let found = manager.latest_good(check).unwrap();
         assert_eq!(found.saved.step(), 1);
         assert_exact(&found.saved);
         let (step, warning) = &found.damaged[0];
         assert_eq!((*step, warning.to_string()), (2, error.to_string()));
         // Training goes on from there, and saves step 2 again.
         save(folder.path(), [2]);
-        assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
-        assert_eq!(series.latest().unwrap(), Some(2));
+        assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+        assert_eq!(manager.latest().unwrap(), Some(2));
     };
     let flip = |path: &Path, at: usize| {
         let mut bytes = fs::read(path).unwrap();
@@ -265,11 +266,11 @@ fn when_nothing_is_good_the_error_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     save(folder.path(), [1]);
     fs::write(folder.path().join("step-00000001/manifest.json"), "{").unwrap();
-    let error = series(folder.path()).latest_good(Check::Sizes).unwrap_err();
+    let error = manager(folder.path()).latest_good(Check::Sizes).unwrap_err();
     assert!(error.to_string().contains("manifest.json"), "{error}");
     // A newer release's checkpoint is no damage: going back silently would be wrong.
     fs::write(folder.path().join("step-00000001/manifest.json"), r#"{"version":99}"#).unwrap();
-    assert!(matches!(series(folder.path()).latest_good(Check::Sizes), Err(Error::Newer { found: 99, .. })));
+    assert!(matches!(manager(folder.path()).latest_good(Check::Sizes), Err(Error::Newer { found: 99, .. })));
 }
 
 #[test]
@@ -277,7 +278,7 @@ fn mutated_checkpoints_never_crash_and_never_give_other_values() {
     let folder = tempfile::tempdir().unwrap();
     let value = Literal::new(DType::U8, [3], vec![1, 2, 3]).unwrap();
     let pieces = vec![Piece::whole("t", Arc::new(value.clone()))];
-    let mut saver = Saver::new(series(folder.path()), Keep::ALL).unwrap();
+    let mut saver = Saver::new(manager(folder.path()), Keep::ALL).unwrap();
     saver.save(Snapshot { step: 4, pieces, metadata: json!({ "a": [1, 2.5] }) }).unwrap();
     let manifest = folder.path().join("step-00000004/manifest.json");
     let text = fs::read(&manifest).unwrap();
@@ -288,7 +289,7 @@ fn mutated_checkpoints_never_crash_and_never_give_other_values() {
         // As a hostile writer would: with a checksum that fits.
         let input = with_right_checksum(&input).unwrap_or(input);
         fs::write(&manifest, &input).unwrap();
-        match series(folder.path()).load(4).and_then(|saved| saved.read_all(Types::AsSaved)) {
+        match manager(folder.path()).load(4).and_then(|saved| saved.read_all(Types::AsSaved)) {
             Ok(read) if read == BTreeMap::from([("t".to_string(), value.clone())]) => {}
             Ok(read) => {
                 assert!(read.values().all(|literal| literal.bytes() == value.bytes() || literal.bytes().is_empty()))

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::Random;
-use weights::{AsyncSaver, Check, Error, Keep, Piece, Region, Saver, Series, Snapshot, Store, StoreFailure, WhenBusy};
+use weights::{
+    AsyncSaver, Check, CheckpointManager, Error, Keep, Piece, Region, Saver, Snapshot, Store, StoreFailure, WhenBusy,
+};
 
 use crate::servers::{Fault, Proxy, S3Server};
 use crate::state::{assert_exact, chain, snapshot};
@@ -24,9 +26,9 @@ fn large(step: u64) -> Snapshot {
 }
 
 #[track_caller]
-fn assert_large(series: &Series, step: u64) {
+fn assert_large(manager: &CheckpointManager, step: u64) {
     let expected = value(step);
-    assert!(series.load(step).unwrap().read("large").unwrap() == expected);
+    assert!(manager.load(step).unwrap().read("large").unwrap() == expected);
 }
 
 #[test]
@@ -34,29 +36,29 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
     let Some(server) = S3Server::start("a_bucket_keeps_a_series") else { return };
     let store = Store::open_with("s3://bucket/runs/a/", &server.access()).unwrap();
     assert!(store.list("").unwrap().is_empty());
-    let series = Series::at(store.clone());
-    assert!(matches!(series.latest_good(Check::Sizes), Err(Error::NoCheckpoint { .. })));
-    let saver = Saver::new(series.clone(), Keep::newest(2)).unwrap().with_file_bytes(10_000);
+    let manager = CheckpointManager::at(store.clone());
+    assert!(matches!(manager.latest_good(Check::Sizes), Err(Error::NoCheckpoint { .. })));
+    let saver = Saver::new(manager.clone(), Keep::newest(2)).unwrap().with_file_bytes(10_000);
     let saver = AsyncSaver::new(saver, WhenBusy::Wait).unwrap();
     for step in 1..=4 {
         saver.save(snapshot(step)).unwrap();
     }
     saver.finish().unwrap();
-    assert_eq!(series.steps().unwrap(), [3, 4]);
-    let found = series.latest_good(Check::Contents).unwrap();
+    assert_eq!(manager.steps().unwrap(), [3, 4]);
+    let found = manager.latest_good(Check::Contents).unwrap();
     assert!(found.damaged.is_empty());
     assert_exact(&found.saved);
     // Leftovers, and a neighbour that only begins alike.
     store.put("step-00000009/0000-00000-aa.safetensors", b"left over").unwrap();
     let neighbour = Store::open_with("s3://bucket/runs/ab", &server.access()).unwrap();
     neighbour.put("step-00000001/x.safetensors", b"not ours").unwrap();
-    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
     let report = saver.save(large(10)).unwrap();
     assert_eq!(report.deleted, [3, 4]);
-    assert_large(&series, 10);
-    series.load(10).unwrap().verify().unwrap();
+    assert_large(&manager, 10);
+    manager.load(10).unwrap().verify().unwrap();
     let rows = Region { start: vec![9, 5], size: vec![2, 100] };
-    let part = series.load(10).unwrap().read_region("large", &rows).unwrap();
+    let part = manager.load(10).unwrap().read_region("large", &rows).unwrap();
     let whole = value(10);
     assert_eq!(part.bytes()[..100], whole.bytes()[9 << 20..][5..105]);
     let names: Vec<String> = store.list("").unwrap().into_iter().map(|object| object.name).collect();
@@ -70,19 +72,19 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
         store.list("").unwrap().iter().find(|object| &object.name == shard).unwrap().size_bytes as usize - bytes.len();
     bytes.extend(store.read(shard, bytes.len() as u64, rest).unwrap());
     store.put(shard, &bytes).unwrap();
-    let error = series.load(10).unwrap().verify().unwrap_err();
+    let error = manager.load(10).unwrap().verify().unwrap_err();
     assert!(error.is_damage() && error.to_string().contains(&format!("s3://bucket/runs/a/{shard}")), "{error}");
     store.delete(shard).unwrap();
     store.delete(shard).unwrap();
-    assert!(series.load(10).unwrap_err().to_string().contains("it is missing"));
+    assert!(manager.load(10).unwrap_err().to_string().contains("it is missing"));
 }
 
 #[test]
 fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
     let Some(server) = S3Server::start("a_store_that_fails_at_any_request") else { return };
     let proxy = Proxy::start(&server);
-    let series = Series::open_with("s3://bucket/failing", &proxy.access()).unwrap();
-    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    let manager = CheckpointManager::open_with("s3://bucket/failing", &proxy.access()).unwrap();
+    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
     saver.save(large(1)).unwrap();
     proxy.heal();
     saver.save(large(2)).unwrap();
@@ -111,10 +113,10 @@ fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
                 }
             }
             // Good is what was good before, or the new one if its manifest arrived; nothing is damaged.
-            let found = series.latest_good(Check::Sizes).unwrap();
+            let found = manager.latest_good(Check::Sizes).unwrap();
             assert!(found.damaged.is_empty(), "{fault:?} from {first}: {:?}", found.damaged);
             assert!([good, step].contains(&found.saved.step()), "{fault:?} from {first}");
-            assert_large(&series, found.saved.step());
+            assert_large(&manager, found.saved.step());
             good = found.saved.step();
         }
     }
@@ -123,50 +125,50 @@ fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
     saver.save(large(good + 1)).unwrap();
     let left = Store::open_with("s3://bucket/failing", &server.access()).unwrap().list("").unwrap();
     assert_eq!(left.len(), 2, "{left:?}");
-    assert_large(&series, good + 1);
+    assert_large(&manager, good + 1);
 }
 
 #[test]
 fn a_hiccup_is_retried_and_not_seen() {
     let Some(server) = S3Server::start("a_hiccup_is_retried") else { return };
     let proxy = Proxy::start(&server);
-    let series = Series::open_with("s3://bucket/hiccups", &proxy.access()).unwrap();
-    let mut saver = Saver::new(series.clone(), Keep::newest(1)).unwrap();
+    let manager = CheckpointManager::open_with("s3://bucket/hiccups", &proxy.access()).unwrap();
+    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
     for (step, at) in (1..).zip([0, 1, 2, 4, 6, 8]) {
         proxy.fail(Fault::Overloaded, at, at);
         let report = saver.save(large(step)).unwrap();
         assert!(report.warnings.is_empty(), "{:?}", report.warnings);
     }
     proxy.heal();
-    assert_large(&series, 6);
+    assert_large(&manager, 6);
 }
 
 #[test]
 fn an_unreachable_store_is_no_reason_to_go_back() {
     let Some(server) = S3Server::start("an_unreachable_store") else { return };
     let proxy = Proxy::start(&server);
-    let series = Series::open_with("s3://bucket/away", &proxy.access()).unwrap();
-    let mut saver = Saver::new(series.clone(), Keep::ALL).unwrap();
+    let manager = CheckpointManager::open_with("s3://bucket/away", &proxy.access()).unwrap();
+    let mut saver = Saver::new(manager.clone(), Keep::ALL).unwrap();
     saver.save(snapshot(1)).unwrap();
     saver.save(snapshot(2)).unwrap();
     for first in 0..4 {
         proxy.fail(Fault::Overloaded, first, usize::MAX);
-        let error = series.latest_good(Check::Contents).unwrap_err();
+        let error = manager.latest_good(Check::Contents).unwrap_err();
         assert!(matches!(error, Error::Store { .. }) && !error.is_damage(), "{}", chain(&error));
     }
     proxy.fail(Fault::Refused, 0, usize::MAX);
-    let error = series.steps().unwrap_err();
+    let error = manager.steps().unwrap_err();
     assert!(matches!(error, Error::Store { failure: StoreFailure::NotAllowed, .. }), "{}", chain(&error));
     assert!(error.remedy().contains("AWS_ACCESS_KEY_ID"));
     proxy.heal();
-    let other = Series::open_with("s3://no-such-bucket/a", &server.access()).unwrap();
+    let other = CheckpointManager::open_with("s3://no-such-bucket/a", &server.access()).unwrap();
     let error = Saver::new(other, Keep::ALL).unwrap().save(snapshot(1)).unwrap_err();
     assert!(matches!(error, Error::Store { failure: StoreFailure::NotFound, .. }), "{}", chain(&error));
     // Nobody listens there.
     let nowhere = server.access().with("aws_endpoint_url", "http://127.0.0.1:1");
-    let error = Series::open_with("s3://bucket/a", &nowhere).unwrap().latest().unwrap_err();
+    let error = CheckpointManager::open_with("s3://bucket/a", &nowhere).unwrap().latest().unwrap_err();
     assert!(chain(&error).contains("s3://bucket/a"), "{}", chain(&error));
-    assert_exact(&series.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
 }
 
 #[test]

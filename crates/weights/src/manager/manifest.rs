@@ -16,7 +16,7 @@ use crate::safetensors::MAX_HEADER_BYTES;
 use crate::store::is_plain_name;
 
 /// The newest version this release writes and reads.
-pub const SERIES_VERSION: u64 = 1;
+pub const MANIFEST_VERSION: u64 = 1;
 
 /// Longest manifest that is read.
 pub(super) const MAX_BYTES: u64 = 256 << 20;
@@ -95,7 +95,7 @@ impl Manifest {
         // Only a map with keys that are no text cannot be written, and there is none.
         let contents = contents.map_err(|error| Error::format("manifest.json", error.to_string()))?;
         let crc32 = crc32fast::hash(contents.as_bytes());
-        Ok(format!("{{\"version\":{SERIES_VERSION},\"crc32\":{crc32},\"contents\":{contents}}}\n"))
+        Ok(format!("{{\"version\":{MANIFEST_VERSION},\"crc32\":{crc32},\"contents\":{contents}}}\n"))
     }
 
     /// Reads and checks a manifest; `address` is where it came from.
@@ -104,8 +104,8 @@ impl Manifest {
         let json = |error: serde_json::Error| wrong(error.to_string());
         let text = std::str::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
         let VersionOnly { version } = serde_json::from_str(text).map_err(json)?;
-        if version > SERIES_VERSION {
-            return Err(Error::Newer { path: address.into(), found: version, supported: SERIES_VERSION });
+        if version > MANIFEST_VERSION {
+            return Err(Error::Newer { path: address.into(), found: version, supported: MANIFEST_VERSION });
         }
         if version == 0 {
             return Err(wrong("there is no version 0".into()));

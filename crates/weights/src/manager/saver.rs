@@ -1,4 +1,4 @@
-//! Saving checkpoints into a series: one complete checkpoint after the other, and which of the old ones are kept.
+//! Saving checkpoints: one complete checkpoint after the other, and which of the old ones are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::snapshot::{Piece, Snapshot};
 use super::write::Part;
-use super::{Series, has_manifest, step_of};
+use super::{CheckpointManager, has_manifest, step_of};
 use crate::error::Error;
 use crate::region::{Region, why_no_tiling};
 use crate::store::Lock;
@@ -61,10 +61,10 @@ enum Condition {
     Newer,
 }
 
-/// The one writer of a series. On a local disk other processes are kept out as long as it lives.
+/// The one writer of a [`CheckpointManager`]. On a local disk other processes are kept out as long as it lives.
 #[derive(Debug)]
 pub struct Saver {
-    series: Series,
+    manager: CheckpointManager,
     keep: Keep,
     file_bytes: u64,
     /// Filled by the first save, and again after a failed one.
@@ -73,10 +73,10 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Takes the series for writing.
-    pub fn new(series: Series, keep: Keep) -> Result<Saver, Error> {
-        let lock = series.store.lock()?;
-        Ok(Saver { series, keep, file_bytes: FILE_BYTES, known: None, _lock: lock })
+    /// Locks the checkpoints for writing.
+    pub fn new(manager: CheckpointManager, keep: Keep) -> Result<Saver, Error> {
+        let lock = manager.store.lock()?;
+        Ok(Saver { manager, keep, file_bytes: FILE_BYTES, known: None, _lock: lock })
     }
 
     /// Makes the tensors' files about this large. A piece is never split, so that a file may be larger.
@@ -85,9 +85,9 @@ impl Saver {
         self
     }
 
-    /// The series.
-    pub fn series(&self) -> &Series {
-        &self.series
+    /// The manager.
+    pub fn manager(&self) -> &CheckpointManager {
+        &self.manager
     }
 
     /// Saves a checkpoint. Until its manifest is written, which is the last thing that is, every checkpoint that was
@@ -96,11 +96,11 @@ impl Saver {
         let Snapshot { step, pieces, metadata } = snapshot;
         check_tiling(&pieces)?;
         self.clean()?;
-        let part = self.series.write_part(step, 0, pieces, self.file_bytes)?;
+        let part = self.manager.write_part(step, 0, pieces, self.file_bytes)?;
         self.finish_parts(step, vec![part], metadata)
     }
 
-    /// Makes a checkpoint of what several processes wrote with [`Series::write_part`]. Call [`Saver::clean`] before
+    /// Makes a checkpoint of what several processes wrote with [`CheckpointManager::write_part`]. Call [`Saver::clean`] before
     /// they begin, not while they write: it deletes files that no manifest names.
     pub fn finish_parts(&mut self, step: u64, parts: Vec<Part>, metadata: Value) -> Result<SaveReport, Error> {
         let mut known = match self.known.take() {
@@ -108,14 +108,14 @@ impl Saver {
             None => self.conditions()?,
         };
         // If this fails, a store may have the manifest nevertheless; the next save looks.
-        let size_bytes = self.series.commit(step, parts, metadata)?;
+        let size_bytes = self.manager.commit(step, parts, metadata)?;
         known.insert(step, Condition::Good);
         let mut report = SaveReport { step, size_bytes, deleted: Vec::new(), warnings: Vec::new() };
         // Nothing is deleted before the new checkpoint was seen to be there. Then files of an earlier save of the same step.
-        let saved = self.series.load(step)?;
-        report.warnings.extend(self.series.delete_unnamed(step, &saved.file_names()).err());
+        let saved = self.manager.load(step)?;
+        report.warnings.extend(self.manager.delete_unnamed(step, &saved.file_names()).err());
         for old in self.superseded(step, &known) {
-            match self.series.delete_step(old) {
+            match self.manager.delete_step(old) {
                 Ok(()) => {
                     known.remove(&old);
                     report.deleted.push(old);
@@ -134,21 +134,21 @@ impl Saver {
         if self.known.is_some() {
             return Ok(());
         }
-        let folders = self.series.folders()?;
+        let folders = self.manager.folders()?;
         for (step, files) in &folders {
             if !has_manifest(files) {
-                self.series.delete_step(*step)?;
+                self.manager.delete_step(*step)?;
                 continue;
             }
-            let Ok(saved) = self.series.load_listed(*step, files) else { continue };
+            let Ok(saved) = self.manager.load_listed(*step, files) else { continue };
             let named = saved.file_names();
             if files.iter().any(|file| file.name != super::MANIFEST && !named.contains(&file.name)) {
-                self.series.delete_unnamed(*step, &named)?;
+                self.manager.delete_unnamed(*step, &named)?;
             }
         }
-        for name in self.series.store.folders()? {
+        for name in self.manager.store.folders()? {
             if step_of(&name).is_some_and(|step| !folders.contains_key(&step)) {
-                self.series.store.remove_empty_folder(&name)?;
+                self.manager.store.remove_empty_folder(&name)?;
             }
         }
         self.known = Some(self.conditions()?);
@@ -160,21 +160,21 @@ impl Saver {
     pub fn discard_after(&mut self, step: u64) -> Result<Vec<u64>, Error> {
         let known = self.conditions()?;
         if known.get(&step) != Some(&Condition::Good) {
-            return Err(Error::NoCheckpoint { series: self.series.address(), step: Some(step) });
+            return Err(Error::NoCheckpoint { location: self.manager.address(), step: Some(step) });
         }
         let later: Vec<u64> =
             known.range(step.saturating_add(1)..).map(|(later, _)| *later).filter(|l| *l != step).collect();
         self.known = None;
         // The newest first: if this is interrupted, no gap is left between checkpoints of different runs.
         for later in later.iter().rev() {
-            self.series.delete_step(*later)?;
+            self.manager.delete_step(*later)?;
         }
         Ok(later)
     }
 
     fn conditions(&self) -> Result<BTreeMap<u64, Condition>, Error> {
-        let complete = self.series.folders()?.into_iter().filter(|(_, files)| has_manifest(files));
-        let judge = |(step, files): (u64, Vec<_>)| match self.series.load_listed(step, &files) {
+        let complete = self.manager.folders()?.into_iter().filter(|(_, files)| has_manifest(files));
+        let judge = |(step, files): (u64, Vec<_>)| match self.manager.load_listed(step, &files) {
             Ok(_) => Ok((step, Condition::Good)),
             Err(Error::Newer { .. }) => Ok((step, Condition::Newer)),
             Err(error) if error.is_damage() => Ok((step, Condition::Damaged)),
@@ -222,8 +222,8 @@ mod tests {
     fn the_newest_good_ones_and_every_nth_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let check = |keep: Keep, step: u64, known: &[(u64, Condition)], expected: &[u64]| {
-            let series = Series::at(crate::Store::folder(folder.path()));
-            let saver = Saver::new(series, keep).unwrap();
+            let manager = CheckpointManager::at(crate::Store::folder(folder.path()));
+            let saver = Saver::new(manager, keep).unwrap();
             assert_eq!(saver.superseded(step, &known.iter().copied().collect()), expected, "{keep:?} {step}");
         };
         use Condition::{Damaged, Good, Newer};

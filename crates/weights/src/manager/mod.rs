@@ -1,4 +1,4 @@
-//! A series of checkpoints of one training run: complete ones only, each under its step, on any store.
+//! The checkpoint manager of a training run: complete checkpoints only, each under its step, on any store.
 //!
 //! A checkpoint is a folder `step-00000200` with the tensors' files and `manifest.json`, which is written last and names
 //! every other file. What no manifest names does not exist: it is the rest of a save that was interrupted.
@@ -13,7 +13,7 @@ mod write;
 use std::collections::BTreeMap;
 
 pub use background::{AsyncSaver, WhenBusy};
-pub use manifest::SERIES_VERSION;
+pub use manifest::MANIFEST_VERSION;
 pub use saved::{Saved, SavedTensor, Types};
 pub use saver::{Keep, SaveReport, Saver};
 pub use snapshot::{Piece, Snapshot};
@@ -28,7 +28,7 @@ const FOLDER_PREFIX: &str = "step-";
 
 /// The checkpoints of one training run.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct CheckpointManager {
     store: Store,
 }
 
@@ -50,23 +50,23 @@ pub struct Found {
     pub damaged: Vec<(u64, Error)>,
 }
 
-impl Series {
-    /// Opens the series at a path or address; see [`Store::open`]. It may be empty, or not exist yet.
-    pub fn open(location: &str) -> Result<Series, Error> {
-        Ok(Series::at(Store::open(location)?))
+impl CheckpointManager {
+    /// Manages the checkpoints at a path or address; see [`Store::open`]. It may be empty, or not exist yet.
+    pub fn open(location: &str) -> Result<CheckpointManager, Error> {
+        Ok(CheckpointManager::at(Store::open(location)?))
     }
 
-    /// Opens the series with these credentials, endpoints and limits.
-    pub fn open_with(location: &str, access: &Access) -> Result<Series, Error> {
-        Ok(Series::at(Store::open_with(location, access)?))
+    /// [`CheckpointManager::open`] with these credentials, endpoints and limits.
+    pub fn open_with(location: &str, access: &Access) -> Result<CheckpointManager, Error> {
+        Ok(CheckpointManager::at(Store::open_with(location, access)?))
     }
 
-    /// The series at the root of a store.
-    pub fn at(store: Store) -> Series {
-        Series { store }
+    /// Manages the checkpoints at the root of a store.
+    pub fn at(store: Store) -> CheckpointManager {
+        CheckpointManager { store }
     }
 
-    /// Where the series is.
+    /// Where the checkpoints are.
     pub fn address(&self) -> String {
         self.store.address("").trim_end_matches('/').to_string()
     }
@@ -76,7 +76,7 @@ impl Series {
         Ok(self.folders()?.into_iter().filter(|(_, files)| has_manifest(files)).map(|(step, _)| step).collect())
     }
 
-    /// The newest step, if there is one. Its files are not looked at; [`Series::latest_good`] does that.
+    /// The newest step, if there is one. Its files are not looked at; [`CheckpointManager::latest_good`] does that.
     pub fn latest(&self) -> Result<Option<u64>, Error> {
         Ok(self.steps()?.last().copied())
     }
@@ -107,12 +107,12 @@ impl Series {
         match damaged.into_iter().next() {
             // Nothing is good: what is wrong with the newest one says more than that there is none.
             Some((_, error)) => Err(error),
-            None => Err(Error::NoCheckpoint { series: self.address(), step: None }),
+            None => Err(Error::NoCheckpoint { location: self.address(), step: None }),
         }
     }
 
     fn load_listed(&self, step: u64, files: &[StoredObject]) -> Result<Saved, Error> {
-        let none = || Error::NoCheckpoint { series: self.address(), step: Some(step) };
+        let none = || Error::NoCheckpoint { location: self.address(), step: Some(step) };
         let manifest = files.iter().find(|file| file.name == MANIFEST).ok_or_else(none)?;
         let name = format!("{}/{MANIFEST}", folder_name(step));
         let address = self.store.address(&name);

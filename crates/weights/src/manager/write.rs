@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
 use super::snapshot::Piece;
-use super::{MANIFEST, Series, folder_name};
+use super::{CheckpointManager, MANIFEST, folder_name};
 use crate::error::Error;
 use crate::safetensors::{HeaderEntry, has_type, header};
 use tensor::DType;
@@ -34,7 +34,7 @@ struct Labelled {
     size_bytes: usize,
 }
 
-impl Series {
+impl CheckpointManager {
     /// Writes the pieces one process has, into files of about `file_bytes`. They belong to no checkpoint until
     /// [`Saver::finish_parts`](super::Saver::finish_parts) has written the manifest. Processes have different numbers.
     pub fn write_part(&self, step: u64, process: usize, pieces: Vec<Piece>, file_bytes: u64) -> Result<Part, Error> {
@@ -55,7 +55,7 @@ impl Series {
         let mut labelled = pieces.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
         labelled.sort_by(|a, b| a.label.cmp(&b.label));
         if let Some(pair) = labelled.windows(2).find(|pair| pair[0].label == pair[1].label) {
-            return Err(Error::Tensor { name: pair[0].label.clone(), message: "it is there twice".into() });
+            return Err(Error::Tensor { name: pair[0].label.clone(), message: "the snapshot has it twice".into() });
         }
         // A random name, so that files of an earlier save of the same step stay as they are until the manifest changes.
         let attempt = RandomState::new().hash_one(part.step);
