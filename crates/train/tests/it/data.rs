@@ -283,7 +283,7 @@ fn bad_token_files_are_refused() {
     check("short.bin", &[0; 16], "there are 0, 1 are needed");
     check("large.bin", &[0, 0, 0, 0, 100, 0, 0, 0].repeat(5), "is 100; it must be from 0 to below 100");
     check("empty.npy", &[], "too short");
-    check("text.npy", b"hello, world", "no array of NumPy's");
+    check("text.npy", b"hello, world", "not a NumPy array");
     check("floats.npy", &npy("<f4", "(5,)", &[0; 20]), "tokens are integers");
     check("swapped.npy", &npy(">i4", "(5,)", &[0; 20]), "not known");
     check("matrix.npy", &npy("<i4", "(5, 1)", &[0; 20]), "2 dimensions");
