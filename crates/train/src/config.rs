@@ -87,8 +87,8 @@ pub enum DataConfig {
         /// `bytes`, or the path of a `tokenizer.json`.
         #[serde(default)]
         tokenizer: Option<String>,
-        /// Tokens of a sequence.
-        sequence: usize,
+        /// Sequence length in tokens.
+        sequence_length: usize,
         /// Text between two documents.
         #[serde(default)]
         separator: Option<String>,
@@ -103,16 +103,16 @@ pub enum DataConfig {
         /// Bits of a token in bare files.
         #[serde(default = "token_bits")]
         bits: u32,
-        /// Tokens of a sequence.
-        sequence: usize,
+        /// Sequence length in tokens.
+        sequence_length: usize,
         /// Share of the examples that is validation data.
         #[serde(default = "validation_fraction")]
         validation_fraction: f64,
     },
     /// Tokens drawn from a random chain.
     Synthetic {
-        /// Tokens of a sequence.
-        sequence: usize,
+        /// Sequence length in tokens.
+        sequence_length: usize,
     },
     /// Generated images of simple shapes.
     Shapes {
@@ -169,37 +169,37 @@ pub struct LoopConfig {
     pub steps: u64,
     /// Examples of a step on all devices together; 0 until [`TrainConfig::set_batch`] where the file says those of a device.
     #[serde(default)]
-    pub batch: usize,
-    /// Examples of a step on each device, in place of `batch`.
+    pub batch_size: usize,
+    /// Examples of a step on each device, in place of `batch_size`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_size_per_chip: Option<usize>,
-    /// Where random numbers begin.
+    /// Seed of all random numbers.
     #[serde(default)]
     pub seed: u32,
-    /// The gradient norm that is not exceeded.
+    /// Gradients are clipped to this global norm.
     #[serde(default)]
-    pub clip: Option<f64>,
-    /// Parts of a batch whose gradients are accumulated.
+    pub max_grad_norm: Option<f64>,
+    /// Gradient accumulation steps: equal parts of a batch, one after the other.
     #[serde(default)]
-    pub accumulate: usize,
+    pub gradient_accumulation_steps: usize,
     /// The EMA of the parameters, if one is kept.
     #[serde(default)]
-    pub average: Option<MovingAverage>,
+    pub ema: Option<Ema>,
     /// Steps between two records of metrics.
     #[serde(default = "log_every")]
     pub log_every: u64,
     /// Steps between two evaluations on validation data.
     #[serde(default)]
-    pub evaluate_every: Option<u64>,
+    pub eval_every: Option<u64>,
     /// Batches of an evaluation.
-    #[serde(default = "evaluate_batches")]
-    pub evaluate_batches: u64,
+    #[serde(default = "eval_batches")]
+    pub eval_batches: u64,
     /// Steps between two checkpoints.
     #[serde(default)]
     pub save_every: Option<u64>,
     /// Checkpoints that are kept.
-    #[serde(default = "keep")]
-    pub keep: usize,
+    #[serde(default = "max_to_keep")]
+    pub max_to_keep: usize,
     /// Where checkpoints, metrics and tokenized text go; a path or, for checkpoints, an address of an object store.
     #[serde(default)]
     pub folder: Option<String>,
@@ -267,16 +267,24 @@ impl TrainConfig {
         if self.data.decode_threads.is_some() && !matches!(self.data.source, DataConfig::Images { .. }) {
             return Err(Error::new("data.decode_threads is for images").hint("data.workers is for all data"));
         }
-        if train.accumulate > 1 && !train.batch.is_multiple_of(train.accumulate) {
-            let message = format!("a batch of {} cannot be taken in {} equal parts", train.batch, train.accumulate);
-            return Err(Error::new(message).hint("choose train.batch as a multiple of train.accumulate"));
+        if train.gradient_accumulation_steps > 1 && !train.batch_size.is_multiple_of(train.gradient_accumulation_steps)
+        {
+            let message = format!(
+                "train.batch_size is {}: it is not a multiple of train.gradient_accumulation_steps ({})",
+                train.batch_size, train.gradient_accumulation_steps
+            );
+            return Err(Error::new(message).hint("choose a batch size that is a multiple of the accumulation steps"));
         }
         Ok(())
     }
 
     /// Options of a step.
     pub fn step_options(&self) -> StepOptions {
-        StepOptions { clip: self.train.clip, accumulate: self.train.accumulate, average: self.train.average }
+        StepOptions {
+            max_grad_norm: self.train.max_grad_norm,
+            gradient_accumulation_steps: self.train.gradient_accumulation_steps,
+            ema: self.train.ema,
+        }
     }
 
     /// What must be the same when a training is resumed. The number of steps may grow.

@@ -41,7 +41,7 @@ impl TrainConfig {
     }
 
     /// Token windows for a model of so many tokens, and their length. Text is tokenized into `cache`.
-    pub fn tokens(&self, beside: &Path, vocabulary: u32, cache: &Path) -> Result<(Datasets, usize), Error> {
+    pub fn tokens(&self, beside: &Path, vocab_size: u32, cache: &Path) -> Result<(Datasets, usize), Error> {
         let batching = self.batching();
         let windows = |sequence_length: usize, split: Split| WindowOptions {
             sequence_length,

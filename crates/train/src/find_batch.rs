@@ -78,9 +78,9 @@ impl TaskVisitor for Find<'_> {
         datasets: Datasets,
     ) -> Result<FoundBatch, Error> {
         let (data, train) = (&datasets.training, &self.training.config().train);
-        let batch = train.batch as u64;
+        let batch = train.batch_size as u64;
         let tokens_per_example = task.tokens_per_step as f64 / batch.max(1) as f64;
-        let parts = train.accumulate.max(1) as u64;
+        let parts = train.gradient_accumulation_steps.max(1) as u64;
         let search = BatchSearch { multiple_of: parts, ..BatchSearch::from_batch(batch) };
         // What the data cannot fill is no answer.
         let examples =

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nn::hf;
-use nn::layers::KeyValues;
+use nn::layers::KvCache;
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use runtime::{Backend, DeviceArray, Jit, OnDevice};
 use tensor::{DType, Literal, Spec};
 use trace::{Donate, Key, Tensor, Tree};
-use weights::{Check, Saved, Series};
+use weights::{Check, CheckpointManager, Saved};
 
 use crate::config::DataConfig;
 use crate::data::Tokenizer;
@@ -42,7 +42,7 @@ pub struct Generator {
 impl Generator {
     /// Opens a checkpoint of a training's folder: that of a step, or the newest good one. Without a tokenizer that of the training.
     pub fn open(folder: &str, step: Option<u64>, tokenizer_name: Option<&str>) -> Result<Generator, Error> {
-        let series = Series::open(&format!("{}/checkpoints", folder.trim_end_matches('/')))?;
+        let series = CheckpointManager::open(&format!("{}/checkpoints", folder.trim_end_matches('/')))?;
         let saved = match step {
             Some(step) => series.load(step)?,
             None => series.latest_good(Check::Sizes)?.saved,
@@ -110,7 +110,7 @@ pub struct Sampled {
 /// What goes from token to token.
 #[derive(Clone, Tree)]
 struct Step {
-    cache: KeyValues,
+    cache: KvCache,
     token: Tensor,
     position: Tensor,
     key: Key,
@@ -132,9 +132,9 @@ fn sample<M: LanguageModel + 'static>(
     }
     let room = prompt.len() + more;
     let model: M = trace::shapes_of(&(), |()| init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0))))?;
-    // The average of parameters where the training kept one.
+    // The EMA of the parameters where the training kept one.
     let names: Vec<&str> = saved.tensors().map(|tensor| tensor.name).collect();
-    let prefix = if names.iter().any(|name| name.starts_with("average.")) { "average" } else { "params" };
+    let prefix = if names.iter().any(|name| name.starts_with("ema.")) { "ema" } else { "params" };
     let parameters: OnDevice<M> = backend
         .place(&model, &mut |path, spec| Ok(Arc::new(saved.read_as(&format!("{prefix}.{path}"), spec.dtype)?)))?;
     let (temperature, top_k) = (sampling.temperature, sampling.top_k);

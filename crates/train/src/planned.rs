@@ -22,8 +22,8 @@ const LOSS_CHUNK_SIZE: usize = 16384;
 pub struct PlannedStep {
     /// Training or inference.
     pub step: StepKind,
-    /// Tokens of a sequence; those of the file, or as many as usual, where nobody says.
-    pub sequence: Option<usize>,
+    /// Sequence length in tokens; that of the file, or the usual one, if absent.
+    pub sequence_length: Option<usize>,
     /// Precisions that may be chosen; that of the file where there are none.
     pub precisions: Vec<Precision>,
 }
@@ -67,10 +67,12 @@ impl Planned {
             | DataConfig::Synthetic { sequence_length } => *sequence_length,
             _ => SEQUENCE.min(positions),
         };
-        let sequence = asked.sequence.unwrap_or(if is_training { written } else { SEQUENCE.min(positions) });
+        let sequence = asked.sequence_length.unwrap_or(if is_training { written } else { SEQUENCE.min(positions) });
         if sequence == 0 || sequence > positions {
-            return Err(Error::new(format!("sequences of {sequence} tokens; the model knows {positions} positions"))
-                .hint("choose --sequence between 1 and the model's positions"));
+            return Err(Error::new(format!(
+                "the sequence length is {sequence}, but the model has {positions} positions"
+            ))
+            .hint("choose --sequence-length between 1 and the model's positions"));
         }
         let precisions = match (&asked.precisions[..], step) {
             ([], StepKind::Training) => vec![config.run.precision],
@@ -115,7 +117,7 @@ impl Planned {
         let offload = RematPolicy::Offload { host, device: Vec::new() };
         let remats = match self.step {
             StepKind::Training => {
-                [Remat::Nothing, Remat::DotsWithoutBatch, Remat::Everything, offload].map(Some).to_vec()
+                [RematPolicy::Full, RematPolicy::DotsWithNoBatchDims, RematPolicy::None, offload].map(Some).to_vec()
             }
             StepKind::Prefill | StepKind::Decode => vec![None],
         };

@@ -1,7 +1,7 @@
 //! A model's step as a program, without any device: training, a prompt read into a cache, or one more token of every sequence.
 
 use compile::Program;
-use nn::layers::KeyValues;
+use nn::layers::KvCache;
 use nn::models::{Gpt2, LanguageModel, Llama};
 use nn::{Placement, hf};
 use plan::search::ModelStep;
@@ -80,7 +80,7 @@ impl StepShape<'_> {
         sizes: &TokenSizes,
         init: impl Fn(&Key) -> M + Clone + 'static,
     ) -> Result<ModelStep, Error> {
-        let (batch, positions) = (self.config.train.batch, self.sequence);
+        let (batch, positions) = (self.config.train.batch_size, self.sequence);
         let of = |dims: &[usize]| Tensor::of(Spec::new(DType::I32, dims));
         // Arguments of the batch are the last.
         let (program, batch_arguments) = match self.step {

@@ -113,11 +113,11 @@ impl Training {
         let train = &self.config.train;
         TrainOptions {
             log_every: train.log_every,
-            evaluate_every: train.evaluate_every,
-            evaluate_batches: train.evaluate_batches,
+            eval_every: train.eval_every,
+            eval_batches: train.eval_batches,
             checkpoints: self.folder.as_ref().map(|folder| format!("{}/checkpoints", folder.trim_end_matches('/'))),
             save_every: train.save_every,
-            keep: Keep::newest(train.keep),
+            keep: Keep::newest(train.max_to_keep),
             loader: self.config.data.loader(),
             metrics: self.local_folder().map(|folder| folder.join("metrics")),
             description: self.config.description(),
@@ -163,7 +163,7 @@ impl Training {
         let cache = self.local_folder().unwrap_or_else(std::env::temp_dir).join("tokens");
         let (data, sequence) = self.config.tokens(&self.beside, vocabulary, &cache)?;
         if sequence > sizes.positions {
-            let message = format!("data.sequence is {sequence}, the model knows {} positions", sizes.positions);
+            let message = format!("data.sequence_length is {sequence}, the model knows {} positions", sizes.positions);
             return Err(Error::new(message).hint("shorten the sequence, or give the model more positions"));
         }
         let task = ModelTask::language(&self.config, sizes, sequence, init);
@@ -188,7 +188,7 @@ impl Training {
             let is_right = guess.equals(&batch[1]).cast(DType::F32);
             Measures::from([("accuracy".to_string(), is_right.mean_all())])
         };
-        let task = ModelTask::new(&self.config, init, loss, accuracy, (self.config.train.batch, None));
+        let task = ModelTask::new(&self.config, init, loss, accuracy, (self.config.train.batch_size, None));
         visitor.visit(task, data)
     }
 
@@ -243,7 +243,7 @@ impl TaskVisitor for Run<'_> {
             .rules
             .as_ref()
             .map(|rules| StateSharding::new(backend, rules, parameter_shapes(&state.params), &data.training.specs()));
-        let evaluation = training.config.train.evaluate_every.is_some().then_some(data.evaluation);
+        let evaluation = training.config.train.eval_every.is_some().then_some(data.evaluation);
         let trainer = Trainer::new(backend, task, training.options()).on(sharding.transpose()?);
         let trained = trainer.train(data.training, evaluation, stop, watch)?;
         Ok(Finished {

@@ -83,8 +83,8 @@ const KERNELS: &[Entry] = &[
         cross_entropy::backward_plain,
     ),
     Entry {
-        tables: Some(Tables { operand: 2, function: grouped::visits_for_product }),
-        ..entry(composites::GROUPED_MATMUL, Make::Kernel(grouped::product_for), grouped::product_plain)
+        tables: Some(Tables { operand: 2, function: grouped::visits_for_matmul }),
+        ..entry(composites::GROUPED_MATMUL, Make::Kernel(grouped::matmul_for), grouped::matmul_plain)
     },
     Entry {
         tables: Some(Tables { operand: 2, function: grouped::visits_for_gradient }),

@@ -7,9 +7,9 @@ use trace::{Sharding, Tensor, Tree, composite, custom_vjp, shard_map};
 
 use super::attend::{AttentionMask, Positions, Saved, online_softmax, online_softmax_backward};
 
-/// Elements of the queries of one head that one backward kernel takes: it keeps them, what belongs to them and their gradients in
-/// the memory beside the core, which has 64 to 128 MiB.
-const PIECE_ELEMENTS: usize = 1 << 21;
+/// Elements of the queries of one head that one backward kernel takes: it keeps them, their residuals and their gradients in VMEM,
+/// which has 64 to 128 MiB.
+const CHUNK_ELEMENTS: usize = 1 << 21;
 
 /// Keys in one block where no kernel is known.
 pub(super) const BLOCK: usize = 512;
@@ -85,12 +85,12 @@ pub(super) fn flash(
     by_head(&out.named("attention")).laid_out(&["batch", "sequence", "heads", "head"])
 }
 
-fn attributes(sight: Sight, scale: f64) -> Attrs {
-    let window = match sight {
-        Sight::Window(size) => Some(size),
-        Sight::Causal | Sight::Everything => None,
+fn attributes(mask: AttentionMask, scale: f64) -> Attrs {
+    let window = match mask {
+        AttentionMask::SlidingWindow(size) => Some(size),
+        AttentionMask::Causal | AttentionMask::Full => None,
     };
-    FlashAttributes { causal: sight != Sight::Everything, window, scale: scale as f32 }.to_attrs()
+    FlashAttributes { causal: mask != AttentionMask::Full, window, scale: scale as f32 }.to_attrs()
 }
 
 /// `[batch, heads, queries, head]` as `[batch, queries, kv heads, repeats, head]`.

@@ -22,9 +22,10 @@ pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, 
 pub use dropout::dropout;
 pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
-pub use latent::{Latent, LatentAttention};
+pub use kv_cache::{CachePosition, KvCache, Start};
 pub use linear::{Bias, Linear};
 pub(crate) use linear::{STORED_WIDTH, at_use};
+pub use mla::{MlaSizes, MultiHeadLatentAttention};
 pub use moe::{Dispatch, ExpertGroups, ExpertSizes, MixtureOfExperts, RouterScores, RouterWeights, Routing, Usage};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};

@@ -27,8 +27,8 @@ fn step() -> Function {
         ..llama(Some(four(Dispatch::Grouped)))
     };
     let options = RunOptions {
-        attention: Form::Flash,
-        loss_piece: Some(128),
+        attention: AttentionImpl::Flash,
+        loss_chunk_size: Some(128),
         kernels: Kernels { norm: Fused::On, loss: Fused::On },
         ..RunOptions::default()
     };

@@ -8,9 +8,9 @@ use chips::Generation;
 use compile::cache::{Cache, CacheConfig};
 use compile::worker::{Chatter, Launch, Limits};
 use compile::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, SliceCompiler};
-use nn::layers::Form;
+use nn::layers::AttentionImpl;
 use nn::models::{Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
-use nn::{Fused, Kernels, Precision, Remat, StepOptions};
+use nn::{Fused, Kernels, Precision, RematPolicy, StepOptions};
 use testkit::{Needed, require};
 use trace::Function;
 

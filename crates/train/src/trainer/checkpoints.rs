@@ -78,7 +78,7 @@ impl Checkpoints {
             ))
         };
         let number = step.parse().map_err(|_| not_here("no step".into()))?;
-        let saved = self.series.load(number).map_err(|error| not_here(compile::with_causes(&error)))?;
+        let saved = self.manager.load(number).map_err(|error| not_here(compile::with_causes(&error)))?;
         Ok(Some(Newest { saved, damaged: Vec::new() }))
     }
 
@@ -86,7 +86,7 @@ impl Checkpoints {
         if self.manager.steps()?.is_empty() {
             return Ok(None);
         }
-        let found = self.series.latest_good(Check::Contents)?;
+        let found = self.manager.latest_good(Check::Contents)?;
         let damaged = found.damaged.into_iter().map(|(step, error)| (step, compile::with_causes(&error))).collect();
         Ok(Some(Newest { saved: found.saved, damaged }))
     }

@@ -417,9 +417,8 @@ impl<T: Task + 'static> Evaluation<T> {
                 task.evaluate(state, batch)
             })
             .on(trainer.mesh.as_ref().map(StateSharding::evaluation));
-        let batches = data
-            .batches_per_epoch()
-            .map_or(trainer.options.evaluate_batches, |all| all.min(trainer.options.evaluate_batches));
+        let batches =
+            data.batches_per_epoch().map_or(trainer.options.eval_batches, |all| all.min(trainer.options.eval_batches));
         Evaluation { backend: trainer.backend.clone(), mesh: trainer.mesh.clone(), data, jit, batches: batches.max(1) }
     }
 

@@ -295,7 +295,7 @@ fn train_in_three(folders: [&Path; 3], steps: u64) -> Vec<Vec<f32>> {
         let config = Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32);
         let backend = Backend::in_session(&session, &config).unwrap();
         let sharding = a_weight_each(&backend);
-        let options = TrainOptions { metrics: None, evaluate_every: None, ..options(Some(folders[id]), steps) };
+        let options = TrainOptions { metrics: None, eval_every: None, ..options(Some(folders[id]), steps) };
         let trainer = Trainer::new(&backend, Regression { rate: 0.1 }, options).on(Some(sharding));
         let data = Arc::new(Lines { seed: 3, broken_at: None });
         let training = trainer.train(data, None, &AtomicBool::new(false), &mut |_| {}).unwrap();

@@ -47,7 +47,7 @@ pub(super) fn run(args: &TrainArgs, training: &Training, device: &Config, output
         Some(slice) => compiled(training, device, slice)?,
         None => measured(training, device)?,
     };
-    let chosen = asked.sizes.fastest.map(|batch| format!("train.batch={batch}"));
+    let chosen = asked.sizes.fastest.map(|batch| format!("train.batch_size={batch}"));
     let next = chosen.as_ref().map(|chosen| command(args, chosen));
     let record = Record { setting: chosen, next, ..asked };
     output.record(&record, || text(&record))?;
@@ -135,7 +135,7 @@ fn command(args: &TrainArgs, chosen: &str) -> String {
     if let Some(strategy) = &args.strategy {
         words.push(format!("--strategy {strategy}"));
     }
-    let others = args.with.iter().filter(|change| !change.starts_with("train.batch"));
+    let others = args.with.iter().filter(|change| !change.starts_with("train.batch_size"));
     words.extend(others.map(|change| format!("--with '{change}'")));
     words.push(format!("--with {chosen}"));
     if let Some(device) = &args.device {

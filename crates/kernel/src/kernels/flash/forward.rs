@@ -6,8 +6,8 @@
 use chips::Generation;
 use tensor::{DType, Spec};
 
-use super::visible::{Edges, Orientation, hide, offset, rounds_of_keys, seen_block};
-use super::{Attention, Blocks, HIDDEN, Segments};
+use super::mask::{Edges, Orientation, key_iterations, masked, offset, unmasked_block};
+use super::{Attention, Blocks, MASK_VALUE, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{Request, function, tensor};
 
-const KERNEL: &str = "grouped product";
+const KERNEL: &str = "grouped matmul";
 
 #[derive(Clone, Copy)]
 enum Second {
@@ -38,7 +38,7 @@ fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error
     Ok((grouped, tiles))
 }
 
-pub(crate) fn product_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
+pub(crate) fn matmul_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
     decomposition(&read(request, Second::Matrices)?.0, name)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn gradient_plain(request: &Request<'_>, name: &str) -> Result<Func, 
     decomposition_of_gradient(&read(request, Second::Gradients)?.0, name)
 }
 
-pub(crate) fn product_for(request: &Request<'_>) -> Result<Kernel, Error> {
+pub(crate) fn matmul_for(request: &Request<'_>) -> Result<Kernel, Error> {
     let (grouped, tiles) = read(request, Second::Matrices)?;
     super::matmul(&grouped, tiles, request.generation)
 }

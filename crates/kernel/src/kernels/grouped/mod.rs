@@ -9,7 +9,7 @@ mod matmul;
 
 pub use composite::{decomposition, decomposition_of_gradient, visits};
 pub(super) use composite::{
-    gradient_for, gradient_plain, product_for, product_plain, visits_for_gradient, visits_for_product,
+    gradient_for, gradient_plain, matmul_for, matmul_plain, visits_for_gradient, visits_for_matmul,
 };
 pub use gradient::gradient;
 pub use matmul::matmul;

@@ -64,7 +64,7 @@ type Inputs = (Tensor, Tensor, Tensor);
 
 fn one_matmul(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {
     let attributes = attributes(side, extent, inputs.0.dim(0));
-    composite(GROUPED_MATMUL, attributes, inputs, |inputs| product_by_visits(inputs, side, extent))
+    composite(GROUPED_MATMUL, attributes, inputs, |inputs| matmul_by_visits(inputs, side, extent))
 }
 
 fn attributes(side: Side, extent: Extent, rows: usize) -> Attrs {
@@ -132,7 +132,7 @@ fn tile_of(rows: usize, groups: usize) -> usize {
 }
 
 /// What [`GROUPED_MATMUL`] means.
-fn product_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
+fn matmul_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent) -> Tensor {
     let (count, columns) = (rows.dim(0), matrices.dim(if side == Side::AsIs { 2 } else { 1 }));
     let tile = tile_of(count, matrices.dim(0));
     let visits = Visit::all(sizes, extent, tile);
