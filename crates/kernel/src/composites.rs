@@ -1,4 +1,4 @@
-//! Composites that models write and TPUs run as kernels: names, operands, results and attributes, for who writes and who lowers.
+//! Composites that models write and TPUs run as kernels: names, operands, results and attributes, for writers and lowering.
 //!
 //! Attributes that ask for block sizes (`block_q`, …) are a kernel's own; models leave them out.
 
@@ -24,32 +24,32 @@ pub const RMS_NORM: &str = "tpubridge.rms_norm";
 /// `f32`. Attributes: [`RmsNormAttributes`].
 pub const RMS_NORM_BACKWARD: &str = "tpubridge.rms_norm_backward";
 
-/// Cross-entropy of a matmul with the vocabulary. Operands: `x [rows, depth]`, `weight [vocab_size, depth]`, labels
+/// Cross-entropy fused with the LM head. Operands: `x [rows, depth]`, `weight [vocab_size, depth]`, labels
 /// `i32 [1, rows]`. Results `f32 [1, rows]`: losses, and logsumexp of the logits. Attributes: [`CrossEntropyAttributes`].
 pub const CROSS_ENTROPY: &str = "tpubridge.cross_entropy";
 
-/// Gradients of [`CROSS_ENTROPY`]. Operands: its own, logsumexp, and `f32 [1, rows]` of the gradient of logits: the share of
-/// probabilities, and what is taken away at the label. Results: gradients of `x` and of `weight`. Attributes:
+/// Gradients of [`CROSS_ENTROPY`]. Operands: its own, logsumexp, and `f32 [1, rows]` of the gradient of logits: the factor of
+/// the probabilities, and what is subtracted at the label. Results: gradients of `x` and of `weight`. Attributes:
 /// [`CrossEntropyAttributes`].
 pub const CROSS_ENTROPY_BACKWARD: &str = "tpubridge.cross_entropy_backward";
 
 /// Grouped matmul. Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, or `[groups, columns, inner]` when
-/// transposed, sizes of groups `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group. Attributes:
+/// transposed, group sizes `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group. Attributes:
 /// [`GroupedAttributes`].
 pub const GROUPED_MATMUL: &str = "tpubridge.gmm";
 
-/// Gradient of the matrices of a [`GROUPED_MATMUL`]. Operands: rows, gradients `[rows, columns]`, sizes of groups. Result:
+/// Gradient of the matrices of a [`GROUPED_MATMUL`]. Operands: rows, gradients `[rows, columns]`, group sizes. Result:
 /// `[groups, inner, columns]`. Attributes: [`GroupedAttributes`].
 pub const GROUPED_MATMUL_GRADIENT: &str = "tpubridge.tgmm";
 
 /// Attributes of [`FLASH`] and [`FLASH_BACKWARD`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlashAttributes {
-    /// Queries see keys up to their own position.
+    /// Causal: queries attend to keys up to their own position.
     pub causal: bool,
-    /// How many keys a query sees; only with `causal`.
+    /// Sliding window: how many keys a query attends to; only with `causal`.
     pub window: Option<usize>,
-    /// What scores are multiplied by.
+    /// Factor of the scores before the softmax.
     pub scale: f32,
 }
 

@@ -8,7 +8,7 @@ use crate::ir::{Body, RefId};
 /// Work of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Operations of products of matrices, two for each multiplication and sum.
+    /// FLOPs of matmuls, two for each multiply-add.
     pub flops: u64,
     /// Exponentials and the like.
     pub transcendentals: u64,

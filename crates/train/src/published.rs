@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn experts_without_a_capacity_are_products_by_groups() {
+    fn dropless_experts_are_grouped_matmuls() {
         let (dropless, dropping) = (written(Value::Null), written(json!(1.25)));
         for name in [kernel::composites::GROUPED_MATMUL, kernel::composites::GROUPED_MATMUL_GRADIENT] {
             assert!(dropless.contains(name) && !dropping.contains(name), "{name}");

@@ -37,7 +37,7 @@ struct Record<'a> {
 fn asked(args: &PlanArgs) -> PlannedStep {
     PlannedStep {
         step: args.step.unwrap_or_default().into(),
-        sequence: args.sequence,
+        sequence_length: args.sequence_length,
         precisions: args.precision.clone(),
     }
 }

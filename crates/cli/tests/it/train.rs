@@ -205,7 +205,7 @@ fn wrong_files_are_refused_with_the_remedy() {
     refuse("train.stepz=3", &["unknown field", "stepz"]);
     refuse("run.remat=nothing", &["\"nothing\" is ambiguous", "use \"full\""]);
     refuse("run.remat=everything", &["\"everything\" is ambiguous", "use \"none\""]);
-    refuse("run.loss_chunk_size=8", &["unknown field", "loss_chunk_size"]);
+    refuse("run.loss_piece=8", &["unknown field", "loss_piece"]);
     refuse("train.batch_size=0", &["train.batch_size is 0"]);
     refuse("train.gradient_accumulation_steps=3", &["not a multiple of train.gradient_accumulation_steps (3)"]);
     refuse("model.model_type=\"gpt9\"", &["gpt9"]);

@@ -10,8 +10,8 @@ use trace::{Contraction, Precision, Reduction, Sharding, Tensor, Tree, composite
 use crate::fused::Fused;
 use crate::layers::STORED_WIDTH;
 
-/// Losses of `hidden [batch, positions, width]` and `labels [batch, positions]`, and logarithms of the sums of exponentials, by
-/// position. Each device has its own positions and all `words [words, width]`.
+/// Losses of `hidden [batch, positions, width]` and `labels [batch, positions]`, and the log-sum-exp of the logits, by position. Each
+/// device has its own positions and the whole `lm_head [vocab, width]`.
 #[track_caller]
 pub(super) fn by_position(
     hidden: &Tensor,

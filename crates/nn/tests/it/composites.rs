@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use chips::Generation;
 use hlo::{Attr, Attrs, Func, Module, OpKind, Verified, Visibility};
 use kernel::{composites, kernels};
-use nn::layers::{Dispatch, Form};
+use nn::layers::{AttentionImpl, Dispatch};
 use nn::models::{Llama, LlamaConfig, RunOptions};
 use nn::{Fused, Kernels, StepOptions};
 use tensor::{DType, Literal, Spec};

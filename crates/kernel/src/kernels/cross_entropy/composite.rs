@@ -24,7 +24,7 @@ fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
     let generation = request.generation;
     let CrossEntropyAttributes { use_kernel } = CrossEntropyAttributes::of(request.attributes);
-    // Two cores cannot add up both gradients together, and five products take longer than the compiler's four.
+    // Two cores cannot add up both gradients together, and five matmuls take longer than the compiler's four.
     if use_kernel == UseKernel::WhereFaster && generation.spec().is_megacore() {
         return Err(Error::Slower { kernel: KERNEL, generation });
     }
