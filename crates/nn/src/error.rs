@@ -32,7 +32,7 @@ pub enum Error {
     Weights(weights::Error),
     /// A model could not be traced.
     Trace(trace::Error),
-    /// A model does not lie on a mesh as was wished: which parameter, and what would do.
+    /// A model does not lie on a mesh as was wished: which parameter, and what would work.
     Mesh(String),
 }
 

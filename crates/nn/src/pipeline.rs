@@ -15,7 +15,7 @@ use crate::stacked::{apart, run_stacked, together};
 /// What stacked layers mean to a layout that splits them.
 pub(crate) const STAGES: &str = "stages";
 
-/// Numbers of microbatches tried for one that would do.
+/// Numbers of microbatches tried for one that works.
 const MOST_TRIED: usize = 1 << 16;
 
 thread_local! {
@@ -101,15 +101,15 @@ impl Stages {
             parts => format!(" of examples that {parts} devices share ({})", self.batch.join(", ")),
         };
         let near = match (nearest, self.microbatches) {
-            (Some(parts), Some(_)) => format!("; {parts} would do"),
+            (Some(parts), Some(_)) => format!("; {parts} would work"),
             _ => {
                 let multiple = wanted.saturating_mul(self.batch_parts).max(1);
-                format!("; a batch of {} would do", multiple.saturating_mul(examples.div_ceil(multiple).max(1)))
+                format!("; a batch of {} would work", multiple.saturating_mul(examples.div_ceil(multiple).max(1)))
             }
         };
         trace::refuse(format!(
-            "a batch of {examples} examples, carried as {dims:?}, cannot be taken in {wanted} equal microbatches{split} for {} \
-             stages{near}",
+            "a batch of {examples} examples, carried as {dims:?}, cannot be split into {wanted} equal microbatches{split} for {} \
+             pipeline stages{near}",
             self.count
         ))
     }
@@ -147,10 +147,10 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
     let specs = carried.specs();
     let first = specs.first().map(|spec| spec.dims.clone()).unwrap_or_default();
     let Some(&examples) = first.first() else {
-        trace::refuse("stages of a pipeline take batches: what layers carry has no axis of examples");
+        trace::refuse("pipeline stages need a batch: the carry of the layers has no axis of examples");
     };
     if let Some(other) = specs.iter().find(|spec| spec.dims.first() != Some(&examples)) {
-        trace::refuse(format!("stages of a pipeline take batches of {examples} examples: layers carry {other} too"));
+        trace::refuse(format!("pipeline stages need the same batch everywhere: layers carry {examples} examples and {other}"));
     }
     let parts = stages.parts_of(examples).unwrap_or_else(|| stages.refuse(examples, &first));
     let rounds = parts + count - 1;
@@ -191,7 +191,7 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
         );
         let results = results.map_leaves(|leaf| {
             if !leaf.dtype().is_float() {
-                trace::refuse(format!("results of layers in stages are means over examples: {} is none", leaf.spec()));
+                trace::refuse(format!("results of layers in pipeline stages must be means over examples, in floats: {} is not", leaf.spec()));
             }
             along(&is_there, leaf.rank()).select(leaf, &Tensor::zeros(leaf.dtype(), &[]))
         });
@@ -215,7 +215,7 @@ fn layers_of_stage<L: Tree>(stages: &Stages, remat: &RematPolicy, layers: &L) ->
     let count = stages.count;
     for (path, spec) in layers.paths().iter().zip(layers.specs()) {
         if !spec.dims.first().is_some_and(|layers| layers.is_multiple_of(count)) {
-            trace::refuse(format!("`{path}` of {spec} is of layers that {count} stages cannot share evenly"));
+            trace::refuse(format!("`{path}` of {spec}: the number of layers is not a multiple of the {count} pipeline stages"));
         }
     }
     let of_stage = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |layers| layers / count);
@@ -223,7 +223,7 @@ fn layers_of_stage<L: Tree>(stages: &Stages, remat: &RematPolicy, layers: &L) ->
         && !of_stage.is_multiple_of((*every).max(1))
     {
         trace::refuse(format!(
-            "remat of every {every} layers does not divide the {of_stage} layers of each of {count} stages"
+            "remat every_layers = {every} does not divide the {of_stage} layers of each of the {count} pipeline stages"
         ));
     }
     of_stage

@@ -69,6 +69,6 @@ impl FromStr for Precision {
         Precision::ALL
             .into_iter()
             .find(|precision| precision.name() == text)
-            .ok_or_else(|| Error::config(format!("`{text}` is no precision; there are {known}")))
+            .ok_or_else(|| Error::config(format!("`{text}` is not a precision; precisions are {known}")))
     }
 }

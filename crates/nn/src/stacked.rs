@@ -193,7 +193,7 @@ fn in_pattern<C: Tree, L: Tree, Y: Tree>(
 #[track_caller]
 fn merged<Y: Tree>(parts: &[Y], merge: impl Fn(&[Tensor]) -> Tensor) -> Y {
     let mut leaves: Vec<_> = parts.iter().map(|part| part.leaves().into_iter()).collect();
-    let Some(first) = parts.first() else { trace::refuse("there are no layers") };
+    let Some(first) = parts.first() else { trace::refuse("the model has no layers") };
     first.map_leaves(|_| merge(&leaves.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()))
 }
 

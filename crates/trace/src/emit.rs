@@ -121,7 +121,7 @@ impl Emitter {
             },
             Prim::Manual(manual) => {
                 let Some(written) = self.written.clone() else {
-                    return Err(Violation::new("", "a function of one device's parts without a mesh"));
+                    return Err(Violation::new("", "shard_map without a mesh"));
                 };
                 written.manual(f, manual, operands, |f, args| self.graph(f, &manual.body, args))
             }

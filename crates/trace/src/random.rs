@@ -260,7 +260,7 @@ impl Key {
             Seed::Scalar(number) => number.cast(DType::U32),
         };
         if data.rank() != 0 {
-            misuse(Location::caller(), format!("a scalar is folded into a key, not {}", data.spec()));
+            misuse(Location::caller(), format!("fold_in needs a scalar, not {}", data.spec()));
         }
         let key = self.words();
         let (high, low) = threefry((&key.0, &key.1), (&word(0), &data));

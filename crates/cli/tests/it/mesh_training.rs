@@ -218,14 +218,14 @@ fn meshes_that_cannot_be_are_refused_with_what_would_do() {
         run.stderr
     };
     for (mesh, strategy, parts) in [
-        ("data=3", "hybrid", &["array 0 of the batch", "[8, 8]", "8 is no multiple of 3"][..]),
-        ("data=3,model=2", "hybrid", &["array 0 of the batch", "8 is no multiple of 3"]),
-        ("data=2,model=12", "megatron", &["attention.key.weight", "[2, 32, 16]", "16 is no multiple of 12"]),
-        ("stage=4,data=2", "hybrid", &["layers.", "[2, ", "2 is no multiple of 4"]),
+        ("data=3", "hybrid", &["array 0 of the batch", "[8, 8]", "8 is not a multiple of 3"][..]),
+        ("data=3,model=2", "hybrid", &["array 0 of the batch", "8 is not a multiple of 3"]),
+        ("data=2,model=12", "megatron", &["attention.key.weight", "[2, 32, 16]", "16 is not a multiple of 12"]),
+        ("stage=4,data=2", "hybrid", &["layers.", "[2, ", "2 is not a multiple of 4"]),
     ] {
         let stderr = refused(&["--mesh", mesh, "--strategy", strategy], parts);
         // What is named instead is a training that runs.
-        let near = stderr.split(" would do").next().and_then(|text| text.rsplit("; ").next()).unwrap().to_string();
+        let near = stderr.split(" would work").next().and_then(|text| text.rsplit("; ").next()).unwrap().to_string();
         let args = ["train", "llama.toml", "-d", "cpu", "--with", "train.steps=1", "--mesh", &near];
         bench.expect(0, &[&args[..], &["--strategy", strategy]].concat());
     }
@@ -233,12 +233,12 @@ fn meshes_that_cannot_be_are_refused_with_what_would_do() {
         ["--export", "step.mlir", "--slice", "v5e-16", "--strategy", "megatron", "--with", "train.batch_size=16"];
     let mesh = |mesh: &'static str| [&on_slice[..], &["--mesh", mesh]].concat();
     let weight = "`lm_head.weight` of shape [32, 64]";
-    let no_ring = ["no ring on v5litepod-16", "no link closes dimension", weight, "data=4,model=4 would do"];
+    let no_ring = ["no ring on v5litepod-16", "no link closes dimension", weight, "data=4,model=4 would work"];
     refused(&mesh("data=4,ring:model=4"), &no_ring);
-    refused(&mesh("data=4,model=2"), &["8 devices, v5litepod-16 has 16", "data=8,model=2 would do"]);
+    refused(&mesh("data=4,model=2"), &["8 devices, v5litepod-16 has 16", "data=8,model=2 would work"]);
     bench.expect(0, &[&["train", "llama.toml"][..], &mesh("data=4,model=4")].concat());
     refused(&["--mesh", "data=8", "--strategy", "megatron"], &["needs an axis `model`"]);
-    refused(&["--mesh", "rows=8"], &["`rows` means nothing"]);
+    refused(&["--mesh", "rows=8"], &["`rows` is not known"]);
     refused(&["--mesh", "data"], &["no axis of a mesh"]);
     refused(&["--strategy", "fsdp"], &["needs a mesh"]);
     refused(&["--mesh", "data=2", "--strategy", "magic"], &["`magic` is no strategy", "megatron"]);

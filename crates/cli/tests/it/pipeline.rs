@@ -60,7 +60,7 @@ fn a_training_goes_on_without_stages() {
 }
 
 #[test]
-fn stages_that_cannot_be_are_refused_with_what_would_do() {
+fn stages_that_cannot_be_are_refused_with_what_would_work() {
     let bench = Bench::bare();
     bench.write("llama.toml", deep(&llama()));
     let (_, resnet) = families().pop().unwrap();
@@ -71,20 +71,20 @@ fn stages_that_cannot_be_are_refused_with_what_would_do() {
             assert!(run.stderr.contains(part), "{args:?}: {}", run.stderr);
         }
     };
-    refused(&["llama.toml", "--mesh", "stage=8"], &["layers.", "[4, ", "4 is no multiple of 8"]);
+    refused(&["llama.toml", "--mesh", "stage=8"], &["layers.", "[4, ", "4 is not a multiple of 8"]);
     let three = ["llama.toml", "--mesh", "stage=2", "--microbatches", "3"];
-    refused(&three, &["a batch of 8 examples", "[8, 8, 32]", "3 equal microbatches", "2 would do"]);
+    refused(&three, &["a batch of 8 examples", "[8, 8, 32]", "3 equal microbatches", "2 would work"]);
     let eight = ["llama.toml", "--mesh", "stage=2,data=2", "--microbatches", "8"];
-    refused(&eight, &["that 2 devices share (data)", "4 would do"]);
+    refused(&eight, &["that 2 devices share (data)", "4 would work"]);
     let small = ["llama.toml", "--mesh", "stage=4,data=2", "--with", "train.batch_size=4"];
-    refused(&small, &["a batch of 4 examples", "a batch of 16 would do"]);
+    refused(&small, &["a batch of 4 examples", "a batch of 16 would work"]);
     refused(&["llama.toml", "--mesh", "data=2", "--microbatches", "2"], &["no axis `stage`"]);
     refused(&["llama.toml", "--microbatches", "2"], &["stages of a mesh"]);
-    refused(&["llama.toml", "--mesh", "stage=2", "--microbatches", "0"], &["0 microbatches"]);
+    refused(&["llama.toml", "--mesh", "stage=2", "--microbatches", "0"], &["number of microbatches is 0"]);
     refused(&["llama.toml", "--mesh", "data=8", "--strategy", "pipeline"], &["needs an axis `stage`"]);
-    refused(&["resnet.toml", "--mesh", "stage=2,data=4"], &["has stages", "no layers of the model"]);
+    refused(&["resnet.toml", "--mesh", "stage=2,data=4"], &["has stages", "no stacked layers"]);
     let odd = ["llama.toml", "--mesh", "stage=2", "--with", "run.remat={every_layers=3}"];
-    refused(&odd, &["every 3 layers", "2 layers of each of 2 stages"]);
+    refused(&odd, &["every_layers = 3", "2 layers of each of the 2 pipeline stages"]);
 }
 
 /// The step as text.

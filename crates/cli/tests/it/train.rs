@@ -209,7 +209,7 @@ fn wrong_files_are_refused_with_the_remedy() {
     refuse("train.batch_size=0", &["train.batch_size is 0"]);
     refuse("train.gradient_accumulation_steps=3", &["not a multiple of train.gradient_accumulation_steps (3)"]);
     refuse("model.model_type=\"gpt9\"", &["gpt9"]);
-    refuse("model.n_head=3", &["3 heads"]);
+    refuse("model.n_head=3", &["n_head 3"]);
     refuse("model.vocab_size=100", &["100"]);
     refuse("data.sequence_length=64", &["32 positions"]);
     refuse("data.files=[\"absent.txt\"]", &["absent.txt"]);

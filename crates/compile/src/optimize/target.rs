@@ -11,7 +11,7 @@ pub struct Target {
     pub bf16_flops: Option<f64>,
     /// Memory, bytes per second, where known.
     pub memory_bytes_per_s: Option<f64>,
-    /// Share of its time that a product loses when its contracting size is no multiple of the matrix unit.
+    /// Share of its time that a product loses when its contracting size is not a multiple of the matrix unit.
     pub ragged_loss: f64,
     /// How often an element must enter a product for its conversion to bf16 to pay; `None` where it never does.
     pub bf16_min_reuse: Option<f64>,

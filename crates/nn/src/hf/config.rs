@@ -64,7 +64,7 @@ impl ModelConfig {
                 let config: Gpt2Config = serde_json::from_value(value).map_err(malformed)?;
                 if config.n_head == 0 || !config.n_embd.is_multiple_of(config.n_head) || config.n_embd == 0 {
                     let (width, heads) = (config.n_embd, config.n_head);
-                    return Err(Error::config(format!("a width of {width} cannot be split into {heads} heads")));
+                    return Err(Error::config(format!("n_embd {width} is not a multiple of n_head {heads}")));
                 }
                 Ok(ModelConfig::Gpt2(config))
             }

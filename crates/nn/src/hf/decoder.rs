@@ -84,10 +84,10 @@ fn gemma3(model_type: &str, value: Value) -> Result<Value, Error> {
         Value::Object(words) => words,
         _ => Map::new(),
     };
-    let Value::Object(mut given) = value else { return Err(Error::config("the configuration is no object")) };
+    let Value::Object(mut given) = value else { return Err(Error::config("the configuration is not a JSON object")) };
     if model_type == "gemma3" {
         let Some(Value::Object(text)) = given.remove("text_config") else {
-            return Err(Error::config("a gemma3 without a text_config has no model of text"));
+            return Err(Error::config("a gemma3 configuration without text_config has no language model"));
         };
         words.extend(text);
     }
@@ -322,7 +322,7 @@ impl Raw {
             Kind::Mixtral => true,
             // Its own code never does.
             Kind::DeepSeek2 if self.norm_topk_prob => {
-                return Err(Error::config("normed weights of experts (norm_topk_prob) of a deepseek_v2 are not known"));
+                return Err(Error::config("norm_topk_prob of deepseek_v2 is not supported"));
             }
             _ => self.norm_topk_prob,
         };
@@ -332,7 +332,7 @@ impl Raw {
             _ => None,
         };
         let scale = self.routed_scaling_factor.unwrap_or(1.0);
-        let unknown = |what: &str, name: &str| Err(Error::config(format!("{what} `{name}` of experts is not known")));
+        let unknown = |what: &str, name: &str| Err(Error::config(format!("{what} `{name}` of experts is not supported")));
         match kind {
             Kind::DeepSeek2 => match (self.topk_method.as_deref().unwrap_or("greedy"), self.scoring_func.as_deref()) {
                 (_, Some(other)) if other != "softmax" => unknown("scoring_func", other),
@@ -384,14 +384,14 @@ impl Raw {
 /// What the types of layers that a file lists say of all.
 fn layer_masks_of(types: &[String], layers: usize) -> Result<LayerMasks, Error> {
     if types.len() != layers {
-        return Err(Error::config(format!("layer_types lists {} layers of {layers}", types.len())));
+        return Err(Error::config(format!("layer_types lists {} layers, but the model has {layers}", types.len())));
     }
     let mut is_full = Vec::with_capacity(types.len());
     for name in types {
         is_full.push(match name.as_str() {
             "full_attention" => true,
             "sliding_attention" => false,
-            other => return Err(Error::config(format!("layers of type `{other}` (layer_types) are not known"))),
+            other => return Err(Error::config(format!("layers of type `{other}` (layer_types) are not supported"))),
         });
     }
     match is_full.iter().position(|is_full| *is_full) {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::pipeline::Stages;
 use crate::stacked::is_stacked;
 
-/// Meshes tried at most for one that would do.
+/// Meshes tried at most for one that works.
 const MOST_TRIED: usize = 20_000;
 /// Numbers of devices just below the one wished that are tried; then powers of two.
 const COUNTS_TRIED: usize = 256;
@@ -38,8 +38,8 @@ impl Placement {
             other => return other,
         };
         let advice = match self.nearest(&load) {
-            Some(mesh) => format!("{mesh} would do"),
-            None => self.batch_that_would_do(&load).unwrap_or_else(|| "no mesh like it would do".into()),
+            Some(mesh) => format!("{mesh} would work"),
+            None => self.batch_that_would_do(&load).unwrap_or_else(|| "no mesh like it would work".into()),
         };
         Err(Error::Mesh(format!("{fault}; {advice}")))
     }
@@ -48,11 +48,11 @@ impl Placement {
         let (mesh, site) = (&self.layout.mesh, load.site);
         let wrong = |message: String| Err(Error::Mesh(message));
         if let Some(there) = site.devices.filter(|there| *there != mesh.num_devices()) {
-            return wrong(format!("the mesh {mesh} has {} devices, {} has {there}", mesh.num_devices(), site.name));
+            return wrong(format!("the mesh {mesh} has {} devices, but {} has {there}", mesh.num_devices(), site.name));
         }
         if !self.stages.is_empty() && !load.parameters.keys().any(|path| is_stacked(path)) {
             return wrong(format!(
-                "the mesh {mesh} has stages, but no layers of the model are alike and stacked to be split"
+                "the mesh {mesh} has stages, but the model has no stacked layers and stacked to be split"
             ));
         }
         for (path, dims) in load.parameters {
@@ -87,7 +87,7 @@ impl Placement {
             |(path, dims)| format!("`{path}` of shape {dims:?} is split"),
         );
         let (name, mesh) = (&axis.name, &self.layout.mesh);
-        format!("{what} along `{name}` of the mesh {mesh}, which is no ring on {}: {why}", load.site.name)
+        format!("{what} along `{name}` of the mesh {mesh}, which is not a ring on {}: {why}", load.site.name)
     }
 
     /// The mesh most like this one that carries everything: other sizes of its axes, one more axis, no rings, or, where their
@@ -122,7 +122,7 @@ impl Placement {
         Some(placement)
     }
 
-    /// Where nothing but the batch is wrong: one that would do.
+    /// Where nothing but the batch is wrong: one that would work.
     fn batch_that_would_do(&self, load: &Load<'_>) -> Option<String> {
         let examples = load.batch.iter().find_map(|(_, dims)| dims.first())?;
         let parts = self.layout.mesh.size_along(self.batch.iter().map(|axis| &**axis))?;
@@ -131,7 +131,7 @@ impl Placement {
         for first in larger.iter_mut().filter_map(|(_, dims)| dims.first_mut()) {
             *first = enough;
         }
-        self.carries(&Load { batch: &larger, ..*load }).ok().map(|()| format!("a batch of {enough} would do"))
+        self.carries(&Load { batch: &larger, ..*load }).ok().map(|()| format!("a batch of {enough} would work"))
     }
 }
 
@@ -246,28 +246,28 @@ mod tests {
         };
         let free = Site::default();
         // 96 divides by 3, 64 does not, and no batch of 8 does either: no mesh of six devices carries all of it.
-        check("data=3,model=2", Strategy::Megatron, 8, &free, &["`tokens`", "[8, 16]", "; data=2,model=2 would do"]);
+        check("data=3,model=2", Strategy::Megatron, 8, &free, &["`tokens`", "[8, 16]", "; data=2,model=2 would work"]);
         check(
             "data=2,model=3",
             Strategy::Megatron,
             8,
             &free,
-            &["query.weight", "[12, 64, 64]", "; data=2,model=2 would do"],
+            &["query.weight", "[12, 64, 64]", "; data=2,model=2 would work"],
         );
-        check("data=2,model=3", Strategy::Megatron, 8, &site(6), &["query.weight", "no mesh like it would do"]);
+        check("data=2,model=3", Strategy::Megatron, 8, &site(6), &["query.weight", "no mesh like it would work"]);
         check(
             "data=2,model=3",
             Strategy::Megatron,
             8,
             &site(8),
-            &["6 devices, a machine has 8", "; data=2,model=4 would do"],
+            &["6 devices, a machine has 8", "; data=2,model=4 would work"],
         );
-        check("data=8", Strategy::Data, 12, &site(8), &["`tokens`", "; a batch of 16 would do"]);
-        check("data=8", Strategy::Hybrid, 12, &site(8), &["`tokens`", "; data=4,model=2 would do"]);
-        check("stage=8,data=2", Strategy::Hybrid, 32, &site(16), &["`layers.", "; stage=4,data=4 would do"]);
+        check("data=8", Strategy::Data, 12, &site(8), &["`tokens`", "; a batch of 16 would work"]);
+        check("data=8", Strategy::Hybrid, 12, &site(8), &["`tokens`", "; data=4,model=2 would work"]);
+        check("stage=8,data=2", Strategy::Hybrid, 32, &site(16), &["`layers.", "; stage=4,data=4 would work"]);
         // A batch of 6 cannot be taken in microbatches for 4 stages and 2 devices.
-        check("stage=8,data=1", Strategy::Hybrid, 6, &site(8), &["`layers.", "; stage=4,data=1,model=2 would do"]);
-        check("dcn:replica=2,fsdp=3", Strategy::Hybrid, 8, &free, &["; dcn:replica=2,fsdp=2 would do"]);
+        check("stage=8,data=1", Strategy::Hybrid, 6, &site(8), &["`layers.", "; stage=4,data=1,model=2 would work"]);
+        check("dcn:replica=2,fsdp=3", Strategy::Hybrid, 8, &free, &["; dcn:replica=2,fsdp=2 would work"]);
         assert_eq!(fault("data=4,model=2", Strategy::Megatron, 8, &site(8)), "");
     }
 
@@ -279,12 +279,12 @@ mod tests {
             torus: Some(trace::Torus { extent: vec![x, y], wraps: wraps.to_vec() }),
         };
         let text = fault("data=4,ring:model=4", Strategy::Megatron, 16, &torus(4, 4, [false; 2]));
-        for part in ["query.weight` of shape [12, 64, 64]", "no ring on v5e", "; data=4,model=4 would do"] {
+        for part in ["query.weight` of shape [12, 64, 64]", "no ring on v5e", "; data=4,model=4 would work"] {
             assert!(text.contains(part), "{text}");
         }
         let half_open = torus(8, 16, [false, true]);
         let text = fault("data=16,ring:model=8", Strategy::Megatron, 16, &half_open);
-        assert!(text.contains("which is 8 long; data=8,ring:model=16 would do"), "{text}");
+        assert!(text.contains("which is 8 long; data=8,ring:model=16 would work"), "{text}");
         assert_eq!(fault("data=8,ring:model=16", Strategy::Megatron, 16, &half_open), "");
         assert_eq!(fault("data=4,ring:model=4", Strategy::Megatron, 16, &Site::default()), "");
         let text = fault("ring:data=8,model=16", Strategy::Megatron, 16, &half_open);
@@ -294,9 +294,9 @@ mod tests {
     #[test]
     fn the_search_ends_for_any_mesh() {
         let text = fault("data=65536,model=32767", Strategy::Hybrid, 7, &Site::default());
-        assert!(text.contains("would do"), "{text}");
+        assert!(text.contains("would work"), "{text}");
         let many = "a=2,b=2,c=2,d=2,e=2,f=2,g=2,h=2,i=2,j=2,k=2,l=2,m=2,n=2,o=2,p=2";
         let text = fault(many, Strategy::Fsdp, 7, &site(1 << 16));
-        assert!(text.contains("would do"), "{text}");
+        assert!(text.contains("would work"), "{text}");
     }
 }

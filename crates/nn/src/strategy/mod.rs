@@ -65,7 +65,7 @@ impl FromStr for Strategy {
         Strategy::ALL
             .into_iter()
             .find(|strategy| strategy.name() == text)
-            .ok_or_else(|| Error::Mesh(format!("`{text}` is no strategy; there are {known}")))
+            .ok_or_else(|| Error::Mesh(format!("`{text}` is not a strategy; strategies are {known}")))
     }
 }
 
@@ -133,7 +133,7 @@ impl Placement {
         let uses = mesh.axes().iter().map(|axis| {
             let between = axis.network == Network::BetweenSlices;
             let known = use_of(&axis.name, strategy).map_err(|what| {
-                let near = fit::renamed(mesh, &axis.name).map_or(String::new(), |near| format!("; {near} would do"));
+                let near = fit::renamed(mesh, &axis.name).map_or(String::new(), |near| format!("; {near} would work"));
                 Error::Mesh(format!("{what}; the mesh is {mesh}{near}"))
             });
             // What stages pass on is little, so they may be apart.
@@ -152,7 +152,7 @@ impl Placement {
         if let Some((axis, wanted)) = needed
             && of(&[wanted]).is_empty()
         {
-            let near = fit::sharing_with(mesh, axis).map_or(String::new(), |near| format!("; {near} would do"));
+            let near = fit::sharing_with(mesh, axis).map_or(String::new(), |near| format!("; {near} would work"));
             return Err(Error::Mesh(format!(
                 "the strategy {strategy} needs an axis `{axis}`; the mesh is {mesh}{near}"
             )));
@@ -188,9 +188,9 @@ impl Placement {
         if count == 0 || self.stages.is_empty() {
             let strategy = self.strategy;
             return Err(Error::Mesh(match count {
-                0 => "a batch cannot be taken in 0 microbatches".into(),
+                0 => "the number of microbatches is 0; it must be at least 1".into(),
                 _ => format!(
-                    "microbatches are for stages: on the mesh {mesh} the strategy {strategy} has no axis `stage`"
+                    "microbatches need pipeline stages: on the mesh {mesh} the strategy {strategy} has no axis `stage`"
                 ),
             }));
         }
@@ -351,7 +351,7 @@ fn use_of(name: &str, strategy: Strategy) -> Result<Use, String> {
         (Strategy::Pipeline, Some(Use::Stage)) => Ok(Use::Stage),
         (Strategy::Hybrid, Some(known)) => Ok(known),
         (Strategy::Hybrid, None) => Err(format!(
-            "the axis `{name}` means nothing to the strategy hybrid: name it data, fsdp, model, expert, context or stage"
+            "the axis `{name}` is not known to the strategy hybrid: name it data, fsdp, model, expert, context or stage"
         )),
         _ => Ok(Use::Batch),
     }
@@ -476,26 +476,26 @@ mod tests {
             .parameter("layers.feed_forward.up.weight", &[2, 64, 100])
             .unwrap_err()
             .to_string();
-        for part in ["layers.feed_forward.up.weight", "[2, 64, 100]", "100 is no multiple of 8"] {
+        for part in ["layers.feed_forward.up.weight", "[2, 64, 100]", "100 is not a multiple of 8"] {
             assert!(error.contains(part), "{error}");
         }
         let new =
             |mesh: &str, strategy: Strategy| Placement::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string();
         let text = new("data=8", Strategy::Megatron);
-        assert!(text.contains("needs an axis `model`") && text.ends_with("; data=4,model=2 would do"), "{text}");
+        assert!(text.contains("needs an axis `model`") && text.ends_with("; data=4,model=2 would work"), "{text}");
         let text = new("rows=8,data=2", Strategy::Hybrid);
-        assert!(text.contains("`rows` means nothing") && text.ends_with("; fsdp=8,data=2 would do"), "{text}");
+        assert!(text.contains("`rows` is not known") && text.ends_with("; fsdp=8,data=2 would work"), "{text}");
         assert!(new("data=8", Strategy::Pipeline).contains("needs an axis `stage`"));
         let staged = placement("stage=2,data=2", Strategy::Hybrid);
         let check =
             |path: &str| staged.check(&BTreeMap::from([(path.into(), vec![4, 4])]), &[], &trace::Site::default());
-        assert!(check("layers.0.kernel").unwrap_err().to_string().contains("no layers of the model are alike"));
+        assert!(check("layers.0.kernel").unwrap_err().to_string().contains("the model has no stacked layers"));
         assert!(check("layers.up.weight").is_ok());
         assert_eq!(staged.batch("tokens", &[8, 4]).unwrap().to_string(), "[data+stage, -]");
         assert_eq!(staged.batch("tokens", &[6, 4]).unwrap().to_string(), "[data, -]");
         assert!(staged.with_microbatches(0).is_err());
         assert!(placement("data=8", Strategy::Data).with_microbatches(2).unwrap_err().to_string().contains("`stage`"));
         let batch = placement("data=8", Strategy::Data).batch("tokens", &[12, 64]).unwrap_err().to_string();
-        assert!(batch.contains("`tokens`") && batch.contains("12 is no multiple of 8"), "{batch}");
+        assert!(batch.contains("`tokens`") && batch.contains("12 is not a multiple of 8"), "{batch}");
     }
 }

@@ -8,7 +8,7 @@ use crate::estimate::OpLine;
 use crate::op_time::Bound;
 use crate::work::Work;
 
-/// Products whose summed or column size is no multiple of the matrix unit.
+/// Products whose summed or column size is not a multiple of the matrix unit.
 pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
     let edge = scene.machine.mxu_edge;
     let idle = |size: u64| if size == 0 { 0.0 } else { 1.0 - size as f64 / (size.div_ceil(edge) * edge) as f64 };

@@ -52,7 +52,7 @@ impl DeviceMesh {
         }
         if let Some((axis, why)) = order::torus(devices).as_ref().and_then(|torus| torus.broken_ring(mesh)) {
             let open = mesh.without_rings();
-            let message = format!("`{}` of the mesh {mesh} is no ring: {why}; {open} would do", axis.name);
+            let message = format!("`{}` of the mesh {mesh} is no ring: {why}; {open} would work", axis.name);
             return Err(ValidationError::Mesh(message).into());
         }
         let order: Vec<DeviceInfo> = order::of(mesh, devices).into_iter().map(|n| devices[n].clone()).collect();

@@ -75,7 +75,7 @@ impl Tensor {
         if self.rank() < 2 || rhs.rank() < 2 {
             misuse(
                 Location::caller(),
-                format!("matmul of {} and {}: two axes each are needed", self.spec(), rhs.spec()),
+                format!("matmul of {} and {}: each needs at least two axes", self.spec(), rhs.spec()),
             );
         }
         if self.dim(-1) != rhs.dim(-2) {

@@ -112,7 +112,7 @@ unary! {
 pub(crate) fn together(name: &str, lhs: &Tensor, rhs: &Tensor) -> (Tensor, Tensor) {
     if lhs.dtype() != rhs.dtype() {
         let (l, r) = (lhs.spec(), rhs.spec());
-        misuse(Location::caller(), format!("{name} of {l} and {r}: cast one of them, nothing is cast silently"));
+        misuse(Location::caller(), format!("{name} of {l} and {r}: cast one of them; there are no implicit casts"));
     }
     if lhs.dims() == rhs.dims() {
         return (lhs.clone(), rhs.clone());

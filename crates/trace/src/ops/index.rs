@@ -87,7 +87,7 @@ impl Tensor {
         if indices.rank() != self.rank() {
             misuse(
                 Location::caller(),
-                format!("take_along of {} at {}: as many axes are needed", self.spec(), indices.spec()),
+                format!("take_along of {} at {}: both need the same number of axes", self.spec(), indices.spec()),
             );
         }
         let batch: Vec<i64> = (0..self.rank()).filter(|&dim| dim != axis).map(|dim| dim as i64).collect();

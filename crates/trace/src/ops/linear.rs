@@ -99,7 +99,7 @@ impl Tensor {
     #[must_use]
     pub fn cholesky(&self) -> Tensor {
         if self.rank() < 2 || self.dim(-1) != self.dim(-2) {
-            misuse(Location::caller(), format!("cholesky of {}: square matrices are needed", self.spec()));
+            misuse(Location::caller(), format!("cholesky of {}: it needs square matrices", self.spec()));
         }
         let symmetric = &(self + &conjugate(&self.swap_axes(-1, -2))) * 0.5;
         // What stands above the diagonal is not specified.

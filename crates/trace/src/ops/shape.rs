@@ -22,7 +22,7 @@ impl Tensor {
         if dims.iter().try_fold(1usize, |count, &size| count.checked_mul(size)) != Some(self.num_elements()) {
             misuse(
                 Location::caller(),
-                format!("{} has {} elements, {dims:?} another number", self.spec(), self.num_elements()),
+                format!("{} has {} elements, which cannot be reshaped to {dims:?}", self.spec(), self.num_elements()),
             );
         }
         op_as(OpKind::Reshape, &[self], Attrs::new(), Spec::new(self.dtype(), dims))

@@ -52,7 +52,7 @@ impl Sharding {
         let mut seen: Vec<&str> = Vec::new();
         for name in self.axes() {
             if seen.contains(&&**name) {
-                return Err(Error::Mesh(format!("{self} is split along `{name}` twice")));
+                return Err(Error::Mesh(format!("{self} is sharded along `{name}` twice")));
             }
             if mesh.size_of(name).is_none() {
                 return Err(Error::Mesh(format!("the mesh {mesh} has no axis `{name}`")));
@@ -65,7 +65,7 @@ impl Sharding {
             if size.is_multiple_of(parts) {
                 return Ok(parts);
             }
-            Err(Error::Mesh(format!("{dims:?} split as {self}: {size} is no multiple of {parts}")))
+            Err(Error::Mesh(format!("{dims:?} sharded as {self}: {size} is not a multiple of {parts}")))
         };
         self.dims.iter().zip(dims).map(part).collect()
     }
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(sharding.part_of(&mesh, 5), [2, 0, 1]);
         assert_eq!(Sharding::new([&["model", "data"][..]]).part_of(&mesh, 5), [6]);
         let error = |sharding: &Sharding, dims: &[usize]| sharding.parts(&mesh, dims).unwrap_err().to_string();
-        assert!(error(&sharding, &[8, 3, 5]).contains("5 is no multiple of 2"));
+        assert!(error(&sharding, &[8, 3, 5]).contains("5 is not a multiple of 2"));
         assert!(error(&sharding, &[8, 3]).contains("3 axes for a tensor of 2"));
         assert!(error(&Sharding::new([&["x"][..]]), &[8]).contains("no axis `x`"));
         assert!(error(&Sharding::new([&["data"][..], &["data"]]), &[8, 8]).contains("twice"));

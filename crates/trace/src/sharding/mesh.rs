@@ -72,12 +72,12 @@ impl Mesh {
         axes.sort_by_key(|axis| axis.network != Network::BetweenSlices);
         let wrong = |message: String| Err(Error::Mesh(message));
         if axes.len() > MAX_AXES {
-            return wrong(format!("a mesh of {} axes, at most {MAX_AXES} are possible", axes.len()));
+            return wrong(format!("a mesh of {} axes; at most {MAX_AXES} are supported", axes.len()));
         }
         for (n, axis) in axes.iter().enumerate() {
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if axis.name.is_empty() || !axis.name.chars().all(is_word) {
-                return wrong(format!("`{}` is no name of an axis: letters, digits and _ are", axis.name));
+                return wrong(format!("`{}` is not a valid axis name: use letters, digits and _", axis.name));
             }
             if axis.size == 0 {
                 return wrong(format!("axis `{}` of the mesh has no devices", axis.name));
@@ -205,7 +205,7 @@ impl FromStr for Mesh {
             let (part, network) = named.unwrap_or((part, Network::InSlice));
             let read = part.split_once('=').and_then(|(name, size)| Some((name.trim(), size.trim().parse().ok()?)));
             let (name, size) =
-                read.ok_or_else(|| Error::Mesh(format!("`{part}` is no axis of a mesh, as data=4 is")))?;
+                read.ok_or_else(|| Error::Mesh(format!("`{part}` is not a mesh axis; write axes as data=4")))?;
             Ok(axis(name, size, network))
         };
         Mesh::from_axes(text.split(',').map(read).collect::<Result<_, _>>()?)

@@ -35,7 +35,7 @@ impl Torus {
         let is_ring = |axis: &Axis| axis.network == Network::Ring && axis.size > 1;
         let first = in_slice(mesh).find(|axis| is_ring(axis))?;
         let Some(dimensions) = self.dimensions_of(mesh) else {
-            return Some((first, format!("the axes of {mesh} do not take whole dimensions of {}", self.shape())));
+            return Some((first, format!("the axes of {mesh} do not match whole dimensions of {}", self.shape())));
         };
         in_slice(mesh).zip(dimensions).filter(|(axis, _)| is_ring(axis)).find_map(|(axis, dimensions)| {
             let open = dimensions.into_iter().find(|&d| !self.closes(d))?;

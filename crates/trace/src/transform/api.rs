@@ -27,11 +27,11 @@ pub fn value_and_grad_with<P: Tree, A: Tree>(f: impl FnOnce(&P) -> (Tensor, A), 
     let here = Location::caller();
     let specs = at.specs();
     if !specs.is_empty() && specs.iter().all(|spec| !spec.dtype.is_float() && !spec.dtype.is_complex()) {
-        misuse(here, format!("a gradient by {}: only floats have one", specs[0]));
+        misuse(here, format!("a gradient with respect to {}: only floats are differentiable", specs[0]));
     }
     let ((value, others), pull) = vjp(f, at);
     if value.rank() != 0 || !value.dtype().is_float() {
-        misuse(here, format!("a gradient is of a scalar of floats, this is {}: take a mean or a sum", value.spec()));
+        misuse(here, format!("grad needs a scalar float loss, not {}: take a mean or a sum", value.spec()));
     }
     let ct = (value.scalar_like(1.0), others.map_leaves(Tensor::zeros_like));
     let gradient = pull(&ct);

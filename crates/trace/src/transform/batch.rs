@@ -232,6 +232,6 @@ fn batch_op(
             vec![index::batched((kind, attrs, combine), ins, size)]
         }
         _ if elementwise::is_elementwise(kind) => put(all(), attrs.clone()),
-        _ => misuse(node.at, format!("{} has no rule for batches: keep it out of vmap", kind.name())),
+        _ => misuse(node.at, format!("{} has no batching rule: keep it out of vmap", kind.name())),
     }
 }

@@ -52,7 +52,7 @@ fn push_node(
         Prim::Remat(remat) => push_forward(&remat.body, ins, given),
         Prim::Composite(composite) => push_forward(&composite.body, ins, given),
         Prim::Custom(custom) => control::custom_jvp_of(custom, ins, given).unwrap_or_else(|| {
-            let message = "a function with a backward pass of its own (custom_vjp) has no tangents: use grad or vjp";
+            let message = "a function with custom_vjp has no forward-mode derivative (jvp): use grad or vjp";
             no_derivative(node, message)
         }),
         Prim::Named(_) | Prim::Moved(_) | Prim::Ordered => (again(graph, node, ins), given.to_vec()),
@@ -182,7 +182,7 @@ fn push_op(
             }
             vec![sum]
         }
-        _ => no_derivative(node, format!("{} has no tangent", kind.name())),
+        _ => no_derivative(node, format!("{} has no forward-mode derivative (jvp)", kind.name())),
     }
 }
 

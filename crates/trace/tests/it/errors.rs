@@ -53,14 +53,14 @@ fn shapes_types_and_axes_that_do_not_fit_are_refused_at_their_line() {
     refused("cast one of them", |x, line| on_line!(line, x[0].maximum(&x[4])));
     refused("axis 2 of", |x, line| on_line!(line, x[0].softmax(2)));
     refused("axis -3 of", |x, line| on_line!(line, x[0].sort(-3, trace::Order::Ascending)));
-    refused("another number", |x, line| on_line!(line, x[0].reshape(&[7])));
-    refused("another number", |x, line| on_line!(line, x[0].reshape(&[usize::MAX, 2])));
+    refused("cannot be reshaped", |x, line| on_line!(line, x[0].reshape(&[7])));
+    refused("cannot be reshaped", |x, line| on_line!(line, x[0].reshape(&[usize::MAX, 2])));
     refused("sizes 3 and 4 do not match", |x, line| on_line!(line, x[0].matmul(&x[1])));
     refused("broadcast", |x, line| {
         let (left, right) = (x[0].broadcast_to(&[2, 2, 3]), x[0].transpose(&[1, 0]).broadcast_to(&[3, 3, 2]));
         on_line!(line, left.matmul(&right))
     });
-    refused("two axes each", |x, line| on_line!(line, x[0].matmul(&x[0].at(0, 0))));
+    refused("at least two axes", |x, line| on_line!(line, x[0].matmul(&x[0].at(0, 0))));
     refused("not of the form", |x, line| on_line!(line, x[0].einsum("ab,cd", &x[1])));
     refused("numbers of axes differ", |x, line| on_line!(line, x[0].einsum("abc,bc->ac", &x[1])));
     refused("sizes of b differ", |x, line| on_line!(line, x[0].einsum("ab,bc->ac", &x[1])));
@@ -76,7 +76,7 @@ fn shapes_types_and_axes_that_do_not_fit_are_refused_at_their_line() {
     refused("broadcast", |x, line| on_line!(line, x[0].broadcast_to(&[2, 4])));
     refused("transpose", |x, line| on_line!(line, x[0].transpose(&[0, 0])));
     refused("reduce", |x, line| on_line!(line, x[0].sum(&[5])));
-    refused("as many axes", |x, line| on_line!(line, x[0].take_along(0, &x[2].at(0, 0))));
+    refused("same number of axes", |x, line| on_line!(line, x[0].take_along(0, &x[2].at(0, 0))));
     refused("gather", |x, line| on_line!(line, x[0].take(0, &x[1])));
     refused("pad", |x, line| on_line!(line, x[0].pad_all(&x[0], &[0], &[0], &[0])));
     refused("bitcast", |x, line| on_line!(line, x[0].bitcast(DType::I16)));
@@ -113,9 +113,9 @@ fn loops_and_branches_that_do_not_fit_are_refused() {
 #[test]
 fn what_has_no_derivative_says_so() {
     let is_gradient = |error: &Error| matches!(error, Error::NotDifferentiable { .. });
-    refused("scalar of floats", |x, line| on_line!(line, grad(|x: &Tensor| x.exp(), &x[0])));
-    refused("scalar of floats", |x, line| on_line!(line, grad(|x: &Tensor| x.sum_all().cast(DType::I32), &x[0])));
-    refused("only floats have one", |x, line| on_line!(line, grad(|x: &Tensor| x.cast(DType::F32).sum_all(), &x[2])));
+    refused("scalar float loss", |x, line| on_line!(line, grad(|x: &Tensor| x.exp(), &x[0])));
+    refused("scalar float loss", |x, line| on_line!(line, grad(|x: &Tensor| x.sum_all().cast(DType::I32), &x[0])));
+    refused("only floats are differentiable", |x, line| on_line!(line, grad(|x: &Tensor| x.cast(DType::F32).sum_all(), &x[2])));
     refused("cotangent", |x, line| {
         let (_, pull) = on_line!(line, vjp(|x: &Tensor| x.exp(), &x[0]));
         pull(&x[1])
@@ -136,7 +136,7 @@ fn what_has_no_derivative_says_so() {
         grad(|x: &Tensor| call(x).remove(0).sum_all(), &x[0])
     });
     assert!(is_gradient(&error));
-    let error = refused("has no tangents", |x, line| {
+    let error = refused("no forward-mode derivative", |x, line| {
         let f = |x: &Tensor| on_line!(line, custom_vjp(x, |x| x.sin(), |_, _, ct| ct.clone()));
         jvp(f, &x[0], &x[0]).1
     });
@@ -214,7 +214,7 @@ fn an_error_inside_of_everything_leaves_nothing_behind() {
         };
         trace::scope("outer", || grad(wrong, &x[0]))
     };
-    refused("another number", nested);
+    refused("cannot be reshaped", nested);
     // The thread traces the next function as if nothing had been.
     let (function, _) = trace::trace("next", &inputs(), Donate::Nothing, |x| x[0].exp()).unwrap();
     let places = places(&function);

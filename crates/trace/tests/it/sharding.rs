@@ -222,7 +222,7 @@ fn what_cannot_be_split_is_refused_with_its_path() {
         trace::trace_on(&placed, "test", &shapes, Donate::Nothing, |x| x.clone()).unwrap_err().to_string()
     };
     let error = placed(split(&[&["data"], &[]]));
-    assert!(error.contains("`0`") && error.contains("6 is no multiple of 4"), "{error}");
+    assert!(error.contains("`0`") && error.contains("6 is not a multiple of 4"), "{error}");
     assert!(placed(split(&[&["rows"], &[]])).contains("no axis `rows`"));
     let of = |_: Role, leaf: &Leaf| Ok(Sharding::replicated(leaf.spec.dims.len()));
     let placed = Placed { layout: &layout, of: &of };
@@ -230,7 +230,7 @@ fn what_cannot_be_split_is_refused_with_its_path() {
         let f = |x: &Vec<Tensor>| vec![f(&x[0])];
         trace::trace_on(&placed, "test", &shapes, Donate::Nothing, f).unwrap_err().to_string()
     };
-    assert!(wrong(&|x| x.with_sharding(&split(&[&["data"], &[]]))).contains("6 is no multiple of 4"));
+    assert!(wrong(&|x| x.with_sharding(&split(&[&["data"], &[]]))).contains("6 is not a multiple of 4"));
     assert!(wrong(&|x| x.laid_out(&["batch"])).contains("1 meanings"));
     let bad = wrong(&|x| shard_map(x, &[split(&[&[], &[]])], &[split(&[&[]])], |x: &Tensor| x.clone()));
     assert!(bad.contains("cannot be a part"), "{bad}");
