@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Fit(Box<FitArgs>),
     /// Why a program does not fit or is slow, and what to change: fixes tried with the real compiler.
     Explain(Box<ExplainArgs>),
-    /// Run a StableHLO program on a TPU, a GPU or this machine's processor: print, save, compare or time its results.
+    /// Run a StableHLO program on a TPU, a GPU or this machine's CPU: print, save, compare or time its results.
     Run(Box<RunArgs>),
     /// Train a model described by a file; run again, it goes on where it ended.
     Train(TrainArgs),
@@ -565,7 +565,7 @@ pub(crate) struct GenerateArgs {
     /// Tokens to write.
     #[arg(long, short = 'n', default_value_t = 100)]
     pub(crate) tokens: usize,
-    /// 0 takes the likeliest token; 1 draws as the model says.
+    /// 0 is greedy decoding; 1 samples from the model's probabilities.
     #[arg(long, default_value_t = 0.8)]
     pub(crate) temperature: f64,
     /// Draws from the likeliest so many only.
@@ -702,7 +702,7 @@ pub(crate) struct HloArgs {
 /// What runs the programs of `tpu check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CheckMode {
-    /// Compiled for this machine's processor.
+    /// Compiled for this machine's CPU.
     Compiled,
     /// Op by op, as the specification says: the reference.
     Interpreter,

@@ -15,7 +15,7 @@ use crate::memory::{Array, Memory};
 use crate::program::{Program, StepTime};
 use crate::sharding::Sharding;
 
-/// The processor as programs use it: its instruction sets, threads and memory. Programs that run at the same time share it.
+/// The CPU as programs use it: its instruction sets, threads and memory. Programs that run at the same time share it.
 #[derive(Debug)]
 pub struct Cpu {
     cores: Cores,
@@ -23,7 +23,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The processor with this many threads; `None` for as many as the process may use.
+    /// The CPU with this many threads; `None` for as many as the process may use.
     pub fn new(threads: Option<usize>) -> Arc<Cpu> {
         let available = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = threads.unwrap_or_else(available).max(1);

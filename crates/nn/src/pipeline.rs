@@ -150,7 +150,9 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
         trace::refuse("pipeline stages need a batch: the carry of the layers has no axis of examples");
     };
     if let Some(other) = specs.iter().find(|spec| spec.dims.first() != Some(&examples)) {
-        trace::refuse(format!("pipeline stages need the same batch everywhere: layers carry {examples} examples and {other}"));
+        trace::refuse(format!(
+            "pipeline stages need the same batch everywhere: layers carry {examples} examples and {other}"
+        ));
     }
     let parts = stages.parts_of(examples).unwrap_or_else(|| stages.refuse(examples, &first));
     let rounds = parts + count - 1;
@@ -191,7 +193,10 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
         );
         let results = results.map_leaves(|leaf| {
             if !leaf.dtype().is_float() {
-                trace::refuse(format!("results of layers in pipeline stages must be means over examples, in floats: {} is not", leaf.spec()));
+                trace::refuse(format!(
+                    "results of layers in pipeline stages must be means over examples, in floats: {} is not",
+                    leaf.spec()
+                ));
             }
             along(&is_there, leaf.rank()).select(leaf, &Tensor::zeros(leaf.dtype(), &[]))
         });
@@ -215,7 +220,9 @@ fn layers_of_stage<L: Tree>(stages: &Stages, remat: &RematPolicy, layers: &L) ->
     let count = stages.count;
     for (path, spec) in layers.paths().iter().zip(layers.specs()) {
         if !spec.dims.first().is_some_and(|layers| layers.is_multiple_of(count)) {
-            trace::refuse(format!("`{path}` of {spec}: the number of layers is not a multiple of the {count} pipeline stages"));
+            trace::refuse(format!(
+                "`{path}` of {spec}: the number of layers is not a multiple of the {count} pipeline stages"
+            ));
         }
     }
     let of_stage = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |layers| layers / count);

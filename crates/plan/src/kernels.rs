@@ -335,7 +335,7 @@ fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
     let product = Product { flops, element, contracted, columns };
     Some(Kernel {
-        family: "grouped product",
+        family: "grouped matmul",
         products: vec![product],
         vector_ops: 0.0,
         transcendentals: 0.0,

@@ -222,7 +222,7 @@ impl TrainConfig {
     pub fn read(path: &Path, set: &[String]) -> Result<TrainConfig, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Error::new(format!("{}: {error}", path.display()))
-                .hint("give the path of a training's TOML file; examples are in examples/train")
+                .hint("give the path of a training file (TOML); examples are in examples/train")
         })?;
         let mut table: toml::Table = toml::from_str(&text).map_err(|error| wrong(path, &error))?;
         for change in set {

@@ -83,7 +83,7 @@ impl TrainConfig {
                 Ok((both(opened)?, *sequence_length))
             }
             DataConfig::Shapes { .. } | DataConfig::Images { .. } => {
-                Err(Error::new("the model reads tokens, the data are images")
+                Err(Error::new("the model takes tokens, but the data are images")
                     .hint("data.kind is one of text, tokens, synthetic"))
             }
         }
@@ -116,15 +116,13 @@ impl TrainConfig {
                 }
                 both(opened)
             }
-            _ => {
-                Err(Error::new("the model reads images, the data are tokens")
-                    .hint("data.kind is one of shapes, images"))
-            }
+            _ => Err(Error::new("the model takes images, but the data are tokens")
+                .hint("data.kind is one of shapes, images")),
         }
     }
 }
 
-/// Training and evaluation; the same where nothing is held back.
+/// Training and validation data; the same where there is no validation data.
 fn splits(fraction: f64) -> [Split; 2] {
     match fraction {
         0.0 => [Split::All, Split::All],

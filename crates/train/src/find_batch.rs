@@ -55,7 +55,7 @@ impl Training {
         progress: &mut dyn FnMut(&str),
     ) -> Result<FoundBatch, Error> {
         if self.rules().is_some() && matches!(tried_on, TriedOn::Device(_)) {
-            return Err(Error::new("batches on a mesh are compiled for a slice, not measured here")
+            return Err(Error::new("batch sizes on a mesh are compiled for a slice, not measured here")
                 .hint("name the slice with --slice, or leave the mesh out"));
         }
         self.visit(Find { training: self, tried_on, stop, progress })

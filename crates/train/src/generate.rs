@@ -23,7 +23,7 @@ use crate::trainer::Resume;
 pub struct Sampling {
     /// Tokens after the prompt.
     pub tokens: usize,
-    /// 0 takes the likeliest token; 1 draws as the model says.
+    /// 0 is greedy decoding; 1 samples from the model's probabilities.
     pub temperature: f64,
     /// Draws among so many of the likeliest.
     pub top_k: Option<usize>,
@@ -53,7 +53,7 @@ impl Generator {
         let kept: Resume = serde_json::from_value(saved.metadata().clone()).map_err(wrong)?;
         let field = |name: &str| kept.description.get(name).cloned().unwrap_or_default();
         let ModelConfig::Language(model) = ModelConfig::read(&field("model"), Path::new(""))? else {
-            return Err(Error::new("the model reads images").hint("text comes from models of token sequences"));
+            return Err(Error::new("the model takes images").hint("text needs a language model"));
         };
         let data: DataConfig = serde_json::from_value(field("data")).map_err(wrong)?;
         let options: RunOptions = serde_json::from_value(field("run")).map_err(wrong)?;
@@ -77,8 +77,8 @@ impl Generator {
     /// Text after a prompt, and its tokens.
     pub fn generate(&self, backend: &Backend, prompt: &str, sampling: &Sampling) -> Result<(String, Sampled), Error> {
         if sampling.temperature < 0.0 || !sampling.temperature.is_finite() {
-            return Err(Error::new(format!("a temperature of {}", sampling.temperature))
-                .hint("0 takes the likeliest token; 1 draws as the model says"));
+            return Err(Error::new(format!("the temperature is {}", sampling.temperature))
+                .hint("0 is greedy decoding; 1 samples from the model's probabilities"));
         }
         let prompt = self.tokenizer.encode(prompt)?;
         if prompt.is_empty() {

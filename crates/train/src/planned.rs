@@ -57,7 +57,7 @@ impl Planned {
         let ModelConfig::Language(model) =
             ModelConfig::read(&config.model, if is_training { &beside } else { Path::new("") })?
         else {
-            return Err(Error::new("only models of token sequences are planned")
+            return Err(Error::new("only language models can be planned from a training file")
                 .hint("write the step with `tpu train --export` and plan that program"));
         };
         let positions = TokenSizes::of(&model).positions;
@@ -219,7 +219,7 @@ impl Planned {
         if let DataConfig::Synthetic { sequence_length } = &mut config.data.source {
             *sequence_length = self.sequence;
         }
-        toml::to_string(&config).map_err(|error| Error::new(format!("the training cannot be written: {error}")))
+        toml::to_string(&config).map_err(|error| Error::new(format!("the training file cannot be written: {error}")))
     }
 }
 

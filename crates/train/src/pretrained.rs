@@ -34,7 +34,7 @@ impl Pretrained {
             };
         };
         let from = from.as_str().ok_or_else(|| {
-            Error::new("model.from is no text").hint("give the path of a folder with config.json and safetensors")
+            Error::new("model.from is not a string").hint("give the path of a folder with config.json and safetensors")
         })?;
         let folder = std::path::absolute(beside.join(from)).map_err(Error::new)?;
         let path = folder.join("config.json");
@@ -56,7 +56,7 @@ impl Pretrained {
         if let DataConfig::Text { tokenizer: tokenizer @ None, .. } = &mut config.data.source {
             let path = folder.join("tokenizer.json");
             if !path.is_file() {
-                return Err(Error::new(format!("{} is not there", path.display()))
+                return Err(Error::new(format!("{} does not exist", path.display()))
                     .hint("set data.tokenizer to \"bytes\" or a tokenizer.json"));
             }
             *tokenizer = Some(path.to_string_lossy().into_owned());

@@ -44,10 +44,8 @@ pub fn sharding_rules(config: &MeshConfig, choice: &MeshChoice) -> Result<Option
         return match strategy {
             Some(strategy) => Err(Error::new(format!("the strategy {strategy} needs a mesh"))
                 .hint("give one, as in --mesh data=4,model=2")),
-            None if choice.microbatches.is_some() => {
-                Err(Error::new("microbatches are for the stages of a mesh")
-                    .hint("give one, as in --mesh stage=4,data=2"))
-            }
+            None if choice.microbatches.is_some() => Err(Error::new("microbatches need a mesh with pipeline stages")
+                .hint("give one, as in --mesh stage=4,data=2")),
             None => Ok(None),
         };
     };

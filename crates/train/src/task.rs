@@ -32,7 +32,7 @@ pub struct ModelTask<M, X = ()> {
     /// Parameters in place of drawn ones.
     pub(crate) given: Option<Given<M>>,
     pub(crate) loss: Loss<M, X>,
-    /// What is measured beside the loss on data held back.
+    /// What is measured beside the loss on validation data.
     pub(crate) measure: Measure<M, X>,
     pub(crate) optimizer: AnyOptimizer,
     pub(crate) options: StepOptions,

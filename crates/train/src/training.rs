@@ -163,7 +163,8 @@ impl Training {
         let cache = self.local_folder().unwrap_or_else(std::env::temp_dir).join("tokens");
         let (data, sequence) = self.config.tokens(&self.beside, vocabulary, &cache)?;
         if sequence > sizes.positions {
-            let message = format!("data.sequence_length is {sequence}, the model knows {} positions", sizes.positions);
+            let message =
+                format!("data.sequence_length is {sequence}, but the model has {} positions", sizes.positions);
             return Err(Error::new(message).hint("shorten the sequence, or give the model more positions"));
         }
         let task = ModelTask::language(&self.config, sizes, sequence, init);

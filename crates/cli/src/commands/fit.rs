@@ -205,7 +205,7 @@ fn step_table(fit: &Fit, estimate: &Estimate) -> String {
         work.row(["MFU: --model-flops over bf16 peak".to_string(), format!("{:.1} %", mfu * 100.0)]);
     }
     work.row([
-        "HFU: FLOPs of products as run, recomputed ones included, over bf16 peak".to_string(),
+        "HFU: FLOPs of matmuls as run, rematerialized ones included, over bf16 peak".to_string(),
         format!("{:.1} %", estimate.hfu * 100.0),
     ]);
     for transfer in &estimate.transfers {

@@ -118,7 +118,7 @@ fn text(record: &Record) -> String {
         text.push_str("no plugin found; `tpu setup` gets libtpu, the TPU compiler\n");
     }
     if !record.looked_in_vain.is_empty() {
-        text.push_str("looked at in vain:\n");
+        text.push_str("not found at:\n");
         let mut table = Table::new(&[Align::Left, Align::Left, Align::Left]);
         for vain in &record.looked_in_vain {
             table.row([&vain.path, &vain.origin, &vain.why]);

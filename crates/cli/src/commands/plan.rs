@@ -178,7 +178,7 @@ fn slices(names: &[String], generations: &[String]) -> Result<Vec<Slice>, Failur
                 })
                 .collect();
             if matching.is_empty() {
-                return Err(Failure::new(format!("no slice is named {name}")).hint(
+                return Err(Failure::new(format!("{name} is not a slice")).hint(
                     "as in --slices 'v5e-*,v6e-256'; `tpu chips v5e --slices` lists the slices of one generation",
                 ));
             }
@@ -190,7 +190,7 @@ fn slices(names: &[String], generations: &[String]) -> Result<Vec<Slice>, Failur
     let mut named = Vec::new();
     for name in generations {
         named.push(Generation::from_name(name).ok_or_else(|| {
-            Failure::new(format!("no generation is named {name}")).hint("`tpu chips` lists generations")
+            Failure::new(format!("{name} is not a TPU generation")).hint("`tpu chips` lists generations")
         })?);
     }
     if chosen.is_empty() || !named.is_empty() {

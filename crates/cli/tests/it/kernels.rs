@@ -276,7 +276,7 @@ steps = 1
 batch_size = 8
 "#;
 
-/// Experts are products by groups without being asked to, on one chip and on a mesh, and cost what the chosen experts cost.
+/// Experts are grouped matmuls without being asked to, on one chip and on a mesh, and cost what the chosen experts cost.
 #[test]
 fn experts_are_kernels_on_tpus() {
     let Some(bench) = Bench::with_libtpu("experts_are_kernels_on_tpus") else { return };

@@ -197,7 +197,7 @@ fn a_training_goes_on_on_another_mesh() {
     train("whole", "train.steps=9", &[]);
     train("moved", "train.steps=3", &["--mesh", "data=8", "--strategy", "fsdp"]);
     let on = train("moved", "train.steps=6", &["--mesh", "fsdp=2,model=4"]);
-    assert!(on.stderr.contains("going on from step 3"), "{}", on.stderr);
+    assert!(on.stderr.contains("resuming from step 3"), "{}", on.stderr);
     train("moved", "train.steps=9", &[]);
     assert_alike("moved from mesh to mesh", &losses(&bench, "moved"), &losses(&bench, "whole"));
     // Parts are written as they lie: eight pieces of what is split eight ways.

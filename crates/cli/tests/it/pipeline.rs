@@ -54,7 +54,7 @@ fn a_training_goes_on_without_stages() {
     train("whole", "train.steps=6", &[]);
     train("moved", "train.steps=2", &["--mesh", "stage=4,data=2"]);
     let on = train("moved", "train.steps=4", &[]);
-    assert!(on.stderr.contains("going on from step 2"), "{}", on.stderr);
+    assert!(on.stderr.contains("resuming from step 2"), "{}", on.stderr);
     train("moved", "train.steps=6", &["--mesh", "stage=2,data=2", "--microbatches", "2"]);
     assert_alike("moved from stages to one device and back", &losses(&bench, "moved"), &losses(&bench, "whole"));
 }
@@ -79,10 +79,10 @@ fn stages_that_cannot_be_are_refused_with_what_would_work() {
     let small = ["llama.toml", "--mesh", "stage=4,data=2", "--with", "train.batch_size=4"];
     refused(&small, &["a batch of 4 examples", "a batch of 16 would work"]);
     refused(&["llama.toml", "--mesh", "data=2", "--microbatches", "2"], &["no axis `stage`"]);
-    refused(&["llama.toml", "--microbatches", "2"], &["stages of a mesh"]);
+    refused(&["llama.toml", "--microbatches", "2"], &["a mesh with pipeline stages"]);
     refused(&["llama.toml", "--mesh", "stage=2", "--microbatches", "0"], &["number of microbatches is 0"]);
     refused(&["llama.toml", "--mesh", "data=8", "--strategy", "pipeline"], &["needs an axis `stage`"]);
-    refused(&["resnet.toml", "--mesh", "stage=2,data=4"], &["has stages", "no stacked layers"]);
+    refused(&["resnet.toml", "--mesh", "stage=2,data=4"], &["has pipeline stages", "no stacked layers"]);
     let odd = ["llama.toml", "--mesh", "stage=2", "--with", "run.remat={every_layers=3}"];
     refused(&odd, &["every_layers = 3", "2 layers of each of the 2 pipeline stages"]);
 }

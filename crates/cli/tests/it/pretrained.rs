@@ -112,7 +112,7 @@ fn text_is_read_with_the_tokenizer_of_the_folder() {
     let text = "data={kind=\"text\",files=[\"text.txt\"],sequence=8}";
     let run = ["train", arg(&file), "--folder", "run", "-d", "cpu", "--with", text];
     let ran = bench.expect(2, &run);
-    assert!(ran.stderr.contains("tokenizer.json is not there") && ran.stderr.contains("hint: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("tokenizer.json does not exist") && ran.stderr.contains("hint: "), "{}", ran.stderr);
     let tokenizer = r#"{"version": "1.0", "truncation": null, "padding": null, "normalizer": null,
       "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null, "added_tokens": [],
       "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "the": 1, "fox": 2, "runs": 3, ".": 4}}}"#;
@@ -139,7 +139,7 @@ fn folders_that_do_not_do_are_refused() {
     };
     refuse(&[], &["weights/config.json"]);
     write_model(&bench.path("weights"));
-    refuse(&["--with", "model.from=3"], &["model.from is no text"]);
+    refuse(&["--with", "model.from=3"], &["model.from is not a string"]);
     refuse(&["--with", "model.model_type=\"gpt9\""], &["gpt9"]);
     refuse(&["--with", "model.n_layer=3"], &["not those of the model", "missing: ", "h.2."]);
     refuse(&["--with", "model.n_embd=32"], &["of another shape"]);

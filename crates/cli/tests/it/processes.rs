@@ -200,7 +200,7 @@ fn a_killed_process_is_named_and_all_go_on_from_the_checkpoint() {
     let ended = start(&bench, networks.as_ref(), &address(), "four", from + 3).wait(&[]);
     all_done(&ended);
     for (n, ran) in &ended {
-        assert!(ran.stderr.contains(&format!("going on from step {from}")), "process {n}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("resuming from step {from}")), "process {n}: {}", ran.stderr);
     }
     // The same program in one process, never interrupted.
     let with = format!("train.steps={}", from + 3);

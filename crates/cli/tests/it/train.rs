@@ -72,7 +72,7 @@ fn a_model_is_trained_resumed_and_writes_text() {
 
     // Goes on to the end; the same as in one go.
     let again = bench.expect(0, &["train", arg(&file), "--folder", "run", "-d", "cpu"]);
-    assert!(again.stderr.contains("going on from step 20"), "{}", again.stderr);
+    assert!(again.stderr.contains("resuming from step 20"), "{}", again.stderr);
     bench.expect(0, &["train", arg(&file), "--folder", "whole", "-d", "cpu"]);
     assert_eq!(newest(&bench.path("run")), newest(&bench.path("whole")));
 

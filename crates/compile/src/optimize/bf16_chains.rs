@@ -31,7 +31,7 @@ pub(super) fn through_arithmetic(module: Verified, context: &Context<'_>) -> Res
         return Ok((module, Step::new("bf16_arithmetic", 0, "the device is not faster in bf16")));
     }
     let (module, changed) = run(module, Through::Arithmetic)?;
-    Ok((module, Step::new("bf16_arithmetic", changed, format!("{changed} ops between products compute in bf16"))))
+    Ok((module, Step::new("bf16_arithmetic", changed, format!("{changed} ops between matmuls compute in bf16"))))
 }
 
 fn run(module: Verified, through: Through) -> Result<(Verified, u64), CompileError> {

@@ -46,7 +46,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
             changed += 1;
         });
     }
-    let mut detail = format!("{changed} products take bf16 and sum in f32");
+    let mut detail = format!("{changed} matmuls take bf16 and accumulate in f32");
     let left = [
         (asked_for_more, "ask for more precision"),
         (too_small, "are too small to gain"),

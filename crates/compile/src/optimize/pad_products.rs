@@ -46,7 +46,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
             changed += 1;
         });
     }
-    let detail = format!("{changed} products padded to multiples of {edge}; {does_not_pay} would not gain");
+    let detail = format!("{changed} matmuls padded to multiples of {edge}; {does_not_pay} would not gain");
     Ok((hlo::verify(module)?, Step::new(NAME, changed, detail)))
 }
 

@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// This machine's processor: bf16 pays where it has instructions for it, and not for products of vectors. For
+    /// This machine's CPU: bf16 pays where it has instructions for it, and not for products of vectors. For
     /// convolutions and arithmetic no gain was seen: `docs/optimizer-levels.md`.
     pub fn cpu() -> Target {
         let bf16_min_reuse = has_bf16_products().then_some(CPU_MIN_REUSE);

@@ -332,7 +332,8 @@ impl Raw {
             _ => None,
         };
         let scale = self.routed_scaling_factor.unwrap_or(1.0);
-        let unknown = |what: &str, name: &str| Err(Error::config(format!("{what} `{name}` of experts is not supported")));
+        let unknown =
+            |what: &str, name: &str| Err(Error::config(format!("{what} `{name}` of experts is not supported")));
         match kind {
             Kind::DeepSeek2 => match (self.topk_method.as_deref().unwrap_or("greedy"), self.scoring_func.as_deref()) {
                 (_, Some(other)) if other != "softmax" => unknown("scoring_func", other),

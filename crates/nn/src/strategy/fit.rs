@@ -51,9 +51,7 @@ impl Placement {
             return wrong(format!("the mesh {mesh} has {} devices, but {} has {there}", mesh.num_devices(), site.name));
         }
         if !self.stages.is_empty() && !load.parameters.keys().any(|path| is_stacked(path)) {
-            return wrong(format!(
-                "the mesh {mesh} has stages, but the model has no stacked layers and stacked to be split"
-            ));
+            return wrong(format!("the mesh {mesh} has pipeline stages, but the model has no stacked layers to split"));
         }
         for (path, dims) in load.parameters {
             self.parameter(path, dims)?;

@@ -80,7 +80,7 @@ fn read(row: &Value) -> Result<(String, f64, f64), String> {
         let size = n as u64;
         let product = Product { flops, element: ElementType::Bf16, contracted: size, columns: size };
         let work = Work { products: vec![product], traffic: moved(bytes), ..Work::default() };
-        return Ok((format!("bf16 product {n} cubed"), measured, machine.alone_s(&work)));
+        return Ok((format!("bf16 matmul {n} cubed"), measured, machine.alone_s(&work)));
     }
     if op.contains("copy") {
         let bytes = number(row, "tensor_bytes")?;

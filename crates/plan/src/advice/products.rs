@@ -40,7 +40,7 @@ pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
     sizes.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (_, contracted, columns) = sizes.first().copied()?;
     let title = format!(
-        "{} products leave parts of the {edge}x{edge} matrix unit idle, such as one that sums {contracted} into {columns} columns",
+        "{} matmuls leave parts of the {edge}x{edge} MXU idle, such as one that contracts {contracted} into {columns} columns",
         found.len()
     );
     let remedy = format!("make head, feature and shard sizes multiples of {edge}");
@@ -94,7 +94,7 @@ pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
         return None;
     }
     let gain: f64 = found.iter().map(|(gain, _)| gain).sum();
-    let title = format!("{} products read f32; the matrix unit multiplies bf16", found.len());
+    let title = format!("{} matmuls read f32; the MXU multiplies bf16", found.len());
     let remedy = "convert operands to bf16 and keep sums in f32";
     Some(Advice::new(AdviceKind::Bf16Products, title, remedy, gain).at(places(found)))
 }

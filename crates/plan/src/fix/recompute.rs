@@ -22,12 +22,17 @@ enum Extent {
 
 pub(super) fn cheap(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let title = "compute element-wise activations again in the backward pass";
-    propose(situation, Extent::Cheap, title, "results of products stay stacked; the rest costs vector work once more")
+    propose(situation, Extent::Cheap, title, "results of matmuls stay saved; the rest costs vector work once more")
 }
 
 pub(super) fn everything(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let title = "keep only the input of each layer, and compute its activations again in the backward pass";
-    propose(situation, Extent::Everything, title, "every layer runs forward twice, some third more products in a step")
+    propose(
+        situation,
+        Extent::Everything,
+        title,
+        "every layer runs forward twice: about a third more matmul FLOPs in a step",
+    )
 }
 
 fn propose(situation: &Situation<'_>, extent: Extent, title: &str, detail: &str) -> Result<Option<Proposal>, Error> {

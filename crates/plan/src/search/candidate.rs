@@ -150,7 +150,7 @@ impl std::fmt::Display for Candidate {
             }
         }
         if self.products == Products::Whole {
-            write!(f, " whole products")?;
+            write!(f, " whole matmuls")?;
         }
         match self.flags {
             FlagSet::Default => Ok(()),

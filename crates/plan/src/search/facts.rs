@@ -107,11 +107,10 @@ impl Facts {
         facts.max_model_parts = max_model_parts(func, roles, flow);
         (facts.model_flops_per_sample, facts.convention) = if has_names(func) {
             let flops = hlo::cost::cost(&products_only(module, Count::First)).flops / samples;
-            (flops, "products of the program, without those computed again for the backward pass".to_string())
+            (flops, "matmuls of the program, without rematerialized ones".to_string())
         } else {
             let factor = if roles.kind == StepKind::Training { 6.0 } else { 2.0 };
-            let text =
-                format!("{factor:.0} operations for each weight in a product and token (no names in the program)");
+            let text = format!("{factor:.0} FLOPs for each weight of a matmul and token (no names in the program)");
             (factor * product_parameters as f64 * tokens, text)
         };
         facts

@@ -183,7 +183,7 @@ fn notes(source: &dyn ProgramSource, options: &SearchOptions) -> Vec<String> {
         notes.push("the state is not donated: it is in memory twice; export with donated arguments".into());
     }
     if facts.precise_products > 0 {
-        notes.push(format!("{} products ask for more than the default precision", facts.precise_products));
+        notes.push(format!("{} matmuls ask for more than the default precision", facts.precise_products));
     }
     let priced =
         |slice: &Slice| slice.spec().with(&options.overrides).price(options.price, options.region.as_deref()).is_some();

@@ -132,7 +132,7 @@ impl Answers {
         let worker = self.worker.trim();
         let is_number = |text: &str| text.parse::<usize>().is_ok_and(|number| number < MAX_PROCESSES);
         if !is_number(worker) {
-            return Err(odd("agent-worker-number", &format!("{:?} is no number of a worker", shown(worker))));
+            return Err(odd("agent-worker-number", &format!("{:?} is not a worker number", shown(worker))));
         }
         let hosts = hosts(&self.endpoints).map_err(|why| odd("worker-network-endpoints", &why))?;
         let mut said = Said::from([(WORKER_ID, worker.to_string()), (HOSTNAMES, hosts.join(","))]);

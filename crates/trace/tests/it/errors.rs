@@ -115,7 +115,9 @@ fn what_has_no_derivative_says_so() {
     let is_gradient = |error: &Error| matches!(error, Error::NotDifferentiable { .. });
     refused("scalar float loss", |x, line| on_line!(line, grad(|x: &Tensor| x.exp(), &x[0])));
     refused("scalar float loss", |x, line| on_line!(line, grad(|x: &Tensor| x.sum_all().cast(DType::I32), &x[0])));
-    refused("only floats are differentiable", |x, line| on_line!(line, grad(|x: &Tensor| x.cast(DType::F32).sum_all(), &x[2])));
+    refused("only floats are differentiable", |x, line| {
+        on_line!(line, grad(|x: &Tensor| x.cast(DType::F32).sum_all(), &x[2]))
+    });
     refused("cotangent", |x, line| {
         let (_, pull) = on_line!(line, vjp(|x: &Tensor| x.exp(), &x[0]));
         pull(&x[1])

@@ -59,7 +59,7 @@ struct Sidecar {
 /// text, as those of Llama 2 do, put it at the begin of each piece of about 256 KiB.
 pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<TokenizedText, DataError> {
     if texts.is_empty() {
-        return Err(DataError::Options("no text file is named".into()));
+        return Err(DataError::Options("data.files is empty".into()));
     }
     let TextOptions { tokenizer, separator, cache } = options;
     let separator = match separator {

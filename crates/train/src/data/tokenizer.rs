@@ -43,7 +43,7 @@ impl Tokenizer {
             |source: Box<dyn std::error::Error + Send + Sync>| DataError::Tokenizer { path: path.into(), source };
         let metadata = std::fs::metadata(path).map_err(DataError::io("opening", path))?;
         if !metadata.is_file() || metadata.len() > MAX_TOKENIZER_BYTES {
-            return Err(DataError::format(path, format!("it is no file of up to {MAX_TOKENIZER_BYTES} bytes")));
+            return Err(DataError::format(path, format!("it is not a file of up to {MAX_TOKENIZER_BYTES} bytes")));
         }
         let bytes = std::fs::read(path).map_err(DataError::io("reading", path))?;
         let mut tokenizer =

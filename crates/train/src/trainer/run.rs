@@ -83,7 +83,7 @@ impl<T: Task + 'static> Trainer<T> {
         .on(self.mesh.as_ref().map(StateSharding::step))
     }
 
-    /// Trains until all steps are done, `stop` is set, or the loss is no number; goes on from the newest checkpoint if
+    /// Trains until all steps are done, `stop` is set, or the loss is not finite; resumes from the newest checkpoint if
     /// there is one. `watch` hears what happens.
     pub fn train(
         &self,

@@ -51,7 +51,7 @@ pub enum Ended {
     Finished,
     /// It was asked to stop; the state is saved if there are checkpoints.
     Stopped,
-    /// The loss is no number any more since this step; the last good checkpoint stays.
+    /// The loss is NaN or infinite since this step; the last good checkpoint stays.
     Diverged {
         /// The step whose measures are not finite.
         step: u64,

@@ -93,7 +93,7 @@ fn compiled(training: &Training, device: &Config, slice: &str) -> Result<Record,
 fn measured(training: &Training, device: &Config) -> Result<Record, Failure> {
     if training.rules().is_some() {
         // Refused before a device is opened.
-        return Err(Failure::new("batches on a mesh are compiled for a slice, not measured here")
+        return Err(Failure::new("batch sizes on a mesh are compiled for a slice, not measured here")
             .hint("name the slice with --slice, or leave the mesh out"));
     }
     let backend = Backend::auto(device)?;

@@ -38,7 +38,7 @@ struct Record {
     ended: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss: Option<f64>,
-    /// What was measured on data held back.
+    /// What was measured on validation data.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     evaluation: BTreeMap<String, f64>,
     step_seconds: f64,
@@ -98,7 +98,9 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     if let Some(session) = session {
         if matches!(trained.ended, Ended::Stopped) {
             let hint = "started again, all processes go on from the last checkpoint";
-            return Err(Failure::new("this process was stopped, and the others with it").hint(hint));
+            return Err(
+                Failure::new("this process was stopped, and with it the other processes of the training").hint(hint)
+            );
         }
         // Process 0 has written the last checkpoint when it comes here.
         session.finish()?;
@@ -130,15 +132,15 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     output.record(&record, || text(&record))?;
     match trained.ended {
         Ended::Diverged { step } => {
-            eprintln!("the loss is no number since step {step}; the last good checkpoint was kept");
-            eprintln!("hint: lower the learning rate, clip gradients, or keep more in f32");
+            eprintln!("the loss is NaN or infinite since step {step}; the last good checkpoint was kept");
+            eprintln!("hint: lower the learning rate, set train.max_grad_norm, or use run.precision = \"f32\"");
             Ok(Answer::No)
         }
         _ => match notice {
             Some(notice) => {
-                let saved = if record.checkpoints.is_some() { "what was learned is saved" } else { "nothing is saved" };
+                let saved = if record.checkpoints.is_some() { "the state is saved" } else { "nothing is saved" };
                 eprintln!("{notice}: stopped after step {}, {saved}", record.step);
-                eprintln!("hint: run the same command again to go on, on this machine or another");
+                eprintln!("hint: run the same command again to resume, on this machine or another");
                 Ok(Answer::Preempted)
             }
             None => Ok(Answer::Yes),
@@ -174,8 +176,8 @@ fn text(record: &Record) -> String {
     );
     if let Some(loss) = record.loss {
         text.push_str(&format!("loss {loss:.4}"));
-        if let Some(held_back) = record.evaluation.get("loss") {
-            text.push_str(&format!(", on data held back {held_back:.4}"));
+        if let Some(validation) = record.evaluation.get("loss") {
+            text.push_str(&format!(", validation {validation:.4}"));
         }
         if let Some(accuracy) = record.evaluation.get("accuracy") {
             text.push_str(&format!(", {:.1} % right", accuracy * 100.0));
@@ -217,7 +219,7 @@ impl Shown {
             Event::Compiling(what) if self.is_terminal => {
                 let _ = write!(std::io::stderr(), "\r\x1b[Kcompiling {what} …");
             }
-            Event::Resumed(step) => self.say(&format!("going on from step {step}")),
+            Event::Resumed(step) => self.say(&format!("resuming from step {step}")),
             Event::Damaged(step, message) => {
                 self.say(&format!("warning: the checkpoint of step {step} is damaged: {message}"))
             }
@@ -226,9 +228,9 @@ impl Shown {
                 self.evaluation = measured.values.clone();
                 let values: Vec<String> =
                     measured.values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
-                self.say(&format!("step {}: on data held back {}", measured.step, values.join(", ")));
+                self.say(&format!("step {}: validation {}", measured.step, values.join(", ")));
             }
-            Event::SaveFailed(message) => self.say(&format!("warning: a checkpoint was not saved: {message}")),
+            Event::SaveFailed(message) => self.say(&format!("warning: saving a checkpoint failed: {message}")),
             _ => {}
         }
     }

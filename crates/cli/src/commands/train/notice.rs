@@ -31,7 +31,7 @@ impl Notices {
         };
         let started = is_wanted.then(|| Watch::start(&preemption::host(&system), tell));
         let watch = started.and_then(|started| {
-            started.inspect_err(|error| eprintln!("warning: no notice of preemption is waited for: {error}")).ok()
+            started.inspect_err(|error| eprintln!("warning: preemption notices are not watched: {error}")).ok()
         });
         Notices { heard, _watch: watch }
     }

@@ -25,10 +25,10 @@ pub(super) fn devices_here(
     let processes = config.processes;
     match devices {
         None => Err(Failure::new(format!("{processes} processes need a mesh"))
-            .hint(format!("give one over all of their devices, as in --mesh data={processes}"))),
+            .hint(format!("give a mesh over all of their devices, as in --mesh data={processes}"))),
         Some(devices) if devices % processes != 0 => {
-            Err(Failure::new(format!("a mesh of {devices} devices cannot lie on {processes} processes"))
-                .hint("each process has as many devices as the others: choose a multiple of the number of processes"))
+            Err(Failure::new(format!("a mesh of {devices} devices cannot be shared by {processes} processes"))
+                .hint("all processes have the same number of devices: choose a multiple of the number of processes"))
         }
         Some(devices) => Ok(Some(devices / processes)),
     }

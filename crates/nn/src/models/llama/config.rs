@@ -278,7 +278,10 @@ impl LlamaConfig {
         if let Some(experts) = &self.experts
             && (experts.chosen == 0 || experts.chosen > experts.count)
         {
-            return Err(Error::config(format!("num_experts_per_tok is {}, but there are {} experts", experts.chosen, experts.count)));
+            return Err(Error::config(format!(
+                "num_experts_per_tok is {}, but there are {} experts",
+                experts.chosen, experts.count
+            )));
         }
         Ok(self)
     }

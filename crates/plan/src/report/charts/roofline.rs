@@ -57,7 +57,7 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
         );
     }
     svg += &format!(
-        "<text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">operations of products for each byte of device memory</text>\n",
+        "<text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">FLOPs of matmuls for each byte of HBM traffic</text>\n",
         px((LEFT + WIDTH - RIGHT) / 2.0),
         px(bottom + 34.0)
     );
