@@ -143,7 +143,9 @@ impl Error {
                 format!("regions with a price are {}; or give a price of your own with --price", at_most(known, ""))
             }
             Error::TokensUnknown => "give --tokens, the tokens that all devices together work through in a step".into(),
-            Error::Record(_) => "measurements and results are JSON files with `rows`, as benchmarks/accuracy/README.md describes".into(),
+            Error::Record(_) => {
+                "measurements and results are JSON files with `rows`, as benchmarks/accuracy/README.md describes".into()
+            }
             Error::Slice(_) => "`tpu chips` shows slices".into(),
             Error::TooLarge(_) => "`tpu explain` says what fills the memory and what helps".into(),
             Error::NothingToApply => "apply the flags that are printed, or choose another slice".into(),

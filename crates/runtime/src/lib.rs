@@ -42,8 +42,8 @@ mod reshard;
 mod signature;
 
 pub use backend::{
-    Backend, Choice, DeviceArray, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model, Parameters,
-    SliceDevices, Surroundings, Topology, Tree,
+    Backend, Choice, DeviceArray, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model, Parameters, Pool,
+    PoolStats, SliceDevices, Surroundings, Topology, Tree,
 };
 pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Given, Lengths, not_padding};
 pub use buckets::{BucketReport, BucketUse, BucketedModel, Bucketing, Buckets, Dimension, Padded, Source};

@@ -159,7 +159,7 @@ fn token_bits() -> u32 {
 }
 
 /// Settings of `[train]` that say how many examples a step has; a file gives one of them.
-const BATCH: [&str; 2] = ["batch", "batch_size_per_chip"];
+const BATCH: [&str; 2] = ["batch_size", "batch_size_per_chip"];
 
 /// How long, how often, where to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -243,7 +243,7 @@ impl TrainConfig {
     /// Counts the examples of a step on so many devices, and checks what depends on it.
     pub fn set_batch(&mut self, devices: usize) -> Result<(), Error> {
         if let Some(per_chip) = self.train.batch_size_per_chip.take() {
-            self.train.batch = per_chip.checked_mul(devices).ok_or_else(|| {
+            self.train.batch_size = per_chip.checked_mul(devices).ok_or_else(|| {
                 Error::new(format!("{per_chip} examples on each of {devices} devices are too many to count"))
             })?;
         }

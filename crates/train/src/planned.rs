@@ -53,7 +53,7 @@ impl Planned {
         let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut config = if is_training { TrainConfig::read(path, &[])? } else { usual(path)? };
         // Every plan has a batch of its own, so any that can be accumulated does here.
-        config.set_batch(config.train.accumulate.max(1))?;
+        config.set_batch(config.train.gradient_accumulation_steps.max(1))?;
         let ModelConfig::Language(model) =
             ModelConfig::read(&config.model, if is_training { &beside } else { Path::new("") })?
         else {

@@ -9,9 +9,9 @@ use std::sync::{Arc, mpsc};
 use runtime::Spec;
 use tensor::{DType, Literal};
 use train::data::{
-    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, LoaderOptions, MarkovOptions, MarkovTokens,
-    STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer,
-    WindowOptions, check_vocab_size, stories, tokenize_files,
+    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, LoaderOptions, MarkovOptions,
+    MarkovTokens, STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth,
+    Tokenizer, WindowOptions, check_vocab_size, stories, tokenize_files,
 };
 
 fn windows(sequence: usize, batching: Batching) -> WindowOptions {
@@ -643,7 +643,7 @@ fn a_loader_hands_on_batches_errors_and_panics() {
 
 #[test]
 fn the_number_of_workers_changes_no_batch() {
-    let chain = MarkovOptions { vocabulary: 64, sequence: 16, chain_seed: 1, batching: Batching::new(8, 2) };
+    let chain = MarkovOptions { vocab_size: 64, sequence_length: 16, chain_seed: 1, batching: Batching::new(8, 2) };
     let batches = |workers: usize| -> Vec<_> {
         let dataset = Arc::new(MarkovTokens::new(chain).unwrap());
         let loader = Loader::start(dataset, 3..40, LoaderOptions { ahead: 5, workers }).unwrap();
