@@ -40,6 +40,6 @@ pub use precision::Precision;
 pub use stacked::{
     CHECKPOINT_NAMES, init_stacked, is_stacked, run_repeating_pattern, run_stacked, scan_repeating_pattern,
 };
-pub use strategy::{Placement, Strategy};
+pub use strategy::{ShardingRules, Strategy};
 pub use trace::RematPolicy;
 pub use train::{Metrics, StepOptions, TrainState, trace_init, trace_train_step, train_step, train_step_with};

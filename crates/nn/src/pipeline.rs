@@ -8,11 +8,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use tensor::DType;
-use trace::{Dialect, Layout, RematPolicy, Rows, Sharding, Tensor, Tree, custom_vjp, scan, vmap_along};
+use trace::{Dialect, LogicalAxisRules, PartitionSpec, RematPolicy, Rows, Tensor, Tree, custom_vjp, scan, vmap_along};
 
 use crate::stacked::{apart, run_stacked, together};
 
-/// What stacked layers mean to a layout that splits them.
+/// What stacked layers mean to a rules that splits them.
 pub(crate) const STAGES: &str = "stages";
 
 /// Numbers of microbatches tried for one that works.
@@ -63,17 +63,17 @@ pub(crate) struct Stages {
 impl Stages {
     /// Those of the function being traced, if it has any.
     pub(crate) fn here() -> Option<Stages> {
-        trace::layout().as_deref().and_then(Stages::of)
+        trace::current_rules().as_deref().and_then(Stages::of)
     }
 
-    /// Those of a layout, if it has any.
-    pub(crate) fn of(layout: &Layout) -> Option<Stages> {
-        let of = |meaning: &str| layout.meanings.get(meaning).cloned().unwrap_or_default();
-        let size = |axes: &[Arc<str>]| layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
+    /// Those of the rules, if it has any.
+    pub(crate) fn of(rules: &LogicalAxisRules) -> Option<Stages> {
+        let of = |logical_axis: &str| rules.axes.get(logical_axis).cloned().unwrap_or_default();
+        let size = |axes: &[Arc<str>]| rules.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
         let axes = of(STAGES);
         let batch: Vec<Arc<str>> = of("batch").into_iter().filter(|name| !axes.contains(name)).collect();
         let (count, batch_parts) = (size(&axes), size(&batch));
-        (count > 1).then_some(Stages { axes, count, microbatches: layout.microbatches, batch, batch_parts })
+        (count > 1).then_some(Stages { axes, count, microbatches: rules.microbatches, batch, batch_parts })
     }
 
     /// Parts that a batch of so many examples is taken in: as said, else twice as many as stages, or fewer where that does not
@@ -116,20 +116,20 @@ impl Stages {
 
     /// Laid out with these mesh axes first; other axes are left to the compiler.
     #[track_caller]
-    fn laid_out(&self, x: &Tensor, first: &[&[Arc<str>]]) -> Tensor {
+    fn with_logical_axes(&self, x: &Tensor, first: &[&[Arc<str>]]) -> Tensor {
         // GSPMD's words leave no axis open: what is not named would be made whole.
-        if trace::layout().is_none_or(|layout| layout.dialect == Dialect::Gspmd) {
+        if trace::current_rules().is_none_or(|rules| rules.dialect == Dialect::Gspmd) {
             return x.clone();
         }
         let mut dims: Vec<Option<Vec<Arc<str>>>> = first.iter().map(|axes| Some(axes.to_vec())).collect();
         dims.resize(x.rank(), None);
-        x.with_sharding(&Sharding { dims })
+        x.with_sharding_constraint(&PartitionSpec { dims })
     }
 
     /// `[stages, examples, …]`, each stage on its own devices.
     #[track_caller]
     fn by_stage(&self, x: &Tensor) -> Tensor {
-        self.laid_out(x, &[&self.axes, &self.batch])
+        self.with_logical_axes(x, &[&self.axes, &self.batch])
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
     // In the last rounds the first stage has nothing to do: it gets an input again, whose output nobody reads. Numbers that
     // are as usual make no NaN.
     let inputs = carried.map_leaves(|leaf| {
-        let apart = stages.laid_out(&in_parts(leaf, parts), &[&[], &stages.batch]);
+        let apart = stages.with_logical_axes(&in_parts(leaf, parts), &[&[], &stages.batch]);
         let again = vec![apart.slice(0, parts - 1..parts).stop_gradient(); count - 1];
         Tensor::concat(&[vec![apart], again].concat(), 0)
     });
@@ -167,7 +167,7 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
         let dims: Vec<usize> = [count].iter().chain(&leaf.dims()[1..]).copied().collect();
         stages.by_stage(&leaf.at(0, 0).stop_gradient().broadcast_to(&dims))
     });
-    let split = layers.map_leaves(|leaf| stages.laid_out(&apart(leaf, of_stage), &[&stages.axes]));
+    let split = layers.map_leaves(|leaf| stages.with_logical_axes(&apart(leaf, of_stage), &[&stages.axes]));
     let numbers = Tensor::iota(DType::I32, &[count], 0);
     let zero = Tensor::zeros(DType::I32, &[]);
     let last_part = Tensor::scalar(DType::I32, (parts - 1) as f64);
@@ -208,7 +208,7 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
     let outputs = outputs.map_leaves(|leaf| {
         let leaf = leaf.slice(0, count - 1..rounds);
         let of_last = along(&is_last, leaf.rank() - 1).select(&leaf, &Tensor::zeros(leaf.dtype(), &[]));
-        joined(&stages.laid_out(&of_last.sum(&[1]), &[&[], &stages.batch]))
+        joined(&stages.with_logical_axes(&of_last.sum(&[1]), &[&[], &stages.batch]))
     });
     let results = results.map_leaves(|leaf| together(&(&leaf.sum(&[0]) / parts as f64)));
     (outputs, results)

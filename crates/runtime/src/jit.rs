@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use compile::Program;
 use tensor::{Literal, Spec};
-use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor, Tree};
+use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Role, Tensor, Tree};
 
 use crate::backend::{Backend, DeviceArray, Input, Model, Parameters};
 use crate::error::{Error, ValidationError};
@@ -60,17 +60,17 @@ impl<T: Tree> OnDevice<T> {
 
 /// How a function lies on a mesh.
 #[derive(Clone)]
-pub struct OnMesh {
+pub struct JitSharding {
     /// The devices.
     pub mesh: Arc<DeviceMesh>,
     /// The mesh, and what axes of activations mean.
-    pub layout: Layout,
+    pub rules: LogicalAxisRules,
     /// The sharding of each input and output.
     pub of: Rc<LeafSharding>,
 }
 
 /// The sharding of an input or output of a traced function.
-pub type LeafSharding = dyn Fn(Role, &Leaf) -> Result<Sharding, trace::Error>;
+pub type LeafSharding = dyn Fn(Role, &Leaf) -> Result<PartitionSpec, trace::Error>;
 
 /// The literal of a leaf, by its path and type.
 pub type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
@@ -88,7 +88,7 @@ impl Backend {
         &self,
         mesh: &Arc<DeviceMesh>,
         structure: &T,
-        sharding: &mut dyn FnMut(&str, &Spec) -> Result<Sharding, Error>,
+        sharding: &mut dyn FnMut(&str, &Spec) -> Result<PartitionSpec, Error>,
         host: Host<'_>,
     ) -> Result<OnDevice<T>, Error> {
         let leaves = structure.paths().into_iter().zip(structure.specs());
@@ -105,7 +105,7 @@ pub struct Jit<I, O> {
     name: String,
     donate: Donate,
     f: Box<dyn Fn(&I) -> O>,
-    on: Option<OnMesh>,
+    on: Option<JitSharding>,
     compiled: HashMap<Vec<Spec>, Compiled<O>>,
 }
 
@@ -123,7 +123,7 @@ impl<I: Tree, O: Tree> Jit<I, O> {
 
     /// The same function on the devices of a mesh; `None` is one device.
     #[must_use]
-    pub fn on(mut self, on: Option<OnMesh>) -> Jit<I, O> {
+    pub fn on(mut self, on: Option<JitSharding>) -> Jit<I, O> {
         self.on = on;
         self
     }
@@ -135,7 +135,7 @@ impl<I: Tree, O: Tree> Jit<I, O> {
         let (function, results) = match &self.on {
             None => trace::trace(&self.name, inputs, self.donate, f)?,
             Some(on) => {
-                let placed = trace::Placed { layout: &on.layout, of: &*on.of };
+                let placed = trace::LeafShardings { rules: &on.rules, of: &*on.of };
                 trace::trace_on(&placed, &self.name, inputs, self.donate, f)?
             }
         };
@@ -184,7 +184,7 @@ impl<I: Tree, O: Tree> Jit<I, O> {
 fn compile_unless(
     backend: &Backend,
     program: &Arc<Program>,
-    on: Option<&OnMesh>,
+    on: Option<&JitSharding>,
     stop: &AtomicBool,
 ) -> Result<Option<Model>, Error> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);

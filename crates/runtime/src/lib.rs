@@ -53,7 +53,7 @@ pub use device_manager::{DeviceManager, DeviceMemory};
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError};
 pub use host::Variable;
-pub use jit::{Host, Jit, LeafSharding, OnDevice, OnMesh, abstract_of};
+pub use jit::{Host, Jit, JitSharding, LeafSharding, OnDevice, abstract_of};
 pub use monitor::{Monitor, Reading, TimeSeries};
 pub use process_group::Distributed;
 pub use signature::{Port, Signature};

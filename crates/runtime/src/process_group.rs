@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tensor::{DType, Literal};
-use trace::{Donate, Layout, Leaf, Mesh, Over, Reduction, Role, Sharding, Spec, Tensor, shard_map};
+use trace::{Donate, Leaf, LogicalAxisRules, Mesh, Over, PartitionSpec, Reduction, Role, Spec, Tensor, shard_map};
 
 use crate::backend::{Backend, DeviceArray};
 use crate::device::DeviceInfo;
 use crate::device_manager::DeviceManager;
 use crate::error::{Error, ValidationError};
-use crate::jit::{Jit, OnMesh};
-use crate::mesh::{DeviceMesh, Placed};
+use crate::jit::{Jit, JitSharding};
+use crate::mesh::{DeviceMesh, NamedSharding};
 
 /// Mesh axes of [`Distributed::process_mesh`].
 const PROCESS: &str = "process";
@@ -35,7 +35,7 @@ pub struct Distributed {
 struct Key {
     mesh: Mesh,
     ids: Vec<i64>,
-    sharding: Sharding,
+    sharding: PartitionSpec,
     over: Vec<Arc<str>>,
     action: Action,
 }
@@ -186,7 +186,7 @@ impl Distributed {
 
     /// The same array, whole on every device of its mesh. [`Backend::gather`] brings it to the host.
     pub fn all_gather_parts(&self, array: &DeviceArray) -> Result<DeviceArray, Error> {
-        self.backend.reshard(array, &Sharding::replicated(array.spec().dims.len()))
+        self.backend.reshard(array, &PartitionSpec::replicated(array.spec().dims.len()))
     }
 
     /// An array with a row for each process, this one's on its devices.
@@ -195,7 +195,7 @@ impl Distributed {
         let row = Arc::new(literal(value.dtype(), &row, value.bytes().to_vec())?);
         let mut dims = row.dims().to_vec();
         dims[0] = self.num_processes();
-        let mut sharding = Sharding::replicated(dims.len());
+        let mut sharding = PartitionSpec::replicated(dims.len());
         sharding.dims[0] = Some(vec![PROCESS.into()]);
         let spec = Spec::new(value.dtype(), dims);
         self.backend.send_parts(&self.process_mesh, &sharding, &spec, &mut |_| Ok(row.clone()))
@@ -203,7 +203,7 @@ impl Distributed {
 
     /// Runs what each device does with its part.
     fn run(&self, array: &DeviceArray, over: &impl Over, action: Action) -> Result<DeviceArray, Error> {
-        let Placed { mesh, sharding } = placed(array)?;
+        let NamedSharding { mesh, sharding } = placed(array)?;
         let over = over.names();
         if let Some(name) = over.iter().find(|name| mesh.mesh().size_of(name).is_none()) {
             return Err(ValidationError::Mesh(format!("the mesh {} has no axis `{name}`", mesh.mesh())).into());
@@ -224,17 +224,17 @@ impl Distributed {
     fn function(
         &self,
         mesh: &Arc<DeviceMesh>,
-        before: &Sharding,
+        before: &PartitionSpec,
         over: Vec<Arc<str>>,
         action: Action,
     ) -> Jit<Tensor, Tensor> {
         let without = |axes: &Option<Vec<Arc<str>>>| {
             Some(axes.iter().flatten().filter(|name| !over.contains(name)).cloned().collect())
         };
-        let after = Sharding { dims: before.dims.iter().map(without).collect() };
+        let after = PartitionSpec { dims: before.dims.iter().map(without).collect() };
         let (input, output) = (before.clone(), after.clone());
         let of = move |role: Role, _: &Leaf| Ok(if role == Role::Input { input.clone() } else { output.clone() });
-        let on = OnMesh { mesh: mesh.clone(), layout: Layout::new(mesh.mesh().clone()), of: Rc::new(of) };
+        let on = JitSharding { mesh: mesh.clone(), rules: LogicalAxisRules::new(mesh.mesh().clone()), of: Rc::new(of) };
         let before = before.clone();
         let name = match action {
             Action::Reduce(_) => "all_reduce",
@@ -253,8 +253,8 @@ impl Distributed {
     }
 }
 
-fn placed(array: &DeviceArray) -> Result<&Placed, Error> {
-    array.placed().ok_or_else(|| {
+fn placed(array: &DeviceArray) -> Result<&NamedSharding, Error> {
+    array.named_sharding().ok_or_else(|| {
         let message = format!("{} is an array of one device: devices combine arrays of a mesh", array.spec());
         ValidationError::Mesh(message).into()
     })

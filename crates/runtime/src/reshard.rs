@@ -3,17 +3,17 @@
 use std::rc::Rc;
 
 use tensor::Literal;
-use trace::{Donate, Layout, Leaf, Role, Sharding, Tensor};
+use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Role, Tensor};
 
 use crate::backend::{Backend, DeviceArray};
 use crate::error::{Error, ValidationError};
-use crate::jit::{Jit, OnMesh};
+use crate::jit::{Jit, JitSharding};
 
 impl Backend {
     /// The same array, split otherwise over its mesh: the devices exchange parts among themselves. All processes must call
     /// this, for the same arrays in the same order.
-    pub fn reshard(&self, array: &DeviceArray, sharding: &Sharding) -> Result<DeviceArray, Error> {
-        let Some(placed) = array.placed() else {
+    pub fn reshard(&self, array: &DeviceArray, sharding: &PartitionSpec) -> Result<DeviceArray, Error> {
+        let Some(placed) = array.named_sharding() else {
             let message = format!("{} is an array of one device: send it to a mesh to split it", array.spec());
             return Err(ValidationError::Mesh(message).into());
         };
@@ -23,11 +23,11 @@ impl Backend {
         sharding.parts(placed.mesh.mesh(), &array.spec().dims)?;
         let (before, after) = (placed.sharding.clone(), sharding.clone());
         let of = move |role: Role, _: &Leaf| Ok(if role == Role::Input { before.clone() } else { after.clone() });
-        let layout = Layout::new(placed.mesh.mesh().clone());
-        let on = OnMesh { mesh: placed.mesh.clone(), layout, of: Rc::new(of) };
+        let rules = LogicalAxisRules::new(placed.mesh.mesh().clone());
+        let on = JitSharding { mesh: placed.mesh.clone(), rules, of: Rc::new(of) };
         let after = sharding.clone();
-        let mut jit =
-            Jit::new(self, "reshard", Donate::Nothing, move |x: &Tensor| x.with_sharding(&after)).on(Some(on));
+        let mut jit = Jit::new(self, "reshard", Donate::Nothing, move |x: &Tensor| x.with_sharding_constraint(&after))
+            .on(Some(on));
         let laid = jit.call(&Tensor::of(array.spec().clone()), std::slice::from_ref(array))?;
         laid.arrays().first().cloned().ok_or_else(|| Error::Distributed("laying out anew gave no array".into()))
     }
@@ -38,6 +38,6 @@ impl Backend {
         if array.is_here()? {
             return array.to_host();
         }
-        self.reshard(array, &Sharding::replicated(array.spec().dims.len()))?.to_host()
+        self.reshard(array, &PartitionSpec::replicated(array.spec().dims.len()))?.to_host()
     }
 }

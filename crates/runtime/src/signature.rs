@@ -4,7 +4,7 @@ use hlo::attr::{ALIAS, DONOR};
 use hlo::sdy::SdyAttr;
 use hlo::{Attr, Module, Type};
 use tensor::Spec;
-use trace::Sharding;
+use trace::PartitionSpec;
 
 use crate::error::ValidationError;
 
@@ -19,14 +19,14 @@ fn spec_of(ty: &Type) -> Option<Spec> {
 }
 
 /// The sharding that attributes of an argument or result state in Shardy's words, with whole axes of the mesh.
-fn sharding_of(attrs: &hlo::Attrs) -> Option<Sharding> {
+fn sharding_of(attrs: &hlo::Attrs) -> Option<PartitionSpec> {
     let Some(Attr::Sdy(attr)) = attrs.get("sdy.sharding") else { return None };
     let SdyAttr::Sharding(sharding) = &**attr else { return None };
     let dims = sharding.dims.iter().map(|dim| {
         let names = dim.axes.iter().map(|axis| axis.sub_axis.is_none().then(|| axis.name.as_str().into()));
         Some(Some(names.collect::<Option<Vec<_>>>()?))
     });
-    Some(Sharding { dims: dims.collect::<Option<Vec<_>>>()? })
+    Some(PartitionSpec { dims: dims.collect::<Option<Vec<_>>>()? })
 }
 
 /// An argument or result of a program.
@@ -39,7 +39,7 @@ pub struct Port {
     /// Whether the program puts a result into the memory of this argument, if it is donated.
     pub is_taken: bool,
     /// How it lies on the program's mesh; `None` for programs of one device, and where the compiler decides.
-    pub sharding: Option<Sharding>,
+    pub sharding: Option<PartitionSpec>,
 }
 
 /// What a program takes and gives.

@@ -13,14 +13,14 @@ use crate::control::{Composite, Cond, Direction, Memory, Scan, While, row_major}
 use crate::graph::{Graph, Node, Prim};
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
-use crate::sharding::{Written, is_collective};
+use crate::sharding::{ShardingAttributes, is_collective};
 
 /// Writes graphs.
 pub(crate) struct Emitter {
     /// File names of locations, each kept once.
     files: HashMap<&'static str, Arc<str>>,
     /// Present for a program of several devices.
-    written: Option<Written>,
+    written: Option<ShardingAttributes>,
     /// Functions of composites, each of which has one of its own.
     pub(crate) funcs: Vec<Func>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Emitter {
 type Values = Result<Vec<Value>, Violation>;
 
 impl Emitter {
-    pub(crate) fn new(written: Option<Written>) -> Emitter {
+    pub(crate) fn new(written: Option<ShardingAttributes>) -> Emitter {
         Emitter { files: HashMap::new(), written, funcs: Vec::new() }
     }
 

@@ -9,7 +9,7 @@ use crate::emit::Emitter;
 use crate::error::{Error, caught};
 use crate::graph::Graph;
 use crate::region::type_of;
-use crate::sharding::{Layout, Sharding, Written, with_layout};
+use crate::sharding::{LogicalAxisRules, PartitionSpec, ShardingAttributes, with_rules};
 use crate::tree::Tree;
 use crate::{Spec, stack};
 
@@ -57,11 +57,11 @@ pub enum Role {
 
 /// How a traced function lies on a mesh.
 #[derive(Clone, Copy)]
-pub struct Placed<'a> {
+pub struct LeafShardings<'a> {
     /// The mesh, and what axes of activations mean.
-    pub layout: &'a Layout,
+    pub rules: &'a LogicalAxisRules,
     /// The sharding of each input and output.
-    pub of: &'a dyn Fn(Role, &Leaf) -> Result<Sharding, Error>,
+    pub of: &'a dyn Fn(Role, &Leaf) -> Result<PartitionSpec, Error>,
 }
 
 /// Traces a function of tensors of these types and shapes: `inputs` is any structure whose tensors are
@@ -80,7 +80,7 @@ pub fn trace<I: Tree, O: Tree>(
 /// [`trace`] for the devices of a mesh: tensors are whole as the function sees them, and the compiler splits them as it is
 /// told.
 pub fn trace_on<I: Tree, O: Tree>(
-    placed: &Placed<'_>,
+    placed: &LeafShardings<'_>,
     name: &str,
     inputs: &I,
     donate: Donate,
@@ -90,16 +90,16 @@ pub fn trace_on<I: Tree, O: Tree>(
 }
 
 fn traced<I: Tree, O: Tree>(
-    placed: Option<&Placed<'_>>,
+    placed: Option<&LeafShardings<'_>>,
     name: &str,
     inputs: &I,
     donate: Donate,
     f: impl FnOnce(&I) -> O,
 ) -> Result<(Function, O), Error> {
-    let layout = placed.map(|placed| Rc::new(placed.layout.clone()));
+    let rules = placed.map(|placed| Rc::new(placed.rules.clone()));
     caught(|| {
         let mut result = None;
-        let closed = with_layout(layout.clone(), || {
+        let closed = with_rules(rules.clone(), || {
             stack::closed(&inputs.specs(), |args| {
                 let output = f(&inputs.with_leaves(args));
                 let leaves = output.leaves();
@@ -123,7 +123,7 @@ fn traced<I: Tree, O: Tree>(
         };
         let inputs = leaves(inputs.paths(), inputs.specs());
         let outputs = leaves(paths, graph.output_specs());
-        let mesh = placed.zip(layout.as_ref()).map(|(placed, layout)| (placed, Written::new(layout)));
+        let mesh = placed.zip(rules.as_ref()).map(|(placed, rules)| (placed, ShardingAttributes::new(rules)));
         let module = written(name, &graph, (&inputs, &outputs), donate, mesh)?;
         Ok((Function { module, inputs, outputs }, result))
     })
@@ -148,7 +148,7 @@ fn written(
     graph: &Graph,
     (inputs, outputs): (&[Leaf], &[Leaf]),
     donate: Donate,
-    mesh: Option<(&Placed<'_>, Written)>,
+    mesh: Option<(&LeafShardings<'_>, ShardingAttributes)>,
 ) -> Result<Verified, Error> {
     let broken = |violation: hlo::ops::Violation| {
         Error::Broken(hlo::Error::Verify(vec![hlo::Finding {
@@ -171,7 +171,7 @@ fn written(
         if let Some((placed, written)) = &mesh {
             let sharding = (placed.of)(side, leaf)?;
             let wrong = |error| Error::Mesh(format!("`{}`, {}: {error}", leaf.path, leaf.spec));
-            sharding.parts(&placed.layout.mesh, &leaf.spec.dims).map_err(wrong)?;
+            sharding.parts(&placed.rules.mesh, &leaf.spec.dims).map_err(wrong)?;
             written.annotate(&mut attrs, &sharding);
         }
         Ok(attrs)

@@ -7,7 +7,7 @@ use hlo::{Attrs, OpKind};
 
 use crate::Spec;
 use crate::control::{Composite, Cond, Custom, Memory, Remat, Scan, While};
-use crate::sharding::{Manual, Sharding};
+use crate::sharding::{Manual, PartitionSpec};
 
 /// A value of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ pub(crate) enum Prim {
     /// The value itself, its axes in memory in the order they are written in.
     Ordered,
     /// The value itself, laid out so on the mesh.
-    Shard(Rc<Sharding>),
+    Shard(Rc<PartitionSpec>),
     /// A graph under a name.
     Composite(Rc<Composite>),
     /// A graph over the parts that one device has.

@@ -35,7 +35,7 @@ pub use control::{
     switch, while_loop,
 };
 pub use error::{At, Error, refuse};
-pub use function::{Donate, Function, Leaf, Placed, Role, shapes_of, trace, trace_on};
+pub use function::{Donate, Function, Leaf, LeafShardings, Role, shapes_of, trace, trace_on};
 pub use ops::contract::{Contraction, Precision};
 pub use ops::convolve::Convolution;
 pub use ops::index::Update;
@@ -44,8 +44,8 @@ pub use ops::order::{Order, sort_together};
 pub use ops::window::Window;
 pub use random::{Key, Rows};
 pub use sharding::{
-    Axis, Dialect, Exchange, Layout, Mesh, Network, Over, Reduction, Sharding, Site, Torus, axis_index, layout,
-    shard_map, sync_gradients,
+    Axis, Dialect, Exchange, LogicalAxisRules, Mesh, Network, Over, PartitionSpec, Reduction, Site, Torus, axis_index,
+    current_rules, shard_map, sync_gradients,
 };
 pub use stack::scope;
 pub use tensor::Tensor;

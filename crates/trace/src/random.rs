@@ -129,7 +129,7 @@ fn integer(dtype: DType, value: u64) -> Tensor {
 
 /// Bits of the mantissa that are stored, and the unsigned type of the same width.
 #[track_caller]
-fn layout(dtype: DType) -> (u32, DType) {
+fn rules(dtype: DType) -> (u32, DType) {
     match dtype {
         DType::F64 => (52, DType::U64),
         DType::F32 => (23, DType::U32),
@@ -305,7 +305,7 @@ impl Key {
     fn uniform_between(&self, dims: &[usize], rows: Option<&Rows>, low: &Tensor, high: &Tensor) -> Tensor {
         let _line = stack::line_of(Location::caller());
         let dtype = low.dtype();
-        let (mantissa, unsigned) = layout(dtype);
+        let (mantissa, unsigned) = rules(dtype);
         // A short mantissa takes its bits from one byte.
         let drawn = if mantissa < 8 { DType::U8 } else { unsigned };
         let bits = self.bits_of(drawn, dims, rows).cast(unsigned);

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nn::{Placement, Precision, RematPolicy, Strategy, hf};
+use nn::{Precision, RematPolicy, ShardingRules, Strategy, hf};
 use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Variant, choice_of};
 use trace::Mesh;
 
@@ -147,7 +147,7 @@ impl Planned {
 
     fn step(&self, choice: &ModelChoice) -> Result<ModelStep, Error> {
         let config = self.chosen(choice);
-        let rules = self.mesh(choice)?.map(|mesh| Placement::new(&mesh, Strategy::Hybrid)).transpose();
+        let rules = self.mesh(choice)?.map(|mesh| ShardingRules::new(&mesh, Strategy::Hybrid)).transpose();
         let rules = rules?;
         let shape = StepShape { step: self.step, config: &config, sequence: self.sequence, rules: rules.as_ref() };
         Ok(shape.of(&self.model)?)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use compile::Program;
-use nn::{Placement, Strategy};
+use nn::{ShardingRules, Strategy};
 use plan::accuracy::Record;
 use serde_json::{Value, json};
 use trace::Mesh;
@@ -85,7 +85,7 @@ pub fn program_of(record: &Record) -> Result<Program, String> {
         return Err("no model of token sequences".into());
     };
     let rules = mesh(&run.mesh_in_slice, &run.mesh_between_slices)?
-        .map(|mesh| Placement::new(&mesh, Strategy::Hybrid))
+        .map(|mesh| ShardingRules::new(&mesh, Strategy::Hybrid))
         .transpose()
         .map_err(|error| error.to_string())?;
     let (step, sequence, rules) = (StepKind::Training, run.sequence, rules.as_ref());

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nn::{Placement, Strategy};
+use nn::{ShardingRules, Strategy};
 use runtime::mesh::DeviceMesh;
-use runtime::{Backend, DeviceArray, Host, OnDevice, OnMesh, ValidationError};
+use runtime::{Backend, DeviceArray, Host, JitSharding, OnDevice, ValidationError};
 use tensor::Literal;
-use trace::{Leaf, Mesh, Role, Sharding, Site, Spec, Tree};
+use trace::{Leaf, Mesh, PartitionSpec, Role, Site, Spec, Tree};
 
 use crate::config::MeshConfig;
 use crate::error::Error;
@@ -35,7 +35,7 @@ pub struct MeshChoice {
 }
 
 /// The rules of a training file, with what the caller says in its place; `None` on one device.
-pub fn sharding_rules(config: &MeshConfig, choice: &MeshChoice) -> Result<Option<Placement>, Error> {
+pub fn sharding_rules(config: &MeshConfig, choice: &MeshChoice) -> Result<Option<ShardingRules>, Error> {
     let strategy = match (&choice.strategy, config.strategy) {
         (Some(text), _) => Some(text.parse::<Strategy>()?),
         (None, strategy) => strategy,
@@ -51,7 +51,7 @@ pub fn sharding_rules(config: &MeshConfig, choice: &MeshChoice) -> Result<Option
     };
     let mesh: Mesh =
         axes.parse().map_err(|error| Error::new(format!("{error}")).hint("a mesh is written as data=4,model=2"))?;
-    let mut rules = Placement::new(&mesh, strategy.unwrap_or(Strategy::Hybrid))?;
+    let mut rules = ShardingRules::new(&mesh, strategy.unwrap_or(Strategy::Hybrid))?;
     for (path, axes) in &config.rules {
         rules = rules.with_rule(path, axes.clone());
     }
@@ -65,23 +65,28 @@ pub fn sharding_rules(config: &MeshConfig, choice: &MeshChoice) -> Result<Option
 
 /// The sharding of each leaf of a step `(state, batch) -> (state, scalars)`, whether it is run or exported.
 pub fn step_leaves(
-    rules: &Placement,
+    rules: &ShardingRules,
     parameters: &ParameterShapes,
-) -> impl Fn(Role, &Leaf) -> Result<Sharding, trace::Error> + use<> {
+) -> impl Fn(Role, &Leaf) -> Result<PartitionSpec, trace::Error> + use<> {
     let (rules, parameters) = (rules.clone(), parameters.clone());
     move |role, leaf| {
         let dims = &leaf.spec.dims;
         let sharding = match (role, leaf.path.split_once('.')) {
             (_, Some(("0", path))) => rules.state(path, dims, &parameters),
             (Role::Input, Some((_, number))) => rules.batch(&array_name(number), dims),
-            _ => Ok(Sharding::replicated(dims.len())),
+            _ => Ok(PartitionSpec::replicated(dims.len())),
         };
         sharding.map_err(in_trace)
     }
 }
 
 /// Whether a model and the arrays of its batch can lie on these devices. The error names a mesh on which all of it can.
-pub(crate) fn check(rules: &Placement, parameters: &ParameterShapes, batch: &[Spec], site: &Site) -> Result<(), Error> {
+pub(crate) fn check(
+    rules: &ShardingRules,
+    parameters: &ParameterShapes,
+    batch: &[Spec],
+    site: &Site,
+) -> Result<(), Error> {
     let shapes: Vec<_> = batch.iter().enumerate().map(|(n, spec)| (array_name(n), spec.dims.clone())).collect();
     Ok(rules.check(parameters, &shapes, site).map_err(in_trace)?)
 }
@@ -90,7 +95,7 @@ pub(crate) fn check(rules: &Placement, parameters: &ParameterShapes, batch: &[Sp
 #[derive(Clone)]
 pub struct StateSharding {
     mesh: Arc<DeviceMesh>,
-    rules: Placement,
+    rules: ShardingRules,
     parameters: ParameterShapes,
 }
 
@@ -99,12 +104,12 @@ impl StateSharding {
     /// cannot be sharded so is refused with a mesh on which all of it can.
     pub fn new(
         backend: &Backend,
-        rules: &Placement,
+        rules: &ShardingRules,
         parameters: ParameterShapes,
         batch: &[Spec],
     ) -> Result<StateSharding, Error> {
         check(rules, &parameters, batch, &backend.site())?;
-        Ok(StateSharding { mesh: backend.mesh(&rules.layout().mesh)?, rules: rules.clone(), parameters })
+        Ok(StateSharding { mesh: backend.mesh(&rules.logical_axes().mesh)?, rules: rules.clone(), parameters })
     }
 
     /// The devices.
@@ -113,32 +118,32 @@ impl StateSharding {
     }
 
     /// The sharding of a tensor of the state, by its path.
-    pub fn state(&self, path: &str, spec: &Spec) -> Result<Sharding, trace::Error> {
+    pub fn state(&self, path: &str, spec: &Spec) -> Result<PartitionSpec, trace::Error> {
         self.rules.state(path, &spec.dims, &self.parameters).map_err(in_trace)
     }
 
     /// For a [`Jit`](runtime::Jit) of `(state, batch)` that gives `(state, scalars)`.
-    pub fn step(&self) -> OnMesh {
+    pub fn step(&self) -> JitSharding {
         self.of(step_leaves(&self.rules, &self.parameters))
     }
 
     /// For a [`Jit`](runtime::Jit) that gives a state.
-    pub fn init(&self) -> OnMesh {
+    pub fn init(&self) -> JitSharding {
         let (rules, parameters) = (self.rules.clone(), self.parameters.clone());
         self.of(move |_, leaf| rules.state(&leaf.path, &leaf.spec.dims, &parameters).map_err(in_trace))
     }
 
     /// For a [`Jit`](runtime::Jit) of `(state, batch)` that gives scalars.
-    pub fn evaluation(&self) -> OnMesh {
+    pub fn evaluation(&self) -> JitSharding {
         let step = step_leaves(&self.rules, &self.parameters);
         self.of(move |role, leaf| match role {
             Role::Input => step(role, leaf),
-            Role::Output => Ok(Sharding::replicated(leaf.spec.dims.len())),
+            Role::Output => Ok(PartitionSpec::replicated(leaf.spec.dims.len())),
         })
     }
 
-    fn of(&self, of: impl Fn(Role, &Leaf) -> Result<Sharding, trace::Error> + 'static) -> OnMesh {
-        OnMesh { mesh: self.mesh.clone(), layout: self.rules.layout().clone(), of: Rc::new(of) }
+    fn of(&self, of: impl Fn(Role, &Leaf) -> Result<PartitionSpec, trace::Error> + 'static) -> JitSharding {
+        JitSharding { mesh: self.mesh.clone(), rules: self.rules.logical_axes().clone(), of: Rc::new(of) }
     }
 
     /// Sends the arrays of a batch, each device of this process its part.
@@ -159,7 +164,7 @@ impl StateSharding {
 /// How the arrays of a batch are sharded.
 pub(crate) struct BatchSharding {
     mesh: Arc<DeviceMesh>,
-    shardings: Vec<Sharding>,
+    shardings: Vec<PartitionSpec>,
 }
 
 impl BatchSharding {
@@ -189,7 +194,7 @@ pub struct WrappedModel<M> {
 pub fn wrap_model<M: Tree>(
     backend: &Backend,
     model: &M,
-    rules: &Placement,
+    rules: &ShardingRules,
     host: Host<'_>,
 ) -> Result<WrappedModel<M>, Error> {
     let sharding = StateSharding::new(backend, rules, parameter_shapes(model), &[])?;

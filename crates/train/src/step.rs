@@ -3,11 +3,11 @@
 use compile::Program;
 use nn::layers::KvCache;
 use nn::models::{Gpt2, LanguageModel, Llama};
-use nn::{Placement, hf};
+use nn::{ShardingRules, hf};
 use plan::search::ModelStep;
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Donate, Key, Leaf, Role, Sharding, Site, Spec, Tensor, Tree};
+use trace::{Donate, Key, Leaf, PartitionSpec, Role, Site, Spec, Tensor, Tree};
 
 use crate::config::TrainConfig;
 use crate::error::Error;
@@ -32,7 +32,7 @@ pub enum StepKind {
 /// The training step of a task as a program for devices that need not be here, and the number of its parameters.
 pub fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
     task: &ModelTask<M, X>,
-    rules: Option<&Placement>,
+    rules: Option<&ShardingRules>,
     batch: &[Spec],
     site: &Site,
 ) -> Result<(Program, u64), Error> {
@@ -47,7 +47,13 @@ pub fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
         Some(rules) => {
             check(rules, &parameters, batch, site)?;
             let of = step_leaves(rules, &parameters);
-            trace::trace_on(&trace::Placed { layout: rules.layout(), of: &of }, "train_step", &inputs, donate, step)
+            trace::trace_on(
+                &trace::LeafShardings { rules: rules.logical_axes(), of: &of },
+                "train_step",
+                &inputs,
+                donate,
+                step,
+            )
         }
     };
     Ok((Program::from_module(traced?.0.module), count))
@@ -62,7 +68,7 @@ pub struct StepShape<'a> {
     /// Tokens of a sequence, or room of a cache.
     pub sequence: usize,
     /// How it is sharded; `None` on one device.
-    pub rules: Option<&'a Placement>,
+    pub rules: Option<&'a ShardingRules>,
 }
 
 impl StepShape<'_> {
@@ -127,14 +133,20 @@ impl StepShape<'_> {
                 let of = |role: Role, leaf: &Leaf| {
                     let dims = &leaf.spec.dims;
                     let sharding = match (role, leaf.path.split_once('.')) {
-                        (_, Some(("0", _))) => Ok(rules.layout().sharding(&CACHE, dims)),
+                        (_, Some(("0", _))) => Ok(rules.logical_axes().sharding(&CACHE, dims)),
                         (Role::Input, Some(("1", path))) => rules.state(path, dims, &parameters),
                         (Role::Input, None) if leaf.path == "3" => rules.batch("the tokens", dims),
-                        _ => Ok(Sharding::replicated(dims.len())),
+                        _ => Ok(PartitionSpec::replicated(dims.len())),
                     };
                     sharding.map_err(|error| trace::Error::Mesh(error.to_string()))
                 };
-                trace::trace_on(&trace::Placed { layout: rules.layout(), of: &of }, name, &inputs, donate, next)
+                trace::trace_on(
+                    &trace::LeafShardings { rules: rules.logical_axes(), of: &of },
+                    name,
+                    &inputs,
+                    donate,
+                    next,
+                )
             }
         };
         Ok(Program::from_module(traced?.0.module))

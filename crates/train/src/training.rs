@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use compile::Program;
 use nn::models::{Gpt2, LanguageModel, Llama, Phase, ResNet, Statistics, Vit};
-use nn::{CrossEntropy, Placement, hf};
+use nn::{CrossEntropy, ShardingRules, hf};
 use runtime::Backend;
 use tensor::DType;
 use trace::{Key, Site, Tensor, Tree};
@@ -29,7 +29,7 @@ pub struct Training {
     beside: PathBuf,
     model: ModelConfig,
     pretrained: Option<Pretrained>,
-    rules: Option<Placement>,
+    rules: Option<ShardingRules>,
     folder: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl Training {
         let pretrained = Pretrained::resolve(&mut config, beside)?;
         let model = ModelConfig::read(&config.model, beside)?;
         let rules = sharding_rules(&config.mesh, mesh)?;
-        let devices = rules.as_ref().map(|rules| rules.layout().mesh.num_devices()).or(mesh.devices).unwrap_or(1);
+        let devices = rules.as_ref().map(|rules| rules.logical_axes().mesh.num_devices()).or(mesh.devices).unwrap_or(1);
         config.set_batch(devices)?;
         let folder = config.train.folder.clone();
         Ok(Training { config, beside: beside.to_path_buf(), model, pretrained, rules, folder })
@@ -94,7 +94,7 @@ impl Training {
     }
 
     /// How the model is sharded; `None` on one device.
-    pub fn rules(&self) -> Option<&Placement> {
+    pub fn rules(&self) -> Option<&ShardingRules> {
         self.rules.as_ref()
     }
 
@@ -206,7 +206,7 @@ impl Training {
 }
 
 struct Export<'a> {
-    rules: Option<&'a Placement>,
+    rules: Option<&'a ShardingRules>,
     site: &'a Site,
 }
 

@@ -84,9 +84,9 @@ impl MultiHeadAttention {
     fn projected(&self, x: &Tensor, rope: Option<&Rope>) -> (Tensor, Tensor, Tensor) {
         let heads = |linear: &Linear| linear.apply_to_heads(x, self.heads.head_dim);
         // Queries stay with their positions; keys and values of all positions are needed everywhere.
-        let query = heads(&self.query).laid_out(&["batch", "sequence", "heads", "head"]);
-        let key = heads(&self.key).laid_out(&["batch", "keys", "heads", "head"]);
-        let value = heads(&self.value).laid_out(&["batch", "keys", "heads", "head"]);
+        let query = heads(&self.query).with_logical_axes(&["batch", "sequence", "heads", "head"]);
+        let key = heads(&self.key).with_logical_axes(&["batch", "keys", "heads", "head"]);
+        let value = heads(&self.value).with_logical_axes(&["batch", "keys", "heads", "head"]);
         let normed = |norm: &Option<RmsNorm>, x: Tensor| match norm {
             Some(norm) => norm.apply(&x),
             None => x,

@@ -29,7 +29,7 @@ impl Embedding {
     /// The table as products read it, in the type of activations: gathered where it is stored in parts.
     #[track_caller]
     pub(crate) fn ready(&self, compute: DType) -> Embedding {
-        Embedding { weight: at_use(&self.weight.cast(compute), &["vocabulary", "width"]) }
+        Embedding { weight: at_use(&self.weight.cast(compute), &["vocab", "embed"]) }
     }
 
     /// The product of each vector with every entry, in `f32`: the logits of a model whose head is tied to its embedding.

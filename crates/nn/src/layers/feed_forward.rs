@@ -44,7 +44,7 @@ impl Activation {
 #[track_caller]
 fn inside(y: Tensor) -> Tensor {
     match y.rank() {
-        3 => y.laid_out(&["batch", "sequence", "inner"]),
+        3 => y.with_logical_axes(&["batch", "sequence", "mlp"]),
         _ => y,
     }
 }
@@ -77,8 +77,8 @@ impl FeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let y = self.activation.apply(&self.up.apply_as(x, ["width", "inner"]).named("up"));
-            self.down.apply_as(&inside(y), ["inner", "width"]).named("feed_forward_output")
+            let y = self.activation.apply(&self.up.apply_as(x, ["embed", "mlp"]).named("up"));
+            self.down.apply_as(&inside(y), ["mlp", "embed"]).named("feed_forward_output")
         })
     }
 }
@@ -114,9 +114,9 @@ impl GatedFeedForward {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("feed_forward", || {
-            let gate = self.activation.apply(&self.gate.apply_as(x, ["width", "inner"]).named("gate"));
-            let up = self.up.apply_as(x, ["width", "inner"]).named("up");
-            self.down.apply_as(&inside(gate * up), ["inner", "width"]).named("feed_forward_output")
+            let gate = self.activation.apply(&self.gate.apply_as(x, ["embed", "mlp"]).named("gate"));
+            let up = self.up.apply_as(x, ["embed", "mlp"]).named("up");
+            self.down.apply_as(&inside(gate * up), ["mlp", "embed"]).named("feed_forward_output")
         })
     }
 }

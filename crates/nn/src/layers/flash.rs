@@ -3,7 +3,7 @@
 use hlo::Attrs;
 use kernel::composites::{FLASH, FLASH_BACKWARD, FlashAttributes};
 use tensor::DType;
-use trace::{Sharding, Tensor, Tree, composite, custom_vjp, shard_map};
+use trace::{PartitionSpec, Tensor, Tree, composite, custom_vjp, shard_map};
 
 use super::attend::{AttentionMask, Positions, Saved, online_softmax, online_softmax_backward};
 
@@ -21,21 +21,21 @@ const LONG: usize = 1024;
 pub(super) fn is_better(queries: usize, keys: usize, key_heads: usize, positions: &Positions) -> bool {
     // A kernel needs whole sequences: with sequence parallelism there must be heads for the all-to-all (Ulysses).
     let has_whole_sequences = || {
-        let Some(layout) = trace::layout() else { return true };
-        let heads = ulysses_rules(&layout).sharding(&["heads"], &[key_heads]);
-        let sequence = layout.meanings.get("sequence").map_or(&[][..], Vec::as_slice);
-        sequence.iter().all(|axis| layout.mesh.size_of(axis) == Some(1) || heads.axes().any(|used| used == axis))
+        let Some(rules) = trace::current_rules() else { return true };
+        let heads = ulysses_rules(&rules).sharding(&["heads"], &[key_heads]);
+        let sequence = rules.axes.get("sequence").map_or(&[][..], Vec::as_slice);
+        sequence.iter().all(|axis| rules.mesh.size_of(axis) == Some(1) || heads.axes().any(|used| used == axis))
     };
     keys >= LONG && is_possible(queries, keys, positions) && has_whole_sequences()
 }
 
 /// Logical axis rules of Ulysses sequence parallelism: devices that share sequences have whole ones, of fewer heads each. The
 /// partitioner turns the change into all-to-alls.
-fn ulysses_rules(layout: &trace::Layout) -> trace::Layout {
-    let mut layout = layout.clone();
-    let sequence = layout.meanings.remove("sequence").unwrap_or_default();
-    layout.meanings.entry("heads".into()).or_default().extend(sequence);
-    layout
+fn ulysses_rules(rules: &trace::LogicalAxisRules) -> trace::LogicalAxisRules {
+    let mut rules = rules.clone();
+    let sequence = rules.axes.remove("sequence").unwrap_or_default();
+    rules.axes.entry("heads".into()).or_default().extend(sequence);
+    rules
 }
 
 /// Whether the scores of plain attention would take much memory.
@@ -82,7 +82,7 @@ pub(super) fn flash(
             (query, key, value, inputs.3.as_ref().map(|pair| pair.map_leaves(Tensor::zeros_like)))
         },
     );
-    by_head(&out.named("attention")).laid_out(&["batch", "sequence", "heads", "head"])
+    by_head(&out.named("attention")).with_logical_axes(&["batch", "sequence", "heads", "head"])
 }
 
 fn attributes(mask: AttentionMask, scale: f64) -> Attrs {
@@ -217,14 +217,14 @@ fn part_of(all: &BackwardInputs, queries: std::ops::Range<usize>, keys: std::ops
 }
 
 /// How heads are sharded, by those of the keys: `None` without a mesh.
-fn by_heads(key: &Tensor) -> Option<Sharding> {
-    let layout = ulysses_rules(&*trace::layout()?);
-    Some(layout.sharding(&["batch", "heads", "keys", "head"], key.dims()))
+fn by_heads(key: &Tensor) -> Option<PartitionSpec> {
+    let rules = ulysses_rules(&*trace::current_rules()?);
+    Some(rules.sharding(&["batch", "heads", "keys", "head"], key.dims()))
 }
 
 /// The sharding of each leaf: four axes as the heads, three as their batch.
-fn shardings<T: Tree>(tree: &T, heads: &Sharding) -> Vec<Sharding> {
-    let of = |spec: &trace::Spec| Sharding {
+fn shardings<T: Tree>(tree: &T, heads: &PartitionSpec) -> Vec<PartitionSpec> {
+    let of = |spec: &trace::Spec| PartitionSpec {
         dims: if spec.dims.len() == 4 {
             heads.dims.clone()
         } else {

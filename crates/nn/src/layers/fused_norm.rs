@@ -3,7 +3,7 @@
 use hlo::Attrs;
 use kernel::composites::{RMS_NORM, RMS_NORM_BACKWARD, RmsNormAttributes};
 use tensor::DType;
-use trace::{Sharding, Tensor, composite, custom_vjp, shard_map};
+use trace::{PartitionSpec, Tensor, composite, custom_vjp, shard_map};
 
 /// Rows divided by their root mean square, in `f32`, and its inverse.
 fn normal(x: &Tensor, epsilon: f64) -> (Tensor, Tensor) {
@@ -37,7 +37,7 @@ pub(super) fn fused(x: &Tensor, weight: &Tensor, epsilon: f64) -> Tensor {
         &inputs,
         |inputs| {
             let of_x = sharding_of(&inputs.0);
-            let shardings = [of_x.clone(), Sharding::replicated(1)];
+            let shardings = [of_x.clone(), PartitionSpec::replicated(1)];
             shard_map(inputs, &shardings, &[of_x], |(x, weight)| {
                 let rows = (as_rows(x), weight.expand(0));
                 composite(RMS_NORM, attributes(epsilon), &rows, |(x, weight)| plain(x, weight, epsilon))
@@ -48,8 +48,8 @@ pub(super) fn fused(x: &Tensor, weight: &Tensor, epsilon: f64) -> Tensor {
             let of_x = sharding_of(x);
             // Each device has the gradient of the weight for its own positions.
             let axes = of_x.axes().cloned().collect();
-            let parts = Sharding { dims: vec![Some(axes), Some(Vec::new())] };
-            let shardings = [of_x.clone(), Sharding::replicated(1), of_x.clone()];
+            let parts = PartitionSpec { dims: vec![Some(axes), Some(Vec::new())] };
+            let shardings = [of_x.clone(), PartitionSpec::replicated(1), of_x.clone()];
             let inputs = (x.clone(), weight.clone(), ct.clone());
             let (of_x, of_weight) = shard_map(&inputs, &shardings, &[of_x, parts], |(x, weight, ct)| {
                 let rows = (as_rows(x), weight.expand(0), as_rows(ct));
@@ -71,7 +71,9 @@ fn as_rows(x: &Tensor) -> Tensor {
 }
 
 /// How positions lie on the mesh; the width is whole.
-fn sharding_of(x: &Tensor) -> Sharding {
-    trace::layout()
-        .map_or_else(|| Sharding::replicated(x.rank()), |layout| layout.sharding(&["batch", "sequence", ""], x.dims()))
+fn sharding_of(x: &Tensor) -> PartitionSpec {
+    trace::current_rules().map_or_else(
+        || PartitionSpec::replicated(x.rank()),
+        |rules| rules.sharding(&["batch", "sequence", ""], x.dims()),
+    )
 }

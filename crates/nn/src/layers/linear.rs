@@ -42,8 +42,8 @@ impl Linear {
 
     /// [`Linear::apply`] of a weight whose axes mean this to the mesh, if there is one.
     #[track_caller]
-    pub(crate) fn apply_as(&self, x: &Tensor, meanings: [&str; 2]) -> Tensor {
-        self.product(x, &at_use(&self.weight.cast(x.dtype()), &meanings))
+    pub(crate) fn apply_as(&self, x: &Tensor, logical_axes: [&str; 2]) -> Tensor {
+        self.product(x, &at_use(&self.weight.cast(x.dtype()), &logical_axes))
     }
 
     /// [`Linear::apply`] to `[batch, positions, width]`, giving heads of so many features: `[batch, positions, heads, size]`.
@@ -51,7 +51,7 @@ impl Linear {
     /// The product itself gives heads: of one whose result is cut into heads afterwards, TPU compilers copy layouts.
     #[track_caller]
     pub(crate) fn apply_to_heads(&self, x: &Tensor, size: usize) -> Tensor {
-        let weight = at_use(&self.weight.cast(x.dtype()), &["width", "heads"]);
+        let weight = at_use(&self.weight.cast(x.dtype()), &["embed", "heads"]);
         let heads = weight.dim(1) / size.max(1);
         let y = x.einsum("bsw,whd->bshd", &weight.reshape(&[weight.dim(0), heads, size]));
         match &self.bias {
@@ -63,7 +63,7 @@ impl Linear {
     /// [`Linear::apply`] to heads `[batch, positions, heads, size]`, all of them together, giving `[batch, positions, width]`.
     #[track_caller]
     pub(crate) fn apply_from_heads(&self, x: &Tensor) -> Tensor {
-        let weight = at_use(&self.weight.cast(x.dtype()), &["heads", "width"]);
+        let weight = at_use(&self.weight.cast(x.dtype()), &["heads", "embed"]);
         let y = x.einsum("bshd,hdw->bsw", &weight.reshape(&[x.dim(2), x.dim(3), weight.dim(1)]));
         match &self.bias {
             Some(bias) => y + bias.cast(x.dtype()),
@@ -86,20 +86,20 @@ impl Linear {
 /// exchange; its gradient is laid out as the weight is stored. Left to itself the partitioner may move the batch instead, which
 /// is far larger.
 #[track_caller]
-pub(crate) fn at_use(weight: &Tensor, meanings: &[&str]) -> Tensor {
-    let Some(layout) = trace::layout() else { return weight.clone() };
-    let of_use = layout.sharding(meanings, weight.dims());
-    let stored: Vec<&str> = meanings.iter().map(|&m| if m == "width" { STORED_WIDTH } else { m }).collect();
-    let of_store = layout.sharding(&stored, weight.dims());
+pub(crate) fn at_use(weight: &Tensor, logical_axes: &[&str]) -> Tensor {
+    let Some(rules) = trace::current_rules() else { return weight.clone() };
+    let of_use = rules.sharding(logical_axes, weight.dims());
+    let stored: Vec<&str> = logical_axes.iter().map(|&m| if m == "embed" { STORED_EMBED } else { m }).collect();
+    let of_store = rules.sharding(&stored, weight.dims());
     if of_use == of_store {
         return weight.clone();
     }
     custom_vjp(
         weight,
-        |weight| weight.with_sharding(&of_use),
-        move |_: &Tensor, _: &Tensor, ct: &Tensor| ct.with_sharding(&of_store),
+        |weight| weight.with_sharding_constraint(&of_use),
+        move |_: &Tensor, _: &Tensor, ct: &Tensor| ct.with_sharding_constraint(&of_store),
     )
 }
 
-/// What the width of a stored parameter means to a layout; that of a value is whole.
-pub(crate) const STORED_WIDTH: &str = "stored_width";
+/// What the width of a stored parameter is to the logical axis rules; that of a value is whole.
+pub(crate) const STORED_EMBED: &str = "stored_embed";

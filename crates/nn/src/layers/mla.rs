@@ -102,17 +102,17 @@ impl MultiHeadLatentAttention {
             self.sizes;
         let rotated = |x: Tensor| rope.map_or(x.clone(), |rope| rope.apply_to(&x, pairs));
         let from = match (&self.query_down, &self.query_norm) {
-            (Some(down), Some(norm)) => norm.apply(&down.apply_as(x, ["width", ""])).named("mla_q"),
+            (Some(down), Some(norm)) => norm.apply(&down.apply_as(x, ["embed", ""])).named("mla_q"),
             _ => x.clone(),
         };
         let query = self.query.apply_to_heads(&from, nope + rope_dim);
-        let query = query.laid_out(&["batch", "sequence", "heads", "head"]);
+        let query = query.with_logical_axes(&["batch", "sequence", "heads", "head"]);
         let query = Tensor::concat(&[query.slice(-1, 0..nope), rotated(query.slice(-1, nope..nope + rope_dim))], -1);
-        let both = self.kv_down.apply_as(x, ["width", ""]);
+        let both = self.kv_down.apply_as(x, ["embed", ""]);
         let compressed_kv = self.kv_norm.apply(&both.slice(-1, 0..kv_lora_rank)).named("mla_kv");
         let shared = rotated(both.slice(-1, kv_lora_rank..kv_lora_rank + rope_dim).expand(2));
         let each = self.kv_up.apply_to_heads(&compressed_kv, nope + v_head_dim);
-        let each = each.laid_out(&["batch", "keys", "heads", "head"]);
+        let each = each.with_logical_axes(&["batch", "keys", "heads", "head"]);
         let shared = shared.broadcast_to(&[each.dim(0), each.dim(1), self.heads, rope_dim]);
         let key = Tensor::concat(&[each.slice(-1, 0..nope), shared], -1);
         let size = MultiHeadLatentAttention::cached(self.sizes, self.heads).head_dim;

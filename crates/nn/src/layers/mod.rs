@@ -24,7 +24,7 @@ pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
 pub use kv_cache::{CachePosition, KvCache, Start};
 pub use linear::{Bias, Linear};
-pub(crate) use linear::{STORED_WIDTH, at_use};
+pub(crate) use linear::{STORED_EMBED, at_use};
 pub use mla::{MlaSizes, MultiHeadLatentAttention};
 pub use moe::{Dispatch, ExpertGroups, ExpertSizes, MixtureOfExperts, RouterScores, RouterWeights, Routing, Usage};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};

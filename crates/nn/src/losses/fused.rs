@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use kernel::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
 use tensor::DType;
-use trace::{Contraction, Precision, Reduction, Sharding, Tensor, Tree, composite, custom_vjp, scan, shard_map};
+use trace::{Contraction, PartitionSpec, Precision, Reduction, Tensor, Tree, composite, custom_vjp, scan, shard_map};
 
 use crate::fused::Fused;
-use crate::layers::STORED_WIDTH;
+use crate::layers::STORED_EMBED;
 
 /// Losses of `hidden [batch, positions, width]` and `labels [batch, positions]`, and the log-sum-exp of the logits, by position. Each
 /// device has its own positions and the whole `lm_head [vocab, width]`.
@@ -66,18 +66,18 @@ struct Summed {
 }
 
 impl Summed {
-    fn new(of_positions: &Sharding, lm_head: &[usize]) -> Summed {
+    fn new(of_positions: &PartitionSpec, lm_head: &[usize]) -> Summed {
         let axes: Vec<Arc<str>> = of_positions.axes().cloned().collect();
-        let stored = trace::layout().map(|layout| layout.sharding(&["", STORED_WIDTH], lm_head));
-        let stored: Vec<Arc<str>> = stored.iter().flat_map(Sharding::axes).cloned().collect();
+        let stored = trace::current_rules().map(|rules| rules.sharding(&["", STORED_EMBED], lm_head));
+        let stored: Vec<Arc<str>> = stored.iter().flat_map(PartitionSpec::axes).cloned().collect();
         let to_store = if stored.iter().all(|axis| axes.contains(axis)) { stored } else { Vec::new() };
         let to_all = axes.into_iter().filter(|axis| !to_store.contains(axis)).collect();
         Summed { to_store, to_all }
     }
 
     /// Of the sum.
-    fn sharding(&self) -> Sharding {
-        Sharding { dims: vec![Some(Vec::new()), Some(self.to_store.clone())] }
+    fn sharding(&self) -> PartitionSpec {
+        PartitionSpec { dims: vec![Some(Vec::new()), Some(self.to_store.clone())] }
     }
 
     fn over_devices(&self, of_lm_head: &Tensor) -> Tensor {
@@ -95,14 +95,14 @@ type Inputs = (Tensor, Tensor, Tensor);
 type BackwardInputs = (Tensor, Tensor, Tensor, (Tensor, Tensor, Tensor));
 
 /// Shardings: hidden states and labels along batch and sequence, the LM head replicated.
-fn shardings((hidden, lm_head, labels): &Inputs) -> Vec<Sharding> {
+fn shardings((hidden, lm_head, labels): &Inputs) -> Vec<PartitionSpec> {
     let whole =
-        || vec![hidden, lm_head, labels].into_iter().map(|tensor| Sharding::replicated(tensor.rank())).collect();
-    trace::layout().map_or_else(whole, |layout| {
+        || vec![hidden, lm_head, labels].into_iter().map(|tensor| PartitionSpec::replicated(tensor.rank())).collect();
+    trace::current_rules().map_or_else(whole, |rules| {
         vec![
-            layout.sharding(&["batch", "sequence", ""], hidden.dims()),
-            Sharding::replicated(lm_head.rank()),
-            layout.sharding(&["batch", "sequence"], labels.dims()),
+            rules.sharding(&["batch", "sequence", ""], hidden.dims()),
+            PartitionSpec::replicated(lm_head.rank()),
+            rules.sharding(&["batch", "sequence"], labels.dims()),
         ]
     })
 }

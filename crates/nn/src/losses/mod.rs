@@ -67,7 +67,7 @@ impl CrossEntropy {
     /// the vocabulary is not sharded.
     pub fn is_fusable(&self, vocab_size: usize) -> bool {
         let is_whole =
-            trace::layout().is_none_or(|layout| layout.sharding(&["vocabulary"], &[vocab_size]).is_replicated());
+            trace::current_rules().is_none_or(|rules| rules.sharding(&["vocab"], &[vocab_size]).is_replicated());
         self.label_smoothing == 0.0 && is_whole
     }
 
@@ -109,9 +109,9 @@ impl CrossEntropy {
     ) -> Tensor {
         let (batch, positions, width) = (hidden.dim(0), hidden.dim(1), hidden.dim(2));
         // Each device has its part of the sequences, and so many positions at a time.
-        let parts = trace::layout().map_or(1, |layout| {
-            let sharding = layout.sharding(&["batch"], &[batch]);
-            layout.mesh.size_along(sharding.axes().map(|axis| &**axis)).unwrap_or(1)
+        let parts = trace::current_rules().map_or(1, |rules| {
+            let sharding = rules.sharding(&["batch"], &[batch]);
+            rules.mesh.size_along(sharding.axes().map(|axis| &**axis)).unwrap_or(1)
         });
         let chunk_size = (chunk_size.saturating_mul(parts) / batch.max(1)).clamp(1, positions.max(1));
         let whole = positions / chunk_size;

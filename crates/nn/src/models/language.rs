@@ -158,14 +158,14 @@ pub trait LanguageModel: Tree + Clone {
 /// What is carried from layer to layer, laid out on the mesh if there is one.
 #[track_caller]
 pub(crate) fn carried(x: &Tensor) -> Tensor {
-    x.laid_out(&["batch", "sequence", "width"])
+    x.with_logical_axes(&["batch", "sequence", "embed"])
 }
 
 /// Logits, laid out on the mesh if there is one.
 #[track_caller]
 pub(crate) fn laid_out_logits(logits: Tensor) -> Tensor {
     match logits.rank() {
-        3 => logits.laid_out(&["batch", "sequence", "vocabulary"]),
+        3 => logits.with_logical_axes(&["batch", "sequence", "vocab"]),
         _ => logits,
     }
 }

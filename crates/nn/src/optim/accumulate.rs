@@ -40,8 +40,8 @@ pub fn accumulated_with<P: Tree + Clone, X: Tree + Clone, B: Tree>(
         }
         dims.insert(0, parts);
         // Each part is spread over all devices, as the batch was.
-        let meanings = [&["parts", "batch"][..], &vec![""; dims.len().saturating_sub(2)]].concat();
-        leaf.reshape(&dims).laid_out(&meanings)
+        let logical_axes = [&["parts", "batch"][..], &vec![""; dims.len().saturating_sub(2)]].concat();
+        leaf.reshape(&dims).with_logical_axes(&logical_axes)
     });
     let sums = params.map_leaves(|leaf| Tensor::zeros(DType::F32, leaf.dims()));
     let init = (Tensor::zeros(DType::F32, &[]), carried.clone(), sums);

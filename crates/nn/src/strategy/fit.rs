@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trace::{Axis, Mesh, Network, Site};
 
-use super::Placement;
+use super::ShardingRules;
 use crate::error::Error;
 use crate::pipeline::Stages;
 use crate::stacked::is_stacked;
@@ -23,7 +23,7 @@ struct Load<'a> {
     site: &'a Site,
 }
 
-impl Placement {
+impl ShardingRules {
     /// Whether parameters and the arrays of a batch, shapes by names, can lie so on these devices. The error says which cannot,
     /// and names the nearest mesh on which all of them can.
     pub fn check(
@@ -45,7 +45,7 @@ impl Placement {
     }
 
     fn carries(&self, load: &Load<'_>) -> Result<(), Error> {
-        let (mesh, site) = (&self.layout.mesh, load.site);
+        let (mesh, site) = (&self.axis_rules.mesh, load.site);
         let wrong = |message: String| Err(Error::Mesh(message));
         if let Some(there) = site.devices.filter(|there| *there != mesh.num_devices()) {
             return wrong(format!("the mesh {mesh} has {} devices, but {} has {there}", mesh.num_devices(), site.name));
@@ -69,7 +69,7 @@ impl Placement {
     fn runs(&self, load: &Load<'_>) -> bool {
         let takes =
             |stages: &Stages, dims: &[usize]| dims.first().is_none_or(|examples| stages.parts_of(*examples).is_some());
-        let stages = Stages::of(&self.layout);
+        let stages = Stages::of(&self.axis_rules);
         self.carries(load).is_ok()
             && stages.is_none_or(|stages| load.batch.iter().all(|(_, dims)| takes(&stages, dims)))
     }
@@ -84,14 +84,14 @@ impl Placement {
             || "the batch is split".to_string(),
             |(path, dims)| format!("`{path}` of shape {dims:?} is split"),
         );
-        let (name, mesh) = (&axis.name, &self.layout.mesh);
+        let (name, mesh) = (&axis.name, &self.axis_rules.mesh);
         format!("{what} along `{name}` of the mesh {mesh}, which is not a ring on {}: {why}", load.site.name)
     }
 
     /// The mesh most like this one that carries everything: other sizes of its axes, one more axis, no rings, or, where their
     /// number is free, fewer devices.
     fn nearest(&self, load: &Load<'_>) -> Option<Mesh> {
-        let mesh = &self.layout.mesh;
+        let mesh = &self.axis_rules.mesh;
         let missing = COMMON_AXES.iter().filter(|name| mesh.size_of(name).is_none());
         let longer = missing.filter_map(|name| with_axis(mesh, name, 1));
         let kinds: Vec<Mesh> = std::iter::once(mesh.clone()).chain(longer).collect();
@@ -113,17 +113,17 @@ impl Placement {
     }
 
     /// The same strategy and rules on another mesh.
-    fn on(&self, mesh: &Mesh) -> Option<Placement> {
-        let mut placement = Placement::new(mesh, self.strategy).ok()?;
+    fn on(&self, mesh: &Mesh) -> Option<ShardingRules> {
+        let mut placement = ShardingRules::new(mesh, self.strategy).ok()?;
         placement.rules.clone_from(&self.rules);
-        placement.layout.microbatches = self.layout.microbatches;
+        placement.axis_rules.microbatches = self.axis_rules.microbatches;
         Some(placement)
     }
 
     /// Where nothing but the batch is wrong: one that would work.
     fn batch_that_would_do(&self, load: &Load<'_>) -> Option<String> {
         let examples = load.batch.iter().find_map(|(_, dims)| dims.first())?;
-        let parts = self.layout.mesh.size_along(self.batch.iter().map(|axis| &**axis))?;
+        let parts = self.axis_rules.mesh.size_along(self.batch.iter().map(|axis| &**axis))?;
         let enough = examples.div_ceil(parts).max(1).checked_mul(parts)?;
         let mut larger = load.batch.to_vec();
         for first in larger.iter_mut().filter_map(|(_, dims)| dims.first_mut()) {
@@ -224,7 +224,7 @@ mod tests {
             ("layers.feed_forward.up.weight", &[12, 64, 96]),
             ("layers.norm.weight", &[12, 64]),
         ]);
-        let placement = Placement::new(&mesh.parse().unwrap(), strategy).unwrap();
+        let placement = ShardingRules::new(&mesh.parse().unwrap(), strategy).unwrap();
         let batch = shapes(&[("tokens", &[batch, 16])]);
         placement
             .check(&parameters.into_iter().collect(), &batch, site)

@@ -8,10 +8,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trace::{Layout, Mesh, Network, Sharding};
+use trace::{LogicalAxisRules, Mesh, Network, PartitionSpec};
 
 use crate::error::Error;
-use crate::layers::STORED_WIDTH;
+use crate::layers::STORED_EMBED;
 use crate::pipeline::STAGES;
 use crate::stacked::{is_stacked, is_staged};
 
@@ -81,43 +81,43 @@ enum Use {
 }
 
 /// What the axes of a parameter mean, by the end of its path; the axis of stacked layers is not among them.
-const MEANINGS: &[(&str, &[&str])] = &[
-    ("token_embedding.weight", &["vocabulary", "width"]),
-    ("position_embedding.weight", &["", "width"]),
-    ("position_embedding", &["", "width"]),
-    ("class_embedding", &["", "", "width"]),
-    ("attention.query.weight", &["width", "heads"]),
+const LOGICAL_AXES: &[(&str, &[&str])] = &[
+    ("token_embedding.weight", &["vocab", "embed"]),
+    ("position_embedding.weight", &["", "embed"]),
+    ("position_embedding", &["", "embed"]),
+    ("class_embedding", &["", "", "embed"]),
+    ("attention.query.weight", &["embed", "heads"]),
     ("attention.query.bias", &["heads"]),
-    ("attention.key.weight", &["width", "heads"]),
+    ("attention.key.weight", &["embed", "heads"]),
     ("attention.key.bias", &["heads"]),
-    ("attention.value.weight", &["width", "heads"]),
+    ("attention.value.weight", &["embed", "heads"]),
     ("attention.value.bias", &["heads"]),
-    ("attention.output.weight", &["heads", "width"]),
+    ("attention.output.weight", &["heads", "embed"]),
     ("attention.output.bias", &[""]),
-    ("attention.query_down.weight", &["width", ""]),
+    ("attention.query_down.weight", &["embed", ""]),
     ("attention.query_down.bias", &[""]),
-    ("attention.kv_down.weight", &["width", ""]),
+    ("attention.kv_down.weight", &["embed", ""]),
     ("attention.kv_down.bias", &[""]),
     // The compressed KV is split as the width is: with many heads the weight is as large as any.
-    ("attention.kv_up.weight", &["width", "heads"]),
-    ("up.weight", &["width", "inner"]),
-    ("up.bias", &["inner"]),
-    ("gate.weight", &["width", "inner"]),
-    ("down.weight", &["inner", "width"]),
+    ("attention.kv_up.weight", &["embed", "heads"]),
+    ("up.weight", &["embed", "mlp"]),
+    ("up.bias", &["mlp"]),
+    ("gate.weight", &["embed", "mlp"]),
+    ("down.weight", &["mlp", "embed"]),
     ("down.bias", &[""]),
-    ("experts.router.weight", &["width", ""]),
-    ("experts.gate", &["experts", "width", "inner"]),
-    ("experts.up", &["experts", "width", "inner"]),
-    ("experts.down", &["experts", "inner", "width"]),
-    ("lm_head.weight", &["width", "vocabulary"]),
-    ("head.weight", &["width", "vocabulary"]),
+    ("experts.router.weight", &["embed", ""]),
+    ("experts.gate", &["experts", "embed", "mlp"]),
+    ("experts.up", &["experts", "embed", "mlp"]),
+    ("experts.down", &["experts", "mlp", "embed"]),
+    ("lm_head.weight", &["embed", "vocab"]),
+    ("head.weight", &["embed", "vocab"]),
 ];
 
 /// Places parameters, batches and activations on a mesh.
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct ShardingRules {
     strategy: Strategy,
-    layout: Layout,
+    axis_rules: LogicalAxisRules,
     /// Mesh axes of what the axes of parameters mean.
     of_parameters: BTreeMap<&'static str, Vec<Arc<str>>>,
     batch: Vec<Arc<str>>,
@@ -127,9 +127,9 @@ pub struct Placement {
     rules: Vec<(String, Vec<Vec<String>>)>,
 }
 
-impl Placement {
+impl ShardingRules {
     /// Places by a strategy. The mesh must have the axes it needs.
-    pub fn new(mesh: &Mesh, strategy: Strategy) -> Result<Placement, Error> {
+    pub fn new(mesh: &Mesh, strategy: Strategy) -> Result<ShardingRules, Error> {
         let uses = mesh.axes().iter().map(|axis| {
             let between = axis.network == Network::BetweenSlices;
             let known = use_of(&axis.name, strategy).map_err(|what| {
@@ -159,32 +159,32 @@ impl Placement {
         }
         let batch = of(&[Use::Batch, Use::Fsdp, Use::Expert]);
         let (model, expert, stages) = (of(&[Use::Model]), of(&[Use::Expert]), of(&[Use::Stage]));
-        let mut layout = Layout::new(mesh.clone());
-        let meanings = [
+        let mut axis_rules = LogicalAxisRules::new(mesh.clone());
+        let logical_axes = [
             // Before and after the layers every stage has its part of the batch.
             ("batch", [batch.clone(), stages.clone()].concat()),
             (STAGES, stages.clone()),
             ("sequence", of(&[Use::Context])),
             ("heads", model.clone()),
-            ("inner", model.clone()),
-            ("vocabulary", model.clone()),
+            ("mlp", model.clone()),
+            ("vocab", model.clone()),
             ("experts", expert.clone()),
-            (STORED_WIDTH, of(&[Use::Fsdp])),
+            (STORED_EMBED, of(&[Use::Fsdp])),
         ];
-        layout.meanings.extend(meanings.map(|(meaning, axes)| (meaning.to_string(), axes)));
+        axis_rules.axes.extend(logical_axes.map(|(logical_axis, axes)| (logical_axis.to_string(), axes)));
         let of_parameters = BTreeMap::from([
-            ("width", of(&[Use::Fsdp])),
+            ("embed", of(&[Use::Fsdp])),
             ("heads", model.clone()),
-            ("inner", model.clone()),
-            ("vocabulary", model),
+            ("mlp", model.clone()),
+            ("vocab", model),
             ("experts", expert),
         ]);
-        Ok(Placement { strategy, layout, of_parameters, batch, stages, rules: Vec::new() })
+        Ok(ShardingRules { strategy, axis_rules, of_parameters, batch, stages, rules: Vec::new() })
     }
 
     /// The same, with batches taken in so many parts that follow each other through the stages. The mesh must have stages.
-    pub fn with_microbatches(mut self, count: usize) -> Result<Placement, Error> {
-        let mesh = &self.layout.mesh;
+    pub fn with_microbatches(mut self, count: usize) -> Result<ShardingRules, Error> {
+        let mesh = &self.axis_rules.mesh;
         if count == 0 || self.stages.is_empty() {
             let strategy = self.strategy;
             return Err(Error::Mesh(match count {
@@ -194,24 +194,24 @@ impl Placement {
                 ),
             }));
         }
-        self.layout.microbatches = Some(count);
+        self.axis_rules.microbatches = Some(count);
         Ok(self)
     }
 
     /// Parts that layers are split into.
     pub fn num_stages(&self) -> usize {
-        self.layout.mesh.size_along(self.stages.iter().map(|axis| &**axis)).unwrap_or(1)
+        self.axis_rules.mesh.size_along(self.stages.iter().map(|axis| &**axis)).unwrap_or(1)
     }
 
     /// Parts that the mesh cuts a batch into.
     pub fn batch_parts(&self) -> u64 {
-        let axes = self.layout.meanings.get("batch").into_iter().flatten().map(|axis| &**axis);
-        self.layout.mesh.size_along(axes).unwrap_or(1) as u64
+        let axes = self.axis_rules.axes.get("batch").into_iter().flatten().map(|axis| &**axis);
+        self.axis_rules.mesh.size_along(axes).unwrap_or(1) as u64
     }
 
     /// The same, with a rule for parameters whose path ends so: the mesh axes of each axis.
     #[must_use]
-    pub fn with_rule(mut self, path: &str, axes: Vec<Vec<String>>) -> Placement {
+    pub fn with_rule(mut self, path: &str, axes: Vec<Vec<String>>) -> ShardingRules {
         self.rules.push((path.to_string(), axes));
         self
     }
@@ -222,56 +222,63 @@ impl Placement {
     }
 
     /// The mesh, and where activations lie on it.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
+    pub fn logical_axes(&self) -> &LogicalAxisRules {
+        &self.axis_rules
     }
 
-    /// The same with another layout of activations.
+    /// The same with another logical axis rules of activations.
     #[must_use]
-    pub fn with_layout(mut self, layout: Layout) -> Placement {
-        self.layout = layout;
+    pub fn with_axis_rules(mut self, axis_rules: LogicalAxisRules) -> ShardingRules {
+        self.axis_rules = axis_rules;
         self
     }
 
     /// Where an array of a batch lies: its first axis is that of the examples.
-    pub fn batch(&self, name: &str, dims: &[usize]) -> Result<Sharding, Error> {
+    pub fn batch(&self, name: &str, dims: &[usize]) -> Result<PartitionSpec, Error> {
         let along = |axes: Vec<Arc<str>>| {
-            let mut sharding = Sharding::replicated(dims.len());
+            let mut sharding = PartitionSpec::replicated(dims.len());
             if let Some(first) = sharding.dims.first_mut() {
                 *first = Some(axes);
             }
             sharding
         };
         let over_stages = along([self.batch.clone(), self.stages.clone()].concat());
-        if over_stages.parts(&self.layout.mesh, dims).is_ok() {
+        if over_stages.parts(&self.axis_rules.mesh, dims).is_ok() {
             return Ok(over_stages);
         }
         self.checked(name, dims, along(self.batch.clone()))
     }
 
     /// Where a parameter lies.
-    pub fn parameter(&self, path: &str, dims: &[usize]) -> Result<Sharding, Error> {
+    pub fn parameter(&self, path: &str, dims: &[usize]) -> Result<PartitionSpec, Error> {
         if let Some((_, axes)) = self.rules.iter().rev().find(|(rule, _)| ends_with(path, rule)) {
             let dims_of = |axes: &Vec<String>| Some(axes.iter().map(|axis| axis.as_str().into()).collect());
-            return self.checked(path, dims, Sharding { dims: axes.iter().map(dims_of).collect() });
+            return self.checked(path, dims, PartitionSpec { dims: axes.iter().map(dims_of).collect() });
         }
         let stacked = usize::from(is_stacked(path) && !dims.is_empty());
-        let known =
-            MEANINGS.iter().find(|(end, meanings)| ends_with(path, end) && meanings.len() + stacked == dims.len());
+        let known = LOGICAL_AXES
+            .iter()
+            .find(|(end, logical_axes)| ends_with(path, end) && logical_axes.len() + stacked == dims.len());
         match known {
-            Some((_, meanings)) => self.by_meaning(path, dims, stacked, meanings),
+            Some((_, logical_axes)) => self.by_logical_axes(path, dims, stacked, logical_axes),
             None => self.checked(path, dims, self.largest_axis(path, dims, stacked)),
         }
     }
 
-    fn by_meaning(&self, path: &str, dims: &[usize], stacked: usize, meanings: &[&str]) -> Result<Sharding, Error> {
-        let mesh = &self.layout.mesh;
+    fn by_logical_axes(
+        &self,
+        path: &str,
+        dims: &[usize],
+        stacked: usize,
+        logical_axes: &[&str],
+    ) -> Result<PartitionSpec, Error> {
+        let mesh = &self.axis_rules.mesh;
         let mut sharding = self.by_layers(path, dims);
-        for (n, meaning) in meanings.iter().enumerate() {
-            let axes = self.of_parameters.get(meaning).cloned().unwrap_or_default();
+        for (n, logical_axis) in logical_axes.iter().enumerate() {
+            let axes = self.of_parameters.get(logical_axis).cloned().unwrap_or_default();
             let parts = mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
             // A vocabulary is any number; where it cannot be split it stays whole.
-            if *meaning != "vocabulary" || dims[n + stacked].is_multiple_of(parts) {
+            if *logical_axis != "vocab" || dims[n + stacked].is_multiple_of(parts) {
                 sharding.dims[n + stacked] = Some(axes);
             }
         }
@@ -279,8 +286,8 @@ impl Placement {
     }
 
     /// Stacked layers lie along the stages, nothing else is split yet.
-    fn by_layers(&self, path: &str, dims: &[usize]) -> Sharding {
-        let mut sharding = Sharding::replicated(dims.len());
+    fn by_layers(&self, path: &str, dims: &[usize]) -> PartitionSpec {
+        let mut sharding = PartitionSpec::replicated(dims.len());
         if let Some(first) = sharding.dims.first_mut().filter(|_| is_staged(path)) {
             *first = Some(self.stages.clone());
         }
@@ -288,10 +295,10 @@ impl Placement {
     }
 
     /// What no rule knows: split along the largest axis that parameters are split along at all and that divides.
-    fn largest_axis(&self, path: &str, dims: &[usize], stacked: usize) -> Sharding {
+    fn largest_axis(&self, path: &str, dims: &[usize], stacked: usize) -> PartitionSpec {
         let mut sharding = self.by_layers(path, dims);
-        let axes = self.of_parameters.get("width").cloned().unwrap_or_default();
-        let parts = self.layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
+        let axes = self.of_parameters.get("embed").cloned().unwrap_or_default();
+        let parts = self.axis_rules.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
         let splits = |n: &usize| dims[*n].is_multiple_of(parts) && dims[*n] > parts;
         let of_matrix = (stacked..dims.len()).filter(|_| dims.len() > stacked + 1);
         if let Some(n) = of_matrix.filter(splits).max_by_key(|&n| dims[n]).filter(|_| parts > 1) {
@@ -306,7 +313,7 @@ impl Placement {
         path: &str,
         dims: &[usize],
         parameters: &BTreeMap<String, Vec<usize>>,
-    ) -> Result<Sharding, Error> {
+    ) -> Result<PartitionSpec, Error> {
         let mut rest = path;
         loop {
             if parameters.get(rest).is_some_and(|known| known == dims) {
@@ -314,13 +321,13 @@ impl Placement {
             }
             match rest.split_once('.') {
                 Some((_, inner)) => rest = inner,
-                None => return Ok(Sharding::replicated(dims.len())),
+                None => return Ok(PartitionSpec::replicated(dims.len())),
             }
         }
     }
 
-    fn checked(&self, path: &str, dims: &[usize], sharding: Sharding) -> Result<Sharding, Error> {
-        let mesh = &self.layout.mesh;
+    fn checked(&self, path: &str, dims: &[usize], sharding: PartitionSpec) -> Result<PartitionSpec, Error> {
+        let mesh = &self.axis_rules.mesh;
         match sharding.parts(mesh, dims) {
             Ok(_) => Ok(sharding),
             Err(error) => Err(Error::Mesh(format!("`{path}` of shape {dims:?} on the mesh {mesh}: {error}"))),
@@ -361,8 +368,8 @@ fn use_of(name: &str, strategy: Strategy) -> Result<Use, String> {
 mod tests {
     use super::*;
 
-    fn placement(mesh: &str, strategy: Strategy) -> Placement {
-        Placement::new(&mesh.parse().unwrap(), strategy).unwrap()
+    fn placement(mesh: &str, strategy: Strategy) -> ShardingRules {
+        ShardingRules::new(&mesh.parse().unwrap(), strategy).unwrap()
     }
 
     #[test]
@@ -454,7 +461,8 @@ mod tests {
         assert!(all.len() > 40);
         for (path, rank) in all {
             let rank = rank - usize::from(is_stacked(&path));
-            let is_known = MEANINGS.iter().any(|(end, meanings)| ends_with(&path, end) && meanings.len() == rank);
+            let is_known =
+                LOGICAL_AXES.iter().any(|(end, logical_axes)| ends_with(&path, end) && logical_axes.len() == rank);
             let is_free = path.contains("norm") || path == "patches.kernel" || path.ends_with("bias");
             assert!(is_known || is_free, "{path} of {rank} axes has no rule");
         }
@@ -479,8 +487,9 @@ mod tests {
         for part in ["layers.feed_forward.up.weight", "[2, 64, 100]", "100 is not a multiple of 8"] {
             assert!(error.contains(part), "{error}");
         }
-        let new =
-            |mesh: &str, strategy: Strategy| Placement::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string();
+        let new = |mesh: &str, strategy: Strategy| {
+            ShardingRules::new(&mesh.parse().unwrap(), strategy).unwrap_err().to_string()
+        };
         let text = new("data=8", Strategy::Megatron);
         assert!(text.contains("needs an axis `model`") && text.ends_with("; data=4,model=2 would work"), "{text}");
         let text = new("rows=8,data=2", Strategy::Hybrid);

@@ -1,4 +1,4 @@
-//! What models write as composites is what kernels take: names, operands, attributes and meaning.
+//! What models write as composites is what kernels take: names, operands, attributes and logical axis.
 
 use std::collections::BTreeSet;
 

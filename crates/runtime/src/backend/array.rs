@@ -9,7 +9,7 @@ use weights::Region;
 use crate::element::{dtype, element_type};
 use crate::error::{Error, ValidationError};
 use crate::memory::{Allocation, MemoryError, MemoryManager, Owner};
-use crate::mesh::Placed;
+use crate::mesh::NamedSharding;
 use tensor::Spec;
 
 /// An array on a device. Clones are the same array; its memory is free when the last is dropped.
@@ -24,7 +24,7 @@ struct Held {
     buffers: Vec<Buffer>,
     spec: Spec,
     /// How it lies on a mesh; `None` for an array of one device.
-    placed: Option<Placed>,
+    placed: Option<NamedSharding>,
     allocation: Allocation,
 }
 
@@ -46,7 +46,12 @@ impl DeviceArray {
     }
 
     /// An array whose parts are on the devices of a mesh, in the order of the mesh.
-    pub(crate) fn of_parts(buffers: Vec<Buffer>, spec: Spec, placed: Placed, allocation: Allocation) -> DeviceArray {
+    pub(crate) fn of_parts(
+        buffers: Vec<Buffer>,
+        spec: Spec,
+        placed: NamedSharding,
+        allocation: Allocation,
+    ) -> DeviceArray {
         DeviceArray { held: Arc::new(Held { buffers, spec, placed: Some(placed), allocation }) }
     }
 
@@ -57,7 +62,7 @@ impl DeviceArray {
         devices: &[Device],
         allocation: Allocation,
         spec: Spec,
-        placed: Placed,
+        placed: NamedSharding,
         part_of: PartOf<'_>,
     ) -> Result<DeviceArray, Error> {
         let _span = tracing::debug_span!("transfer", to = "mesh", bytes = spec.bytes()).entered();
@@ -133,7 +138,7 @@ impl DeviceArray {
     }
 
     /// How it lies on a mesh; `None` for an array of one device.
-    pub fn placed(&self) -> Option<&Placed> {
+    pub fn named_sharding(&self) -> Option<&NamedSharding> {
         self.held.placed.as_ref()
     }
 

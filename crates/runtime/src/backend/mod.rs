@@ -45,7 +45,7 @@ use compile::Recent;
 use compile::cache::{Cache, CacheConfig};
 use pjrt::{Client, Device, Event};
 use tensor::{Literal, Spec};
-use trace::{Mesh, Sharding, Site};
+use trace::{Mesh, PartitionSpec, Site};
 
 use self::model::ModelKey;
 use self::pool::Pools;
@@ -58,7 +58,7 @@ use crate::element::element_type;
 use crate::error::Error;
 use crate::log;
 use crate::memory::{MemoryManager, Owner};
-use crate::mesh::{DeviceMesh, Placed};
+use crate::mesh::{DeviceMesh, NamedSharding};
 
 /// Launches that are remembered before finished ones are forgotten.
 const REMEMBERED_LAUNCHES: usize = 64;
@@ -256,11 +256,11 @@ impl Backend {
     pub fn send_on(
         &self,
         mesh: &Arc<DeviceMesh>,
-        sharding: &Sharding,
+        sharding: &PartitionSpec,
         literal: &Arc<Literal>,
     ) -> Result<DeviceArray, Error> {
         let spec = Spec::new(literal.dtype(), literal.dims());
-        let does_not_fit = || Placed { mesh: mesh.clone(), sharding: sharding.clone() }.does_not_fit(&spec);
+        let does_not_fit = || NamedSharding { mesh: mesh.clone(), sharding: sharding.clone() }.does_not_fit(&spec);
         self.send_parts(mesh, sharding, &spec, &mut |region| match region.size == literal.dims() {
             true => Ok(Arc::clone(literal)),
             false => Ok(Arc::new(region.cut(literal).ok_or_else(does_not_fit)?)),
@@ -272,12 +272,12 @@ impl Backend {
     pub fn send_parts(
         &self,
         mesh: &Arc<DeviceMesh>,
-        sharding: &Sharding,
+        sharding: &PartitionSpec,
         spec: &Spec,
         part_of: &mut dyn FnMut(&weights::Region) -> Result<Arc<Literal>, Error>,
     ) -> Result<DeviceArray, Error> {
         let shared = &self.shared;
-        let placed = Placed { mesh: mesh.clone(), sharding: sharding.clone() };
+        let placed = NamedSharding { mesh: mesh.clone(), sharding: sharding.clone() };
         let part = sharding.part_dims(mesh.mesh(), &spec.dims).map_err(|_| placed.does_not_fit(spec))?;
         let allocation = shared.memory.reserve(&shared.data, Spec::new(spec.dtype, part).bytes())?;
         DeviceArray::send_parts(&shared.client, &shared.devices, allocation, spec.clone(), placed, part_of)

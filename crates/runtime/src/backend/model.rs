@@ -8,7 +8,7 @@ use compile::{CacheUse, Program, flags};
 use pjrt::{Argument, ExecuteOptions};
 use sha2::{Digest, Sha256};
 use tensor::{DType, Literal};
-use trace::Sharding;
+use trace::PartitionSpec;
 
 use super::Backend;
 use super::array::{DeviceArray, spec_of};
@@ -18,7 +18,7 @@ use crate::debug::{self, Check};
 use crate::device::Platform;
 use crate::error::{Error, ValidationError};
 use crate::memory::Owner;
-use crate::mesh::{DeviceMesh, Placed};
+use crate::mesh::{DeviceMesh, NamedSharding};
 use crate::signature::{Port, Signature};
 
 /// What a prepared model depends on.
@@ -121,8 +121,8 @@ fn fits(argument: &Port, dtype: tensor::DType, dims: &[usize]) -> Result<(), Val
 }
 
 /// How an argument or result lies on the program's mesh; what says nothing is whole everywhere.
-fn sharding_of(port: &Port) -> Sharding {
-    port.sharding.clone().unwrap_or_else(|| Sharding::replicated(port.spec.dims.len()))
+fn sharding_of(port: &Port) -> PartitionSpec {
+    port.sharding.clone().unwrap_or_else(|| PartitionSpec::replicated(port.spec.dims.len()))
 }
 
 /// An input of a model.
@@ -405,12 +405,13 @@ impl Model {
 
     /// Whether an array lies on the devices as the program takes it.
     fn lies(&self, port: &Port, array: &DeviceArray) -> Result<(), ValidationError> {
-        let given = array.placed();
-        let wanted = self.inner.mesh.as_ref().map(|mesh| Placed { mesh: mesh.clone(), sharding: sharding_of(port) });
+        let given = array.named_sharding();
+        let wanted =
+            self.inner.mesh.as_ref().map(|mesh| NamedSharding { mesh: mesh.clone(), sharding: sharding_of(port) });
         if given == wanted.as_ref() {
             return Ok(());
         }
-        let text = |placed: Option<&Placed>| placed.map_or("one device".to_string(), ToString::to_string);
+        let text = |placed: Option<&NamedSharding>| placed.map_or("one device".to_string(), ToString::to_string);
         let (expected, given) = (text(wanted.as_ref()), text(given));
         Err(ValidationError::Input { name: port.name.clone(), expected, given })
     }
@@ -471,7 +472,7 @@ impl Model {
             let mut parts: Vec<_> = outputs.iter_mut().filter_map(Iterator::next).collect();
             match (&inner.mesh, parts.len()) {
                 (Some(mesh), _) => {
-                    let placed = Placed { mesh: mesh.clone(), sharding: sharding_of(port) };
+                    let placed = NamedSharding { mesh: mesh.clone(), sharding: sharding_of(port) };
                     Ok(DeviceArray::of_parts(parts, port.spec.clone(), placed, allocation))
                 }
                 (None, 1) => {

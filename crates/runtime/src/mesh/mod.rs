@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chips::Slice;
 use tensor::Spec;
-use trace::{Mesh, Sharding, Site, Torus};
+use trace::{Mesh, PartitionSpec, Site, Torus};
 use weights::Region;
 
 use crate::device::{DeviceInfo, Platform};
@@ -101,14 +101,14 @@ impl DeviceMesh {
 
 /// How an array lies on the devices of a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct NamedSharding {
     /// The devices.
     pub mesh: Arc<DeviceMesh>,
     /// Which part each has.
-    pub sharding: Sharding,
+    pub sharding: PartitionSpec,
 }
 
-impl Placed {
+impl NamedSharding {
     /// The part of each device, in the order of the mesh.
     pub fn regions(&self, spec: &Spec) -> Result<Vec<Region>, Error> {
         let mesh = self.mesh.mesh();
@@ -139,7 +139,7 @@ impl Placed {
     }
 }
 
-impl fmt::Display for Placed {
+impl fmt::Display for NamedSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the mesh {} as {}", self.mesh.mesh(), self.sharding)
     }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use runtime::config::{Config, Mode, Target};
 use runtime::distributed::coordinator::Server;
 use runtime::distributed::{MultiHostConfig, Session};
-use runtime::{Backend, Jit, OnMesh};
+use runtime::{Backend, Jit, JitSharding};
 use tensor::{DType, Literal};
 use testkit::{Needed, Random, require};
-use trace::{Donate, Layout, Leaf, Reduction, Role, Sharding, Spec, Tensor, shard_map};
+use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Reduction, Role, Spec, Tensor, shard_map};
 
 use crate::processes::{PATIENCE, config, free_address, together};
 
@@ -221,8 +221,8 @@ fn numbers(dims: &[usize]) -> Arc<Literal> {
 /// A product, and one with an explicit collective, over devices of all processes; the results gathered.
 fn run_on(backend: &Backend) -> Vec<Literal> {
     let mesh = backend.mesh(&"data=2,model=2".parse().unwrap()).unwrap();
-    let (rows, columns) = (Sharding::new([&["data"][..], &[]]), Sharding::new([&["data"][..], &["model"]]));
-    let (left, inner) = (Sharding::new([&["data"][..], &["model"]]), Sharding::new([&["model"][..], &[]]));
+    let (rows, columns) = (PartitionSpec::new([&["data"][..], &[]]), PartitionSpec::new([&["data"][..], &["model"]]));
+    let (left, inner) = (PartitionSpec::new([&["data"][..], &["model"]]), PartitionSpec::new([&["model"][..], &[]]));
     let shapes = vec![Tensor::of(Spec::new(DType::F32, [8, 4])), Tensor::of(Spec::new(DType::F32, [4, 6]))];
     let (ins, outs) = ([left.clone(), inner.clone()], [columns, rows.clone()]);
     let of = move |role: Role, leaf: &Leaf| {
@@ -239,7 +239,7 @@ fn run_on(backend: &Backend) -> Vec<Literal> {
             vec![args[0].matmul(&args[1]).tanh(), manual]
         }
     };
-    let on = OnMesh { layout: Layout::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
+    let on = JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
     let mut jit = Jit::new(backend, "both", Donate::Nothing, f).on(Some(on));
     let x = backend.send_on(&mesh, &left, &numbers(&[8, 4])).unwrap();
     let w = backend.send_on(&mesh, &inner, &numbers(&[4, 6])).unwrap();
@@ -279,7 +279,7 @@ fn a_launch_ends_when_another_process_goes() {
             return;
         }
         let mesh = backend.mesh(&"data=4".parse().unwrap()).unwrap();
-        let sharding = Sharding::new([&["data"][..]]);
+        let sharding = PartitionSpec::new([&["data"][..]]);
         let array = backend.send_on(&mesh, &sharding, &numbers(&[8])).unwrap();
         let error = compile::with_causes(&backend.gather(&array).unwrap_err());
         assert!(error.contains("process 1 is gone"), "{error}");

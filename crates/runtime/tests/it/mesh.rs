@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use runtime::config::{Config, Mode, Target};
-use runtime::mesh::Placed;
-use runtime::{Backend, Jit, OnMesh, Surroundings};
+use runtime::mesh::NamedSharding;
+use runtime::{Backend, Jit, JitSharding, Surroundings};
 use tensor::{DType, Literal};
 use testkit::{Needed, require};
-use trace::{Donate, Layout, Leaf, Mesh, Reduction, Role, Sharding, Spec, Tensor, grad, shard_map};
+use trace::{Donate, Leaf, LogicalAxisRules, Mesh, PartitionSpec, Reduction, Role, Spec, Tensor, grad, shard_map};
 
 fn ours(devices: usize) -> Backend {
     Backend::auto(&Config::new(Mode::Development).device(Target::Cpu).cpu_devices(devices)).unwrap()
@@ -38,8 +38,8 @@ impl Draw {
     }
 
     /// A sharding of a tensor that the mesh can do: each axis at most once, where it divides.
-    fn sharding(&mut self, mesh: &Mesh, dims: &[usize]) -> Sharding {
-        let mut sharding = Sharding::replicated(dims.len());
+    fn sharding(&mut self, mesh: &Mesh, dims: &[usize]) -> PartitionSpec {
+        let mut sharding = PartitionSpec::replicated(dims.len());
         let mut parts = vec![1; dims.len()];
         for axis in mesh.axes() {
             let at = self.below(dims.len() + 1);
@@ -82,14 +82,14 @@ fn meshes_that_the_devices_do_not_make_up_are_refused() {
     assert!(error.contains("16 devices, there are 8") && error.contains("data=2,model=4"), "{error}");
     let mesh = backend.mesh(&"data=8".parse().unwrap()).unwrap();
     let literal = Draw(2).literal(&[12]);
-    let error = backend.send_on(&mesh, &Sharding::new([&["data"][..]]), &literal).unwrap_err().to_string();
+    let error = backend.send_on(&mesh, &PartitionSpec::new([&["data"][..]]), &literal).unwrap_err().to_string();
     assert!(error.contains("f32[12]") && error.contains("data=8"), "{error}");
     // An array of one device is no input of a program of eight.
-    let placed: Placed = Placed { mesh: mesh.clone(), sharding: Sharding::replicated(1) };
+    let placed: NamedSharding = NamedSharding { mesh: mesh.clone(), sharding: PartitionSpec::replicated(1) };
     assert_eq!(placed.regions(&Spec::new(DType::F32, [12])).unwrap().len(), 8);
-    let whole = Sharding::replicated(1);
+    let whole = PartitionSpec::replicated(1);
     let of = move |_: Role, _: &Leaf| Ok(whole.clone());
-    let on = OnMesh { layout: Layout::new(mesh.mesh().clone()), mesh, of: Rc::new(of) };
+    let on = JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh, of: Rc::new(of) };
     let mut jit = Jit::new(&backend, "twice", Donate::Nothing, |x: &Vec<Tensor>| vec![&x[0] * 2.0]).on(Some(on));
     let shape = vec![Tensor::of(Spec::new(DType::F32, [12]))];
     let error = jit.call(&shape, &[backend.send(&literal).unwrap()]).unwrap_err().to_string();
@@ -111,7 +111,7 @@ enum Step {
 const STEPS: [Step; 7] = [Step::Product, Step::Tanh, Step::Add, Step::Turn, Step::MeanRows, Step::Softmax, Step::Lay];
 
 /// The program on `x` and `w`, square matrices; shardings are those of the steps that lay out.
-fn program(steps: &[Step], shardings: &[Sharding], x: &Tensor, w: &Tensor) -> Tensor {
+fn program(steps: &[Step], shardings: &[PartitionSpec], x: &Tensor, w: &Tensor) -> Tensor {
     let mut y = x.clone();
     for (step, sharding) in steps.iter().zip(shardings) {
         y = match step {
@@ -121,7 +121,7 @@ fn program(steps: &[Step], shardings: &[Sharding], x: &Tensor, w: &Tensor) -> Te
             Step::Turn => y.swap_axes(0, 1),
             Step::MeanRows => &y - &y.mean(&[0]).expand(0),
             Step::Softmax => y.softmax(-1),
-            Step::Lay => y.with_sharding(sharding),
+            Step::Lay => y.with_sharding_constraint(sharding),
         };
     }
     y
@@ -140,8 +140,8 @@ fn random_programs_with_random_shardings() {
         let steps: Vec<Step> = (0..6).map(|_| STEPS[draw.below(STEPS.len())]).collect();
         let axes = [vec![("a", 4), ("b", 2)], vec![("a", 8)], vec![("a", 2), ("b", 2), ("c", 2)]];
         let mesh = Mesh::new(axes[draw.below(3)].clone()).unwrap();
-        let inside: Vec<Sharding> = steps.iter().map(|_| draw.sharding(&mesh, &dims)).collect();
-        let ports: Vec<Sharding> = (0..5).map(|_| draw.sharding(&mesh, &dims)).collect();
+        let inside: Vec<PartitionSpec> = steps.iter().map(|_| draw.sharding(&mesh, &dims)).collect();
+        let ports: Vec<PartitionSpec> = (0..5).map(|_| draw.sharding(&mesh, &dims)).collect();
         let f = {
             let (steps, inside) = (steps.clone(), inside.clone());
             move |args: &Vec<Tensor>| {
@@ -168,7 +168,8 @@ fn random_programs_with_random_shardings() {
                     Ok(ports[if role == Role::Input { n } else { 2 + n }].clone())
                 }
             };
-            let on = OnMesh { layout: Layout::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
+            let on =
+                JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
             let mut jit = Jit::new(backend, "spread", Donate::Nothing, f.clone()).on(Some(on));
             let sent = [backend.send_on(&mesh, &ports[0], &x).unwrap(), backend.send_on(&mesh, &ports[1], &w).unwrap()];
             let results = jit.call(&shapes, &sent).unwrap().to_host().unwrap();
@@ -194,8 +195,8 @@ fn functions_of_parts_run_on_every_device() {
     backends.extend(theirs("functions_of_parts_run_on_every_device", 8));
     let mut draw = Draw(9);
     let (x, w) = (draw.literal(&[8, 8]), draw.literal(&[8, 4]));
-    let (rows, inner) = (Sharding::new([&["data"][..], &["model"]]), Sharding::new([&["model"][..], &[]]));
-    let out = Sharding::new([&["data"][..], &[]]);
+    let (rows, inner) = (PartitionSpec::new([&["data"][..], &["model"]]), PartitionSpec::new([&["model"][..], &[]]));
+    let out = PartitionSpec::new([&["data"][..], &[]]);
     let f = {
         let (rows, inner, out) = (rows.clone(), inner.clone(), out.clone());
         move |args: &Vec<Tensor>| {
@@ -229,7 +230,7 @@ fn functions_of_parts_run_on_every_device() {
             let n: usize = leaf.path.parse().unwrap();
             Ok(if role == Role::Input { inputs[n].clone() } else { outputs[n].clone() })
         };
-        let on = OnMesh { layout: Layout::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
+        let on = JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
         let mut jit = Jit::new(backend, "parts", Donate::Nothing, f.clone()).on(Some(on));
         let sent = [backend.send_on(&mesh, &rows, &x).unwrap(), backend.send_on(&mesh, &inner, &w).unwrap()];
         let results = jit.call(&shapes, &sent).unwrap().to_host().unwrap();

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, DeviceManager, Distributed, Jit, OnMesh};
+use runtime::{Backend, DeviceManager, Distributed, Jit, JitSharding};
 use tensor::{DType, Literal};
-use trace::{Donate, Layout, Leaf, Reduction, Role, Sharding, Tensor};
+use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Reduction, Role, Tensor};
 
 use crate::processes::{free_address, together};
 
@@ -40,11 +40,11 @@ fn devices_are_chosen_by_index() {
     for chosen in [&[2][..], &[3, 1]] {
         let mesh = devices.mesh_of(&format!("x={}", chosen.len()).parse().unwrap(), chosen).unwrap();
         assert_eq!(mesh.ids(), chosen.iter().map(|&n| i64::from(ids[n])).collect::<Vec<_>>());
-        let rows = Sharding::new([&["x"][..]]);
+        let rows = PartitionSpec::new([&["x"][..]]);
         let on = {
             let rows = rows.clone();
             let of = move |_: Role, _: &Leaf| Ok(rows.clone());
-            OnMesh { layout: Layout::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) }
+            JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) }
         };
         let mut jit = Jit::new(&backend, "twice", Donate::Nothing, |x: &Tensor| x * 2.0).on(Some(on));
         let x = backend.send_on(&mesh, &rows, &floats(&[4], &[1.0, 2.0, 3.0, 4.0])).unwrap();
@@ -115,7 +115,7 @@ fn parts_of_arrays() {
         let all = Distributed::new(backend).unwrap();
         let mesh = backend.mesh(&"data=2,model=2".parse().unwrap()).unwrap();
         let values: Vec<f32> = (0..8).map(|n| n as f32).collect();
-        let split = Sharding::new([&["data"][..], &["model"]]);
+        let split = PartitionSpec::new([&["data"][..], &["model"]]);
         let x = backend.send_on(&mesh, &split, &floats(&[4, 2], &values)).unwrap();
         let host = |array| read(&backend.gather(&array).unwrap());
         let sum = all.all_reduce_parts(&x, "data", Reduction::Sum).unwrap();
@@ -125,11 +125,11 @@ fn parts_of_arrays() {
         let last = all.broadcast_part(&x, "data", 1).unwrap();
         assert_eq!(host(last), [4.0, 5.0, 6.0, 7.0]);
         let whole = all.all_gather_parts(&x).unwrap();
-        assert!(whole.placed().unwrap().sharding.is_replicated());
+        assert!(whole.named_sharding().unwrap().sharding.is_replicated());
         assert_eq!(read(&whole.to_host().unwrap()), values);
         // What is whole on each device counts once for each.
         assert_eq!(read(&all.all_reduce_parts(&whole, "model", Reduction::Sum).unwrap().to_host().unwrap())[3], 6.0);
-        let turned = backend.reshard(&x, &Sharding::new([&["model"][..], &["data"]])).unwrap();
+        let turned = backend.reshard(&x, &PartitionSpec::new([&["model"][..], &["data"]])).unwrap();
         assert_eq!(host(turned), values);
         let refused = all.all_reduce_parts(&x, "rows", Reduction::Sum).unwrap_err().to_string();
         assert!(refused.contains("no axis `rows`"), "{refused}");

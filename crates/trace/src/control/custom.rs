@@ -12,7 +12,7 @@ use crate::error::misuse;
 use crate::graph::{Graph, Prim};
 use crate::ops::softmax::Exponentials;
 use crate::ops::{attrs, write};
-use crate::sharding::{lane_axes, layout, with_lane_axes, with_layout};
+use crate::sharding::{current_rules, lane_axes, with_lane_axes, with_rules};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::{self, Lane, Pull};
@@ -153,7 +153,7 @@ pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'stat
     let flags: Vec<bool> = ins.iter().map(|lane| lane.is_batched).collect();
     let inner = custom.clone();
     // The backward pass is written later, by whoever wants the derivative: it is laid out as this pass is.
-    let (around, axes) = (layout(), lane_axes());
+    let (around, axes) = (current_rules(), lane_axes());
     let backward = move |ins: &[Tensor], outs: &[Tensor], cts: &[Tensor]| {
         let ins = &ins[..flags.len()];
         let lanes: Vec<Lane> = ins
@@ -167,7 +167,7 @@ pub(crate) fn batched(custom: &Rc<Custom>, ins: &[Lane], size: usize, at: &'stat
             Spec::new(lane.tensor.dtype(), dims)
         };
         let specs: Vec<Spec> = lanes.iter().map(example).collect();
-        let grads = with_layout(around.clone(), || {
+        let grads = with_rules(around.clone(), || {
             let one = stack::closed(&specs, |args| {
                 let (ins, rest) = args.split_at(ins.len());
                 let (outs, cts) = rest.split_at(outs.len());

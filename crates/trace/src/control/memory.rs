@@ -49,8 +49,8 @@ impl Memory {
 pub(crate) fn row_major(rank: usize) -> Attrs {
     let order: Vec<u8> = (0..rank as i64).rev().flat_map(i64::to_le_bytes).collect();
     let ty = TensorType::new(vec![rank as i64], ElementType::Index);
-    let layout = Attr::Dense(Arc::new(Dense { ty, data: DenseData::Elements(order.into()) }));
-    let layouts = || Attr::Array([layout.clone()].into());
+    let rules = Attr::Dense(Arc::new(Dense { ty, data: DenseData::Elements(order.into()) }));
+    let layouts = || Attr::Array([rules.clone()].into());
     attrs([
         ("call_target_name", Attr::string("LayoutConstraint")),
         ("operand_layouts", layouts()),

@@ -9,7 +9,9 @@ use crate::control::{batched_body, spread};
 use crate::error::{Error, misuse};
 use crate::graph::{Graph, Prim, Ref};
 use crate::sharding::collective::{Reduction, all_reduced};
-use crate::sharding::{Layout, Mesh, Sharding, lane_axes, layout, with_lane_axes, with_lanes, with_layout};
+use crate::sharding::{
+    LogicalAxisRules, Mesh, PartitionSpec, current_rules, lane_axes, with_lane_axes, with_lanes, with_rules,
+};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::transform::{self, Lane, Pull, Source, Split};
@@ -19,9 +21,9 @@ use crate::tree::Tree;
 #[derive(Clone, Debug)]
 pub(crate) struct Manual {
     pub(crate) body: Graph,
-    pub(crate) layout: Rc<Layout>,
-    pub(crate) inputs: Vec<Sharding>,
-    pub(crate) outputs: Vec<Sharding>,
+    pub(crate) rules: Rc<LogicalAxisRules>,
+    pub(crate) inputs: Vec<PartitionSpec>,
+    pub(crate) outputs: Vec<PartitionSpec>,
 }
 
 /// Runs `f` on every device of the mesh with its parts of the inputs; the parts of the results make up the results.
@@ -32,12 +34,12 @@ pub(crate) struct Manual {
 #[track_caller]
 pub fn shard_map<I: Tree, O: Tree>(
     inputs: &I,
-    in_shardings: &[Sharding],
-    out_shardings: &[Sharding],
+    in_shardings: &[PartitionSpec],
+    out_shardings: &[PartitionSpec],
     f: impl FnOnce(&I) -> O,
 ) -> O {
     let at = Location::caller();
-    let Some(layout) = layout() else { return f(inputs) };
+    let Some(rules) = current_rules() else { return f(inputs) };
     let specs = inputs.specs();
     if specs.len() != in_shardings.len() {
         misuse(at, format!("shard_map of {} tensors with {} shardings", specs.len(), in_shardings.len()));
@@ -45,12 +47,10 @@ pub fn shard_map<I: Tree, O: Tree>(
     let parts: Vec<Spec> = specs
         .iter()
         .zip(in_shardings)
-        .map(|(spec, sharding)| {
-            part(&layout.mesh, spec, sharding).unwrap_or_else(|error| misuse(at, error.to_string()))
-        })
+        .map(|(spec, sharding)| part(&rules.mesh, spec, sharding).unwrap_or_else(|error| misuse(at, error.to_string())))
         .collect();
     let mut result = None;
-    let closed = inside(&layout, || {
+    let closed = inside(&rules, || {
         stack::closed(&parts, |args| {
             let output = f(&inputs.with_leaves(args));
             let leaves = output.leaves();
@@ -64,30 +64,30 @@ pub fn shard_map<I: Tree, O: Tree>(
         misuse(at, format!("shard_map with {given} shardings of results gives {made} tensors"));
     }
     let tensors: Vec<Tensor> = inputs.leaves().into_iter().chain(closed.captured).collect();
-    let mut all: Vec<Sharding> = in_shardings.to_vec();
-    all.extend(tensors[in_shardings.len()..].iter().map(|outer| Sharding::replicated(outer.rank())));
-    let manual = Manual { body: closed.graph, layout, inputs: all, outputs: out_shardings.to_vec() };
+    let mut all: Vec<PartitionSpec> = in_shardings.to_vec();
+    all.extend(tensors[in_shardings.len()..].iter().map(|outer| PartitionSpec::replicated(outer.rank())));
+    let manual = Manual { body: closed.graph, rules, inputs: all, outputs: out_shardings.to_vec() };
     result.with_leaves(push(manual, &tensors, at))
 }
 
 /// Traces what runs on one device: the mesh is known to collectives, but nothing is laid out any more.
-fn inside<T>(layout: &Rc<Layout>, f: impl FnOnce() -> T) -> T {
-    let mesh = Rc::new(layout.mesh.clone());
-    crate::sharding::collective::on_device_of(Some(mesh), || with_layout(None, || with_lane_axes(&[], f)))
+fn inside<T>(rules: &Rc<LogicalAxisRules>, f: impl FnOnce() -> T) -> T {
+    let mesh = Rc::new(rules.mesh.clone());
+    crate::sharding::collective::on_device_of(Some(mesh), || with_rules(None, || with_lane_axes(&[], f)))
 }
 
-fn part(mesh: &Mesh, spec: &Spec, sharding: &Sharding) -> Result<Spec, Error> {
+fn part(mesh: &Mesh, spec: &Spec, sharding: &PartitionSpec) -> Result<Spec, Error> {
     Ok(Spec::new(spec.dtype, sharding.part_dims(mesh, &spec.dims)?))
 }
 
-pub(super) fn whole(mesh: &Mesh, spec: &Spec, sharding: &Sharding) -> Spec {
+pub(super) fn whole(mesh: &Mesh, spec: &Spec, sharding: &PartitionSpec) -> Spec {
     let parts = |axes: &Option<Vec<Arc<str>>>| mesh.size_along(axes.iter().flatten().map(|name| &**name)).unwrap_or(1);
     let dims = spec.dims.iter().zip(&sharding.dims).map(|(&size, axes)| size * parts(axes));
     Spec::new(spec.dtype, dims.collect::<Vec<_>>())
 }
 
 fn push(manual: Manual, inputs: &[Tensor], at: &'static Location<'static>) -> Vec<Tensor> {
-    let mesh = &manual.layout.mesh;
+    let mesh = &manual.rules.mesh;
     for (spec, sharding) in manual.body.output_specs().iter().zip(&manual.outputs) {
         let rank = spec.dims.len();
         let known = sharding.axes().all(|name| mesh.size_of(name).is_some());
@@ -101,7 +101,7 @@ fn push(manual: Manual, inputs: &[Tensor], at: &'static Location<'static>) -> Ve
 }
 
 /// Mesh axes that a sharding does not use.
-fn unused(mesh: &Mesh, sharding: &Sharding) -> Vec<Arc<str>> {
+fn unused(mesh: &Mesh, sharding: &PartitionSpec) -> Vec<Arc<str>> {
     let names = mesh.axes().iter().map(|axis| axis.name.clone());
     names.filter(|name| !sharding.axes().any(|used| used == name)).collect()
 }
@@ -116,7 +116,7 @@ pub(crate) fn vjp(
     active: &[bool],
     at: &'static Location<'static>,
 ) -> (Vec<Tensor>, Pull) {
-    let mesh = manual.layout.mesh.clone();
+    let mesh = manual.rules.mesh.clone();
     let body = &manual.body;
     let outputs = body.output_specs();
     let wanted: Vec<usize> = (0..ins.len()).filter(|&n| active[n]).collect();
@@ -125,7 +125,7 @@ pub(crate) fn vjp(
     let differentiable: Vec<usize> =
         (0..outputs.len()).filter(|&n| outputs[n].dtype.is_float() || outputs[n].dtype.is_complex()).collect();
     specs.extend(differentiable.iter().map(|&n| outputs[n].clone()));
-    let both = inside(&manual.layout, || {
+    let both = inside(&manual.rules, || {
         stack::closed(&specs, |args| {
             let (ins, cts) = args.split_at(num_inputs);
             let (outs, tape) = transform::forward(body, ins, active);
@@ -148,7 +148,7 @@ pub(crate) fn vjp(
     let is_input = |value: &Ref| split.forward.inputs.iter().position(|input| input == value);
     let kept: Vec<(usize, Ref)> =
         split.residuals.iter().copied().enumerate().filter(|(_, value)| is_input(value).is_none()).collect();
-    let first = inside(&manual.layout, || {
+    let first = inside(&manual.rules, || {
         stack::closed(&specs[..num_inputs], |args| {
             let made = transform::replay(&split.forward, &args);
             let (outs, residuals) = made.split_at(outputs.len());
@@ -156,14 +156,14 @@ pub(crate) fn vjp(
         })
     });
     let row = |rank: usize| {
-        let mut sharding = Sharding::replicated(rank + 1);
+        let mut sharding = PartitionSpec::replicated(rank + 1);
         sharding.dims[0] = Some(everywhere.clone());
         sharding
     };
-    let rows: Vec<Sharding> = kept.iter().map(|(_, value)| row(split.forward.spec(*value).dims.len())).collect();
+    let rows: Vec<PartitionSpec> = kept.iter().map(|(_, value)| row(split.forward.spec(*value).dims.len())).collect();
     let forward = Manual {
         body: first.graph,
-        layout: manual.layout.clone(),
+        rules: manual.rules.clone(),
         inputs: manual.inputs.clone(),
         outputs: manual.outputs.iter().cloned().chain(rows.iter().cloned()).collect(),
     };
@@ -197,7 +197,7 @@ pub(crate) fn vjp(
             shardings.push(manual.outputs[n].clone());
             parts.push(outputs[n].clone());
         }
-        let closed = inside(&manual.layout, || {
+        let closed = inside(&manual.rules, || {
             stack::closed(&parts, |args| {
                 let squeezed: Vec<Tensor> = args
                     .iter()
@@ -211,7 +211,7 @@ pub(crate) fn vjp(
             })
         });
         let outputs = wanted.iter().map(|&n| manual.inputs[n].clone()).collect();
-        let backward = Manual { body: closed.graph, layout: manual.layout.clone(), inputs: shardings, outputs };
+        let backward = Manual { body: closed.graph, rules: manual.rules.clone(), inputs: shardings, outputs };
         let mut grads: Vec<Option<Tensor>> = vec![None; ins.len()];
         for (&n, grad) in wanted.iter().zip(push(backward, &inputs, at)) {
             grads[n] = Some(grad);
@@ -233,7 +233,7 @@ pub(crate) fn jvp(
     let mut specs: Vec<Spec> = body.inputs.iter().map(|&input| body.spec(input).clone()).collect();
     specs.extend(with.iter().map(|&n| body.spec(body.inputs[n]).clone()));
     let mut moves = Vec::new();
-    let closed = inside(&manual.layout, || {
+    let closed = inside(&manual.rules, || {
         stack::closed(&specs, |args| {
             let (values, tangents) = args.split_at(ins.len());
             let mut given = vec![None; values.len()];
@@ -246,10 +246,10 @@ pub(crate) fn jvp(
             outs
         })
     });
-    let pick = |list: &[Sharding], at: &[usize]| at.iter().map(|&n| list[n].clone()).collect::<Vec<_>>();
+    let pick = |list: &[PartitionSpec], at: &[usize]| at.iter().map(|&n| list[n].clone()).collect::<Vec<_>>();
     let pushed = Manual {
         body: closed.graph,
-        layout: manual.layout.clone(),
+        rules: manual.rules.clone(),
         inputs: [manual.inputs.clone(), pick(&manual.inputs, &with)].concat(),
         outputs: [manual.outputs.clone(), pick(&manual.outputs, &moves)].concat(),
     };
@@ -267,7 +267,7 @@ pub(crate) fn jvp(
 pub(crate) fn batched(manual: &Rc<Manual>, ins: &[Lane], size: usize, at: &'static Location<'static>) -> Vec<Tensor> {
     let body = &manual.body;
     let axes = lane_axes();
-    let parts = manual.layout.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
+    let parts = manual.rules.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
     let here = size / parts.max(1);
     let lanes: Vec<Lane> = ins
         .iter()
@@ -278,11 +278,11 @@ pub(crate) fn batched(manual: &Rc<Manual>, ins: &[Lane], size: usize, at: &'stat
             Lane { tensor: Tensor::of(spec), is_batched: lane.is_batched }
         })
         .collect();
-    let closed = inside(&manual.layout, || match here {
+    let closed = inside(&manual.rules, || match here {
         1 => for_one(body, &lanes),
         _ => batched_body(body, &lanes, here, |outs| spread(outs, here)),
     });
-    let with_row = |sharding: &Sharding| match with_lanes(sharding, &axes) {
+    let with_row = |sharding: &PartitionSpec| match with_lanes(sharding, &axes) {
         Some(sharding) => sharding,
         None => misuse(at, format!("{sharding} is split along {}, as the examples of vmap are", axes.join("+"))),
     };
@@ -290,10 +290,10 @@ pub(crate) fn batched(manual: &Rc<Manual>, ins: &[Lane], size: usize, at: &'stat
         true => with_row(sharding),
         false => sharding.clone(),
     });
-    let outer = closed.captured.iter().map(|outer| Sharding::replicated(outer.rank()));
+    let outer = closed.captured.iter().map(|outer| PartitionSpec::replicated(outer.rank()));
     let batched = Manual {
         body: closed.graph,
-        layout: manual.layout.clone(),
+        rules: manual.rules.clone(),
         inputs: inputs.chain(outer).collect(),
         outputs: manual.outputs.iter().map(with_row).collect(),
     };

@@ -12,8 +12,8 @@ use crate::error::misuse;
 use crate::graph::{Combine, Graph, Node, Prim};
 use crate::ops::{contract, convolve, elementwise, index, order, reduce, shape, window, write};
 use crate::sharding::{
-    Sharding, collective_batched, constrained, is_collective, lane_axes, layout, manual_batched, with_lane_axes,
-    with_lanes, with_layout,
+    PartitionSpec, collective_batched, constrained, current_rules, is_collective, lane_axes, manual_batched,
+    with_lane_axes, with_lanes, with_rules,
 };
 use crate::stack;
 use crate::tensor::Tensor;
@@ -78,7 +78,7 @@ pub fn vmap_axes<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[
 #[track_caller]
 pub fn vmap_along<I: Tree, O: Tree>(mesh_axes: &[Arc<str>], f: impl FnOnce(&I) -> O, inputs: &I) -> O {
     let axes = vec![Some(0); inputs.leaves().len()];
-    let Some(around) = layout() else { return mapped(f, inputs, &axes, &[]) };
+    let Some(around) = current_rules() else { return mapped(f, inputs, &axes, &[]) };
     let parts = around.mesh.size_along(mesh_axes.iter().map(|axis| &**axis));
     let size = inputs.specs().iter().find_map(|spec| spec.dims.first().copied()).unwrap_or(0);
     match parts {
@@ -88,7 +88,7 @@ pub fn vmap_along<I: Tree, O: Tree>(mesh_axes: &[Arc<str>], f: impl FnOnce(&I) -
             misuse(Location::caller(), format!("{size} examples cannot lie along {names} of the mesh {}", around.mesh));
         }
     }
-    with_layout(Some(Rc::new(around.without(mesh_axes))), || mapped(f, inputs, &axes, mesh_axes))
+    with_rules(Some(Rc::new(around.without(mesh_axes))), || mapped(f, inputs, &axes, mesh_axes))
 }
 
 #[track_caller]
@@ -174,7 +174,7 @@ fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tens
             if axes.is_empty() {
                 let mut dims = vec![None];
                 dims.extend(sharding.dims.iter().cloned());
-                return vec![constrained(&ins[0].tensor, &Sharding { dims })];
+                return vec![constrained(&ins[0].tensor, &PartitionSpec { dims })];
             }
             let Some(sharding) = with_lanes(sharding, &axes) else {
                 misuse(node.at, format!("{sharding} is split along {}, as the examples of vmap are", axes.join("+")));

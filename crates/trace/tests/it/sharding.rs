@@ -4,8 +4,8 @@ use cpu::interpret::Options;
 use cpu::{Array, CompileOptions, Compiled, Cpu, Spread};
 use tensor::{DType, Literal};
 use trace::{
-    Dialect, Donate, Layout, Leaf, Mesh, Placed, Reduction, RematPolicy, Role, Sharding, Spec, Tensor, axis_index,
-    checkpoint, composite, custom_vjp, grad, jvp, scan, shard_map, vmap, vmap_along,
+    Dialect, Donate, Leaf, LeafShardings, LogicalAxisRules, Mesh, PartitionSpec, Reduction, RematPolicy, Role, Spec,
+    Tensor, axis_index, checkpoint, composite, custom_vjp, grad, jvp, scan, shard_map, vmap, vmap_along,
 };
 
 use crate::run::{Device, literal, numbers};
@@ -29,9 +29,9 @@ fn data(seed: u64, dims: &[usize]) -> Literal {
 /// Traces for a mesh and runs on as many devices; results are put together.
 #[track_caller]
 fn run_on(
-    layout: &Layout,
-    inputs: &[(Literal, Sharding)],
-    outputs: &[Sharding],
+    rules: &LogicalAxisRules,
+    inputs: &[(Literal, PartitionSpec)],
+    outputs: &[PartitionSpec],
     f: impl FnOnce(&Vec<Tensor>) -> Vec<Tensor>,
 ) -> Vec<Literal> {
     let cpu = Cpu::new(Some(1));
@@ -44,18 +44,18 @@ fn run_on(
             Role::Output => outputs[n].clone(),
         })
     };
-    let placed = Placed { layout, of: &of };
+    let placed = LeafShardings { rules, of: &of };
     let (function, _) = trace::trace_on(&placed, "test", &shapes, Donate::Nothing, f).unwrap();
     let text = hlo::text::print(&function.module);
     hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
-    let devices = layout.mesh.num_devices();
+    let devices = rules.mesh.num_devices();
     let spread = Spread { num_replicas: 1, num_partitions: devices };
     let options = CompileOptions { spread, ..CompileOptions::default() };
     let program = Compiled::from_module(&cpu, function.module, &options).unwrap();
     let mut arguments = vec![Vec::new(); devices];
     for ((input, mine), sharding) in inputs.iter().zip(program.argument_shardings()) {
         for (device, part) in sharding.split(input).unwrap().iter().enumerate() {
-            let dims = mine.part_dims(&layout.mesh, input.dims()).unwrap();
+            let dims = mine.part_dims(&rules.mesh, input.dims()).unwrap();
             assert_eq!(part.dims(), dims, "the device and the sharding agree on parts");
             arguments[device].push(Array::from_literal(cpu.memory(), part).unwrap());
         }
@@ -80,31 +80,31 @@ fn assert_close(left: &[Literal], right: &[Literal]) {
     }
 }
 
-fn split(dims: &[&[&str]]) -> Sharding {
-    Sharding::new(dims.iter().copied())
+fn split(dims: &[&[&str]]) -> PartitionSpec {
+    PartitionSpec::new(dims.iter().copied())
 }
 
 #[test]
 fn annotated_programs_compute_what_plain_ones_do() {
     let f = |args: &Vec<Tensor>| {
         let loss = |w: &Tensor| {
-            let hidden = args[0].matmul(w).laid_out(&["batch", "hidden"]).tanh();
+            let hidden = args[0].matmul(w).with_logical_axes(&["batch", "hidden"]).tanh();
             let (sum, _) = scan(&hidden, &(), Some(3), |h, ()| {
-                ((h.tanh() * 0.5).with_sharding(&Sharding::new([&["data"][..], &["model"]])), ())
+                ((h.tanh() * 0.5).with_sharding_constraint(&PartitionSpec::new([&["data"][..], &["model"]])), ())
             });
             (&sum * &sum).sum_all()
         };
-        vec![grad(|w| loss(w), &args[1]), vmap(|x: &Tensor| x.laid_out(&["hidden"]) * 2.0, &args[0])]
+        vec![grad(|w| loss(w), &args[1]), vmap(|x: &Tensor| x.with_logical_axes(&["hidden"]) * 2.0, &args[0])]
     };
     let inputs = [data(1, &[8, 6]), data(2, &[6, 4])];
     let plain = Device::new().run(&inputs, f);
     let shardings = [split(&[&["data"], &[]]), split(&[&[], &["model"]])];
     for dialect in [Dialect::Shardy, Dialect::Gspmd] {
-        let mut layout = Layout::new(mesh()).with("batch", ["data"]).with("hidden", ["model"]);
-        layout.dialect = dialect;
+        let mut rules = LogicalAxisRules::new(mesh()).with("batch", ["data"]).with("hidden", ["model"]);
+        rules.dialect = dialect;
         let given: Vec<_> = inputs.iter().cloned().zip(shardings.iter().cloned()).collect();
         let outputs = [split(&[&[], &["model"]]), split(&[&["data"], &[]])];
-        assert_close(&run_on(&layout, &given, &outputs, f), &plain);
+        assert_close(&run_on(&rules, &given, &outputs, f), &plain);
     }
 }
 
@@ -116,7 +116,7 @@ fn collectives_of_parts() {
     let columns = split(&[&[], &["model"]]);
     let outputs =
         [columns.clone(), columns.clone(), split(&[&[], &["model"]]), rows.clone(), rows.clone(), split(&[&["data"]])];
-    let results = run_on(&Layout::new(mesh()), &inputs, &outputs, |args| {
+    let results = run_on(&LogicalAxisRules::new(mesh()), &inputs, &outputs, |args| {
         shard_map(args, std::slice::from_ref(&rows), &outputs, |part| {
             let x = &part[0];
             let shifted = x.permute("data", 1);
@@ -171,7 +171,7 @@ fn gradients_of_functions_of_parts() {
     });
     let given: Vec<_> = inputs.iter().cloned().zip(shardings.iter().cloned()).collect();
     let outputs = [shardings[0].clone(), shardings[1].clone(), shardings[2].clone(), split(&[&["data"], &[]])];
-    let results = run_on(&Layout::new(mesh()), &given, &outputs, |args| {
+    let results = run_on(&LogicalAxisRules::new(mesh()), &given, &outputs, |args| {
         let (x, w, b) = grad(|args| loss(&through(args)), &of(args));
         let (_, tangent) = jvp(through, &of(args), &of(args));
         vec![x, w, b, tangent]
@@ -197,7 +197,8 @@ fn gathers_and_scatters_are_each_others_derivatives() {
     };
     let expected = Device::new().run(std::slice::from_ref(&x), |args| vec![grad(plain, &args[0])]);
     let given = [(x, rows.clone())];
-    let results = run_on(&Layout::new(mesh()), &given, std::slice::from_ref(&rows), |args| vec![grad(f, &args[0])]);
+    let results =
+        run_on(&LogicalAxisRules::new(mesh()), &given, std::slice::from_ref(&rows), |args| vec![grad(f, &args[0])]);
     assert_close(&results, &expected);
 }
 
@@ -214,24 +215,24 @@ fn functions_of_parts_run_whole_without_a_mesh() {
 
 #[test]
 fn what_cannot_be_split_is_refused_with_its_path() {
-    let layout = Layout::new(mesh());
+    let rules = LogicalAxisRules::new(mesh());
     let shapes = vec![Tensor::of(Spec::new(DType::F32, [6, 4]))];
-    let placed = |sharding: Sharding| {
+    let placed = |sharding: PartitionSpec| {
         let of = move |_: Role, _: &Leaf| Ok(sharding.clone());
-        let placed = Placed { layout: &layout, of: &of };
+        let placed = LeafShardings { rules: &rules, of: &of };
         trace::trace_on(&placed, "test", &shapes, Donate::Nothing, |x| x.clone()).unwrap_err().to_string()
     };
     let error = placed(split(&[&["data"], &[]]));
     assert!(error.contains("`0`") && error.contains("6 is not a multiple of 4"), "{error}");
     assert!(placed(split(&[&["rows"], &[]])).contains("no axis `rows`"));
-    let of = |_: Role, leaf: &Leaf| Ok(Sharding::replicated(leaf.spec.dims.len()));
-    let placed = Placed { layout: &layout, of: &of };
+    let of = |_: Role, leaf: &Leaf| Ok(PartitionSpec::replicated(leaf.spec.dims.len()));
+    let placed = LeafShardings { rules: &rules, of: &of };
     let wrong = |f: &dyn Fn(&Tensor) -> Tensor| {
         let f = |x: &Vec<Tensor>| vec![f(&x[0])];
         trace::trace_on(&placed, "test", &shapes, Donate::Nothing, f).unwrap_err().to_string()
     };
-    assert!(wrong(&|x| x.with_sharding(&split(&[&["data"], &[]]))).contains("6 is not a multiple of 4"));
-    assert!(wrong(&|x| x.laid_out(&["batch"])).contains("1 meanings"));
+    assert!(wrong(&|x| x.with_sharding_constraint(&split(&[&["data"], &[]]))).contains("6 is not a multiple of 4"));
+    assert!(wrong(&|x| x.with_logical_axes(&["batch"])).contains("1 logical_axes"));
     let bad = wrong(&|x| shard_map(x, &[split(&[&[], &[]])], &[split(&[&[]])], |x: &Tensor| x.clone()));
     assert!(bad.contains("cannot be a part"), "{bad}");
     let axis = wrong(&|x| {
@@ -248,8 +249,8 @@ fn examples_along_a_mesh_axis() {
         let split = split(&[&["model"], &[]]);
         custom_vjp(
             w,
-            |w| w.laid_out(&["inner", "outer"]),
-            move |_: &Tensor, _: &Tensor, ct: &Tensor| ct.with_sharding(&split),
+            |w| w.with_logical_axes(&["inner", "outer"]),
+            move |_: &Tensor, _: &Tensor, ct: &Tensor| ct.with_sharding_constraint(&split),
         )
     };
     let of_parts = |x: &Tensor| {
@@ -261,7 +262,7 @@ fn examples_along_a_mesh_axis() {
     let batch = |args: &(Tensor, Tensor)| {
         let one = |(x, w): &(Tensor, Tensor)| {
             let y = checkpoint(&RematPolicy::Full, &(x.clone(), w.clone()), |(x, w)| x.matmul(&weight(w)));
-            of_parts(&y.laid_out(&["batch", "hidden"]))
+            of_parts(&y.with_logical_axes(&["batch", "hidden"]))
         };
         vmap_along(&["data".into()], one, args)
     };
@@ -275,12 +276,13 @@ fn examples_along_a_mesh_axis() {
     let stacked = split(&[&["data"], &[], &[]]);
     let given: Vec<_> = inputs.iter().cloned().map(|input| (input, stacked.clone())).collect();
     // `batch` is split along the same axis outside of the batch, but not within.
-    let layout = Layout::new(mesh()).with("batch", ["data"]).with("hidden", ["model"]).with("inner", ["model"]);
+    let rules =
+        LogicalAxisRules::new(mesh()).with("batch", ["data"]).with("hidden", ["model"]).with("inner", ["model"]);
     let outputs = [stacked.clone(), stacked];
-    assert_close(&run_on(&layout, &given, &outputs, f), &plain);
+    assert_close(&run_on(&rules, &given, &outputs, f), &plain);
     let shapes: Vec<Tensor> = inputs.iter().map(|input| Tensor::of(Spec::new(input.dtype(), input.dims()))).collect();
-    let of = |_: Role, leaf: &Leaf| Ok(Sharding::replicated(leaf.spec.dims.len()));
-    let placed = Placed { layout: &layout, of: &of };
+    let of = |_: Role, leaf: &Leaf| Ok(PartitionSpec::replicated(leaf.spec.dims.len()));
+    let placed = LeafShardings { rules: &rules, of: &of };
     let text = |f: &dyn Fn(&Vec<Tensor>) -> Vec<Tensor>| {
         let (function, _) = trace::trace_on(&placed, "test", &shapes, Donate::Nothing, f).unwrap();
         hlo::text::print(&function.module)
@@ -296,14 +298,15 @@ fn examples_along_a_mesh_axis() {
     let twice = |x: &Vec<Tensor>| {
         vmap_along(
             &["data".into()],
-            |x: &Tensor| x.with_sharding(&split(&[&["data"], &[]])),
+            |x: &Tensor| x.with_sharding_constraint(&split(&[&["data"], &[]])),
             &x[1].transpose(&[1, 0, 2]),
         )
     };
     let error = trace::trace_on(&placed, "test", &shapes, Donate::Nothing, twice).unwrap_err().to_string();
     assert!(error.contains("6 examples cannot lie along data"), "{error}");
-    let twice =
-        |x: &Vec<Tensor>| vmap_along(&["data".into()], |x: &Tensor| x.with_sharding(&split(&[&[], &["data"]])), &x[1]);
+    let twice = |x: &Vec<Tensor>| {
+        vmap_along(&["data".into()], |x: &Tensor| x.with_sharding_constraint(&split(&[&[], &["data"]])), &x[1])
+    };
     let error = trace::trace_on(&placed, "test", &shapes, Donate::Nothing, twice).unwrap_err().to_string();
     assert!(error.contains("as the examples of vmap are"), "{error}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use runtime::distributed::Session;
-use runtime::mesh::Placed;
+use runtime::mesh::NamedSharding;
 use runtime::{Backend, Error, OnDevice, ValidationError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -132,7 +132,7 @@ impl Checkpoints {
                 let send = |(path, spec): (String, Spec)| {
                     must_fit(&path, &spec)?;
                     let sharding = on.state(&path, &spec)?;
-                    let placed = Placed { mesh: on.mesh().clone(), sharding: sharding.clone() };
+                    let placed = NamedSharding { mesh: on.mesh().clone(), sharding: sharding.clone() };
                     let mut regions: Vec<Region> = Vec::new();
                     for (_, region) in placed.local_regions(&spec)? {
                         if !regions.contains(&region) {
@@ -163,7 +163,7 @@ impl Checkpoints {
         let mut pieces = Vec::new();
         for (path, array) in state.named() {
             let dims = array.spec().dims.clone();
-            if let Some(placed) = array.placed().filter(|_| !matches!(array.is_here(), Ok(true))) {
+            if let Some(placed) = array.named_sharding().filter(|_| !matches!(array.is_here(), Ok(true))) {
                 let whole = backend.gather(array)?;
                 let mut written: Vec<Region> = Vec::new();
                 // In the parts of the devices: who reads them again on such a mesh needs no others.

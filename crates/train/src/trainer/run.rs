@@ -158,7 +158,7 @@ impl<T: Task + 'static> Trainer<T> {
             return Ok(state);
         }
         let arrays = state.named().map(|(path, array)| match given.remove(&path) {
-            Some(literal) => match array.placed() {
+            Some(literal) => match array.named_sharding() {
                 Some(placed) => self.backend.send_on(&placed.mesh, &placed.sharding, &literal),
                 None => self.backend.send(&literal),
             },

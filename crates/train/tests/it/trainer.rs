@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use compile::optimize::Precision;
-use nn::{Placement, Strategy};
+use nn::{ShardingRules, Strategy};
 use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
 use tensor::{DType, Literal, Spec};
@@ -280,7 +280,7 @@ fn damage(folder: &Path, bytes: &[u8]) -> usize {
 
 /// Three devices with a weight each.
 fn a_weight_each(backend: &Backend) -> StateSharding {
-    let mut rules = Placement::new(&"model=3".parse().unwrap(), Strategy::Megatron).unwrap();
+    let mut rules = ShardingRules::new(&"model=3".parse().unwrap(), Strategy::Megatron).unwrap();
     let mut shapes = ParameterShapes::new();
     for name in ["weights", "momentum"] {
         rules = rules.with_rule(name, vec![vec!["model".into()]]);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nn::{Placement, Strategy};
+use nn::{ShardingRules, Strategy};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, Jit};
 use tensor::{DType, Literal, Spec};
-use trace::{Donate, Exchange, Reduction, Sharding, Tensor, grad, shard_map, sync_gradients};
+use trace::{Donate, Exchange, PartitionSpec, Reduction, Tensor, grad, shard_map, sync_gradients};
 use train::wrap_model;
 
 fn cpu(devices: usize) -> Config {
@@ -53,9 +53,9 @@ fn a_wrapped_model_takes_the_same_step() {
     // The same by hand: parts of the batch, parameters whole.
     let by_device = |exchange: Exchange| {
         move |(model, batch): &(Model, Vec<Tensor>)| {
-            let rows = Sharding::new([&["data"][..], &[]]);
-            let whole = [Sharding::replicated(2), Sharding::replicated(1)];
-            let outputs = [Sharding::replicated(2), Sharding::replicated(1), Sharding::replicated(0)];
+            let rows = PartitionSpec::new([&["data"][..], &[]]);
+            let whole = [PartitionSpec::replicated(2), PartitionSpec::replicated(1)];
+            let outputs = [PartitionSpec::replicated(2), PartitionSpec::replicated(1), PartitionSpec::replicated(0)];
             let (w, b) = model.clone();
             let inputs = [whole.to_vec(), vec![rows]].concat();
             shard_map(&((w, b), batch[0].clone()), &inputs, &outputs, |(model, part)| {
@@ -68,10 +68,10 @@ fn a_wrapped_model_takes_the_same_step() {
     };
     let backend = Backend::auto(&cpu(8)).unwrap();
     // `0` is split along `model`, the rest whole, batches along `data`.
-    let rules = Placement::new(&"data=4,model=2".parse().unwrap(), Strategy::Hybrid).unwrap();
+    let rules = ShardingRules::new(&"data=4,model=2".parse().unwrap(), Strategy::Hybrid).unwrap();
     let rules = rules.with_rule("0", vec![vec![], vec!["model".into()]]).with_rule("1", vec![vec![]]);
     let wrapped = wrap_model(&backend, &model, &rules, &mut |path, _| Ok(host[path].clone())).unwrap();
-    let placed = |n: usize| wrapped.parameters.arrays()[n].placed().unwrap().sharding.to_string();
+    let placed = |n: usize| wrapped.parameters.arrays()[n].named_sharding().unwrap().sharding.to_string();
     assert_eq!((placed(0), placed(1)), ("[-, model]".to_string(), "[-]".to_string()));
     let sent = wrapped.sharding.send_batch(&backend, std::slice::from_ref(&batch)).unwrap();
     let arrays: Vec<_> = wrapped.parameters.arrays().iter().chain(&sent).cloned().collect();

@@ -79,7 +79,7 @@ fn compiled(training: &Training, device: &Config, slice: &str) -> Result<Record,
     let found = found?;
     let mut record = Record::new("compiled", found.sizes);
     record.tokens_per_example = found.tokens_per_example;
-    let own = training.rules().map(|rules| rules.layout().mesh.to_string());
+    let own = training.rules().map(|rules| rules.logical_axes().mesh.to_string());
     if let Some(plan) = found.plan {
         record.mesh = own.or_else(|| plan.mesh.filter(|mesh| mesh.devices() > 1).map(|mesh| mesh.to_string()));
         record.on = plan.slice;

@@ -163,7 +163,7 @@ fn export(args: &TrainArgs, training: &Training, file: &Path, output: &Output) -
 
 /// A slice with the devices of the mesh.
 fn slice_of_the_mesh(training: &Training) -> String {
-    let mesh = training.rules().map(|rules| &rules.layout().mesh);
+    let mesh = training.rules().map(|rules| &rules.logical_axes().mesh);
     let (slices, devices) = mesh.map_or((1, 8), |mesh| (mesh.num_slices().max(1), mesh.num_devices()));
     let times = if slices > 1 { format!("{slices}x") } else { String::new() };
     format!("{times}v6e-{}", devices / slices)

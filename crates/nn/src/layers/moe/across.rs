@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tensor::DType;
-use trace::{Reduction, Sharding, Tensor, Tree, axis_index, shard_map};
+use trace::{PartitionSpec, Reduction, Tensor, Tree, axis_index, shard_map};
 
 use super::rows::Rows;
 use super::{Choice, Dispatch, MixtureOfExperts, Others, Usage, Weighted, flat};
@@ -20,8 +20,8 @@ pub(super) struct Across {
     part: Vec<usize>,
 }
 
-fn dims(dims: &[&[Arc<str>]]) -> Sharding {
-    Sharding { dims: dims.iter().map(|axes| Some(axes.to_vec())).collect() }
+fn dims(dims: &[&[Arc<str>]]) -> PartitionSpec {
+    PartitionSpec { dims: dims.iter().map(|axes| Some(axes.to_vec())).collect() }
 }
 
 /// Names as collectives take them.
@@ -32,20 +32,20 @@ fn names(axes: &[Arc<str>]) -> Vec<&str> {
 impl Across {
     /// Of `[batch, positions, width]`. `None` without a mesh, or where the compiler splits the whole program well.
     pub(super) fn of(x: &Tensor, mixture: &MixtureOfExperts) -> Option<Across> {
-        let layout = trace::layout()?;
-        let axes = |meaning: &str, size: usize| {
-            let sharding = layout.sharding(&[meaning], &[size]);
+        let rules = trace::current_rules()?;
+        let axes = |logical_axis: &str, size: usize| {
+            let sharding = rules.sharding(&[logical_axis], &[size]);
             sharding.dims.into_iter().flatten().next().unwrap_or_default()
         };
         let experts = axes("experts", mixture.gate.dim(0));
         let (batch, sequence) = (axes("batch", x.dim(0)), axes("sequence", x.dim(1)));
         let across = Across {
-            part: dims(&[&batch, &sequence, &[]]).part_dims(&layout.mesh, x.dims()).ok()?,
-            shares: experts.iter().map(|axis| layout.mesh.size_of(axis).unwrap_or(1)).collect(),
+            part: dims(&[&batch, &sequence, &[]]).part_dims(&rules.mesh, x.dims()).ok()?,
+            shares: experts.iter().map(|axis| rules.mesh.size_of(axis).unwrap_or(1)).collect(),
             batch,
             sequence,
             experts,
-            inner: axes("inner", mixture.gate.dim(2)),
+            inner: axes("mlp", mixture.gate.dim(2)),
         };
         let splits_rows = !(across.batch.is_empty() && across.sequence.is_empty() && across.experts.is_empty());
         let is_wanted = match mixture.dispatch {
@@ -83,9 +83,9 @@ impl Across {
         let weighted = [vectors.clone(), dims(&[&self.experts, &others])];
         let (by_choice, by_row) = (dims(&[&[], &positions]), dims(&[&positions]));
         let positions = [by_choice.clone(), by_choice, by_row.clone(), by_row];
-        let usage = [Sharding::replicated(1), Sharding::replicated(1)];
-        let router: Vec<Sharding> =
-            mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())).collect();
+        let usage = [PartitionSpec::replicated(1), PartitionSpec::replicated(1)];
+        let router: Vec<PartitionSpec> =
+            mixture.router.specs().iter().map(|spec| PartitionSpec::replicated(spec.dims.len())).collect();
         let ins = [vec![split.clone()], router].concat();
         let outs = [&weighted[..], &positions, &usage].concat();
         let (sent, rows, usage): (Weighted, Rows, Usage) =
@@ -101,7 +101,7 @@ impl Across {
                 (sent, positions, choice.usage)
             });
         let inside = dims(&[&self.experts, &others, &self.inner]);
-        let done = mixture.experts(&sent.vectors, &sent.weights, Some(&inside)).with_sharding(&vectors);
+        let done = mixture.experts(&sent.vectors, &sent.weights, Some(&inside)).with_sharding_constraint(&vectors);
         let ins = [&[vectors][..], &positions].concat();
         let out = shard_map(&(done, rows), &ins, &[split], |(done, rows)| {
             rows.to_positions(&flat(&self.returned(done, &experts))).reshape(&self.part)
@@ -145,12 +145,12 @@ impl Across {
         let of = |weight: &Tensor| weight.cast(x.dtype());
         let inputs = (x.clone(), mixture.router.clone(), of(&mixture.gate), of(&mixture.up), of(&mixture.down));
         let mut ins = vec![split.clone()];
-        ins.extend(mixture.router.specs().iter().map(|spec| Sharding::replicated(spec.dims.len())));
+        ins.extend(mixture.router.specs().iter().map(|spec| PartitionSpec::replicated(spec.dims.len())));
         ins.extend([up.clone(), up, down]);
         let (apart, alike): (Vec<&str>, Vec<&str>) =
             names(&self.experts).into_iter().partition(|axis| over.contains(axis));
         let summed: Vec<&str> = names(&self.inner).into_iter().chain(alike).collect();
-        let outs = [split, Sharding::replicated(1), Sharding::replicated(1)];
+        let outs = [split, PartitionSpec::replicated(1), PartitionSpec::replicated(1)];
         shard_map(&inputs, &ins, &outs, |(x, router, gate, up, down)| {
             let mine = MixtureOfExperts {
                 router: router.clone(),

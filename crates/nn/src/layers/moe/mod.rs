@@ -9,7 +9,7 @@ pub use routing::{ExpertGroups, RouterScores, RouterWeights, Routing};
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Key, Reduction, Sharding, Tensor, Tree};
+use trace::{Key, PartitionSpec, Reduction, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{Activation, Bias, Linear, at_use};
@@ -162,15 +162,15 @@ impl MixtureOfExperts {
 
     /// Experts on `[experts, rows, width]`, times the weights of rows. The weights are applied before the last matmul, so that their
     /// gradient does not need its result: it is not recomputed. `inside` is the sharding of the activations inside an expert.
-    fn experts(&self, x: &Tensor, weights: &Tensor, inside: Option<&Sharding>) -> Tensor {
-        let of = |weight: &Tensor, meanings: [&str; 3]| match inside {
-            Some(_) => at_use(&weight.cast(x.dtype()), &meanings),
+    fn experts(&self, x: &Tensor, weights: &Tensor, inside: Option<&PartitionSpec>) -> Tensor {
+        let of = |weight: &Tensor, logical_axes: [&str; 3]| match inside {
+            Some(_) => at_use(&weight.cast(x.dtype()), &logical_axes),
             None => weight.cast(x.dtype()),
         };
-        let laid = |y: Tensor| inside.map_or(y.clone(), |sharding| y.with_sharding(sharding));
-        let gate = laid(x.matmul(&of(&self.gate, ["experts", "width", "inner"]))).named("gate");
-        let up = laid(x.matmul(&of(&self.up, ["experts", "width", "inner"]))).named("up");
-        self.gated(&gate, &up, weights).matmul(&of(&self.down, ["experts", "inner", "width"]))
+        let laid = |y: Tensor| inside.map_or(y.clone(), |sharding| y.with_sharding_constraint(sharding));
+        let gate = laid(x.matmul(&of(&self.gate, ["experts", "embed", "mlp"]))).named("gate");
+        let up = laid(x.matmul(&of(&self.up, ["experts", "embed", "mlp"]))).named("up");
+        self.gated(&gate, &up, weights).matmul(&of(&self.down, ["experts", "mlp", "embed"]))
     }
 
     /// The input of the last matmul, of rows with weights.

@@ -296,7 +296,7 @@ impl LanguageModel for Llama {
         let compute = self.options.precision.compute();
         match &self.lm_head {
             Some(head) => {
-                let weight = at_use(&head.weight.cast(compute), &["width", "vocabulary"]);
+                let weight = at_use(&head.weight.cast(compute), &["embed", "vocab"]);
                 Box::new(move |hidden| {
                     let last = hidden.rank().saturating_sub(1);
                     let contraction =
@@ -317,7 +317,7 @@ impl LanguageModel for Llama {
     fn lm_head_weight(&self) -> Option<Tensor> {
         let compute = self.options.precision.compute();
         Some(match &self.lm_head {
-            Some(head) => at_use(&head.weight.cast(compute), &["width", "vocabulary"]).transpose(&[1, 0]),
+            Some(head) => at_use(&head.weight.cast(compute), &["embed", "vocab"]).transpose(&[1, 0]),
             None => self.token_embedding.ready(compute).weight,
         })
     }

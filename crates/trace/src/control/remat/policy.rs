@@ -59,15 +59,15 @@ impl Serialize for RematPolicy {
 
 impl<'de> Deserialize<'de> for RematPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RematPolicy, D::Error> {
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(ShardingAttributes)
     }
 }
 
 /// Reads a policy, and refuses words that can be read both ways: "nothing" may mean that nothing is saved, or that nothing is
 /// recomputed.
-struct Written;
+struct ShardingAttributes;
 
-impl<'de> Visitor<'de> for Written {
+impl<'de> Visitor<'de> for ShardingAttributes {
     type Value = RematPolicy;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

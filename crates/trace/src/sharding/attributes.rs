@@ -11,44 +11,44 @@ use hlo::{Attr, Attrs, FuncBuilder, ModuleBuilder, OpKind, Type, Value};
 
 use crate::ops::attrs;
 use crate::region::type_of;
-use crate::sharding::{Dialect, Layout, Manual, Mesh, Sharding};
+use crate::sharding::{Dialect, LogicalAxisRules, Manual, Mesh, PartitionSpec};
 
 /// The name of the mesh in programs.
 const MESH: &str = "mesh";
 /// Attribute of a module: the devices it is split over.
 const PARTITIONS: &str = "mhlo.num_partitions";
 
-/// Writes what belongs to a layout into a program. Clones number their collectives together.
+/// Writes what belongs to rules into a program. Clones number their collectives together.
 #[derive(Clone)]
-pub(crate) struct Written {
-    layout: Rc<Layout>,
+pub(crate) struct ShardingAttributes {
+    rules: Rc<LogicalAxisRules>,
     channels: Rc<Cell<i64>>,
 }
 
-impl Written {
-    pub(crate) fn new(layout: &Rc<Layout>) -> Written {
-        Written { layout: layout.clone(), channels: Rc::default() }
+impl ShardingAttributes {
+    pub(crate) fn new(rules: &Rc<LogicalAxisRules>) -> ShardingAttributes {
+        ShardingAttributes { rules: rules.clone(), channels: Rc::default() }
     }
 
     /// What the module says of the mesh.
     pub(crate) fn module(&self, module: &mut ModuleBuilder) {
-        let mesh = &self.layout.mesh;
+        let mesh = &self.rules.mesh;
         module.attr(PARTITIONS, Attr::i32(mesh.num_devices() as i32));
         module.attr("mhlo.num_replicas", Attr::i32(1));
-        if self.layout.dialect == Dialect::Shardy {
+        if self.rules.dialect == Dialect::Shardy {
             let axes = mesh.axes().iter().map(|axis| (axis.name.to_string(), axis.size as i64)).collect();
             module.mesh(MESH, MeshAttr { axes, device_ids: Vec::new() });
         }
     }
 
     /// Adds the sharding of an argument or result to its attributes.
-    pub(crate) fn annotate(&self, attrs: &mut Attrs, sharding: &Sharding) {
-        match self.layout.dialect {
+    pub(crate) fn annotate(&self, attrs: &mut Attrs, sharding: &PartitionSpec) {
+        match self.rules.dialect {
             Dialect::Shardy => {
                 attrs.set("sdy.sharding", Attr::Sdy(Arc::new(SdyAttr::Sharding(shardy(sharding)))));
             }
             Dialect::Gspmd => {
-                attrs.set("mhlo.sharding", Attr::string(gspmd(&self.layout.mesh, sharding)));
+                attrs.set("mhlo.sharding", Attr::string(gspmd(&self.rules.mesh, sharding)));
             }
         }
     }
@@ -58,16 +58,16 @@ impl Written {
         &self,
         f: &mut FuncBuilder,
         value: Value,
-        sharding: &Sharding,
+        sharding: &PartitionSpec,
     ) -> Result<Value, Violation> {
-        match self.layout.dialect {
+        match self.rules.dialect {
             Dialect::Shardy => {
                 let attr = Attr::Sdy(Arc::new(SdyAttr::Sharding(shardy(sharding))));
                 f.op(OpKind::SdyShardingConstraint, &[value], attrs([("sharding", attr)]))
             }
             Dialect::Gspmd => {
                 let ty = f.ty(value).clone();
-                marked(f, "Sharding", value, &gspmd(&self.layout.mesh, sharding), ty)
+                marked(f, "Sharding", value, &gspmd(&self.rules.mesh, sharding), ty)
             }
         }
     }
@@ -86,7 +86,7 @@ impl Written {
         operands: &[Value],
         body: impl FnOnce(&mut FuncBuilder, &[Value]) -> Result<Vec<Value>, Violation>,
     ) -> Result<Vec<Value>, Violation> {
-        let mesh = &self.layout.mesh;
+        let mesh = &self.rules.mesh;
         let parts: Vec<Type> = manual.body.inputs.iter().map(|&input| type_of(manual.body.spec(input))).collect();
         let wholes: Vec<Type> = manual
             .body
@@ -95,9 +95,9 @@ impl Written {
             .zip(&manual.outputs)
             .map(|(spec, sharding)| type_of(&super::manual::whole(mesh, spec, sharding)))
             .collect();
-        match self.layout.dialect {
+        match self.rules.dialect {
             Dialect::Shardy => {
-                let per_value = |list: &[Sharding]| {
+                let per_value = |list: &[PartitionSpec]| {
                     Attr::Sdy(Arc::new(SdyAttr::ShardingPerValue(list.iter().map(shardy).collect())))
                 };
                 let axes = mesh.axes().iter().map(|axis| axis.name.to_string()).collect();
@@ -142,7 +142,7 @@ fn marked(f: &mut FuncBuilder, target: &str, value: Value, sharding: &str, ty: T
     }
 }
 
-fn shardy(sharding: &Sharding) -> TensorSharding {
+fn shardy(sharding: &PartitionSpec) -> TensorSharding {
     let dim = |axes: &Option<Vec<Arc<str>>>| DimensionSharding {
         axes: axes.iter().flatten().map(|name| AxisRef { name: name.to_string(), sub_axis: None }).collect(),
         is_closed: axes.is_some(),
@@ -157,7 +157,7 @@ fn shardy(sharding: &Sharding) -> TensorSharding {
 }
 
 /// As in `{devices=[4,1,2]<=[4,2] last_tile_dim_replicate}`: tiles along each axis, and which device has which.
-fn gspmd(mesh: &Mesh, sharding: &Sharding) -> String {
+fn gspmd(mesh: &Mesh, sharding: &PartitionSpec) -> String {
     if sharding.axes().next().is_none() {
         return "{replicated}".into();
     }
@@ -190,7 +190,7 @@ mod tests {
     fn shardings_as_gspmd_writes_them() {
         let mesh = Mesh::new([("a", 2), ("b", 4)]).unwrap();
         let check = |dims: &[&[&str]], expected: &str| {
-            assert_eq!(gspmd(&mesh, &Sharding::new(dims.iter().copied())), expected);
+            assert_eq!(gspmd(&mesh, &PartitionSpec::new(dims.iter().copied())), expected);
         };
         check(&[&[], &[]], "{replicated}");
         check(&[&["a"], &[]], "{devices=[2,1,4]<=[8] last_tile_dim_replicate}");

@@ -1,4 +1,4 @@
-//! How tensors lie on a mesh: shardings of tensors, and what axes of activations mean to a strategy.
+//! Partition specs of tensors, and logical axis rules: which mesh axes the logical axes of activations are sharded along.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,21 +16,21 @@ use crate::tensor::Tensor;
 
 /// Which mesh axes each axis of a tensor is split along.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Sharding {
+pub struct PartitionSpec {
     /// One entry for each axis of the tensor, slowest mesh axis first; `None` leaves the axis to the compiler.
     pub dims: Vec<Option<Vec<Arc<str>>>>,
 }
 
-impl Sharding {
+impl PartitionSpec {
     /// Whole on every device.
-    pub fn replicated(rank: usize) -> Sharding {
-        Sharding { dims: vec![Some(Vec::new()); rank] }
+    pub fn replicated(rank: usize) -> PartitionSpec {
+        PartitionSpec { dims: vec![Some(Vec::new()); rank] }
     }
 
     /// Split along these mesh axes, axis by axis; an empty list is whole.
-    pub fn new<'a>(dims: impl IntoIterator<Item = &'a [&'a str]>) -> Sharding {
+    pub fn new<'a>(dims: impl IntoIterator<Item = &'a [&'a str]>) -> PartitionSpec {
         let names = |names: &[&str]| Some(names.iter().map(|&name| name.into()).collect());
-        Sharding { dims: dims.into_iter().map(names).collect() }
+        PartitionSpec { dims: dims.into_iter().map(names).collect() }
     }
 
     /// Whether every device has the whole tensor.
@@ -88,7 +88,7 @@ impl Sharding {
     }
 }
 
-impl fmt::Display for Sharding {
+impl fmt::Display for PartitionSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dim = |axes: &Option<Vec<Arc<str>>>| match axes {
             None => "?".to_string(),
@@ -111,46 +111,46 @@ pub enum Dialect {
 
 /// A mesh, and along which of its axes the axes of activations are split, by what they mean: `batch`, `heads`, …
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct LogicalAxisRules {
     /// The mesh.
     pub mesh: Mesh,
-    /// Mesh axes of each meaning; what is not named is whole.
-    pub meanings: BTreeMap<String, Vec<Arc<str>>>,
-    /// Parts that a batch is taken in where layers are split along the meaning `stages`; by rule if absent.
+    /// Mesh axes of each logical axis; what is not named is whole.
+    pub axes: BTreeMap<String, Vec<Arc<str>>>,
+    /// Parts that a batch is taken in where layers are split along the logical axis `stages`; by rule if absent.
     pub microbatches: Option<usize>,
     /// How it is written.
     pub dialect: Dialect,
 }
 
-impl Layout {
+impl LogicalAxisRules {
     /// A mesh on which nothing but arguments and results is laid out.
-    pub fn new(mesh: Mesh) -> Layout {
-        Layout { mesh, meanings: BTreeMap::new(), microbatches: None, dialect: Dialect::default() }
+    pub fn new(mesh: Mesh) -> LogicalAxisRules {
+        LogicalAxisRules { mesh, axes: BTreeMap::new(), microbatches: None, dialect: Dialect::default() }
     }
 
-    /// The same, with axes of one meaning split along these mesh axes.
+    /// The same, with axes of one logical axis split along these mesh axes.
     #[must_use]
-    pub fn with<'a>(mut self, meaning: &str, axes: impl IntoIterator<Item = &'a str>) -> Layout {
-        self.meanings.insert(meaning.into(), axes.into_iter().map(Into::into).collect());
+    pub fn with<'a>(mut self, logical_axis: &str, axes: impl IntoIterator<Item = &'a str>) -> LogicalAxisRules {
+        self.axes.insert(logical_axis.into(), axes.into_iter().map(Into::into).collect());
         self
     }
 
     /// The same where nothing is split along these mesh axes any more.
-    pub(crate) fn without(&self, axes: &[Arc<str>]) -> Layout {
-        let mut layout = self.clone();
-        for names in layout.meanings.values_mut() {
+    pub(crate) fn without(&self, axes: &[Arc<str>]) -> LogicalAxisRules {
+        let mut rules = self.clone();
+        for names in rules.axes.values_mut() {
             names.retain(|name| !axes.contains(name));
         }
-        layout
+        rules
     }
 
     /// The sharding of a tensor whose axes mean this; each mesh axis is used once, and only where it divides.
-    pub fn sharding(&self, meanings: &[&str], dims: &[usize]) -> Sharding {
+    pub fn sharding(&self, logical_axes: &[&str], dims: &[usize]) -> PartitionSpec {
         let mut used: Vec<Arc<str>> = Vec::new();
-        let along = |(meaning, &size): (&&str, &usize)| {
+        let along = |(logical_axis, &size): (&&str, &usize)| {
             let mut axes = Vec::new();
             let mut parts = 1;
-            for name in self.meanings.get(*meaning).into_iter().flatten() {
+            for name in self.axes.get(*logical_axis).into_iter().flatten() {
                 let Some(more) = self.mesh.size_of(name) else { continue };
                 if more > 1 && !used.contains(name) && size.is_multiple_of(parts * more) {
                     parts *= more;
@@ -160,12 +160,12 @@ impl Layout {
             }
             Some(axes)
         };
-        Sharding { dims: meanings.iter().zip(dims).map(along).collect() }
+        PartitionSpec { dims: logical_axes.iter().zip(dims).map(along).collect() }
     }
 }
 
 thread_local! {
-    static LAYOUT: RefCell<Option<Rc<Layout>>> = const { RefCell::new(None) };
+    static RULES: RefCell<Option<Rc<LogicalAxisRules>>> = const { RefCell::new(None) };
     /// Mesh axes along which the examples of the batch being written lie.
     static LANES: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
 }
@@ -188,29 +188,29 @@ pub(crate) fn with_lane_axes<T>(axes: &[Arc<str>], f: impl FnOnce() -> T) -> T {
 }
 
 /// The sharding of a batch of tensors of this sharding. `None` if the examples' axes are used already.
-pub(crate) fn with_lanes(sharding: &Sharding, axes: &[Arc<str>]) -> Option<Sharding> {
+pub(crate) fn with_lanes(sharding: &PartitionSpec, axes: &[Arc<str>]) -> Option<PartitionSpec> {
     if sharding.axes().any(|name| axes.contains(name)) {
         return None;
     }
     let mut dims = vec![Some(axes.to_vec())];
     dims.extend(sharding.dims.iter().cloned());
-    Some(Sharding { dims })
+    Some(PartitionSpec { dims })
 }
 
-/// The layout of the function being traced.
-pub fn layout() -> Option<Rc<Layout>> {
-    LAYOUT.with_borrow(Option::clone)
+/// The rules of the function being traced.
+pub fn current_rules() -> Option<Rc<LogicalAxisRules>> {
+    RULES.with_borrow(Option::clone)
 }
 
-/// Runs `f` with a layout, or without one where tensors are parts of one device.
-pub(crate) fn with_layout<T>(layout: Option<Rc<Layout>>, f: impl FnOnce() -> T) -> T {
-    struct Restore(Option<Rc<Layout>>);
+/// Runs `f` with rules, or without one where tensors are parts of one device.
+pub(crate) fn with_rules<T>(rules: Option<Rc<LogicalAxisRules>>, f: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Rc<LogicalAxisRules>>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            LAYOUT.set(self.0.take());
+            RULES.set(self.0.take());
         }
     }
-    let _restore = Restore(LAYOUT.replace(layout));
+    let _restore = Restore(RULES.replace(rules));
     f()
 }
 
@@ -218,30 +218,30 @@ impl Tensor {
     /// The value, laid out so where the function runs on a mesh; its gradient is laid out alike.
     #[track_caller]
     #[must_use]
-    pub fn with_sharding(&self, sharding: &Sharding) -> Tensor {
-        let Some(layout) = layout() else { return self.clone() };
-        if let Err(error) = sharding.parts(&layout.mesh, self.dims()) {
+    pub fn with_sharding_constraint(&self, sharding: &PartitionSpec) -> Tensor {
+        let Some(rules) = current_rules() else { return self.clone() };
+        if let Err(error) = sharding.parts(&rules.mesh, self.dims()) {
             misuse(Location::caller(), error.to_string());
         }
         constrained(self, sharding)
     }
 
-    /// The value, laid out by what its axes mean, as in `["batch", "sequence", "width"]`. Without a mesh, or where the
+    /// The value, laid out by what its axes mean, as in `["batch", "sequence", "embed"]`. Without a mesh, or where the
     /// strategy says nothing of them, the value as it is.
     #[track_caller]
     #[must_use]
-    pub fn laid_out(&self, meanings: &[&str]) -> Tensor {
-        let Some(layout) = layout() else { return self.clone() };
-        if meanings.len() != self.rank() {
-            misuse(Location::caller(), format!("{} meanings for the axes of {}", meanings.len(), self.spec()));
+    pub fn with_logical_axes(&self, logical_axes: &[&str]) -> Tensor {
+        let Some(rules) = current_rules() else { return self.clone() };
+        if logical_axes.len() != self.rank() {
+            misuse(Location::caller(), format!("{} logical axes for the axes of {}", logical_axes.len(), self.spec()));
         }
-        let sharding = layout.sharding(meanings, self.dims());
+        let sharding = rules.sharding(logical_axes, self.dims());
         if sharding.is_replicated() { self.clone() } else { constrained(self, &sharding) }
     }
 }
 
 #[track_caller]
-pub(crate) fn constrained(tensor: &Tensor, sharding: &Sharding) -> Tensor {
+pub(crate) fn constrained(tensor: &Tensor, sharding: &PartitionSpec) -> Tensor {
     let prim = Prim::Shard(Rc::new(sharding.clone()));
     only(stack::push(prim, &[tensor], vec![tensor.spec().clone()], Location::caller()))
 }
@@ -253,22 +253,22 @@ mod tests {
     #[test]
     fn parts_of_a_tensor() {
         let mesh = Mesh::new([("data", 4), ("model", 2)]).unwrap();
-        let sharding = Sharding::new([&["data"][..], &[], &["model"]]);
+        let sharding = PartitionSpec::new([&["data"][..], &[], &["model"]]);
         assert_eq!(sharding.part_dims(&mesh, &[8, 3, 6]).unwrap(), [2, 3, 3]);
         assert_eq!(sharding.part_of(&mesh, 5), [2, 0, 1]);
-        assert_eq!(Sharding::new([&["model", "data"][..]]).part_of(&mesh, 5), [6]);
-        let error = |sharding: &Sharding, dims: &[usize]| sharding.parts(&mesh, dims).unwrap_err().to_string();
+        assert_eq!(PartitionSpec::new([&["model", "data"][..]]).part_of(&mesh, 5), [6]);
+        let error = |sharding: &PartitionSpec, dims: &[usize]| sharding.parts(&mesh, dims).unwrap_err().to_string();
         assert!(error(&sharding, &[8, 3, 5]).contains("5 is not a multiple of 2"));
         assert!(error(&sharding, &[8, 3]).contains("3 axes for a tensor of 2"));
-        assert!(error(&Sharding::new([&["x"][..]]), &[8]).contains("no axis `x`"));
-        assert!(error(&Sharding::new([&["data"][..], &["data"]]), &[8, 8]).contains("twice"));
+        assert!(error(&PartitionSpec::new([&["x"][..]]), &[8]).contains("no axis `x`"));
+        assert!(error(&PartitionSpec::new([&["data"][..], &["data"]]), &[8, 8]).contains("twice"));
     }
 
     #[test]
     fn meanings_take_each_mesh_axis_once_and_where_it_divides() {
         let mesh = Mesh::new([("data", 4), ("model", 2)]).unwrap();
-        let layout = Layout::new(mesh).with("batch", ["data", "model"]).with("heads", ["model"]);
-        let of = |dims: &[usize]| layout.sharding(&["batch", "sequence", "heads"], dims).to_string();
+        let rules = LogicalAxisRules::new(mesh).with("batch", ["data", "model"]).with("heads", ["model"]);
+        let of = |dims: &[usize]| rules.sharding(&["batch", "sequence", "heads"], dims).to_string();
         assert_eq!(of(&[8, 16, 4]), "[data+model, -, -]");
         assert_eq!(of(&[4, 16, 4]), "[data, -, model]");
         assert_eq!(of(&[3, 16, 3]), "[-, -, -]");
