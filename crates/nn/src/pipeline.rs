@@ -12,7 +12,7 @@ use trace::{Dialect, LogicalAxisRules, PartitionSpec, RematPolicy, Rows, Tensor,
 
 use crate::stacked::{apart, run_stacked, together};
 
-/// What stacked layers mean to a rules that splits them.
+/// What stacked layers mean to rules that split them.
 pub(crate) const STAGES: &str = "stages";
 
 /// Numbers of microbatches tried for one that works.
