@@ -76,7 +76,7 @@ pub fn program_of(record: &Record) -> Result<Program, String> {
             "decay": { "rate": 0.1 },
             "moments": moments,
         },
-        "train": { "steps": 1, "batch": run.sequences, "clip": 1.0 },
+        "train": { "steps": 1, "batch_size": run.sequences, "max_grad_norm": 1.0 },
     });
     let config: TrainConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
     let ModelConfig::Language(model) =

@@ -13,13 +13,13 @@ use crate::harness::{Bench, arg};
 const TOLERANCE: f64 = 0.005;
 
 /// Nothing is rematerialized.
-const NONE: &str = "\"everything\"";
+const NONE: &str = "\"none\"";
 /// Everything but the inputs of layers is.
-const FULL: &str = "\"nothing\"";
+const FULL: &str = "\"full\"";
 /// Everything but the results of matmuls is.
 const DOTS: &str = "\"dots\"";
 /// Everything but the results of matmuls with weights is.
-const WEIGHT_DOTS: &str = "\"dots_without_batch\"";
+const WEIGHT_DOTS: &str = "\"dots_with_no_batch_dims\"";
 /// Inputs of layers wait in the host's memory.
 const OFFLOAD: &str = "{ offload = { host = [\"layer_input\"], device = [\"attention_output\"] } }";
 
@@ -61,11 +61,11 @@ impl Training {
         let Training { model, precision, remat, run, size, batch, .. } = self;
         let data = match model.contains("num_classes") {
             true => format!("kind = \"shapes\"\nsize = {size}"),
-            false => format!("kind = \"synthetic\"\nsequence = {size}"),
+            false => format!("kind = \"synthetic\"\nsequence_length = {size}"),
         };
         format!(
             "[model]\n{model}\n[run]\nprecision = \"{precision}\"\nremat = {remat}\n{run}\n[data]\n{data}\n[optimizer]\nname = \"adamw\"\n\
-             learning_rate = {{ kind = \"constant\", rate = 1e-4 }}\n[train]\nsteps = 1\nbatch = {batch}\n"
+             learning_rate = {{ kind = \"constant\", rate = 1e-4 }}\n[train]\nsteps = 1\nbatch_size = {batch}\n"
         )
     }
 
@@ -268,7 +268,7 @@ fn golden_estimates_of_larger_meshes() {
             model: llama("llama", ""),
             precision: "mixed",
             remat: FULL,
-            run: "loss_piece = 1024",
+            run: "loss_chunk_size = 1024",
             size: 8192,
             batch: 4,
             mesh: Some(("data=4,context=4", "hybrid")),

@@ -4,7 +4,7 @@ use crate::harness::{Bench, arg};
 use crate::mesh_training::{assert_alike, llama, losses};
 
 /// The number of examples in the file of [`llama`].
-const BATCH: &str = "batch = 8\n";
+const BATCH: &str = "batch_size = 8\n";
 
 /// Trains a file on the CPU; the losses of its steps.
 fn trained(bench: &Bench, file: &str, folder: &str, more: &[&str]) -> Vec<f64> {
@@ -58,9 +58,9 @@ fn one_of_the_two_batches_is_given() {
         assert!(ran.stderr.contains(expected) && ran.stderr.contains("hint: "), "{expected}\n{}", ran.stderr);
     };
     refuse("", "not neither");
-    refuse("batch = 8\nbatch_size_per_chip = 8\n", "not both");
+    refuse("batch_size = 8\nbatch_size_per_chip = 8\n", "not both");
     refuse("batch_size_per_chip = 0\n", "is 0");
-    refuse("batch_size_per_chip = 3\naccumulate = 2\n", "equal parts");
+    refuse("batch_size_per_chip = 3\ngradient_accumulation_steps = 2\n", "not a multiple");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn threads_that_decode_images_change_no_loss() {
         "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 4\nnum_channels = 1\nnum_classes = 2\n\
          norm = { group = 2 }\nstem = \"small\"\n\n[data]\nkind = \"images\"\nfolder = \"images\"\nsize = 8\n\
          validation_fraction = 0.0\ncrop_padding = 2\n\n[optimizer]\nname = \"sgd\"\n\
-         learning_rate = { kind = \"constant\", rate = 1e-2 }\n\n[train]\nsteps = 6\nbatch = 4\nlog_every = 1\n",
+         learning_rate = { kind = \"constant\", rate = 1e-2 }\n\n[train]\nsteps = 6\nbatch_size = 4\nlog_every = 1\n",
     );
     let of = |workers: usize, threads: usize| {
         let (workers, threads) = (format!("data.workers={workers}"), format!("data.decode_threads={threads}"));
