@@ -34,6 +34,7 @@ mod error;
 pub mod flags;
 mod measure;
 pub mod optimize;
+mod optimized;
 mod plugin_file;
 mod program;
 mod recent;
@@ -43,6 +44,7 @@ mod slice_compiler;
 pub mod worker;
 
 pub use error::{CompileError, OutOfMemory, with_causes};
+pub use optimized::OptimizedProgram;
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};
 pub use recent::Recent;

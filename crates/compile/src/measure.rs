@@ -1,24 +1,25 @@
-//! Figures of a report, read from what the compiler left behind.
+//! Figures of a report, read from what the compiler left behind, which is decoded here and handed on.
 
 use xla::{BufferAssignment, MemorySpace, Module};
 
 use crate::blob;
 use crate::cache::Blob;
+use crate::optimized::{OptimizedProgram, decode_buffers, decode_module, find};
 use crate::report::{Buffer, Collective, Memory, Report};
 use crate::worker::Compiled;
 
 /// How many of the largest buffers a report names.
 const LARGEST: usize = 12;
 
-/// Fills the figures that come from the compiler's own statistics and from the compiled program.
-pub(crate) fn fill(report: &mut Report, compiled: &Compiled, blobs: &[Blob]) {
-    let find = |name: &str| blobs.iter().find(|b| b.name == name).map(|b| b.bytes.as_slice());
+/// Fills the figures that come from the compiler's own statistics and from the compiled program, and gives that where all of it
+/// could be read.
+pub(crate) fn fill(report: &mut Report, compiled: &Compiled, blobs: &[Blob]) -> Option<OptimizedProgram> {
     report.memory.limit = compiled.hbm_limit_bytes.map_or(0, unsigned);
     report.compiler_flops = compiled.flops;
     report.bytes_accessed = compiled.bytes_accessed;
     report.fingerprint = compiled.fingerprint.clone();
     report.compile_seconds = compiled.compile_seconds;
-    report.executable_bytes = find(blob::EXECUTABLE).map(|b| b.len() as u64);
+    report.executable_bytes = find(blobs, blob::EXECUTABLE).map(|b| b.len() as u64);
     report.notes.extend(compiled.notes.iter().cloned());
     if let Some(stats) = &compiled.memory {
         report.memory = Memory {
@@ -37,21 +38,24 @@ pub(crate) fn fill(report: &mut Report, compiled: &Compiled, blobs: &[Blob]) {
             host_temporaries: Some(unsigned(stats.host_temporaries)),
         };
     }
-    let module = match (find(blob::HLO), find(blob::HLO_ZSTD)) {
-        (Some(bytes), _) => Some(Module::from_hlo_with_config(bytes)),
-        (None, Some(bytes)) => Some(Module::from_zstd(bytes)),
-        (None, None) => None,
-    };
-    let module = match module {
-        Some(Ok(module)) => module,
-        Some(Err(error)) => return report.notes.push(format!("the optimized program could not be read: {error}")),
-        None => return,
+    let module = match decode_module(blobs) {
+        Ok(module) => module?,
+        Err(error) => {
+            report.notes.push(format!("the optimized program could not be read: {error}"));
+            return None;
+        }
     };
     work(report, &module);
-    if let Some(bytes) = find(blob::BUFFERS_ZSTD) {
-        match BufferAssignment::from_zstd(bytes) {
-            Ok(assignment) => buffers(report, &module, &assignment),
-            Err(error) => report.notes.push(format!("the buffer assignment could not be read: {error}")),
+    match decode_buffers(blobs) {
+        Ok(assignment) => {
+            if let Some(assignment) = &assignment {
+                buffers(report, &module, assignment);
+            }
+            Some(OptimizedProgram { module, buffers: assignment })
+        }
+        Err(error) => {
+            report.notes.push(format!("the buffer assignment could not be read: {error}"));
+            None
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Compile a program for a slice with the real compiler: from the cache, or in a child process.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use chips::Slice;
@@ -11,6 +12,7 @@ use pjrt::Effort;
 use crate::cache::{Cache, Entry, Key, KeyParts, Lock, LockAttempt, Lookup, now_unix};
 use crate::devices::{self, Assignment};
 use crate::error::CompileError;
+use crate::optimized::OptimizedProgram;
 use crate::plugin_file::PluginFile;
 use crate::program::{Partitioner, Program};
 use crate::refusal;
@@ -93,6 +95,19 @@ pub struct Compilation {
     pub miss: Option<(Key, Vec<String>)>,
     /// Wall-clock time of the whole call.
     pub wall: Duration,
+    optimized: OnceLock<Arc<OptimizedProgram>>,
+}
+
+impl Compilation {
+    /// What the compiler made of the program; `None` where it gave no HLO back. Decoded once: for the report where it was
+    /// compiled now, else by the first call.
+    pub fn optimized(&self) -> Result<Option<Arc<OptimizedProgram>>, xla::Error> {
+        if let Some(optimized) = self.optimized.get() {
+            return Ok(Some(Arc::clone(optimized)));
+        }
+        let decoded = OptimizedProgram::decode(&self.entry.blobs)?;
+        Ok(decoded.map(|decoded| Arc::clone(self.optimized.get_or_init(|| Arc::new(decoded)))))
+    }
 }
 
 /// Where a result came from.
@@ -119,13 +134,13 @@ pub struct SliceCompiler {
     pub limits: Limits,
 }
 
-/// The program with our kernels in place of the composites that stand for them. What a kernel does not take is compiled as
-/// it is, with a warning.
+/// The program with our kernels in place of the composites that stand for them; `None` where nothing changes. What a kernel does
+/// not take is compiled as it is, with a warning.
 pub fn with_kernels(
-    program: Program,
+    program: &Program,
     generation: chips::Generation,
     warnings: &mut Vec<String>,
-) -> Result<Program, CompileError> {
+) -> Result<Option<Program>, CompileError> {
     let ops = program.module().funcs.iter().flat_map(|func| &func.ops);
     let is_ours = |op: &hlo::Op| {
         op.kind() == Some(hlo::OpKind::Composite)
@@ -135,7 +150,7 @@ pub fn with_kernels(
                 .is_some_and(|name| kernel::kernels::names().any(|n| n == name))
     };
     if !ops.into_iter().any(is_ours) {
-        return Ok(program);
+        return Ok(None);
     }
     let lowered = kernel::lower(program.verified().clone(), generation)
         .map_err(|error| CompileError::Protocol(format!("kernels cannot be put into the program: {error}")))?;
@@ -146,16 +161,37 @@ pub fn with_kernels(
     kept.sort();
     kept.dedup();
     warnings.extend(kept);
-    Ok(if lowered.called.is_empty() { program } else { Program::from_module(lowered.module) })
+    Ok((!lowered.called.is_empty()).then(|| Program::from_module(lowered.module)))
 }
 
 impl SliceCompiler {
-    /// Compiles StableHLO text or bytecode.
+    /// Compiles StableHLO text or bytecode, which is not even read where its result is cached.
     ///
     /// `stop` ends the compilation from another thread or a signal handler. `progress` hears what is being done.
     pub fn compile(
         &self,
         program: &[u8],
+        request: &CompileRequest,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Compilation, CompileError> {
+        self.compile_given(Given::Bytes(program), request, stop, progress)
+    }
+
+    /// As [`SliceCompiler::compile`], a program that is read and verified already.
+    pub fn compile_program(
+        &self,
+        program: &Program,
+        request: &CompileRequest,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Compilation, CompileError> {
+        self.compile_given(Given::Read(program), request, stop, progress)
+    }
+
+    fn compile_given(
+        &self,
+        given: Given<'_>,
         request: &CompileRequest,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str),
@@ -174,10 +210,11 @@ impl SliceCompiler {
         }
         let request = &request;
         let finish = |entry: Arc<Entry>, key, origin, warnings, miss| {
-            Ok(Compilation { entry, key, origin, warnings, miss, wall: started.elapsed() })
+            let optimized = OnceLock::new();
+            Ok(Compilation { entry, key, origin, warnings, miss, wall: started.elapsed(), optimized })
         };
         // The same bytes with the same wishes: the program need not even be read.
-        let alias = KeyParts::alias(program, &self.parts(crate::cache::ProgramParts::default(), request, None));
+        let alias = KeyParts::alias(given.bytes(), &self.parts(crate::cache::ProgramParts::default(), request, None));
         let mut looked_up = None;
         if request.cache == CacheUse::ReadWrite
             && let Some(key) = self.cache.alias(&alias)
@@ -189,9 +226,16 @@ impl SliceCompiler {
             looked_up = Some(key);
         }
 
-        progress("reading the program");
-        let program = with_kernels(Program::read(program.to_vec())?, request.slice.generation(), &mut warnings)?;
-        let assignment = self.assign(&program, request)?;
+        let program = match given {
+            Given::Read(program) => Cow::Borrowed(program),
+            Given::Bytes(bytes) => {
+                progress("reading the program");
+                Cow::Owned(Program::read(bytes.to_vec())?)
+            }
+        };
+        let lowered = with_kernels(&program, request.slice.generation(), &mut warnings)?;
+        let program = lowered.as_ref().unwrap_or(&program);
+        let assignment = self.assign(program, request)?;
         let unsupported = hlo::unsupported_by_tpu(
             program.verified(),
             hlo::Processes { partitions: assignment.partitions, replicas: assignment.replicas },
@@ -199,7 +243,7 @@ impl SliceCompiler {
         if !unsupported.is_empty() {
             return Err(CompileError::Unsupported(unsupported));
         }
-        let parts = self.parts(program.parts(), request, Some((&program, &assignment)));
+        let parts = self.parts(program.parts(), request, Some((program, &assignment)));
         let key = parts.key();
 
         let mut miss = None;
@@ -221,7 +265,12 @@ impl SliceCompiler {
             }
         }
 
-        let entry = Arc::new(self.run(&program, request, &assignment, parts, stop, progress)?);
+        let (entry, optimized) = self.run(program, request, &assignment, parts, stop, progress)?;
+        let entry = Arc::new(entry);
+        let finish = |entry, key, origin, warnings, miss| {
+            let optimized = optimized.map_or_else(OnceLock::new, |optimized| OnceLock::from(Arc::new(optimized)));
+            Ok(Compilation { entry, key, origin, warnings, miss, wall: started.elapsed(), optimized })
+        };
         if request.cache == CacheUse::Off {
             return finish(entry, key, Origin::Unkept, warnings, None);
         }
@@ -339,7 +388,7 @@ impl SliceCompiler {
         parts: KeyParts,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Entry, CompileError> {
+    ) -> Result<(Entry, Option<OptimizedProgram>), CompileError> {
         let topology = request.slice.topology_request();
         let (free_arguments, free_results) = program.unsharded();
         let level = |effort: Option<Effort>| effort.map(|e| e as u8);
@@ -385,19 +434,38 @@ impl SliceCompiler {
             plugin: self.plugin.parts.to_string(),
             ..Report::default()
         };
-        crate::measure::fill(&mut report, &compiled, &output.blobs);
+        let optimized = crate::measure::fill(&mut report, &compiled, &output.blobs);
         // A budget given as a flag is the one the compiler checked against.
         let budget_mib = request.flags.get(crate::flags::HBM_LIMIT_MIB).and_then(|text| text.parse::<u64>().ok());
         if let Some(mib) = budget_mib.filter(|mib| *mib > 0) {
             report.memory.limit = mib.saturating_mul(1 << 20);
         }
-        Ok(Entry {
+        let entry = Entry {
             parts,
             compile_seconds: report.compile_seconds,
             report,
             created_unix: now_unix(),
             blobs: output.blobs,
-        })
+        };
+        Ok((entry, optimized))
+    }
+}
+
+/// A program as it is given.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    /// Not read yet.
+    Bytes(&'a [u8]),
+    /// Read and verified: nothing here does so again.
+    Read(&'a Program),
+}
+
+impl<'a> Given<'a> {
+    fn bytes(self) -> &'a [u8] {
+        match self {
+            Given::Bytes(bytes) => bytes,
+            Given::Read(program) => program.bytes(),
+        }
     }
 }
 

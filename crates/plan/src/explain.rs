@@ -115,10 +115,10 @@ fn measure(
     compile: &CompileRequest,
     request: &FitRequest,
 ) -> Result<Option<(f64, u64)>, Error> {
-    match driver.compile(program.bytes(), compile) {
+    match driver.compile(program, compile) {
         Ok(Outcome::Fits(compiled)) => {
             let devices = device_numbers(&compile.slice, compile.device_ids.as_deref());
-            let estimate = Estimate::of(&compiled.module, &compile.slice, &devices, &request.workload);
+            let estimate = Estimate::of(compiled.module(), &compile.slice, &devices, &request.workload);
             Ok(Some((estimate.step.seconds, compiled.report.memory.total)))
         }
         Err(error @ Error::Compile(compile::CompileError::Interrupted)) => Err(error),

@@ -174,7 +174,7 @@ pub(crate) fn fixed(program: &Program, batch: Option<u64>) -> Result<Option<Prog
 
 pub(crate) fn fit_program(driver: &mut Driver<'_>, program: &Program, request: &FitRequest) -> Result<Fit, Error> {
     let arguments = arguments(program.module());
-    match driver.compile(program.bytes(), &request.compile)? {
+    match driver.compile(program, &request.compile)? {
         Outcome::Fits(compiled) => {
             let limit = compiled.report.memory.limit;
             let total = compiled.report.memory.total;
@@ -246,7 +246,7 @@ fn past_the_limit(
     } else {
         "vector memory overflowed in code generation; memory and time are of the quick compilation before that".into()
     };
-    match driver.compile(program.bytes(), &compile) {
+    match driver.compile(program, &compile) {
         Ok(Outcome::Fits(compiled)) => Ok(Some((compiled, how))),
         Ok(Outcome::TooLarge(_)) => Ok(None),
         Err(error @ Error::Compile(CompileError::Interrupted)) => Err(error),
@@ -283,13 +283,13 @@ fn answer(
     let slice = &request.compile.slice;
     let report: &Report = &compiled.report;
     let devices = device_numbers(slice, request.compile.device_ids.as_deref());
-    let estimate = Estimate::of(&compiled.module, slice, &devices, &request.workload);
+    let estimate = Estimate::of(compiled.module(), slice, &devices, &request.workload);
     let step = Step { seconds: estimate.step.seconds, tokens: request.workload.tokens_per_step };
     let cost = Cost::of(slice, step, request.run, &request.tariff)?;
-    let memory = Memory::of(&compiled.module, compiled.buffers.as_ref(), report, arguments);
-    let advice = advise(program, &compiled.module, slice, &estimate, arguments);
+    let memory = Memory::of(compiled.module(), compiled.buffers(), report, arguments);
+    let advice = advise(program, compiled.module(), slice, &estimate, arguments);
     let mut notes: Vec<String> = compiled.warnings.iter().chain(&report.notes).cloned().collect();
-    if compiled.buffers.is_none() {
+    if compiled.buffers().is_none() {
         notes.push("the compiler gives no buffers here: temporaries are one sum".into());
     }
     Ok(Fit {
@@ -309,7 +309,7 @@ fn answer(
         notes,
         pictures: match request.draw {
             Draw::Nothing => Pictures::default(),
-            Draw::Pictures => Pictures::of(&compiled.module, compiled.buffers.as_ref(), slice, &devices),
+            Draw::Pictures => Pictures::of(compiled.module(), compiled.buffers(), slice, &devices),
         },
     })
 }

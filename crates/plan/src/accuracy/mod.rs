@@ -82,7 +82,7 @@ fn predict(
     request.device_ids = Some(record.device_ids.clone());
     request.flags = record.flags();
     let mut driver = Driver { compiler, stop, progress };
-    let compiled = match driver.once(program, &request)? {
+    let compiled = match driver.once_unread(program, &request)? {
         Outcome::Fits(compiled) => compiled,
         Outcome::TooLarge(oom) => return Err(Error::TooLarge(oom)),
     };
@@ -90,7 +90,8 @@ fn predict(
         tokens_per_step: record.tokens_per_step,
         model_flops_per_step: record.model_flops_per_chip.map(|flops| flops * f64::from(slice.chips())),
     };
-    let estimate = Estimate::of(&compiled.module, &slice, &device_numbers(&slice, Some(&record.device_ids)), &workload);
+    let estimate =
+        Estimate::of(compiled.module(), &slice, &device_numbers(&slice, Some(&record.device_ids)), &workload);
     Ok(Prediction {
         estimate,
         hbm_bytes: compiled.report.memory.total,

@@ -149,7 +149,7 @@ impl Finder<'_, '_> {
         let limit = (hbm_limit(&compile) as f64 * (1.0 - self.request.headroom)) as u64;
         let refused =
             |outcome| Trial { batch, outcome, needed_bytes: None, limit_bytes: Some(limit), step_seconds: None };
-        match self.driver.once(program.bytes(), &compile) {
+        match self.driver.once(program, &compile) {
             Ok(Outcome::Fits(compiled)) => Ok(self.judged(batch, &compiled, limit)),
             Ok(Outcome::TooLarge(oom)) => {
                 Ok(Trial { needed_bytes: oom.needed_bytes, ..refused(Fits::TooLarge(oom.message)) })
@@ -164,7 +164,7 @@ impl Finder<'_, '_> {
     fn judged(&mut self, batch: u64, compiled: &Compiled, limit: u64) -> Trial {
         let slice = &self.request.compile.slice;
         let devices = device_numbers(slice, self.request.compile.device_ids.as_deref());
-        let estimate = Estimate::of(&compiled.module, slice, &devices, &Workload::default());
+        let estimate = Estimate::of(compiled.module(), slice, &devices, &Workload::default());
         let needed = compiled.report.memory.total;
         let outcome = match needed <= limit {
             true => Fits::Fits,

@@ -242,12 +242,12 @@ pub(crate) fn try_out(
     request: &FitRequest,
 ) -> Result<Option<Fix>, Error> {
     (driver.progress)(&format!("trying: {}", proposal.title));
-    let bytes = proposal.program.as_ref().unwrap_or(program).bytes();
+    let changed = proposal.program.as_ref().unwrap_or(program);
     let slice: Slice = proposal.request.slice;
-    let (fits, hbm_bytes, limit_bytes, step_s) = match driver.compile(bytes, &proposal.request) {
+    let (fits, hbm_bytes, limit_bytes, step_s) = match driver.compile(changed, &proposal.request) {
         Ok(Outcome::Fits(compiled)) => {
             let devices = device_numbers(&slice, proposal.request.device_ids.as_deref());
-            let estimate = Estimate::of(&compiled.module, &slice, &devices, &request.workload);
+            let estimate = Estimate::of(compiled.module(), &slice, &devices, &request.workload);
             let memory = &compiled.report.memory;
             (true, Some(memory.total), Some(memory.limit), Some(estimate.step.seconds))
         }

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chips::{Generation, Overrides, PriceKind, Slice};
-use compile::{CompileError, CompileRequest, Mode, SliceCompiler, blob};
-use xla::{Module, Opcode};
+use compile::{CompileError, CompileRequest, Mode, SliceCompiler};
+use xla::Opcode;
 
 use super::answer::{Answer, Confidence, Plan, Refused};
 use super::candidate::{self, Candidate, FlagSet, Layout, Products};
@@ -491,17 +491,11 @@ impl Hunt<'_> {
         request.mode = mode;
         request.flags = candidate.compiler_flags();
         request.flags.extend(self.options.flags.clone());
-        let compiled =
-            self.compiler.compile(program.bytes(), &request, &self.expired, &mut |_| {}).map_err(Error::Compile)?;
-        let entry = &compiled.entry;
-        let module = match (entry.blob(blob::HLO), entry.blob(blob::HLO_ZSTD)) {
-            (Some(bytes), _) => Module::from_hlo_with_config(bytes),
-            (None, Some(bytes)) => Module::from_zstd(bytes),
-            (None, None) => {
-                return Err(Error::Compile(CompileError::Protocol("no optimized program came back".into())));
-            }
-        };
-        let module = module.map_err(|e| Error::Compile(CompileError::Protocol(e.to_string())))?;
+        let compiled = self.compiler.compile_program(&program, &request, &self.expired, &mut |_| {})?;
+        let protocol = |message: String| Error::Compile(CompileError::Protocol(message));
+        let optimized = compiled.optimized().map_err(|error| protocol(error.to_string()))?;
+        let optimized = optimized.ok_or_else(|| protocol("no optimized program came back".into()))?;
+        let (entry, module) = (&compiled.entry, &optimized.module);
         let facts = self.source.facts();
         let tokens_per_step = self.tokens(candidate);
         let travels = |opcode: &Opcode| matches!(opcode, Opcode::CollectivePermute | Opcode::CollectivePermuteStart);
@@ -510,7 +504,7 @@ impl Hunt<'_> {
             tokens_per_step: Some(tokens_per_step),
             model_flops_per_step: Some(facts.model_flops_per_sample * candidate.batch as f64),
         };
-        let estimate = Estimate::of(&module, &candidate.slice, &[], &workload);
+        let estimate = Estimate::of(module, &candidate.slice, &[], &workload);
         let chips = candidate.slice.chips();
         let usd_per_chip_hour = self.prices.get(&candidate.slice.generation()).copied();
         let goal = &self.options.goal;

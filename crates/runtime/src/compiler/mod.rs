@@ -148,9 +148,9 @@ impl Compiler {
     fn with_kernels(&self, program: &Arc<Program>) -> Result<Arc<Program>, Error> {
         let Some(generation) = self.shared.generation else { return Ok(Arc::clone(program)) };
         let mut warnings = Vec::new();
-        let lowered = with_kernels((**program).clone(), generation, &mut warnings)?;
+        let lowered = with_kernels(program, generation, &mut warnings)?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(Arc::new(lowered))
+        Ok(lowered.map_or_else(|| Arc::clone(program), Arc::new))
     }
 
     /// The configuration's options for a program.
