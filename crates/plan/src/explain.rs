@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::advice::{Advice, AdviceKind, Roofline};
 use crate::compiled::{Driver, Outcome};
+use crate::donors::Donors;
 use crate::error::Error;
 use crate::estimate::Estimate;
 use crate::fit::{Fit, FitRequest, device_numbers, fit_program, fixed, read};
@@ -129,9 +130,7 @@ fn measure(
 
 fn rewrite(program: &Program, slice: &Slice, kind: AdviceKind) -> Option<Program> {
     match kind {
-        AdviceKind::Donation => {
-            donation::donate(program, &arguments(program.module()), donation::Donors::State).ok().flatten()
-        }
+        AdviceKind::Donation => donation::donate(program, &arguments(program.module()), Donors::State).ok().flatten(),
         AdviceKind::Bf16Products => {
             let target = Target::tpu(slice.generation());
             let optimizer = Optimizer::new(Level::Balanced, target, Precision::Mixed);

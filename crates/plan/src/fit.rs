@@ -13,7 +13,7 @@ use crate::cost::{Cost, RunLength, Step, Tariff, positive};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::memory::{Argument, Memory, arguments};
-use crate::report::Pictures;
+use crate::pictures::Pictures;
 
 /// What to ask.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use xla::{Module, UNBOUNDED};
 
 use super::{Advice, AdviceKind, PLACES};
-use crate::fix::donation;
+use crate::donors::{self, Donors};
 use crate::memory::Argument;
 
 /// State whose memory results could take, and do not.
@@ -11,10 +11,8 @@ pub(super) fn donation(compiled: &Module, program: &hlo::Module, arguments: &[Ar
     let parameters = compiled.computation(compiled.entry()).parameters();
     let bytes =
         |index: usize| parameters.get(index).map_or(0, |&id| compiled.instruction(id).shape().padded_byte_size());
-    let mut found: Vec<(u64, usize)> = donation::candidates(program, arguments, donation::Donors::State)
-        .into_iter()
-        .map(|index| (bytes(index), index))
-        .collect();
+    let mut found: Vec<(u64, usize)> =
+        donors::candidates(program, arguments, Donors::State).into_iter().map(|index| (bytes(index), index)).collect();
     let sum: u64 = found.iter().map(|(bytes, _)| bytes).sum();
     if sum < WORTH_BYTES {
         return None;

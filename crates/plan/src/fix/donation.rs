@@ -1,32 +1,13 @@
 //! Donation: results take the memory of the state they replace.
 
 use compile::Program;
+use hlo::Attr;
 use hlo::attr::{ALIAS, DONOR};
-use hlo::{Attr, Module};
 
 use super::{FixKind, Proposal, Situation, entry};
+use crate::donors::{Donors, candidates};
 use crate::error::Error;
-use crate::memory::{Argument, Class};
-
-/// Which arguments may be donated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Donors {
-    /// What lives from step to step.
-    State,
-    /// Inputs as well, which the caller may want to keep.
-    Any,
-}
-
-/// Arguments that a result of the same type replaces and that are not donated.
-pub(crate) fn candidates(program: &Module, arguments: &[Argument], donors: Donors) -> Vec<usize> {
-    let Some(func) = program.entry() else { return Vec::new() };
-    let is_candidate = |(index, argument): &(usize, &Argument)| {
-        let result = argument.replaced_by.and_then(|result| func.outputs.get(result));
-        let may = donors == Donors::Any || argument.class != Class::Inputs;
-        may && !argument.is_donated && result.is_some() && result == func.inputs.get(*index)
-    };
-    arguments.iter().enumerate().filter(is_candidate).map(|(index, _)| index).collect()
-}
+use crate::memory::Argument;
 
 /// The program with these donated; `None` where there is nothing to donate.
 pub(crate) fn donate(program: &Program, arguments: &[Argument], donors: Donors) -> Result<Option<Program>, Error> {

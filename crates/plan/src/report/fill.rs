@@ -1,43 +1,18 @@
-//! Fills a report from the answers of `fit` and `explain`, and the pictures from what was compiled.
+//! Fills a report from the answers of `fit` and `explain`.
 
 use chips::Slice;
-use xla::{BufferAssignment, Module};
 
 use super::input::{
-    AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict,
+    AdviceLine, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict,
 };
-use super::live::LiveMemory;
 use super::roofline::Roof;
-use super::timeline::Timeline;
 use crate::advice::Advice;
 use crate::cost::Terms;
 use crate::explain::Explanation;
 use crate::fit::Fit;
 use crate::fix::Fix;
-use crate::machine::Machine;
 use crate::memory::{Held, Memory};
-use crate::simulate::simulate;
-
-/// What only the compiled program can tell, and an answer does not keep.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pictures {
-    /// Live bytes over the schedule, where the buffer assignment is known.
-    pub live: Option<LiveMemory>,
-    /// The step in order.
-    pub timeline: Option<Timeline>,
-}
-
-impl Pictures {
-    /// Draws a compiled program. `devices` are the device numbers of the partitions, as in [`crate::simulate`].
-    pub fn of(module: &Module, buffers: Option<&BufferAssignment>, slice: &Slice, devices: &[u64]) -> Pictures {
-        let executions = module.executions();
-        let simulation = simulate(module, &executions, &Machine::of(slice), devices);
-        Pictures {
-            live: buffers.and_then(|buffers| LiveMemory::of(module, buffers)),
-            timeline: Some(Timeline::of(module, &executions, &simulation)),
-        }
-    }
-}
+use crate::pictures::{Alive, LiveMemory, Pictures};
 
 impl ReportInput {
     /// The report of an answer.

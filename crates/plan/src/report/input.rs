@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 
-use super::live::LiveMemory;
 use super::roofline::Roof;
-use super::timeline::Timeline;
 use crate::estimate::Estimate;
+use crate::pictures::{Alive, LiveMemory, Timeline};
 
 /// Everything a page shows. Parts that are not known are left out of the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -81,23 +80,6 @@ pub struct MemoryClass {
     pub padding_bytes: u64,
     /// Buffers.
     pub buffers: u64,
-}
-
-/// A buffer that is alive at the fullest moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Alive {
-    /// The argument's name, or the instruction that defines it.
-    pub name: String,
-    /// What it holds, in the words of [`MemoryClass::name`].
-    pub class: String,
-    /// Shape on one device.
-    pub shape: String,
-    /// Bytes with padding.
-    pub bytes: u64,
-    /// Bytes of the elements.
-    pub logical_bytes: u64,
-    /// Name or place in the source.
-    pub source: String,
 }
 
 /// How long a step takes.

@@ -10,19 +10,13 @@
 mod charts;
 mod fill;
 mod input;
-mod live;
 mod number;
 mod page;
 mod roofline;
 mod tables;
 mod text;
-mod timeline;
 
-pub use fill::Pictures;
-pub use input::{
-    AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict,
-};
-pub use live::{Band, LiveMemory, LivePoint};
+pub use crate::pictures::{Alive, Band, LiveMemory, LivePoint, LoopSpan, Pictures, Span, SpanKind, Timeline, Window};
+pub use input::{AdviceLine, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict};
 pub use page::html;
 pub use roofline::Roof;
-pub use timeline::{LoopSpan, Span, SpanKind, Timeline, Window};

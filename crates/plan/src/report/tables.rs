@@ -1,10 +1,11 @@
 //! The tables of a page: operations, buffers, cost, fixes, advice, notes.
 
 use super::charts::{bound_class, memory_class};
-use super::input::{AdviceLine, Alive, CostLine, FixLine, MemoryPart, Proof, Verdict};
+use super::input::{AdviceLine, CostLine, FixLine, MemoryPart, Proof, Verdict};
 use super::number::{bytes, dollars, percent, scaled, seconds, significant};
 use super::text::{Text, tail, text};
 use crate::estimate::Estimate;
+use crate::pictures::Alive;
 
 /// Operations listed.
 const OPS: usize = 60;

@@ -31,7 +31,7 @@ pub(crate) fn unsafe_manifest(path: &str, text: &str) -> Option<&'static str> {
         return (!lines().any(|line| denies(&line))).then_some("does not deny `unsafe_code`");
     }
     let takes = || lines().skip_while(|line| line != "[lints]").skip(1).take_while(|line| !line.starts_with('['));
-    let is_member = path.starts_with("crates/");
+    let is_member = path.starts_with("crates/") && path.ends_with("/Cargo.toml");
     (is_member && !takes().any(|line| line == "workspace=true")).then_some("does not take the lints of the workspace")
 }
 
@@ -137,6 +137,7 @@ mod tests {
             assert_eq!(unsafe_manifest(path, text), expected, "{text}")
         };
         check("crates/x/Cargo.toml", member, None);
+        check("crates/x/tests/data/y.toml", "a = 1", None);
         check("crates/x/Cargo.toml", "[package]\nname = \"x\"", Some("does not take the lints of the workspace"));
         check("crates/x/Cargo.toml", "[lints]\nworkspace = false", Some("does not take the lints of the workspace"));
         let own = "[lints.rust]\nunsafe_code = \"allow\"";

@@ -1,9 +1,9 @@
 //! Live bytes over the schedule, with the fullest moment, the limit, and the loops below.
 
-use super::super::live::LiveMemory;
 use super::super::number::bytes;
 use super::super::text::{Text, tail, text};
 use super::{CHARACTER, CLOSE, WIDTH, open, px, ticks};
+use crate::pictures::LiveMemory;
 
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = 12.0;

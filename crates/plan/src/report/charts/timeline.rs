@@ -2,9 +2,9 @@
 
 use super::super::number::seconds;
 use super::super::text::{Text, tail, text};
-use super::super::timeline::{LoopSpan, Span, SpanKind, Timeline, Window};
 use super::{CHARACTER, CLOSE, WIDTH, bound_class, open, px, ticks};
 use crate::op_time::Bound;
+use crate::pictures::{LoopSpan, Span, SpanKind, Timeline, Window};
 
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = 12.0;

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use serde::Serialize;
 use xla::{AllocationKind, BufferAssignment, HeapTrace, MemorySpace, Module};
 
-use super::input::Alive;
 use crate::estimate::short_source;
 use crate::heap::Heap;
 
@@ -104,6 +103,23 @@ impl LiveMemory {
     pub fn peak_bytes(&self) -> u64 {
         self.held_bytes.saturating_add(self.points.get(self.peak).map_or(0, |point| point.bytes))
     }
+}
+
+/// A buffer that is alive at the fullest moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Alive {
+    /// The argument's name, or the instruction that defines it.
+    pub name: String,
+    /// What it holds, in the words of [`MemoryClass::name`](crate::report::MemoryClass::name).
+    pub class: String,
+    /// Shape on one device.
+    pub shape: String,
+    /// Bytes with padding.
+    pub bytes: u64,
+    /// Bytes of the elements.
+    pub logical_bytes: u64,
+    /// Name or place in the source.
+    pub source: String,
 }
 
 impl Alive {
