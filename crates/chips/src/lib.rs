@@ -1,4 +1,4 @@
-//! Facts about TPUs: generations, slices, hosts, memory, rates, prices.
+//! Facts about TPUs: generations, slices, hosts, memory, rates, prices; and about the GPUs they are compared with.
 //!
 //! A table: nothing here talks to a device, a network or a file. Every figure carries the place it was read from, and
 //! where two places disagree the note beside the figure says so.
@@ -10,10 +10,12 @@
 //! # Ok::<(), chips::Error>(())
 //! ```
 
+mod accelerator;
 mod error;
 mod figure;
 mod generation;
 mod generations;
+mod gpu;
 mod overrides;
 mod parse;
 mod price;
@@ -22,9 +24,11 @@ mod slice;
 mod source;
 mod spec;
 
+pub use accelerator::{Accelerator, ComputeBoundBatch};
 pub use error::{Error, ShapeFault};
 pub use figure::Figure;
 pub use generation::{Generation, PciId};
+pub use gpu::Gpu;
 pub use overrides::{Overrides, Quantity};
 pub use price::{Price, PriceKind};
 pub use shape::{ShapeRule, TwistRule, WrapRule};

@@ -19,7 +19,7 @@ pub enum PriceKind {
 /// One published price.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Price {
-    /// Google Cloud region, `us-central1`; `any` where the source names none.
+    /// Google Cloud region, `us-central1`, or another cloud's, `aws us-east-1`; `any` where the source names none.
     pub region: &'static str,
     /// Terms.
     pub kind: PriceKind,
@@ -29,6 +29,14 @@ pub struct Price {
     pub date: &'static str,
     /// Where it was read.
     pub source: &'static str,
+}
+
+/// The lowest price under given terms: in `region`, or of all where `region` is `None`.
+pub(crate) fn lowest<'a>(prices: &'a [Price], kind: PriceKind, region: Option<&str>) -> Option<&'a Price> {
+    prices
+        .iter()
+        .filter(|p| p.kind == kind && region.is_none_or(|r| p.region == r || p.region == "any"))
+        .min_by(|a, b| a.usd_per_chip_hour.total_cmp(&b.usd_per_chip_hour))
 }
 
 impl Price {

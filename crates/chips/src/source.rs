@@ -29,6 +29,14 @@ pub(crate) const TPU_INFO: &str = "https://github.com/AI-Hypercomputer/cloud-acc
 pub(crate) const CATALOG: &str = "https://github.com/skypilot-org/skypilot-catalog/blob/f2624ac056eee0df80c03f2e757c5d9dbf4623ed/catalogs/v8/gcp/vms.csv";
 pub(crate) const V6E_LAUNCH: &str =
     "https://neowin.net/amp/google-takes-on-nvidia-blackwell-gpus-with-the-new-trillium-tpus (quoting Google)";
+pub(crate) const CATALOG_AWS: &str = "https://github.com/skypilot-org/skypilot-catalog/blob/f2624ac056eee0df80c03f2e757c5d9dbf4623ed/catalogs/v8/aws/vms.csv";
+pub(crate) const NVIDIA_A100: &str = "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf";
+pub(crate) const NVIDIA_H100: &str = "https://www.nvidia.com/en-us/data-center/h100/";
+pub(crate) const NVIDIA_H200: &str = "https://www.nvidia.com/en-us/data-center/h200/";
+pub(crate) const NVIDIA_B200: &str = "https://www.nvidia.com/en-us/data-center/dgx-b200/";
+pub(crate) const NVIDIA_L40S: &str = "https://www.nvidia.com/en-us/data-center/l40s/";
+pub(crate) const NVIDIA_L4: &str = "https://www.nvidia.com/en-us/data-center/l4/";
+pub(crate) const AMD_MI300X: &str = "https://www.amd.com/content/dam/amd/en/documents/instinct-tech-docs/data-sheets/amd-instinct-mi300x-data-sheet.pdf";
 pub(crate) const DERIVED: &str = "derived: peak rate / matrix operations per cycle";
 pub(crate) const TORUS: &str = "derived: two links per torus dimension";
 pub(crate) const SPANS_POD: &str = "derived: a dimension closes into a ring when it spans the pod";

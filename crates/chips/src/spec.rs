@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::figure::Figure;
 use crate::generation::{Generation, PciId};
-use crate::price::{Price, PriceKind};
+use crate::price::{self, Price, PriceKind};
 use crate::shape::{ShapeRule, TwistRule, WrapRule};
 
 /// Everything known about one generation. Rates and bandwidths are per chip unless the field says otherwise.
@@ -77,6 +77,8 @@ pub struct Memory {
     pub runtime_reserve: Figure<RuntimeReserve>,
     /// HBM bandwidth of a chip, 10^9 bytes per second.
     pub hbm_gb_per_s: Figure<f64>,
+    /// Bandwidth of vector memory over that of HBM.
+    pub vmem_bandwidth_to_hbm: Option<Figure<f64>>,
     /// Vector memory of a TensorCore.
     pub vmem_bytes_per_core: Figure<u64>,
     /// On-chip memory shared by the cores; zero on all but v4.
@@ -259,9 +261,6 @@ impl Spec {
     ///
     /// A price that holds in any region (a published commitment, an override) answers for every region.
     pub fn price(&self, kind: PriceKind, region: Option<&str>) -> Option<&Price> {
-        self.prices
-            .iter()
-            .filter(|p| p.kind == kind && region.is_none_or(|r| p.region == r || p.region == "any"))
-            .min_by(|a, b| a.usd_per_chip_hour.total_cmp(&b.usd_per_chip_hour))
+        price::lowest(&self.prices, kind, region)
     }
 }

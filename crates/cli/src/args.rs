@@ -116,7 +116,7 @@ pub(crate) struct InfoArgs {
 pub(crate) struct ChipsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<ChipsCommand>,
-    /// A generation (v5e) or any slice name (v5litepod-16, v5e:4x4, v4-8, 2xv5e-256).
+    /// A generation (v5e), any slice name (v5litepod-16, v5e:4x4, v4-8, 2xv5e-256) or a GPU (h100).
     pub(crate) name: Option<String>,
     /// Replace a figure, as in v7_memory_gb=128. May be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -128,13 +128,13 @@ pub(crate) struct ChipsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChipsCommand {
-    /// Put generations or slices side by side: rates, memory, links, prices, and what they are to the first.
+    /// Put generations, slices or GPUs side by side: rates, memory, power, links, prices, and what they are to the first.
     Compare(CompareArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// Generations (v5e) or slices (v5p-128); the others are set against the first.
+    /// Generations (v5e), slices (v5p-128) or GPUs (h100); the others are set against the first.
     #[arg(required = true, num_args = 2..=12, value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// Replace a figure, as in v7_memory_gb=128. May be given several times.

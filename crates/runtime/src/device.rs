@@ -1,6 +1,6 @@
 //! What a device is: the same record for TPU, GPU and CPU.
 
-use chips::{Generation, Overrides, Quantity};
+use chips::{Generation, Gpu, Overrides, Quantity};
 use pjrt::{Device, DeviceDescription, Value};
 use serde::Serialize;
 
@@ -77,26 +77,6 @@ pub struct Peak {
     pub memory_bytes_per_s: Option<f64>,
 }
 
-/// NVIDIA's data sheets: dense rates without sparsity, by a part of the device's name.
-const GPUS: &[(&str, Peak)] = &[
-    ("H200", gpu(989.5, 67.0, 1979.0, 4800.0)),
-    ("H100", gpu(989.5, 67.0, 1979.0, 3350.0)),
-    ("B200", gpu(2250.0, 75.0, 4500.0, 8000.0)),
-    ("A100", gpu(312.0, 19.5, 624.0, 2039.0)),
-    ("L40S", gpu(362.0, 91.6, 733.0, 864.0)),
-    ("L4", gpu(121.0, 30.3, 242.0, 300.0)),
-];
-
-/// Rates in 10^12 operations and 10^9 bytes per second.
-const fn gpu(bf16: f64, f32: f64, int8: f64, memory: f64) -> Peak {
-    Peak {
-        bf16_flops: Some(bf16 * 1e12),
-        f32_flops: Some(f32 * 1e12),
-        int8_ops: Some(int8 * 1e12),
-        memory_bytes_per_s: Some(memory * 1e9),
-    }
-}
-
 impl DeviceInfo {
     pub(crate) fn read(device: &Device, platform: &Platform, overrides: &Overrides) -> Result<DeviceInfo, Error> {
         let description = device.description().map_err(Error::device("describing the device"))?;
@@ -117,10 +97,7 @@ impl DeviceInfo {
         let memory_bytes = memory(generation, said, overrides);
         let peak = match (generation, platform) {
             (Some(generation), _) => peak(generation),
-            (None, Platform::Cuda) => GPUS
-                .iter()
-                .find(|(name, _)| description.kind.contains(name))
-                .map_or_else(Peak::default, |(_, peak)| *peak),
+            (None, Platform::Cuda) => Gpu::from_device_kind(&description.kind).map_or_else(Peak::default, gpu_peak),
             (None, _) => Peak::default(),
         };
         DeviceInfo {
@@ -161,6 +138,16 @@ fn peak(generation: Generation) -> Peak {
         f32_flops: None,
         int8_ops: spec.rates.int8_tops.value.map(rate),
         memory_bytes_per_s: Some(spec.memory.hbm_gb_per_s.value * 1e9 / devices),
+    }
+}
+
+/// Rates of a GPU.
+fn gpu_peak(gpu: &Gpu) -> Peak {
+    Peak {
+        bf16_flops: Some(gpu.bf16_tflops.value * 1e12),
+        f32_flops: Some(gpu.f32_tflops.value * 1e12),
+        int8_ops: Some(gpu.int8_tops.value * 1e12),
+        memory_bytes_per_s: Some(gpu.memory_gb_per_s.value * 1e9),
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         runtime_reserve: Figure::new(RESERVE_512, &[LIBTPU]),
         hbm_gb_per_s: Figure::noted(7380.0, &[DOC_TPU7X], "a published copy benchmark reaches 3210 GB/s per device"),
+        vmem_bandwidth_to_hbm: None,
         vmem_bytes_per_core: Figure::new(64 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },

@@ -33,6 +33,7 @@ pub(super) static SPEC: Spec = Spec {
         usable_hbm_bytes_per_device: Figure::new(8_034_172_928, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_1024, &[LIBTPU]),
         hbm_gb_per_s: Figure::noted(716.0, &[JAX], "Google's papers say 700"),
+        vmem_bandwidth_to_hbm: None,
         vmem_bytes_per_core: Figure::new(16 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },

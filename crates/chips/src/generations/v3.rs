@@ -33,6 +33,7 @@ pub(super) static SPEC: Spec = Spec {
         usable_hbm_bytes_per_device: Figure::new(16_624_107_520, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_1024, &[LIBTPU]),
         hbm_gb_per_s: Figure::noted(900.0, &[DOC_V3], "jax says 825"),
+        vmem_bandwidth_to_hbm: None,
         vmem_bytes_per_core: Figure::new(16 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },

@@ -45,6 +45,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         runtime_reserve: Figure::new(RESERVE_512, &[LIBTPU]),
         hbm_gb_per_s: Figure::noted(1200.0, &[DOC_V4], "jax says 1230"),
+        vmem_bandwidth_to_hbm: None,
         vmem_bytes_per_core: Figure::new(16 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::noted(128 * MIB, &[JAX], "jax states 134e6 bytes"),
     },

@@ -37,6 +37,7 @@ pub(super) static SPEC: Spec = Spec {
         usable_hbm_bytes_per_device: Figure::new(16_909_334_528, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_512, &[LIBTPU]),
         hbm_gb_per_s: Figure::noted(819.0, &[DOC_V5E], "the newest page rounds to 800 GiB/s"),
+        vmem_bandwidth_to_hbm: Some(Figure::noted(22.0, &[BOOK], "rounded; only a part of it can load weights")),
         vmem_bytes_per_core: Figure::new(128 * MIB, &[JAX, LIBTPU, BOOK]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },

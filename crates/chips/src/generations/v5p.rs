@@ -41,6 +41,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         runtime_reserve: Figure::new(RESERVE_512, &[LIBTPU]),
         hbm_gb_per_s: Figure::noted(2765.0, &[DOC_V5P], "jax says 2460"),
+        vmem_bandwidth_to_hbm: None,
         vmem_bytes_per_core: Figure::new(64 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },

@@ -49,6 +49,7 @@ pub(super) static SPEC: Spec = Spec {
         usable_hbm_bytes_per_device: Figure::new(33_546_041_344, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_512, &[LIBTPU]),
         hbm_gb_per_s: Figure::noted(1638.0, &[DOC_TPU7X], "1600 on the newest v6e page, 1640 on older ones"),
+        vmem_bandwidth_to_hbm: None,
         vmem_bytes_per_core: Figure::new(128 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },

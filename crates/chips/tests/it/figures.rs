@@ -1,6 +1,6 @@
 //! Figures have sources and agree with each other.
 
-use chips::{Generation, PciId, PriceKind};
+use chips::{Accelerator, Generation, Gpu, Overrides, PciId, PriceKind};
 use serde_json::Value;
 
 fn walk(path: &str, value: &Value, visit: &mut impl FnMut(&str, &serde_json::Map<String, Value>)) {
@@ -115,4 +115,77 @@ fn prices_are_found_by_terms_and_region() {
     assert_eq!(v6e.price(PriceKind::Committed3Years, Some("us-east5")).unwrap().usd_per_chip_hour, 1.22);
     assert_eq!(Generation::V5e.spec().price(PriceKind::Committed1Year, None), None);
     assert!(Generation::Tpu7x.spec().prices.is_empty());
+}
+
+#[test]
+fn every_figure_of_a_gpu_has_a_source() {
+    for gpu in Gpu::ALL {
+        let json = serde_json::to_value(gpu).unwrap();
+        let mut figures = 0;
+        walk(gpu.name, &json, &mut |path, figure| {
+            assert!(figure["sources"][0].as_str().is_some_and(|source| source.starts_with("https://")), "{path}");
+            figures += 1;
+        });
+        assert_eq!(figures, 8, "{}", gpu.name);
+        for price in gpu.prices {
+            assert!(price.usd_per_chip_hour > 0.0 && price.usd_per_chip_hour < 20.0);
+            assert!(!price.date.is_empty() && price.source.starts_with("https://") && !price.region.is_empty());
+        }
+        // Narrower types are never slower, and fp8 and int8 run alike.
+        assert!(gpu.int8_tops.value >= 1.99 * gpu.bf16_tflops.value, "{}", gpu.name);
+        assert!(gpu.fp8_tflops.value.is_none_or(|fp8| fp8 == gpu.int8_tops.value), "{}", gpu.name);
+    }
+}
+
+#[test]
+fn gpus_are_found_by_name_and_by_what_their_devices_report() {
+    let name = |name: &str| Gpu::from_name(name).map(|gpu| gpu.name);
+    for (given, expected) in [
+        ("h200", Some("H200")),
+        ("NVIDIA-H100", Some("H100")),
+        ("nvidia a100", Some("A100")),
+        ("NVIDIA H100 SXM", Some("H100")),
+        ("amd mi300x", Some("MI300X")),
+        ("L40", None),
+        ("v5p", None),
+        ("", None),
+        ("nvidia", None),
+    ] {
+        assert_eq!(name(given), expected, "{given}");
+    }
+    let kind = |kind: &str| Gpu::from_device_kind(kind).map(|gpu| gpu.name);
+    for (given, expected) in [
+        ("NVIDIA H100 80GB HBM3", Some("H100")),
+        ("NVIDIA A100-SXM4-80GB", Some("A100")),
+        ("NVIDIA L40S", Some("L40S")),
+        ("NVIDIA L4", Some("L4")),
+        ("NVIDIA L40", None),
+        ("NVIDIA GH200 480GB", Some("H200")),
+        ("NVIDIA B200", Some("B200")),
+        ("TPU v4", None),
+    ] {
+        assert_eq!(kind(given), expected, "{given}");
+    }
+}
+
+#[test]
+fn the_smallest_compute_bound_batch_follows_from_rate_and_bandwidth() {
+    let batch = |generation: Generation| generation.spec().compute_bound_batch();
+    // The scaling book: about 240 from HBM and 11 from VMEM on v5e, half of it with 8-bit weights.
+    let v5e = batch(Generation::V5e);
+    assert_eq!((v5e.bf16, v5e.weights_8_bit, v5e.bf16_from_vmem), (241, 121, Some(11)));
+    let bf16 = Generation::ALL.map(|generation| batch(generation).bf16);
+    assert_eq!(bf16, [65, 137, 230, 241, 167, 561, 313]);
+    let gpu = |name: &str| Accelerator::Gpu(Gpu::from_name(name).unwrap()).compute_bound_batch().bf16;
+    assert_eq!(["a100", "h100", "h200", "b200"].map(gpu), [154, 296, 207, 282]);
+    // A user's bandwidth counts.
+    let doubled = Overrides::parse(&["v5e_memory_gbps=1638"]).unwrap();
+    assert_eq!(Generation::V5e.spec().with(&doubled).compute_bound_batch().bf16, 121);
+}
+
+#[test]
+fn power_is_the_design_power_or_the_highest_measured() {
+    let tpu = |generation: Generation| Accelerator::Tpu(generation.spec().clone()).power_watts();
+    assert_eq!(Generation::ALL.map(tpu), [None, Some(262), Some(192), None, None, None, None]);
+    assert_eq!(Accelerator::Gpu(Gpu::from_name("h200").unwrap()).power_watts(), Some(700));
 }

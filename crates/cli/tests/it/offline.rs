@@ -140,6 +140,55 @@ fn generations_and_slices_stand_side_by_side() {
 }
 
 #[test]
+fn a_tpu_is_set_against_a_gpu() {
+    let bench = Bench::bare();
+    let shown = bench.expect(0, &["chips", "compare", "v4", "v5p", "h200", "mi300x"]).stdout;
+    for expected in [
+        "H200/v4",
+        "bf16 per watt",
+        "bf16 per USD/h, on demand",
+        "on demand, aws us-east-1",
+        "power is not published: v5p\n",
+        "no published price found: MI300X\n",
+    ] {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+    let record = bench.json(&["chips", "compare", "v4", "v5p", "h200"]);
+    let row = |quantity: &str| {
+        let list = record["chip"].as_array().unwrap();
+        let row = list.iter().find(|row| row["quantity"] == quantity);
+        row.unwrap_or_else(|| panic!("{quantity}: {record}"))["values"].clone()
+    };
+    assert_eq!(row("bf16"), serde_json::json!([275.0, 459.0, 989.5]));
+    assert_eq!(row("fp8"), serde_json::json!([null, 459.0, 1979.0]));
+    assert_eq!(row("power"), serde_json::json!([192.0, null, 700.0]));
+    assert_eq!(row("bf16 per watt"), serde_json::json!([275.0 / 192.0, null, 989.5 / 700.0]));
+    assert_eq!(row("bf16 per USD/h, on demand"), serde_json::json!([275.0 / 3.22, 459.0 / 4.2, 989.5 / 7.912]));
+    assert_eq!(row("smallest compute-bound batch, bf16"), serde_json::json!([230.0, 167.0, 207.0]));
+    assert_eq!(record["power_not_published"], serde_json::json!(["v5p"]));
+    assert!(record["price_not_published"].as_array().unwrap().is_empty());
+
+    let shown = bench.expect(0, &["chips", "h200"]).stdout;
+    for expected in ["NVIDIA H200 SXM", "design power (TDP), W", "https://www.nvidia.com", "2026-08-22"] {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+    assert_eq!(bench.json(&["chips", "h200"])["gpu"]["bf16_tflops"]["value"], 989.5);
+}
+
+#[test]
+fn the_smallest_batch_that_is_compute_bound_is_shown() {
+    let bench = Bench::bare();
+    let generations = &bench.json(&["chips"])["generations"];
+    let v5e = generations.as_array().unwrap().iter().find(|spec| spec["generation"] == "v5e").unwrap();
+    let expected = serde_json::json!({"bf16": 241, "weights_8_bit": 121, "bf16_from_vmem": 11});
+    assert_eq!(v5e["compute_bound_batch"], expected);
+    assert_eq!(bench.json(&["chips", "v5e-8"])["generation"]["compute_bound_batch"], expected);
+    let shown = bench.expect(0, &["chips", "v5e"]).stdout;
+    assert!(shown.contains("smallest compute-bound batch") && shown.contains("power, W"), "{shown}");
+    assert!(bench.expect(0, &["chips"]).stdout.contains("BATCH is the smallest that is compute bound"));
+}
+
+#[test]
 fn a_comparison_takes_overrides() {
     let bench = Bench::bare();
     let record = bench.json(&["chips", "compare", "v6e-8", "tpu7x-8", "--set", "v7_price=12"]);
