@@ -134,6 +134,10 @@ fn time(fit: &Fit, roofline: Option<&Roofline>, top: usize) -> String {
             "  {:.0} FLOPs for each byte of HBM; the machine balances at {:.0}: the roof is {side}\n",
             roof.intensity, roof.machine_intensity
         ));
+        let batch = roof.compute_bound_batch.bf16;
+        text.push_str(&format!(
+            "  a matmul with bf16 weights from HBM is compute bound from a batch of {batch} tokens on a device\n"
+        ));
         let mut table = Table::new(&[Align::Right, Align::Left, Align::Right, Align::Right, Align::Left, Align::Left]);
         table.row(["time", "limited by", "FLOPs/byte", "of roof", "operation", "source"]);
         for op in roof.ops.iter().take(top) {

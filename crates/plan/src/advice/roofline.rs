@@ -1,6 +1,6 @@
 //! Where a program and its hot operations lie under the machine's roof: operations for each byte against what the machine needs.
 
-use chips::Slice;
+use chips::{ComputeBoundBatch, Slice};
 use serde::Serialize;
 
 use crate::estimate::Estimate;
@@ -17,6 +17,8 @@ pub struct Roofline {
     pub intensity: f64,
     /// What the machine needs to be limited by its matrix units: peak rate over bandwidth.
     pub machine_intensity: f64,
+    /// The smallest batches on a device at which a matmul is limited by its matrix units.
+    pub compute_bound_batch: ComputeBoundBatch,
     /// Peak rate of one device, operations per second.
     pub peak_flops_per_s: f64,
     /// Bandwidth of device memory, bytes per second.
@@ -69,6 +71,7 @@ impl Roofline {
         Roofline {
             intensity: estimate.flops / bytes.max(1.0),
             machine_intensity: peak / bandwidth,
+            compute_bound_batch: slice.spec().compute_bound_batch(),
             peak_flops_per_s: peak,
             hbm_bytes_per_s: bandwidth,
             reached_flops_per_s: estimate.flops / estimate.step.seconds.max(1e-12),
