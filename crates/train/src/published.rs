@@ -163,9 +163,10 @@ fn model(dims: &serde_json::Map<String, Value>) -> Result<Value, String> {
             for (ours, theirs) in same {
                 model[ours] = json!(size(theirs)?);
             }
-            if size("q_lora_rank")? > 0 {
-                model["q_lora_rank"] = json!(size("q_lora_rank")?);
-            }
+            // Where these are not said, there are none: the family's defaults do not count.
+            model["q_lora_rank"] = json!(Some(size("q_lora_rank")?).filter(|rank| *rank > 0));
+            model["n_group"] = Value::Null;
+            model["topk_group"] = Value::Null;
             model["routed_scaling_factor"] = dims.get("routed_scaling_factor").cloned().unwrap_or(json!(1.0));
             model["norm_topk_prob"] = json!(model_type == "deepseek_v3");
         }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::hf::decoder;
+use crate::hf::defaults::{Kind, complete};
 use crate::models::{Gpt2Config, HeadNorm, LlamaConfig, Norms};
 
 /// Longest configuration that is read.
@@ -59,22 +60,20 @@ impl ModelConfig {
         let malformed = |error: serde_json::Error| Error::config(format!("the configuration is malformed: {error}"));
         let value: Value = serde_json::from_str(text).map_err(malformed)?;
         let model_type = value.get("model_type").and_then(Value::as_str).unwrap_or("").to_owned();
-        match model_type.as_str() {
-            "gpt2" => {
-                let config: Gpt2Config = serde_json::from_value(value).map_err(malformed)?;
+        match Kind::of(&model_type) {
+            Some(Kind::Gpt2) => {
+                let config: Gpt2Config = serde_json::from_value(complete(Kind::Gpt2, value)?).map_err(malformed)?;
                 if config.n_head == 0 || !config.n_embd.is_multiple_of(config.n_head) || config.n_embd == 0 {
                     let (width, heads) = (config.n_embd, config.n_head);
                     return Err(Error::config(format!("n_embd {width} is not a multiple of n_head {heads}")));
                 }
                 Ok(ModelConfig::Gpt2(config))
             }
-            other => match decoder::read(other, value) {
-                Some(config) => config.and_then(LlamaConfig::checked).map(ModelConfig::Llama),
-                None => Err(Error::config(format!(
-                    "models of type `{other}` are not known; known are gpt2, {}",
-                    decoder::KNOWN.join(", ")
-                ))),
-            },
+            Some(kind) => decoder::read(kind, value).and_then(LlamaConfig::checked).map(ModelConfig::Llama),
+            None => Err(Error::config(format!(
+                "models of type `{model_type}` are not known; known are gpt2, {}",
+                decoder::KNOWN.join(", ")
+            ))),
         }
     }
 }

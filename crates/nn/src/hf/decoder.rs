@@ -1,9 +1,10 @@
 //! `config.json` of decoders with rotary positions, RMS norms and gated feed-forwards: which of their words mean which choices.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::error::Error;
+use crate::hf::defaults::{Kind, complete};
 use crate::hf::rope::RawRope;
 use crate::layers::{
     Activation, Bias, Dispatch, ExpertGroups, MlaSizes, RopePairs, RopeScaling, RouterScores, RouterWeights, Routing,
@@ -24,89 +25,13 @@ pub(super) const KNOWN: [&str; 10] = [
     "deepseek_v3",
 ];
 
-/// First layer with a window in files of Qwen that do not say.
-const QWEN_MAX_WINDOW_LAYERS: usize = 28;
-/// One of so many layers of Gemma 3 has full causal attention, where a file does not say.
-const GEMMA3_PATTERN: usize = 6;
-
-/// A family of models, as files call it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Llama,
-    Mistral,
-    Mixtral,
-    Qwen2,
-    Qwen3,
-    Qwen3Moe,
-    Gemma3,
-    DeepSeek2,
-    DeepSeek3,
-}
-
-/// Reads a configuration; `None` if models of this type are not known.
-pub(super) fn read(model_type: &str, value: Value) -> Option<Result<LlamaConfig, Error>> {
-    let kind = match model_type {
-        "llama" => Kind::Llama,
-        "mistral" => Kind::Mistral,
-        "mixtral" => Kind::Mixtral,
-        "qwen2" => Kind::Qwen2,
-        "qwen3" => Kind::Qwen3,
-        "qwen3_moe" => Kind::Qwen3Moe,
-        "gemma3_text" | "gemma3" => Kind::Gemma3,
-        "deepseek_v2" => Kind::DeepSeek2,
-        "deepseek_v3" => Kind::DeepSeek3,
-        _ => return None,
-    };
-    let value = match kind {
-        Kind::Gemma3 => gemma3(model_type, value),
-        _ => Ok(value),
-    };
+/// Reads a configuration of one of these families.
+pub(super) fn read(kind: Kind, value: Value) -> Result<LlamaConfig, Error> {
     let malformed = |error: serde_json::Error| Error::config(format!("the configuration is malformed: {error}"));
-    Some(value.and_then(|value| serde_json::from_value::<Raw>(value).map_err(malformed)?.understood(kind)))
+    serde_json::from_value::<Raw>(complete(kind, value)?).map_err(malformed)?.understood(kind)
 }
 
-/// The words of a Gemma 3 in those of the others: what its files leave out, the model of text within one of images, and angles
-/// of each type of layers.
-fn gemma3(model_type: &str, value: Value) -> Result<Value, Error> {
-    let mut words = match json!({
-        "vocab_size": 262_208,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "max_position_embeddings": 131_072,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1_000_000.0,
-        "rope_local_base_freq": 10_000.0,
-        "query_pre_attn_scalar": 256,
-        "sliding_window": 4096,
-        "hidden_act": "gelu_pytorch_tanh",
-    }) {
-        Value::Object(words) => words,
-        _ => Map::new(),
-    };
-    let Value::Object(mut given) = value else { return Err(Error::config("the configuration is not a JSON object")) };
-    if model_type == "gemma3" {
-        let Some(Value::Object(text)) = given.remove("text_config") else {
-            return Err(Error::config("a gemma3 configuration without text_config has no language model"));
-        };
-        words.extend(text);
-    }
-    words.extend(given);
-    if let Some(activation) = words.remove("hidden_activation") {
-        words.insert("hidden_act".into(), activation);
-    }
-    let of_type = |name: &str| words.get("rope_parameters").and_then(|all| all.get(name)).cloned();
-    if let (Some(full), Some(sliding)) = (of_type("full_attention"), of_type("sliding_attention")) {
-        words.remove("rope_theta");
-        words.insert("rope_parameters".into(), full);
-        if let Some(base) = sliding.get("rope_theta") {
-            words.insert("rope_local_base_freq".into(), base.clone());
-        }
-    }
-    Ok(Value::Object(words))
-}
-
-/// As the file has it.
+/// As the file has it, with what it leaves out.
 #[derive(Deserialize)]
 struct Raw {
     vocab_size: usize,
@@ -118,19 +43,25 @@ struct Raw {
     head_dim: Option<usize>,
     max_position_embeddings: usize,
     rms_norm_eps: f64,
-    rope_theta: Option<f64>,
+    #[serde(default = "rope_theta")]
+    rope_theta: f64,
     rope_scaling: Option<RawRope>,
     rope_parameters: Option<RawRope>,
+    original_max_position_embeddings: Option<usize>,
+    #[serde(default = "hidden_act")]
     hidden_act: Activation,
     #[serde(default)]
     attention_bias: bool,
     #[serde(default)]
     mlp_bias: bool,
-    tie_word_embeddings: Option<bool>,
+    #[serde(default)]
+    tie_word_embeddings: bool,
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
-    max_window_layers: Option<usize>,
-    sliding_window_pattern: Option<usize>,
+    #[serde(default)]
+    max_window_layers: usize,
+    #[serde(default)]
+    sliding_window_pattern: usize,
     layer_types: Option<Vec<String>>,
     rope_local_base_freq: Option<f64>,
     query_pre_attn_scalar: Option<f64>,
@@ -138,21 +69,29 @@ struct Raw {
     final_logit_softcapping: Option<f64>,
     #[serde(default)]
     use_bidirectional_attention: bool,
-    num_local_experts: Option<usize>,
-    num_experts: Option<usize>,
-    num_experts_per_tok: Option<usize>,
+    #[serde(default)]
+    num_local_experts: usize,
+    #[serde(default)]
+    num_experts: usize,
+    #[serde(default)]
+    num_experts_per_tok: usize,
     moe_intermediate_size: Option<usize>,
     #[serde(default)]
     norm_topk_prob: bool,
     decoder_sparse_step: Option<usize>,
     moe_layer_freq: Option<usize>,
-    kv_lora_rank: Option<usize>,
+    #[serde(default)]
+    kv_lora_rank: usize,
     q_lora_rank: Option<usize>,
-    qk_nope_head_dim: Option<usize>,
-    qk_rope_head_dim: Option<usize>,
-    v_head_dim: Option<usize>,
+    #[serde(default)]
+    qk_nope_head_dim: usize,
+    #[serde(default)]
+    qk_rope_head_dim: usize,
+    #[serde(default)]
+    v_head_dim: usize,
     rope_interleave: Option<bool>,
-    n_routed_experts: Option<usize>,
+    #[serde(default)]
+    n_routed_experts: usize,
     n_shared_experts: Option<usize>,
     first_k_dense_replace: Option<usize>,
     n_group: Option<usize>,
@@ -165,6 +104,16 @@ struct Raw {
     mlp_only_layers: Vec<usize>,
     router_aux_loss_coef: Option<f64>,
     initializer_range: Option<f64>,
+}
+
+/// Base of the angles in all families but those that have their own.
+fn rope_theta() -> f64 {
+    10_000.0
+}
+
+/// In all families but those that have their own.
+fn hidden_act() -> Activation {
+    Activation::Silu
 }
 
 /// Attention masks of the layers of a model.
@@ -186,10 +135,10 @@ impl Raw {
             Kind::Qwen2 => (Bias::Zero, Bias::None),
             _ => (bias(self.attention_bias), bias(self.attention_bias)),
         };
-        let scaling = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref());
-        let scaling = scaling.map_or(Ok(RopeScaling::None), |rope| rope.scaling(self.max_position_embeddings))?;
-        let theta = self.rope_theta.or_else(|| self.rope_parameters.as_ref().and_then(|rope| rope.rope_theta));
-        let theta = theta.unwrap_or(10_000.0);
+        let scaling = self.rope().map_or(Ok(RopeScaling::None), |rope| {
+            rope.scaling(self.max_position_embeddings, self.original_max_position_embeddings)
+        })?;
+        let theta = self.rope().and_then(|rope| rope.rope_theta).unwrap_or(self.rope_theta);
         let (sliding_window, global_every) = match self.layer_masks(kind)? {
             LayerMasks::Full => (None, None),
             LayerMasks::Sliding => (self.sliding_window, None),
@@ -202,8 +151,7 @@ impl Raw {
         };
         let global_layers = global_every.map(|every| GlobalLayers { every, rope_theta: theta, rope_scaling: scaling });
         let experts = self.experts(kind)?;
-        let mla = self.mla(kind)?;
-        let is_tied = self.tie_word_embeddings.unwrap_or(kind == Kind::Gemma3);
+        let mla = self.mla(kind);
         Ok(LlamaConfig {
             vocab_size: self.vocab_size,
             hidden_size: self.hidden_size,
@@ -227,7 +175,7 @@ impl Raw {
             output_bias,
             sliding_window,
             global_layers,
-            head: if is_tied { Head::Tied } else { Head::Own },
+            head: if self.tie_word_embeddings { Head::Tied } else { Head::Own },
             experts,
             mla,
             style: self.style(kind, mla),
@@ -235,12 +183,17 @@ impl Raw {
         })
     }
 
+    /// How angles are stretched: what older files say counts, as in transformers.
+    fn rope(&self) -> Option<&RawRope> {
+        self.rope_scaling.as_ref().or(self.rope_parameters.as_ref())
+    }
+
     fn style(&self, kind: Kind, mla: Option<MlaSizes>) -> Style {
         match kind {
             // Scores grow with the angles' factor, as in the code that the models were published with.
             Kind::DeepSeek2 | Kind::DeepSeek3 => Style {
                 score_scale: mla.map(|mla| {
-                    let grown = self.rope_scaling.as_ref().map_or(1.0, RawRope::score_growth);
+                    let grown = self.rope().map_or(1.0, RawRope::score_growth);
                     grown / (mla.head_dim() as f64).sqrt()
                 }),
                 ..Style::default()
@@ -273,34 +226,30 @@ impl Raw {
         }
     }
 
-    fn mla(&self, kind: Kind) -> Result<Option<MlaSizes>, Error> {
-        if !matches!(kind, Kind::DeepSeek2 | Kind::DeepSeek3) {
-            return Ok(None);
-        }
-        let need = |name: &str, size: Option<usize>| size.ok_or_else(|| Error::config(format!("{name} is missing")));
-        Ok(Some(MlaSizes {
+    fn mla(&self, kind: Kind) -> Option<MlaSizes> {
+        matches!(kind, Kind::DeepSeek2 | Kind::DeepSeek3).then(|| MlaSizes {
             q_lora_rank: self.q_lora_rank,
-            kv_lora_rank: need("kv_lora_rank", self.kv_lora_rank)?,
-            qk_nope_head_dim: need("qk_nope_head_dim", self.qk_nope_head_dim)?,
-            qk_rope_head_dim: need("qk_rope_head_dim", self.qk_rope_head_dim)?,
-            v_head_dim: need("v_head_dim", self.v_head_dim)?,
+            kv_lora_rank: self.kv_lora_rank,
+            qk_nope_head_dim: self.qk_nope_head_dim,
+            qk_rope_head_dim: self.qk_rope_head_dim,
+            v_head_dim: self.v_head_dim,
             pairs: if self.rope_interleave.unwrap_or(true) { RopePairs::Neighbours } else { RopePairs::Halves },
-        }))
+        })
     }
 
     fn experts(&self, kind: Kind) -> Result<Option<Experts>, Error> {
-        let (name, count, usual) = match kind {
-            Kind::Mixtral => ("num_local_experts", self.num_local_experts, 2),
-            Kind::Qwen3Moe => ("num_experts", self.num_experts.or(self.num_local_experts), 8),
-            Kind::DeepSeek2 | Kind::DeepSeek3 => ("n_routed_experts", self.n_routed_experts, 8),
+        let count = match kind {
+            Kind::Mixtral => self.num_local_experts,
+            Kind::Qwen3Moe => self.num_experts,
+            Kind::DeepSeek2 | Kind::DeepSeek3 => self.n_routed_experts,
             _ => return Ok(None),
         };
         let is_deepseek = matches!(kind, Kind::DeepSeek2 | Kind::DeepSeek3);
         let inner = self.moe_intermediate_size.unwrap_or(self.intermediate_size);
         let first = self.first_k_dense_replace.filter(|count| is_deepseek && *count > 0);
         Ok(Some(Experts {
-            count: count.ok_or_else(|| Error::config(format!("{name} is missing")))?,
-            chosen: self.num_experts_per_tok.unwrap_or(usual),
+            count,
+            chosen: self.num_experts_per_tok,
             routing: self.routing(kind)?,
             shared: self
                 .n_shared_experts
@@ -355,23 +304,25 @@ impl Raw {
         if self.sliding_window.is_none() {
             return Ok(LayerMasks::Full);
         }
+        let is_qwen = matches!(kind, Kind::Qwen2 | Kind::Qwen3 | Kind::Qwen3Moe);
+        if is_qwen && self.use_sliding_window != Some(true) {
+            return Ok(LayerMasks::Full);
+        }
         if let Some(types) = &self.layer_types {
             return layer_masks_of(types, layers);
         }
         match kind {
             Kind::Llama => Ok(LayerMasks::Full),
             Kind::Mistral | Kind::Mixtral if self.use_sliding_window.unwrap_or(true) => Ok(LayerMasks::Sliding),
-            Kind::Qwen2 | Kind::Qwen3 if self.use_sliding_window == Some(true) => {
-                match self.max_window_layers.unwrap_or(QWEN_MAX_WINDOW_LAYERS) {
-                    0 => Ok(LayerMasks::Sliding),
-                    from if from >= layers => Ok(LayerMasks::Full),
-                    from => Err(Error::config(format!(
-                        "sliding windows from layer {from} of {layers} on (max_window_layers) are not supported; only in all layers or in none"
-                    ))),
-                }
-            }
-            Kind::Qwen3Moe if self.use_sliding_window == Some(true) => Ok(LayerMasks::Sliding),
-            Kind::Gemma3 => match self.sliding_window_pattern.unwrap_or(GEMMA3_PATTERN) {
+            Kind::Qwen2 | Kind::Qwen3 => match self.max_window_layers {
+                0 => Ok(LayerMasks::Sliding),
+                from if from >= layers => Ok(LayerMasks::Full),
+                from => Err(Error::config(format!(
+                    "sliding windows from layer {from} of {layers} on (max_window_layers) are not supported; only in all layers or in none"
+                ))),
+            },
+            Kind::Qwen3Moe => Ok(LayerMasks::Sliding),
+            Kind::Gemma3 => match self.sliding_window_pattern {
                 0 => Err(Error::config("sliding_window_pattern is 0")),
                 1 => Ok(LayerMasks::Full),
                 every if every > layers => Ok(LayerMasks::Sliding),

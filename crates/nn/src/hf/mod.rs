@@ -2,6 +2,7 @@
 
 mod config;
 mod decoder;
+mod defaults;
 mod layout;
 mod load;
 mod names;

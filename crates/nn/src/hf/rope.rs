@@ -8,8 +8,10 @@ use crate::layers::RopeScaling;
 /// `rope_scaling`, or `rope_parameters` in newer files.
 #[derive(Deserialize)]
 pub(super) struct RawRope {
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// Its older name; files may have both.
+    #[serde(rename = "type")]
+    older_type: Option<String>,
     pub(super) rope_theta: Option<f64>,
     factor: Option<f64>,
     low_freq_factor: Option<f64>,
@@ -24,24 +26,28 @@ pub(super) struct RawRope {
 }
 
 impl RawRope {
-    /// How angles are stretched, for a model of so many positions.
-    pub(super) fn scaling(&self, positions: usize) -> Result<RopeScaling, Error> {
+    fn kind(&self) -> &str {
+        self.rope_type.as_deref().or(self.older_type.as_deref()).unwrap_or("default")
+    }
+
+    /// How angles are stretched, for a model of so many positions that was trained first with `original` ones, where the
+    /// file says so outside.
+    pub(super) fn scaling(&self, positions: usize, original: Option<usize>) -> Result<RopeScaling, Error> {
+        let original = original.or(self.original_max_position_embeddings).unwrap_or(positions);
         let need = |name: &str, value: Option<f64>| {
             let value = value.filter(|value| value.is_finite() && *value > 0.0);
             value.ok_or_else(|| Error::config(format!("rope_scaling has no usable {name}")))
         };
-        match self.rope_type.as_deref() {
-            None | Some("default") => Ok(RopeScaling::None),
-            Some("linear") => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
-            Some("llama3") => Ok(RopeScaling::Llama3 {
+        match self.kind() {
+            "default" => Ok(RopeScaling::None),
+            "linear" => Ok(RopeScaling::Linear { factor: need("factor", self.factor)? }),
+            "llama3" => Ok(RopeScaling::Llama3 {
                 factor: need("factor", self.factor)?,
                 low_freq_factor: need("low_freq_factor", self.low_freq_factor)?,
                 high_freq_factor: need("high_freq_factor", self.high_freq_factor)?,
-                original_max_position_embeddings: self
-                    .original_max_position_embeddings
-                    .ok_or_else(|| Error::config("rope_scaling has no original_max_position_embeddings"))?,
+                original_max_position_embeddings: original,
             }),
-            Some("yarn") => {
+            "yarn" => {
                 if self.truncate == Some(false) {
                     return Err(Error::config(
                         "rope scaling of type `yarn` without whole bounds (truncate) is not known",
@@ -57,10 +63,10 @@ impl RawRope {
                     beta_fast: need("beta_fast", Some(self.beta_fast.unwrap_or(32.0)))?,
                     beta_slow: need("beta_slow", Some(self.beta_slow.unwrap_or(1.0)))?,
                     attention_factor: need("attention_factor", Some(self.attention_factor.unwrap_or(usual)))?,
-                    original_max_position_embeddings: self.original_max_position_embeddings.unwrap_or(positions),
+                    original_max_position_embeddings: original,
                 })
             }
-            Some(other) => Err(Error::config(format!(
+            other => Err(Error::config(format!(
                 "rope scaling of type `{other}` is not known; known are default, linear, llama3 and yarn"
             ))),
         }
@@ -69,7 +75,7 @@ impl RawRope {
     /// What scores of all features grow by where angles are stretched.
     pub(super) fn score_growth(&self) -> f64 {
         match (self.factor, self.mscale_all_dim) {
-            (Some(factor), Some(all)) if all != 0.0 => growth(factor, all).powi(2),
+            (Some(factor), Some(all)) if all != 0.0 && self.kind() != "default" => growth(factor, all).powi(2),
             _ => 1.0,
         }
     }

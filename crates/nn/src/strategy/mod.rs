@@ -438,7 +438,8 @@ mod tests {
             mixtral(&format!(r#"{{"model_type":"gemma3_text","head_dim":4,{sizes}}}"#)),
             mixtral(&format!(
                 r#"{{"model_type":"deepseek_v3","q_lora_rank":4,"kv_lora_rank":4,"qk_nope_head_dim":4,"qk_rope_head_dim":2,
-                "v_head_dim":4,"n_routed_experts":4,"n_shared_experts":1,"num_experts_per_tok":2,{}}}"#,
+                "v_head_dim":4,"n_routed_experts":4,"n_shared_experts":1,"num_experts_per_tok":2,"n_group":1,
+                "first_k_dense_replace":0,{}}}"#,
                 sizes.replace(r#""num_key_value_heads":1,"#, "")
             )),
         ];
