@@ -1,8 +1,7 @@
-//! Layers as stages of a pipeline: each part of a mesh has some of the layers, and parts of a batch follow each other
-//! through them.
+//! Pipeline parallelism: each stage (a part of the mesh) has some of the layers, and microbatches follow each other through them.
 //!
-//! One program for all devices: the inputs of all stages are one tensor whose first axis lies along the mesh axis of the
-//! stages. In each round every stage runs its layers on its own part of the batch, then all outputs move on by one stage.
+//! One program for all devices: the inputs of all stages are one tensor whose first axis is sharded along the mesh axis of the
+//! stages. In each schedule step every stage runs its layers on its own microbatch, then all outputs move on by one stage.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ thread_local! {
     static ROWS: RefCell<Option<Microbatch>> = const { RefCell::new(None) };
 }
 
-/// The examples that the layers being written have of their batch.
+/// The microbatch of the layers being traced.
 #[derive(Clone)]
 struct Microbatch {
     rows: Rows,
@@ -53,9 +52,9 @@ pub(crate) struct Stages {
     /// Mesh axes.
     axes: Vec<Arc<str>>,
     count: usize,
-    /// Parts of a batch, where somebody says.
+    /// Microbatches, where they are given.
     microbatches: Option<usize>,
-    /// Mesh axes along which each part of a batch is split.
+    /// Mesh axes along which each microbatch is split.
     batch: Vec<Arc<str>>,
     batch_parts: usize,
 }
@@ -76,8 +75,8 @@ impl Stages {
         (count > 1).then_some(Stages { axes, count, microbatches: rules.microbatches, batch, batch_parts })
     }
 
-    /// Parts that a batch of so many examples is taken in: as said, else twice as many as stages, or fewer where that does not
-    /// divide it, but one for each stage at least.
+    /// Microbatches of a batch of so many examples: as given, else twice as many as stages, or fewer where that does not divide it, but
+    /// one for each stage at least.
     pub(crate) fn parts_of(&self, examples: usize) -> Option<usize> {
         let fits = |parts: &usize| self.fits(*parts, examples);
         match self.microbatches {
@@ -155,9 +154,9 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
         ));
     }
     let parts = stages.parts_of(examples).unwrap_or_else(|| stages.refuse(examples, &first));
-    let rounds = parts + count - 1;
-    // In the last rounds the first stage has nothing to do: it gets an input again, whose output nobody reads. Numbers that
-    // are as usual make no NaN.
+    let steps = parts + count - 1;
+    // In the last schedule steps the first stage is idle (the bubble): it gets an input again, whose output nobody reads. Usual
+    // numbers make no NaN.
     let inputs = carried.map_leaves(|leaf| {
         let apart = stages.with_logical_axes(&in_parts(leaf, parts), &[&[], &stages.batch]);
         let again = vec![apart.slice(0, parts - 1..parts).stop_gradient(); count - 1];
@@ -171,16 +170,16 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
     let numbers = Tensor::iota(DType::I32, &[count], 0);
     let zero = Tensor::zeros(DType::I32, &[]);
     let last_part = Tensor::scalar(DType::I32, (parts - 1) as f64);
-    let xs = (Tensor::iota(DType::I32, &[rounds], 0), inputs);
-    let (_, (outputs, results)) = scan(&start, &xs, None, |state, (round, next)| {
+    let xs = (Tensor::iota(DType::I32, &[steps], 0), inputs);
+    let (_, (outputs, results)) = scan(&start, &xs, None, |state, (step, next)| {
         let is_first = numbers.equals(&zero);
         let mut entering = next.leaves().into_iter();
         let state = state.map_leaves(|leaf| match entering.next() {
             Some(next) => stages.by_stage(&along(&is_first, leaf.rank()).select(&next.expand(0), leaf)),
             None => leaf.clone(),
         });
-        // The part of the batch that each stage has in this round, if there is one.
-        let part = &round.broadcast_to(&[count]) - &numbers;
+        // The microbatch that each stage has in this schedule step, if there is one.
+        let part = &step.broadcast_to(&[count]) - &numbers;
         let is_there = part.greater_equal(&zero).and(&part.less_equal(&last_part));
         let lanes = (state, split.map_leaves(Tensor::clone), part.clamp(&zero, &last_part));
         let (outputs, results) = vmap_along(
@@ -203,10 +202,10 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
         let outputs = outputs.map_leaves(|leaf| stages.by_stage(leaf));
         (outputs.map_leaves(|leaf| stages.by_stage(&moved_on(leaf))), (outputs, results))
     });
-    // What the last stage gave, once it had something: one exchange after all rounds.
+    // The outputs of the last stage, from its first microbatch on: one exchange after all schedule steps.
     let is_last = numbers.equals(&Tensor::scalar(DType::I32, (count - 1) as f64));
     let outputs = outputs.map_leaves(|leaf| {
-        let leaf = leaf.slice(0, count - 1..rounds);
+        let leaf = leaf.slice(0, count - 1..steps);
         let of_last = along(&is_last, leaf.rank() - 1).select(&leaf, &Tensor::zeros(leaf.dtype(), &[]));
         joined(&stages.with_logical_axes(&of_last.sum(&[1]), &[&[], &stages.batch]))
     });
@@ -261,8 +260,8 @@ fn joined(x: &Tensor) -> Tensor {
     x.swap_axes(0, 1).reshape(&dims)
 }
 
-/// Each stage's output at the next stage, the last one's at the first. Compilers know a join of two slices as a rotation, so
-/// the gradient is written as one too.
+/// Each stage's output at the next stage, the last one's at the first (a collective permute). Compilers know a concatenation of two
+/// slices as a rotation, so the gradient is written as one too.
 #[track_caller]
 fn moved_on(x: &Tensor) -> Tensor {
     let rotated = |x: &Tensor, at: usize| {

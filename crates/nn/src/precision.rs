@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// Types of parameters and of activations.
 ///
-/// Layers follow one rule: weights are cast to the type of the activations where they are used, products of `bf16` are
+/// Layers follow one rule: weights are cast to the type of the activations where they are used, matmuls of `bf16` are
 /// summed in `f32` and rounded once, and norms, softmax and losses are computed in `f32`. So a model needs to choose
 /// only the type its first activations have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -51,7 +51,7 @@ pub(crate) enum Prim {
     While(Rc<While>),
     /// One of several graphs, by an index.
     Cond(Rc<Cond>),
-    /// A graph whose values are computed again for the backward pass.
+    /// A graph whose values are rematerialized in the backward pass.
     Remat(Rc<Remat>),
     /// A graph with a derivative of its own.
     Custom(Rc<Custom>),

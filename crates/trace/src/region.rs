@@ -1,4 +1,4 @@
-//! Types and regions in the words of `hlo`: how a node's op is written, and checked while it is traced.
+//! Types and regions as `hlo` has them: how a node's op is written, and checked while it is traced.
 
 use hlo::ops::Violation;
 use hlo::{Attr, Attrs, FuncBuilder, Keyword, OpKind, Region, Type, Value};

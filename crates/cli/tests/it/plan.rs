@@ -201,8 +201,8 @@ fn what_is_asked_wrongly_is_refused_with_a_remedy() {
     check(&["--batch", "0:0", "--tokens", "lots"], "`lots` is not a count", "1T");
     check(&["--batch", "0:0", "--deadline", "30d"], "needs a number of tokens", "--tokens");
     check(&["--batch", "0:0", "--region", "mars-north1"], "region `mars-north1`", "us-central1");
-    check(&["--batch", "0:0", "--slices", "v9-*"], "no slice is named v9-*", "tpu chips");
-    check(&["--batch", "0:0", "--generations", "v9"], "no generation is named v9", "tpu chips");
+    check(&["--batch", "0:0", "--slices", "v9-*"], "v9-* is not a slice", "tpu chips");
+    check(&["--batch", "0:0", "--generations", "v9"], "v9 is not a TPU generation", "tpu chips");
     let two = bench.write(
         "two.mlir",
         MATMUL.replace("@main", "@a").replace("module @matmul {", "module @matmul {\nfunc.func @b() { return }"),

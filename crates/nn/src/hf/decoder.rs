@@ -1,4 +1,4 @@
-//! `config.json` of decoders with rotary positions, RMS norms and gated feed-forwards: which of their words mean which choices.
+//! `config.json` of decoders with rotary positions, RMS norms and gated feed-forwards: which of their keys mean which choices.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Rotary positions in the words of a `config.json`.
+//! Rotary positions (RoPE) as a `config.json` describes them.
 
 use serde::Deserialize;
 

@@ -26,13 +26,13 @@ impl Embedding {
         self.weight.take(0, indices).cast(compute)
     }
 
-    /// The table as products read it, in the type of activations: gathered where it is stored in parts.
+    /// The table as matmuls read it, in the type of activations: all-gathered where it is sharded.
     #[track_caller]
     pub(crate) fn ready(&self, compute: DType) -> Embedding {
         Embedding { weight: at_use(&self.weight.cast(compute), &["vocab", "embed"]) }
     }
 
-    /// The product of each vector with every entry, in `f32`: the logits of a model whose head is tied to its embedding.
+    /// The matmul of each vector with every entry, in `f32`: the logits of a model whose LM head is tied to its embedding.
     #[track_caller]
     pub fn scores(&self, x: &Tensor) -> Tensor {
         let contraction =

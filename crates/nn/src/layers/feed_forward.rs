@@ -6,7 +6,7 @@ use trace::{Key, Tensor, Tree};
 use crate::init::Init;
 use crate::layers::{Bias, Linear};
 
-/// A function between two products.
+/// An activation function between two matmuls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Activation {
     /// `max(x, 0)`.
@@ -40,7 +40,7 @@ impl Activation {
     }
 }
 
-/// What is between the products, laid out on the mesh if there is one.
+/// Activations between the matmuls, with a sharding constraint if there is a mesh.
 #[track_caller]
 fn inside(y: Tensor) -> Tensor {
     match y.rank() {
@@ -49,14 +49,14 @@ fn inside(y: Tensor) -> Tensor {
     }
 }
 
-/// Two products with a function between them.
+/// A feed-forward (MLP): two matmuls with an activation between them.
 #[derive(Clone, Debug, Tree)]
 pub struct FeedForward {
     /// `[width, inner]`.
     pub up: Linear,
     /// `[inner, width]`.
     pub down: Linear,
-    /// Between the products.
+    /// Between the matmuls.
     #[tree(skip)]
     pub activation: Activation,
 }
@@ -83,7 +83,7 @@ impl FeedForward {
     }
 }
 
-/// A product gated by another: SwiGLU with the usual activation.
+/// A gated feed-forward: SwiGLU with the usual activation.
 #[derive(Clone, Debug, Tree)]
 pub struct GatedFeedForward {
     /// `[width, inner]`, through the activation.

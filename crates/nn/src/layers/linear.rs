@@ -1,4 +1,4 @@
-//! A product with a weight, and a bias if there is one.
+//! A linear layer: a matmul with a weight, and a bias if there is one.
 
 use tensor::DType;
 use trace::{Key, Tensor, Tree, custom_vjp};
@@ -48,7 +48,7 @@ impl Linear {
 
     /// [`Linear::apply`] to `[batch, positions, width]`, giving heads of so many features: `[batch, positions, heads, size]`.
     ///
-    /// The product itself gives heads: of one whose result is cut into heads afterwards, TPU compilers copy layouts.
+    /// The matmul itself gives heads: of one whose result is split into heads afterwards, TPU compilers copy layouts.
     #[track_caller]
     pub(crate) fn apply_to_heads(&self, x: &Tensor, size: usize) -> Tensor {
         let weight = at_use(&self.weight.cast(x.dtype()), &["embed", "heads"]);
@@ -73,7 +73,7 @@ impl Linear {
 
     #[track_caller]
     fn product(&self, x: &Tensor, weight: &Tensor) -> Tensor {
-        // A product of bf16 is summed in f32 by every device and rounded once, so its result need not be wider.
+        // A matmul of bf16 is accumulated in f32 by every device and rounded once, so its result need not be wider.
         let y = x.matmul(weight);
         match &self.bias {
             Some(bias) => y + bias.cast(x.dtype()),
@@ -82,7 +82,7 @@ impl Linear {
     }
 }
 
-/// A weight as a product reads it on a mesh: gathered where it is stored in parts, so that the product needs no further
+/// A weight as a matmul reads it on a mesh: all-gathered where it is sharded, so that the matmul needs no further
 /// exchange; its gradient is laid out as the weight is stored. Left to itself the partitioner may move the batch instead, which
 /// is far larger.
 #[track_caller]

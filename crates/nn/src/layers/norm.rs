@@ -135,7 +135,7 @@ impl GroupNorm {
     }
 }
 
-/// Mean 0 and deviation 1 of each feature over the batch; at inference by the means seen in training.
+/// Batch norm: mean 0 and deviation 1 of each feature over the batch; at inference by the running statistics of training.
 #[derive(Clone, Debug, Tree)]
 pub struct BatchNorm {
     /// `[features]`.
@@ -150,7 +150,7 @@ pub struct BatchNorm {
     pub momentum: f64,
 }
 
-/// What a [`BatchNorm`] has seen: not trained, carried from step to step by the caller.
+/// Running statistics of a [`BatchNorm`]: not trained, carried from step to step by the caller.
 #[derive(Clone, Debug, Tree)]
 pub struct BatchStatistics {
     /// `[features]`.

@@ -38,7 +38,7 @@ impl Lstm {
     #[track_caller]
     pub fn apply(&self, x: &Tensor, state: &LstmState) -> (Tensor, LstmState) {
         trace::scope("lstm", || {
-            // The product with the input needs no state: one product for all positions.
+            // The matmul with the input needs no state: one matmul for all positions.
             let inputs = self.input.apply(x).swap_axes(0, 1);
             let (state, outputs) = scan(state, &inputs, None, |state, input| {
                 let gates = (input + &self.recurrent.apply(&state.hidden)).split(-1, 4);

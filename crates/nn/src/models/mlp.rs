@@ -1,4 +1,4 @@
-//! A stack of products with a function between them.
+//! A multi-layer perceptron (MLP): linear layers with an activation between them.
 
 use serde::{Deserialize, Serialize};
 use trace::{Key, Tensor, Tree};

@@ -74,7 +74,7 @@ pub struct VitBlock {
 /// The model.
 #[derive(Clone, Debug, Tree)]
 pub struct Vit {
-    /// A product with each patch.
+    /// A matmul with each patch.
     pub patches: Conv2d,
     /// `[1, 1, width]`, the token whose state is classified.
     pub class_embedding: Tensor,

@@ -8,7 +8,7 @@ use crate::Precision;
 use crate::optim::{Adam, Decay, Moments, Optimizer, Schedule, changed, moved};
 use crate::stacked::is_stacked;
 
-/// Coefficients of the quintic iteration that brings singular values near 1 in few rounds.
+/// Coefficients of the quintic iteration that brings singular values near 1 in few iterations.
 const QUINTIC: (f64, f64, f64) = (3.4445, -4.7750, 2.0315);
 
 /// Orthogonal steps for matrices, and [`Adam`] for the rest.

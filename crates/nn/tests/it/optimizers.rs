@@ -60,7 +60,7 @@ fn steps_are_those_of_pytorch() {
         ("adamw", AnyOptimizer::Adam(adam), 3, 1e-5),
         ("adafactor", AnyOptimizer::Adafactor(adafactor), 3, 1e-5),
         ("lion", AnyOptimizer::Lion(lion), 3, 1e-6),
-        // Five rounds in bf16 on both sides, with sums in another order.
+        // Five iterations in bf16 on both sides, with sums in another order.
         ("muon", AnyOptimizer::Muon(muon), 2, 2e-2),
     ];
     for (name, optimizer, count, tolerance) in cases {

@@ -1,4 +1,4 @@
-//! The same tiny GPT trained here and by a JAX twin: equal parameters and batches give the same curve.
+//! The same tiny GPT trained here and by a reference implementation in JAX: equal parameters and batches give the same curve.
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -108,7 +108,7 @@ fn push(cond: Cond, index: &Tensor, tensors: &[Tensor], at: &'static Location<'s
     stack::push(Prim::Cond(Rc::new(cond)), &inputs, specs, at)
 }
 
-/// The choice, and the choice that runs backward: a branch computes what it needs again.
+/// The choice, and the choice that runs backward: a branch rematerializes what it needs.
 pub(crate) fn vjp(
     cond: &Rc<Cond>,
     ins: &[Tensor],

@@ -19,8 +19,8 @@ use crate::tree::Tree;
 pub use policy::RematPolicy;
 
 impl RematPolicy {
-    /// Where a node's results are kept, if they are. `batches`: how many batches the part is run for at once, each an axis of
-    /// its products.
+    /// Where a node's results are saved, if they are. `batches`: how many batches the part is run for at once, each an axis of
+    /// its matmuls.
     fn keeps(&self, node: &Node, batches: usize) -> Option<Memory> {
         let has = |names: &[String], name: &str| names.iter().any(|have| have == name);
         match (self, &node.prim) {
@@ -41,7 +41,7 @@ impl RematPolicy {
     }
 }
 
-/// A part whose values are not kept.
+/// A checkpointed function and its policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Remat {
     pub(crate) body: Graph,
@@ -50,7 +50,8 @@ pub(crate) struct Remat {
     pub(crate) batches: usize,
 }
 
-/// Runs `f`, and in the backward pass runs it again instead of keeping its values, except what the policy keeps.
+/// Rematerialization (gradient checkpointing): runs `f`, and in the backward pass runs it again instead of saving its values, except
+/// what the policy saves.
 ///
 /// The second run reads its inputs through an optimization barrier together with the gradients, so that no compiler can
 /// join it with the first one.
@@ -65,7 +66,7 @@ pub fn checkpoint<I: Tree, O: Tree>(policy: &RematPolicy, inputs: &I, f: impl Fn
     result.with_leaves(outputs)
 }
 
-/// The part as run when its derivative is wanted, and how it runs again.
+/// The function as run when its derivative is wanted, and its backward pass, which runs it again.
 pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Tensor>, Pull) {
     if remat.policy == RematPolicy::None {
         let (outs, tape) = transform::forward(&remat.body, ins, active);
@@ -88,7 +89,7 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
         for (value, result) in node.results().zip(results) {
             let same = if let Prim::Named(_) = node.prim { node.inputs.first().copied() } else { None };
             keep(value, same, result);
-            // Only with all its results a function with a derivative of its own is not run again.
+            // Only with all its results saved, a function with a custom derivative is not run again.
             for (value, result) in same.and_then(|same| beside.get(&same)).into_iter().flatten() {
                 keep(*value, None, result);
             }
@@ -97,7 +98,7 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
     let (remat, ins, active) = (remat.clone(), ins.to_vec(), active.to_vec());
     let pull: Pull = Box::new(move |cts| {
         let given: Vec<&Tensor> = cts.iter().flatten().collect();
-        // An input that is kept under a name is not kept a second time.
+        // An input that is saved under a name is not saved a second time.
         let inputs = &remat.body.inputs;
         let is_read: Vec<bool> = inputs.iter().map(|&input| kept.iter().all(|kept| kept.same != Some(input))).collect();
         let read = ins.iter().zip(&is_read).filter_map(|(tensor, &is_read)| is_read.then_some(tensor));
@@ -126,7 +127,7 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
     (outs, pull)
 }
 
-/// A value that is kept for the backward pass.
+/// A value that is saved for the backward pass.
 struct Kept {
     value: Ref,
     /// What it is a name of.

@@ -24,7 +24,7 @@ pub(crate) struct While {
 
 /// Runs `body` on what is carried as long as `condition` holds.
 ///
-/// Memory for a backward pass would grow with the number of rounds, which is not known: use [`crate::scan`] where a
+/// Memory for a backward pass would grow with the number of iterations, which is not known: use [`crate::scan`] where a
 /// gradient is wanted.
 #[track_caller]
 pub fn while_loop<C: Tree>(init: &C, condition: impl FnOnce(&C) -> Tensor, body: impl FnOnce(&C) -> C) -> C {
@@ -125,7 +125,7 @@ pub(crate) fn jvp(
     (results[..carries].to_vec(), out_tangents)
 }
 
-/// The loop for a batch. Where examples differ in their number of rounds, it runs until the last has ended, and those that
+/// The loop for a batch. Where examples differ in their number of iterations, it runs until the last has ended, and those that
 /// have ended keep their values.
 pub(crate) fn batched(looped: &While, ins: &[Lane], size: usize) -> Vec<Tensor> {
     let (outer, consts) = (looped.condition_consts, looped.body_consts);

@@ -27,7 +27,7 @@ pub struct Contraction {
     pub rhs_sum: Vec<usize>,
 }
 
-/// How exactly a product of `f32` tensors is computed where the device has cheaper ways.
+/// Precision of a matmul of `f32` tensors where the device has cheaper ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// The device's usual way: one pass of bf16 on a TPU.
@@ -51,7 +51,7 @@ impl Precision {
 }
 
 impl Tensor {
-    /// The general product; the result has the batch axes, then the left's others, then the right's.
+    /// The general contraction (`dot_general`); the result has the batch axes, then the left's others, then the right's.
     #[track_caller]
     #[must_use]
     pub fn dot_general(&self, rhs: &Tensor, contraction: &Contraction, result: DType, precision: Precision) -> Tensor {
@@ -67,7 +67,7 @@ impl Tensor {
         product(self, rhs, contraction, attrs, result)
     }
 
-    /// Matrix product over the last axis of this and the last but one of `rhs`; axes before are batches, broadcast together.
+    /// Matmul over the last axis of this and the last but one of `rhs`; axes before are batches, broadcast together.
     #[track_caller]
     #[must_use]
     pub fn matmul(&self, rhs: &Tensor) -> Tensor {
@@ -129,7 +129,7 @@ impl Tensor {
         self.einsum_as(equation, rhs, self.dtype())
     }
 
-    /// [`Tensor::einsum`] with another type of result, such as `f32` sums of `bf16` products.
+    /// [`Tensor::einsum`] with another type of result, such as `f32` sums of `bf16` operands.
     #[track_caller]
     #[must_use]
     pub fn einsum_as(&self, equation: &str, rhs: &Tensor, result: DType) -> Tensor {
@@ -186,7 +186,7 @@ impl Tensor {
     }
 }
 
-/// Writes a product, with the result's shape worked out.
+/// Writes a contraction, with the result's shape worked out.
 #[track_caller]
 fn product(lhs: &Tensor, rhs: &Tensor, contraction: &Contraction, attrs: Attrs, result: DType) -> Tensor {
     let at = Location::caller();
@@ -229,7 +229,7 @@ pub(crate) fn precision_of(attrs: &Attrs) -> Precision {
     }
 }
 
-/// The cotangent of an operand of a product.
+/// The cotangent of an operand of a contraction.
 pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -> Tensor {
     let contraction = contraction_of(attrs);
     let (own, other) = (&ins[n], &ins[1 - n]);
@@ -243,7 +243,7 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
     // Axes of the result that come from the other operand.
     let first = if n == 0 { batches + own_free.len() } else { batches };
     let ct_sum: Vec<usize> = (first..first + other_free.len()).collect();
-    // Sums of narrow products are often wider than the operands; their cotangent is multiplied as narrow again.
+    // Sums of narrow operands are often wider than them; their cotangent is multiplied as narrow again.
     let ct = ct.cast(other.dtype());
     let backward = Contraction {
         lhs_batch: (0..batches).collect(),
@@ -252,7 +252,7 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
         rhs_sum: other_free,
     };
     let product = ct.dot_general(other, &backward, own.dtype(), precision_of(attrs));
-    // The product has batches, own free axes, then the summed axes in the order they have in the other operand.
+    // The result has batches, own free axes, then the summed axes in the order they have in the other operand.
     let mut have: Vec<usize> = own_batch.clone();
     have.extend(&own_free);
     let mut sums: Vec<(usize, usize)> = other_sum.iter().copied().zip(own_sum.iter().copied()).collect();
@@ -265,7 +265,7 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
     product.transpose(&order)
 }
 
-/// A product of which at least one operand has the axis of a batch in front.
+/// A contraction of which at least one operand has the axis of a batch in front.
 pub(crate) fn batched(attrs: &Attrs, ins: &[Lane], result: DType) -> Tensor {
     let own = contraction_of(attrs);
     let further = |axes: &[usize], lane: &Lane| {
@@ -279,7 +279,7 @@ pub(crate) fn batched(attrs: &Attrs, ins: &[Lane], result: DType) -> Tensor {
         rhs_sum: further(&own.rhs_sum, rhs),
     };
     let batches = own.lhs_batch.len();
-    // Where the axis is in the product: among the batches, the first of the left's others, or of the right's.
+    // Where the axis is in the result: among the batches, the first of the left's others, or of the right's.
     let at = match (lhs.is_batched, rhs.is_batched) {
         (true, true) => {
             contraction.lhs_batch.insert(0, 0);

@@ -24,7 +24,7 @@ pub enum Fourier {
     RealInverse,
 }
 
-/// Which side of the product the triangular matrix stands on.
+/// Which side of the matmul the triangular matrix stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// `a x = b`.

@@ -10,9 +10,9 @@ use crate::graph::{Graph, Node, Prim, Ref};
 /// How a known input reaches the second part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// It is the same in every round of a loop.
+    /// It is the same in every iteration of a loop.
     Same,
-    /// It is there for every round in any case.
+    /// It is there for every iteration in any case.
     Slice,
     /// It is kept only if it is asked for.
     Carried,
@@ -31,8 +31,8 @@ pub(crate) struct Split {
 impl Split {
     /// Cuts a graph whose inputs in `unknown` come later. Its first outputs do not depend on them.
     ///
-    /// `source` says where a known input comes from: what depends on [`Source::Same`] alone is computed again rather than
-    /// kept for every round.
+    /// `source` says where a known input comes from: what depends on [`Source::Same`] alone is rematerialized rather than
+    /// saved for every iteration.
     pub(crate) fn of(
         whole: Graph,
         unknown: Range<usize>,
@@ -134,7 +134,7 @@ fn fewer(
     }
 }
 
-/// How a value is computed again from what is kept, and from what is not kept yet.
+/// How a value is rematerialized from what is saved, and from what is not saved yet.
 struct Origin {
     nodes: BTreeSet<usize>,
     sources: BTreeSet<Ref>,
@@ -174,7 +174,7 @@ impl Origin {
 fn is_arithmetic(node: &Node) -> bool {
     use OpKind::*;
     let Prim::Op { kind, .. } = &node.prim else { return false };
-    // Bits, roundings and parts of complex numbers are kept, not computed again.
+    // Bits, roundings and parts of complex numbers are saved, not rematerialized.
     let is_kept = matches!(
         kind,
         BitcastConvert
@@ -198,7 +198,7 @@ fn is_arithmetic(node: &Node) -> bool {
     kind.class() == OpClass::Arithmetic && kind.is_stablehlo() && !is_kept
 }
 
-/// Whether computing a node again is better than keeping its result: it costs next to nothing, or its input is smaller.
+/// Whether rematerializing a node is better than saving its result: it costs next to nothing, or its input is smaller.
 fn is_cheap(graph: &Graph, node: &Node) -> bool {
     match &node.prim {
         Prim::Op { kind: OpKind::Constant | OpKind::Iota | OpKind::BroadcastInDim | OpKind::Reshape, .. } => true,

@@ -150,7 +150,7 @@ fn collectives_of_parts() {
     );
 }
 
-/// A product whose summed axis is split, as tensor parallelism has it, and its derivatives in both modes.
+/// A matmul whose contracted axis is sharded, as tensor parallelism has it, and its derivatives in both modes.
 #[test]
 fn gradients_of_functions_of_parts() {
     let inputs = [data(4, &[8, 6]), data(5, &[6, 4]), data(6, &[4])];

@@ -33,7 +33,7 @@ pub enum PositionWise {
 pub enum Attention {
     /// Each head of keys has a projection of its own.
     Heads(MultiHeadAttention),
-    /// Heads come from a narrow vector.
+    /// Multi-head latent attention (MLA): heads come from a compressed vector.
     MultiHeadLatent(MultiHeadLatentAttention),
 }
 

@@ -1,4 +1,4 @@
-//! Cases of products of tensors and of convolutions.
+//! Cases of contractions (matmuls) and convolutions.
 
 use serde_json::json;
 use tensor::DType;

@@ -55,7 +55,7 @@ fn scans() -> Vec<Case> {
             vec![all]
         }),
         Case::new("scan/blocks", "scan_blocks", &[&[4, 3], &[3, 3, 3]], |x, _| {
-            // Much of a block is computed again for its backward pass rather than kept.
+            // Much of a block is rematerialized in its backward pass rather than saved.
             let (last, ()) = scan(&x[0], &x[1], None, |x, weight| {
                 let centred = x - &x.mean(&[1]).expand(-1);
                 let normed = &centred * &(&centred.square().mean(&[1]) + 1e-3).rsqrt().expand(-1);
@@ -183,10 +183,10 @@ pub(crate) fn layers(x: &Tensor, first: &Tensor, second: &Tensor) -> Tensor {
 /// Every policy.
 pub(crate) fn policies() -> Vec<(&'static str, RematPolicy)> {
     vec![
-        ("everything", RematPolicy::None),
-        ("nothing", RematPolicy::Full),
+        ("none", RematPolicy::None),
+        ("full", RematPolicy::Full),
         ("dots", RematPolicy::Dots),
-        ("dots without batch", RematPolicy::DotsWithNoBatchDims),
+        ("dots with no batch dims", RematPolicy::DotsWithNoBatchDims),
         ("names", RematPolicy::SaveOnlyTheseNames(vec!["hidden".into()])),
         ("offload", RematPolicy::Offload { host: vec!["hidden".into()], device: Vec::new() }),
     ]
