@@ -92,7 +92,7 @@ pub struct Report {
     pub plugin: String,
     /// Memory of one device.
     pub memory: Memory,
-    /// Floating-point operations of matrix products on one device in a step, loops counted.
+    /// FLOPs of matmuls on one device in a step, loops counted.
     pub dot_flops: Option<f64>,
     /// The compiler's own count, which takes each loop body once.
     pub compiler_flops: Option<f64>,

@@ -10,7 +10,7 @@ use crate::kernel::{Buffers, Kernel, Memory, Role};
 pub(crate) const GRANTED_BYTES: u64 = 16 << 20;
 /// Of the memory of a core, what a kernel can have: the rest is the compiler's own.
 const USABLE: f64 = 0.94;
-/// Values the compiler keeps beyond the count of those alive at once: pieces of products, copies in another layout.
+/// Values the compiler keeps beyond the count of those alive at once: pieces of matmuls, copies in another layout.
 const VALUES_MARGIN: f64 = 1.5;
 
 /// Bytes of a block as it lies in vector memory, in tiles of 8 by 128 words.

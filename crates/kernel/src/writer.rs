@@ -187,7 +187,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A product of matrices; floats are summed in `f32`, `i8` in `i32`.
+    /// A matmul; floats are summed in `f32`, `i8` in `i32`.
     #[track_caller]
     pub fn matmul<'k>(&'k self, lhs: Val<'k>, rhs: Val<'k>, form: MatMulForm) -> Val<'k> {
         self.matmul_with(lhs, rhs, form, Precision::Default)

@@ -70,7 +70,7 @@ pub struct OpLine {
     pub seconds: f64,
     /// What limits it, or what it waits for.
     pub bound: Bound,
-    /// Operations of products in a step.
+    /// FLOPs of matmuls in a step.
     pub flops: f64,
     /// Bytes of device memory in a step.
     pub hbm_bytes: f64,
@@ -89,7 +89,7 @@ pub struct Estimate {
     pub shares: Vec<Share>,
     /// Transfers beside the core.
     pub transfers: Vec<TransferTime>,
-    /// Operations of products on one device in a step, as the program runs them, computed-again ones included.
+    /// FLOPs of matmuls on one device in a step, as the program runs them, rematerialized ones included.
     pub flops: f64,
     /// Share of the device's peak rate that these reach: hardware utilization.
     pub hfu: f64,

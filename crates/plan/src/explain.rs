@@ -93,7 +93,7 @@ fn try_advice(
         let Some(after) = measure(driver, &rewritten, &compile, request)? else { continue };
         let advice: &mut Advice = &mut fit.advice[index];
         if advice.kind == AdviceKind::Bf16Products && compile.mode == Mode::Quick && after.0 >= before.0 {
-            // Before code generation products of both types have the same price.
+            // Before code generation matmuls of both types have the same price.
             advice.remedy.push_str("; the whole compiler (--full) prices it");
             continue;
         }

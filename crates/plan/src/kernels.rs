@@ -11,14 +11,14 @@ use crate::work::{Product, Work};
 const FORWARD_OPS_PER_SCORE: f64 = 5.0;
 /// The same on the way back: subtraction, the gradient's subtraction and product, conversions of both.
 const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
-/// Share of the rate of a plain product that a product by groups reaches: its tiles are smaller, and matrices are read once for
+/// Share of the rate of a plain matmul that a grouped matmul reaches: its tiles are smaller, and matrices are read once for
 /// each tile of rows. Calibrated on the sparse models of the published runs.
 const GROUPED_REACH: f64 = 0.65;
 
 /// What kernels of the loss are.
 const LOSS: &str = "loss";
-/// Share of the rate of a plain product that a kernel of the loss reaches: its exponentials are not all hidden. By the
-/// compiler's static cycles of both (`docs/kernel-cycles.md`), on matrix units of 128 and of 256 rows.
+/// Share of the rate of a plain matmul that a kernel of the loss reaches: its exponentials are not all hidden. By the
+/// compiler's static cycles of both (`docs/kernel-cycles.md`), on MXUs of 128 and of 256 rows.
 const LOSS_REACH: [f64; 2] = [0.95, 0.87];
 /// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or product, where the label
 /// is, sums.
@@ -29,11 +29,11 @@ const OPS_PER_LOGIT: f64 = 7.0;
 pub struct Kernel {
     /// Family, as text.
     pub family: &'static str,
-    /// Products, if any.
+    /// Matmuls, if any.
     products: Vec<Product>,
     vector_ops: f64,
     transcendentals: f64,
-    /// Share of the rate of a plain product that its products reach.
+    /// Share of the rate of a plain matmul that its matmuls reach.
     reach: f64,
     /// Bytes it says it moves: blocks that come back are read again.
     hbm_bytes: f64,
@@ -68,7 +68,7 @@ impl Kernel {
         })
     }
 
-    /// Operations of its products.
+    /// Operations of its matmuls.
     pub fn flops(&self) -> f64 {
         self.products.iter().map(|product| product.flops).sum()
     }
@@ -96,14 +96,14 @@ fn kernel_name(module: &Module, id: InstructionId) -> String {
     format!("{} {source}", instruction.name()).to_lowercase()
 }
 
-/// Products of an attention kernel for each pair of positions, by its name and results.
+/// Matmuls of an attention kernel for each pair of positions, by its name and results.
 fn attention_products(module: &Module, id: InstructionId, name: &str) -> Option<u32> {
     let is_attention = ["splash", "flash", "attention", "mha", "mqa"].iter().any(|word| name.contains(word));
     if !is_attention {
         return None;
     }
     let instruction_name = name.split(' ').next().unwrap_or_default();
-    // Scores, values; scores, their gradient, and one product for each gradient that comes out.
+    // Scores, values; scores, their gradient, and one matmul for each gradient that comes out.
     Some(if instruction_name.contains("dkv") || instruction_name.contains("bwd") {
         // With one sequence on a device some kernels drop its axis, so that ranks say little.
         let operands = module.instruction(id).operands();
@@ -153,7 +153,7 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
         contracted,
         columns,
     };
-    // Half of the products sum over the depth, the others have it as columns.
+    // Half of the matmuls sum over the depth, the others have it as columns.
     let by_depth = products / 2;
     let list = (0..products).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
     let ops = if products == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
@@ -257,7 +257,7 @@ fn element(module: &Module, tuple: InstructionId, index: u32) -> Option<Instruct
     }
 }
 
-/// Products of a kernel of the loss for each logit, by its name: the logits, and one for each gradient.
+/// Matmuls of a kernel of the loss for each logit, by its name: the logits, and one for each gradient.
 fn loss_products(name: &str) -> Option<u32> {
     let (_, pass) = name.split_once("cross_entropy_")?;
     Some(match pass {
@@ -306,7 +306,7 @@ fn norm(module: &Module, id: InstructionId) -> Option<Kernel> {
     })
 }
 
-/// A product of rows with the matrix of their group: every row meets one matrix, however many groups there are. Where a kernel
+/// A matmul of rows with the matrix of their group: every row meets one matrix, however many groups there are. Where a kernel
 /// says that it computes less, there are rows of no group: room for the worst case.
 fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
     let instruction = module.instruction(id);

@@ -12,11 +12,11 @@ pub struct Machine {
     pub generation: Generation,
     /// Cycles per second, as the compiler counts them.
     pub clock_hz: f64,
-    /// Rows and columns of a matrix unit.
+    /// Rows and columns of an MXU.
     pub mxu_edge: u64,
-    /// Products of bf16, operations per second.
+    /// Matmuls of bf16, operations per second.
     pub bf16_flops: f64,
-    /// Products of types at twice that rate.
+    /// Matmuls of types at twice that rate.
     double_rate_types: &'static [&'static str],
     /// Simple operations on f32 elements per second.
     pub vector_ops: f64,
@@ -39,13 +39,13 @@ pub struct Machine {
 pub struct Reach {
     /// Of HBM bandwidth in long copies: `hbm-copy-7x-*` level off at 3205 of 3690 GB/s, v6e copies of 32 MiB at 1358 of 1638.
     pub hbm: f64,
-    /// Of the matrix units' rate in large products: `gemm-7x-32768` 956 of 1153 TFLOP/s, `gemm-v6e-8192` 827 of 918; for
+    /// Of the MXUs' rate in large matmuls: `gemm-7x-32768` 956 of 1153 TFLOP/s, `gemm-v6e-8192` 827 of 918; for
     /// the others what libtpu itself prices 4096 cubed at (v5e 0.968, v5p 0.962, v4 0.89).
     pub mxu: f64,
-    /// Of that, in products inside a model: other shapes, work fused to them, operands that do not wait in fast memory. The
-    /// 256-wide matrix units of v6e and TPU7x lose more. The training runs of `docs/accuracy.md`.
+    /// Of that, in matmuls inside a model: other shapes, work fused to them, operands that do not wait in fast memory. The
+    /// 256-wide MXUs of v6e and TPU7x lose more. The training runs of `docs/accuracy.md`.
     pub in_a_model: f64,
-    /// Of the compiler's own cycle estimates of products: the same measurements against libtpu's estimates.
+    /// Of the compiler's own cycle estimates of matmuls: the same measurements against libtpu's estimates.
     pub cycles: f64,
     /// Of link bandwidth in long transfers: `allgather-7x-2x2x1-*` level off at 178.8 of 180 GB/s.
     pub ici: f64,
@@ -90,7 +90,7 @@ impl Machine {
         }
     }
 
-    /// Products of a type, operations per second. f32 is multiplied as bf16 unless asked otherwise.
+    /// Matmuls of a type, operations per second. f32 is multiplied as bf16 unless asked otherwise.
     pub fn product_flops(&self, element: ElementType) -> f64 {
         let is_double = self.double_rate_types.iter().any(|name| name.eq_ignore_ascii_case(stablehlo_name(element)));
         if is_double { 2.0 * self.bf16_flops } else { self.bf16_flops }

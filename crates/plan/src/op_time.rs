@@ -86,13 +86,13 @@ impl Machine {
         let hbm_bytes = work.traffic.read.hbm + work.traffic.written.hbm;
         let is_product = !work.products.is_empty();
         let matrix_s = match work.cycles {
-            // The compiler prices products well, everything else per element instead of per byte.
+            // The compiler prices matmuls well, everything else per element instead of per byte.
             Some(cycles) if is_product => cycles as f64 / self.clock_hz / self.reach.cycles,
             _ => work.products.iter().map(|product| self.product_s(product)).sum::<f64>() / self.reach.in_a_model,
         };
         OpTime {
             matrix_s,
-            // Beside a product vector work hides in the compiler's estimate.
+            // Beside a matmul vector work hides in the compiler's estimate.
             vector_s: work.indexed_rows * self.reach.indexed_row_s
                 + if is_product { 0.0 } else { self.vector_s(work.vector_ops, work.transcendentals) },
             hbm_s: hbm_bytes / (self.hbm_bytes_per_s * self.reach.hbm),
@@ -120,7 +120,7 @@ impl Machine {
         ops / self.vector_ops + transcendentals / self.transcendentals
     }
 
-    /// Time of a product without the compiler's estimate: sizes rounded up to the matrix unit.
+    /// Time of a matmul without the compiler's estimate: sizes rounded up to the MXU.
     pub(crate) fn product_s(&self, product: &Product) -> f64 {
         let padded = |size: u64| {
             let edge = self.mxu_edge;

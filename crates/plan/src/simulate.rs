@@ -25,7 +25,7 @@ pub struct OpCost {
     pub seconds: f64,
     /// What it is limited by, or what it waits for.
     pub bound: Bound,
-    /// Operations of its products, once.
+    /// Operations of its matmuls, once.
     pub flops: f64,
     /// Bytes of device memory, once.
     pub hbm_bytes: f64,

@@ -50,7 +50,7 @@ fn flops(name: &str) -> f64 {
 fn loops_count_as_often_as_they_run() {
     assert_eq!(flops("scan_3"), flops("scan_3_unrolled"));
     assert_eq!(flops("fori_nested"), 5.0 * 4.0 * 2.0 * 256.0 * 512.0 * 512.0);
-    // What is computed again counts again: of two products in each of 5 layers, forward, the first again, and two for each back.
+    // What is rematerialized counts again: of two matmuls in each of 5 layers, forward, the first again, and two for each back.
     let product = 2.0 * 512.0 * 256.0 * 1024.0;
     let (scanned, unrolled) = (flops("remat_scan"), flops("remat_unrolled"));
     assert!((scanned / unrolled - 1.0).abs() < 1e-3, "{scanned} {unrolled}");

@@ -1,11 +1,11 @@
-//! What one instruction of a compiled program does: products, vector arithmetic, bytes moved.
+//! What one instruction of a compiled program does: matmuls, vector arithmetic, bytes moved.
 
 use xla::{ComputationId, ElementType, InstructionId, Module, Opcode, OpcodeClass, Traffic, Users};
 
 /// The work of one execution of an instruction, with everything it fuses.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// Matrix products.
+    /// Matmuls.
     pub products: Vec<Product>,
     /// Simple operations on elements.
     pub vector_ops: f64,
@@ -19,7 +19,7 @@ pub struct Work {
     pub cycles: Option<u64>,
 }
 
-/// A matrix product.
+/// A matmul.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
     /// Operations: two for each multiply-add.
@@ -33,7 +33,7 @@ pub struct Product {
 }
 
 impl Work {
-    /// Operations of all products.
+    /// Operations of all matmuls.
     pub fn flops(&self) -> f64 {
         self.products.iter().map(|product| product.flops).sum()
     }
@@ -97,7 +97,7 @@ fn elements_of_operand(module: &Module, id: InstructionId) -> f64 {
     module.instruction(id).operands().first().map_or(0.0, |&operand| elements(module, operand))
 }
 
-/// Summed size and columns of a product. The compiler writes products as convolutions over several dimensions, so sizes are
+/// Summed size and columns of a matmul. The compiler writes matmuls as convolutions over several dimensions, so sizes are
 /// told by counts of elements rather than by dimensions.
 fn sides(module: &Module, id: InstructionId, flops: f64) -> (u64, u64) {
     let instruction = module.instruction(id);

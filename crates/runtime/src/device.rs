@@ -67,11 +67,11 @@ pub struct DeviceInfo {
 /// Peak rates of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Peak {
-    /// bfloat16 products, operations per second.
+    /// bfloat16 matmuls, operations per second.
     pub bf16_flops: Option<f64>,
-    /// f32 products, operations per second.
+    /// f32 matmuls, operations per second.
     pub f32_flops: Option<f64>,
-    /// int8 products, operations per second.
+    /// int8 matmuls, operations per second.
     pub int8_ops: Option<f64>,
     /// Memory, bytes per second.
     pub memory_bytes_per_s: Option<f64>,

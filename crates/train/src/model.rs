@@ -53,7 +53,7 @@ pub struct TokenSizes {
     pub vocabulary: usize,
     /// Positions of a sequence it knows.
     pub positions: usize,
-    /// Weights of products that a token passes, the head among them.
+    /// Weights of matmuls that a token passes, the head among them.
     pub active_weights: f64,
     /// Width of all heads of all layers.
     pub attention: usize,

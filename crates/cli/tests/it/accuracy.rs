@@ -4,7 +4,7 @@ use testkit::{Needed, require};
 
 use crate::harness::{Bench, arg};
 
-/// A small model on four chips, a product, a copy, and a row that says too little.
+/// A small model on four chips, a matmul, a copy, and a row that says too little.
 const MEASURED: &str = r#"{"rows": [
   {"kind": "train", "id": "small/v5e-4", "tpu": "v5e", "chips": 4, "slices": 1, "slice": "v5e-4", "model": "llama3.1-8b", "per_device_batch": 2,
    "seq": 512, "mesh": "fsdp4", "remat": "full", "precision": "bf16", "step_s": 0.05, "pairing": "verified: made up for this test",

@@ -4,7 +4,7 @@ use runtime::config::OPTIONS;
 
 use crate::harness::{Bench, Ran, arg, ran};
 
-/// Four devices: an all-gather before the first product, a reduction after the second.
+/// Four devices: an all-gather before the first matmul, a reduction after the second.
 const FEED_FORWARD: &str = r#"module @feed_forward attributes {mhlo.num_partitions = 4 : i32} {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(
@@ -22,7 +22,7 @@ const FEED_FORWARD: &str = r#"module @feed_forward attributes {mhlo.num_partitio
   }
 }"#;
 
-/// Four devices: an all-to-all beside a product that does not need it.
+/// Four devices: an all-to-all beside a matmul that does not need it.
 const RESHARD: &str = r#"module @reshard attributes {mhlo.num_partitions = 4 : i32} {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(
@@ -46,7 +46,7 @@ const SINE: &str = "module @sine { func.func @main(%x: tensor<4xf32>) -> tensor<
 } }";
 
 /// A chain whose values are all used again in reverse order, as a gradient uses them: 1.7 GiB at once, unless some are
-/// computed again.
+/// rematerialized.
 fn chain() -> String {
     let (depth, t) = (24, "tensor<4096x4096xf32>");
     let mut text = format!("module @chain {{\n func.func @main(%x: {t}, %w: {t}) -> {t} {{\n");
@@ -227,7 +227,7 @@ fn memory_optimization_trades_memory_for_time() {
         };
         assert!(total("aggressive") * 4 < total("normal") * 3, "{slice}");
     }
-    // Without effort on memory nothing is computed again.
+    // Without effort on memory nothing is rematerialized.
     let near = "xla_flags=xla_tpu_max_hbm_size_mib=1700";
     assert!(!optimized(&bench, &chain(), "v5e-1", &[near, "memory_optimization=none"]).contains("remat"));
 }

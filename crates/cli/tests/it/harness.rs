@@ -82,7 +82,7 @@ pub(crate) fn arg(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A matrix product that any TPU compiles in a second.
+/// A matmul that any TPU compiles in a second.
 pub(crate) const MATMUL: &str = "module @matmul {
   func.func @main(%x: tensor<512x1024xbf16>, %w: tensor<1024x256xbf16>) -> tensor<512x256xbf16> {
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]

@@ -305,7 +305,7 @@ fn experts_are_kernels_on_tpus() {
             .collect();
         let of =
             |name: &str| ops.iter().filter(|(op, _)| op.starts_with(name)).map(|(_, flops)| *flops).collect::<Vec<_>>();
-        // Three products, two of them again on the way back, and three for the gradients of rows; three for those of matrices.
+        // Three matmuls, two of them again in the backward pass, and three for the gradients of rows; three for those of matrices.
         assert_eq!((of("gmm").len(), of("tgmm").len()), (8, 3), "{slice} {mesh:?}: {ops:?}");
         for flops in of("gmm").iter().chain(&of("tgmm")) {
             assert_eq!(*flops, product(chips), "{slice} {mesh:?}");

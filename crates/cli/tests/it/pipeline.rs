@@ -100,7 +100,7 @@ fn stages_keep_what_layers_keep() {
     let mut before = None;
     for remat in ["none", "dots_with_no_batch_dims", "full"] {
         let with = format!("run.remat={remat}");
-        // The body of a layer is written once in both, so that recomputation shows in the number of products.
+        // The body of a layer is written once in both, so that recomputation shows in the number of matmuls.
         let products =
             |mesh: &[&str]| step(&bench, &[&["--with", &with], mesh].concat()).matches("stablehlo.dot_general").count();
         let plain = products(&[]);

@@ -1,4 +1,4 @@
-//! A notice of preemption in mid-training: saved, stopped, told by an exit code of its own; taken up again.
+//! A preemption notice in mid-training: saved, stopped, told by an exit code of its own; taken up again.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,8 +1,8 @@
 //! Conversions to bf16 moved up to where values are smaller or earlier.
 //!
 //! A value of f32 whose readers all want bf16 is computed in bf16 itself. What only moves or picks elements gives the same
-//! bits either way; arithmetic rounds once more for each op, so it is a rewrite of its own, and only between two products:
-//! from an exponential, a root, a quotient or a reduction to the next product everything stays in f32.
+//! bits either way; arithmetic rounds once more for each op, so it is a rewrite of its own, and only between two matmuls:
+//! from an exponential, a root, a quotient or a reduction to the next matmul everything stays in f32.
 
 use hlo::{Attrs, Definition, Func, OpId, OpKind, TensorType, Value, Verified};
 use tensor::DType;
@@ -120,7 +120,7 @@ fn find(func: &Func, through: Through) -> Vec<bool> {
     narrowed
 }
 
-/// Values on the way from an op that needs f32 to the next product.
+/// Values on the way from an op that needs f32 to the next matmul.
 fn islands(func: &Func, order: &[OpId]) -> Vec<bool> {
     // What a loop or a branch hands in is not looked into.
     let outside = |value: usize| match func.values[value].definition {

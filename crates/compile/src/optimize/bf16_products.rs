@@ -1,6 +1,6 @@
-//! Products in bf16: dots and convolutions of f32 take bf16 operands and still sum in f32.
+//! Matmuls in bf16: dots and convolutions of f32 take bf16 operands and still sum in f32.
 //!
-//! Everything else keeps its type, so softmax, norms, reductions and losses stay in f32. So does a product whose author
+//! Everything else keeps its type, so softmax, norms, reductions and losses stay in f32. So does a matmul whose author
 //! asked for more: a precision above the default, or an algorithm.
 
 use hlo::{Attr, Func, Keyword, Op, OpKind, Verified};
@@ -60,7 +60,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
     Ok((hlo::verify(module)?, Step::new(NAME, changed, detail)))
 }
 
-/// Whether an op is a product of f32 with a sum in f32.
+/// Whether an op is a matmul of f32 with a sum in f32.
 fn is_f32_product(func: &Func, op: &Op) -> bool {
     matches!(op.kind(), Some(OpKind::DotGeneral | OpKind::Convolution))
         && op.operands.iter().copied().chain(op.results()).all(|value| array_of(func, value, DType::F32).is_some())
@@ -74,7 +74,7 @@ fn has_default_precision(op: &Op) -> bool {
     is_default && op.attr("algorithm").is_none()
 }
 
-/// How often each element that must be converted enters a product.
+/// How often each element that must be converted enters a matmul.
 fn reuse(func: &Func, op: &Op) -> f64 {
     let products = hlo::cost::op_flops(func, op) / 2.0;
     let wide = op.operands.iter().filter(|&&value| !is_narrow_already(func, value));

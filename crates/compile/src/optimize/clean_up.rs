@@ -1,5 +1,5 @@
 //! Clean-up: calls inlined, constants folded, equal values computed once, unread ones dropped, and single ops simplified,
-//! among them transposes that a product can read through.
+//! among them transposes that a matmul can read through.
 
 use hlo::passes::{Exactness, Options, Partitioned, canonicalize_counted};
 use hlo::{Attr, OpKind, Verified};

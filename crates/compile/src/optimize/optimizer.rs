@@ -43,8 +43,8 @@ const fn lowers(level: Level, run: Run) -> Rewrite {
 }
 
 /// The order of rewrites. Parameters that are in bf16 come first: it says what the program is given. Then clean-up, so
-/// that the others see no calls and nothing that is dropped anyway. Products take bf16 next: they are what asks for narrow values. Conversions then move up towards where values come from, through
-/// moves before arithmetic, since the first is free. Padding looks at products as they will be. Clean-up again merges the
+/// that the others see no calls and nothing that is dropped anyway. Matmuls take bf16 next: they are what asks for narrow values. Conversions then move up towards where values come from, through
+/// moves before arithmetic, since the first is free. Padding looks at matmuls as they will be. Clean-up again merges the
 /// conversions that met and drops what they left unread, after which it shows who reads a parameter. Donation is last: it
 /// speaks of arguments and results as they will be.
 const REWRITES: &[Rewrite] = &[
@@ -88,7 +88,7 @@ impl Optimizer {
         Optimizer::new(Level::Aggressive, target, Precision::Bf16)
     }
 
-    /// For training steps: gradients keep f32 between products, and the state that a step replaces gives its memory to the
+    /// For training steps: gradients keep f32 between matmuls, and the state that a step replaces gives its memory to the
     /// new one.
     pub fn for_training(target: Target, state: impl Into<Vec<usize>>) -> Optimizer {
         Optimizer::new(Level::Balanced, target, Precision::Mixed).donate(state)

@@ -1,4 +1,4 @@
-//! Padding: contracting sizes of products filled with zeros up to a multiple of the matrix unit, where that pays.
+//! Padding: contracting sizes of matmuls filled with zeros up to a multiple of the MXU, where that pays.
 //!
 //! Zeros add nothing to a sum, so results stay the same. Rows and columns of the result are left alone: the TPU compiler
 //! tiles them itself and takes a padding of them out again, cycle for cycle.
@@ -50,7 +50,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
     Ok((hlo::verify(module)?, Step::new(NAME, changed, detail)))
 }
 
-/// A product that contracts one dimension.
+/// A matmul that contracts one dimension.
 struct Product {
     /// The dimension in the left operand.
     lhs: usize,
@@ -79,7 +79,7 @@ impl Product {
     }
 }
 
-/// Seconds that padding saves, by what is known of the device. A product that is not padded loses a share of its time; a
+/// Seconds that padding saves, by what is known of the device. A matmul that is not padded loses a share of its time; a
 /// padded one multiplies zeros, and its operands are written once more, unless they are constants or can be padded while
 /// they are computed.
 fn saved_seconds(func: &Func, op: &Op, product: &Product, padded: u64, target: &Target, readers: &[u32]) -> f64 {

@@ -5,17 +5,17 @@ use chips::Generation;
 /// Facts about a device, on which it depends what pays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// Rows and columns of the matrix unit, where there is one.
+    /// Rows and columns of the MXU, where there is one.
     pub mxu_edge: Option<u32>,
-    /// Products in bf16, operations per second, where known.
+    /// Matmuls in bf16, operations per second, where known.
     pub bf16_flops: Option<f64>,
     /// Memory, bytes per second, where known.
     pub memory_bytes_per_s: Option<f64>,
-    /// Share of its time that a product loses when its contracting size is not a multiple of the matrix unit.
+    /// Share of its time that a matmul loses when its contracting size is not a multiple of the MXU.
     pub ragged_loss: f64,
-    /// How often an element must enter a product for its conversion to bf16 to pay; `None` where it never does.
+    /// How often an element must enter a matmul for its conversion to bf16 to pay; `None` where it never does.
     pub bf16_min_reuse: Option<f64>,
-    /// Whether what holds for products of matrices holds for convolutions.
+    /// Whether what holds for matmuls holds for convolutions.
     pub gains_from_bf16_convolutions: bool,
     /// Whether arithmetic on single elements is faster in bf16 than in f32.
     pub gains_from_bf16_arithmetic: bool,
@@ -33,7 +33,7 @@ impl Target {
         gains_from_bf16_arithmetic: false,
     };
 
-    /// One device of a TPU generation. Its matrix unit takes bf16: f32 operands are converted in any case.
+    /// One device of a TPU generation. Its MXU takes bf16: f32 operands are converted in any case.
     pub fn tpu(generation: Generation) -> Target {
         let spec = generation.spec();
         let devices = f64::from(spec.cores.devices_per_chip.value);
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// This machine's CPU: bf16 pays where it has instructions for it, and not for products of vectors. For
+    /// This machine's CPU: bf16 pays where it has instructions for it, and not for matrix-vector products. For
     /// convolutions and arithmetic no gain was seen: `docs/optimizer-levels.md`.
     pub fn cpu() -> Target {
         let bf16_min_reuse = has_bf16_products().then_some(CPU_MIN_REUSE);
@@ -66,16 +66,16 @@ impl Target {
     }
 }
 
-/// libtpu's estimates of five products each, given operands that were padded already: v5e from 0.4 % slower to no change, v6e
+/// libtpu's estimates of five matmuls each, given operands that were padded already: v5e from 0.4 % slower to no change, v6e
 /// from 2.3 % slower, where a ninth of the work was zeros, to 1.7 % faster.
 fn ragged_loss(mxu_edge: u32) -> f64 {
     if mxu_edge > 128 { 0.015 } else { 0.0 }
 }
 
-/// Products of vectors are bound by memory, and reading f32 to write bf16 only adds to that.
+/// Matrix-vector products are bound by memory, and reading f32 to write bf16 only adds to that.
 const GPU_MIN_REUSE: f64 = 16.0;
 
-/// Below this the conversion takes longer on the CPU device than the faster product saves.
+/// Below this the conversion takes longer on the CPU device than the faster matmul saves.
 const CPU_MIN_REUSE: f64 = 64.0;
 
 fn has_bf16_products() -> bool {

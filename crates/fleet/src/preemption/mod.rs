@@ -1,4 +1,4 @@
-//! The notice that Google gives before it takes a machine back: its metadata server is asked to say when that changes.
+//! Preemption notices: Google's metadata server is asked to say when it takes the machine back.
 
 mod http;
 

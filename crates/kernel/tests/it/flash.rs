@@ -7,7 +7,7 @@ use tensor::{DType, Literal, Spec};
 
 use crate::arrays::{Numbers, assert_close, literal, values};
 
-/// Of the largest value: weights and gradients of scores are rounded to `bf16` before their products.
+/// Of the largest value: weights and gradients of scores are rounded to `bf16` before their matmuls.
 const TOLERANCE: f64 = 0.012;
 
 struct Plain {
@@ -104,7 +104,7 @@ fn check(a: &Attention, blocks: Blocks, seed: u64) {
     let operands: Vec<Literal> = [q.clone(), k.clone(), v.clone()].into_iter().chain(packed.clone()).collect();
     let results = interpret(&forward, &operands).unwrap();
     assert_close(&format!("out of {name}"), &results[0], &expected.out, TOLERANCE);
-    // Operands of f32 are rounded to bf16 for the product of scores.
+    // Operands of f32 are rounded to bf16 for the matmul of scores.
     let tolerance = if a.dtype == DType::F32 { 1e-3 } else { 1e-5 };
     assert_close(&format!("logsumexp of {name}"), &results[1], &expected.logsumexp, tolerance);
 

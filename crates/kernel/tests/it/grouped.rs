@@ -1,4 +1,4 @@
-//! Products by groups, interpreted, against plain loops; groups end anywhere, some are empty, some rows are in none.
+//! Grouped matmuls, interpreted, against plain loops; groups end anywhere, some are empty, some rows are in none.
 
 use chips::Generation;
 use kernel::interpret;

@@ -1,4 +1,4 @@
-//! Micro-benchmarks: one product, one copy, one collective, against the primitives of the estimate.
+//! Micro-benchmarks: one matmul, one copy, one collective, against the primitives of the estimate.
 
 use chips::Slice;
 use serde::{Deserialize, Serialize};

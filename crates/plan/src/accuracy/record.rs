@@ -59,7 +59,7 @@ pub struct Run {
     pub save: Vec<String>,
     /// Values kept on the host.
     pub offload: Vec<String>,
-    /// Type of products, if it is not that of activations; `none` otherwise.
+    /// Type of matmuls, if it is not that of activations; `none` otherwise.
     pub quantization: String,
     /// Type of parameters.
     pub weight_dtype: String,

@@ -23,9 +23,9 @@ pub use roofline::{Roofline, RooflineOp};
 pub enum AdviceKind {
     /// Arguments that could give their memory to results, and do not.
     Donation,
-    /// Products in f32 that could take bf16.
+    /// Matmuls in f32 that could take bf16.
     Bf16Products,
-    /// Products whose sizes leave parts of the matrix unit idle.
+    /// Matmuls whose sizes leave parts of the MXU idle.
     Tiles,
     /// Copies and transposes that change a layout.
     Layouts,

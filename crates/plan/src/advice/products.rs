@@ -1,4 +1,4 @@
-//! Products that waste the matrix unit: sizes that do not fill it, and types that are slower than they need be.
+//! Matmuls that waste the MXU: sizes that do not fill it, and types that are slower than they need be.
 
 use chips::Generation;
 use xla::{ElementType, InstructionId, Module, Opcode};
@@ -8,7 +8,7 @@ use crate::estimate::OpLine;
 use crate::op_time::Bound;
 use crate::work::Work;
 
-/// Products whose summed or column size is not a multiple of the matrix unit.
+/// Matmuls whose summed or column size is not a multiple of the MXU.
 pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
     let edge = scene.machine.mxu_edge;
     let idle = |size: u64| if size == 0 { 0.0 } else { 1.0 - size as f64 / (size.div_ceil(edge) * edge) as f64 };
@@ -47,7 +47,7 @@ pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
     Some(Advice::new(AdviceKind::Tiles, title, remedy, gain).at(places(found)))
 }
 
-/// Elements of the largest window of the convolutions in an op: products of several dimensions become windows.
+/// Elements of the largest window of the convolutions in an op: matmuls of several dimensions become windows.
 fn window_size(module: &Module, id: InstructionId, depth: u32) -> u64 {
     let instruction = module.instruction(id);
     match instruction.opcode() {
@@ -67,7 +67,7 @@ fn window_size(module: &Module, id: InstructionId, depth: u32) -> u64 {
 /// Fusions inside fusions that are looked into.
 const MAX_DEPTH: u32 = 8;
 
-/// Products that read f32.
+/// Matmuls that read f32.
 pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
     let slower = f32_slowdown(scene.machine.generation);
     let mut found: Vec<(f64, &OpLine)> = Vec::new();
@@ -99,7 +99,7 @@ pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
     Some(Advice::new(AdviceKind::Bf16Products, title, remedy, gain).at(places(found)))
 }
 
-/// Cycles of an f32 product over those of a bf16 one, as libtpu 0.0.51 prices products of 8192 by 8192 by 8192.
+/// Cycles of an f32 matmul over those of a bf16 one, as libtpu 0.0.51 prices matmuls of 8192 by 8192 by 8192.
 fn f32_slowdown(generation: Generation) -> f64 {
     match generation {
         Generation::V5e => 1.59,

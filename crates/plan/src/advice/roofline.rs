@@ -13,9 +13,9 @@ const LISTED: usize = 20;
 /// A program under the machine's roof.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roofline {
-    /// Operations of products for each byte of device memory that the step moves.
+    /// FLOPs of matmuls for each byte of device memory that the step moves.
     pub intensity: f64,
-    /// What the machine needs to be limited by its matrix units: peak rate over bandwidth.
+    /// What the machine needs to be limited by its MXUs: peak rate over bandwidth.
     pub machine_intensity: f64,
     /// The smallest batches on a device at which a matmul is limited by its matrix units.
     pub compute_bound_batch: ComputeBoundBatch,

@@ -31,7 +31,7 @@ pub enum FixKind {
     CompilerEffort,
     /// A compiler flag.
     Flag,
-    /// Activations are computed again in the backward pass.
+    /// Activations are rematerialized in the backward pass.
     Recompute,
     /// Arguments that every device holds whole are split.
     Sharding,

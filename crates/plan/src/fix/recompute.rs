@@ -1,4 +1,4 @@
-//! Activations computed again: what a loop over layers stacks for the backward loop is computed there once more, from what
+//! Rematerialization: what a loop over layers stacks for the backward loop is computed there once more, from what
 //! is still stacked.
 
 use std::collections::{HashMap, HashSet};
@@ -11,10 +11,10 @@ use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
 use crate::search::inlined;
 
-/// How much is computed again.
+/// How much is rematerialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// What costs no product.
+    /// What costs no matmul.
     Cheap,
     /// All but what the layers take.
     Everything,
@@ -41,7 +41,7 @@ fn propose(situation: &Situation<'_>, extent: Extent, title: &str, detail: &str)
     Ok(program.map(|program| Proposal { program: Some(program), ..proposal }))
 }
 
-/// The program with activations computed again; `None` where there are none.
+/// The program with activations rematerialized; `None` where there are none.
 fn again(program: &Program, extent: Extent) -> Result<Option<Program>, Error> {
     let program = Program::from_module(inlined(program.verified())?);
     let Some(program) = entry::edit(&program, |func| rewrite(func, extent))? else { return Ok(None) };
@@ -425,7 +425,7 @@ mod tests {
 
     use super::*;
 
-    /// Layers of a product and a softmax, and the gradient of their weights.
+    /// Layers of a matmul and a softmax, and the gradient of their weights.
     fn step() -> Program {
         let inputs = (Tensor::of(Spec::new(DType::F32, [4, 8, 8])), Tensor::of(Spec::new(DType::F32, [2, 8])));
         let traced = trace::trace("step", &inputs, Donate::Nothing, |(weights, x)| {

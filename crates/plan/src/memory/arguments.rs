@@ -3,7 +3,7 @@
 //! The name decides where it says: `opt_state`, `mu`, `nu` and the like are optimizer state, `params` and names that end in
 //! `weight` or `kernel` are parameters, `cache` is a cache, `batch`, `inputs`, `tokens` are inputs; of several such words in
 //! a path the leftmost counts. Without a telling name, an argument is state if a result takes its memory or one has
-//! its type. State that nothing but arithmetic reads is optimizer state. State that products or look-ups read is a parameter in a
+//! its type. State that nothing but arithmetic reads is optimizer state. State that matmuls or look-ups read is a parameter in a
 //! program that has a backward pass or such optimizer state; of others it is a cache if it is donated, else an input. What is no state is an input of a program that trains;
 //! of others, if it holds integers or shares its leading size with the results, and a parameter if not.
 
@@ -171,7 +171,7 @@ fn class_of_name(name: &str, is_state: bool) -> Option<Class> {
     leading.or(told).or_else(last).or_else(input)
 }
 
-/// Arguments that reach a product, a convolution, a look-up or a kernel through nothing but moves and conversions.
+/// Arguments that reach a matmul, a convolution, a look-up or a kernel through nothing but moves and conversions.
 fn read_by_products(module: &Module, entry: &Func) -> HashSet<usize> {
     let funcs: HashMap<&str, &Func> = module.funcs.iter().map(|func| (&*func.name, func)).collect();
     let mut users: HashMap<&str, HashMap<Value, Vec<OpId>>> = HashMap::new();

@@ -9,9 +9,9 @@ use crate::machine::Machine;
 /// Peak rates of one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roof {
-    /// Products of bf16, operations per second.
+    /// Matmuls of bf16, operations per second.
     pub bf16_flops_per_s: f64,
-    /// Products of narrower types that have a higher rate, and their names.
+    /// Matmuls of narrower types that have a higher rate, and their names.
     pub narrow: Option<(String, f64)>,
     /// Device memory, bytes per second.
     pub hbm_bytes_per_s: f64,

@@ -10,7 +10,7 @@ const AGAIN: &str = "rematted_computation";
 /// Parts of a location that are looked at.
 const MAX_LOCATIONS: usize = 200;
 
-/// Whether an op is computed again, by its own name.
+/// Whether an op is rematerialized, by its own name.
 pub(crate) fn is_again(loc: &Loc) -> bool {
     names(loc).any(|name| name.contains(AGAIN))
 }
@@ -42,7 +42,7 @@ pub(crate) fn names(loc: &Loc) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Names every op that is computed again, also where only the loop around it or the call of its function says so. A
+/// Names every op that is rematerialized, also where only the loop around it or the call of its function says so. A
 /// function that is called in both ways becomes two.
 pub(crate) fn mark(module: &mut Module) {
     let mut wanted: BTreeSet<Arc<str>> = BTreeSet::new();

@@ -32,14 +32,14 @@ pub struct Plan {
     pub batch: u64,
     /// Tokens in a step.
     pub tokens_per_step: f64,
-    /// Precision of products.
+    /// Precision of matmuls.
     pub precision: Precision,
     /// How the model is written, where the search chose it.
     #[serde(flatten)]
     pub variant: Option<Variant>,
     /// Compiler flags beside the caller's.
     pub flags: FlagSet,
-    /// Whether products are cut.
+    /// Whether matmuls are cut.
     pub products: Products,
     /// How sure.
     pub confidence: Confidence,
@@ -49,7 +49,7 @@ pub struct Plan {
     pub rough_step_s: f64,
     /// Share of the peak rate that the model's operations reach.
     pub mfu: f64,
-    /// Share that the operations of the program reach, computed-again ones included.
+    /// Share that the operations of the program reach, rematerialized ones included.
     pub hfu: f64,
     /// Tokens per second on all chips.
     pub tokens_per_s: f64,

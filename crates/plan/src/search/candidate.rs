@@ -20,7 +20,7 @@ pub enum Layout {
     AsWritten,
 }
 
-/// Precision of products.
+/// Precision of matmuls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -71,11 +71,11 @@ impl FlagSet {
     }
 }
 
-/// Products whose operands or results travel between devices.
+/// Matmuls whose operands or results travel between devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Products {
-    /// As the compiler chooses: it may cut a product into a loop of parts that travel while others are computed.
+    /// As the compiler chooses: it may cut a matmul into a loop of parts that travel while others are computed.
     AsCompiled,
     /// In one piece. What is cut reads its other operand once for each part, which can cost more than what it hides.
     Whole,
@@ -86,7 +86,7 @@ impl Products {
     pub fn flags(self) -> BTreeMap<String, String> {
         match self {
             Products::AsCompiled => BTreeMap::new(),
-            // Cut are products above so many MiB.
+            // Cut are matmuls above so many MiB.
             Products::Whole => {
                 BTreeMap::from([("xla_jf_spmd_threshold_for_windowed_einsum_mib".to_string(), "1000000".to_string())])
             }
@@ -103,11 +103,11 @@ pub struct Candidate {
     pub layout: Layout,
     /// Samples in a step, on all devices together.
     pub batch: u64,
-    /// Precision of products.
+    /// Precision of matmuls.
     pub precision: Precision,
     /// Compiler flags.
     pub flags: FlagSet,
-    /// Whether products are cut.
+    /// Whether matmuls are cut.
     pub products: Products,
     /// How the model is written; `None` is as the program has it.
     pub variant: Option<Variant>,

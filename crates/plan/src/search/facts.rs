@@ -27,19 +27,19 @@ pub struct Facts {
     pub cache_bytes_per_sample: u64,
     /// Whether results take the place of the arguments they replace.
     pub is_donated: bool,
-    /// Operations of products for one sample, as the program runs them.
+    /// FLOPs of matmuls for one sample, as the program runs them.
     pub flops_per_sample: f64,
-    /// Operations of products for one sample that the model needs.
+    /// FLOPs of matmuls for one sample that the model needs.
     pub model_flops_per_sample: f64,
     /// What these count.
     pub convention: String,
     /// Bytes moved for one sample, beside weights and state.
     pub traffic_bytes_per_sample: f64,
-    /// Bytes of weights as products read them.
+    /// Bytes of weights as matmuls read them.
     pub weight_bytes: f64,
     /// Bytes of the gradients of weights.
     pub gradient_bytes: f64,
-    /// Bytes of the largest weight as a product reads it.
+    /// Bytes of the largest weight as a matmul reads it.
     pub largest_weight_bytes: f64,
     /// Bytes that loops hand on for one sample: what is kept for the backward pass.
     pub kept_bytes_per_sample: f64,
@@ -47,13 +47,13 @@ pub struct Facts {
     pub host_bytes_per_sample: f64,
     /// Bytes of the largest value of one sample.
     pub largest_bytes_per_sample: f64,
-    /// Bytes that layers hand on for one sample, over all products with weights: what splitting layers must exchange.
+    /// Bytes that layers hand on for one sample, over all matmuls with weights: what splitting layers must exchange.
     pub exchanged_bytes_per_sample: f64,
     /// Largest power of two that the weights can be split by along the sizes the rules choose.
     pub max_model_parts: u64,
     /// Largest power of two that the positions of a sample can be split by; programs of any writer are not split so.
     pub max_context_parts: u64,
-    /// Products that ask for more than the default precision.
+    /// Matmuls that ask for more than the default precision.
     pub precise_products: usize,
 }
 
@@ -143,12 +143,12 @@ impl Facts {
     }
 }
 
-/// Which products are counted.
+/// Which matmuls are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
     /// All.
     All,
-    /// Not those that are computed again.
+    /// Not those that are rematerialized.
     First,
 }
 

@@ -1,4 +1,4 @@
-//! Where arguments go: which products and look-ups read an argument that was only moved, sliced or converted on its way.
+//! Where arguments go: which matmuls and look-ups read an argument that was only moved, sliced or converted on its way.
 
 use std::collections::HashMap;
 
@@ -33,13 +33,13 @@ pub(crate) struct Use {
 /// What reads an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UseKind {
-    /// A matrix product or convolution.
+    /// A matmul or convolution.
     Product,
     /// Rows are taken by index.
     LookUp,
 }
 
-/// Products and look-ups of arguments in a function.
+/// Matmuls and look-ups of arguments in a function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     /// In program order.

@@ -17,9 +17,9 @@ pub enum Role {
         /// The dimension.
         dim: usize,
     },
-    /// Weights: products or look-ups read it.
+    /// Weights: matmuls or look-ups read it.
     Parameter,
-    /// State that is returned updated and that no product reads: moments of the optimizer, scales of norms.
+    /// State that is returned updated and that no matmul reads: moments of the optimizer, scales of norms.
     State,
     /// Keys and values of earlier tokens, one for each sample along this dimension.
     Cache {
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(found.kind, StepKind::Inference);
         assert_eq!(found.arguments, [Role::Parameter, Role::Cache { dim: 1 }, Role::Batch { dim: 0 }]);
         assert_eq!(found.batch.tokens_per_sample, 1);
-        // Long caches are larger than all weights; products read them as they read weights.
+        // Long caches are larger than all weights; matmuls read them as they read weights.
         let long = text.replace("tensor<2x4x6x8xbf16>", "tensor<2x4x999x8xbf16>").replace(
             "return",
             "%k = stablehlo.slice %c [0:1, 0:4, 0:1, 0:8] : (tensor<2x4x999x8xbf16>) -> tensor<1x4x1x8xbf16>

@@ -20,9 +20,9 @@ pub(crate) struct Rough {
     pub(crate) hbm_bytes: f64,
 }
 
-/// Share of the peak rate that products reach in large programs.
+/// Share of the peak rate that matmuls reach in large programs.
 const PRODUCT_REACH: f64 = 0.7;
-/// Share of a transfer that stands in the way of products even where there is enough to hide it behind.
+/// Share of a transfer that stands in the way of matmuls even where there is enough to hide it behind.
 const EXPOSED: f64 = 0.15;
 /// Share of what layers exchange that keys and values are, which all parts of a sequence need.
 const SEEN: f64 = 0.1;

@@ -2,7 +2,7 @@
 //!
 //! The batch is split over `data` and `fsdp`. Large weights and their optimizer state are split over `fsdp` along the
 //! size that most weights share (the width of the model) and over `model` along the other one; small ones are whole
-//! everywhere. Where a product reads a weight, the weight is gathered over `fsdp` first: this is said in the program,
+//! everywhere. Where a matmul reads a weight, the weight is gathered over `fsdp` first: this is said in the program,
 //! since left to itself the partitioner may move the batch instead, which is far larger. All else is propagation's.
 
 use std::collections::HashMap;
@@ -142,7 +142,7 @@ fn weight(sizes: &[i64], stepped: &[usize], width: i64, mesh: MeshShape) -> Axes
     let free: Vec<usize> = (0..sizes.len()).filter(|dim| !stepped.contains(dim) && sizes[*dim] > 1).collect();
     let wide = free.iter().copied().find(|dim| sizes[*dim] == width);
     if mesh.model > 1 {
-        // Heads and the size of a head are one dimension of a product; its major part is what can be split.
+        // Heads and the size of a head are one dimension of a matmul; its major part is what can be split.
         let runs = free.iter().filter(|dim| Some(**dim) != wide);
         let mut best: Option<(i64, usize)> = None;
         let mut run: Option<(i64, usize, usize)> = None;
@@ -174,7 +174,7 @@ fn weight(sizes: &[i64], stepped: &[usize], width: i64, mesh: MeshShape) -> Axes
 const MESH: &str = "mesh";
 
 /// The program with a mesh, the shardings of its arguments and of the results that take their place, and the weights
-/// gathered where products read them.
+/// gathered where matmuls read them.
 pub(crate) fn annotate(module: &Verified, roles: &Roles, flow: &Flow, mesh: MeshShape) -> Result<Verified, hlo::Error> {
     let mut module: Module = (**module).clone();
     let Some(entry) = module.entry().map(|func| func.name.clone()) else { return hlo::verify(module) };
@@ -371,7 +371,7 @@ mod tests {
         assert!(printed.contains("sdy.mesh @mesh = <[\"data\"=2, \"fsdp\"=4, \"model\"=1]>"), "{printed}");
         assert_eq!(printed.matches("<@mesh, [{\"fsdp\"}, {}]>").count(), 2, "{printed}");
         assert!(printed.contains("<@mesh, [{\"data\", \"fsdp\"}, {}]>"), "{printed}");
-        // The weight is whole where the product reads it, after it was made narrow.
+        // The weight is whole where the matmul reads it, after it was made narrow.
         let constraint = printed.find("sdy.sharding_constraint").unwrap();
         assert!(printed.find("tensor<2048x512xbf16>").unwrap() < constraint, "{printed}");
         assert!(constraint < printed.find("dot_general").unwrap(), "{printed}");

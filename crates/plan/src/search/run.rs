@@ -255,9 +255,9 @@ struct Board {
     refused: Vec<Refused>,
     asked: usize,
     corrections: Vec<Correction>,
-    /// What was faster on a slice where the compiler cuts products.
+    /// What was faster on a slice where the compiler cuts matmuls.
     products: BTreeMap<(Slice, Layers), Products>,
-    /// Candidates whose products the compiler cut, with their seconds.
+    /// Candidates whose matmuls the compiler cut, with their seconds.
     cut: Vec<(Candidate, f64)>,
     failure: Option<CompileError>,
 }
@@ -367,7 +367,7 @@ impl Hunt<'_> {
         Some((candidate, rough))
     }
 
-    /// Where the compiler cut products, asks about them in one piece too, once for each slice and way to lay layers out. The
+    /// Where the compiler cut matmuls, asks about them in one piece too, once for each slice and way to lay layers out. The
     /// faster way is then taken for the other candidates of that kind.
     fn compare_products(&self, candidate: &Candidate, rough: Rough) {
         let cut_s = {

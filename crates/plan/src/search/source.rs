@@ -158,7 +158,7 @@ pub(crate) fn inlined(module: &Verified) -> Result<Verified, Error> {
     Ok(passes::apply(module.clone(), &[INLINE], &options)?.0)
 }
 
-/// Whether an op is a product of rows with the matrices of their groups, or its gradient.
+/// Whether an op is a matmul of rows with the matrices of their groups, or its gradient.
 pub(crate) fn is_product_by_groups(op: &Op) -> bool {
     let name = op.attr("name").filter(|_| op.kind() == Some(OpKind::Composite)).and_then(Attr::as_str);
     name.is_some_and(|name| [GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT].contains(&name))
@@ -178,7 +178,7 @@ fn arguments(types: &[Type], batch: u64) -> Vec<Type> {
     types.iter().map(of).collect()
 }
 
-/// Whether a product asks for more than the default precision.
+/// Whether a matmul asks for more than the default precision.
 pub(crate) fn is_precise(op: &Op) -> bool {
     let Some(Attr::Array(precisions)) = op.attr("precision_config") else { return false };
     let is_product = matches!(op.kind(), Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution));

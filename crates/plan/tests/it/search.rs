@@ -33,7 +33,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
 /// Sizes of the tiny model: width, layers, heads, heads of keys, head, inner, vocabulary, tokens.
 const SIZES: [f64; 8] = [256.0, 2.0, 4.0, 2.0, 64.0, 512.0, 1024.0, 256.0];
 
-/// Weights of the tiny model that products read.
+/// Weights of the tiny model that matmuls read.
 fn product_weights() -> f64 {
     let [width, layers, heads, kv_heads, head, inner, vocabulary, _] = SIZES;
     layers * (width * head * (2.0 * heads + 2.0 * kv_heads) + 3.0 * width * inner) + width * vocabulary
@@ -51,7 +51,7 @@ fn a_training_step_is_understood() {
         assert_eq!(facts.tokens_per_sample, 256);
         assert!(facts.is_donated);
         let count = |wanted: fn(&Role) -> bool| roles.arguments.iter().filter(|role| wanted(role)).count();
-        // Nine weights of products and the embedding; three norms, and two moments of all twelve.
+        // Nine weights of matmuls and the embedding; three norms, and two moments of all twelve.
         assert_eq!(count(|role| *role == Role::Parameter), 9, "{roles:?}");
         assert_eq!(count(|role| *role == Role::State), 3 + 24, "{roles:?}");
         assert_eq!(count(|role| matches!(role, Role::Batch { dim: 0 })), 2, "{roles:?}");

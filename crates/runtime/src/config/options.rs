@@ -109,7 +109,7 @@ options! {
     async_collectives: Switch = |_| Switch::Auto;
     /// A schedule that hides the latency of collectives and copies.
     latency_hiding: Switch = |_| Switch::Auto;
-    /// Products that overlap with the collectives around them.
+    /// Matmuls that overlap with the collectives around them.
     collective_matmul: Switch = |_| Switch::Auto;
     /// Two cores of a chip as one device, on generations that can choose.
     megacore: Switch = |_| Switch::Auto;

@@ -15,13 +15,13 @@ use super::{Config, ConfigError, MemoryOptimization, Setting, Switch};
 /// A flag and its value.
 type Flag = (&'static str, &'static str);
 
-/// The compiler's own bound is 10 MiB: no value is large enough to be computed again.
+/// The compiler's own bound is 10 MiB: no value is large enough to be rematerialized.
 const REMATERIALIZATION_OFF: Flag = ("xla_tpu_rematerialization_min_size_in_bytes", "9223372036854775807");
 
 /// The other algorithms give up on programs that are far too large; this one works at the peak until it fits.
 const REMATERIALIZATION_ON: Flag = ("xla_tpu_rematerialization_algo", "PEAK_PRIORITY");
 
-/// Memory first: values are computed again once half of the memory is taken, not only when it runs out.
+/// Memory first: values are rematerialized once half of the memory is taken, not only when it runs out.
 const REMATERIALIZE_EARLY: Flag = ("xla_jf_rematerialization_percent_shared_memory_limit", "50");
 
 const ASYNC_ON: &[Flag] = &[
@@ -30,7 +30,7 @@ const ASYNC_ON: &[Flag] = &[
     ("xla_tpu_enable_async_all_to_all", "true"),
 ];
 
-/// All-gathers that are continued inside of products. libtpu refuses it on every other generation.
+/// All-gathers that are continued inside of matmuls. libtpu refuses it on every other generation.
 const ASYNC_ON_V5E: &[Flag] = &[
     ("xla_tpu_enable_async_collective_fusion", "true"),
     ("xla_tpu_enable_async_collective_fusion_fuse_all_gather", "true"),
@@ -45,7 +45,7 @@ const ASYNC_OFF: &[Flag] = &[
 
 const LATENCY_HIDING: &str = "xla_tpu_enable_latency_hiding_scheduler";
 
-/// Products split into steps, with the pieces of the other operand passed around meanwhile.
+/// Matmuls split into steps, with the pieces of the other operand passed around meanwhile.
 const COLLECTIVE_MATMUL: [&str; 2] =
     ["xla_tpu_all_gather_collective_matmul_mode", "xla_tpu_reduce_scatter_collective_matmul_mode"];
 

@@ -218,7 +218,7 @@ fn numbers(dims: &[usize]) -> Arc<Literal> {
     Arc::new(Literal::new(DType::F32, dims, bytes).unwrap())
 }
 
-/// A product, and one with an explicit collective, over devices of all processes; the results gathered.
+/// A matmul, and one with an explicit collective, over devices of all processes; the results gathered.
 fn run_on(backend: &Backend) -> Vec<Literal> {
     let mesh = backend.mesh(&"data=2,model=2".parse().unwrap()).unwrap();
     let (rows, columns) = (PartitionSpec::new([&["data"][..], &[]]), PartitionSpec::new([&["data"][..], &["model"]]));

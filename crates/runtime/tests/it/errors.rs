@@ -59,7 +59,7 @@ fn provoke(class: Class) -> Result<(), Error> {
             trace::trace("wrong", &matrix, trace::Donate::Nothing, |x| x.matmul(x))?;
         }
         Class::Optimization => {
-            // 64 * (1 + 2^-9 + 2^-12) - 64 is 0.14; with a product of bf16 it is 0. The argument has no digits to lose.
+            // 64 * (1 + 2^-9 + 2^-12) - 64 is 0.14; with a matmul of bf16 it is 0. The argument has no digits to lose.
             let text = "module @cancels {
               func.func @main(%n: tensor<64x64xi32>) -> tensor<64x64xf32> {
                 %little = stablehlo.constant dense<0.002197265625> : tensor<64x64xf32>

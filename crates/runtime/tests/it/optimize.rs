@@ -129,11 +129,11 @@ fn what_does_not_pay_is_left() {
     };
     assert_eq!(changes(Target::UNKNOWN, "bf16_products"), 0);
     assert_eq!(changes(v5e(), "bf16_products"), 1);
-    // Each element enters 200 products, half of that for each operand that is converted.
+    // Each element enters 200 matmuls, half of that for each operand that is converted.
     assert_eq!(changes(Target { bf16_min_reuse: Some(101.0), ..v5e() }, "bf16_products"), 0);
     assert_eq!(changes(Target { bf16_min_reuse: Some(100.0), ..v5e() }, "bf16_products"), 1);
     assert_eq!(changes(Target { gains_from_bf16_arithmetic: false, ..v5e() }, "bf16_arithmetic"), 0);
-    // Both operands would be written once more to save a few hundredths of a short product.
+    // Both operands would be written once more to save a few hundredths of a short matmul.
     assert_eq!(changes(v5e(), "pad_products"), 0);
     assert_eq!(changes(Target { ragged_loss: 0.9, memory_bytes_per_s: Some(1e15), ..v5e() }, "pad_products"), 1);
 }
@@ -275,7 +275,7 @@ fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
     let (wide_bytes, wide, kept) = prepared(Precision::Mixed);
     let pays = Target::cpu().bf16_min_reuse.is_some();
     assert_eq!((narrow_bytes, wide_bytes), (256 * 256 * if pays { 2 } else { 4 }, 256 * 256 * 4));
-    // Rounded before or inside: the same products.
+    // Rounded before or inside: the same matmuls.
     assert_eq!(narrow, wide);
     assert_eq!(rounded == kept, !pays);
     let deviation = runtime::optimize::deviation(&[kept["argument 1"].clone()], &[rounded["argument 1"].clone()]);
@@ -319,7 +319,7 @@ fn buckets_are_rewritten_as_models_are() {
     }
 }
 
-/// Programs whose results are numbers of a model; each has products.
+/// Programs whose results are numbers of a model; each has matmuls.
 const MODELS: &[&str] = &[
     "model_attention",
     "model_attention_gradient",

@@ -26,7 +26,7 @@ pub(super) struct Timing {
     flops_per_second: Option<f64>,
     bytes: Option<f64>,
     bytes_per_second: Option<f64>,
-    /// Share of the device's peak rate for bf16 products, or of its memory, whichever is larger.
+    /// Share of the device's peak rate for bf16 matmuls, or of its memory, whichever is larger.
     fraction_of_peak: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A notice that the machine goes away, as a reason to save and stop.
+//! A preemption notice, as a reason to save and stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,14 +8,14 @@ use fleet::preemption::{self, Notice, Watch};
 
 use crate::args::NoticeArg;
 
-/// Waits for a notice while it lives.
+/// Waits for a preemption notice while it lives.
 pub(super) struct Notices {
     heard: Arc<OnceLock<Notice>>,
     _watch: Option<Watch>,
 }
 
 impl Notices {
-    /// Sets `stop` when a notice is given.
+    /// Sets `stop` when a preemption notice is given.
     pub(super) fn wait(when: NoticeArg, stop: &Arc<AtomicBool>) -> Notices {
         let system = System::host();
         let is_wanted = match when {

@@ -130,7 +130,7 @@ fn joined<'a>(points: impl Iterator<Item = Point<'a>>) -> Vec<Point<'a>> {
     kept
 }
 
-/// An op with products and bytes, and others like it.
+/// An op with matmuls and bytes, and others like it.
 struct Point<'a> {
     seconds: f64,
     others: u64,
