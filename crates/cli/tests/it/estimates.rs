@@ -98,7 +98,7 @@ impl Serving {
         let config = bench.write(&format!("{}.json", self.name), &self.model);
         let program = bench.path(&format!("{}.mlir", self.name));
         let plan = ["plan", arg(&config), "--step", self.step, "--slices", self.slice, "--compiles", "1"];
-        let sizes = ["--sequence", self.sequence, "--batch-size", self.batch, "--out", arg(&program)];
+        let sizes = ["--sequence-length", self.sequence, "--batch-size", self.batch, "--out", arg(&program)];
         bench.expect(0, &[&plan[..], &sizes].concat());
         fitted(bench, arg(&program), self.slice)
     }
