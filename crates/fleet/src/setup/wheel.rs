@@ -43,8 +43,8 @@ impl Wheel {
         }
         let metadata = archive
             .file_names()
-            .filter_map(|n| Some(n.ok()?.into_owned()))
             .find(|n| n.ends_with(".dist-info/METADATA") && n.matches('/').count() == 1)
+            .map(str::to_owned)
             .ok_or_else(|| Error::wheel(path, "not a wheel: no METADATA in it"))?;
         let text = small_member(path, &mut archive, &metadata, MAX_METADATA_BYTES)?;
         let text = String::from_utf8_lossy(&text);
@@ -98,8 +98,8 @@ impl Wheel {
 
     /// Writes the licence files to a folder in `into`.
     pub(super) fn unpack_licences(&mut self, into: &Path) -> Result<(), Error> {
-        let names = self.archive.file_names().filter_map(|n| Some(n.ok()?.into_owned()));
-        let members: Vec<String> = names.filter(|n| is_licence(n)).take(MAX_LICENCES).collect();
+        let names = self.archive.file_names().filter(|n| is_licence(n));
+        let members: Vec<String> = names.take(MAX_LICENCES).map(str::to_owned).collect();
         for member in &members {
             let bytes = small_member(&self.path, &mut self.archive, member, MAX_LICENCE_BYTES)?;
             write_licence(into, member, &bytes)?;
