@@ -130,7 +130,7 @@ def absent(name: str, plugin: str) -> str | None:
     if importlib.util.find_spec(module) is None:
         return f"{module} is not installed in this interpreter"
     if name == "ours" and not pathlib.Path(plugin).exists():
-        return "no plugin library: cargo build --release -p tpubridge-cpu, or --plugin PATH"
+        return "no plugin library: cargo build --release -p tpubridge-cpu-plugin, or --plugin PATH"
     return None
 
 

@@ -166,7 +166,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="REGEX", help="entries whose name contains a match")
     parser.add_argument("--engines", default=",".join(engines.NAMES), help="which to run, separated by commas")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas")
-    parser.add_argument("--plugin", default=str(ROOT / "target/release/libcpu.so"), help="the device's library")
+    parser.add_argument("--plugin", default=str(ROOT / "target/release/libcpu_plugin.so"), help="the device's library")
     parser.add_argument("--seconds", type=float, default=2.0, help="most time for one engine on one entry")
     parser.add_argument("--first-call-seconds", type=float, default=20.0, help="a call that takes longer is cut")
     parser.add_argument("--memory", action=argparse.BooleanOptionalAction, default=True, help="measure peak memory too")

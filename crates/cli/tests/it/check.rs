@@ -201,7 +201,7 @@ fn nothing_to_run_is_an_error() {
 
 /// The CPU device as a plugin: the library that cargo makes of it beside this test's command.
 fn cpu_plugin() -> PathBuf {
-    let plugin = Path::new(env!("CARGO_BIN_EXE_tpu")).with_file_name("deps").join("libcpu.so");
+    let plugin = Path::new(env!("CARGO_BIN_EXE_tpu")).with_file_name("deps").join("libcpu_plugin.so");
     assert!(plugin.exists(), "{} is missing", plugin.display());
     plugin
 }

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["chips", "tensor", "pjrt-sys", "trace-derive"],
     &["hlo", "pjrt", "weights", "xla"],
     &["cpu", "kernel", "trace"],
-    &["compile", "nn"],
+    &["compile", "cpu-plugin", "nn"],
     &["runtime", "plan"],
     &["train", "fleet"],
     &["cli", "tpubridge"],
