@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import sys
 
-PROGRAMS = ("tpubridge-cli", "tpubridge-cpu")
+PROGRAMS = ("tpubridge-cli", "tpubridge-cpu-plugin")
 TEXTS = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*", "UNLICENSE*")
 
 
