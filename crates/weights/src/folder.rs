@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tensor::{DType, Literal};
 
-use crate::cast::cast;
 use crate::error::Error;
 use crate::region::Region;
 use crate::safetensors::{Entry, SafeTensors};
@@ -105,7 +104,7 @@ impl SafeTensorsFolder {
     pub fn read_as(&self, name: &str, dtype: DType) -> Result<Literal, Error> {
         let literal = self.read(name)?;
         let from = literal.dtype();
-        cast(&literal, dtype).ok_or_else(|| Error::Cast { name: name.to_string(), from, to: dtype })
+        literal.cast(dtype).map_err(|_| Error::Cast { name: name.to_string(), from, to: dtype })
     }
 
     fn file(&self, name: &str) -> Result<&SafeTensors, Error> {

@@ -4,7 +4,6 @@
 //! on a disk or in a bucket, in the background, in pieces, safe at any moment. A [`Checkpoint`] is one model as one file
 //! that any tool reads: what is handed on when training is over.
 
-mod cast;
 mod checkpoint;
 mod error;
 mod folder;
@@ -14,7 +13,6 @@ mod region;
 mod safetensors;
 mod store;
 
-pub use cast::cast;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint};
 pub use error::{Cause, Error, StoreFailure};
 pub use folder::SafeTensorsFolder;

@@ -7,7 +7,6 @@ use serde_json::Value;
 use tensor::{DType, Literal};
 
 use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
-use crate::cast::cast;
 use crate::error::Error;
 use crate::region::Region;
 use crate::store::Store;
@@ -102,7 +101,7 @@ impl Saved {
             return Err(refused());
         }
         let parts = self.read_regions(name, regions)?;
-        parts.iter().map(|part| cast(part, dtype).ok_or_else(refused)).collect()
+        parts.iter().map(|part| part.cast(dtype).map_err(|_| refused())).collect()
     }
 
     /// Reads a part of a tensor, from the pieces it was saved in: they need not be the part's.

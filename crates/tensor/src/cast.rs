@@ -1,9 +1,24 @@
 //! Conversion of whole tensors between floating-point types, rounding to nearest even.
 
-use tensor::{DType, Literal, decode_float, encode_float};
+use crate::{DType, Literal, ValueError, decode_float, encode_float};
 
-/// The tensor in another type; `None` unless the types are equal or both are real floats.
-pub fn cast(literal: &Literal, dtype: DType) -> Option<Literal> {
+impl Literal {
+    /// The same values in another floating-point type, rounded to nearest even; an error unless the types are equal or both
+    /// are real floats.
+    ///
+    /// ```
+    /// use tensor::{DType, Literal};
+    ///
+    /// let weights = Literal::from([1.0f32, 0.1]).cast(DType::BF16)?;
+    /// assert_eq!(weights.cast(DType::F32)?.to_vec::<f32>()?, [1.0, 0.100097656]);
+    /// # Ok::<(), tensor::ValueError>(())
+    /// ```
+    pub fn cast(&self, dtype: DType) -> Result<Literal, ValueError> {
+        cast(self, dtype).ok_or(ValueError::Cast { from: self.dtype(), to: dtype })
+    }
+}
+
+fn cast(literal: &Literal, dtype: DType) -> Option<Literal> {
     let from = literal.dtype();
     if from == dtype {
         return Some(literal.clone());
