@@ -1,16 +1,15 @@
 //! Traced functions on inputs of changing lengths: axes are padded to a few sizes, so that few programs are compiled.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use tensor::{DType, Literal, Spec};
 use trace::{Donate, Tensor, Tree};
 
-use crate::backend::{Backend, DeviceArray};
+use crate::backend::Backend;
 use crate::buckets::{Buckets, padding};
 use crate::error::{Error, ValidationError};
-use crate::jit::{Jit, OnDevice};
+use crate::jit::Jit;
+use crate::values::TreeArrays;
 
 /// The lengths of a call before padding, by the names of their axes: `i32` scalars.
 pub type Lengths = BTreeMap<String, Tensor>;
@@ -51,30 +50,11 @@ impl Axis {
     }
 }
 
-/// An input of a call.
-#[derive(Clone, Debug)]
-pub enum Given {
-    /// On the device already: parameters, state. Cannot be padded.
-    Device(DeviceArray),
-    /// On the host: padded where it must be, then sent.
-    Host(Arc<Literal>),
-}
-
-impl Given {
-    fn spec(&self) -> Spec {
-        match self {
-            Given::Device(array) => array.spec().clone(),
-            Given::Host(literal) => Spec::new(literal.dtype(), literal.dims()),
-        }
-    }
-}
-
 /// A function over tensors whose inputs change their lengths, compiled once for each set of buckets.
 ///
 /// The function sees padded inputs and the [`Lengths`] they had; [`not_padding`] makes a mask. Padding is zeros.
 pub struct BucketedJit<I, O> {
     jit: Jit<(I, Lengths), O>,
-    backend: Backend,
     axes: Vec<Axis>,
 }
 
@@ -82,7 +62,7 @@ pub struct BucketedJit<I, O> {
 #[derive(Clone, Debug)]
 pub struct BucketedResults<O> {
     /// As the program gave them.
-    pub padded: OnDevice<O>,
+    pub padded: O,
     /// Sizes of each leaf without its padding.
     dims: Vec<Vec<usize>>,
 }
@@ -90,7 +70,7 @@ pub struct BucketedResults<O> {
 impl<O: Tree> BucketedResults<O> {
     /// Copies everything to the host, without the padding of axes that were named.
     pub fn to_host(&self) -> Result<Vec<(String, Literal)>, Error> {
-        let leaves = self.padded.to_host()?.into_iter().zip(&self.dims);
+        let leaves = self.padded.to_literals()?.into_iter().zip(&self.dims);
         let cut = leaves.map(|((path, whole), dims)| match padding::cut(&whole, dims) {
             Some(literal) => Ok((path, literal)),
             None => Err(ValidationError::Buckets(format!("result `{path}` has no part of sizes {dims:?}")).into()),
@@ -122,21 +102,13 @@ impl<I: Tree + Clone, O: Tree> BucketedJit<I, O> {
             }
         }
         let jit = Jit::new(backend, name, donate, move |(inputs, lengths): &(I, Lengths)| f(inputs, lengths));
-        Ok(BucketedJit { jit, backend: backend.clone(), axes })
+        Ok(BucketedJit { jit, axes })
     }
 
-    /// Runs on these inputs, one for each leaf of `inputs`, which has their types and shapes before padding.
-    pub fn call(&mut self, inputs: &I, given: &[Given]) -> Result<BucketedResults<O>, Error> {
+    /// Runs on a structure of values. Those on the host are padded where they must be, then sent; those on the device already
+    /// (parameters, state) cannot be padded.
+    pub fn call(&mut self, inputs: &I) -> Result<BucketedResults<O>, Error> {
         let (paths, specs) = (inputs.paths(), inputs.specs());
-        if given.len() != specs.len() {
-            return Err(ValidationError::InputCount { expected: specs.len(), given: given.len() }.into());
-        }
-        for ((path, spec), given) in paths.iter().zip(&specs).zip(given) {
-            if given.spec() != *spec {
-                let (expected, given) = (spec.to_string(), given.spec().to_string());
-                return Err(ValidationError::Input { name: path.clone(), expected, given }.into());
-            }
-        }
         let mut padded = specs.clone();
         let mut sizes = Vec::with_capacity(self.axes.len());
         for axis in &self.axes {
@@ -149,27 +121,16 @@ impl<I: Tree + Clone, O: Tree> BucketedJit<I, O> {
             }
             sizes.push(size);
         }
-        let mut arrays = Vec::with_capacity(given.len() + sizes.len());
-        for ((path, spec), given) in paths.iter().zip(&padded).zip(given) {
-            arrays.push(self.placed(path, spec, given)?);
-        }
-        // Lengths are leaves in the order of their names.
-        let mut named: Vec<(&str, usize)> =
-            self.axes.iter().map(|axis| axis.name.as_str()).zip(sizes.clone()).collect();
-        named.sort();
-        for (name, size) in &named {
-            let length = i32::try_from(*size)
-                .ok()
-                .and_then(|size| Literal::new(DType::I32, [], size.to_le_bytes().to_vec()))
-                .ok_or_else(|| ValidationError::Buckets(format!("`{name}` is {size} long")))?;
-            arrays.push(self.backend.send(&Arc::new(length))?);
-        }
-        let scalar = Tensor::of(Spec::new(DType::I32, []));
-        let lengths: Lengths = named.into_iter().map(|(name, _)| (name.to_string(), scalar.clone())).collect();
-        let leaves: Vec<Tensor> = padded.into_iter().map(Tensor::of).collect();
-        let structure = (inputs.shapes().with_leaves(leaves), lengths);
-        self.jit.prepare(&structure, &AtomicBool::new(false))?;
-        let results = self.jit.call(&structure, &arrays)?;
+        let given = inputs.leaves().into_iter().zip(paths.iter().zip(&padded));
+        let leaves =
+            given.map(|(leaf, (path, spec))| padded_to(path, spec, leaf)).collect::<Result<Vec<_>, Error>>()?;
+        let lengths = self.axes.iter().zip(&sizes).map(|(axis, &size)| {
+            let length =
+                i32::try_from(size).map_err(|_| ValidationError::Buckets(format!("`{}` is {size} long", axis.name)))?;
+            Ok((axis.name.clone(), Tensor::from(length)))
+        });
+        let lengths = lengths.collect::<Result<Lengths, Error>>()?;
+        let results = self.jit.call((inputs.with_leaves(leaves), lengths))?;
         let dims = self.cuts(&results, &sizes)?;
         Ok(BucketedResults { padded: results, dims })
     }
@@ -179,30 +140,9 @@ impl<I: Tree + Clone, O: Tree> BucketedJit<I, O> {
         self.jit.num_compiled()
     }
 
-    fn placed(&self, path: &str, spec: &Spec, given: &Given) -> Result<DeviceArray, Error> {
-        match given {
-            Given::Device(array) if array.spec() == spec => Ok(array.clone()),
-            Given::Device(array) => {
-                let message = format!(
-                    "`{path}` is {} on the device and must be padded to {spec}: give it on the host",
-                    array.spec()
-                );
-                Err(ValidationError::Buckets(message).into())
-            }
-            Given::Host(literal) if literal.dims() == spec.dims => self.backend.send(literal),
-            Given::Host(literal) => {
-                let zero = vec![0; spec.dtype.size_bytes()];
-                let grown = padding::pad(literal, &spec.dims, &zero);
-                let grown =
-                    grown.ok_or_else(|| ValidationError::Buckets(format!("`{path}` cannot be padded to {spec}")))?;
-                self.backend.send(&Arc::new(grown))
-            }
-        }
-    }
-
-    fn cuts(&self, results: &OnDevice<O>, sizes: &[usize]) -> Result<Vec<Vec<usize>>, Error> {
-        let paths = results.structure().paths();
-        let mut dims: Vec<Vec<usize>> = results.structure().specs().into_iter().map(|spec| spec.dims).collect();
+    fn cuts(&self, results: &O, sizes: &[usize]) -> Result<Vec<Vec<usize>>, Error> {
+        let paths = results.paths();
+        let mut dims: Vec<Vec<usize>> = results.specs().into_iter().map(|spec| spec.dims).collect();
         for (axis, size) in self.axes.iter().zip(sizes) {
             for (path, dim) in &axis.results {
                 let at = paths.iter().position(|known| known == path);
@@ -214,6 +154,21 @@ impl<I: Tree + Clone, O: Tree> BucketedJit<I, O> {
         }
         Ok(dims)
     }
+}
+
+/// An input with zeros after it, up to the sizes of its bucket.
+fn padded_to(path: &str, spec: &Spec, given: Tensor) -> Result<Tensor, Error> {
+    if given.spec() == spec {
+        return Ok(given);
+    }
+    let Some(literal) = given.host_value() else {
+        let given = given.spec();
+        let message = format!("`{path}` is {given} on the device and must be padded to {spec}: give it on the host");
+        return Err(ValidationError::Buckets(message).into());
+    };
+    let grown = padding::pad(literal, &spec.dims, &vec![0; spec.dtype.size_bytes()]);
+    let grown = grown.ok_or_else(|| ValidationError::Buckets(format!("`{path}` cannot be padded to {spec}")))?;
+    Ok(Tensor::from(grown))
 }
 
 impl Axis {

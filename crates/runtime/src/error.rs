@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use compile::CompileError;
+use tensor::{Spec, ValueError};
 
 use crate::config::ConfigError;
 use crate::memory::MemoryError;
@@ -150,6 +151,15 @@ pub enum ValidationError {
     Buckets(String),
     /// A mesh the devices do not make up, or an array that does not lie on one.
     Mesh(String),
+    /// A tensor known by its type and shape only, where a value is needed.
+    NoValue {
+        /// Its path in the structure.
+        name: String,
+        /// Its type and shape.
+        spec: Spec,
+    },
+    /// A literal that is no value of the wanted type.
+    Value(ValueError),
     /// An array of another backend.
     ForeignArray,
     /// Something that would be a warning, in strict mode.
@@ -279,6 +289,10 @@ impl ValidationError {
             }
             Self::Mesh(_) => "choose a mesh of as many devices as there are, or another number of devices".into(),
             Self::Buckets(_) => "name each dimension that varies with its arguments and results".into(),
+            Self::NoValue { .. } => {
+                "give it a value: `Tensor::from([1.0f32, 2.0])`, or a result of a jitted function".into()
+            }
+            Self::Value(error) => error.remedy(),
             Self::ForeignArray => "prepare the data with the backend that runs the program".into(),
             Self::Strict(_) => "mend it, or turn `strict_validation` off".into(),
             Self::Other(_) => "change the input as the message says".into(),
@@ -305,6 +319,10 @@ impl fmt::Display for ValidationError {
                 write!(f, "`{dimension}` is {size}, and its largest bucket is {largest}")
             }
             Self::Buckets(message) | Self::Mesh(message) => f.write_str(message),
+            Self::NoValue { name, spec } => {
+                write!(f, "`{name}`, {spec}, has no value: only its type and shape are known")
+            }
+            Self::Value(error) => error.fmt(f),
             Self::ForeignArray => f.write_str("an array belongs to another backend"),
             Self::Strict(message) | Self::Other(message) => f.write_str(message),
         }
@@ -327,6 +345,12 @@ impl From<ConfigError> for Error {
 impl From<ValidationError> for Error {
     fn from(error: ValidationError) -> Self {
         Error::Validation(error)
+    }
+}
+
+impl From<ValueError> for Error {
+    fn from(error: ValueError) -> Self {
+        Error::Validation(ValidationError::Value(error))
     }
 }
 

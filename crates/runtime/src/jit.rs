@@ -1,5 +1,6 @@
-//! Traced Rust functions on a backend: compiled once for each set of shapes, run on structures of device arrays.
+//! Traced Rust functions on a backend: compiled once for each set of shapes, called with one structure of host or device values.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,56 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use compile::Program;
-use tensor::{Literal, Spec};
-use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Role, Tensor, Tree};
+use tensor::Spec;
+use trace::{Donate, LogicalAxisRules, Leaf, Role, PartitionSpec, Tensor, Tree};
 
 use crate::backend::{Backend, DeviceArray, Input, Model, Parameters};
 use crate::error::{Error, ValidationError};
 use crate::mesh::DeviceMesh;
-
-/// A structure whose tensors are arrays on a device.
-#[derive(Clone, Debug)]
-pub struct OnDevice<T> {
-    structure: T,
-    arrays: Vec<DeviceArray>,
-}
-
-impl<T: Tree> OnDevice<T> {
-    /// A structure with these arrays as its leaves, in order.
-    pub fn new(structure: &T, arrays: Vec<DeviceArray>) -> Result<OnDevice<T>, Error> {
-        let (paths, specs) = (structure.paths(), structure.specs());
-        if arrays.len() != specs.len() {
-            return Err(ValidationError::InputCount { expected: specs.len(), given: arrays.len() }.into());
-        }
-        for ((path, spec), array) in paths.iter().zip(&specs).zip(&arrays) {
-            if array.spec() != spec {
-                let (expected, given) = (spec.to_string(), array.spec().to_string());
-                return Err(ValidationError::Input { name: path.clone(), expected, given }.into());
-            }
-        }
-        Ok(OnDevice { structure: structure.shapes(), arrays })
-    }
-
-    /// Types and shapes, in their structure.
-    pub fn structure(&self) -> &T {
-        &self.structure
-    }
-
-    /// The arrays, in order of the leaves.
-    pub fn arrays(&self) -> &[DeviceArray] {
-        &self.arrays
-    }
-
-    /// Paths of the leaves with their arrays.
-    pub fn named(&self) -> impl Iterator<Item = (String, &DeviceArray)> {
-        self.structure.paths().into_iter().zip(&self.arrays)
-    }
-
-    /// Copies everything to the host.
-    pub fn to_host(&self) -> Result<Vec<(String, Literal)>, Error> {
-        self.named().map(|(path, array)| Ok((path, array.to_host()?))).collect()
-    }
-}
+use crate::values::{TreeArrays, no_value};
 
 /// How a function lies on a mesh.
 #[derive(Clone)]
@@ -72,28 +30,23 @@ pub struct JitSharding {
 /// The sharding of an input or output of a traced function.
 pub type LeafSharding = dyn Fn(Role, &Leaf) -> Result<PartitionSpec, trace::Error>;
 
-/// The literal of a leaf, by its path and type.
-pub type Host<'a> = &'a mut dyn FnMut(&str, &Spec) -> Result<Arc<Literal>, Error>;
-
 impl Backend {
-    /// Sends a structure's tensors: `host` gives the literal of each path.
-    pub fn place<T: Tree>(&self, structure: &T, host: Host<'_>) -> Result<OnDevice<T>, Error> {
-        let leaves = structure.paths().into_iter().zip(structure.specs());
-        let arrays = leaves.map(|(path, spec)| self.send(&host(&path, &spec)?)).collect::<Result<Vec<_>, Error>>()?;
-        OnDevice::new(structure, arrays)
-    }
-
-    /// Sends a structure's tensors to a mesh: `sharding` says how each path lies on it.
-    pub fn place_on<T: Tree>(
-        &self,
-        mesh: &Arc<DeviceMesh>,
-        structure: &T,
-        sharding: &mut dyn FnMut(&str, &Spec) -> Result<PartitionSpec, Error>,
-        host: Host<'_>,
-    ) -> Result<OnDevice<T>, Error> {
-        let leaves = structure.paths().into_iter().zip(structure.specs());
-        let arrays = leaves.map(|(path, spec)| self.send_on(mesh, &sharding(&path, &spec)?, &host(&path, &spec)?));
-        OnDevice::new(structure, arrays.collect::<Result<Vec<_>, Error>>()?)
+    /// A Rust function over tensors, compiled as it is called: once for each set of types and shapes.
+    ///
+    /// ```
+    /// use runtime::config::{Config, Mode, Target};
+    /// use runtime::{Backend, ReadTensor};
+    /// use trace::Tensor;
+    ///
+    /// let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu))?;
+    /// let mut product = backend.jit(|(w, x): &(Tensor, Tensor)| w.matmul(x));
+    /// let w = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let y = product.call((w, Tensor::from([1.0f32, 1.0])))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 7.0]);
+    /// # Ok::<(), runtime::Error>(())
+    /// ```
+    pub fn jit<I: Tree, O: Tree>(&self, f: impl Fn(&I) -> O + 'static) -> Jit<I, O> {
+        Jit::new(self, "jit", Donate::Nothing, f)
     }
 }
 
@@ -110,7 +63,7 @@ pub struct Jit<I, O> {
 }
 
 struct Compiled<O> {
-    model: Model,
+    program: Model,
     results: O,
 }
 
@@ -119,6 +72,14 @@ impl<I: Tree, O: Tree> Jit<I, O> {
     pub fn new(backend: &Backend, name: &str, donate: Donate, f: impl Fn(&I) -> O + 'static) -> Jit<I, O> {
         let f = Box::new(f);
         Jit { backend: backend.clone(), name: name.to_string(), donate, f, on: None, compiled: HashMap::new() }
+    }
+
+    /// The same function, whose first input gives its memory to the first result: the state of a training step. The inputs
+    /// are a tuple, or a structure whose first field is that state.
+    #[must_use]
+    pub fn donate_first(mut self) -> Jit<I, O> {
+        self.donate = Donate::First;
+        self
     }
 
     /// The same function on the devices of a mesh; `None` is one device.
@@ -149,28 +110,46 @@ impl<I: Tree, O: Tree> Jit<I, O> {
         if !self.compiled.contains_key(&key) {
             let (program, results) = self.program(inputs)?;
             let Some(model) = compile_unless(&self.backend, &program, self.on.as_ref(), stop)? else { return Ok(None) };
-            self.compiled.insert(key.clone(), Compiled { model, results: results.shapes() });
+            self.compiled.insert(key.clone(), Compiled { program: model, results: results.shapes() });
         }
-        Ok(self.compiled.get(&key).map(|compiled| &compiled.model))
+        Ok(self.compiled.get(&key).map(|compiled| &compiled.program))
     }
 
-    /// Runs on these arrays. Those that are donated cannot be used afterwards.
-    pub fn call(&mut self, inputs: &I, arrays: &[DeviceArray]) -> Result<OnDevice<O>, Error> {
-        self.prepare(inputs, &AtomicBool::new(false))?;
-        let Some(compiled) = self.compiled.get(&inputs.specs()) else {
+    /// Runs on a structure of values. Tensors on the host are sent first; those that are donated cannot be used afterwards.
+    /// The results are on the device.
+    pub fn call(&mut self, inputs: impl Borrow<I>) -> Result<O, Error> {
+        let arrays = self.send(inputs.borrow())?;
+        self.prepare(inputs.borrow(), &AtomicBool::new(false))?;
+        let Some(compiled) = self.compiled.get(&inputs.borrow().specs()) else {
             return Err(ValidationError::Other(format!("{} was not compiled", self.name)).into());
         };
-        let donated = match self.donate {
-            Donate::Nothing => 0,
-            Donate::Leading(count) => count,
-        };
+        let donated = self.donate.num_leaves(&inputs.borrow().paths());
+        // Arrays that are donated may be the last handles of their memory.
+        drop(inputs);
         let inputs: Vec<Input> = arrays
-            .iter()
+            .into_iter()
             .enumerate()
-            .map(|(n, array)| if n < donated { Input::Donate(array.clone()) } else { Input::Keep(array.clone()) })
+            .map(|(n, array)| if n < donated { Input::Donate(array) } else { Input::Keep(array) })
             .collect();
-        let results = compiled.model.run(&inputs)?;
-        OnDevice::new(&compiled.results, results)
+        let results = compiled.program.run(&inputs)?;
+        compiled.results.with_arrays(results)
+    }
+
+    /// The arrays of a structure's leaves.
+    fn send(&self, inputs: &I) -> Result<Vec<DeviceArray>, Error> {
+        let leaves = inputs.paths().into_iter().zip(inputs.leaves());
+        let arrays = leaves.map(|(path, leaf)| match (leaf.device_value::<DeviceArray>(), leaf.host_value()) {
+            (Some(array), _) => Ok(array.clone()),
+            (None, Some(literal)) => match &self.on {
+                None => self.backend.send(literal),
+                Some(on) => {
+                    let sharding = (on.of)(Role::Input, &Leaf { path, spec: leaf.spec().clone() })?;
+                    self.backend.send_on(&on.mesh, &sharding, literal)
+                }
+            },
+            (None, None) => Err(no_value(&path, leaf.spec())),
+        });
+        arrays.collect()
     }
 
     /// Sets of types and shapes it was compiled for.
@@ -215,7 +194,7 @@ fn compile_unless(
     }
 }
 
-/// Abstract tensors of these types and shapes.
-pub fn abstract_of(specs: &[Spec]) -> Vec<Tensor> {
+/// Tensors known by these types and shapes only.
+pub fn shapes_of_specs(specs: &[Spec]) -> Vec<Tensor> {
     specs.iter().cloned().map(Tensor::of).collect()
 }

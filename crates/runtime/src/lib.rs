@@ -40,12 +40,13 @@ pub mod optimize;
 mod process_group;
 mod reshard;
 mod signature;
+mod values;
 
 pub use backend::{
     Backend, Choice, DeviceArray, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model, Parameters, Pool,
     PoolStats, SliceDevices, Surroundings, Topology, Tree,
 };
-pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Given, Lengths, not_padding};
+pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Lengths, not_padding};
 pub use buckets::{BucketReport, BucketUse, BucketedModel, Bucketing, Buckets, Dimension, Padded, Source};
 pub use compiler::{Compiler, CompilerStats, Executable, Recompilation, WarmUp, WarmUpStep};
 pub use device::{DeviceInfo, Peak, Platform};
@@ -53,8 +54,9 @@ pub use device_manager::{DeviceManager, DeviceMemory};
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError};
 pub use host::Variable;
-pub use jit::{Host, Jit, JitSharding, LeafSharding, OnDevice, abstract_of};
+pub use jit::{Jit, LeafSharding, JitSharding, shapes_of_specs};
 pub use monitor::{Monitor, Reading, TimeSeries};
 pub use process_group::Distributed;
 pub use signature::{Port, Signature};
 pub use tensor::Spec;
+pub use values::{LeafValue, ReadTensor, TreeArrays};

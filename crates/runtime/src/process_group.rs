@@ -217,8 +217,8 @@ impl Distributed {
         };
         let mut compiled = self.compiled.borrow_mut();
         let jit = compiled.entry(key).or_insert_with(|| self.function(mesh, sharding, over, action));
-        let result = jit.call(&Tensor::of(array.spec().clone()), std::slice::from_ref(array))?;
-        result.arrays().first().cloned().ok_or_else(|| Error::Distributed("a collective gave no array".into()))
+        let result = jit.call(Tensor::from(array.clone()))?;
+        result.device_value().cloned().ok_or_else(|| Error::Distributed("a collective gave no array".into()))
     }
 
     fn function(

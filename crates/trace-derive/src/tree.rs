@@ -4,6 +4,8 @@ use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Error, Field, Fields, Index, parse_quote};
 
+use crate::home;
+
 /// What `#[tree(...)]` says of a field.
 #[derive(Default)]
 struct Marks {
@@ -30,7 +32,11 @@ fn marks(field: &Field) -> Result<Marks, Error> {
 }
 
 /// How the fields of a structure or variant are visited and rebuilt, given what binds each of them.
-fn fields(fields: &Fields, bind: &dyn Fn(usize, &Field) -> Tokens) -> Result<(Vec<Tokens>, Tokens), Error> {
+fn fields(
+    home: &Tokens,
+    fields: &Fields,
+    bind: &dyn Fn(usize, &Field) -> Tokens,
+) -> Result<(Vec<Tokens>, Tokens), Error> {
     let (mut visits, mut rebuilt) = (Vec::new(), Vec::new());
     for (n, field) in fields.iter().enumerate() {
         let marks = marks(field)?;
@@ -43,8 +49,8 @@ fn fields(fields: &Fields, bind: &dyn Fn(usize, &Field) -> Tokens) -> Result<(Ve
         let made = if marks.is_skipped {
             quote!(::core::clone::Clone::clone(#value))
         } else {
-            visits.push(quote!(path.within(#name, |path| ::trace::Tree::visit(#value, path, f));));
-            quote!(path.within(#name, |path| ::trace::Tree::map(#value, path, f)))
+            visits.push(quote!(path.within(#name, |path| #home::Tree::visit(#value, path, f));));
+            quote!(path.within(#name, |path| #home::Tree::map(#value, path, f)))
         };
         rebuilt.push(match &field.ident {
             Some(ident) => quote!(#ident: #made),
@@ -62,9 +68,10 @@ fn fields(fields: &Fields, bind: &dyn Fn(usize, &Field) -> Tokens) -> Result<(Ve
 /// The implementation of `trace::Tree`.
 pub(crate) fn derived(input: &DeriveInput) -> Result<Tokens, Error> {
     let name = &input.ident;
+    let home = home::path(input)?;
     let (visit, map) = match &input.data {
         Data::Struct(data) => {
-            let (visits, rebuilt) = fields(&data.fields, &|n, field| match &field.ident {
+            let (visits, rebuilt) = fields(&home, &data.fields, &|n, field| match &field.ident {
                 Some(ident) => quote!(&self.#ident),
                 None => {
                     let index = Index::from(n);
@@ -78,7 +85,7 @@ pub(crate) fn derived(input: &DeriveInput) -> Result<Tokens, Error> {
             for variant in &data.variants {
                 let ident = &variant.ident;
                 let names: Vec<_> = (0..variant.fields.len()).map(|n| format_ident!("field_{n}")).collect();
-                let (visits, rebuilt) = fields(&variant.fields, &|n, _| {
+                let (visits, rebuilt) = fields(&home, &variant.fields, &|n, _| {
                     let name = &names[n];
                     quote!(#name)
                 })?;
@@ -99,21 +106,21 @@ pub(crate) fn derived(input: &DeriveInput) -> Result<Tokens, Error> {
     };
     let mut generics = input.generics.clone();
     for parameter in generics.type_params_mut() {
-        parameter.bounds.push(parse_quote!(::trace::Tree));
+        parameter.bounds.push(parse_quote!(#home::Tree));
     }
     let (generics, arguments, bounds) = generics.split_for_impl();
     Ok(quote! {
-        impl #generics ::trace::Tree for #name #arguments #bounds {
+        impl #generics #home::Tree for #name #arguments #bounds {
             #[allow(unused_variables)]
-            fn visit(&self, path: &mut ::trace::Path, f: &mut dyn FnMut(&::trace::Path, &::trace::Tensor)) {
+            fn visit(&self, path: &mut #home::Path, f: &mut dyn FnMut(&#home::Path, &#home::Tensor)) {
                 #visit
             }
 
             #[allow(unused_variables)]
             fn map(
                 &self,
-                path: &mut ::trace::Path,
-                f: &mut dyn FnMut(&::trace::Path, &::trace::Tensor) -> ::trace::Tensor,
+                path: &mut #home::Path,
+                f: &mut dyn FnMut(&#home::Path, &#home::Tensor) -> #home::Tensor,
             ) -> Self {
                 #map
             }

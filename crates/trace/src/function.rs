@@ -24,6 +24,23 @@ pub enum Donate {
     Nothing,
     /// The leading inputs to the results at the same place, as far as types agree: the state of a training step.
     Leading(usize),
+    /// All of the first input to the first result: of a tuple, its first item; of a structure, its first field.
+    First,
+}
+
+impl Donate {
+    /// How many of the leaves at these paths, from the first, are donated.
+    pub fn num_leaves(self, paths: &[String]) -> usize {
+        let first = |path: &String| path.split('.').next().unwrap_or_default().to_string();
+        match self {
+            Donate::Nothing => 0,
+            Donate::Leading(count) => count,
+            Donate::First => {
+                let of = paths.first().map(first);
+                paths.iter().take_while(|path| Some(first(path)) == of).count()
+            }
+        }
+    }
 }
 
 /// An input or output of a traced function.
@@ -161,10 +178,7 @@ fn written(
     };
     let mut f = FuncBuilder::new("main");
     f.visibility(Visibility::Public);
-    let donated = match donate {
-        Donate::Nothing => 0,
-        Donate::Leading(count) => count,
-    };
+    let donated = donate.num_leaves(&inputs.iter().map(|leaf| leaf.path.clone()).collect::<Vec<_>>());
     let named = |side: Role, leaf: &Leaf| {
         let mut attrs = Attrs::new();
         attrs.set(NAME, Attr::string(&leaf.path));

@@ -4,8 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hlo::OpKind;
+use tensor::Literal;
 
 use crate::Spec;
 use crate::error::misuse;
@@ -22,6 +24,8 @@ struct Frame {
     captured_as: HashMap<(u64, Ref), Ref>,
     /// Constants of outer frames written again here.
     constants: HashMap<(u64, Ref), Ref>,
+    /// Values of the host written as constants here.
+    literals: Vec<(Arc<Literal>, Ref)>,
 }
 
 thread_local! {
@@ -59,7 +63,14 @@ pub(crate) fn closed(inputs: &[Spec], f: impl FnOnce(Vec<Tensor>) -> Vec<Tensor>
     let tensors: Vec<Tensor> =
         inputs.iter().map(|spec| Tensor::traced(id, graph.input(spec.clone()), spec.clone())).collect();
     let depth = STACK.with_borrow_mut(|stack| {
-        stack.push(Frame { id, graph, captured: Vec::new(), captured_as: HashMap::new(), constants: HashMap::new() });
+        stack.push(Frame {
+            id,
+            graph,
+            captured: Vec::new(),
+            captured_as: HashMap::new(),
+            constants: HashMap::new(),
+            literals: Vec::new(),
+        });
         stack.len() - 1
     });
     let pushed = Pushed(depth);
@@ -108,15 +119,10 @@ pub(crate) fn push(prim: Prim, inputs: &[&Tensor], results: Vec<Spec>, at: &'sta
 
 /// The tensor as a value of the innermost function.
 fn resolve(stack: &mut [Frame], tensor: &Tensor, at: &'static Location<'static>) -> Ref {
-    let Some((id, value)) = tensor.place() else {
-        misuse(
-            at,
-            format!(
-                "a tensor known by its shape only ({}) was computed with: pass it to trace as an input",
-                tensor.spec()
-            ),
-        );
-    };
+    if let (Some(literal), Some(frame)) = (tensor.host_value(), stack.last_mut()) {
+        return constant(frame, literal, at);
+    }
+    let Some((id, value)) = tensor.place() else { misuse(at, tensor.not_traced()) };
     let Some(home) = stack.iter().position(|frame| frame.id == id) else {
         misuse(at, format!("{} belongs to a traced function that has ended: return it from there", tensor.spec()));
     };
@@ -127,6 +133,22 @@ fn resolve(stack: &mut [Frame], tensor: &Tensor, at: &'static Location<'static>)
         current = (frame.id, capture(outer, frame, current, tensor.spec()));
     }
     current.1
+}
+
+/// A value of the host as a constant of a frame, written once.
+fn constant(frame: &mut Frame, literal: &Arc<Literal>, at: &'static Location<'static>) -> Ref {
+    if let Some((_, known)) = frame.literals.iter().find(|(have, _)| Arc::ptr_eq(have, literal)) {
+        return *known;
+    }
+    let (prim, spec) = match crate::ops::constant_of(literal) {
+        Ok(constant) => constant,
+        Err(message) => misuse(at, message),
+    };
+    let first = frame.graph.value(spec);
+    let scope = SCOPE.with_borrow(Rc::clone);
+    frame.graph.nodes.push(Node { prim, inputs: Vec::new(), first, num_results: 1, at, scope });
+    frame.literals.push((literal.clone(), first));
+    first
 }
 
 /// The input of a frame that stands for a value of the frame below; a constant is written again instead.

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use compile::CompileError;
 use plan::batch_size::{BatchSearch, BatchSizes, Outcome, Trial, search_batch_sizes};
-use runtime::{Backend, Class, DeviceArray, Jit, Model, OnDevice, Platform, abstract_of};
+use runtime::{Backend, Class, Jit, Model, Platform, TreeArrays, shapes_of_specs};
 use tensor::{Literal, Spec};
-use trace::{Donate, Tensor, Tree};
+use trace::{Donate, Tensor};
 
 use crate::error::Error;
 use crate::trainer::{Measures, Task};
@@ -99,11 +99,10 @@ fn measure<T: Task + 'static>(
 ) -> Result<Trial, Error> {
     let limit_bytes = limit_bytes(backend);
     let specs = (samples.specs)(batch)?;
-    let leaves = structure.specs().len();
     let theirs = task.clone();
     let step = move |(state, batch): &(T::State, Vec<Tensor>)| theirs.step(state, batch);
-    let mut step: StepJit<T::State> = Jit::new(backend, "train_step", Donate::Leading(leaves), step);
-    let inputs = (structure.clone(), abstract_of(&specs));
+    let mut step: StepJit<T::State> = Jit::new(backend, "train_step", Donate::First, step);
+    let inputs = (structure.clone(), shapes_of_specs(&specs));
     let Some(model) = step.prepare(&inputs, stop)? else { return Err(CompileError::Interrupted.into()) };
     // The host holds the batch too; on the CPU device that is the same memory.
     let sent: u64 = if *backend.platform() == Platform::Cpu { specs.iter().map(Spec::bytes).sum() } else { 0 };
@@ -116,26 +115,23 @@ fn measure<T: Task + 'static>(
     }
     let data = (samples.arrays)(batch)?
         .into_iter()
-        .map(|array| backend.send(&Arc::new(array)))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut state: Vec<DeviceArray> = init.call(&(), &[])?.arrays().to_vec();
+        .map(|array| Ok(Tensor::from(backend.send(&Arc::new(array))?)))
+        .collect::<Result<Vec<Tensor>, runtime::Error>>()?;
+    let mut state = init.call(())?;
     let mut best = f64::INFINITY;
     for n in 0..how.warm_up.saturating_add(how.timed.max(1)) {
         if stop.load(Ordering::Relaxed) {
             return Err(CompileError::Interrupted.into());
         }
-        let arrays: Vec<DeviceArray> = state.drain(..).chain(data.iter().cloned()).collect();
         let started = Instant::now();
-        let results: OnDevice<(T::State, Measures)> = step.call(&inputs, &arrays)?;
+        let (next, measures) = step.call((state, data.clone()))?;
         // A measure on the host is a step that is done; asynchronous failures come out here.
-        for array in results.arrays().get(leaves..).unwrap_or_default() {
-            array.to_host()?;
-        }
+        measures.to_literals()?;
         backend.synchronize()?;
         if n >= how.warm_up {
             best = best.min(started.elapsed().as_secs_f64());
         }
-        state = results.arrays().get(..leaves).unwrap_or_default().to_vec();
+        state = next;
     }
     Ok(Trial { batch, outcome: Outcome::Fits, needed_bytes, limit_bytes, step_seconds: Some(best) })
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use nn::hf;
 use nn::layers::KvCache;
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
-use runtime::{Backend, DeviceArray, Jit, OnDevice};
-use tensor::{DType, Literal, Spec};
+use runtime::{Backend, Jit, ReadTensor};
+use tensor::{DType, Literal};
 use trace::{Donate, Key, Tensor, Tree};
 use weights::{Check, CheckpointManager, Saved};
 
@@ -135,11 +135,9 @@ fn sample<M: LanguageModel + 'static>(
     // The EMA of the parameters where the training kept one.
     let names: Vec<&str> = saved.tensors().map(|tensor| tensor.name).collect();
     let prefix = if names.iter().any(|name| name.starts_with("ema.")) { "ema" } else { "params" };
-    let parameters: OnDevice<M> = backend
+    let parameters: M = backend
         .place(&model, &mut |path, spec| Ok(Arc::new(saved.read_as(&format!("{prefix}.{path}"), spec.dtype)?)))?;
     let (temperature, top_k) = (sampling.temperature, sampling.top_k);
-    let tokens = Tensor::of(Spec::new(DType::I32, [1, prompt.len()]));
-    let seed = Tensor::of(Spec::new(DType::U32, []));
     let mut prefill =
         Jit::new(backend, "prefill", Donate::Nothing, move |(model, tokens, seed): &(M, Tensor, Tensor)| {
             let (logits, cache) = model.prefill(tokens, &model.cache(1, room));
@@ -148,18 +146,10 @@ fn sample<M: LanguageModel + 'static>(
             let token = chosen(&logits, &key.fold_in(&position), temperature, top_k);
             Step { cache, token, position, key }
         });
-    let literal = |dims: &[usize], values: &[u32]| {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        Literal::new(DType::I32, dims, bytes)
-    };
-    let too_large = || Error::new("the prompt is too long");
-    let prompt_array = backend.send(&Arc::new(literal(&[1, prompt.len()], prompt).ok_or_else(too_large)?))?;
-    let seed_literal = Literal::new(DType::U32, [], sampling.seed.to_le_bytes().to_vec()).ok_or_else(too_large)?;
-    let seed_array = backend.send(&Arc::new(seed_literal))?;
-    let arrays: Vec<DeviceArray> = parameters.arrays().iter().cloned().chain([prompt_array, seed_array]).collect();
-    let mut step = prefill.call(&(model.clone(), tokens, seed), &arrays)?;
-    let donated = step.structure().specs().len();
-    let mut decode = Jit::new(backend, "decode", Donate::Leading(donated), move |(step, model): &(Step, M)| {
+    let prompt: Vec<i32> = prompt.iter().map(|&token| token as i32).collect();
+    let tokens = Literal::from_slice(&prompt, [1, prompt.len()]).map_err(runtime::Error::from)?;
+    let mut step = prefill.call((parameters.clone(), Tensor::from(tokens), Tensor::from(sampling.seed)))?;
+    let mut decode = Jit::new(backend, "decode", Donate::First, move |(step, model): &(Step, M)| {
         let (logits, cache) = model.decode_step(&step.token, &step.position, &step.cache);
         let position = &step.position + 1.0;
         let token = chosen(&logits, &step.key.fold_in(&position), temperature, top_k);
@@ -168,20 +158,15 @@ fn sample<M: LanguageModel + 'static>(
     let mut sampled = Vec::with_capacity(more);
     let mut started = std::time::Instant::now();
     for n in 0..more {
-        let token = step.named().find(|(path, _)| path == "token").map(|(_, array)| array.to_host()).transpose()?;
-        let bytes = token.and_then(|token| token.bytes().get(..4).and_then(|bytes| bytes.try_into().ok()));
-        sampled.push(u32::from_le_bytes(bytes.unwrap_or_default()));
+        sampled.push(step.token.item::<i32>()? as u32);
         if n + 1 == more {
             break;
         }
-        let inputs = (step.structure().clone(), model.clone());
-        let arrays: Vec<DeviceArray> = step.arrays().iter().chain(parameters.arrays()).cloned().collect();
         if n == 0 {
-            decode.prepare(&inputs, &std::sync::atomic::AtomicBool::new(false))?;
+            decode.prepare(&(step.clone(), model.clone()), &std::sync::atomic::AtomicBool::new(false))?;
             started = std::time::Instant::now();
         }
-        drop(step);
-        step = decode.call(&inputs, &arrays)?;
+        step = decode.call((step, parameters.clone()))?;
     }
     let seconds_per_token = started.elapsed().as_secs_f64() / sampled.len().max(1) as f64;
     Ok(Sampled { tokens: sampled, seconds_per_token })

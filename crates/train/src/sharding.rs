@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nn::{ShardingRules, Strategy};
 use runtime::mesh::DeviceMesh;
-use runtime::{Backend, DeviceArray, Host, JitSharding, OnDevice, ValidationError};
+use runtime::{Backend, DeviceArray, LeafValue, JitSharding, ValidationError};
 use tensor::Literal;
 use trace::{Leaf, Mesh, PartitionSpec, Role, Site, Spec, Tree};
 
@@ -184,7 +184,7 @@ impl BatchSharding {
 /// A model on the devices of a mesh.
 pub struct WrappedModel<M> {
     /// Its parameters on the devices, whole or sharded as the rules say.
-    pub parameters: OnDevice<M>,
+    pub parameters: M,
     /// How states, batches and steps of the model are sharded: [`StateSharding::step`] is for [`Jit::on`](runtime::Jit::on).
     pub sharding: StateSharding,
 }
@@ -195,7 +195,7 @@ pub fn wrap_model<M: Tree>(
     backend: &Backend,
     model: &M,
     rules: &ShardingRules,
-    host: Host<'_>,
+    host: LeafValue<'_>,
 ) -> Result<WrappedModel<M>, Error> {
     let sharding = StateSharding::new(backend, rules, parameter_shapes(model), &[])?;
     let parameters = {

@@ -1,15 +1,14 @@
 //! `tpu train` from a Hugging Face folder: its weights, its sizes, its tokenizer; folders that do not do.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use compile::optimize::Precision;
 use nn::models::{Gpt2, Gpt2Config, LanguageModel, RunOptions, TokenBatch};
 use nn::{CrossEntropy, hf};
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, Jit, OnDevice};
+use runtime::{Backend, ReadTensor, TreeArrays};
 use tensor::Literal;
-use trace::{Donate, Key, Tensor};
+use trace::{Key, Tensor};
 use train::data::{Batching, Dataset, MarkovOptions, MarkovTokens};
 
 use crate::harness::{Bench, arg};
@@ -54,26 +53,21 @@ fn write_model(folder: &Path) -> f32 {
     std::fs::create_dir_all(folder).unwrap();
     let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32)).unwrap();
     let make = |(): &()| Gpt2::init(&Key::from_seed(77), &sizes(), &RunOptions::default());
-    let model: OnDevice<Gpt2> = Jit::new(&backend, "make", Donate::Nothing, make).call(&(), &[]).unwrap();
-    let params: Vec<Literal> = model.to_host().unwrap().into_iter().map(|(_, literal)| literal).collect();
-    hf::save(folder, hf::Family::Gpt2, model.structure(), &params, u64::MAX).unwrap();
+    let model: Gpt2 = backend.jit(make).call(()).unwrap();
+    let params: Vec<Literal> = model.to_literals().unwrap().into_iter().map(|(_, literal)| literal).collect();
+    hf::save(folder, hf::Family::Gpt2, &model, &params, u64::MAX).unwrap();
     let mut config = serde_json::to_value(sizes()).unwrap();
     config["model_type"] = "gpt2".into();
     config["architectures"] = serde_json::json!(["GPT2LMHeadModel"]);
     std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     let options = MarkovOptions { vocab_size: 12, sequence_length: 8, chain_seed: 0, batching: Batching::new(4, 0) };
     let batch = MarkovTokens::new(options).unwrap().batch(0).unwrap();
-    let shapes: Vec<Tensor> =
-        batch.iter().map(|array| Tensor::of(tensor::Spec::new(array.dtype(), array.dims()))).collect();
     let loss = |(model, batch): &(Gpt2, Vec<Tensor>)| {
         let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
         model.loss(&batch, &CrossEntropy::default(), None)
     };
-    let sent = batch.into_iter().map(|array| backend.send(&Arc::new(array)).unwrap());
-    let arrays: Vec<_> = model.arrays().iter().cloned().chain(sent).collect();
-    let loss = Jit::new(&backend, "loss", Donate::Nothing, loss).call(&(model.structure().clone(), shapes), &arrays);
-    let loss = loss.unwrap().to_host().unwrap().remove(0).1;
-    f32::from_le_bytes(loss.bytes().try_into().unwrap())
+    let batch = batch.into_iter().map(Tensor::from).collect();
+    backend.jit(loss).call((model, batch)).unwrap().item().unwrap()
 }
 
 fn losses(bench: &Bench, folder: &str) -> Vec<f64> {

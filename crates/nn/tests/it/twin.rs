@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::Arc;
 
 use compile::optimize::Level;
 use nn::models::{Gpt2, Gpt2Config, LanguageModel, RunOptions, TokenBatch};
 use nn::optim::{Adam, Schedule};
 use nn::{CrossEntropy, StepOptions, TrainState, train_step};
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, DeviceArray, Jit};
+use runtime::{Backend, Jit, ReadTensor, TreeArrays};
 use tensor::{DType, Literal};
 use testkit::{Needed, repository, require};
-use trace::{Donate, Key, Tree};
+use trace::{Donate, Key, Tensor};
 use train::data::{Batching, Dataset, MarkovOptions, MarkovTokens};
 
 const STEPS: usize = 200;
@@ -59,9 +58,9 @@ fn a_jax_twin_follows_the_same_curve() {
         let model = Gpt2::init(&keys[0], &config(), &RunOptions::default());
         State::init(model, &at_first, &options, &keys[1])
     });
-    let mut state = init.call(&(), &[]).unwrap();
+    let mut state = init.call(()).unwrap();
     let parameters: BTreeMap<String, Literal> = state
-        .to_host()
+        .to_literals()
         .unwrap()
         .into_iter()
         .filter_map(|(path, literal)| Some((path.strip_prefix("params.")?.to_string(), literal)))
@@ -72,8 +71,7 @@ fn a_jax_twin_follows_the_same_curve() {
     let data = MarkovTokens::new(chain).unwrap();
     let batches: Vec<Vec<Literal>> = (0..STEPS as u64).map(|step| data.batch(step).unwrap()).collect();
 
-    let donated = state.structure().specs().len();
-    let mut step = Jit::new(&backend, "step", Donate::Leading(donated), move |(state, batch): &(State, TokenBatch)| {
+    let mut step = Jit::new(&backend, "step", Donate::First, move |(state, batch): &(State, TokenBatch)| {
         let (next, metrics) = train_step(state, batch, &optimizer, &options, |model: &Gpt2, batch, _| {
             model.loss(batch, &CrossEntropy::default(), None)
         });
@@ -81,14 +79,10 @@ fn a_jax_twin_follows_the_same_curve() {
     });
     let mut losses = Vec::new();
     for batch in &batches {
-        let inputs = (state.structure().clone(), TokenBatch::shape(BATCH, SEQUENCE));
-        let sent: Vec<DeviceArray> =
-            batch.iter().map(|array| backend.send(&Arc::new(array.clone())).unwrap()).collect();
-        let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&sent).cloned().collect();
-        let results = step.call(&inputs, &arrays).unwrap();
-        let (next, loss) = results.arrays().split_at(donated);
-        losses.push(f32::from_le_bytes(loss[0].to_host().unwrap().bytes().try_into().unwrap()));
-        state = runtime::OnDevice::new(&results.structure().0, next.to_vec()).unwrap();
+        let batch = TokenBatch { tokens: Tensor::from(&batch[0]), targets: Tensor::from(&batch[1]) };
+        let loss;
+        (state, loss) = step.call((state, batch)).unwrap();
+        losses.push(loss.item::<f32>().unwrap());
     }
     assert_eq!(step.num_compiled(), 1);
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use compile::optimize::Precision;
 use runtime::config::{Config, Mode, Target};
-use runtime::{Axis, Backend, BucketedJit, Buckets, DeviceArray, Error, Given, Jit, ValidationError, not_padding};
+use runtime::{Axis, Backend, BucketedJit, Buckets, Error, Jit, TreeArrays, ValidationError, not_padding};
 use tensor::{DType, Literal, Spec};
 use trace::{Donate, Tensor};
 
@@ -23,11 +23,6 @@ fn floats(dims: &[usize], value: impl Fn(usize) -> f32) -> Arc<Literal> {
 
 fn read(literal: &Literal) -> Vec<f32> {
     literal.bytes().chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
-}
-
-fn shapes(length: usize) -> Inputs {
-    let of = |dims: &[usize]| Tensor::of(Spec::new(DType::F32, dims));
-    (of(&[WIDTH]), of(&[length, WIDTH]))
 }
 
 /// Scores of rows, and their softmax over all rows: every row sees every other.
@@ -50,7 +45,7 @@ fn bucketed(backend: &Backend) -> BucketedJit<Inputs, (Tensor, Tensor)> {
 fn fifty_lengths_take_five_programs_and_give_exact_results() {
     let backend = backend();
     let weights = floats(&[WIDTH], |n| n as f32 - 0.7);
-    let on_device = backend.send(&weights).unwrap();
+    let on_device = Tensor::from(backend.send(&weights).unwrap());
     let mut padded = bucketed(&backend);
     // The peer: the same function without padding, compiled for every length.
     let mut exact: Jit<Inputs, (Tensor, Tensor)> =
@@ -60,10 +55,9 @@ fn fifty_lengths_take_five_programs_and_give_exact_results() {
         });
     for length in 1..=50 {
         let rows = floats(&[length, WIDTH], |n| ((n * 37 + length) % 11) as f32 / 5.0 - 1.0);
-        let given = [Given::Device(on_device.clone()), Given::Host(rows.clone())];
-        let results = padded.call(&shapes(length), &given).unwrap().to_host().unwrap();
-        let arrays: Vec<DeviceArray> = vec![on_device.clone(), backend.send(&rows).unwrap()];
-        let expected = exact.call(&shapes(length), &arrays).unwrap().to_host().unwrap();
+        let given = (on_device.clone(), Tensor::on_host(rows));
+        let results = padded.call(&given).unwrap().to_host().unwrap();
+        let expected = exact.call(given).unwrap().to_literals().unwrap();
         for ((path, ours), (_, theirs)) in results.iter().zip(&expected) {
             assert_eq!(ours.dims(), theirs.dims(), "{path} of {length}");
             for (a, b) in read(ours).iter().zip(read(theirs)) {
@@ -81,19 +75,20 @@ fn what_does_not_fit_is_refused() {
     let backend = backend();
     let mut padded = bucketed(&backend);
     let weights = floats(&[WIDTH], |_| 1.0);
-    let given = |length: usize| [Given::Host(weights.clone()), Given::Host(floats(&[length, WIDTH], |_| 1.0))];
-    let beyond = padded.call(&shapes(65), &given(65)).unwrap_err();
+    let weights = Tensor::on_host(weights);
+    let given = |length: usize| (weights.clone(), Tensor::on_host(floats(&[length, WIDTH], |_| 1.0)));
+    let beyond = padded.call(&given(65)).unwrap_err();
     assert!(
         matches!(&beyond, Error::Validation(ValidationError::BeyondBuckets { size: 65, largest: 64, .. })),
         "{beyond}"
     );
-    assert!(matches!(padded.call(&shapes(3), &given(4)), Err(Error::Validation(ValidationError::Input { .. }))));
-    let few = padded.call(&shapes(3), &given(3)[..1]);
-    assert!(matches!(few, Err(Error::Validation(ValidationError::InputCount { expected: 2, given: 1 }))));
+    let shape = (weights.clone(), Tensor::of(Spec::new(DType::F32, [4, WIDTH])));
+    let error = padded.call(&shape).unwrap_err();
+    assert!(matches!(&error, Error::Validation(ValidationError::NoValue { name, .. }) if name == "0.1"), "{error}");
     // What is on the device is taken as it is, if it need not be padded.
-    let sent = |length| Given::Device(backend.send(&floats(&[length, WIDTH], |_| 1.0)).unwrap());
-    assert!(padded.call(&shapes(8), &[Given::Host(weights.clone()), sent(8)]).is_ok());
-    let error = padded.call(&shapes(7), &[Given::Host(weights.clone()), sent(7)]).unwrap_err();
+    let sent = |length| Tensor::from(backend.send(&floats(&[length, WIDTH], |_| 1.0)).unwrap());
+    assert!(padded.call(&(weights.clone(), sent(8))).is_ok());
+    let error = padded.call(&(weights.clone(), sent(7))).unwrap_err();
     assert!(error.to_string().contains("give it on the host"), "{error}");
     assert_eq!(padded.num_compiled(), 1);
     let make =
@@ -101,9 +96,9 @@ fn what_does_not_fit_is_refused() {
     assert!(make(Axis::new("n", Buckets::of([]))).is_err_and(|error| error.to_string().contains("no buckets")));
     assert!(make(Axis::new("n", Buckets::of([4]))).is_err_and(|error| error.to_string().contains("no input")));
     let mut absent = make(Axis::new("n", Buckets::of([4])).input("7", 0)).unwrap();
-    let error = absent.call(&shapes(2), &given(2)).unwrap_err();
+    let error = absent.call(&given(2)).unwrap_err();
     assert!(error.to_string().contains("input `7`"), "{error}");
     let twice = Axis::new("n", Buckets::of([4])).input("0", 0).input("1", 0);
-    let error = make(twice).unwrap().call(&shapes(2), &given(2)).unwrap_err();
+    let error = make(twice).unwrap().call(&given(2)).unwrap_err();
     assert!(error.to_string().contains("is 3 in `0` and 2 in `1`"), "{error}");
 }

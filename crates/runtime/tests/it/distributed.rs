@@ -11,10 +11,10 @@ use std::time::Duration;
 use runtime::config::{Config, Mode, Target};
 use runtime::distributed::coordinator::Server;
 use runtime::distributed::{MultiHostConfig, Session};
-use runtime::{Backend, Jit, JitSharding};
+use runtime::{Backend, Jit, JitSharding, TreeArrays};
 use tensor::{DType, Literal};
 use testkit::{Needed, Random, require};
-use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Reduction, Role, Spec, Tensor, shard_map};
+use trace::{Donate, LogicalAxisRules, Leaf, Reduction, Role, PartitionSpec, Tensor, shard_map};
 
 use crate::processes::{PATIENCE, config, free_address, together};
 
@@ -223,7 +223,6 @@ fn run_on(backend: &Backend) -> Vec<Literal> {
     let mesh = backend.mesh(&"data=2,model=2".parse().unwrap()).unwrap();
     let (rows, columns) = (PartitionSpec::new([&["data"][..], &[]]), PartitionSpec::new([&["data"][..], &["model"]]));
     let (left, inner) = (PartitionSpec::new([&["data"][..], &["model"]]), PartitionSpec::new([&["model"][..], &[]]));
-    let shapes = vec![Tensor::of(Spec::new(DType::F32, [8, 4])), Tensor::of(Spec::new(DType::F32, [4, 6]))];
     let (ins, outs) = ([left.clone(), inner.clone()], [columns, rows.clone()]);
     let of = move |role: Role, leaf: &Leaf| {
         let n: usize = leaf.path.parse().unwrap();
@@ -247,8 +246,8 @@ fn run_on(backend: &Backend) -> Vec<Literal> {
     if backend.is_multi_process() {
         assert!(x.to_host().unwrap_err().to_string().contains("other processes"));
     }
-    let results = jit.call(&shapes, &[x, w]).unwrap();
-    results.arrays().iter().map(|array| backend.gather(array).unwrap()).collect()
+    let results = jit.call(vec![Tensor::from(x), Tensor::from(w)]).unwrap();
+    results.arrays().unwrap().iter().map(|(_, array)| backend.gather(array).unwrap()).collect()
 }
 
 #[test]

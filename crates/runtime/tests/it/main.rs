@@ -6,6 +6,7 @@ mod buckets;
 mod config;
 mod distributed;
 mod errors;
+mod jit;
 mod mesh;
 mod metadata;
 mod optimize;

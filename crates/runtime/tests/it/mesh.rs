@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use runtime::config::{Config, Mode, Target};
 use runtime::mesh::NamedSharding;
-use runtime::{Backend, Jit, JitSharding, Surroundings};
+use runtime::{Backend, Jit, JitSharding, Surroundings, TreeArrays};
 use tensor::{DType, Literal};
 use testkit::{Needed, require};
 use trace::{Donate, Leaf, LogicalAxisRules, Mesh, PartitionSpec, Reduction, Role, Spec, Tensor, grad, shard_map};
@@ -91,8 +91,8 @@ fn meshes_that_the_devices_do_not_make_up_are_refused() {
     let of = move |_: Role, _: &Leaf| Ok(whole.clone());
     let on = JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh, of: Rc::new(of) };
     let mut jit = Jit::new(&backend, "twice", Donate::Nothing, |x: &Vec<Tensor>| vec![&x[0] * 2.0]).on(Some(on));
-    let shape = vec![Tensor::of(Spec::new(DType::F32, [12]))];
-    let error = jit.call(&shape, &[backend.send(&literal).unwrap()]).unwrap_err().to_string();
+    let one = vec![Tensor::from(backend.send(&literal).unwrap())];
+    let error = jit.call(one).unwrap_err().to_string();
     assert!(error.contains("one device") && error.contains("data=8"), "{error}");
 }
 
@@ -154,10 +154,9 @@ fn random_programs_with_random_shardings() {
                 vec![y, dx, dw]
             }
         };
-        let shapes = vec![Tensor::of(Spec::new(DType::F32, dims)); 2];
         let mut plain = Jit::new(&single, "plain", Donate::Nothing, f.clone());
-        let sent = [single.send(&x).unwrap(), single.send(&w).unwrap()];
-        let expected = plain.call(&shapes, &sent).unwrap().to_host().unwrap();
+        let values = vec![Tensor::on_host(x.clone()), Tensor::on_host(w.clone())];
+        let expected = plain.call(&values).unwrap().to_literals().unwrap();
         for backend in &backends {
             let mesh = backend.mesh(&mesh).unwrap();
             let ports = ports.clone();
@@ -171,8 +170,7 @@ fn random_programs_with_random_shardings() {
             let on =
                 JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
             let mut jit = Jit::new(backend, "spread", Donate::Nothing, f.clone()).on(Some(on));
-            let sent = [backend.send_on(&mesh, &ports[0], &x).unwrap(), backend.send_on(&mesh, &ports[1], &w).unwrap()];
-            let results = jit.call(&shapes, &sent).unwrap().to_host().unwrap();
+            let results = jit.call(&values).unwrap().to_literals().unwrap();
             for ((name, got), (_, want)) in results.iter().zip(&expected) {
                 for (a, b) in numbers(got).iter().zip(numbers(want)) {
                     let close = (a - b).abs() <= 2e-4 * (1.0 + b.abs());
@@ -217,11 +215,10 @@ fn functions_of_parts_run_on_every_device() {
             vec![through(&inputs), dx, dw]
         }
     };
-    let shapes = vec![Tensor::of(Spec::new(DType::F32, [8, 8])), Tensor::of(Spec::new(DType::F32, [8, 4]))];
     let single = ours(1);
-    let sent = [single.send(&x).unwrap(), single.send(&w).unwrap()];
+    let values = vec![Tensor::on_host(x.clone()), Tensor::on_host(w.clone())];
     let mut plain = Jit::new(&single, "plain", Donate::Nothing, f.clone());
-    let expected = plain.call(&shapes, &sent).unwrap().to_host().unwrap();
+    let expected = plain.call(values).unwrap().to_literals().unwrap();
     for backend in &backends {
         let mesh = backend.mesh(&"data=4,model=2".parse().unwrap()).unwrap();
         let outputs = [out.clone(), rows.clone(), inner.clone()];
@@ -233,7 +230,7 @@ fn functions_of_parts_run_on_every_device() {
         let on = JitSharding { rules: LogicalAxisRules::new(mesh.mesh().clone()), mesh: mesh.clone(), of: Rc::new(of) };
         let mut jit = Jit::new(backend, "parts", Donate::Nothing, f.clone()).on(Some(on));
         let sent = [backend.send_on(&mesh, &rows, &x).unwrap(), backend.send_on(&mesh, &inner, &w).unwrap()];
-        let results = jit.call(&shapes, &sent).unwrap().to_host().unwrap();
+        let results = jit.call(sent.map(Tensor::from).to_vec()).unwrap().to_literals().unwrap();
         for ((name, got), (_, want)) in results.iter().zip(&expected) {
             for (a, b) in numbers(got).iter().zip(numbers(want)) {
                 assert!((a - b).abs() <= 1e-4 * (1.0 + b.abs()), "{}: {name} has {a}, not {b}", backend.platform());

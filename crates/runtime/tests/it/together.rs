@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, DeviceManager, Distributed, Jit, JitSharding};
+use runtime::{Backend, DeviceArray, DeviceManager, Distributed, Jit, JitSharding, ReadTensor};
 use tensor::{DType, Literal};
 use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Reduction, Role, Tensor};
 
@@ -48,10 +48,10 @@ fn devices_are_chosen_by_index() {
         };
         let mut jit = Jit::new(&backend, "twice", Donate::Nothing, |x: &Tensor| x * 2.0).on(Some(on));
         let x = backend.send_on(&mesh, &rows, &floats(&[4], &[1.0, 2.0, 3.0, 4.0])).unwrap();
-        let y = jit.call(&Tensor::of(x.spec().clone()), &[x]).unwrap();
-        assert_eq!(read(&y.arrays()[0].to_host().unwrap()), [2.0, 4.0, 6.0, 8.0]);
-        let on: Vec<i32> =
-            y.arrays()[0].buffers().iter().map(|b| b.device().unwrap().description().unwrap().id).collect();
+        let y = jit.call(Tensor::from(x)).unwrap();
+        assert_eq!(y.to_vec::<f32>().unwrap(), [2.0, 4.0, 6.0, 8.0]);
+        let y: &DeviceArray = y.device_value().unwrap();
+        let on: Vec<i32> = y.buffers().iter().map(|b| b.device().unwrap().description().unwrap().id).collect();
         assert_eq!(on, chosen.iter().map(|&n| ids[n]).collect::<Vec<_>>());
     }
     let refused =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use runtime::distributed::Session;
 use runtime::mesh::NamedSharding;
-use runtime::{Backend, Error, OnDevice, ValidationError};
+use runtime::{Backend, Error, TreeArrays, ValidationError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tensor::{Literal, Spec};
@@ -98,7 +98,7 @@ impl Checkpoints {
         saved: &Saved,
         state: &S,
         mesh: Option<&StateSharding>,
-    ) -> Result<(u64, OnDevice<S>), Error> {
+    ) -> Result<(u64, S), Error> {
         let differs = |what: &str, then: String, now: String| {
             ValidationError::Other(format!("{} is of another training: {what} was {then}, is {now}", saved.address()))
         };
@@ -148,7 +148,7 @@ impl Checkpoints {
                     })
                 };
                 let leaves = state.paths().into_iter().zip(state.specs());
-                OnDevice::new(state, leaves.map(send).collect::<Result<Vec<_>, Error>>()?)?
+                state.with_arrays(leaves.map(send).collect::<Result<Vec<_>, Error>>()?)?
             }
         };
         Ok((kept.step, placed))
@@ -156,12 +156,13 @@ impl Checkpoints {
 
     /// Copies the state to the host and hands it to the thread that writes. An error of an earlier save comes back here.
     /// Where there are several processes, all of them give their parts and the first writes.
-    pub(super) fn save<S: Tree>(&mut self, backend: &Backend, step: u64, state: &OnDevice<S>) -> Result<(), Error> {
+    pub(super) fn save<S: Tree>(&mut self, backend: &Backend, step: u64, state: &S) -> Result<(), Error> {
         if self.saved == Some(step) {
             return Ok(());
         }
         let mut pieces = Vec::new();
-        for (path, array) in state.named() {
+        for (path, array) in state.arrays()? {
+            let array = &array;
             let dims = array.spec().dims.clone();
             if let Some(placed) = array.named_sharding().filter(|_| !matches!(array.is_here(), Ok(true))) {
                 let whole = backend.gather(array)?;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use runtime::OnDevice;
+use runtime::TreeArrays;
 
 use super::Measures;
 use crate::error::Error;
 
 /// The scalars of a step, on the host.
-pub(super) fn read(measures: &OnDevice<Measures>) -> Result<BTreeMap<String, f64>, Error> {
-    let scalars = measures.to_host()?.into_iter().filter_map(|(name, literal)| {
+pub(super) fn read(measures: &Measures) -> Result<BTreeMap<String, f64>, Error> {
+    let scalars = measures.to_literals()?.into_iter().filter_map(|(name, literal)| {
         let dtype = literal.dtype();
         let mut bits = [0; 8];
         let bytes = literal.bytes();

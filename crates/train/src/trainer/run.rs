@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use runtime::{Backend, DeviceArray, Feed, HostTree, Jit, OnDevice, Tree as Data, ValidationError, abstract_of};
+use runtime::{Backend, Feed, HostTree, Jit, Tree as Data, TreeArrays, ValidationError, shapes_of_specs};
 use trace::{Donate, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
@@ -28,7 +28,7 @@ pub struct Trainer<T: Task> {
 #[derive(Debug)]
 pub struct Trained<S> {
     /// The state it ended with.
-    pub state: Option<OnDevice<S>>,
+    pub state: Option<S>,
     /// Steps done, earlier runs included.
     pub step: u64,
     /// The step this run began after.
@@ -74,10 +74,9 @@ impl<T: Task + 'static> Trainer<T> {
         Some(self.options.peak_flops.or(known)? * devices as f64)
     }
 
-    fn step_jit(&self, state: &T::State) -> StepJit<T::State> {
+    fn step_jit(&self) -> StepJit<T::State> {
         let task = self.task.clone();
-        let donate = Donate::Leading(state.specs().len());
-        Jit::new(&self.backend, "train_step", donate, move |(state, batch): &StepInput<T::State>| {
+        Jit::new(&self.backend, "train_step", Donate::First, move |(state, batch): &StepInput<T::State>| {
             task.step(state, batch)
         })
         .on(self.mesh.as_ref().map(StateSharding::step))
@@ -125,7 +124,7 @@ impl<T: Task + 'static> Trainer<T> {
                     if init.prepare(&(), stop)?.is_none() {
                         return Ok(stopped(0));
                     }
-                    (0, self.with_given(init.call(&(), &[])?)?)
+                    (0, self.with_given(init.call(())?)?)
                 }
             };
         if let Some(session) = self.backend.session() {
@@ -134,8 +133,8 @@ impl<T: Task + 'static> Trainer<T> {
         }
         let mut run = Run {
             trainer: self,
-            step_jit: self.step_jit(&structure),
-            batch: abstract_of(&data.specs()),
+            step_jit: self.step_jit(),
+            batch: shapes_of_specs(&data.specs()),
             structure,
             data,
             evaluation,
@@ -152,23 +151,23 @@ impl<T: Task + 'static> Trainer<T> {
     }
 
     /// The first state with what the task gives in place of what it makes.
-    fn with_given(&self, state: OnDevice<T::State>) -> Result<OnDevice<T::State>, Error> {
-        let mut given = self.task.given(state.structure())?;
+    fn with_given(&self, state: T::State) -> Result<T::State, Error> {
+        let mut given = self.task.given(&state.shapes())?;
         if given.is_empty() {
             return Ok(state);
         }
-        let arrays = state.named().map(|(path, array)| match given.remove(&path) {
+        let arrays = state.arrays()?.into_iter().map(|(path, array)| match given.remove(&path) {
             Some(literal) => match array.named_sharding() {
                 Some(placed) => self.backend.send_on(&placed.mesh, &placed.sharding, &literal),
                 None => self.backend.send(&literal),
             },
-            None => Ok(array.clone()),
+            None => Ok(array),
         });
         let arrays = arrays.collect::<Result<Vec<_>, runtime::Error>>()?;
         if let Some(path) = given.keys().next() {
             return Err(ValidationError::Other(format!("the state has no `{path}`, which is given")).into());
         }
-        Ok(OnDevice::new(state.structure(), arrays)?)
+        Ok(state.with_arrays(arrays)?)
     }
 
     fn metrics(&self, first_step: u64) -> Metrics {
@@ -197,7 +196,7 @@ struct Run<'a, T: Task> {
     checkpoints: Option<Checkpoints>,
     metrics: Metrics,
     /// Taken while a step runs in its memory.
-    state: Option<OnDevice<T::State>>,
+    state: Option<T::State>,
     step: u64,
     last: Option<Measured>,
     stop: &'a AtomicBool,
@@ -231,10 +230,7 @@ impl<T: Task + 'static> Run<'_, T> {
             let Some(state) = self.state.take() else {
                 return Err(ValidationError::Other("the state is gone after a failed step".into()).into());
             };
-            let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&batch).cloned().collect();
-            drop(state);
-            let results = self.step_jit.call(&inputs, &arrays)?;
-            let (next, measures) = self.split(results)?;
+            let (next, measures) = self.step_jit.call((state, batch))?;
             self.state = Some(next);
             self.step += 1;
             let step = self.step;
@@ -272,17 +268,6 @@ impl<T: Task + 'static> Run<'_, T> {
             }
         }
         Ok(Ended::Finished)
-    }
-
-    /// The next state and the measures of a step's results.
-    fn split(
-        &self,
-        results: OnDevice<(T::State, Measures)>,
-    ) -> Result<(OnDevice<T::State>, OnDevice<Measures>), Error> {
-        let count = self.structure.specs().len();
-        let (state, measures) = results.arrays().split_at(count);
-        let structure = results.structure();
-        Ok((OnDevice::new(&structure.0, state.to_vec())?, OnDevice::new(&structure.1, measures.to_vec())?))
     }
 
     fn measured(&self, step: u64, values: BTreeMap<String, f64>, step_seconds: f64) -> Measured {
@@ -389,9 +374,9 @@ impl Batches {
         Ok(Batches { feed: trainer.backend.feed_with(host, how.ahead, send)?, failed })
     }
 
-    fn next(&mut self) -> Result<Vec<DeviceArray>, Error> {
+    fn next(&mut self) -> Result<Vec<Tensor>, Error> {
         match self.feed.next() {
-            Some(batch) => Ok(batch?.leaves().into_iter().cloned().collect()),
+            Some(batch) => Ok(batch?.leaves().into_iter().cloned().map(Tensor::from).collect()),
             None => {
                 let failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
                 Err(failed.map_or_else(|| ValidationError::Other("the data ended early".into()).into(), Error::Data))
@@ -425,12 +410,12 @@ impl<T: Task + 'static> Evaluation<T> {
     /// Means over the batches; `None` if it was stopped.
     fn run(
         &mut self,
-        state: &OnDevice<T::State>,
+        state: &T::State,
         step: u64,
         stop: &AtomicBool,
         watch: &mut dyn FnMut(&Event),
     ) -> Result<Option<Measured>, Error> {
-        let inputs = (state.structure().clone(), abstract_of(&self.data.specs()));
+        let inputs = (state.clone(), shapes_of_specs(&self.data.specs()));
         if self.jit.num_compiled() == 0 {
             watch(&Event::Compiling("evaluate"));
         }
@@ -449,9 +434,8 @@ impl<T: Task + 'static> Evaluation<T> {
                 Some(on) => on.send(&self.backend, n, &array),
                 None => self.backend.send(&array),
             };
-            let sent = batch.map(send).collect::<Result<Vec<_>, _>>()?;
-            let arrays: Vec<DeviceArray> = state.arrays().iter().chain(&sent).cloned().collect();
-            for (name, value) in guard::read(&self.jit.call(&inputs, &arrays)?)? {
+            let sent = batch.map(|item| Ok(Tensor::from(send(item)?))).collect::<Result<Vec<_>, runtime::Error>>()?;
+            for (name, value) in guard::read(&self.jit.call((state.clone(), sent))?)? {
                 *sums.entry(name).or_default() += value;
             }
         }

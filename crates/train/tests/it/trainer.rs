@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use compile::optimize::Precision;
 use nn::{ShardingRules, Strategy};
-use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
+use runtime::{Backend, TreeArrays};
 use tensor::{DType, Literal, Spec};
 use trace::{Tensor, Tree, value_and_grad};
 use train::data::{DataError, Dataset};
@@ -134,7 +134,7 @@ fn train(
 }
 
 fn weights(training: &Trained<State>) -> Vec<(String, Vec<u8>)> {
-    let state = training.state.as_ref().unwrap().to_host().unwrap();
+    let state = training.state.as_ref().unwrap().to_literals().unwrap();
     state.into_iter().map(|(path, literal)| (path, literal.bytes().to_vec())).collect()
 }
 
@@ -300,7 +300,7 @@ fn train_in_three(folders: [&Path; 3], steps: u64) -> Vec<Vec<f32>> {
         let data = Arc::new(Lines { seed: 3, broken_at: None });
         let training = trainer.train(data, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
         assert_eq!(training.step, steps);
-        let weights = backend.gather(&training.state.unwrap().arrays()[0]).unwrap();
+        let weights = backend.gather(&training.state.unwrap().arrays().unwrap()[0].1).unwrap();
         session.finish().unwrap();
         floats(&weights)
     })
@@ -355,7 +355,7 @@ fn processes_read_only_the_parts_they_need() {
     let trainer = Trainer::new(&backend(), Regression { rate: 0.1 }, options);
     let data = Arc::new(Lines { seed: 3, broken_at: None });
     let plain = trainer.train(data, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    let plain = floats(&plain.state.unwrap().arrays()[0].to_host().unwrap());
+    let plain = floats(&plain.state.unwrap().to_literals().unwrap()[0].1);
     for weights in train_in_three([first.path(), second.path(), third.path()], 20) {
         assert!(weights.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-5), "{weights:?}, not {plain:?}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nn::{ShardingRules, Strategy};
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, Jit};
+use runtime::{Backend, Jit, TreeArrays};
 use tensor::{DType, Literal, Spec};
 use trace::{Donate, Exchange, PartitionSpec, Reduction, Tensor, grad, shard_map, sync_gradients};
 use train::wrap_model;
@@ -42,13 +42,15 @@ fn a_wrapped_model_takes_the_same_step() {
     ]);
     let batch = floats(&[8, 3], &draw(24, 0.2));
     let model: Model = (Tensor::of(Spec::new(DType::F32, [3, 4])), Tensor::of(Spec::new(DType::F32, [4])));
-    let inputs = (model.clone(), vec![Tensor::of(Spec::new(DType::F32, [8, 3]))]);
+    let values = (
+        (Tensor::on_host(host["0"].clone()), Tensor::on_host(host["1"].clone())),
+        vec![Tensor::on_host(batch.clone())],
+    );
     let step = |(model, batch): &(Model, Vec<Tensor>)| {
         let (dw, db) = grad(|model| loss(model, &batch[0]), model);
         ((&model.0 - &(&dw * 0.5), &model.1 - &(&db * 0.5)), loss(model, &batch[0]))
     };
-    let sent: Vec<_> = host.values().chain([&batch]).map(|literal| single.send(literal).unwrap()).collect();
-    let expected = Jit::new(&single, "plain", Donate::Nothing, step).call(&inputs, &sent).unwrap().to_host().unwrap();
+    let expected = single.jit(step).call(values).unwrap().to_literals().unwrap();
 
     // The same by hand: parts of the batch, parameters whole.
     let by_device = |exchange: Exchange| {
@@ -71,10 +73,10 @@ fn a_wrapped_model_takes_the_same_step() {
     let rules = ShardingRules::new(&"data=4,model=2".parse().unwrap(), Strategy::Hybrid).unwrap();
     let rules = rules.with_rule("0", vec![vec![], vec!["model".into()]]).with_rule("1", vec![vec![]]);
     let wrapped = wrap_model(&backend, &model, &rules, &mut |path, _| Ok(host[path].clone())).unwrap();
-    let placed = |n: usize| wrapped.parameters.arrays()[n].named_sharding().unwrap().sharding.to_string();
+    let placed = |n: usize| wrapped.parameters.arrays().unwrap()[n].1.named_sharding().unwrap().sharding.to_string();
     assert_eq!((placed(0), placed(1)), ("[-, model]".to_string(), "[-]".to_string()));
     let sent = wrapped.sharding.send_batch(&backend, std::slice::from_ref(&batch)).unwrap();
-    let arrays: Vec<_> = wrapped.parameters.arrays().iter().chain(&sent).cloned().collect();
+    let inputs = (wrapped.parameters.clone(), sent.into_iter().map(Tensor::from).collect::<Vec<_>>());
     let mut jits: Vec<(&str, Jit<_, (Model, Tensor)>)> = vec![
         ("wrapped", Jit::new(&backend, "wrapped", Donate::Nothing, step)),
         ("tensor", Jit::new(&backend, "tensor", Donate::Nothing, by_device(Exchange::EachTensor))),
@@ -93,7 +95,7 @@ fn a_wrapped_model_takes_the_same_step() {
             },
             "{name}"
         );
-        let results = jit.call(&inputs, &arrays).unwrap().to_host().unwrap();
+        let results = jit.call(&inputs).unwrap().to_literals().unwrap();
         for ((path, got), (_, want)) in results.iter().zip(&expected) {
             for (a, b) in read(got).iter().zip(read(want)) {
                 assert!((a - b).abs() < 1e-5, "{name}: {path} has {a}, not {b}");
