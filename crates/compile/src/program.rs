@@ -1,6 +1,7 @@
 //! A program as the compiler takes it: its bytes, and what we know of it from reading it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use hlo::{Attr, Module, OpKind};
@@ -36,6 +37,12 @@ impl Program {
         let module = hlo::read(&bytes)?;
         let module = hlo::verify(module)?;
         Ok(Program { bytes, module, digest: OnceLock::new() })
+    }
+
+    /// Reads a file of StableHLO text or bytecode and verifies it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Program, CompileError> {
+        let path = path.as_ref();
+        Program::read(std::fs::read(path).map_err(|error| CompileError::io("reading", path, error))?)
     }
 
     /// A program that was made here: written as a portable artifact, or as text where it holds what artifacts cannot.

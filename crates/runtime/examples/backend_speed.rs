@@ -29,7 +29,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let program = Arc::new(Program::read(LINEAR.as_bytes().to_vec())?);
     let weights = Literal::zeros(DType::F32, [256, 256]).ok_or("size")?;
     let parameters = Parameters::leading(vec![Arc::new(weights)]);
-    let model = backend.prepare_model(&program, &parameters)?;
+    let model = backend.prepare_program(&program, &parameters)?;
     let x = backend.send(&Arc::new(Literal::zeros(DType::F32, [8, 256]).ok_or("size")?))?;
     let pool = backend.create_pool("batch", &Spec::new(DType::F32, [8, 256]), 4)?;
     let mut all_met = true;
@@ -54,7 +54,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         };
     row("make a backend, device loaded", Some(130.0), 10, &mut || Backend::on(&client, &config).map(drop))?;
     row("prepare a model that was prepared before", Some(1.0), 1000, &mut || {
-        backend.prepare_model(&program, &parameters).map(drop)
+        backend.prepare_program(&program, &parameters).map(drop)
     })?;
     row("take an array from a pool and give it back", Some(1.0), 1000, &mut || pool.give_back(pool.take()?))?;
     row("wait when nothing runs", Some(10.0), 1000, &mut || backend.synchronize())?;

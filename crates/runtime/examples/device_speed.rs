@@ -19,13 +19,13 @@ use compile::Program;
 use compile::optimize::Level;
 use pjrt::{Argument, ClientOptions, ExecuteOptions};
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, DeviceArray, Model, Parameters, Surroundings};
+use runtime::{Backend, DeviceArray, LoadedProgram, Parameters, Surroundings};
 use weights::SafeTensors;
 
 type Failure = Box<dyn std::error::Error>;
 
 struct Case {
-    model: Model,
+    model: LoadedProgram,
     inputs: Vec<DeviceArray>,
 }
 
@@ -66,7 +66,7 @@ fn main() -> Result<(), Failure> {
 
 fn prepare(backend: &Backend, program: &Path, inputs: &Path) -> Result<Case, Failure> {
     let program = Arc::new(Program::read(std::fs::read(program)?)?);
-    let model = backend.prepare_model(&program, &Parameters::none())?;
+    let model = backend.prepare_program(&program, &Parameters::none())?;
     let file = SafeTensors::open(inputs)?;
     let inputs = (0..model.inputs().count()).map(|n| Ok(backend.send(&Arc::new(file.read(&n.to_string())?))?));
     Ok(Case { inputs: inputs.collect::<Result<Vec<_>, Failure>>()?, model })

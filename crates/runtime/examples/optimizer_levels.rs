@@ -14,7 +14,7 @@ use compile::worker::{Launch, Limits};
 use compile::{CompileRequest, PluginFile, Program, SliceCompiler};
 use runtime::config::{Config, Mode, Target as Device};
 use runtime::optimize::{Optimized, Trial, optimize};
-use runtime::{Backend, DeviceArray, Error, Model, Parameters};
+use runtime::{Backend, DeviceArray, Error, LoadedProgram, Parameters};
 use tensor::Literal;
 
 /// The argument that makes this program the compiler's own process.
@@ -151,13 +151,13 @@ fn time_row(model: &Exported) -> Result<String, Error> {
     for level in Level::ALL {
         let config = Config::new(Mode::Inference).device(Device::Cpu).optimization(level).precision(Precision::Bf16);
         let backend = Backend::auto(&config)?;
-        let model = backend.prepare_model(&program, &parameters)?;
+        let model = backend.prepare_program(&program, &parameters)?;
         megabytes.push(format!("{:.1}", backend.memory_stats().arrays.used_bytes as f64 / 1e6));
         let sent = inputs.iter().map(|sample| backend.send(sample)).collect::<Result<Vec<DeviceArray>, _>>()?;
         models.push((model, sent));
     }
     let mut seconds = vec![Vec::new(); models.len()];
-    let once = |(model, sent): &(Model, Vec<DeviceArray>)| -> Result<f64, Error> {
+    let once = |(model, sent): &(LoadedProgram, Vec<DeviceArray>)| -> Result<f64, Error> {
         let started = Instant::now();
         model.run(sent)?.iter().try_for_each(|array| array.wait())?;
         Ok(started.elapsed().as_secs_f64())

@@ -11,7 +11,7 @@ use compile::Program;
 use tensor::Spec;
 use trace::{Donate, LogicalAxisRules, Leaf, Role, PartitionSpec, Tensor, Tree};
 
-use crate::backend::{Backend, DeviceArray, Input, Model, Parameters};
+use crate::backend::{Backend, DeviceArray, Input, LoadedProgram, Parameters};
 use crate::error::{Error, ValidationError};
 use crate::mesh::DeviceMesh;
 use crate::values::{TreeArrays, no_value};
@@ -63,7 +63,7 @@ pub struct Jit<I, O> {
 }
 
 struct Compiled<O> {
-    program: Model,
+    program: LoadedProgram,
     results: O,
 }
 
@@ -105,7 +105,7 @@ impl<I: Tree, O: Tree> Jit<I, O> {
 
     /// Traces and compiles for inputs of these types and shapes, unless that was done. Compiling goes on in a thread of
     /// its own; `None` if `stop` was set before it ended.
-    pub fn prepare(&mut self, inputs: &I, stop: &AtomicBool) -> Result<Option<&Model>, Error> {
+    pub fn prepare(&mut self, inputs: &I, stop: &AtomicBool) -> Result<Option<&LoadedProgram>, Error> {
         let key = inputs.specs();
         if !self.compiled.contains_key(&key) {
             let (program, results) = self.program(inputs)?;
@@ -165,13 +165,13 @@ fn compile_unless(
     program: &Arc<Program>,
     on: Option<&JitSharding>,
     stop: &AtomicBool,
-) -> Result<Option<Model>, Error> {
+) -> Result<Option<LoadedProgram>, Error> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let (theirs, program, mesh) = (backend.clone(), program.clone(), on.map(|on| on.mesh.clone()));
     let work = move || {
         let _ = sender.send(match &mesh {
             Some(mesh) => theirs.prepare_on(&program, mesh),
-            None => theirs.prepare_model(&program, &Parameters::none()),
+            None => theirs.prepare_program(&program, &Parameters::none()),
         });
     };
     let thread = std::thread::Builder::new().name("tpubridge-compile".into()).spawn(work);

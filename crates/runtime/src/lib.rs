@@ -12,7 +12,7 @@
 //!
 //! let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu))?;
 //! let sine = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.sine %x : tensor<f32> return %y : tensor<f32> }";
-//! let model = backend.prepare_model(&Arc::new(Program::read(sine.into())?), &Parameters::none())?;
+//! let model = backend.prepare_program(&Arc::new(Program::read(sine.into())?), &Parameters::none())?;
 //! let x = Literal::new(DType::F32, [], 0f32.to_le_bytes().to_vec()).unwrap();
 //! let y = model.run(&[backend.send(&Arc::new(x))?])?;
 //! assert_eq!(y[0].to_host()?.bytes(), 0f32.to_le_bytes());
@@ -43,11 +43,11 @@ mod signature;
 mod values;
 
 pub use backend::{
-    Backend, Choice, DeviceArray, DeviceTree, Extras, Feed, HostTree, Input, MemoryStats, Model, Parameters, Pool,
-    PoolStats, SliceDevices, Surroundings, Topology, Tree,
+    Backend, Choice, DeviceArray, Extras, Feed, Input, LoadedProgram, MemoryStats, Nested, NestedArrays, NestedLiterals,
+    Parameters, Pool, PoolStats, SliceDevices, Surroundings, Topology,
 };
 pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Lengths, not_padding};
-pub use buckets::{BucketReport, BucketUse, BucketedModel, Bucketing, Buckets, Dimension, Padded, Source};
+pub use buckets::{BucketReport, BucketUse, BucketedProgram, Bucketing, Buckets, Dimension, Padded, Source};
 pub use compiler::{Compiler, CompilerStats, Executable, Recompilation, WarmUp, WarmUpStep};
 pub use device::{DeviceInfo, Peak, Platform};
 pub use device_manager::{DeviceManager, DeviceMemory};

@@ -2,16 +2,37 @@
 
 use std::sync::Arc;
 
+use compile::Program;
 use tensor::{Element, Literal, Spec};
 use trace::{Sharding, Tensor, Tree};
 
-use crate::backend::{Backend, DeviceArray};
+use crate::backend::{Backend, DeviceArray, LoadedProgram, Parameters};
 use crate::error::{Error, ValidationError};
 use crate::mesh::DeviceMesh;
 
 impl From<DeviceArray> for Tensor {
     fn from(array: DeviceArray) -> Tensor {
         Tensor::on_device(array.spec().clone(), array)
+    }
+}
+
+impl Backend {
+    /// Compiles a program without parameters, ready to be called.
+    pub fn load(&self, program: Program) -> Result<LoadedProgram, Error> {
+        self.prepare_program(&Arc::new(program), &Parameters::none())
+    }
+}
+
+impl LoadedProgram {
+    /// Runs on tensors with values, one for each input; those on the host are sent first. The results are on the device.
+    pub fn call(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
+        let arrays = inputs.iter().enumerate().map(|(n, input)| match (input.device_value(), input.host_value()) {
+            (Some(array), _) => Ok(DeviceArray::clone(array)),
+            (None, Some(literal)) => self.backend().send(literal),
+            (None, None) => Err(no_value(&n.to_string(), input.spec())),
+        });
+        let arrays = arrays.collect::<Result<Vec<_>, Error>>()?;
+        Ok(self.run(&arrays)?.into_iter().map(Tensor::from).collect())
     }
 }
 

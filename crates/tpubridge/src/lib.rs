@@ -1,46 +1,58 @@
 //! Run, train and plan models on Google TPUs from Rust: everything under one name.
 //!
+//! `use tpubridge::prelude::*` is enough to write a model, differentiate it, run it on any device, train it, and ask what a
+//! slice makes of it.
+//!
 //! ```
-//! use std::sync::Arc;
 //! use tpubridge::prelude::*;
 //!
-//! let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu))?;
-//! let program = Program::read(
-//!     b"func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.sine %x : tensor<f32> return %y : tensor<f32> }".to_vec(),
-//! )?;
-//! let model = backend.prepare_model(&Arc::new(program), &Parameters::none())?;
-//! let x = Literal::new(DType::F32, [], 0f32.to_le_bytes().to_vec()).unwrap();
-//! let y = model.run(&[backend.send(&Arc::new(x))?])?;
-//! assert_eq!(y[0].to_host()?.bytes(), 0f32.to_le_bytes());
+//! #[derive(Clone, Tree)]
+//! struct Line {
+//!     slope: Tensor,
+//!     offset: Tensor,
+//! }
+//!
+//! // Any device: a TPU, a GPU, or the CPU, which is always there.
+//! let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu))?;
+//! let mut step = backend.jit(|(line, x, y): &(Line, Tensor, Tensor)| {
+//!     let loss = |line: &Line| (&(x * &line.slope) + &line.offset - y).square().mean_all();
+//!     let (loss, gradient) = value_and_grad(loss, line);
+//!     (line.zip(&gradient, |value, slope| value - &(slope * 0.1)), loss)
+//! });
+//! let mut line = Line { slope: Tensor::from(0.0f32), offset: Tensor::from(0.0f32) };
+//! let (x, y) = (Tensor::from([0.0f32, 1.0, 2.0]), Tensor::from([1.0f32, 3.0, 5.0]));
+//! let mut loss = Tensor::from(0.0f32);
+//! for _ in 0..200 {
+//!     (line, loss) = step.call((line, x.clone(), y.clone()))?;
+//! }
+//! assert!(loss.item::<f32>()? < 1e-4);
+//! assert!((line.slope.item::<f32>()? - 2.0).abs() < 0.05);
 //! # Ok::<(), Error>(())
 //! ```
+//!
+//! Each crate of the project is a module here. The folder `examples` has eight programs to begin with.
+
+mod error;
+pub mod prelude;
+mod slices;
 
 pub use chips;
+pub use compile;
+pub use fleet;
 pub use hlo;
+pub use kernel;
 pub use nn;
 pub use pjrt;
+pub use plan;
 pub use runtime;
 pub use tensor;
 pub use trace;
+pub use train;
 pub use weights;
+pub use xla;
 
-/// What most programs use.
-pub mod prelude {
-    pub use chips::{Generation, Slice};
-    pub use compile::Program;
-    pub use compile::optimize::Precision;
-    pub use runtime::config::{Config, Mode, Target};
-    pub use runtime::{
-        Backend, BucketedModel, Bucketing, Buckets, Class, DeviceArray, DeviceInfo, DeviceManager, Dimension, Error,
-        Feed, Input, Model, Parameters, Spec, Topology, Tree,
-    };
-    pub use runtime::{
-        Distributed,
-        distributed::{MultiHostConfig, Session},
-    };
-    pub use tensor::{DType, Literal};
-    pub use weights::Checkpoint;
-}
+pub use error::{Error, NoCompiler, Result};
+pub use slices::{compile_worker, fit, plan, slice_compiler};
 
 /// The guide of several processes, whose examples are tests.
 #[cfg(doctest)]

@@ -2,8 +2,10 @@
 
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use hlo::{Attrs, OpKind};
+use hlo::{Attr, Attrs, Dense, OpKind, TensorType};
+use tensor::Literal;
 
 use crate::Spec;
 use crate::control::{Composite, Cond, Custom, Memory, Remat, Scan, While};
@@ -69,6 +71,19 @@ pub(crate) enum Prim {
     Composite(Rc<Composite>),
     /// A graph over the parts that one device has.
     Manual(Rc<Manual>),
+}
+
+impl Prim {
+    /// A literal as a constant, with its type; else why it cannot be one.
+    pub(crate) fn constant(literal: &Literal) -> Result<(Prim, Spec), String> {
+        let spec = literal.spec();
+        let dims: Vec<i64> = spec.dims.iter().map(|&size| size as i64).collect();
+        let dense = Dense::from_elements(TensorType::new(dims, spec.dtype), literal.bytes().to_vec())
+            .ok_or_else(|| format!("{} bytes are not {spec}", literal.bytes().len()))?;
+        let mut attrs = Attrs::new();
+        attrs.set("value", Attr::Dense(Arc::new(dense)));
+        Ok((Prim::Op { kind: OpKind::Constant, attrs, combine: None }, spec))
+    }
 }
 
 /// One step of a graph.

@@ -140,7 +140,7 @@ fn constant(frame: &mut Frame, literal: &Arc<Literal>, at: &'static Location<'st
     if let Some((_, known)) = frame.literals.iter().find(|(have, _)| Arc::ptr_eq(have, literal)) {
         return *known;
     }
-    let (prim, spec) = match crate::ops::constant_of(literal) {
+    let (prim, spec) = match Prim::constant(literal) {
         Ok(constant) => constant,
         Err(message) => misuse(at, message),
     };

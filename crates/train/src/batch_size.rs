@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use compile::CompileError;
 use plan::batch_size::{BatchSearch, BatchSizes, Outcome, Trial, search_batch_sizes};
-use runtime::{Backend, Class, Jit, Model, Platform, TreeArrays, shapes_of_specs};
+use runtime::{Backend, Class, Jit, LoadedProgram, Platform, TreeArrays, shapes_of_specs};
 use tensor::{Literal, Spec};
 use trace::{Donate, Tensor};
 
@@ -155,7 +155,7 @@ fn free_bytes() -> Option<u64> {
 }
 
 /// Memory the compiler plans for a program, where the plugin says it.
-fn planned_bytes(model: &Model) -> Option<u64> {
+fn planned_bytes(model: &LoadedProgram) -> Option<u64> {
     let stats = model.executable().loaded().executable().and_then(|executable| executable.memory_stats()).ok()?;
     let sum = stats.argument_bytes + stats.output_bytes - stats.alias_bytes + stats.temp_bytes;
     u64::try_from(sum).ok().filter(|bytes| *bytes > 0)

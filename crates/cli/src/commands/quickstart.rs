@@ -110,7 +110,7 @@ struct Trained {
 /// Trains a network to compute a sine. Its parameters stay on the device, each step taking the memory of the last.
 fn train(backend: &Backend) -> Result<Trained, Failure> {
     let program = Arc::new(Program::read(STEP.as_bytes().to_vec()).map_err(runtime::Error::from)?);
-    let model = backend.prepare_model(&program, &Parameters::none())?;
+    let model = backend.prepare_program(&program, &Parameters::none())?;
     let specs: Vec<Spec> = model.inputs().map(|port| port.spec.clone()).collect();
     let (state, x) = specs.split_at(specs.len() - 1);
     let weight = |(n, spec): (usize, &Spec)| literal(spec, |at| ((at * 7 + n * 3) % 13) as f32 / 13.0 - 0.5);

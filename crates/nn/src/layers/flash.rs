@@ -315,7 +315,7 @@ mod tests {
         let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu)).unwrap();
         let program = std::sync::Arc::new(Program::from_module(function.module));
         let results =
-            backend.prepare_model(&program, &Parameters::none()).unwrap().run::<runtime::DeviceArray>(&[]).unwrap();
+            backend.prepare_program(&program, &Parameters::none()).unwrap().run::<runtime::DeviceArray>(&[]).unwrap();
         let bytes = results[0].to_host().unwrap().bytes().to_vec();
         let off: Vec<f32> = bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect();
         assert_eq!(off.len(), 18);

@@ -15,7 +15,7 @@ use trace::{Donate, Function, Key, Tensor, Tree};
 pub(crate) fn run(function: &Function, inputs: &[Literal]) -> Vec<Literal> {
     let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu)).unwrap();
     let program = Arc::new(Program::from_module(function.module.clone()));
-    let model = backend.prepare_model(&program, &Parameters::none()).unwrap();
+    let model = backend.prepare_program(&program, &Parameters::none()).unwrap();
     let inputs: Vec<_> = inputs.iter().map(|input| backend.send(&Arc::new(input.clone())).unwrap()).collect();
     model.run(&inputs).unwrap().iter().map(|output| output.to_host().unwrap()).collect()
 }

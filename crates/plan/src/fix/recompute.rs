@@ -450,7 +450,7 @@ mod tests {
             Arc::new(Literal::new(DType::F32, dims.to_vec(), bytes).unwrap())
         };
         let arrays = [literal(&[4, 8, 8]), literal(&[2, 8])].map(|literal| backend.send(&literal).unwrap());
-        let model = backend.prepare_model(&Arc::new(program.clone()), &Parameters::none()).unwrap();
+        let model = backend.prepare_program(&Arc::new(program.clone()), &Parameters::none()).unwrap();
         let results = model.run(&arrays).unwrap();
         let bytes = results.iter().flat_map(|array| array.to_host().unwrap().into_bytes());
         bytes.collect::<Vec<u8>>().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()

@@ -47,6 +47,25 @@ pub struct SearchOptions {
     pub confirm: Confirm,
 }
 
+impl SearchOptions {
+    /// A search over these slices for the cheapest step on demand: at most 24 compilations and ten minutes.
+    pub fn new(slices: Vec<Slice>) -> SearchOptions {
+        SearchOptions {
+            goal: Goal::default(),
+            slices,
+            batches: None,
+            price: PriceKind::OnDemand,
+            region: None,
+            overrides: Overrides::default(),
+            compiles: 24,
+            time: Duration::from_secs(600),
+            workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            flags: BTreeMap::new(),
+            confirm: Confirm::No,
+        }
+    }
+}
+
 /// Whether the whole compiler runs at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confirm {

@@ -14,32 +14,32 @@ use crate::error::{Error, ValidationError};
 
 /// A nested structure of values, as data sets and models have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tree<T> {
+pub enum Nested<T> {
     /// One value.
     Leaf(T),
     /// Values in order.
-    List(Vec<Tree<T>>),
+    List(Vec<Nested<T>>),
     /// Values by name.
-    Map(BTreeMap<String, Tree<T>>),
+    Map(BTreeMap<String, Nested<T>>),
 }
 
-impl<T> Tree<T> {
+impl<T> Nested<T> {
     /// The same structure with other values; the function hears the path of each, as in `images.0`.
-    pub fn try_map<U, E>(&self, f: &mut dyn FnMut(&str, &T) -> Result<U, E>) -> Result<Tree<U>, E> {
+    pub fn try_map<U, E>(&self, f: &mut dyn FnMut(&str, &T) -> Result<U, E>) -> Result<Nested<U>, E> {
         self.map_at("", f)
     }
 
-    fn map_at<U, E>(&self, path: &str, f: &mut dyn FnMut(&str, &T) -> Result<U, E>) -> Result<Tree<U>, E> {
+    fn map_at<U, E>(&self, path: &str, f: &mut dyn FnMut(&str, &T) -> Result<U, E>) -> Result<Nested<U>, E> {
         let below = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
         Ok(match self {
-            Tree::Leaf(value) => Tree::Leaf(f(path, value)?),
-            Tree::List(values) => {
+            Nested::Leaf(value) => Nested::Leaf(f(path, value)?),
+            Nested::List(values) => {
                 let values = values.iter().enumerate().map(|(n, value)| value.map_at(&below(&n.to_string()), f));
-                Tree::List(values.collect::<Result<_, E>>()?)
+                Nested::List(values.collect::<Result<_, E>>()?)
             }
-            Tree::Map(values) => {
+            Nested::Map(values) => {
                 let values = values.iter().map(|(name, value)| Ok((name.clone(), value.map_at(&below(name), f)?)));
-                Tree::Map(values.collect::<Result<_, E>>()?)
+                Nested::Map(values.collect::<Result<_, E>>()?)
             }
         })
     }
@@ -47,22 +47,22 @@ impl<T> Tree<T> {
     /// The values in order: lists by position, maps by name.
     pub fn leaves(&self) -> Vec<&T> {
         match self {
-            Tree::Leaf(value) => vec![value],
-            Tree::List(values) => values.iter().flat_map(Tree::leaves).collect(),
-            Tree::Map(values) => values.values().flat_map(Tree::leaves).collect(),
+            Nested::Leaf(value) => vec![value],
+            Nested::List(values) => values.iter().flat_map(Nested::leaves).collect(),
+            Nested::Map(values) => values.values().flat_map(Nested::leaves).collect(),
         }
     }
 }
 
 /// Host arrays, nested.
-pub type HostTree = Tree<Arc<Literal>>;
+pub type NestedLiterals = Nested<Arc<Literal>>;
 
 /// Device arrays, nested.
-pub type DeviceTree = Tree<DeviceArray>;
+pub type NestedArrays = Nested<DeviceArray>;
 
 impl Backend {
     /// Sends arrays to the device. The transfers run on; using the arrays waits for them.
-    pub fn prepare_data(&self, data: &HostTree) -> Result<DeviceTree, Error> {
+    pub fn prepare_data(&self, data: &NestedLiterals) -> Result<NestedArrays, Error> {
         data.try_map(&mut |path, literal: &Arc<Literal>| {
             if self.config().strict_validation
                 && let Some(index) = first_not_finite(literal)
@@ -76,7 +76,7 @@ impl Backend {
     /// Sends what an iterator gives, `ahead` items before they are asked for, from a thread of its own.
     pub fn feed<I>(&self, data: I, ahead: usize) -> Result<Feed, Error>
     where
-        I: IntoIterator<Item = HostTree> + Send + 'static,
+        I: IntoIterator<Item = NestedLiterals> + Send + 'static,
     {
         self.feed_with(data, ahead, |backend, item| backend.prepare_data(item))
     }
@@ -86,10 +86,10 @@ impl Backend {
         &self,
         data: I,
         ahead: usize,
-        send: impl Fn(&Backend, &HostTree) -> Result<DeviceTree, Error> + Send + 'static,
+        send: impl Fn(&Backend, &NestedLiterals) -> Result<NestedArrays, Error> + Send + 'static,
     ) -> Result<Feed, Error>
     where
-        I: IntoIterator<Item = HostTree> + Send + 'static,
+        I: IntoIterator<Item = NestedLiterals> + Send + 'static,
     {
         let (sender, receiver) = mpsc::sync_channel(ahead.max(1) - 1);
         let backend = self.clone();
@@ -113,12 +113,12 @@ impl Backend {
 /// Data that is sent ahead of its use.
 #[derive(Debug)]
 pub struct Feed {
-    receiver: Option<Receiver<Result<DeviceTree, Error>>>,
+    receiver: Option<Receiver<Result<NestedArrays, Error>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Iterator for Feed {
-    type Item = Result<DeviceTree, Error>;
+    type Item = Result<NestedArrays, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.receiver.as_ref()?.recv().ok()

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tensor::Literal;
 use weights::Checkpoint;
 
-use super::{Backend, Model, Parameters};
+use super::{Backend, LoadedProgram, Parameters};
 use crate::compiler::CompilerStats;
 use crate::error::Error;
 use crate::memory::MemoryUse;
@@ -57,17 +57,17 @@ impl Backend {
 
     /// Writes a model's parameters, by the names and in the types its program was exported with, with the optimizer's
     /// state and notes. Parameters that are kept in bf16 are written with the precision they have left.
-    pub fn save_model(&self, model: &Model, extras: Extras, path: &Path) -> Result<(), Error> {
+    pub fn save_model(&self, model: &LoadedProgram, extras: Extras, path: &Path) -> Result<(), Error> {
         let parameters = model.read_parameters()?;
         let checkpoint = Checkpoint { parameters, optimizer: extras.optimizer, notes: extras.notes };
         Ok(checkpoint.save(path)?)
     }
 
     /// Reads parameters and prepares the program with them.
-    pub fn load_model(&self, program: &Arc<Program>, path: &Path) -> Result<(Model, Extras), Error> {
+    pub fn load_model(&self, program: &Arc<Program>, path: &Path) -> Result<(LoadedProgram, Extras), Error> {
         let Checkpoint { parameters, optimizer, notes } = Checkpoint::load(path)?;
         let parameters = parameters.into_iter().map(|(name, literal)| (name, Arc::new(literal))).collect();
-        let model = self.prepare_model(program, &Parameters::named(parameters))?;
+        let model = self.prepare_program(program, &Parameters::named(parameters))?;
         Ok((model, Extras { optimizer, notes }))
     }
 }

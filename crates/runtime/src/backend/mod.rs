@@ -12,7 +12,7 @@
 //! let program = Program::read(
 //!     b"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { %y = stablehlo.add %x, %x : tensor<2xf32> return %y : tensor<2xf32> }".to_vec(),
 //! )?;
-//! let model = backend.prepare_model(&Arc::new(program), &Parameters::none())?;
+//! let model = backend.prepare_program(&Arc::new(program), &Parameters::none())?;
 //! let x = Literal::new(DType::F32, [2], [1f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect()).unwrap();
 //! let outputs = model.run(&[backend.send(&Arc::new(x))?])?;
 //! assert_eq!(outputs[0].to_host()?.bytes()[..4], 2f32.to_le_bytes());
@@ -24,7 +24,7 @@ mod builtin;
 mod choose;
 mod data;
 mod files;
-mod model;
+mod loaded;
 mod pool;
 mod profile;
 mod topology;
@@ -32,9 +32,9 @@ mod topology;
 pub use array::DeviceArray;
 pub use choose::{Choice, Surroundings};
 pub(crate) use data::first_not_finite;
-pub use data::{DeviceTree, Feed, HostTree, Tree};
+pub use data::{Feed, Nested, NestedArrays, NestedLiterals};
 pub use files::{Extras, MemoryStats};
-pub use model::{Input, Model, Parameters};
+pub use loaded::{Input, LoadedProgram, Parameters};
 pub use pool::{Pool, PoolStats};
 pub use topology::{SliceDevices, Topology};
 
@@ -47,7 +47,7 @@ use pjrt::{Client, Device, Event};
 use tensor::{Literal, Spec};
 use trace::{Mesh, PartitionSpec, Site};
 
-use self::model::ModelKey;
+use self::loaded::ModelKey;
 use self::pool::Pools;
 use self::profile::Profile;
 use crate::compiler::Compiler;
@@ -84,7 +84,7 @@ struct Shared {
     /// Owner of arrays that nobody named.
     data: Owner,
     pools: Pools,
-    models: Mutex<Recent<ModelKey, Model>>,
+    models: Mutex<Recent<ModelKey, LoadedProgram>>,
     running: Mutex<Vec<Event>>,
     profile: Mutex<Option<Profile>>,
     /// The processes the devices are shared with. After the client, which talks through it until it ends.
@@ -337,7 +337,7 @@ impl Backend {
         self.shared.compiler.clear_cache();
     }
 
-    fn models(&self) -> MutexGuard<'_, Recent<ModelKey, Model>> {
+    fn models(&self) -> MutexGuard<'_, Recent<ModelKey, LoadedProgram>> {
         self.shared.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -4,5 +4,5 @@ mod model;
 pub(crate) mod padding;
 mod sizes;
 
-pub use model::{BucketReport, BucketUse, BucketedModel, Padded};
+pub use model::{BucketReport, BucketUse, BucketedProgram, Padded};
 pub use sizes::{Bucketing, Buckets, Dimension, Source};

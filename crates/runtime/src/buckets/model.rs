@@ -13,7 +13,7 @@ use tensor::{DType, Literal, Spec};
 
 use super::padding;
 use super::sizes::{Bucketing, Cuts, Form, Source};
-use crate::backend::{Backend, DeviceArray, Model, Parameters, first_not_finite};
+use crate::backend::{Backend, DeviceArray, LoadedProgram, Parameters, first_not_finite};
 use crate::compiler::{WarmUp, WarmUpStep};
 use crate::error::{Error, ValidationError};
 use crate::signature::{Port, Signature};
@@ -26,7 +26,7 @@ const MAX_BUCKETS: usize = 1024;
 /// Padding is right for programs in which rows do not see each other, or which are told what is padding: by a mask among
 /// their inputs, or by [`length_argument`](super::Dimension::length_argument). A mean over padded rows is wrong.
 #[derive(Clone, Debug)]
-pub struct BucketedModel {
+pub struct BucketedProgram {
     inner: Arc<Inner>,
 }
 
@@ -70,7 +70,7 @@ struct Slot {
 
 #[derive(Clone, Debug)]
 struct Ready {
-    model: Model,
+    model: LoadedProgram,
     seconds: f64,
     because: String,
 }
@@ -181,15 +181,15 @@ impl fmt::Display for BucketReport {
 
 impl Backend {
     /// Prepares a model whose sizes vary. Nothing is compiled until a bucket is used or
-    /// [`warm_up`](BucketedModel::warm_up) asks for all of them; parameters are sent once. Each bucket's program is
-    /// rewritten as [`prepare_model`](Backend::prepare_model) does; which parameters are in bf16 is decided by the
+    /// [`warm_up`](BucketedProgram::warm_up) asks for all of them; parameters are sent once. Each bucket's program is
+    /// rewritten as [`prepare_program`](Backend::prepare_program) does; which parameters are in bf16 is decided by the
     /// smallest.
     pub fn prepare_bucketed(
         &self,
         source: impl Into<Source>,
         parameters: &Parameters,
         bucketing: Bucketing,
-    ) -> Result<BucketedModel, Error> {
+    ) -> Result<BucketedProgram, Error> {
         let source = source.into();
         let Form { smallest, signature, cuts } = Form::read(&source, &bucketing)?;
         let taken = match self.config().optimization {
@@ -204,7 +204,7 @@ impl Backend {
         let narrow = ports.filter(|(_, (from, to))| from.spec != to.spec).map(|(argument, _)| argument).collect();
         let parameters = self.send_parameters(smallest.name(), parameters, &signature, &taken)?;
         let roles = roles(&bucketing, &signature.arguments, &parameters)?;
-        Ok(BucketedModel {
+        Ok(BucketedProgram {
             inner: Arc::new(Inner {
                 backend: self.clone(),
                 source,
@@ -247,7 +247,7 @@ fn roles(
     arguments.iter().enumerate().map(role).collect()
 }
 
-impl BucketedModel {
+impl BucketedProgram {
     /// Runs the model on inputs of any sizes that a bucket holds, and gives results of those sizes.
     ///
     /// Inputs are the program's arguments in order, without parameters and lengths.
@@ -419,7 +419,7 @@ impl BucketedModel {
     }
 
     /// The model of a bucket. Callers that come while it is compiled wait for it, so it is compiled once.
-    fn model(&self, slot: &Slot, bucket: &[usize], because: &dyn Fn() -> String) -> Result<Model, Error> {
+    fn model(&self, slot: &Slot, bucket: &[usize], because: &dyn Fn() -> String) -> Result<LoadedProgram, Error> {
         let mut ready = lock(&slot.ready);
         if let Some(ready) = &*ready {
             return Ok(ready.model.clone());

@@ -6,13 +6,13 @@ use compile::optimize::narrowed;
 use compile::{CacheUse, Program};
 use tensor::{DType, Literal, decode_float, encode_float};
 
-use crate::backend::{Backend, DeviceArray, Model, Parameters};
+use crate::backend::{Backend, DeviceArray, LoadedProgram, Parameters};
 use crate::error::Error;
 
 /// A program compiled for trials: on the backend as it is configured, without any rewrite.
 pub(super) struct Tried<'a> {
     backend: &'a Backend,
-    model: Model,
+    model: LoadedProgram,
 }
 
 impl<'a> Tried<'a> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use compile::{CacheUse, Program};
 use runtime::config::{Config, Fraction, Mode, Seconds, Target};
 use runtime::memory::MemoryError;
-use runtime::{Backend, Class, Error, Extras, Input, Parameters, Platform, Spec, Surroundings, Tree, ValidationError};
+use runtime::{
+    Backend, Class, Error, Extras, Input, Nested, Parameters, Platform, Spec, Surroundings, ValidationError,
+};
 use tensor::{DType, Literal};
 
 const LINEAR: &str = r#"module @linear {
@@ -69,7 +71,7 @@ fn a_model_runs_with_parameters_by_name() {
     assert_eq!(backend.platform(), &Platform::Cpu);
     assert_eq!((backend.world_size(), backend.rank(), backend.is_distributed()), (1, 0, false));
     let program = program(LINEAR);
-    let model = backend.prepare_model(&program, &linear_parameters()).unwrap();
+    let model = backend.prepare_program(&program, &linear_parameters()).unwrap();
     assert_eq!(model.inputs().map(|port| port.spec.to_string()).collect::<Vec<_>>(), ["f32[4,3]"]);
     let x = backend.send(&floats(&[4, 3], &[1., 0., 0., 0., 1., 0., 0., 0., 1., 1., 1., 1.])).unwrap();
     let outputs = model.run(&[x]).unwrap();
@@ -81,16 +83,16 @@ fn a_model_runs_with_parameters_by_name() {
 fn the_same_model_is_prepared_once() {
     let backend = backend();
     let (one, parameters) = (program(LINEAR), linear_parameters());
-    backend.prepare_model(&one, &parameters).unwrap();
+    backend.prepare_program(&one, &parameters).unwrap();
     // Equal contents in other memory.
-    backend.prepare_model(&program(LINEAR), &linear_parameters()).unwrap();
+    backend.prepare_program(&program(LINEAR), &linear_parameters()).unwrap();
     let stats = backend.memory_stats();
     assert_eq!((stats.compiler.compilations, stats.models), (1, 1));
     assert_eq!(stats.arrays.owners[0].name, "parameters of linear");
     assert_eq!(stats.arrays.used_bytes, 32);
     backend.clear_cache();
     assert_eq!(backend.memory_stats().arrays.used_bytes, 0);
-    backend.prepare_model(&one, &parameters).unwrap();
+    backend.prepare_program(&one, &parameters).unwrap();
     assert_eq!(backend.compiler().stats().compilations, 2);
 }
 
@@ -98,7 +100,7 @@ fn the_same_model_is_prepared_once() {
 fn caching_can_be_off() {
     let backend = Backend::auto(&config().enable_cache(false)).unwrap();
     for _ in 0..2 {
-        backend.prepare_model(&program(LINEAR), &linear_parameters()).unwrap();
+        backend.prepare_program(&program(LINEAR), &linear_parameters()).unwrap();
     }
     assert_eq!(backend.compiler().stats().compilations, 2);
     assert_eq!(backend.compiler().stats().kept, 0);
@@ -120,7 +122,7 @@ fn the_cache_is_bounded() {
 #[test]
 fn donated_inputs_are_taken() {
     let backend = backend();
-    let model = backend.prepare_model(&program(DOUBLE), &Parameters::none()).unwrap();
+    let model = backend.prepare_program(&program(DOUBLE), &Parameters::none()).unwrap();
     let mut x = backend.send(&floats(&[1024], &[1.0; 1024])).unwrap();
     for _ in 0..10 {
         let taken = x.clone();
@@ -135,7 +137,7 @@ fn results_in_donated_memory_need_none_of_their_own() {
     let backend = Backend::within(&limited(3 << 12), &config().memory_fraction(Fraction::new(0.5).unwrap())).unwrap();
     // Room for one array and a half.
     assert_eq!(backend.memory().limit_bytes(), Some(3 << 11));
-    let model = backend.prepare_model(&program(DOUBLE), &Parameters::none()).unwrap();
+    let model = backend.prepare_program(&program(DOUBLE), &Parameters::none()).unwrap();
     let mut x = backend.send(&floats(&[1024], &[1.0; 1024])).unwrap();
     for _ in 0..3 {
         x = model.run(&[Input::Donate(x)]).unwrap().remove(0);
@@ -178,7 +180,7 @@ fn the_topology_has_every_device() {
 fn models_that_were_not_used_for_long_leave_first() {
     let backend = Backend::auto(&config().cache_max_size(2)).unwrap();
     let sized = |n: usize| program(&DOUBLE.replace("1024", &n.to_string()));
-    let prepare = |n: usize| backend.prepare_model(&sized(n), &Parameters::none()).unwrap();
+    let prepare = |n: usize| backend.prepare_program(&sized(n), &Parameters::none()).unwrap();
     let (first, _) = (prepare(8), prepare(16));
     assert!(Arc::ptr_eq(first.executable(), prepare(8).executable()));
     prepare(24);
@@ -189,9 +191,9 @@ fn models_that_were_not_used_for_long_leave_first() {
 #[test]
 fn data_keeps_its_structure() {
     let backend = backend();
-    let leaf = |value: f32| Tree::Leaf(floats(&[1], &[value]));
-    let labels = Tree::List(vec![leaf(2.), leaf(3.)]);
-    let data = Tree::Map(BTreeMap::from([("image".to_string(), leaf(1.)), ("labels".to_string(), labels)]));
+    let leaf = |value: f32| Nested::Leaf(floats(&[1], &[value]));
+    let labels = Nested::List(vec![leaf(2.), leaf(3.)]);
+    let data = Nested::Map(BTreeMap::from([("image".to_string(), leaf(1.)), ("labels".to_string(), labels)]));
     let sent = backend.prepare_data(&data).unwrap();
     let read =
         sent.try_map(&mut |path, array| Ok::<_, Error>((path.to_string(), values(&array.to_host()?)[0]))).unwrap();
@@ -205,7 +207,7 @@ fn data_keeps_its_structure() {
 #[test]
 fn a_feed_sends_ahead_in_order_and_stops_when_dropped() {
     let backend = backend();
-    let item = |n: usize| Tree::Leaf(floats(&[1], &[n as f32]));
+    let item = |n: usize| Nested::Leaf(floats(&[1], &[n as f32]));
     let fed: Vec<f32> = backend
         .feed((0..20).map(item), 2)
         .unwrap()
@@ -224,7 +226,7 @@ fn models_are_saved_and_loaded() {
     let path = folder.path().join("model.safetensors");
     let backend = backend();
     let program = program(LINEAR);
-    let model = backend.prepare_model(&program, &linear_parameters()).unwrap();
+    let model = backend.prepare_program(&program, &linear_parameters()).unwrap();
     let extras = Extras {
         optimizer: BTreeMap::from([("m.w".to_string(), (*floats(&[1], &[0.5])).clone())]),
         notes: BTreeMap::from([("step".to_string(), "3".to_string())]),
@@ -243,7 +245,7 @@ fn models_are_saved_and_loaded() {
 fn wrong_inputs_are_named() {
     let backend = backend();
     let program = program(LINEAR);
-    let model = backend.prepare_model(&program, &linear_parameters()).unwrap();
+    let model = backend.prepare_program(&program, &linear_parameters()).unwrap();
     let x = backend.send(&floats(&[2, 3], &[0.0; 6])).unwrap();
     let Err(Error::Validation(ValidationError::Input { expected, given, .. })) = model.run(std::slice::from_ref(&x))
     else {
@@ -253,7 +255,7 @@ fn wrong_inputs_are_named() {
     assert_eq!(class(model.run::<Input>(&[])), Class::Validation);
     let unknown = Parameters::named(BTreeMap::from([("ww".to_string(), floats(&[1], &[0.0]))]));
     let Err(Error::Validation(ValidationError::MissingParameter { similar, .. })) =
-        backend.prepare_model(&program, &unknown)
+        backend.prepare_program(&program, &unknown)
     else {
         panic!("no such parameter")
     };
@@ -268,7 +270,7 @@ fn wrong_inputs_are_named() {
 
 #[test]
 fn strict_mode_refuses_what_is_not_finite() {
-    let data = Tree::List(vec![Tree::Leaf(floats(&[3], &[0.0, f32::NAN, 1.0]))]);
+    let data = Nested::List(vec![Nested::Leaf(floats(&[3], &[0.0, f32::NAN, 1.0]))]);
     assert!(backend().prepare_data(&data).is_ok());
     let strict = Backend::auto(&config().strict_validation(true)).unwrap();
     let Err(Error::Validation(ValidationError::NotFinite { name, index })) = strict.prepare_data(&data) else {
@@ -295,7 +297,7 @@ fn the_budget_holds_before_the_device_fails() {
 #[test]
 fn a_compilation_that_takes_too_long_is_given_up() {
     let backend = Backend::auto(&config().compilation_timeout_seconds(Seconds::new(1e-9).unwrap())).unwrap();
-    assert_eq!(class(backend.prepare_model(&program(LINEAR), &linear_parameters())), Class::CompilationTimeout);
+    assert_eq!(class(backend.prepare_program(&program(LINEAR), &linear_parameters())), Class::CompilationTimeout);
 }
 
 #[test]
@@ -304,7 +306,7 @@ fn programs_that_do_not_compile_say_why() {
     let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %0 = stablehlo.custom_call @none(%x) : (tensor<f32>) -> tensor<f32> return %0 : tensor<f32> }";
     // A call of something outside the program compiles and fails when it is reached.
     let backend = backend();
-    let model = backend.prepare_model(&program(text), &Parameters::none()).unwrap();
+    let model = backend.prepare_program(&program(text), &Parameters::none()).unwrap();
     let x = backend.send(&floats(&[], &[1.0])).unwrap();
     let read = model.run(&[x]).and_then(|outputs| outputs[0].to_host());
     assert_eq!(class(read), Class::Device);

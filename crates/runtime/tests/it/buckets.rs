@@ -101,7 +101,7 @@ fn specialized(program: &Program, inputs: &[Arc<Literal>]) -> Arc<Program> {
 }
 
 fn on_device(backend: &Backend, program: &Arc<Program>, inputs: &[Arc<Literal>]) -> Vec<Literal> {
-    let model = backend.prepare_model(program, &Parameters::none()).unwrap();
+    let model = backend.prepare_program(program, &Parameters::none()).unwrap();
     let sent: Vec<_> = inputs.iter().map(|input| backend.send(input).unwrap()).collect();
     model.run(&sent).unwrap().iter().map(|array| array.to_host().unwrap()).collect()
 }

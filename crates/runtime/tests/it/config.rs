@@ -39,7 +39,7 @@ fn pair(values: [f32; 2]) -> Arc<Literal> {
 
 fn run(config: &Config, values: [f32; 2]) -> Result<Literal, Error> {
     let backend = Backend::auto(config)?;
-    let model = backend.prepare_model(&program(LOG), &Parameters::none())?;
+    let model = backend.prepare_program(&program(LOG), &Parameters::none())?;
     model.run(&[backend.send(&pair(values))?])?[0].to_host()
 }
 

@@ -38,7 +38,7 @@ fn numbers() -> Arc<Literal> {
 }
 
 fn run(backend: &Backend, text: &str) -> Result<DeviceArray, Error> {
-    let model = backend.prepare_model(&program(text)?, &Parameters::none())?;
+    let model = backend.prepare_program(&program(text)?, &Parameters::none())?;
     Ok(model.run(&[backend.send(&numbers())?])?.remove(0))
 }
 
@@ -51,7 +51,7 @@ fn provoke(class: Class) -> Result<(), Error> {
             Sources { command_line: set.into(), ..Sources::default() }.resolve().map(drop)?;
         }
         Class::Validation => {
-            let model = backend.prepare_model(&program(DOUBLE)?, &Parameters::none())?;
+            let model = backend.prepare_program(&program(DOUBLE)?, &Parameters::none())?;
             model.run::<Input>(&[])?;
         }
         Class::Trace => {
@@ -85,7 +85,7 @@ fn provoke(class: Class) -> Result<(), Error> {
             run(&Backend::auto(&soon)?, DOUBLE)?;
         }
         Class::Memory => {
-            let model = backend.prepare_model(&program(DOUBLE)?, &Parameters::none())?;
+            let model = backend.prepare_program(&program(DOUBLE)?, &Parameters::none())?;
             let x = backend.send(&numbers())?;
             model.run(&[Input::Donate(x.clone())])?;
             model.run(&[x])?;

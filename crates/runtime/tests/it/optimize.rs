@@ -225,13 +225,13 @@ fn a_backend_prepares_models_as_configured() {
     let prepared = |level: Level, precision: Precision| {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(level).precision(precision);
         let backend = Backend::auto(&config).unwrap();
-        let model = backend.prepare_model(&x, &Parameters::none()).unwrap();
+        let model = backend.prepare_program(&x, &Parameters::none()).unwrap();
         let expected =
             optimize(&Optimizer::new(level, backend.rewrite_target(), precision), &x, &Trial::default()).unwrap();
         assert_eq!(model.executable().program().digest(), expected.program.digest());
         // Outside nothing changes.
         assert_eq!(model.executable().signature(), &Signature::read(x.module()).unwrap());
-        backend.prepare_model(&x, &Parameters::none()).unwrap();
+        backend.prepare_program(&x, &Parameters::none()).unwrap();
         assert_eq!(backend.compiler().stats().compilations, 1);
         printed(model.executable().program())
     };
@@ -260,7 +260,7 @@ fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
     let prepared = |precision: Precision| {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(Level::Balanced).precision(precision);
         let backend = Backend::auto(&config).unwrap();
-        let model = backend.prepare_model(&product, &parameters).unwrap();
+        let model = backend.prepare_program(&product, &parameters).unwrap();
         let bytes = backend.memory_stats().arrays.used_bytes;
         let results = model.run(&[backend.send(&x).unwrap()]).unwrap();
         // What is read back and saved has the type that was exported.

@@ -102,7 +102,7 @@ impl Tensor {
     /// A constant.
     #[track_caller]
     pub fn constant(literal: &Literal) -> Tensor {
-        match constant_of(literal) {
+        match Prim::constant(literal) {
             Ok((prim, spec)) => only(stack::push(prim, &[], vec![spec], Location::caller())),
             Err(message) => misuse(Location::caller(), message),
         }
@@ -171,16 +171,6 @@ impl Tensor {
     pub(crate) fn scalar_like(&self, value: f64) -> Tensor {
         Tensor::scalar(self.dtype(), value)
     }
-}
-
-/// A literal as a constant of a graph, with its type; else why it cannot be one.
-pub(crate) fn constant_of(literal: &Literal) -> Result<(Prim, Spec), String> {
-    let spec = literal.spec();
-    let dims: Vec<i64> = spec.dims.iter().map(|&size| size as i64).collect();
-    let dense = Dense::from_elements(TensorType::new(dims, spec.dtype), literal.bytes().to_vec())
-        .ok_or_else(|| format!("{} bytes are not {spec}", literal.bytes().len()))?;
-    let attrs = attrs([("value", Attr::Dense(Arc::new(dense)))]);
-    Ok((Prim::Op { kind: OpKind::Constant, attrs, combine: None }, spec))
 }
 
 #[track_caller]

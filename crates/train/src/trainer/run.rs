@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use runtime::{Backend, Feed, HostTree, Jit, Tree as Data, TreeArrays, ValidationError, shapes_of_specs};
+use runtime::{Backend, Feed, Jit, Nested, NestedLiterals, TreeArrays, ValidationError, shapes_of_specs};
 use trace::{Donate, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
@@ -350,18 +350,17 @@ impl Batches {
         let loader = Loader::start(data, steps, how)?;
         let failed = Arc::new(std::sync::Mutex::new(None));
         let theirs = failed.clone();
-        let host =
-            loader.map_while(move |batch| match batch {
-                Ok(batch) => {
-                    Some(Data::List(batch.arrays.into_iter().map(|array| Data::Leaf(Arc::new(array))).collect())
-                        as HostTree)
-                }
-                Err(error) => {
-                    *theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
-                    None
-                }
-            });
-        let send = move |backend: &Backend, batch: &HostTree| match &on {
+        let host = loader.map_while(move |batch| match batch {
+            Ok(batch) => {
+                Some(Nested::List(batch.arrays.into_iter().map(|array| Nested::Leaf(Arc::new(array))).collect())
+                    as NestedLiterals)
+            }
+            Err(error) => {
+                *theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                None
+            }
+        });
+        let send = move |backend: &Backend, batch: &NestedLiterals| match &on {
             None => backend.prepare_data(batch),
             Some(on) => {
                 let mut n = 0;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use runtime::{Backend, DeviceArray, Error, Model};
+use runtime::{Backend, DeviceArray, Error, LoadedProgram};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -30,7 +30,12 @@ pub(super) struct Timing {
     fraction_of_peak: Option<f64>,
 }
 
-pub(super) fn run(backend: &Backend, model: &Model, inputs: &[DeviceArray], seconds: f64) -> Result<Timing, Failure> {
+pub(super) fn run(
+    backend: &Backend,
+    model: &LoadedProgram,
+    inputs: &[DeviceArray],
+    seconds: f64,
+) -> Result<Timing, Failure> {
     let once = || -> Result<Duration, Error> {
         let started = Instant::now();
         let results = model.run(inputs)?;

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
     progress.step("finding the device");
     let backend = Backend::auto(&config)?;
     progress.step("compiling");
-    let model = backend.prepare_model(&program, &Parameters::none())?;
+    let model = backend.prepare_program(&program, &Parameters::none())?;
     let ports: Vec<_> = model.inputs().cloned().collect();
     let literals = inputs::load(&args.inputs, args.seed, &ports)?;
     if args.steps {

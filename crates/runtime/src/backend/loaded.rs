@@ -148,9 +148,9 @@ impl From<DeviceArray> for Input {
     }
 }
 
-/// A program compiled for a backend, with its parameters on the device. Clones are the same model.
+/// A program compiled for a backend, with its parameters on the device. Clones are the same program.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct LoadedProgram {
     inner: Arc<Inner>,
 }
 
@@ -173,7 +173,7 @@ impl Backend {
     /// Rewrites a program as `optimization` and `precision` say, compiles it, sends its parameters, and keeps both: the same
     /// program with the same parameters is prepared once. Inputs and results keep their types; with precision bf16,
     /// parameters that the rewritten program reads in bf16 alone are rounded and kept in bf16.
-    pub fn prepare_model(&self, program: &Arc<Program>, parameters: &Parameters) -> Result<Model, Error> {
+    pub fn prepare_program(&self, program: &Arc<Program>, parameters: &Parameters) -> Result<LoadedProgram, Error> {
         let key = (program.digest(), parameters.digest());
         if let Some(model) = self.models().get(&key) {
             return Ok(model);
@@ -193,7 +193,7 @@ impl Backend {
 
     /// Compiles a program of several devices as it is, for those of a mesh. Everything is an input, laid out as the program
     /// says.
-    pub fn prepare_on(&self, program: &Arc<Program>, mesh: &Arc<DeviceMesh>) -> Result<Model, Error> {
+    pub fn prepare_on(&self, program: &Arc<Program>, mesh: &Arc<DeviceMesh>) -> Result<LoadedProgram, Error> {
         let ids: Vec<i64> = mesh.ids().to_vec();
         let executable = self.compiler().compile_on(program, &[], CacheUse::ReadWrite, Some(&ids))?;
         let needed = mesh.num_local();
@@ -234,7 +234,7 @@ impl Backend {
         program: &Arc<Program>,
         parameters: &Parameters,
         cache: CacheUse,
-    ) -> Result<Model, Error> {
+    ) -> Result<LoadedProgram, Error> {
         let exported = Signature::read(program.module())?;
         self.prepare_rewritten(program, &exported, parameters, cache)
     }
@@ -246,7 +246,7 @@ impl Backend {
         exported: &Signature,
         parameters: &Parameters,
         cache: CacheUse,
-    ) -> Result<Model, Error> {
+    ) -> Result<LoadedProgram, Error> {
         let executable = self.compiler().compile(program, &[], cache)?;
         if self.config().log_device_placement {
             let (program, device) = (program.name(), self.device());
@@ -284,7 +284,7 @@ impl Backend {
         executable: Arc<Executable>,
         parameters: Vec<Option<DeviceArray>>,
         exported: &[Port],
-    ) -> Model {
+    ) -> LoadedProgram {
         self.model_on(executable, parameters, exported, None)
     }
 
@@ -294,7 +294,7 @@ impl Backend {
         parameters: Vec<Option<DeviceArray>>,
         exported: &[Port],
         mesh: Option<Arc<DeviceMesh>>,
-    ) -> Model {
+    ) -> LoadedProgram {
         let name = executable.program().name().to_string();
         let bytes = |port: &Port| match &mesh {
             // What one device has of it.
@@ -305,7 +305,7 @@ impl Backend {
             }
             None => port.spec.bytes(),
         };
-        Model {
+        LoadedProgram {
             inner: Arc::new(Inner {
                 backend: self.clone(),
                 num_inputs: parameters.iter().filter(|parameter| parameter.is_none()).count(),
@@ -320,7 +320,12 @@ impl Backend {
     }
 }
 
-impl Model {
+impl LoadedProgram {
+    /// The backend it is loaded on.
+    pub fn backend(&self) -> &Backend {
+        &self.inner.backend
+    }
+
     /// The compiled program.
     pub fn executable(&self) -> &Arc<Executable> {
         &self.inner.executable
