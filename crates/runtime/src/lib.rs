@@ -43,8 +43,8 @@ mod signature;
 mod values;
 
 pub use backend::{
-    Backend, Choice, DeviceArray, Extras, Feed, Input, LoadedProgram, MemoryStats, Nested, NestedArrays, NestedLiterals,
-    Parameters, Pool, PoolStats, SliceDevices, Surroundings, Topology,
+    Backend, Choice, DeviceArray, Extras, Feed, Input, LoadedProgram, MemoryStats, Nested, NestedArrays,
+    NestedLiterals, Parameters, Pool, PoolStats, SliceDevices, Surroundings, Topology,
 };
 pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Lengths, not_padding};
 pub use buckets::{BucketReport, BucketUse, BucketedProgram, Bucketing, Buckets, Dimension, Padded, Source};

@@ -52,7 +52,7 @@ pub use weights;
 pub use xla;
 
 pub use error::{Error, NoCompiler, Result};
-pub use slices::{compile_worker, fit, plan, slice_compiler};
+pub use slices::{compile_worker, fit, lower, plan, slice_compiler};
 
 /// The guide of several processes, whose examples are tests.
 #[cfg(doctest)]

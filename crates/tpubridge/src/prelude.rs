@@ -1,7 +1,7 @@
 //! What most programs use: `use tpubridge::prelude::*`.
 
 // Slices, and what they make of a program.
-pub use crate::slices::{compile_worker, fit, plan};
+pub use crate::slices::{compile_worker, fit, lower, plan};
 pub use chips::{Generation, Slice};
 pub use compile::Program;
 pub use plan::search::{Answer, Goal, SearchOptions};
@@ -11,8 +11,8 @@ pub use train::{Planned, PlannedStep};
 // Values, and functions over them.
 pub use tensor::{DType, Element, Literal, Spec};
 pub use trace::{
-    Donate, Key, Mesh, Policy, Reduction, Tensor, Tree, checkpoint, cond, custom_vjp, grad, jvp, random, scan,
-    shapes_of, shard_map, value_and_grad, value_and_grad_with, vjp, vmap, while_loop,
+    Donate, Key, Mesh, Policy, Reduction, Tensor, Tree, checkpoint, cond, custom_call, custom_vjp, grad, jvp, random,
+    scan, shapes_of, shard_map, value_and_grad, value_and_grad_with, vjp, vmap, while_loop,
 };
 
 // Layers, models, losses and optimizers.
@@ -24,15 +24,15 @@ pub use nn::models::{Gpt2, Gpt2Config, LanguageModel, Llama, LlamaConfig, Mlp, M
 pub use nn::optim::{Adafactor, Adam, Lion, Moments, Muon, Optimizer, Schedule, Sgd, clipped, global_norm};
 pub use nn::{
     CrossEntropy, Init, Metrics, StepOptions, Strategy, TrainState, binary_cross_entropy, mean_squared_error,
-    train_step,
+    trace_init, trace_train_step, train_step,
 };
 
 // Devices.
 pub use runtime::config::{Config, Mode, Target};
 pub use runtime::distributed::{MultiHostConfig, Session};
 pub use runtime::{
-    Backend, BucketedJit, BucketedProgram, Buckets, DeviceArray, Distributed, Feed, Jit, LoadedProgram, Parameters, ReadTensor,
-    TreeArrays,
+    Backend, BucketedJit, BucketedProgram, Buckets, DeviceArray, Distributed, Feed, Jit, LoadedProgram, Parameters,
+    ReadTensor, TreeArrays,
 };
 
 // Training.

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use compile::cache::{Cache, CacheConfig};
+use compile::cache::{Cache, CacheConfig, default_folder};
 use compile::worker::{Launch, Limits};
 use compile::{PluginFile, Program, SliceCompiler};
 use pjrt::discover::{Discovery, first};
 use plan::search::{Answer, ProgramSource, SearchOptions};
 use plan::{Fit, FitRequest};
+use trace::{Donate, Tree};
 
 use crate::error::{NoCompiler, Result};
 
@@ -34,10 +35,29 @@ pub fn slice_compiler() -> Result<SliceCompiler> {
     let found = first(&Discovery::from_environment(), "libtpu").ok_or(NoCompiler::NotInstalled)?;
     Ok(SliceCompiler {
         plugin: PluginFile::open(&found.path)?,
-        cache: Cache::open(&CacheConfig::default()),
+        cache: Cache::open(&CacheConfig {
+            folder: default_folder(|name| std::env::var(name).ok()),
+            ..CacheConfig::default()
+        }),
         launch: Launch::this_program([WORKER])?,
         limits: Limits::default(),
     })
+}
+
+/// The program of a function over tensors of these types and shapes: what [`fit`] and [`plan`] ask about, and what
+/// [`runtime::Backend::load`] runs.
+///
+/// ```
+/// use tpubridge::prelude::*;
+///
+/// let x = Tensor::of(Spec::new(DType::F32, [4]));
+/// let program = lower("twice", &x, |x| x * 2.0)?;
+/// assert_eq!(program.name(), "twice");
+/// # Ok::<(), Error>(())
+/// ```
+pub fn lower<I: Tree, O: Tree>(name: &str, inputs: &I, f: impl FnOnce(&I) -> O) -> Result<Program> {
+    let (function, _) = trace::trace(name, inputs, Donate::Nothing, f)?;
+    Ok(Program::from_module(function.module))
 }
 
 /// Whether a program fits a slice, what fills it, how long a step takes and what it costs.
