@@ -33,7 +33,7 @@ fn train(devices: usize) -> Result<Vec<f32>> {
     let sharding = match devices {
         1 => None,
         _ => {
-            let rules = ShardingRules::new(&"data=4,fsdp=2".parse()?, Strategy::Hybrid)?;
+            let rules = tpubridge::nn::Placement::new(&"data=4,fsdp=2".parse()?, Strategy::Hybrid)?;
             let shapes = parameter_shapes(&shapes_of(&(), |()| model())?);
             Some(StateSharding::new(&backend, &rules, shapes, &[])?)
         }
@@ -45,8 +45,8 @@ fn train(devices: usize) -> Result<Vec<f32>> {
     if sharding.is_some() {
         println!("{} devices", backend.devices().len());
         let (path, array) = model.arrays()?.swap_remove(0);
-        if let Some(named) = array.sharding() {
-            println!("{path} {} is sharded {}", array.spec(), named.spec);
+        if let Some(named) = array.placed() {
+            println!("{path} {} is sharded {}", array.spec(), named.sharding);
         }
     }
     let x: Vec<f32> = (0..64 * 16).map(|n| (n as f32 * 0.37).sin()).collect();

@@ -104,7 +104,7 @@ impl std::error::Error for NoCompiler {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner().fmt(f)
+        fmt::Display::fmt(self.inner(), f)
     }
 }
 

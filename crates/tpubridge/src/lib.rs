@@ -36,6 +36,7 @@ mod error;
 pub mod prelude;
 mod slices;
 
+pub use ::plan;
 pub use chips;
 pub use compile;
 pub use fleet;
@@ -43,7 +44,6 @@ pub use hlo;
 pub use kernel;
 pub use nn;
 pub use pjrt;
-pub use plan;
 pub use runtime;
 pub use tensor;
 pub use trace;

@@ -11,8 +11,8 @@ pub use train::{Planned, PlannedStep};
 // Values, and functions over them.
 pub use tensor::{DType, Element, Literal, Spec};
 pub use trace::{
-    Donate, Key, Mesh, Policy, Reduction, Tensor, Tree, checkpoint, cond, custom_call, custom_vjp, grad, jvp, random,
-    scan, shapes_of, shard_map, value_and_grad, value_and_grad_with, vjp, vmap, while_loop,
+    Donate, Key, Mesh, Reduction, RematPolicy, Tensor, Tree, checkpoint, cond, custom_call, custom_vjp, grad, jvp,
+    random, scan, shapes_of, shard_map, value_and_grad, value_and_grad_with, vjp, vmap, while_loop,
 };
 
 // Layers, models, losses and optimizers.
