@@ -33,7 +33,7 @@ fn train(devices: usize) -> Result<Vec<f32>> {
     let sharding = match devices {
         1 => None,
         _ => {
-            let rules = tpubridge::nn::Placement::new(&"data=4,fsdp=2".parse()?, Strategy::Hybrid)?;
+            let rules = tpubridge::nn::ShardingRules::new(&"data=4,fsdp=2".parse()?, Strategy::Hybrid)?;
             let shapes = parameter_shapes(&shapes_of(&(), |()| model())?);
             Some(StateSharding::new(&backend, &rules, shapes, &[])?)
         }
@@ -45,7 +45,7 @@ fn train(devices: usize) -> Result<Vec<f32>> {
     if sharding.is_some() {
         println!("{} devices", backend.devices().len());
         let (path, array) = model.arrays()?.swap_remove(0);
-        if let Some(named) = array.placed() {
+        if let Some(named) = array.named_sharding() {
             println!("{path} {} is sharded {}", array.spec(), named.sharding);
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use compile::Program;
 use tensor::Spec;
-use trace::{Donate, LogicalAxisRules, Leaf, Role, PartitionSpec, Tensor, Tree};
+use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Role, Tensor, Tree};
 
 use crate::backend::{Backend, DeviceArray, Input, LoadedProgram, Parameters};
 use crate::error::{Error, ValidationError};

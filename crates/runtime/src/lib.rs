@@ -54,7 +54,7 @@ pub use device_manager::{DeviceManager, DeviceMemory};
 pub use element::{dtype, element_type};
 pub use error::{Class, Error, NotAvailable, ValidationError};
 pub use host::Variable;
-pub use jit::{Jit, LeafSharding, JitSharding, shapes_of_specs};
+pub use jit::{Jit, JitSharding, LeafSharding, shapes_of_specs};
 pub use monitor::{Monitor, Reading, TimeSeries};
 pub use process_group::Distributed;
 pub use signature::{Port, Signature};

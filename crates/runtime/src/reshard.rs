@@ -26,8 +26,8 @@ impl Backend {
         let rules = LogicalAxisRules::new(placed.mesh.mesh().clone());
         let on = JitSharding { mesh: placed.mesh.clone(), rules, of: Rc::new(of) };
         let after = sharding.clone();
-        let mut jit =
-            Jit::new(self, "reshard", Donate::Nothing, move |x: &Tensor| x.with_sharding_constraint(&after)).on(Some(on));
+        let mut jit = Jit::new(self, "reshard", Donate::Nothing, move |x: &Tensor| x.with_sharding_constraint(&after))
+            .on(Some(on));
         let laid = jit.call(Tensor::from(array.clone()))?;
         laid.device_value().cloned().ok_or_else(|| Error::Distributed("laying out anew gave no array".into()))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use compile::Program;
 use tensor::{Element, Literal, Spec};
-use trace::{Sharding, Tensor, Tree};
+use trace::{PartitionSpec, Tensor, Tree};
 
 use crate::backend::{Backend, DeviceArray, LoadedProgram, Parameters};
 use crate::error::{Error, ValidationError};
@@ -123,7 +123,7 @@ impl Backend {
         &self,
         mesh: &Arc<DeviceMesh>,
         structure: &T,
-        sharding: &mut dyn FnMut(&str, &Spec) -> Result<Sharding, Error>,
+        sharding: &mut dyn FnMut(&str, &Spec) -> Result<PartitionSpec, Error>,
         value: LeafValue<'_>,
     ) -> Result<T, Error> {
         let leaves = structure.paths().into_iter().zip(structure.specs());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nn::{ShardingRules, Strategy};
 use runtime::mesh::DeviceMesh;
-use runtime::{Backend, DeviceArray, LeafValue, JitSharding, ValidationError};
+use runtime::{Backend, DeviceArray, JitSharding, LeafValue, ValidationError};
 use tensor::Literal;
 use trace::{Leaf, Mesh, PartitionSpec, Role, Site, Spec, Tree};
 

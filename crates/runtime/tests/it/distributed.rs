@@ -14,7 +14,7 @@ use runtime::distributed::{MultiHostConfig, Session};
 use runtime::{Backend, Jit, JitSharding, TreeArrays};
 use tensor::{DType, Literal};
 use testkit::{Needed, Random, require};
-use trace::{Donate, LogicalAxisRules, Leaf, Reduction, Role, PartitionSpec, Tensor, shard_map};
+use trace::{Donate, Leaf, LogicalAxisRules, PartitionSpec, Reduction, Role, Tensor, shard_map};
 
 use crate::processes::{PATIENCE, config, free_address, together};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::{Mutator, Random};
-use weights::{Check, CheckpointManager, Error, Keep, Piece, Region, Saver, Snapshot, Store, Types, cast};
+use weights::{Check, CheckpointManager, Error, Keep, Piece, Region, Saver, Snapshot, Store, Types};
 
 use crate::state::{assert_exact, literal, snapshot, tensors};
 
@@ -134,7 +134,7 @@ fn floats_are_restored_in_another_type_and_nothing_else_is() {
     for dtype in [DType::F32, DType::BF16, DType::F16] {
         let restored = saved.read_all(Types::FloatsAs(dtype)).unwrap();
         for (name, original) in tensors(1) {
-            let expected = if original.dtype().is_float() { cast(&original, dtype).unwrap() } else { original };
+            let expected = if original.dtype().is_float() { original.cast(dtype).unwrap() } else { original };
             assert_eq!(restored[&name], expected, "{name} as {dtype}");
         }
     }
@@ -142,8 +142,8 @@ fn floats_are_restored_in_another_type_and_nothing_else_is() {
     assert!(matches!(error, Error::Cast { from: DType::I32, to: DType::F32, .. }), "{error}");
     assert!(matches!(saved.read_as("model.embed", DType::I8), Err(Error::Cast { .. })));
     // f32 values that bf16 has survive a save in bf16.
-    let exact = cast(&tensors(1)["model.layers.0.w"], DType::F32).unwrap();
-    let back = cast(&cast(&exact, DType::BF16).unwrap(), DType::F32).unwrap();
+    let exact = tensors(1)["model.layers.0.w"].cast(DType::F32).unwrap();
+    let back = exact.cast(DType::BF16).unwrap().cast(DType::F32).unwrap();
     let finite = |literal: &Literal| {
         literal.bytes().chunks(4).map(<[u8]>::to_vec).filter(|b| b[3] & 0x7f != 0x7f).collect::<Vec<_>>()
     };
