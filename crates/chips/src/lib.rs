@@ -34,5 +34,5 @@ pub use price::{Price, PriceKind};
 pub use shape::{ShapeRule, TwistRule, WrapRule};
 pub use slice::{DeviceIds, MachineCount, Slice, TopologyRequest, Twist};
 pub use spec::{
-    Cores, CountUnit, Host, HostCount, MachineType, Memory, Names, Network, PowerWatts, Rates, RuntimeReserve, Spec,
+    Cores, CountUnit, Host, HostCount, MachineType, MemorySpec, Names, Network, PowerWatts, Rates, RuntimeReserve, Spec,
 };

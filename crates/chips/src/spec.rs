@@ -19,7 +19,7 @@ pub struct Spec {
     /// Matrix rates.
     pub rates: Rates,
     /// Memories.
-    pub memory: Memory,
+    pub memory: MemorySpec,
     /// Links between chips and the slices they form.
     pub network: Network,
     /// The machine the chips sit in.
@@ -68,7 +68,7 @@ pub struct Rates {
 
 /// Memories of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Memory {
+pub struct MemorySpec {
     /// HBM of a chip as documented.
     pub hbm_bytes_per_chip: Figure<u64>,
     /// What the compiler lets one device use in a slice of 2x2 chips; see [`Spec::usable_hbm_bytes_per_device`].

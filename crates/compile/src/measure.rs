@@ -5,7 +5,7 @@ use xla::{BufferAssignment, MemorySpace, Module};
 use crate::blob;
 use crate::cache::Blob;
 use crate::optimized::{OptimizedProgram, decode_buffers, decode_module, find};
-use crate::report::{Buffer, Collective, Memory, Report};
+use crate::report::{Buffer, Collective, Report, ReportMemory};
 use crate::worker::Compiled;
 
 /// How many of the largest buffers a report names.
@@ -22,7 +22,7 @@ pub(crate) fn fill(report: &mut Report, compiled: &Compiled, blobs: &[Blob]) -> 
     report.executable_bytes = find(blobs, blob::EXECUTABLE).map(|b| b.len() as u64);
     report.notes.extend(compiled.notes.iter().cloned());
     if let Some(stats) = &compiled.memory {
-        report.memory = Memory {
+        report.memory = ReportMemory {
             limit: report.memory.limit,
             arguments: unsigned(stats.arguments),
             outputs: unsigned(stats.outputs),

@@ -18,7 +18,7 @@ pub enum Mode {
 
 /// Memory of one device, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct ReportMemory {
     /// What the compiler may use.
     pub limit: u64,
     /// Program arguments: parameters, optimizer state, inputs.
@@ -91,7 +91,7 @@ pub struct Report {
     /// The compiler.
     pub plugin: String,
     /// Memory of one device.
-    pub memory: Memory,
+    pub memory: ReportMemory,
     /// FLOPs of matmuls on one device in a step, loops counted.
     pub dot_flops: Option<f64>,
     /// The compiler's own count, which takes each loop body once.

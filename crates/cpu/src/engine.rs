@@ -11,7 +11,7 @@ use crate::kernels::Cores;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
 use crate::lower::{self, Donation, Folding};
-use crate::memory::{Array, Memory};
+use crate::memory::{Arena, Array};
 use crate::program::{Program, StepTime};
 use crate::sharding::Sharding;
 
@@ -19,7 +19,7 @@ use crate::sharding::Sharding;
 #[derive(Debug)]
 pub struct Cpu {
     cores: Cores,
-    memory: Arc<Memory>,
+    memory: Arc<Arena>,
 }
 
 impl Cpu {
@@ -27,11 +27,11 @@ impl Cpu {
     pub fn new(threads: Option<usize>) -> Arc<Cpu> {
         let available = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = threads.unwrap_or_else(available).max(1);
-        Arc::new(Cpu { cores: Cores { machine: Machine::detect(), pool: Pool::new(threads) }, memory: Memory::new() })
+        Arc::new(Cpu { cores: Cores { machine: Machine::detect(), pool: Pool::new(threads) }, memory: Arena::new() })
     }
 
     /// Where arrays come from.
-    pub fn memory(&self) -> &Arc<Memory> {
+    pub fn memory(&self) -> &Arc<Arena> {
         &self.memory
     }
 }

@@ -14,7 +14,7 @@ mod sharding;
 pub use engine::{CompileOptions, Compiled, Cpu, Mode, Port, Spread};
 pub use error::Error;
 pub use lower::{Donation, Folding, evaluate_constant};
-pub use memory::{Array, Memory};
+pub use memory::{Arena, Array};
 pub use plugin::{GetPjrtApi, api};
 pub use program::StepTime;
 pub use sharding::Sharding;

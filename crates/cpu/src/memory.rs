@@ -23,7 +23,7 @@ const HUGE_FROM_BYTES: usize = 4 << 20;
 /// Where arrays come from. Freed blocks are kept, up to a limit, because the first touch of fresh pages costs more than
 /// most kernels do.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct Arena {
     kept: Mutex<Kept>,
 }
 
@@ -70,14 +70,14 @@ impl Drop for Block {
     }
 }
 
-impl Memory {
+impl Arena {
     /// Memory with nothing kept yet.
-    pub fn new() -> Arc<Memory> {
+    pub fn new() -> Arc<Arena> {
         Arc::default()
     }
 
     /// Room for `size` bytes, not initialised.
-    pub(crate) fn allocate(self: &Arc<Memory>, size: usize) -> Result<Storage, Error> {
+    pub(crate) fn allocate(self: &Arc<Arena>, size: usize) -> Result<Storage, Error> {
         let none = || Error::Exhausted(format!("the machine has no {size} bytes for an array"));
         // The system may promise more than there is, and end the process when it is used.
         if size > machine_bytes() {
@@ -130,7 +130,7 @@ pub(crate) struct Storage {
 enum Owner {
     Memory {
         block: Option<Block>,
-        home: Arc<Memory>,
+        home: Arc<Arena>,
     },
     /// Memory of the caller; dropping the value tells the caller that it is free.
     #[allow(dead_code)]
@@ -208,12 +208,12 @@ impl Array {
     }
 
     /// A copy of a literal.
-    pub fn from_literal(memory: &Arc<Memory>, literal: &Literal) -> Result<Array, Error> {
+    pub fn from_literal(memory: &Arc<Arena>, literal: &Literal) -> Result<Array, Error> {
         Array::from_bytes(memory, literal.dtype(), literal.dims().to_vec(), literal.bytes())
     }
 
     /// A copy of bytes, as many as type and sizes say.
-    pub fn from_bytes(memory: &Arc<Memory>, dtype: DType, dims: Vec<usize>, bytes: &[u8]) -> Result<Array, Error> {
+    pub fn from_bytes(memory: &Arc<Arena>, dtype: DType, dims: Vec<usize>, bytes: &[u8]) -> Result<Array, Error> {
         if byte_count(dtype, &dims) != Some(bytes.len()) {
             return Err(Error::Arguments(format!("{} bytes for an array of {dtype} {dims:?}", bytes.len())));
         }
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn large_blocks_are_kept_and_reused() {
-        let memory = Memory::new();
+        let memory = Arena::new();
         let first = memory.allocate(1 << 20).unwrap();
         let address = first.pointer();
         assert_eq!(address as usize % ALIGN, 0);
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn an_array_holds_a_copy() {
-        let memory = Memory::new();
+        let memory = Arena::new();
         let literal = Literal::new(DType::I32, [2], vec![1, 0, 0, 0, 2, 0, 0, 0]).unwrap();
         let array = Array::from_literal(&memory, &literal).unwrap();
         assert_eq!(array.to_literal(), literal);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn bits_above_a_small_element_do_not_count() {
-        let memory = Memory::new();
+        let memory = Arena::new();
         let check = |dtype, given: [u8; 3], kept: [u8; 3]| {
             let array = Array::from_bytes(&memory, dtype, vec![3], &given).unwrap();
             assert_eq!(array.to_literal().bytes(), kept, "{dtype}");

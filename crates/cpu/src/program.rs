@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::interpret::{Options, Process};
 use crate::kernels::Cores;
 use crate::kernels::machine::FlushDenormals;
-use crate::memory::{Array, Memory, Storage};
+use crate::memory::{Arena, Array, Storage};
 
 /// Pointers of one step that fit without allocating.
 const INLINE_POINTERS: usize = 24;
@@ -186,7 +186,7 @@ impl Program {
         &self,
         arguments: Vec<Array>,
         cores: &Cores,
-        memory: &Arc<Memory>,
+        memory: &Arc<Arena>,
         options: &Options,
         process: Option<Arc<Process>>,
         times: Option<&mut Vec<StepTime>>,

@@ -6,7 +6,9 @@ use tensor::{DType, Spec};
 use crate::cost;
 use crate::error::Error;
 use crate::ir::{Body, RefId};
-use crate::kernel::{Axis, Buffers, Cost, GridAxis, Kernel, Memory, Reference, Role, Semantics, Window, is_supported};
+use crate::kernel::{
+    Axis, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, Role, Semantics, Window, is_supported,
+};
 use crate::vmem;
 use crate::writer::{Val, Writer};
 
@@ -33,7 +35,7 @@ pub struct KernelBuilder {
     grid: Vec<GridAxis>,
     references: Vec<Reference>,
     in_place: Vec<(RefId, RefId)>,
-    cost: Option<Cost>,
+    cost: Option<CostEstimate>,
     error: Option<Error>,
 }
 
@@ -61,7 +63,7 @@ impl KernelBuilder {
     /// Adds an operand of `i32` that lies in SMEM from the beginning, for index maps and bodies to read.
     pub fn prefetch(&mut self, name: &str, dims: impl Into<Vec<usize>>) -> RefId {
         let block = Spec::new(DType::I32, dims);
-        self.add(Reference { name: name.into(), role: Role::Prefetch, memory: Memory::Smem, block })
+        self.add(Reference { name: name.into(), role: Role::Prefetch, memory: KernelMemory::Smem, block })
     }
 
     /// Adds an operand, seen through blocks; the map gives the block's index.
@@ -118,17 +120,17 @@ impl KernelBuilder {
     /// Adds vector memory that keeps its contents from step to step.
     pub fn scratch(&mut self, name: &str, dtype: DType, dims: impl Into<Vec<usize>>) -> RefId {
         let block = Spec::new(dtype, dims);
-        self.add(Reference { name: name.into(), role: Role::Scratch, memory: Memory::Vmem, block })
+        self.add(Reference { name: name.into(), role: Role::Scratch, memory: KernelMemory::Vmem, block })
     }
 
     /// Adds scalar memory of `i32` that keeps its contents from step to step.
     pub fn scalars(&mut self, name: &str, dims: impl Into<Vec<usize>>) -> RefId {
         let block = Spec::new(DType::I32, dims);
-        self.add(Reference { name: name.into(), role: Role::Scratch, memory: Memory::Smem, block })
+        self.add(Reference { name: name.into(), role: Role::Scratch, memory: KernelMemory::Smem, block })
     }
 
     /// States the work of one call; without it every branch of every step counts.
-    pub fn cost(&mut self, cost: Cost) -> &mut Self {
+    pub fn cost(&mut self, cost: CostEstimate) -> &mut Self {
         self.cost = Some(cost);
         self
     }
@@ -152,7 +154,7 @@ impl KernelBuilder {
             references: self.references,
             in_place: self.in_place,
             body,
-            cost: Cost::default(),
+            cost: CostEstimate::default(),
             vmem_bytes: 0,
         };
         for reference in &kernel.references {
@@ -181,7 +183,7 @@ impl KernelBuilder {
     ) -> RefId {
         let map = self.map(name, &array, map);
         let role = role(Window { array, map, buffers });
-        self.add(Reference { name: name.into(), role, memory: Memory::Vmem, block })
+        self.add(Reference { name: name.into(), role, memory: KernelMemory::Vmem, block })
     }
 
     fn map(&mut self, name: &str, array: &Spec, map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>) -> Body {

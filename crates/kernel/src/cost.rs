@@ -1,10 +1,10 @@
 //! Work of one call: matmuls, transcendentals and bytes, as the planner and the compiler read them.
 
 use crate::ir::{BlockId, MatMulForm, Op, UnaryOp};
-use crate::kernel::{Cost, Kernel, Role};
+use crate::kernel::{CostEstimate, Kernel, Role};
 
 /// Counts a kernel with every branch taken; a loop whose bounds are not constants counts once.
-pub(crate) fn count(kernel: &Kernel) -> Cost {
+pub(crate) fn count(kernel: &Kernel) -> CostEstimate {
     let steps = kernel.grid.iter().fold(1u64, |n, axis| n.saturating_mul(axis.size as u64));
     let mut cost = block(kernel, BlockId(0), steps);
     let arrays = kernel.references.iter().map(|reference| match &reference.role {
@@ -16,10 +16,10 @@ pub(crate) fn count(kernel: &Kernel) -> Cost {
     cost
 }
 
-fn block(kernel: &Kernel, id: BlockId, times: u64) -> Cost {
+fn block(kernel: &Kernel, id: BlockId, times: u64) -> CostEstimate {
     let body = &kernel.body;
-    let mut cost = Cost::default();
-    let mut add = |other: Cost| {
+    let mut cost = CostEstimate::default();
+    let mut add = |other: CostEstimate| {
         cost.flops = cost.flops.saturating_add(other.flops);
         cost.transcendentals = cost.transcendentals.saturating_add(other.transcendentals);
     };
@@ -38,11 +38,11 @@ fn block(kernel: &Kernel, id: BlockId, times: u64) -> Cost {
                     MatMulForm::TransposedRhs => (size(lhs, 0), size(lhs, 1), size(rhs, 0)),
                     MatMulForm::TransposedLhs => (size(lhs, 1), size(lhs, 0), size(rhs, 1)),
                 };
-                add(Cost { flops: times.saturating_mul(2 * m * k * n), ..Cost::default() });
+                add(CostEstimate { flops: times.saturating_mul(2 * m * k * n), ..CostEstimate::default() });
             }
             Op::Unary(UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Log | UnaryOp::Rsqrt | UnaryOp::Tanh, value) => {
                 let elements = body.ty(*value).num_elements() as u64;
-                add(Cost { transcendentals: times.saturating_mul(elements), ..Cost::default() });
+                add(CostEstimate { transcendentals: times.saturating_mul(elements), ..CostEstimate::default() });
             }
             _ => {}
         }

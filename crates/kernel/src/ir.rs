@@ -106,7 +106,7 @@ pub enum MatMulForm {
 
 /// Precision of a matmul of `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
+pub enum MatmulPrecision {
     /// Operands are rounded to `bf16`.
     #[default]
     Default,
@@ -155,7 +155,7 @@ pub enum Op {
         /// Which sides are transposed.
         form: MatMulForm,
         /// How exactly.
-        precision: Precision,
+        precision: MatmulPrecision,
     },
     /// The promise that an integer is a multiple of another, without which rows that are not known to lie on tiles cannot be addressed.
     AssumeMultiple(ValueId, u32),

@@ -7,7 +7,7 @@ use crate::ir::{Body, RefId};
 
 /// Work of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct CostEstimate {
     /// FLOPs of matmuls, two for each multiply-add.
     pub flops: u64,
     /// Exponentials and the like.
@@ -40,7 +40,7 @@ pub struct GridAxis {
 
 /// Where a piece of memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
+pub enum KernelMemory {
     /// Vector memory.
     Vmem,
     /// Scalar memory.
@@ -89,7 +89,7 @@ pub struct Reference {
     /// Its role.
     pub role: Role,
     /// Where it is.
-    pub memory: Memory,
+    pub memory: KernelMemory,
     /// Type and shape of what is there: of one block.
     pub block: Spec,
 }
@@ -98,7 +98,7 @@ impl Reference {
     /// The shape bodies see: leading dimensions of size 1 beyond the last two are dropped.
     pub fn view(&self) -> &[usize] {
         let dims = &self.block.dims;
-        if self.memory == Memory::Smem {
+        if self.memory == KernelMemory::Smem {
             return dims;
         }
         let ones = dims.iter().take_while(|&&d| d == 1).count().min(dims.len().saturating_sub(2));
@@ -122,7 +122,7 @@ pub struct Kernel {
     /// The body.
     pub body: Body,
     /// Work of one call.
-    pub cost: Cost,
+    pub cost: CostEstimate,
     /// VMEM it may take: blocks, scratch and values that do not fit into registers.
     pub vmem_bytes: u64,
 }

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use tensor::{DType, Spec, encode_float};
 
 use crate::ir::{
-    BinaryOp, BlockId, Body, Comparison, MatMulForm, Number, Op, Precision, Reduction, RefId, Statement, UnaryOp,
+    BinaryOp, BlockId, Body, Comparison, MatMulForm, MatmulPrecision, Number, Op, Reduction, RefId, Statement, UnaryOp,
     ValueId,
 };
-use crate::kernel::{Buffers, Kernel, Memory, Reference, Role, Semantics};
+use crate::kernel::{Buffers, Kernel, KernelMemory, Reference, Role, Semantics};
 
 impl Kernel {
     /// The kernel as the compiler reads it: a module with the body and one function for each index map.
@@ -199,8 +199,8 @@ impl<'a> Printer<'a> {
                     MatMulForm::TransposedLhs => ("[0], [0], [1], [1], [0, 1, 1, 1], [], []", true),
                 };
                 let precision = match precision {
-                    Precision::Default => "",
-                    Precision::Highest => "precision = #tpu.contract_precision<fp32>, ",
+                    MatmulPrecision::Default => "",
+                    MatmulPrecision::Highest => "precision = #tpu.contract_precision<fp32>, ",
                 };
                 let (a, b) = (v(*lhs), v(*rhs));
                 let types = format!("{}, {}, {to} -> {to}", self.ty(*lhs), self.ty(*rhs));
@@ -349,7 +349,7 @@ impl<'a> Printer<'a> {
         let hidden = reference.block.rank().saturating_sub(at.len());
         let mut indices = vec![ZERO.to_owned(); hidden];
         for &id in at {
-            if self.is_zero(id) && reference.memory == Memory::Vmem {
+            if self.is_zero(id) && reference.memory == KernelMemory::Vmem {
                 indices.push(ZERO.to_owned());
                 continue;
             }
@@ -370,7 +370,7 @@ impl<'a> Printer<'a> {
         let v = self.namer();
         let indices = self.indices(reference, at, depth);
         let (name, memory, kind) = (v(result), memory_name(from), memref(reference));
-        if reference.memory == Memory::Smem {
+        if reference.memory == KernelMemory::Smem {
             return self.line(depth, format_args!("{name} = memref.load {memory}[{indices}] : {kind}"));
         }
         let seen = self.body.ty(result).clone();
@@ -389,7 +389,7 @@ impl<'a> Printer<'a> {
         let v = self.namer();
         let indices = self.indices(reference, at, depth);
         let (mut name, memory, kind) = (v(value), memory_name(to), memref(reference));
-        if reference.memory == Memory::Smem {
+        if reference.memory == KernelMemory::Smem {
             return self.line(depth, format_args!("memref.store {name}, {memory}[{indices}] : {kind}"));
         }
         let seen = self.body.ty(value).clone();
@@ -435,8 +435,8 @@ fn ty(spec: &Spec) -> String {
 
 fn memref(reference: &Reference) -> String {
     let space = match reference.memory {
-        Memory::Vmem => "vmem",
-        Memory::Smem => "smem",
+        KernelMemory::Vmem => "vmem",
+        KernelMemory::Smem => "smem",
     };
     format!("memref<{}, #tpu.memory_space<{space}>>", shaped(&reference.block))
 }

@@ -4,7 +4,7 @@ use tensor::{DType, Spec};
 
 use crate::error::Error;
 use crate::ir::{BlockId, Op, ValueId};
-use crate::kernel::{Buffers, Kernel, Memory, Role};
+use crate::kernel::{Buffers, Kernel, KernelMemory, Role};
 
 /// What the compiler grants without being asked, on every generation that takes kernels.
 pub(crate) const GRANTED_BYTES: u64 = 16 << 20;
@@ -31,7 +31,7 @@ pub(crate) fn tiled_bytes(spec: &Spec) -> u64 {
 pub(crate) fn check(kernel: &Kernel) -> Result<u64, Error> {
     let have_bytes = (kernel.generation.spec().memory.vmem_bytes_per_core.value as f64 * USABLE) as u64;
     let mut parts: Vec<(String, u64)> = Vec::new();
-    for reference in kernel.references.iter().filter(|reference| reference.memory == Memory::Vmem) {
+    for reference in kernel.references.iter().filter(|reference| reference.memory == KernelMemory::Vmem) {
         let one = tiled_bytes(&reference.block);
         let (copies, word) = match &reference.role {
             Role::Input(window) | Role::Output(window) if window.buffers == Buffers::Two => (2, " (two blocks)"),

@@ -6,8 +6,8 @@ use std::panic::Location;
 use tensor::{DType, Spec};
 
 use crate::error::Error;
-use crate::ir::{Block, BlockId, Body, MatMulForm, Number, Op, Precision, RefId, Statement, ValueId};
-use crate::kernel::{Axis, Memory, Reference, Role, is_supported};
+use crate::ir::{Block, BlockId, Body, MatMulForm, MatmulPrecision, Number, Op, RefId, Statement, ValueId};
+use crate::kernel::{Axis, KernelMemory, Reference, Role, is_supported};
 
 /// Writes a body: a kernel's, or an index map's.
 ///
@@ -132,7 +132,7 @@ impl Writer {
     #[track_caller]
     pub fn load_part(&self, from: RefId, at: &[Val<'_>], dims: impl Into<Vec<usize>>) -> Val<'_> {
         let dims = dims.into();
-        let checked = self.part(from, at, &dims, Memory::Vmem);
+        let checked = self.part(from, at, &dims, KernelMemory::Vmem);
         let used: Vec<ValueId> = at.iter().map(|v| v.id).collect();
         self.write(Op::Load { from, at: used.clone() }, checked, &used)
     }
@@ -140,7 +140,7 @@ impl Writer {
     /// A scalar of SMEM: a prefetched one, or one of scratch.
     #[track_caller]
     pub fn load_scalar(&self, from: RefId, at: &[Val<'_>]) -> Val<'_> {
-        let checked = self.part(from, at, &vec![1; at.len()], Memory::Smem).map(|spec| scalar(spec.dtype));
+        let checked = self.part(from, at, &vec![1; at.len()], KernelMemory::Smem).map(|spec| scalar(spec.dtype));
         let used: Vec<ValueId> = at.iter().map(|v| v.id).collect();
         self.write(Op::Load { from, at: used.clone() }, checked, &used)
     }
@@ -156,7 +156,8 @@ impl Writer {
     #[track_caller]
     pub fn store_part(&self, to: RefId, at: &[Val<'_>], value: Val<'_>) {
         let spec = value.spec();
-        let checked = self.part(to, at, &spec.dims, Memory::Vmem).and_then(|there| self.writable(to, &there, &spec));
+        let checked =
+            self.part(to, at, &spec.dims, KernelMemory::Vmem).and_then(|there| self.writable(to, &there, &spec));
         self.write_store(to, at, value, checked);
     }
 
@@ -164,7 +165,7 @@ impl Writer {
     #[track_caller]
     pub fn store_scalar(&self, to: RefId, at: &[Val<'_>], value: Val<'_>) {
         let checked = self
-            .part(to, at, &vec![1; at.len()], Memory::Smem)
+            .part(to, at, &vec![1; at.len()], KernelMemory::Smem)
             .and_then(|there| self.writable(to, &scalar(there.dtype), &value.spec()));
         self.write_store(to, at, value, checked);
     }
@@ -190,12 +191,18 @@ impl Writer {
     /// A matmul; floats are summed in `f32`, `i8` in `i32`.
     #[track_caller]
     pub fn matmul<'k>(&'k self, lhs: Val<'k>, rhs: Val<'k>, form: MatMulForm) -> Val<'k> {
-        self.matmul_with(lhs, rhs, form, Precision::Default)
+        self.matmul_with(lhs, rhs, form, MatmulPrecision::Default)
     }
 
     /// As [`Writer::matmul`], saying how exactly.
     #[track_caller]
-    pub fn matmul_with<'k>(&'k self, lhs: Val<'k>, rhs: Val<'k>, form: MatMulForm, precision: Precision) -> Val<'k> {
+    pub fn matmul_with<'k>(
+        &'k self,
+        lhs: Val<'k>,
+        rhs: Val<'k>,
+        form: MatMulForm,
+        precision: MatmulPrecision,
+    ) -> Val<'k> {
         let (a, b) = (lhs.spec(), rhs.spec());
         let checked = (|| {
             let ([a0, a1], [b0, b1]) = (matrix(&a)?, matrix(&b)?);
@@ -346,13 +353,13 @@ impl Writer {
     }
 
     /// The type of a part of memory.
-    fn part(&self, id: RefId, at: &[Val<'_>], dims: &[usize], memory: Memory) -> Checked<Spec> {
+    fn part(&self, id: RefId, at: &[Val<'_>], dims: &[usize], memory: KernelMemory) -> Checked<Spec> {
         let reference = self.reference(id)?;
         let name = &reference.name;
         if reference.memory != memory {
             return Err(match memory {
-                Memory::Vmem => format!("{name} is in SMEM: it is read as scalars"),
-                Memory::Smem => format!("{name} is in VMEM: it is read as vectors"),
+                KernelMemory::Vmem => format!("{name} is in SMEM: it is read as scalars"),
+                KernelMemory::Smem => format!("{name} is in VMEM: it is read as vectors"),
             });
         }
         let there = reference.view();

@@ -12,7 +12,7 @@ use crate::compiled::{Compiled, Driver, Outcome};
 use crate::cost::{Cost, RunLength, Step, Tariff, positive};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
-use crate::memory::{Argument, Memory, arguments};
+use crate::memory::{Argument, MemoryBreakdown, arguments};
 use crate::pictures::Pictures;
 
 /// What to ask.
@@ -119,7 +119,7 @@ pub struct Fit {
     /// Whether it fits.
     pub verdict: Verdict,
     /// What fills device memory.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemoryBreakdown>,
     /// How long a step takes; of a program that does not fit, how long it would take.
     pub estimate: Option<Estimate>,
     /// What it costs.
@@ -286,7 +286,7 @@ fn answer(
     let estimate = Estimate::of(compiled.module(), slice, &devices, &request.workload);
     let step = Step { seconds: estimate.step.seconds, tokens: request.workload.tokens_per_step };
     let cost = Cost::of(slice, step, request.run, &request.tariff)?;
-    let memory = Memory::of(compiled.module(), compiled.buffers(), report, arguments);
+    let memory = MemoryBreakdown::of(compiled.module(), compiled.buffers(), report, arguments);
     let advice = advise(program, compiled.module(), slice, &estimate, arguments);
     let mut notes: Vec<String> = compiled.warnings.iter().chain(&report.notes).cloned().collect();
     if compiled.buffers().is_none() {

@@ -35,7 +35,7 @@ pub use fit::{Draw, Fit, FitRequest, Verdict, fit};
 pub use fix::{Fix, FixKind};
 pub use kernels::Kernel;
 pub use machine::{Machine, Reach};
-pub use memory::{Argument, Class, ClassBytes, Held, Memory, Peak, Vmem};
+pub use memory::{Argument, Class, ClassBytes, Held, MemoryBreakdown, Peak, Vmem};
 pub use op_time::{Bound, OpTime};
 pub use simulate::{OpCost, Simulation, simulate};
 pub use torus::{Group, Span, Torus};

@@ -9,7 +9,7 @@ use hlo::{Attr, Attrs, Func, FuncBuilder, Keyword, Loc, Location, OpKind, Type, 
 use tensor::DType;
 
 use crate::Spec;
-use crate::control::{Composite, Cond, Direction, Memory, Scan, While, row_major};
+use crate::control::{Composite, Cond, Direction, MemoryKind, Scan, While, row_major};
 use crate::graph::{Graph, Node, Prim};
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
@@ -44,8 +44,8 @@ impl Emitter {
             Prim::Stop => "stop_gradient",
             Prim::Named(name) => name,
             Prim::Composite(composite) => &composite.name,
-            Prim::Moved(Memory::Host) => "to_host",
-            Prim::Moved(Memory::Device) => "to_device",
+            Prim::Moved(MemoryKind::Host) => "to_host",
+            Prim::Moved(MemoryKind::Device) => "to_device",
             Prim::Ordered => "in_order",
             Prim::Shard(_) => "with_sharding",
             Prim::Manual(_) => "shard_map",

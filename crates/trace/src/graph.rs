@@ -8,7 +8,7 @@ use hlo::{Attr, Attrs, Dense, OpKind, TensorType};
 use tensor::Literal;
 
 use crate::Spec;
-use crate::control::{Composite, Cond, Custom, Memory, Remat, Scan, While};
+use crate::control::{Composite, Cond, Custom, MemoryKind, Remat, Scan, While};
 use crate::sharding::{Manual, PartitionSpec};
 
 /// A value of a graph.
@@ -62,7 +62,7 @@ pub(crate) enum Prim {
     /// The value itself, under a name that policies know.
     Named(Rc<str>),
     /// The value itself, in another memory.
-    Moved(Memory),
+    Moved(MemoryKind),
     /// The value itself, its axes in memory in the order they are written in.
     Ordered,
     /// The value itself, laid out so on the mesh.

@@ -31,8 +31,8 @@ mod tree;
 
 pub use ::tensor::Spec;
 pub use control::{
-    Branch, Direction, Memory, RematPolicy, checkpoint, composite, cond, custom_call, custom_vjp, scan, scan_reversed,
-    switch, while_loop,
+    Branch, Direction, MemoryKind, RematPolicy, checkpoint, composite, cond, custom_call, custom_vjp, scan,
+    scan_reversed, switch, while_loop,
 };
 pub use error::{At, Error, refuse};
 pub use function::{Donate, Function, Leaf, LeafShardings, Role, shapes_of, trace, trace_on};

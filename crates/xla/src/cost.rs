@@ -20,7 +20,7 @@ pub struct ComputationCost {
 
 /// Work of one step on one device.
 #[derive(Clone, Debug, Default)]
-pub struct Cost {
+pub struct HloCost {
     /// Operations of matrix products.
     pub matmul_flops: f64,
     /// The same by the wider operand type, largest first.
@@ -72,9 +72,9 @@ impl Instruction {
 
 impl Module {
     /// Adds up the work of one step.
-    pub fn cost(&self, executions: &Executions) -> Cost {
+    pub fn cost(&self, executions: &Executions) -> HloCost {
         let users = self.users();
-        let mut cost = Cost::default();
+        let mut cost = HloCost::default();
         for (id, computation) in self.computations() {
             let times = executions.of(id) as f64;
             let mut own = ComputationCost::default();
@@ -111,7 +111,7 @@ impl Module {
     }
 
     /// Gives the FLOPs inside a fusion to the computation that holds it.
-    fn fold_fusions(&self, cost: &mut Cost) {
+    fn fold_fusions(&self, cost: &mut HloCost) {
         for id in self.callees_first() {
             let mut inside = 0.0;
             for &at in &self.computation(id).instructions {

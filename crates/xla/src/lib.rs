@@ -33,7 +33,7 @@ pub use buffers::{
     LogicalBuffer, MemorySummary,
 };
 pub use collectives::{Collective, CollectiveKind, CollectiveTotal, Link, Overlap};
-pub use cost::{ComputationCost, Cost, KernelCost};
+pub use cost::{ComputationCost, HloCost, KernelCost};
 pub use dimensions::{
     ConvolutionDimensionNumbers, DotDimensionNumbers, GatherDimensionNumbers, PaddingDimension,
     ScatterDimensionNumbers, SliceDimension, WindowDimension,

@@ -39,7 +39,7 @@ pub(super) static SPEC: Spec = Spec {
         fp8_tflops: Figure::new(Some(4614.0), &[DOC_TPU7X]),
         double_rate_types: Figure::new(&["f8E4M3FN", "f8E5M2"], &[LIBTPU]),
     },
-    memory: Memory {
+    memory: MemorySpec {
         hbm_bytes_per_chip: Figure::new(192 * GIB, &[DOC_TPU7X]),
         usable_hbm_bytes_per_device: Figure::noted(
             101_724_450_816,

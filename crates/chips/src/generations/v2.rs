@@ -28,7 +28,7 @@ pub(super) static SPEC: Spec = Spec {
         fp8_tflops: Figure::new(None, &[JAX]),
         double_rate_types: Figure::new(&[], &[LIBTPU]),
     },
-    memory: Memory {
+    memory: MemorySpec {
         hbm_bytes_per_chip: Figure::noted(16 * GIB, &[JAX], "jax states 16e9 bytes"),
         usable_hbm_bytes_per_device: Figure::new(8_034_172_928, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_1024, &[LIBTPU]),

@@ -28,7 +28,7 @@ pub(super) static SPEC: Spec = Spec {
         fp8_tflops: Figure::new(None, &[JAX]),
         double_rate_types: Figure::new(&[], &[LIBTPU]),
     },
-    memory: Memory {
+    memory: MemorySpec {
         hbm_bytes_per_chip: Figure::new(32 * GIB, &[DOC_V3]),
         usable_hbm_bytes_per_device: Figure::new(16_624_107_520, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_1024, &[LIBTPU]),

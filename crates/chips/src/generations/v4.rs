@@ -36,7 +36,7 @@ pub(super) static SPEC: Spec = Spec {
         fp8_tflops: Figure::new(None, &[LIBTPU]),
         double_rate_types: Figure::new(&[], &[LIBTPU]),
     },
-    memory: Memory {
+    memory: MemorySpec {
         hbm_bytes_per_chip: Figure::new(32 * GIB, &[DOC_V4]),
         usable_hbm_bytes_per_device: Figure::noted(
             33_014_413_312,

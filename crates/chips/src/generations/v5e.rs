@@ -32,7 +32,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         double_rate_types: Figure::new(&["i8", "i4", "f8E5M2", "f8E4M3B11FNUZ"], &[LIBTPU]),
     },
-    memory: Memory {
+    memory: MemorySpec {
         hbm_bytes_per_chip: Figure::noted(16 * GIB, &[DOC_V5E], "jax states 17.2e9 bytes"),
         usable_hbm_bytes_per_device: Figure::new(16_909_334_528, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_512, &[LIBTPU]),

@@ -32,7 +32,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         double_rate_types: Figure::new(&["i8", "i4", "f8E5M2", "f8E4M3B11FNUZ"], &[LIBTPU]),
     },
-    memory: Memory {
+    memory: MemorySpec {
         hbm_bytes_per_chip: Figure::noted(95 * GIB, &[DOC_V5P], "physically 96 GiB = 103e9 bytes (jax)"),
         usable_hbm_bytes_per_device: Figure::noted(
             102_786_660_352,

@@ -44,7 +44,7 @@ pub(super) static SPEC: Spec = Spec {
         ),
         double_rate_types: Figure::new(&["i8", "i4", "f8E5M2", "f8E4M3B11FNUZ"], &[LIBTPU]),
     },
-    memory: Memory {
+    memory: MemorySpec {
         hbm_bytes_per_chip: Figure::new(32 * GIB, &[DOC_V6E]),
         usable_hbm_bytes_per_device: Figure::new(33_546_041_344, &[LIBTPU]),
         runtime_reserve: Figure::new(RESERVE_512, &[LIBTPU]),

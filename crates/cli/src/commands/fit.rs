@@ -4,7 +4,7 @@ use std::path::Path;
 
 use compile::Mode;
 use plan::report::{ReportInput, html};
-use plan::{Cost, Draw, Estimate, Fit, FitRequest, Memory, RunLength, Tariff, Workload};
+use plan::{Cost, Draw, Estimate, Fit, FitRequest, MemoryBreakdown, RunLength, Tariff, Workload};
 use serde::Serialize;
 
 use crate::args::{FitArgs, QuestionArgs};
@@ -134,7 +134,7 @@ pub(crate) fn head(fit: &Fit) -> String {
     text
 }
 
-pub(crate) fn memory_table(memory: &Memory) -> String {
+pub(crate) fn memory_table(memory: &MemoryBreakdown) -> String {
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
     table.row(["HBM per device", "bytes", "of limit", "of these padding"]);
     let padding = |bytes: u64| if bytes > 0 { human::bytes(bytes) } else { "-".into() };

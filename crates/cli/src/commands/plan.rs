@@ -8,8 +8,8 @@ use compile::cache::Cache;
 use compile::worker::Limits;
 use compile::{PluginFile, SliceCompiler};
 use plan::search::{
-    Answer as Found, BatchName, Confirm, Facts, Goal, Layout, Load, OneProgram, Plan, ProgramSource, SearchOptions,
-    StepKind, Variant, search,
+    Answer as Found, BatchName, Confirm, Facts, Goal, Load, OneProgram, Plan, ProgramSource, SearchOptions,
+    SplitChoice, StepKind, Variant, search,
 };
 use serde::Serialize;
 use train::{Planned, PlannedStep};
@@ -317,8 +317,8 @@ fn table(found: &Found) -> Table {
     table.row(["", "slice", "mesh", "batch", step, rate, "HBM free", &time, &cost, "meets"]);
     for plan in &found.plans {
         let mesh = match plan.layout {
-            Layout::ByRule(mesh) => mesh.to_string(),
-            Layout::AsWritten => "as written".into(),
+            SplitChoice::ByRule(mesh) => mesh.to_string(),
+            SplitChoice::AsWritten => "as written".into(),
         };
         let mesh = match &plan.variant {
             Some(Variant { remat: Some(remat), types }) => {

@@ -24,7 +24,7 @@ use hlo::{Module, Op, OpKind, Type, Verified};
 
 use crate::error::Error;
 use crate::kernels::machine::Machine;
-use crate::memory::{Memory, byte_count};
+use crate::memory::{Arena, byte_count};
 use crate::program::{Program, ResultPort};
 use block::{Lowering, Origin};
 pub use fold::evaluate as evaluate_constant;
@@ -76,7 +76,7 @@ pub(crate) fn compile(
     entry: &str,
     donated: &[Donation],
     machine: &Machine,
-    memory: &Arc<Memory>,
+    memory: &Arc<Arena>,
 ) -> Result<Program, Error> {
     let missing = || Error::Program { op: "program".into(), message: format!("there is no @{entry}") };
     let func = module.func(entry).ok_or_else(missing)?;

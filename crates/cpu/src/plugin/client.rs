@@ -26,7 +26,7 @@ pub(crate) struct Client {
     /// Of all processes.
     pub(super) devices: Box<[Device]>,
     /// `[device][kind]`.
-    pub(super) memories: Box<[Memory]>,
+    pub(super) memories: Box<[Arena]>,
     pub(super) topology: Topology,
     pub(super) cpu: Arc<Cpu>,
     /// `None` where there is one.
@@ -66,7 +66,7 @@ pub(super) type Task = Box<dyn FnOnce() + Send>;
 
 /// A memory of a device. Newer clients read the head.
 #[repr(C)]
-pub(crate) struct Memory {
+pub(crate) struct Arena {
     head: PJRT_Memory,
     pub(super) index: usize,
     client: Weak<Client>,
@@ -76,7 +76,7 @@ pub(crate) struct Memory {
 handles! {
     PJRT_Client => Client,
     PJRT_Device => Device,
-    PJRT_Memory => Memory,
+    PJRT_Memory => Arena,
     PJRT_DeviceDescription => Description,
 }
 
@@ -96,7 +96,7 @@ impl Client {
                 })
                 .collect(),
             memories: (0..num_devices * MEMORY_KINDS.len())
-                .map(|index| Memory {
+                .map(|index| Arena {
                     head: PJRT_Memory { vtable: std::ptr::null() },
                     index,
                     client: client.clone(),
@@ -121,7 +121,7 @@ impl Client {
     }
 
     fn memory_list(&self) -> &[*mut PJRT_Memory] {
-        self.memory_list.get_or_init(|| self.memories.iter().map(Memory::raw).collect())
+        self.memory_list.get_or_init(|| self.memories.iter().map(Arena::raw).collect())
     }
 
     /// Number of this process.
@@ -189,7 +189,7 @@ impl Device {
     }
 }
 
-impl Memory {
+impl Arena {
     pub(super) fn raw(&self) -> *mut PJRT_Memory {
         (&raw const *self).cast_mut().cast()
     }

@@ -12,7 +12,7 @@ use super::client::{Client, sizes};
 use super::element;
 use super::event::Event;
 use super::ledger::Reservation;
-use crate::memory::{Array, Memory};
+use crate::memory::{Arena, Array};
 
 /// A buffer being filled.
 struct Filling {
@@ -21,7 +21,7 @@ struct Filling {
     dims: Vec<usize>,
     size_bytes: usize,
     slot: Arc<Slot>,
-    home: Arc<Memory>,
+    home: Arc<Arena>,
     /// `None` once the last piece came or the transfer failed.
     staged: Mutex<Option<(Vec<u8>, Reservation)>>,
 }

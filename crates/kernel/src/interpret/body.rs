@@ -8,7 +8,7 @@ use super::array::{Array, Data, rounded, wrapped};
 use super::is_float;
 use crate::error::Error;
 use crate::ir::{
-    BinaryOp, BlockId, Body, Comparison, MatMulForm, Number, Op, Precision, Reduction, RefId, Statement, UnaryOp,
+    BinaryOp, BlockId, Body, Comparison, MatMulForm, MatmulPrecision, Number, Op, Reduction, RefId, Statement, UnaryOp,
     ValueId,
 };
 use crate::kernel::Kernel;
@@ -356,7 +356,7 @@ fn reduce(how: Reduction, a: &Array, axis: usize, spec: &Spec) -> Array {
 }
 
 /// Sums of products in `f32` (or `i32`), operands first rounded where the precision says so.
-fn matmul(lhs: &Array, rhs: &Array, form: MatMulForm, precision: Precision, spec: &Spec) -> Array {
+fn matmul(lhs: &Array, rhs: &Array, form: MatMulForm, precision: MatmulPrecision, spec: &Spec) -> Array {
     let (m, n) = (spec.dims[0], spec.dims[1]);
     let k = lhs.spec.num_elements() / m.max(1);
     // Both as [m, k] and [k, n], so that the inner loop runs along rows.
@@ -364,7 +364,7 @@ fn matmul(lhs: &Array, rhs: &Array, form: MatMulForm, precision: Precision, spec
     let right = |l: usize, j: usize| if form == MatMulForm::TransposedRhs { j * k + l } else { l * n + j };
     match (&lhs.data, &rhs.data) {
         (Data::Float(a), Data::Float(b)) => {
-            let dtype = if precision == Precision::Highest { lhs.spec.dtype } else { DType::BF16 };
+            let dtype = if precision == MatmulPrecision::Highest { lhs.spec.dtype } else { DType::BF16 };
             let b: Vec<f32> = (0..k * n).map(|i| rounded(dtype, b[right(i / n, i % n)])).collect();
             let mut out = vec![0f32; m * n];
             for i in 0..m {

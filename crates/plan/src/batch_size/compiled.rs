@@ -10,7 +10,9 @@ use crate::compiled::{Compiled, Driver, Outcome};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::fit::{device_numbers, hbm_limit};
-use crate::search::{BatchName, Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, Products, ProgramSource};
+use crate::search::{
+    BatchName, Candidate, FlagSet, MeshShape, OneProgram, Precision, Products, ProgramSource, SplitChoice,
+};
 
 /// What to ask.
 #[derive(Clone, Debug)]
@@ -136,7 +138,7 @@ impl Finder<'_, '_> {
         source.program(&Candidate {
             variant: None,
             slice: self.request.compile.slice,
-            layout: Layout::ByRule(mesh),
+            layout: SplitChoice::ByRule(mesh),
             batch,
             precision: Precision::AsWritten,
             flags: FlagSet::Default,

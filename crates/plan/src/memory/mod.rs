@@ -63,7 +63,7 @@ pub struct Vmem {
 
 /// What fills the memory of one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Memory {
+pub struct MemoryBreakdown {
     /// What the compiler may use.
     pub limit_bytes: u64,
     /// What it holds against the limit.
@@ -88,7 +88,7 @@ pub struct Memory {
     pub largest: Vec<Held>,
 }
 
-impl Memory {
+impl MemoryBreakdown {
     /// Bytes of a class.
     pub fn class_bytes(&self, class: Class) -> u64 {
         self.classes.iter().find(|row| row.class == class).map_or(0, |row| row.bytes)
@@ -100,7 +100,7 @@ impl Memory {
         buffers: Option<&BufferAssignment>,
         report: &Report,
         arguments: &[Argument],
-    ) -> Memory {
+    ) -> MemoryBreakdown {
         let mut sum = Sum::default();
         let mut peak = None;
         match buffers {
@@ -113,7 +113,7 @@ impl Memory {
         let limit_bytes = report.memory.limit;
         let total_bytes = report.memory.total;
         let space = |space| buffers.map(|assignment| assignment.summary(space));
-        Memory {
+        MemoryBreakdown {
             limit_bytes,
             total_bytes,
             headroom_bytes: i64::try_from(limit_bytes).unwrap_or(i64::MAX)

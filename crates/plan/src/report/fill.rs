@@ -11,7 +11,7 @@ use crate::cost::Terms;
 use crate::explain::Explanation;
 use crate::fit::Fit;
 use crate::fix::Fix;
-use crate::memory::{Held, Memory};
+use crate::memory::{Held, MemoryBreakdown};
 use crate::pictures::{Alive, LiveMemory, Pictures};
 
 impl ReportInput {
@@ -56,7 +56,7 @@ impl ReportInput {
     }
 }
 
-fn memory_part(memory: &Memory, live: Option<LiveMemory>) -> MemoryPart {
+fn memory_part(memory: &MemoryBreakdown, live: Option<LiveMemory>) -> MemoryPart {
     let class = |row: &crate::memory::ClassBytes| MemoryClass {
         name: row.class.name().into(),
         bytes: row.bytes,

@@ -28,7 +28,7 @@ pub fn html(input: &ReportInput) -> String {
     if let Some(memory) = &input.memory {
         page += &section("memory", "Device memory", &memory_section(memory));
         if memory.live.is_some() || !memory.alive.is_empty() {
-            page += &section("peak", "Memory over the step", &peak_section(memory));
+            page += &section("peak", "MemoryBreakdown over the step", &peak_section(memory));
         }
     }
     if !input.fixes.is_empty() {

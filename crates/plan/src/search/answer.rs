@@ -3,7 +3,7 @@
 use chips::Slice;
 use serde::Serialize;
 
-use super::candidate::{Candidate, FlagSet, Layout, Precision, Products, Variant};
+use super::candidate::{Candidate, FlagSet, Precision, Products, SplitChoice, Variant};
 use super::facts::Facts;
 use super::goal::{Goal, Outcome, Trade, pareto};
 use super::load::Load;
@@ -27,7 +27,7 @@ pub struct Plan {
     /// Chips.
     pub chips: u32,
     /// How the program lies on the slice.
-    pub layout: Layout,
+    pub layout: SplitChoice,
     /// Samples in a step.
     pub batch: u64,
     /// Tokens in a step.

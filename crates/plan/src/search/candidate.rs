@@ -13,7 +13,7 @@ use super::source::ProgramSource;
 /// How a program is split over devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Layout {
+pub enum SplitChoice {
     /// By rule, over a mesh.
     ByRule(MeshShape),
     /// As the program says.
@@ -100,7 +100,7 @@ pub struct Candidate {
     /// The slice.
     pub slice: Slice,
     /// How the program lies on it.
-    pub layout: Layout,
+    pub layout: SplitChoice,
     /// Samples in a step, on all devices together.
     pub batch: u64,
     /// Precision of matmuls.
@@ -136,8 +136,8 @@ impl std::fmt::Display for Candidate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.slice)?;
         match self.layout {
-            Layout::ByRule(mesh) => write!(f, " {mesh}")?,
-            Layout::AsWritten => write!(f, " as written")?,
+            SplitChoice::ByRule(mesh) => write!(f, " {mesh}")?,
+            SplitChoice::AsWritten => write!(f, " as written")?,
         }
         write!(f, " batch {}", self.batch)?;
         if self.precision == Precision::Default {
@@ -169,8 +169,8 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
     let mut found = Vec::new();
     for &slice in slices {
         let on = u64::from(slice.devices());
-        let layouts: Vec<Layout> = match devices {
-            Some(devices) if devices == on => vec![Layout::AsWritten],
+        let layouts: Vec<SplitChoice> = match devices {
+            Some(devices) if devices == on => vec![SplitChoice::AsWritten],
             Some(_) => Vec::new(),
             None => {
                 // Weights gathered for every token of a decode step would be all it does.
@@ -181,16 +181,16 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                     context: facts.max_context_parts,
                     model: facts.max_model_parts,
                 };
-                MeshShape::all(on, most).into_iter().map(Layout::ByRule).collect()
+                MeshShape::all(on, most).into_iter().map(SplitChoice::ByRule).collect()
             }
         };
         for layout in layouts {
             let parts = match layout {
-                Layout::ByRule(mesh) => mesh.batch_parts(),
-                Layout::AsWritten => 1,
+                SplitChoice::ByRule(mesh) => mesh.batch_parts(),
+                SplitChoice::AsWritten => 1,
             };
             // Slices reach each other over the data axis alone.
-            let crosses = matches!(layout, Layout::ByRule(mesh) if mesh.data % u64::from(slice.num_slices()) != 0);
+            let crosses = matches!(layout, SplitChoice::ByRule(mesh) if mesh.data % u64::from(slice.num_slices()) != 0);
             if crosses {
                 continue;
             }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::answer::Plan;
-use super::candidate::{Candidate, Layout};
+use super::candidate::{Candidate, SplitChoice};
 use super::facts::Facts;
 use super::roles::StepKind;
 
@@ -66,8 +66,8 @@ pub(crate) fn candidates(best: &Candidate, facts: &Facts, batches: Option<&[u64]
         return Vec::new();
     }
     let parts = match best.layout {
-        Layout::ByRule(mesh) => mesh.batch_parts().max(1),
-        Layout::AsWritten => 1,
+        SplitChoice::ByRule(mesh) => mesh.batch_parts().max(1),
+        SplitChoice::AsWritten => 1,
     };
     let mut sizes: Vec<u64> = match batches {
         Some(batches) => batches.iter().copied().filter(|batch| batch.is_multiple_of(parts)).collect(),

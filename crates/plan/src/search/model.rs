@@ -5,7 +5,7 @@ use std::fmt;
 use compile::Program;
 use hlo::Verified;
 
-use super::candidate::{Candidate, Layout, Variant};
+use super::candidate::{Candidate, SplitChoice, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::roles::BatchName;
 use super::rules::MeshShape;
@@ -100,8 +100,8 @@ impl<'a> ModelSource<'a> {
 /// The choice that a candidate stands for.
 pub fn choice_of(candidate: &Candidate) -> ModelChoice {
     let mesh = match candidate.layout {
-        Layout::ByRule(mesh) => mesh,
-        Layout::AsWritten => MeshShape { data: u64::from(candidate.slice.devices()), ..MeshShape::ONE },
+        SplitChoice::ByRule(mesh) => mesh,
+        SplitChoice::AsWritten => MeshShape { data: u64::from(candidate.slice.devices()), ..MeshShape::ONE },
     };
     ModelChoice {
         mesh,

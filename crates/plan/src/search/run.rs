@@ -10,7 +10,7 @@ use compile::{CompileError, CompileRequest, Mode, SliceCompiler};
 use xla::Opcode;
 
 use super::answer::{Answer, Confidence, Plan, Refused};
-use super::candidate::{self, Candidate, FlagSet, Layout, Products};
+use super::candidate::{self, Candidate, FlagSet, Products, SplitChoice};
 use super::goal::Goal;
 use super::load;
 use super::roles::StepKind;
@@ -253,7 +253,7 @@ enum Layers {
 impl Layers {
     fn of(candidate: &Candidate) -> Layers {
         match candidate.layout {
-            Layout::ByRule(mesh) if mesh.model == 1 => Layers::Whole,
+            SplitChoice::ByRule(mesh) if mesh.model == 1 => Layers::Whole,
             _ => Layers::Shared,
         }
     }

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::search::{
-    BatchName, Candidate, FlagSet, Layout, MeshShape, OneProgram, Precision, Products, ProgramSource, Role, StepKind,
+    BatchName, Candidate, FlagSet, MeshShape, OneProgram, Precision, Products, ProgramSource, Role, SplitChoice,
+    StepKind,
 };
 use testkit::{Needed, repository, require};
 
@@ -22,7 +23,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
     Candidate {
         variant: None,
         slice: slice.parse().unwrap(),
-        layout: Layout::ByRule(mesh),
+        layout: SplitChoice::ByRule(mesh),
         batch,
         precision: Precision::AsWritten,
         flags: FlagSet::Default,

@@ -12,29 +12,29 @@ use crate::tensor::Tensor;
 
 /// A memory that a value of a program can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Memory {
+pub enum MemoryKind {
     /// The device's own.
     Device,
     /// The host's, which the device reaches by itself.
     Host,
 }
 
-impl Memory {
+impl MemoryKind {
     /// Attributes of the calls that compilers know as a move of a value with so many axes; a device without such a memory
     /// leaves it where it is.
     pub(crate) fn calls(self, rank: usize) -> Vec<Attrs> {
         match self {
-            Memory::Device => vec![self.placement()],
+            MemoryKind::Device => vec![self.placement()],
             // Otherwise the loop that writes and the loop that reads may choose layouts of their own, and what lies between
             // them is brought back, transposed and sent again as a whole.
-            Memory::Host => vec![row_major(rank), self.placement()],
+            MemoryKind::Host => vec![row_major(rank), self.placement()],
         }
     }
 
     fn placement(self) -> Attrs {
         let memory = match self {
-            Memory::Device => "device",
-            Memory::Host => "pinned_host",
+            MemoryKind::Device => "device",
+            MemoryKind::Host => "pinned_host",
         };
         let frontend = attrs([("_xla_buffer_placement", Attr::string(memory))]);
         attrs([
@@ -62,7 +62,7 @@ impl Tensor {
     /// The value in another memory. What is in the host's can only be moved, sliced and stacked: bring it back to compute.
     #[track_caller]
     #[must_use]
-    pub fn moved_to(&self, memory: Memory) -> Tensor {
+    pub fn moved_to(&self, memory: MemoryKind) -> Tensor {
         only(stack::push(Prim::Moved(memory), &[self], vec![self.spec().clone()], Location::caller()))
     }
 

@@ -26,7 +26,7 @@ pub(crate) use custom::{
     Custom, Derivative, batched as custom_batched, jvp as custom_jvp_of, vjp as custom_vjp_of, with_derivative,
 };
 pub use custom::{custom_call, custom_vjp};
-pub use memory::Memory;
+pub use memory::MemoryKind;
 pub(crate) use memory::row_major;
 pub(crate) use remat::{Remat, batched as remat_batched, vjp as remat_vjp};
 pub use remat::{RematPolicy, checkpoint};

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use hlo::{Attrs, OpKind};
 
-use crate::control::{Memory, batched_body, spread};
+use crate::control::{MemoryKind, batched_body, spread};
 use crate::graph::{Graph, Node, Prim, Ref};
 use crate::ops::write;
 use crate::stack;
@@ -21,21 +21,21 @@ pub use policy::RematPolicy;
 impl RematPolicy {
     /// Where a node's results are saved, if they are. `batches`: how many batches the part is run for at once, each an axis of
     /// its matmuls.
-    fn keeps(&self, node: &Node, batches: usize) -> Option<Memory> {
+    fn keeps(&self, node: &Node, batches: usize) -> Option<MemoryKind> {
         let has = |names: &[String], name: &str| names.iter().any(|have| have == name);
         match (self, &node.prim) {
-            (RematPolicy::None, _) => Some(Memory::Device),
+            (RematPolicy::None, _) => Some(MemoryKind::Device),
             (RematPolicy::Dots, Prim::Op { kind: OpKind::DotGeneral | OpKind::Convolution, .. }) => {
-                Some(Memory::Device)
+                Some(MemoryKind::Device)
             }
             (RematPolicy::DotsWithNoBatchDims, Prim::Op { kind: OpKind::DotGeneral, attrs, .. })
                 if crate::ops::contract::contraction_of(attrs).lhs_batch.len() <= batches =>
             {
-                Some(Memory::Device)
+                Some(MemoryKind::Device)
             }
-            (RematPolicy::SaveOnlyTheseNames(names), Prim::Named(name)) if has(names, name) => Some(Memory::Device),
-            (RematPolicy::Offload { host, .. }, Prim::Named(name)) if has(host, name) => Some(Memory::Host),
-            (RematPolicy::Offload { device, .. }, Prim::Named(name)) if has(device, name) => Some(Memory::Device),
+            (RematPolicy::SaveOnlyTheseNames(names), Prim::Named(name)) if has(names, name) => Some(MemoryKind::Device),
+            (RematPolicy::Offload { host, .. }, Prim::Named(name)) if has(host, name) => Some(MemoryKind::Host),
+            (RematPolicy::Offload { device, .. }, Prim::Named(name)) if has(device, name) => Some(MemoryKind::Device),
             _ => None,
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
         let Some(memory) = remat.policy.keeps(node, remat.batches) else { return };
         let mut keep = |value: Ref, same: Option<Ref>, result: &Tensor| {
             if kept.iter().all(|kept| kept.value != value && kept.same != Some(value)) {
-                let tensor = if memory == Memory::Host { result.moved_to(memory) } else { result.clone() };
+                let tensor = if memory == MemoryKind::Host { result.moved_to(memory) } else { result.clone() };
                 kept.push(Kept { value, same, tensor, memory });
             }
         };
@@ -109,7 +109,8 @@ pub(crate) fn vjp(remat: &Rc<Remat>, ins: &[Tensor], active: &[bool]) -> (Vec<Te
         let (kept_again, cts_again) = rest.split_at(kept.len());
         let mut known: HashMap<Ref, Tensor> = HashMap::new();
         for (kept, tensor) in kept.iter().zip(kept_again) {
-            let tensor = if kept.memory == Memory::Host { tensor.moved_to(Memory::Device) } else { tensor.clone() };
+            let tensor =
+                if kept.memory == MemoryKind::Host { tensor.moved_to(MemoryKind::Device) } else { tensor.clone() };
             known.extend(kept.same.map(|same| (same, tensor.clone())));
             known.insert(kept.value, tensor);
         }
@@ -133,7 +134,7 @@ struct Kept {
     /// What it is a name of.
     same: Option<Ref>,
     tensor: Tensor,
-    memory: Memory,
+    memory: MemoryKind,
 }
 
 /// The part for a batch.

@@ -10,7 +10,7 @@ use tensor::{DType, Spec};
 use super::{Pass, divisor};
 use crate::error::Error;
 use crate::ir::MatMulForm::TransposedRhs;
-use crate::kernel::Cost;
+use crate::kernel::CostEstimate;
 pub use backward::{Sum, backward, backward_weight, backward_x};
 pub(super) use composite::{backward_for, backward_plain, forward_for, forward_plain};
 pub use forward::forward;
@@ -100,12 +100,12 @@ impl CrossEntropy {
 
     /// Work of so many matmuls. `x` and the weight are read so many times, blocks that come back included; other bytes are
     /// given.
-    fn cost(&self, products: u64, (x_times, weight_times): (usize, usize), more_bytes: u64) -> Cost {
+    fn cost(&self, products: u64, (x_times, weight_times): (usize, usize), more_bytes: u64) -> CostEstimate {
         let logits = self.rows as u64 * self.vocab_size as u64;
         let weight = Spec::new(self.dtype, [self.vocab_size, self.depth]);
         let rows = 4 * self.row(DType::F32).bytes();
         let read = x_times as u64 * self.x().bytes() + weight_times as u64 * weight.bytes();
-        Cost {
+        CostEstimate {
             flops: products * 2 * logits * self.depth as u64,
             transcendentals: logits,
             bytes_accessed: read + rows + more_bytes,

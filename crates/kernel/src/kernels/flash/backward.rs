@@ -12,7 +12,7 @@ use super::{Attention, Blocks, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedLhs, TransposedRhs};
-use crate::kernel::Cost;
+use crate::kernel::CostEstimate;
 use crate::kernel::{Kernel, Semantics};
 use crate::writer::Val;
 
@@ -75,7 +75,7 @@ pub fn backward(attention: &Attention, blocks: Blocks, generation: Generation) -
     let dq_sum = kernel.scratch("sum for queries", DType::F32, [a.q_len, depth]);
     let inner = kernel.scratch("inner products", DType::F32, [1, a.q_len]);
     let pairs = a.computed_pairs(&blocks);
-    kernel.cost(Cost {
+    kernel.cost(CostEstimate {
         flops: pairs.saturating_mul(10 * depth as u64),
         transcendentals: pairs,
         bytes_accessed: 4 * a.q_spec().bytes() + 4 * a.kv_spec().bytes() + a.rows_spec().bytes(),

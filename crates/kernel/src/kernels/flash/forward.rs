@@ -11,7 +11,7 @@ use super::{Attention, Blocks, MASK_VALUE, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};
-use crate::kernel::Cost;
+use crate::kernel::CostEstimate;
 use crate::kernel::{Kernel, Semantics};
 use crate::writer::Val;
 
@@ -64,7 +64,7 @@ pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) ->
     let sums = kernel.scratch("sums", DType::F32, [bq, LANES]);
     let sum = kernel.scratch("accumulator", DType::F32, [bq, depth]);
     let pairs = a.computed_pairs(&blocks);
-    kernel.cost(Cost {
+    kernel.cost(CostEstimate {
         flops: pairs.saturating_mul(4 * depth as u64),
         transcendentals: pairs,
         bytes_accessed: 2 * a.q_spec().bytes() + 2 * a.kv_spec().bytes() + a.rows_spec().bytes(),

@@ -22,7 +22,7 @@ use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::RefId;
 use crate::kernel::Axis;
-use crate::kernel::Cost;
+use crate::kernel::CostEstimate;
 use crate::writer::{Val, Writer};
 
 /// Shapes of a grouped matmul: `[rows, inner] x [groups, inner, columns] -> [rows, columns]`.
@@ -133,11 +133,11 @@ impl Grouped {
     }
 
     /// Work of the matmul or of its gradient.
-    pub(crate) fn cost(&self) -> Cost {
+    pub(crate) fn cost(&self) -> CostEstimate {
         let rows = self.expected_rows.map_or(self.rows, |expected| expected.min(self.rows)) as u64;
         let flops = 2 * rows.saturating_mul(self.inner as u64).saturating_mul(self.columns as u64);
         let bytes_accessed = self.lhs().bytes() + self.rhs().bytes() + self.out().bytes();
-        Cost { flops, transcendentals: 0, bytes_accessed }
+        CostEstimate { flops, transcendentals: 0, bytes_accessed }
     }
 
     pub(crate) fn out(&self) -> Spec {
