@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 200;
 
 /// What one run costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub struct ProgramCost {
     /// Operations: contractions and convolutions count two for each product, reductions one for each element they read,
     /// other arithmetic one for each element of its results.
     pub flops: f64,
@@ -24,76 +24,79 @@ pub struct Cost {
     pub bytes: f64,
 }
 
-impl Cost {
-    fn plus(self, other: Cost) -> Cost {
-        Cost { flops: self.flops + other.flops, bytes: self.bytes + other.bytes }
+impl ProgramCost {
+    fn plus(self, other: ProgramCost) -> ProgramCost {
+        ProgramCost { flops: self.flops + other.flops, bytes: self.bytes + other.bytes }
     }
 
-    fn times(self, count: f64) -> Cost {
-        Cost { flops: self.flops * count, bytes: self.bytes * count }
+    fn times(self, count: f64) -> ProgramCost {
+        ProgramCost { flops: self.flops * count, bytes: self.bytes * count }
     }
 }
 
 /// Cost of one run of the entry. A loop whose count is not written in the program counts once, of several branches the
 /// costliest counts.
-pub fn cost(module: &Module) -> Cost {
+pub fn cost(module: &Module) -> ProgramCost {
     let mut counter = Counter { module, known: HashMap::new() };
-    module.entry().map_or_else(Cost::default, |func| counter.func(func, 0))
+    module.entry().map_or_else(ProgramCost::default, |func| counter.func(func, 0))
 }
 
 struct Counter<'m> {
     module: &'m Module,
     /// By the function's name.
-    known: HashMap<&'m str, Cost>,
+    known: HashMap<&'m str, ProgramCost>,
 }
 
 impl<'m> Counter<'m> {
-    fn func(&mut self, func: &'m Func, depth: usize) -> Cost {
+    fn func(&mut self, func: &'m Func, depth: usize) -> ProgramCost {
         if let Some(&cost) = self.known.get(&*func.name) {
             return cost;
         }
         // A function that calls itself counts its inner calls as nothing.
-        self.known.insert(&func.name, Cost::default());
+        self.known.insert(&func.name, ProgramCost::default());
         let fused = Fused::of(func);
-        let cost = func.body.map_or_else(Cost::default, |body| self.region(func, &fused, body, depth));
+        let cost = func.body.map_or_else(ProgramCost::default, |body| self.region(func, &fused, body, depth));
         self.known.insert(&func.name, cost);
         cost
     }
 
-    fn region(&mut self, func: &'m Func, fused: &Fused, region: Region, depth: usize) -> Cost {
+    fn region(&mut self, func: &'m Func, fused: &Fused, region: Region, depth: usize) -> ProgramCost {
         if depth > MAX_DEPTH {
-            return Cost::default();
+            return ProgramCost::default();
         }
         let ops = func.region(region).ops.iter().map(|&id| self.op(func, fused, func.op(id), depth));
-        ops.fold(Cost::default(), Cost::plus)
+        ops.fold(ProgramCost::default(), ProgramCost::plus)
     }
 
-    fn op(&mut self, func: &'m Func, fused: &Fused, op: &'m Op, depth: usize) -> Cost {
+    fn op(&mut self, func: &'m Func, fused: &Fused, op: &'m Op, depth: usize) -> ProgramCost {
         let module = self.module;
         let mut called = |name: &str| {
             let callee = op.attr(name).and_then(|attr| match attr {
                 Attr::Symbol(name) => module.func(name),
                 _ => None,
             });
-            callee.map_or_else(Cost::default, |callee| self.func(callee, depth + 1))
+            callee.map_or_else(ProgramCost::default, |callee| self.func(callee, depth + 1))
         };
         match op.kind() {
             Some(OpKind::FuncCall) => called("callee"),
             Some(kind @ OpKind::Composite) => {
                 let inside = called("decomposition");
-                Cost { bytes: inside.bytes.min(fused.bytes(func, op, kind)), ..inside }
+                ProgramCost { bytes: inside.bytes.min(fused.bytes(func, op, kind)), ..inside }
             }
             Some(OpKind::While) => {
                 let regions = op.regions.iter().map(|&region| self.region(func, fused, region, depth + 1));
-                regions.fold(Cost::default(), Cost::plus).times(trip_count(func, op).unwrap_or(1.0))
+                regions.fold(ProgramCost::default(), ProgramCost::plus).times(trip_count(func, op).unwrap_or(1.0))
             }
             Some(OpKind::If | OpKind::Case) => {
                 let branches = op.regions.iter().map(|&region| self.region(func, fused, region, depth + 1));
-                let costlier = |a: Cost, b: Cost| Cost { flops: a.flops.max(b.flops), bytes: a.bytes.max(b.bytes) };
-                branches.fold(Cost::default(), costlier)
+                let costlier = |a: ProgramCost, b: ProgramCost| ProgramCost {
+                    flops: a.flops.max(b.flops),
+                    bytes: a.bytes.max(b.bytes),
+                };
+                branches.fold(ProgramCost::default(), costlier)
             }
-            Some(kind) => Cost { flops: own_flops(func, op, kind), bytes: fused.bytes(func, op, kind) },
-            None => Cost::default(),
+            Some(kind) => ProgramCost { flops: own_flops(func, op, kind), bytes: fused.bytes(func, op, kind) },
+            None => ProgramCost::default(),
         }
     }
 }

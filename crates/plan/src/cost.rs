@@ -37,7 +37,7 @@ pub struct Step {
 
 /// What a program costs on a slice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cost {
+pub struct RunCost {
     /// Chips that are paid for.
     pub chips: u32,
     /// Steps of the run, where its length is known.
@@ -78,9 +78,9 @@ const KINDS: [(PriceKind, &str); 4] = [
     (PriceKind::Committed3Years, "committed 3 years"),
 ];
 
-impl Cost {
+impl RunCost {
     /// The cost of a step and of a run on a slice.
-    pub fn of(slice: &Slice, step: Step, run: RunLength, tariff: &Tariff) -> Result<Cost, Error> {
+    pub fn of(slice: &Slice, step: Step, run: RunLength, tariff: &Tariff) -> Result<RunCost, Error> {
         let steps = steps(run, step.tokens)?;
         let chips = slice.chips();
         let terms = |name, usd_per_chip_hour: f64, region: &str, date: &str| {
@@ -111,7 +111,7 @@ impl Cost {
                 (list, note)
             }
         };
-        Ok(Cost { chips, steps, hours: steps.map(|steps| steps * step.seconds / 3600.0), terms: list, note })
+        Ok(RunCost { chips, steps, hours: steps.map(|steps| steps * step.seconds / 3600.0), terms: list, note })
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
     fn dollars_follow_from_hours() {
         let step = Step { seconds: 2.0, tokens: Some(1000.0) };
         let tariff = Tariff { usd_per_chip_hour: Some(1.8), ..Tariff::default() };
-        let cost = Cost::of(&slice("v5e-4"), step, RunLength::Tokens(1_000_000.0), &tariff).unwrap();
+        let cost = RunCost::of(&slice("v5e-4"), step, RunLength::Tokens(1_000_000.0), &tariff).unwrap();
         assert_eq!((cost.chips, cost.steps), (4, Some(1000.0)));
         let terms = &cost.terms[0];
         // 4 chips at 1.8 dollars an hour are 0.002 dollars a second.
@@ -177,7 +177,7 @@ mod tests {
         let step = Step { seconds: 1.0, tokens: None };
         let at = |region: Option<&str>, name: &str| {
             let tariff = Tariff { region: region.map(str::to_string), ..Tariff::default() };
-            Cost::of(&slice(name), step, RunLength::Unknown, &tariff)
+            RunCost::of(&slice(name), step, RunLength::Unknown, &tariff)
         };
         let cost = at(Some("europe-west4"), "v5e-4").unwrap();
         let spec = slice("v5e-4").spec().price(PriceKind::OnDemand, Some("europe-west4")).unwrap().usd_per_chip_hour;
@@ -196,7 +196,7 @@ mod tests {
         let step = Step { seconds: 1.0, tokens: None };
         let cost = |run, usd| {
             let tariff = Tariff { usd_per_chip_hour: usd, ..Tariff::default() };
-            tariff.check(&slice("v5e-4")).and_then(|()| Cost::of(&slice("v5e-4"), step, run, &tariff))
+            tariff.check(&slice("v5e-4")).and_then(|()| RunCost::of(&slice("v5e-4"), step, run, &tariff))
         };
         assert!(matches!(cost(RunLength::Steps(0.0), None), Err(Error::NotPositive { .. })));
         assert!(matches!(cost(RunLength::Unknown, Some(-1.0)), Err(Error::NotPositive { .. })));

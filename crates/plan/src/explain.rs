@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use chips::Slice;
-use compile::optimize::{Level, Optimizer, Precision, Target};
+use compile::optimize::{ComputePrecision, Level, Optimizer, Target};
 use compile::{CompileRequest, Mode, Program, SliceCompiler};
 use serde::Serialize;
 
@@ -133,7 +133,7 @@ fn rewrite(program: &Program, slice: &Slice, kind: AdviceKind) -> Option<Program
         AdviceKind::Donation => donation::donate(program, &arguments(program.module()), Donors::State).ok().flatten(),
         AdviceKind::Bf16Products => {
             let target = Target::tpu(slice.generation());
-            let optimizer = Optimizer::new(Level::Balanced, target, Precision::Mixed);
+            let optimizer = Optimizer::new(Level::Balanced, target, ComputePrecision::Mixed);
             let (rewritten, steps) = optimizer.rewrite(program).ok()?;
             let has_changed = steps.iter().any(|step| step.rewrite == "bf16_products" && step.changes > 0);
             has_changed.then_some(rewritten)

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::advice::{Advice, advise};
 use crate::batch;
 use crate::compiled::{Compiled, Driver, Outcome};
-use crate::cost::{Cost, RunLength, Step, Tariff, positive};
+use crate::cost::{RunCost, RunLength, Step, Tariff, positive};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::memory::{Argument, MemoryBreakdown, arguments};
@@ -65,7 +65,7 @@ impl FitRequest {
         }
         self.tariff.check(&self.compile.slice)?;
         let step = Step { seconds: 1.0, tokens: self.workload.tokens_per_step };
-        Cost::of(&self.compile.slice, step, self.run, &self.tariff).map(drop)
+        RunCost::of(&self.compile.slice, step, self.run, &self.tariff).map(drop)
     }
 }
 
@@ -123,7 +123,7 @@ pub struct Fit {
     /// How long a step takes; of a program that does not fit, how long it would take.
     pub estimate: Option<Estimate>,
     /// What it costs.
-    pub cost: Option<Cost>,
+    pub cost: Option<RunCost>,
     /// What would make it faster, most first.
     pub advice: Vec<Advice>,
     /// What was assumed.
@@ -285,7 +285,7 @@ fn answer(
     let devices = device_numbers(slice, request.compile.device_ids.as_deref());
     let estimate = Estimate::of(compiled.module(), slice, &devices, &request.workload);
     let step = Step { seconds: estimate.step.seconds, tokens: request.workload.tokens_per_step };
-    let cost = Cost::of(slice, step, request.run, &request.tariff)?;
+    let cost = RunCost::of(slice, step, request.run, &request.tariff)?;
     let memory = MemoryBreakdown::of(compiled.module(), compiled.buffers(), report, arguments);
     let advice = advise(program, compiled.module(), slice, &estimate, arguments);
     let mut notes: Vec<String> = compiled.warnings.iter().chain(&report.notes).cloned().collect();

@@ -27,7 +27,7 @@ mod torus;
 mod work;
 
 pub use advice::{Advice, AdviceKind, Roofline, RooflineOp};
-pub use cost::{Cost, RunLength, Step, Tariff, Terms};
+pub use cost::{RunCost, RunLength, Step, Tariff, Terms};
 pub use error::Error;
 pub use estimate::{Estimate, OpLine, Share, StepTime, TransferTime, Workload};
 pub use explain::{Explanation, Trials, explain};

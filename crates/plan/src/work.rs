@@ -67,9 +67,9 @@ impl Work {
             Opcode::Scatter => self.indexed_rows += rows(module, id, (instruction.operands().len() - 1) / 2),
             Opcode::Reduce | Opcode::ReduceWindow => self.vector_ops += elements_of_operand(module, id),
             opcode => match cost(opcode) {
-                Cost::Free => {}
-                Cost::Simple => self.vector_ops += elements(module, id),
-                Cost::Transcendental => self.transcendentals += elements(module, id),
+                RunCost::Free => {}
+                RunCost::Simple => self.vector_ops += elements(module, id),
+                RunCost::Transcendental => self.transcendentals += elements(module, id),
             },
         }
     }
@@ -110,7 +110,7 @@ fn sides(module: &Module, id: InstructionId, flops: f64) -> (u64, u64) {
     (contracted as u64, (right as f64 / contracted).round().max(1.0) as u64)
 }
 
-enum Cost {
+enum RunCost {
     Free,
     Simple,
     Transcendental,
@@ -118,20 +118,20 @@ enum Cost {
 
 /// What an element costs. Roundings, bits, parts of complex numbers and rarer functions are not counted; a remainder counts
 /// as simple.
-fn cost(opcode: &Opcode) -> Cost {
+fn cost(opcode: &Opcode) -> RunCost {
     use Opcode::*;
     match opcode.class() {
         OpcodeClass::Transcendental => match opcode {
-            Acos | Acosh | Asin | Asinh | Atan2 | Atanh | Cosh | Sinh => Cost::Free,
-            Remainder => Cost::Simple,
-            _ => Cost::Transcendental,
+            Acos | Acosh | Asin | Asinh | Atan2 | Atanh | Cosh | Sinh => RunCost::Free,
+            Remainder => RunCost::Simple,
+            _ => RunCost::Transcendental,
         },
         OpcodeClass::Arithmetic => match opcode {
-            BitcastConvert | ReducePrecision | StochasticConvert => Cost::Free,
-            Ceil | Floor | RoundNearestAfz | RoundNearestEven | IsFinite => Cost::Free,
-            Clz | PopulationCount | Mulhi | Complex | Imag | Real => Cost::Free,
-            _ => Cost::Simple,
+            BitcastConvert | ReducePrecision | StochasticConvert => RunCost::Free,
+            Ceil | Floor | RoundNearestAfz | RoundNearestEven | IsFinite => RunCost::Free,
+            Clz | PopulationCount | Mulhi | Complex | Imag | Real => RunCost::Free,
+            _ => RunCost::Simple,
         },
-        _ => Cost::Free,
+        _ => RunCost::Free,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use compile::cache::{Cache, CacheConfig};
-use compile::optimize::{Level, Optimizer, Precision, Target};
+use compile::optimize::{ComputePrecision, Level, Optimizer, Target};
 use compile::worker::{Launch, Limits};
 use compile::{CompileRequest, PluginFile, Program, SliceCompiler};
 use runtime::config::{Config, Mode, Target as Device};
@@ -104,7 +104,7 @@ fn costs(models: Models<'_>, libtpu: Option<&Path>) -> Result<(), Box<dyn std::e
         let compiler = compiler.as_ref().map(|compiler| (compiler, &request));
         let trial = Trial { samples: &samples, backend: Some(&backend), compiler };
         for level in Level::ALL {
-            let optimizer = Optimizer::new(level, Target::tpu(chips::Generation::V5e), Precision::Bf16);
+            let optimizer = Optimizer::new(level, Target::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
             let optimizer = optimizer.parameters((0..parameters).collect::<Vec<_>>());
             match optimize(&optimizer, &program, &trial) {
                 Ok(optimized) => println!("{}", cost_row(&name, level, &optimized)),
@@ -149,7 +149,8 @@ fn time_row(model: &Exported) -> Result<String, Error> {
     let program = Arc::new(model.program.clone());
     let (mut models, mut megabytes) = (Vec::new(), Vec::new());
     for level in Level::ALL {
-        let config = Config::new(Mode::Inference).device(Device::Cpu).optimization(level).precision(Precision::Bf16);
+        let config =
+            Config::new(Mode::Inference).device(Device::Cpu).optimization(level).precision(ComputePrecision::Bf16);
         let backend = Backend::auto(&config)?;
         let model = backend.prepare_program(&program, &parameters)?;
         megabytes.push(format!("{:.1}", backend.memory_stats().arrays.used_bytes as f64 / 1e6));

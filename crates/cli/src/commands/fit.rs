@@ -4,7 +4,7 @@ use std::path::Path;
 
 use compile::Mode;
 use plan::report::{ReportInput, html};
-use plan::{Cost, Draw, Estimate, Fit, FitRequest, MemoryBreakdown, RunLength, Tariff, Workload};
+use plan::{Draw, Estimate, Fit, FitRequest, MemoryBreakdown, RunCost, RunLength, Tariff, Workload};
 use serde::Serialize;
 
 use crate::args::{FitArgs, QuestionArgs};
@@ -230,7 +230,7 @@ fn dollars(value: f64) -> String {
     }
 }
 
-pub(crate) fn cost_table(cost: &Cost) -> String {
+pub(crate) fn cost_table(cost: &RunCost) -> String {
     if let Some(note) = &cost.note {
         return format!("cost: {note}\n");
     }

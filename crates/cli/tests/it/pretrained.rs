@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use compile::optimize::Precision;
+use compile::optimize::ComputePrecision;
 use nn::models::{Gpt2, Gpt2Config, LanguageModel, RunOptions, TokenBatch};
 use nn::{CrossEntropy, hf};
 use runtime::config::{Config, Mode, Target};
@@ -51,7 +51,8 @@ fn sizes() -> Gpt2Config {
 /// Writes a model and gives its loss on the first batch of the training.
 fn write_model(folder: &Path) -> f32 {
     std::fs::create_dir_all(folder).unwrap();
-    let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32)).unwrap();
+    let backend =
+        Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(ComputePrecision::F32)).unwrap();
     let make = |(): &()| Gpt2::init(&Key::from_seed(77), &sizes(), &RunOptions::default());
     let model: Gpt2 = backend.jit(make).call(()).unwrap();
     let params: Vec<Literal> = model.to_literals().unwrap().into_iter().map(|(_, literal)| literal).collect();

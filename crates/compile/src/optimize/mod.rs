@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use compile::Program;
-//! use compile::optimize::{Level, Metrics, Optimizer, Precision, Target};
+//! use compile::optimize::{Level, Metrics, Optimizer, ComputePrecision, Target};
 //!
 //! let text = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
 //!   %0 = stablehlo.transpose %w, dims = [1, 0] : (tensor<256x256xf32>) -> tensor<256x256xf32>
@@ -10,7 +10,7 @@
 //!   return %1 : tensor<256x256xf32>
 //! }";
 //! let program = Program::read(text.as_bytes().to_vec())?;
-//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), Precision::Bf16);
+//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
 //! let (rewritten, steps) = optimizer.rewrite(&program)?;
 //! // The matmul reads through the transpose.
 //! assert!(Metrics::of(rewritten.module()).ops < Metrics::of(program.module()).ops);
@@ -38,6 +38,6 @@ pub use bf16_parameters::{narrowed, widened};
 pub use level::Level;
 pub use metrics::Metrics;
 pub use optimizer::Optimizer;
-pub use precision::Precision;
+pub use precision::ComputePrecision;
 pub use step::Step;
 pub use target::Target;

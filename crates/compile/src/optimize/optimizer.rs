@@ -3,7 +3,7 @@
 use hlo::Verified;
 
 use super::level::Level;
-use super::precision::Precision;
+use super::precision::ComputePrecision;
 use super::step::Step;
 use super::target::Target;
 use super::{bf16_chains, bf16_parameters, bf16_products, clean_up, donate, pad_products};
@@ -64,15 +64,15 @@ const REWRITES: &[Rewrite] = &[
 pub struct Optimizer {
     level: Level,
     target: Target,
-    precision: Precision,
+    precision: ComputePrecision,
     donated: Vec<usize>,
     parameters: Vec<usize>,
     narrow_parameters: Vec<usize>,
 }
 
 impl Optimizer {
-    /// Rewrites up to a level for a device. With [`Precision::F32`] nothing loses precision at any level.
-    pub fn new(level: Level, target: Target, precision: Precision) -> Optimizer {
+    /// Rewrites up to a level for a device. With [`ComputePrecision::F32`] nothing loses precision at any level.
+    pub fn new(level: Level, target: Target, precision: ComputePrecision) -> Optimizer {
         Optimizer {
             level,
             target,
@@ -85,13 +85,13 @@ impl Optimizer {
 
     /// For programs that run many times with the same parameters: everything that pays.
     pub fn for_inference(target: Target) -> Optimizer {
-        Optimizer::new(Level::Aggressive, target, Precision::Bf16)
+        Optimizer::new(Level::Aggressive, target, ComputePrecision::Bf16)
     }
 
     /// For training steps: gradients keep f32 between matmuls, and the state that a step replaces gives its memory to the
     /// new one.
     pub fn for_training(target: Target, state: impl Into<Vec<usize>>) -> Optimizer {
-        Optimizer::new(Level::Balanced, target, Precision::Mixed).donate(state)
+        Optimizer::new(Level::Balanced, target, ComputePrecision::Mixed).donate(state)
     }
 
     /// Lets programs take the memory of these arguments, by position: nobody reads them after a run.
@@ -101,7 +101,7 @@ impl Optimizer {
         self
     }
 
-    /// Says which arguments are parameters, by position: with [`Precision::Bf16`] those that are read in bf16 alone are
+    /// Says which arguments are parameters, by position: with [`ComputePrecision::Bf16`] those that are read in bf16 alone are
     /// taken in bf16, so the caller has to round them.
     #[must_use]
     pub fn parameters(mut self, arguments: impl Into<Vec<usize>>) -> Optimizer {
@@ -121,14 +121,14 @@ impl Optimizer {
         let context = Context {
             target: &self.target,
             donated: &self.donated,
-            parameters: if self.precision == Precision::Bf16 { &self.parameters } else { &[] },
+            parameters: if self.precision == ComputePrecision::Bf16 { &self.parameters } else { &[] },
             narrow_parameters: &self.narrow_parameters,
             is_partitioned: program.partitions().is_some_and(|count| count > 1) || program.uses_shardy(),
         };
         let mut module = program.verified().clone();
         let mut steps = Vec::new();
         for rewrite in REWRITES {
-            let is_allowed = !rewrite.lowers_precision || self.precision != Precision::F32;
+            let is_allowed = !rewrite.lowers_precision || self.precision != ComputePrecision::F32;
             if self.level < rewrite.level || !is_allowed {
                 continue;
             }
@@ -151,7 +151,7 @@ impl Optimizer {
 
     /// Whether some rewrite rounds to bf16.
     pub fn lowers_precision(&self) -> bool {
-        self.precision != Precision::F32 && self.level >= Level::Balanced
+        self.precision != ComputePrecision::F32 && self.level >= Level::Balanced
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
         }";
         let program = Program::read(text.as_bytes().to_vec()).unwrap();
         // This device never gains, and the parameter is also a result: it is widened where it comes in.
-        let optimizer = Optimizer::new(Level::Balanced, Target::UNKNOWN, Precision::Bf16).narrow_parameters([1]);
+        let optimizer = Optimizer::new(Level::Balanced, Target::UNKNOWN, ComputePrecision::Bf16).narrow_parameters([1]);
         let (rewritten, _) = optimizer.rewrite(&program).unwrap();
         let text = hlo::text::print(rewritten.module());
         assert!(text.contains("%arg1: tensor<2x2xbf16>"), "{text}");

@@ -2,7 +2,7 @@
 
 /// In which type a model computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Precision {
+pub enum ComputePrecision {
     /// Parameters and arithmetic in bfloat16, with islands in f32 where sums would lose too much.
     Bf16,
     /// Everything as the program has it.
@@ -11,16 +11,16 @@ pub enum Precision {
     Mixed,
 }
 
-impl Precision {
+impl ComputePrecision {
     /// Every precision.
-    pub const ALL: [Precision; 3] = [Precision::Bf16, Precision::F32, Precision::Mixed];
+    pub const ALL: [ComputePrecision; 3] = [ComputePrecision::Bf16, ComputePrecision::F32, ComputePrecision::Mixed];
 
     /// The word for it.
     pub const fn name(self) -> &'static str {
         match self {
-            Precision::Bf16 => "bf16",
-            Precision::F32 => "f32",
-            Precision::Mixed => "mixed",
+            ComputePrecision::Bf16 => "bf16",
+            ComputePrecision::F32 => "f32",
+            ComputePrecision::Mixed => "mixed",
         }
     }
 }

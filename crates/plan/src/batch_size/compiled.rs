@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::fit::{device_numbers, hbm_limit};
 use crate::search::{
-    BatchName, Candidate, FlagSet, MeshShape, OneProgram, Precision, Products, ProgramSource, SplitChoice,
+    BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, Products, ProgramSource, SplitChoice,
 };
 
 /// What to ask.
@@ -140,7 +140,7 @@ impl Finder<'_, '_> {
             slice: self.request.compile.slice,
             layout: SplitChoice::ByRule(mesh),
             batch,
-            precision: Precision::AsWritten,
+            precision: PrecisionChoice::AsWritten,
             flags: FlagSet::Default,
             products: Products::AsCompiled,
         })

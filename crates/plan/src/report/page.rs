@@ -40,7 +40,7 @@ pub fn html(input: &ReportInput) -> String {
         page += &section("operations", "Operations", &tables::ops(&step.estimate));
     }
     if !input.cost.is_empty() {
-        page += &section("cost", "Cost", &tables::cost(&input.cost));
+        page += &section("cost", "RunCost", &tables::cost(&input.cost));
     }
     if !input.advice.is_empty() {
         let step_s = input.step.as_ref().map(|step| step.estimate.step.seconds);

@@ -3,7 +3,7 @@
 use chips::Slice;
 use serde::Serialize;
 
-use super::candidate::{Candidate, FlagSet, Precision, Products, SplitChoice, Variant};
+use super::candidate::{Candidate, FlagSet, PrecisionChoice, Products, SplitChoice, Variant};
 use super::facts::Facts;
 use super::goal::{Goal, Outcome, Trade, pareto};
 use super::load::Load;
@@ -33,7 +33,7 @@ pub struct Plan {
     /// Tokens in a step.
     pub tokens_per_step: f64,
     /// Precision of matmuls.
-    pub precision: Precision,
+    pub precision: PrecisionChoice,
     /// How the model is written, where the search chose it.
     #[serde(flatten)]
     pub variant: Option<Variant>,

@@ -23,7 +23,7 @@ pub enum SplitChoice {
 /// Precision of matmuls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Precision {
+pub enum PrecisionChoice {
     /// As the program asks.
     AsWritten,
     /// The default of the compiler, where the program asks for more.
@@ -104,7 +104,7 @@ pub struct Candidate {
     /// Samples in a step, on all devices together.
     pub batch: u64,
     /// Precision of matmuls.
-    pub precision: Precision,
+    pub precision: PrecisionChoice,
     /// Compiler flags.
     pub flags: FlagSet,
     /// Whether matmuls are cut.
@@ -140,7 +140,7 @@ impl std::fmt::Display for Candidate {
             SplitChoice::AsWritten => write!(f, " as written")?,
         }
         write!(f, " batch {}", self.batch)?;
-        if self.precision == Precision::Default {
+        if self.precision == PrecisionChoice::Default {
             write!(f, " default precision")?;
         }
         if let Some(Variant { remat, types }) = &self.variant {
@@ -200,9 +200,9 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                 (None, None) => SAMPLES_PER_PART.iter().filter_map(|n| n.checked_mul(parts)).collect(),
             };
             for batch in sizes.into_iter().filter(|batch| batch.is_multiple_of(parts.max(1))) {
-                let precisions: &[Precision] = match facts.precise_products {
-                    0 => &[Precision::AsWritten],
-                    _ => &[Precision::AsWritten, Precision::Default],
+                let precisions: &[PrecisionChoice] = match facts.precise_products {
+                    0 => &[PrecisionChoice::AsWritten],
+                    _ => &[PrecisionChoice::AsWritten, PrecisionChoice::Default],
                 };
                 for (&precision, variant) in precisions.iter().flat_map(|p| variants.iter().map(move |v| (p, v))) {
                     found.push(Candidate {

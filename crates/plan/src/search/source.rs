@@ -7,7 +7,7 @@ use hlo::passes::{self, INLINE, Options, Partitioned};
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
 use kernel::composites::{FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT};
 
-use super::candidate::{Candidate, Precision, SplitChoice, Variant};
+use super::candidate::{Candidate, PrecisionChoice, SplitChoice, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::flow::Flow;
 use super::roles::{BatchName, Role, Roles, argument_bytes, dims, find_batch, find_roles};
@@ -133,7 +133,7 @@ impl ProgramSource for OneProgram {
 
     fn program(&self, candidate: &Candidate) -> Result<Program, Error> {
         let (mut module, flow) = self.with_batch(candidate.batch)?;
-        if candidate.precision == Precision::Default {
+        if candidate.precision == PrecisionChoice::Default {
             module = with_default_precision(module)?;
         }
         let module = match candidate.layout {

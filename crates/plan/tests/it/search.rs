@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::search::{
-    BatchName, Candidate, FlagSet, MeshShape, OneProgram, Precision, Products, ProgramSource, Role, SplitChoice,
+    BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, Products, ProgramSource, Role, SplitChoice,
     StepKind,
 };
 use testkit::{Needed, repository, require};
@@ -25,7 +25,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
         slice: slice.parse().unwrap(),
         layout: SplitChoice::ByRule(mesh),
         batch,
-        precision: Precision::AsWritten,
+        precision: PrecisionChoice::AsWritten,
         flags: FlagSet::Default,
         products: Products::AsCompiled,
     }

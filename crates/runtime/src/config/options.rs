@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use compile::optimize::{Level, Precision};
+use compile::optimize::{ComputePrecision, Level};
 use pjrt::Effort;
 
 use super::setting::Setting;
@@ -77,10 +77,10 @@ options! {
     /// Share of device memory that may be allocated.
     memory_fraction: Fraction = |_| fraction(0.9);
     /// Type models compute in: bf16, f32 or mixed.
-    precision: Precision = |mode| match mode {
-        Mode::Inference => Precision::Bf16,
-        Mode::Training => Precision::Mixed,
-        Mode::Development => Precision::F32,
+    precision: ComputePrecision = |mode| match mode {
+        Mode::Inference => ComputePrecision::Bf16,
+        Mode::Training => ComputePrecision::Mixed,
+        Mode::Development => ComputePrecision::F32,
     };
     /// Whether compiled programs and prepared models are kept.
     enable_cache: bool = |_| true;

@@ -192,7 +192,7 @@ fn read_file(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
 mod tests {
     use super::*;
     use crate::config::Fraction;
-    use compile::optimize::Precision;
+    use compile::optimize::ComputePrecision;
 
     fn resolve(
         file: &str,
@@ -219,7 +219,7 @@ mod tests {
             [("TPUBRIDGE_PRECISION", "f32"), ("TPUBRIDGE_CACHE_MAX_SIZE", "8"), ("TPUBRIDGE_CPU_THREADS", "2")];
         let found = resolve(file, &environment, &[("cache-max-size", "9")]).unwrap();
         assert_eq!(found.config.memory_fraction.get(), 0.6);
-        assert_eq!(found.config.precision, Precision::F32);
+        assert_eq!(found.config.precision, ComputePrecision::F32);
         assert_eq!(found.config.cache_max_size, 9);
         assert_eq!(found.source("cache_max_size"), Source::CommandLine);
         assert_eq!(found.source("precision"), Source::Environment("TPUBRIDGE_PRECISION".into()));
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn the_mode_sets_defaults_and_nothing_else() {
         let found = resolve("", &[("TPUBRIDGE_MODE", "development")], &[]).unwrap();
-        assert_eq!(found.config.precision, Precision::F32);
+        assert_eq!(found.config.precision, ComputePrecision::F32);
         assert!(found.config.strict_validation);
         // The program's own wish outlives the change of mode.
         assert_eq!(found.config.memory_fraction.get(), 0.5);
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn long_names_of_types_are_taken() {
-        for (text, precision) in [("bfloat16", Precision::Bf16), ("float32", Precision::F32)] {
+        for (text, precision) in [("bfloat16", ComputePrecision::Bf16), ("float32", ComputePrecision::F32)] {
             let found = resolve("", &[], &[("precision", text)]).unwrap();
             assert_eq!(found.config.precision, precision);
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use compile::optimize::{Level, Precision};
+use compile::optimize::{ComputePrecision, Level};
 use pjrt::Effort;
 
 use super::setting::Setting;
@@ -56,12 +56,12 @@ words! {
     }
 }
 
-impl Setting for Precision {
+impl Setting for ComputePrecision {
     fn read(text: &str) -> Result<Self, String> {
         match text {
-            "bfloat16" => Ok(Precision::Bf16),
-            "float32" => Ok(Precision::F32),
-            _ => word(text, &Precision::ALL, Precision::name),
+            "bfloat16" => Ok(ComputePrecision::Bf16),
+            "float32" => Ok(ComputePrecision::F32),
+            _ => word(text, &ComputePrecision::ALL, ComputePrecision::name),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use compile::Program;
-//! use compile::optimize::{Level, Optimizer, Precision, Target};
+//! use compile::optimize::{Level, Optimizer, ComputePrecision, Target};
 //! use runtime::optimize::{Trial, optimize};
 //!
 //! let text = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
@@ -11,7 +11,7 @@
 //!   return %1 : tensor<256x256xf32>
 //! }";
 //! let program = Program::read(text.as_bytes().to_vec())?;
-//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), Precision::Bf16);
+//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
 //! let optimized = optimize(&optimizer, &program, &Trial::default())?;
 //! // The matmul reads through the transpose.
 //! assert!(optimized.after.ops < optimized.before.ops);

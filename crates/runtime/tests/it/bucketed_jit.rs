@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use compile::optimize::Precision;
+use compile::optimize::ComputePrecision;
 use runtime::config::{Config, Mode, Target};
 use runtime::{Axis, Backend, BucketedJit, Buckets, Error, Jit, TreeArrays, ValidationError, not_padding};
 use tensor::{DType, Literal, Spec};
@@ -13,7 +13,7 @@ type Inputs = (Tensor, Tensor);
 const WIDTH: usize = 3;
 
 fn backend() -> Backend {
-    Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32)).unwrap()
+    Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(ComputePrecision::F32)).unwrap()
 }
 
 fn floats(dims: &[usize], value: impl Fn(usize) -> f32) -> Arc<Literal> {

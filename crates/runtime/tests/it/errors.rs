@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compile::Program;
-use compile::optimize::{Level, Optimizer, Precision, Target as Device};
+use compile::optimize::{ComputePrecision, Level, Optimizer, Target as Device};
 use runtime::config::{Config, Fraction, Mode, Seconds, Sources, Target};
 use runtime::optimize::{Trial, optimize};
 use runtime::{Backend, Class, DeviceArray, Error, Input, Parameters, Spec, Surroundings, Topology};
@@ -74,7 +74,8 @@ fn provoke(class: Class) -> Result<(), Error> {
             let ones = Literal::new(DType::I32, [64, 64], 1i32.to_le_bytes().repeat(64 * 64)).unwrap();
             let samples = [Arc::new(ones)];
             let trial = Trial { samples: &samples, backend: Some(&backend), ..Trial::default() };
-            let optimizer = Optimizer::new(Level::Balanced, Device::tpu(chips::Generation::V5e), Precision::Bf16);
+            let optimizer =
+                Optimizer::new(Level::Balanced, Device::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
             let program = program(text)?;
             optimize(&optimizer, &program, &trial)?;
         }

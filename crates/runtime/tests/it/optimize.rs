@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use compile::CompileError;
 use compile::Program;
-use compile::optimize::{Level, Optimizer, Precision, Target};
+use compile::optimize::{ComputePrecision, Level, Optimizer, Target};
 use runtime::config::{Config, Mode, Setting, Target as Device};
 use runtime::optimize::{Trial, optimize};
 use runtime::{Backend, Bucketing, Buckets, Class, Dimension, Error, Extras, Parameters, Signature, Spec};
@@ -44,7 +44,7 @@ fn asked_for(line: &str) -> Optimizer {
         target.ragged_loss = loss.parse().unwrap();
     }
     let level = Level::read(value("level").unwrap()).unwrap();
-    let precision = Precision::read(value("precision").unwrap()).unwrap();
+    let precision = ComputePrecision::read(value("precision").unwrap()).unwrap();
     let positions = |name: &str| -> Vec<usize> {
         value(name).map_or_else(Vec::new, |list| list.split(',').map(|n| n.parse().unwrap()).collect())
     };
@@ -111,7 +111,8 @@ const PRODUCT: &str = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x2
 #[test]
 fn f32_stays_f32_at_every_level() {
     for level in Level::ALL {
-        let optimized = optimize(&Optimizer::new(level, v5e(), Precision::F32), &program(PRODUCT), &Trial::default());
+        let optimized =
+            optimize(&Optimizer::new(level, v5e(), ComputePrecision::F32), &program(PRODUCT), &Trial::default());
         let optimized = optimized.unwrap();
         assert!(!printed(&optimized.program).contains("bf16"), "{level:?}");
         // Nothing changed: the bytes are those that were given.
@@ -123,7 +124,7 @@ fn f32_stays_f32_at_every_level() {
 fn what_does_not_pay_is_left() {
     let changes = |target: Target, rewrite: &str| {
         let text = PRODUCT.replace("256x256", "200x200");
-        let optimizer = Optimizer::new(Level::Aggressive, target, Precision::Bf16);
+        let optimizer = Optimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
         let optimized = optimize(&optimizer, &program(&text), &Trial::default()).unwrap();
         optimized.steps.iter().find(|step| step.rewrite == rewrite).unwrap().changes
     };
@@ -147,7 +148,7 @@ fn on_the_cpu_device_convolutions_and_arithmetic_stay_f32() {
       return %2 : tensor<1x32x32x64xf32>
     }";
     let changes = |target: Target| {
-        let optimizer = Optimizer::new(Level::Aggressive, target, Precision::Bf16);
+        let optimizer = Optimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
         let steps = optimize(&optimizer, &program(text), &Trial::default()).unwrap().steps;
         ["bf16_products", "bf16_arithmetic"].map(|name| steps.iter().find(|step| step.rewrite == name).unwrap().changes)
     };
@@ -171,10 +172,12 @@ fn results_that_move_too_far_are_an_error() {
     let samples = [Arc::new(Literal::new(DType::I32, [256, 256], bytes).unwrap())];
     let backend = backend();
     let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
-    let error = optimize(&Optimizer::new(Level::Balanced, v5e(), Precision::Bf16), &program(text), &trial).unwrap_err();
+    let error =
+        optimize(&Optimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16), &program(text), &trial).unwrap_err();
     assert_eq!(error.class(), Class::Optimization);
     assert!(error.to_string().contains("balanced may move it by"), "{error}");
-    let exact = optimize(&Optimizer::new(Level::Balanced, v5e(), Precision::F32), &program(text), &trial).unwrap();
+    let exact =
+        optimize(&Optimizer::new(Level::Balanced, v5e(), ComputePrecision::F32), &program(text), &trial).unwrap();
     assert_eq!((exact.deviation, exact.sensitivity), (Some(0.0), None));
 }
 
@@ -190,7 +193,8 @@ fn what_hangs_on_the_last_bits_of_the_inputs_may_move_more() {
     let samples = samples(&program, -1.0..1.0, 0);
     let backend = backend();
     let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
-    let optimized = optimize(&Optimizer::new(Level::Balanced, v5e(), Precision::Bf16), &program, &trial).unwrap();
+    let optimized =
+        optimize(&Optimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16), &program, &trial).unwrap();
     assert_eq!((optimized.deviation, optimized.sensitivity), (Some(2.0), Some(2.0)));
     assert!(Level::Balanced.tolerance_at(2.0) > 2.0 && Level::Conservative.tolerance_at(2.0) < 1e-4);
 }
@@ -199,7 +203,7 @@ fn what_hangs_on_the_last_bits_of_the_inputs_may_move_more() {
 fn wrong_samples_and_arguments_are_refused() {
     let backend = backend();
     let trial = Trial { samples: &[], backend: Some(&backend), compiler: None };
-    let optimizer = Optimizer::new(Level::Balanced, v5e(), Precision::Bf16);
+    let optimizer = Optimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16);
     assert_eq!(optimize(&optimizer, &program(PRODUCT), &trial).unwrap_err().class(), Class::Validation);
     let error = optimize(&optimizer.donate([2]), &program(PRODUCT), &Trial::default()).unwrap_err();
     let Error::Compilation(CompileError::Arguments(message)) = &error else { panic!("{error:?}") };
@@ -222,7 +226,7 @@ fn presets_are_levels_with_a_purpose() {
 #[test]
 fn a_backend_prepares_models_as_configured() {
     let x = Arc::new(program(PRODUCT));
-    let prepared = |level: Level, precision: Precision| {
+    let prepared = |level: Level, precision: ComputePrecision| {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(level).precision(precision);
         let backend = Backend::auto(&config).unwrap();
         let model = backend.prepare_program(&x, &Parameters::none()).unwrap();
@@ -235,10 +239,10 @@ fn a_backend_prepares_models_as_configured() {
         assert_eq!(backend.compiler().stats().compilations, 1);
         printed(model.executable().program())
     };
-    assert_eq!(prepared(Level::None, Precision::Bf16), printed(&x));
-    assert!(!prepared(Level::Aggressive, Precision::F32).contains("bf16"));
+    assert_eq!(prepared(Level::None, ComputePrecision::Bf16), printed(&x));
+    assert!(!prepared(Level::Aggressive, ComputePrecision::F32).contains("bf16"));
     let pays = Target::cpu().bf16_min_reuse.is_some();
-    for precision in [Precision::Bf16, Precision::Mixed] {
+    for precision in [ComputePrecision::Bf16, ComputePrecision::Mixed] {
         assert_eq!(prepared(Level::Balanced, precision).contains("bf16"), pays);
         assert!(!prepared(Level::Conservative, precision).contains("bf16"));
     }
@@ -257,7 +261,7 @@ fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
     let (parameters, x) = weights_and_input();
     let product = Arc::new(program(PRODUCT));
     let file = tempfile::tempdir().unwrap();
-    let prepared = |precision: Precision| {
+    let prepared = |precision: ComputePrecision| {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(Level::Balanced).precision(precision);
         let backend = Backend::auto(&config).unwrap();
         let model = backend.prepare_program(&product, &parameters).unwrap();
@@ -271,8 +275,8 @@ fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
         assert_eq!(loaded.read_parameters().unwrap(), model.read_parameters().unwrap());
         (bytes, results[0].to_host().unwrap(), model.read_parameters().unwrap())
     };
-    let (narrow_bytes, narrow, rounded) = prepared(Precision::Bf16);
-    let (wide_bytes, wide, kept) = prepared(Precision::Mixed);
+    let (narrow_bytes, narrow, rounded) = prepared(ComputePrecision::Bf16);
+    let (wide_bytes, wide, kept) = prepared(ComputePrecision::Mixed);
     let pays = Target::cpu().bf16_min_reuse.is_some();
     assert_eq!((narrow_bytes, wide_bytes), (256 * 256 * if pays { 2 } else { 4 }, 256 * 256 * 4));
     // Rounded before or inside: the same matmuls.
@@ -293,7 +297,7 @@ fn buckets_are_rewritten_as_models_are() {
         text.replace("tensor<256x256xf32>) -> tensor<256x256xf32> {", "tensor<256x256xf32>) -> tensor<?x256xf32> {");
     let text = text.replace("return %0 : tensor<256x256xf32>", "return %0 : tensor<?x256xf32>");
     let (parameters, x) = weights_and_input();
-    let run = |level: Level, precision: Precision, smallest: usize| {
+    let run = |level: Level, precision: ComputePrecision, smallest: usize| {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(level).precision(precision);
         let backend = Backend::auto(&config).unwrap();
         let buckets = Buckets::of([smallest, 256, 512]);
@@ -305,11 +309,11 @@ fn buckets_are_rewritten_as_models_are() {
         assert_eq!(backend.compiler().stats().compilations, 3, "a warm-up compiles what a call does");
         (bytes, results)
     };
-    let (bytes, as_written) = run(Level::None, Precision::Bf16, 128);
+    let (bytes, as_written) = run(Level::None, ComputePrecision::Bf16, 128);
     assert_eq!(bytes, 256 * 256 * 4);
     let pays = Target::cpu().bf16_min_reuse.is_some();
     for (precision, smallest, is_half) in
-        [(Precision::Bf16, 128, true), (Precision::Bf16, 8, false), (Precision::Mixed, 128, false)]
+        [(ComputePrecision::Bf16, 128, true), (ComputePrecision::Bf16, 8, false), (ComputePrecision::Mixed, 128, false)]
     {
         let (bytes, rewritten) = run(Level::Balanced, precision, smallest);
         assert_eq!(bytes, 256 * 256 * if is_half && pays { 2 } else { 4 }, "{precision:?} {smallest}");
@@ -354,7 +358,8 @@ fn exported_models_stay_within_their_tolerance() {
         // On the CPU device nothing that only the highest level does pays.
         let on_cpu = |level: Level| {
             let target = Target { bf16_min_reuse: Some(0.0), ..Target::cpu() };
-            let optimized = optimize(&Optimizer::new(level, target, Precision::Bf16), &program, &Trial::default());
+            let optimized =
+                optimize(&Optimizer::new(level, target, ComputePrecision::Bf16), &program, &Trial::default());
             optimized.unwrap().program.digest()
         };
         assert_eq!(on_cpu(Level::Balanced), on_cpu(Level::Aggressive), "{name}");
@@ -363,7 +368,7 @@ fn exported_models_stay_within_their_tolerance() {
             let mut last = None;
             for level in Level::ALL {
                 let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
-                let optimized = optimize(&Optimizer::new(level, v5e(), Precision::Bf16), &program, &trial);
+                let optimized = optimize(&Optimizer::new(level, v5e(), ComputePrecision::Bf16), &program, &trial);
                 let optimized = optimized.unwrap_or_else(|error| panic!("{name}, {range:?}: {error}"));
                 let deviation = optimized.deviation.unwrap();
                 if level <= Level::Conservative {

@@ -66,7 +66,7 @@ impl<T: Task + 'static> Trainer<T> {
     fn peak_flops(&self) -> Option<f64> {
         let peak = self.backend.device().peak;
         let known = match self.backend.config().precision {
-            compile::optimize::Precision::F32 => peak.f32_flops.or(peak.bf16_flops),
+            compile::optimize::ComputePrecision::F32 => peak.f32_flops.or(peak.bf16_flops),
             _ => peak.bf16_flops,
         };
         // A batch is the work of every device of the mesh, those of other processes included.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use compile::CompileError;
-use compile::optimize::Precision;
+use compile::optimize::ComputePrecision;
 use plan::batch_size::{BatchSearch, BatchSizes, Outcome, SearchEnd};
 use runtime::config::{Config, Fraction, Mode, Target};
 use runtime::{Backend, Surroundings, ValidationError};
@@ -49,7 +49,7 @@ fn arrays(batch: u64) -> Result<Vec<Literal>, Error> {
 
 /// A CPU device of so many bytes, all of which may be used.
 fn backend(bytes: i64) -> Backend {
-    let config = Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32);
+    let config = Config::new(Mode::Training).device(Target::Cpu).precision(ComputePrecision::F32);
     let config = config.memory_fraction(Fraction::new(1.0).unwrap());
     let client = pjrt::ClientOptions::default().option("memory_limit_bytes", bytes);
     Backend::within(&Surroundings { client, ..Surroundings::host() }, &config).unwrap()

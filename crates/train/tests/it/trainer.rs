@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use compile::optimize::Precision;
+use compile::optimize::ComputePrecision;
 use nn::{ShardingRules, Strategy};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, TreeArrays};
@@ -18,7 +18,7 @@ use train::{Error, ParameterShapes, StateSharding};
 use crate::processes::{free_address, together};
 
 fn backend() -> Backend {
-    Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32)).unwrap()
+    Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(ComputePrecision::F32)).unwrap()
 }
 
 /// Rows of numbers that depend on seed and step alone, with targets `x · (1, 2, 3)`.
@@ -292,7 +292,7 @@ fn a_weight_each(backend: &Backend) -> StateSharding {
 /// Trains in three processes whose devices have a weight each; the weights they end with.
 fn train_in_three(folders: [&Path; 3], steps: u64) -> Vec<Vec<f32>> {
     together(3, &free_address(), |id, session| {
-        let config = Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32);
+        let config = Config::new(Mode::Training).device(Target::Cpu).precision(ComputePrecision::F32);
         let backend = Backend::in_session(&session, &config).unwrap();
         let sharding = a_weight_each(&backend);
         let options = TrainOptions { metrics: None, eval_every: None, ..options(Some(folders[id]), steps) };
@@ -311,7 +311,8 @@ fn train_in_three(folders: [&Path; 3], steps: u64) -> Vec<Vec<f32>> {
 fn mfu_counts_every_device_of_the_mesh() {
     const PEAK_FLOPS: f64 = 1e9;
     for devices in [1, 3] {
-        let config = Config::new(Mode::Training).device(Target::Cpu).precision(Precision::F32).cpu_devices(devices);
+        let config =
+            Config::new(Mode::Training).device(Target::Cpu).precision(ComputePrecision::F32).cpu_devices(devices);
         let backend = Backend::auto(&config).unwrap();
         let sharding = (devices > 1).then(|| a_weight_each(&backend));
         let options = TrainOptions { peak_flops: Some(PEAK_FLOPS), ..TrainOptions::new(4) };
