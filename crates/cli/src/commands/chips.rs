@@ -239,8 +239,8 @@ fn prices_text(prices: &[Price], missing: &str) -> String {
     if prices.is_empty() {
         return format!("\n  {missing}\n");
     }
-    let mut table = Table::new(&[Align::Left, Align::Left, Align::Right, Align::Left]);
-    table.row(["USD per chip-hour", "", "", ""]);
+    let mut table = Table::new(&[Align::Left, Align::Left, Align::Right, Align::Left, Align::Left]);
+    table.row(["USD per chip-hour", "", "", "", ""]);
     for p in prices {
         let kind = match p.kind {
             PriceKind::OnDemand => "on demand",
@@ -248,7 +248,8 @@ fn prices_text(prices: &[Price], missing: &str) -> String {
             PriceKind::Committed1Year => "committed, 1 year",
             PriceKind::Committed3Years => "committed, 3 years",
         };
-        table.row([p.region.to_string(), kind.to_string(), format!("{:.4}", p.usd_per_chip_hour), p.date.to_string()]);
+        let usd = format!("{:.4}", p.usd_per_chip_hour);
+        table.row([p.region, kind, &usd, p.date, p.source].map(str::to_string));
     }
     format!("\n{}", table.render())
 }
@@ -274,10 +275,7 @@ fn slice_text(slice: &Slice, spec: &Spec, usable: u64) -> String {
     let peak = spec.rates.bf16_tflops.value * f64::from(slice.chips());
     table.row(["bf16 peak".to_string(), format!("{} FLOP/s", human::count(peak * 1e12))]);
     let batch = spec.compute_bound_batch().bf16;
-    table.row([
-        "smallest compute-bound batch".to_string(),
-        format!("{batch} tokens on each chip (bf16 weights from HBM)"),
-    ]);
+    table.row(["compute-bound batch".to_string(), format!("from {batch} tokens on a chip (bf16 weights from HBM)")]);
     for (name, kind) in [("on demand", PriceKind::OnDemand), ("spot", PriceKind::Spot)] {
         if let Some(p) = spec.price(kind, None) {
             let total = p.usd_per_chip_hour * f64::from(slice.chips());
