@@ -2,9 +2,8 @@
 //!
 //! ```text
 //! $ cargo run --release --example gpt
-//! 120704 parameters
-//! step   1  loss 5.…
-//! step  51  loss 2.…
+//! 112384 parameters
+//! step   1  loss 4.8…
 //! step 101  loss 2.…
 //! The old …
 //! ```
@@ -81,7 +80,7 @@ type State = TrainState<Gpt, Moments<Gpt>>;
 
 fn main() -> Result<()> {
     let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu))?;
-    let optimizer = Adam::with_decay(Schedule::constant(3e-3), 0.1);
+    let optimizer = Adam::with_decay(Schedule::constant(1e-3), 0.1);
     let (first, options) = (optimizer.clone(), StepOptions::default());
     let init = move |(): &()| State::init(Gpt::init(&Key::from_seed(0)), &first, &options, &Key::from_seed(1));
     let step = backend.jit(move |(state, batch): &(State, Tensor)| {
@@ -99,7 +98,7 @@ fn main() -> Result<()> {
         let batch = Tensor::from(Literal::from_slice(&batch, [8, LENGTH + 1])?);
         let (next, metrics) = step.call((state, batch))?;
         state = next;
-        if n % 50 == 0 {
+        if n % 100 == 0 {
             println!("step {:3}  loss {:.3}", n + 1, metrics.loss.item::<f32>()?);
         }
     }

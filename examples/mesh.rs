@@ -33,7 +33,7 @@ fn train(devices: usize) -> Result<Vec<f32>> {
     let sharding = match devices {
         1 => None,
         _ => {
-            let rules = tpubridge::nn::ShardingRules::new(&"data=4,fsdp=2".parse()?, Strategy::Hybrid)?;
+            let rules = ShardingRules::new(&"data=4,fsdp=2".parse()?, Strategy::Hybrid)?;
             let shapes = parameter_shapes(&shapes_of(&(), |()| model())?);
             Some(StateSharding::new(&backend, &rules, shapes, &[])?)
         }

@@ -1,4 +1,20 @@
-//! A PJRT device in pure Rust: the reference interpreter, the compiler, and the C table.
+//! A PJRT device in pure Rust: the reference interpreter, the compiler, and the PJRT API table.
+//!
+//! ```
+//! use cpu::{Array, CompileOptions, Compiled, Cpu};
+//! use tensor::Literal;
+//!
+//! let twice = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+//!   %y = stablehlo.add %x, %x : tensor<2xf32>
+//!   return %y : tensor<2xf32>
+//! }";
+//! let cpu = Cpu::new(None);
+//! let program = Compiled::compile(&cpu, twice.as_bytes(), &CompileOptions::default())?;
+//! let x = Array::from_literal(cpu.memory(), &Literal::from([1.0f32, 2.0]))?;
+//! let results = program.run(vec![vec![x]], &Default::default())?;
+//! assert_eq!(results[0][0].to_literal(), Literal::from([2.0f32, 4.0]));
+//! # Ok::<(), cpu::Error>(())
+//! ```
 
 mod attributes;
 mod engine;

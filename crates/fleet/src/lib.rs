@@ -6,6 +6,16 @@
 //! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
 //!
 //! Nothing here is process-wide: the file-system root and the environment come in through a [`System`] value.
+//!
+//! ```
+//! use fleet::System;
+//! use fleet::managed::Home;
+//!
+//! let system = System::new("/machine", []).with_var("TPUBRIDGE_HOME", "/opt/tpubridge");
+//! let home = Home::of(&system)?;
+//! assert!(home.plugin_dir("libtpu").starts_with(home.path()));
+//! # Ok::<(), fleet::Error>(())
+//! ```
 
 pub mod doctor;
 mod error;

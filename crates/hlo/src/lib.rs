@@ -1,4 +1,14 @@
 //! The StableHLO language: module, ops, text, bytecode, builder, verify.
+//!
+//! ```
+//! let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+//!   %y = stablehlo.add %x, %x : tensor<4xf32>
+//!   return %y : tensor<4xf32>
+//! }";
+//! let program = hlo::verify(hlo::read(text.as_bytes())?)?;
+//! assert!(hlo::text::print(&program).contains("stablehlo.add"));
+//! # Ok::<(), hlo::Error>(())
+//! ```
 
 pub mod attr;
 mod build;

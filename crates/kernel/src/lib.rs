@@ -3,6 +3,22 @@
 //! A kernel is data ([`Kernel`]): [`KernelBuilder`] writes and checks it, [`Kernel::text`] is what the compiler reads,
 //! [`interpret`] runs it on host arrays, [`call`] puts it into a program, [`lower`] does so wherever one of [`composites`]
 //! names one of [`kernels`].
+//!
+//! ```
+//! use chips::Generation;
+//! use kernel::{KernelBuilder, Semantics, interpret};
+//! use tensor::{DType, Literal, Spec};
+//!
+//! let array = Spec::new(DType::F32, [16, 128]);
+//! let mut builder = KernelBuilder::new("twice", Generation::V5e);
+//! let steps = builder.grid(2, Semantics::Parallel);
+//! let x = builder.input("x", array.clone(), [8, 128], |map| vec![map.program_id(steps), map.i32(0)]);
+//! let y = builder.output("y", array, [8, 128], |map| vec![map.program_id(steps), map.i32(0)]);
+//! let twice = builder.body(|body| body.store(y, body.load(x) * 2.0))?;
+//! let results = interpret(&twice, &[Literal::from([[1.5f32; 128]; 16])])?;
+//! assert_eq!(results[0], Literal::from([[3.0f32; 128]; 16]));
+//! # Ok::<(), kernel::Error>(())
+//! ```
 
 mod builder;
 mod call;

@@ -9,6 +9,13 @@
 //! A table may be shorter than [`PJRT_Api`] (older plugin) or longer (newer plugin). A client holds `*const PJRT_Api`,
 //! never a reference, and looks functions up with [`slot`], which compares with the size the table states. Extension
 //! records work the same way.
+//!
+//! ```
+//! use pjrt_sys::PJRT_Client_Create_Args;
+//!
+//! let args = PJRT_Client_Create_Args::new();
+//! assert_eq!(args.struct_size, PJRT_Client_Create_Args::STRUCT_SIZE);
+//! ```
 
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 

@@ -9,6 +9,14 @@
 //!
 //! Every handle keeps what it depends on alive: a [`Buffer`] keeps its [`Client`], a client its plugin. Libraries are
 //! never unloaded, because plugins start threads that do not end.
+//!
+//! ```
+//! use pjrt::discover::{Discovery, plugins};
+//!
+//! let search = Discovery { explicit: Some("no-such-plugin.so".into()), ..Discovery::from_environment() };
+//! let found = plugins(&search);
+//! assert_eq!(found.rejected[0].path.to_str(), Some("no-such-plugin.so"));
+//! ```
 
 mod api;
 mod attribute;

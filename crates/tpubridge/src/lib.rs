@@ -54,7 +54,23 @@ pub use xla;
 pub use error::{Error, NoCompiler, Result};
 pub use slices::{compile_worker, fit, lower, plan, slice_compiler};
 
-/// The guide of several processes, whose examples are tests.
+/// The guides, whose examples are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/howto/processes.md")]
-struct Guide;
+mod guides {
+    macro_rules! guides {
+        ($($name:ident $file:literal)*) => {$(
+            #[doc = include_str!(concat!("../../../docs/", $file))]
+            struct $name;
+        )*};
+    }
+    guides! {
+        Buckets "howto/buckets.md"
+        Checkpoints "howto/checkpoints.md"
+        Processes "howto/processes.md"
+        BackendPage "reference/backend.md"
+        Data "reference/data.md"
+        Kernels "reference/kernels.md"
+        Models "reference/models.md"
+        Optimize "reference/optimize.md"
+    }
+}

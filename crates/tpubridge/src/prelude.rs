@@ -23,8 +23,8 @@ pub use nn::layers::{
 pub use nn::models::{Gpt2, Gpt2Config, LanguageModel, Llama, LlamaConfig, Mlp, MlpConfig, RunOptions, TokenBatch};
 pub use nn::optim::{Adafactor, Adam, Lion, Moments, Muon, Optimizer, Schedule, Sgd, clipped, global_norm};
 pub use nn::{
-    CrossEntropy, Init, Metrics, StepOptions, Strategy, TrainState, binary_cross_entropy, mean_squared_error,
-    trace_init, trace_train_step, train_step,
+    CrossEntropy, Init, Metrics, ShardingRules, StepOptions, Strategy, TrainState, binary_cross_entropy,
+    mean_squared_error, trace_init, trace_train_step, train_step,
 };
 
 // Devices.

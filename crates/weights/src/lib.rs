@@ -3,6 +3,15 @@
 //! Two things are called checkpoint, for two jobs. A [`CheckpointManager`] is what a training run saves with and resumes from: many steps,
 //! on a disk or in a bucket, in the background, in pieces, safe at any moment. A [`Checkpoint`] is one model as one file
 //! that any tool reads: what is handed on when training is over.
+//!
+//! ```
+//! use tensor::Literal;
+//! use weights::Region;
+//!
+//! let whole = Literal::from([[1.0f32, 2.0], [3.0, 4.0]]);
+//! let second_row = Region { start: vec![1, 0], size: vec![1, 2] };
+//! assert_eq!(second_row.cut(&whole), Some(Literal::from([[3.0f32, 4.0]])));
+//! ```
 
 mod checkpoint;
 mod error;

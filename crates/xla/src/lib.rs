@@ -2,6 +2,13 @@
 //!
 //! Input is untrusted: every size is bounded by the input, ids are checked once when read, and call graphs are
 //! refused if recursive, so that what follows cannot loop or panic.
+//!
+//! ```
+//! // What is no HLO module is told, and does not panic.
+//! assert!(xla::Module::decode(b"not an HLO module").is_err());
+//! let config = xla::Json::parse(br#"{"flag": [1, 2]}"#).unwrap();
+//! assert!(config.get("flag").is_some());
+//! ```
 
 mod attributes;
 mod buffers;

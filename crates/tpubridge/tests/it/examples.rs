@@ -134,6 +134,22 @@ fn tpu_kernel() {
     check_with_libtpu("tpu_kernel");
 }
 
+/// The JAX version of the page that compares GPTs runs, and learns as the page says.
+#[test]
+fn the_jax_version_of_the_gpt_runs() {
+    let Some(python) = require("the_jax_version_of_the_gpt_runs", Needed::Python) else { return };
+    let page = std::fs::read_to_string(repository().join("docs/explain/gpt-compared.md")).unwrap();
+    let program = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let mut command = Command::new(python);
+    command.arg("-c").arg(program).arg(repository().join("examples/text/stories.txt")).env("JAX_PLATFORMS", "cpu");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let shown = ["112384 parameters", "step   1  loss 4.8…", "step 101  loss 2.…", "The old …"];
+    let is_same = printed.lines().count() == shown.len() && printed.lines().zip(shown).all(|(a, b)| fits(a, b));
+    assert!(is_same, "{printed}");
+}
+
 /// An example that needs the TPU compiler says how to get it where it is not.
 #[test]
 fn without_a_compiler_examples_say_how_to_get_it() {
