@@ -39,7 +39,7 @@ fn main() -> Result<()> {
 
     // In a program: a call that the TPU compiler knows.
     let program = lower("rows", &Tensor::of(array), |x| {
-        custom_call(kernel::TARGET, &[x.clone()], &softmax.results(), &softmax.backend_config()).remove(0)
+        custom_call(kernel::TARGET, std::slice::from_ref(x), &softmax.results(), &softmax.backend_config()).remove(0)
     })?;
     match fit(&program, &FitRequest::new("v5e-1".parse()?)) {
         Err(error @ Error::NoCompiler(_)) => println!("{error}: {}", error.remedy().unwrap_or_default()),

@@ -22,6 +22,11 @@ impl<K: Copy + Eq + Hash, V: Clone> Recent<K, V> {
         self.entries.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Drops all.
     pub fn clear(&mut self) {
         self.entries.clear();

@@ -150,7 +150,7 @@ impl Planned {
         let rules = self.mesh(choice)?.map(|mesh| ShardingRules::new(&mesh, Strategy::Hybrid)).transpose();
         let rules = rules?;
         let shape = StepShape { step: self.step, config: &config, sequence: self.sequence, rules: rules.as_ref() };
-        Ok(shape.of(&self.model)?)
+        shape.of(&self.model)
     }
 
     /// The mesh of a choice: experts take the place of `model` where there are any.

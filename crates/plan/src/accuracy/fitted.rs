@@ -31,7 +31,7 @@ const MICRO: &[&str] = &["gemm-7x-128", "gemm-7x-32768", "gemm-v6e-8192", "hbm-c
 /// Whether constants were chosen with this row in sight: its error says how well they fit, not how well they predict.
 pub fn is_fitted(id: &str) -> bool {
     let is_micro = |known: &&str| id == *known || (known.ends_with('-') && id.starts_with(*known));
-    TRAINING.contains(&id) || MICRO.iter().any(|known| is_micro(&known))
+    TRAINING.contains(&id) || MICRO.iter().any(is_micro)
 }
 
 #[cfg(test)]
