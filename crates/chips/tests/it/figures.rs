@@ -179,7 +179,7 @@ fn the_smallest_compute_bound_batch_follows_from_rate_and_bandwidth() {
     let gpu = |name: &str| Accelerator::Gpu(Gpu::from_name(name).unwrap()).compute_bound_batch().bf16;
     assert_eq!(["a100", "h100", "h200", "b200"].map(gpu), [154, 296, 207, 282]);
     // A user's bandwidth counts.
-    let doubled = Overrides::parse(&["v5e_memory_gbps=1638"]).unwrap();
+    let doubled = Overrides::parse(["v5e_memory_gbps=1638"]).unwrap();
     assert_eq!(Generation::V5e.spec().with(&doubled).compute_bound_batch().bf16, 121);
 }
 
