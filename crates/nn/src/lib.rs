@@ -26,7 +26,6 @@ pub mod layers;
 mod losses;
 pub mod models;
 pub mod optim;
-mod pipeline;
 mod precision;
 mod stacked;
 mod strategy;

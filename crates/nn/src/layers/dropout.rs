@@ -2,7 +2,7 @@
 
 use trace::{Key, Tensor};
 
-use crate::pipeline::rows_of;
+use crate::stacked::rows_of;
 
 /// `x` with elements zeroed at a rate and the others scaled up; without a key, or at rate 0, `x` itself.
 #[track_caller]

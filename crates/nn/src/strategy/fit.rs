@@ -6,7 +6,7 @@ use trace::{Axis, Mesh, Network, Site};
 
 use super::ShardingRules;
 use crate::error::Error;
-use crate::pipeline::Stages;
+use crate::stacked::Stages;
 use crate::stacked::is_stacked;
 
 /// Meshes tried at most for one that works.

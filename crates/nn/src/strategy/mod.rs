@@ -12,8 +12,7 @@ use trace::{LogicalAxisRules, Mesh, Network, PartitionSpec};
 
 use crate::error::Error;
 use crate::layers::STORED_EMBED;
-use crate::pipeline::STAGES;
-use crate::stacked::{is_stacked, is_staged};
+use crate::stacked::{STAGES, is_stacked, is_staged};
 
 /// How a model is spread over a mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -214,7 +214,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ("hlo", &["attr", "dense", "dims", "sdy", "ty"]),
     // Definitions of ops read functions, functions hold ops, and messages print types.
     ("hlo", &["module", "ops", "text"]),
-    ("nn", &["pipeline", "stacked"]),
     // A tensor is a value of a function being traced, which owns graphs of ops, which have derivatives written in tensors.
     ("trace", &["control", "error", "graph", "ops", "region", "sharding", "stack", "tensor", "transform", "tree"]),
 ];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensor::DType;
 use trace::{Dialect, LogicalAxisRules, PartitionSpec, RematPolicy, Rows, Tensor, Tree, custom_vjp, scan, vmap_along};
 
-use crate::stacked::{apart, run_stacked, together};
+use super::{apart, run_stacked, together};
 
 /// What stacked layers mean to rules that split them.
 pub(crate) const STAGES: &str = "stages";

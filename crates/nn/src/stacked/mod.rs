@@ -1,8 +1,11 @@
 //! Stacked layers: parameters of equal layers along a first axis, run by a scan with a rematerialization policy.
 
+mod pipeline;
+
 use trace::{Key, RematPolicy, Tensor, Tree, checkpoint, scan};
 
-use crate::pipeline::{Stages, run_in_stages};
+use self::pipeline::run_in_stages;
+pub(crate) use self::pipeline::{STAGES, Stages, rows_of};
 
 /// The field under which models keep stacked layers: a parameter below it has an axis of layers first.
 const STACKED: &str = "layers";
