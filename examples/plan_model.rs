@@ -3,8 +3,7 @@
 //! ```text
 //! $ cargo run --release --example plan_model
 //! … candidates, … compiled
-//! …
-//! best: …
+//! best: …, a step of … ms, MFU … %, batch 64
 //! ```
 //!
 //! Without libtpu it says how to get it.
@@ -27,12 +26,9 @@ fn main() -> Result<()> {
         answer => answer?,
     };
     println!("{} candidates, {} compiled", answer.considered, answer.compiled);
-    for plan in &answer.plans {
-        let step = plan.step.seconds * 1e3;
-        println!("{}: a step of {step:.2} ms, MFU {:.1} %, batch {}", plan.slice, plan.mfu * 100.0, plan.batch);
-    }
     if let Some(best) = answer.best() {
-        println!("best: {}", best.slice);
+        let (slice, step, mfu) = (&best.slice, best.step.seconds * 1e3, best.mfu * 100.0);
+        println!("best: {slice}, a step of {step:.2} ms, MFU {mfu:.1} %, batch {}", best.batch);
     }
     Ok(())
 }
