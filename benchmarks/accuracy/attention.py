@@ -13,7 +13,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ke
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 from jax.sharding import NamedSharding, PartitionSpec
 
-from layout import BATCH, LogicalAxisRules
+from layout import BATCH, Layout
 from rows import DEFAULTS, Run
 
 
@@ -27,7 +27,7 @@ class Mask:
 
 def attend(
     run: Run,
-    layout: LogicalAxisRules,
+    layout: Layout,
     mask: Mask,
     q: jax.Array,
     k: jax.Array,
@@ -61,7 +61,7 @@ def _dot_product(mask: Mask, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Ar
     return jnp.einsum("bkgqs,bskd->bqkgd", weights, v).reshape(batch, length, heads, v.shape[-1])
 
 
-def _flash_2023(layout: LogicalAxisRules, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+def _flash_2023(layout: Layout, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     """The Pallas flash attention of 2023, whose every block was 512."""
     block = min(512, q.shape[2])
     names = [name for name in flash.BlockSizes.__dataclass_fields__ if name != "block_b"]
@@ -134,7 +134,7 @@ def _splash_mask(mask: Mask, length: int, heads: int, shards: int) -> masks.Mult
 
 def _splash(
     run: Run,
-    layout: LogicalAxisRules,
+    layout: Layout,
     mask: Mask,
     q: jax.Array,
     k: jax.Array,

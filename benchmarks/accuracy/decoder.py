@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_policies
-from jax.experimental.layout import LogicalAxisRules as ArrayLayout
+from jax.experimental.layout import Layout as ArrayLayout
 from jax.experimental.layout import with_layout_constraint
 
 from layers import Context, Declared, Layer, Weights, apply, declare

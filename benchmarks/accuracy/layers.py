@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jax.experimental.layout import LogicalAxisRules as ArrayLayout
+from jax.experimental.layout import Layout as ArrayLayout
 from jax.experimental.layout import with_layout_constraint
 
 import moe
 from attention import Mask, attend
-from layout import LogicalAxisRules
+from layout import Layout
 from models import Model
 from quantize import COMPUTE, Dot
 from rows import Run
@@ -37,7 +37,7 @@ class Context:
     """What every layer of a step shares."""
 
     run: Run
-    layout: LogicalAxisRules
+    layout: Layout
     dot: Dot
     positions: jax.Array
     segments: jax.Array | None

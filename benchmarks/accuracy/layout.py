@@ -37,7 +37,7 @@ _RULES: dict[str, tuple[str, ...]] = {
 }
 
 
-class LogicalAxisRules:
+class Layout:
     """The mesh of a run over the devices of its slice, and the sharding of arrays by the names of their dimensions."""
 
     def __init__(self, run: Run, devices: list[Any]) -> None:

@@ -13,7 +13,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.pallas.ops.tpu.megablox import common as megablox_common
 from jax.sharding import PartitionSpec
 
-from layout import BATCH, LogicalAxisRules
+from layout import BATCH, Layout
 from models import Model
 from quantize import COMPUTE, to_fp8
 from rows import Run
@@ -73,7 +73,7 @@ def weight_names(run: Run) -> dict[str, tuple[str | None, ...]]:
     return {"wi_0": (exp, inner, "mlp"), "wi_1": (exp, inner, "mlp"), "wo": (exp, "mlp", inner)}
 
 
-def sparse(run: Run, layout: LogicalAxisRules, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
+def sparse(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
     """Every device sorts its own tokens by expert and multiplies them with all experts' gathered weights."""
     tensor = "tensor" if layout.sizes["tensor"] > 1 else None
     tokens = PartitionSpec(BATCH, "context", None)
@@ -219,7 +219,7 @@ def _grouped(
     return run_product(x, w, sizes)
 
 
-def dropping(run: Run, layout: LogicalAxisRules, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
+def dropping(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
     """Each expert takes at most its capacity of every sequence; tokens go there and back by products with masks."""
     model = run.model
     experts, per_token, length = model["experts"], model["experts_per_token"], x.shape[1]

@@ -12,7 +12,7 @@ import numpy as np
 
 from decoder import declare_stack, run_stacks, stacks_of
 from layers import Context, Declared, Weights, rms_norm
-from layout import BATCH, LogicalAxisRules
+from layout import BATCH, Layout
 from quantize import COMPUTE, dot_for
 from rows import Run
 
@@ -59,7 +59,7 @@ def parameter_count(run: Run) -> int:
 
 def lower(run: Run, devices: list[Any]) -> Program:
     """Traces the step and lowers it for these devices."""
-    layout = LogicalAxisRules(run, devices)
+    layout = Layout(run, devices)
     weights = declared(run)
     weight_dtype, mu_dtype = (jnp.dtype(run.setting(name)) for name in ("weight_dtype", "mu_dtype"))
     if "mu_dtype" not in run.settings:
@@ -87,7 +87,7 @@ def lower(run: Run, devices: list[Any]) -> Program:
     return Program(lowered, parameter_count(run), layout.device_ids())
 
 
-def _step(run: Run, layout: LogicalAxisRules, state: dict[str, Any], batch: Batch) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+def _step(run: Run, layout: Layout, state: dict[str, Any], batch: Batch) -> tuple[dict[str, Any], dict[str, jax.Array]]:
     params = state["params"]
     loss, grads = jax.value_and_grad(lambda p: _loss(run, layout, p, batch))(params)
     grads = jax.tree.map(lambda g: g.astype(run.setting("grad_dtype")), grads)
@@ -106,7 +106,7 @@ def _step(run: Run, layout: LogicalAxisRules, state: dict[str, Any], batch: Batc
     return {**new, "step": step}, {"loss": loss, "gradient_norm": norm}
 
 
-def _loss(run: Run, layout: LogicalAxisRules, p: Weights, batch: Batch) -> jax.Array:
+def _loss(run: Run, layout: Layout, p: Weights, batch: Batch) -> jax.Array:
     model = run.model
     calibration = str(run.setting("weight_quantization_calibration_method") or "absmax")
     dot = dot_for(run.quantization, calibration)
@@ -151,7 +151,7 @@ def _per_layer_inputs(run: Run, p: Weights, x: jax.Array, tokens: jax.Array) -> 
 
 
 def _cross_entropy_sum(
-    run: Run, layout: LogicalAxisRules, x: jax.Array, table: jax.Array, targets: jax.Array, counted: jax.Array
+    run: Run, layout: Layout, x: jax.Array, table: jax.Array, targets: jax.Array, counted: jax.Array
 ) -> jax.Array:
     """Sum of the losses of all counted tokens, a part of each sequence at a time where the recipe tiles."""
     cap = run.model.get("final_logits_soft_cap")

@@ -82,7 +82,7 @@ fn sizes_that_leave_the_matrix_unit_idle() {
     let given = advice(&bench, &matmul(4096, 4096 - 96, 4096 - 96, "bf16"), "v6e-1");
     let tiles = of_kind(&given, "tiles", "multiples of 256");
     gain_seconds(tiles);
-    assert!(tiles["title"].as_str().unwrap().contains("sums 4000 into 4000 columns"), "{tiles}");
+    assert!(tiles["title"].as_str().unwrap().contains("contracts 4000 into 4000 columns"), "{tiles}");
     assert_none(&advice(&bench, &matmul(4096, 4096, 4096, "bf16"), "v6e-1"), "tiles");
 }
 
