@@ -88,7 +88,7 @@ fn the_tpu_compiler_finds_batches_for_slices() {
     let Some(bench) = Bench::with_libtpu("the_tpu_compiler_finds_batches_for_slices") else { return };
     let file = repository().join("examples/train/small-llama.toml");
     // Batches near the limit of one chip, so that few compilations are enough.
-    let data = "data={kind=\"synthetic\",sequence=256}";
+    let data = "data={kind=\"synthetic\",sequence_length=256}";
     let common = ["train", arg(&file), "--find-batch", "-d", "cpu", "--with", data];
     let record = bench.json(&[&common[..], &["--slice", "v5e-1", "--with", "train.batch_size=1024"]].concat());
     assert_eq!((record["how"].as_str(), record["ended"].as_str()), (Some("compiled"), Some("memory")));

@@ -357,7 +357,7 @@ fn layers_that_do_not_fit_are_run_again() {
     let Some(bench) = Bench::with_libtpu("layers_that_do_not_fit_are_run_again") else { return };
     let program = bench.path("step.mlir");
     let file = testkit::repository().join("examples/train/small-llama.toml");
-    let data = "data={kind=\"synthetic\",sequence=256}";
+    let data = "data={kind=\"synthetic\",sequence_length=256}";
     let settings = ["--with", data, "--with", "run.remat=none", "--with", "train.batch_size=4096"];
     bench.expect(0, &[&["train", arg(&file), "--export", arg(&program)][..], &settings].concat());
     let fixed = bench.path("fixed.mlir");

@@ -232,8 +232,8 @@ fn meshes_that_cannot_be_are_refused_with_what_would_do() {
     let on_slice =
         ["--export", "step.mlir", "--slice", "v5e-16", "--strategy", "megatron", "--with", "train.batch_size=16"];
     let mesh = |mesh: &'static str| [&on_slice[..], &["--mesh", mesh]].concat();
-    let weight = "`lm_head.weight` of shape [32, 64]";
-    let no_ring = ["no ring on v5litepod-16", "no link closes dimension", weight, "data=4,model=4 would work"];
+    let weight = "`layers.attention.key.weight` of shape [2, 32, 16]";
+    let no_ring = ["not a ring on v5litepod-16", "no link closes dimension", weight, "data=4,model=4 would work"];
     refused(&mesh("data=4,ring:model=4"), &no_ring);
     refused(&mesh("data=4,model=2"), &["8 devices, v5litepod-16 has 16", "data=8,model=2 would work"]);
     bench.expect(0, &[&["train", "llama.toml"][..], &mesh("data=4,model=4")].concat());

@@ -104,7 +104,7 @@ fn text_is_read_with_the_tokenizer_of_the_folder() {
     write_model(&bench.path("weights"));
     let file = bench.write("training.toml", TRAINING);
     bench.write("text.txt", "the fox runs. ".repeat(200));
-    let text = "data={kind=\"text\",files=[\"text.txt\"],sequence=8}";
+    let text = "data={kind=\"text\",files=[\"text.txt\"],sequence_length=8}";
     let run = ["train", arg(&file), "--folder", "run", "-d", "cpu", "--with", text];
     let ran = bench.expect(2, &run);
     assert!(ran.stderr.contains("tokenizer.json does not exist") && ran.stderr.contains("hint: "), "{}", ran.stderr);

@@ -277,7 +277,7 @@ mod tests {
             torus: Some(trace::Torus { extent: vec![x, y], wraps: wraps.to_vec() }),
         };
         let text = fault("data=4,ring:model=4", Strategy::Megatron, 16, &torus(4, 4, [false; 2]));
-        for part in ["query.weight` of shape [12, 64, 64]", "no ring on v5e", "; data=4,model=4 would work"] {
+        for part in ["query.weight` of shape [12, 64, 64]", "not a ring on v5e", "; data=4,model=4 would work"] {
             assert!(text.contains(part), "{text}");
         }
         let half_open = torus(8, 16, [false, true]);
