@@ -54,7 +54,11 @@ fn a_model_gets_a_plan_and_the_training_of_it() {
         "{text}"
     );
     let refused = bench.expect(2, &["plan", "config.json", "--sequence-length", "4096"]);
-    assert!(refused.stderr.contains("the model has 2048 positions") && refused.stderr.contains("hint:"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("the model has 2048 positions") && refused.stderr.contains("hint:"),
+        "{}",
+        refused.stderr
+    );
 }
 
 /// Steps of inference come from the sizes alone too: caches are neither copied nor computed with as a whole, and prompts go

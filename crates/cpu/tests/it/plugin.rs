@@ -54,7 +54,7 @@ const SHARDED: &str = r#"module @sharded attributes {mhlo.num_partitions = 4 : i
 /// The library that was built with this test.
 pub(crate) fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let name = format!("{}cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let name = format!("{}cpu_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let found = test.ancestors().skip(1).take(2).map(|folder| folder.join(&name)).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("{name} is not beside {}", test.display()))
 }

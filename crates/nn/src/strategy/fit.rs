@@ -258,7 +258,7 @@ mod tests {
             Strategy::Megatron,
             8,
             &site(8),
-            &["6 devices, a machine has 8", "; data=2,model=4 would work"],
+            &["6 devices, but a machine has 8", "; data=2,model=4 would work"],
         );
         check("data=8", Strategy::Data, 12, &site(8), &["`tokens`", "; a batch of 16 would work"]);
         check("data=8", Strategy::Hybrid, 12, &site(8), &["`tokens`", "; data=4,model=2 would work"]);

@@ -188,5 +188,5 @@ fn chunked_attention_refuses_dropout() {
         )
     });
     let error = traced.unwrap_err().to_string();
-    assert!(error.contains("attention in blocks cannot") && error.contains("attention.rs"), "{error}");
+    assert!(error.contains("needs the plain implementation") && error.contains("attention.rs"), "{error}");
 }

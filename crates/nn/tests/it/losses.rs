@@ -102,7 +102,7 @@ fn smoothed_labels_are_not_fused() {
         let labels = Tensor::zeros(DType::I32, &[2, 4]);
         smoothed.mean_fused(hidden, &labels, &Tensor::zeros(DType::F32, &[16, 8]), 4, Fused::On)
     });
-    assert!(error.err().is_some_and(|error| error.to_string().contains("not smoothed")));
+    assert!(error.err().is_some_and(|error| error.to_string().contains("label smoothing")));
 }
 
 #[test]

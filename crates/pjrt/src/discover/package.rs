@@ -72,7 +72,6 @@ mod tests {
             "xla_plugins/xla_cpu_pjrt",
             "XLA_CPU_pjrt-0.0.1.dist-info",
             "loose",
-            "home/libtpu/0.0.40",
             "flat/plugin-1.2.dist-info",
         ] {
             std::fs::create_dir_all(site.path().join(folder)).unwrap();
@@ -85,8 +84,12 @@ mod tests {
         check("libtpu/libtpu.so", Some(("libtpu", "0.0.51")));
         check("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", Some(("XLA_CPU_pjrt", "0.0.1")));
         check("loose/other.so", None);
-        check("home/libtpu/0.0.40/libtpu.so", Some(("libtpu", "0.0.40")));
         check("flat/plugin.so", Some(("plugin", "1.2")));
+        // Our own folder has no metadata.
+        let home = tempfile::tempdir().unwrap();
+        let ours = home.path().join("libtpu/0.0.40/libtpu.so");
+        let found = package_of(&ours).map(|found| (found.package, found.version));
+        assert_eq!(found, Some(("libtpu".to_string(), "0.0.40".to_string())));
         assert_eq!(version_in(site.path(), "libtpu").as_deref(), Some("0.0.51"));
         assert_eq!(version_in(site.path(), "xla-cpu-pjrt").as_deref(), Some("0.0.1"));
         assert_eq!(version_in(site.path(), "jax"), None);
