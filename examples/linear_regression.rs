@@ -31,7 +31,7 @@ fn main() -> Result<()> {
     let points: Vec<[f32; 2]> = (0..64).map(|n| [(n % 8) as f32 / 4.0 - 1.0, (n / 8) as f32 / 4.0 - 1.0]).collect();
     let values: Vec<f32> = points.iter().map(|[a, b]| 3.0 * a - 2.0 * b + 0.5).collect();
     let x = Tensor::from(Literal::from_slice(points.as_flattened(), [64, 2])?);
-    let y = Tensor::from(Literal::from_slice(&values, [64, 1])?);
+    let y = Tensor::from(values);
 
     // One step: the loss, its gradient, and parameters a little further down.
     let mut step = backend.jit(|(model, x, y): &(Model, Tensor, Tensor)| {
@@ -39,7 +39,7 @@ fn main() -> Result<()> {
         (model.zip(&gradient, |value, slope| value - &(slope * 0.05)), loss)
     });
 
-    let mut model = Model { weight: Tensor::from([[0.0f32], [0.0]]), bias: Tensor::from(0.0f32) };
+    let mut model = Model { weight: Tensor::from([0.0f32, 0.0]), bias: Tensor::from(0.0f32) };
     for n in 0..400 {
         let (next, loss) = step.call((model, x.clone(), y.clone()))?;
         model = next;

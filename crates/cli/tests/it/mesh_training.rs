@@ -239,7 +239,7 @@ fn meshes_that_cannot_be_are_refused_with_what_would_do() {
     bench.expect(0, &[&["train", "llama.toml"][..], &mesh("data=4,model=4")].concat());
     refused(&["--mesh", "data=8", "--strategy", "megatron"], &["needs an axis `model`"]);
     refused(&["--mesh", "rows=8"], &["`rows` is not known"]);
-    refused(&["--mesh", "data"], &["no axis of a mesh"]);
+    refused(&["--mesh", "data"], &["is not a mesh axis"]);
     refused(&["--strategy", "fsdp"], &["needs a mesh"]);
     refused(&["--mesh", "data=2", "--strategy", "magic"], &["`magic` is no strategy", "megatron"]);
 }

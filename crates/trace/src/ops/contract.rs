@@ -67,16 +67,23 @@ impl Tensor {
         product(self, rhs, contraction, attrs, result)
     }
 
-    /// Matmul over the last axis of this and the last but one of `rhs`; axes before are batches, broadcast together.
+    /// Matmul over the last axis of this and the last but one of `rhs`; axes before are batches, broadcast together. A vector is
+    /// a row on the left and a column on the right, and the result has no axis for it.
     #[track_caller]
     #[must_use]
     pub fn matmul(&self, rhs: &Tensor) -> Tensor {
         let _line = stack::line_of(Location::caller());
-        if self.rank() < 2 || rhs.rank() < 2 {
+        if self.rank() == 0 || rhs.rank() == 0 {
             misuse(
                 Location::caller(),
-                format!("matmul of {} and {}: each needs at least two axes", self.spec(), rhs.spec()),
+                format!("matmul of {} and {}: a scalar has no axis to contract, multiply it", self.spec(), rhs.spec()),
             );
+        }
+        if self.rank() == 1 {
+            return self.expand(0).matmul(rhs).squeeze(if rhs.rank() == 1 { 0 } else { -2 });
+        }
+        if rhs.rank() == 1 {
+            return self.matmul(&rhs.expand(1)).squeeze(-1);
         }
         if self.dim(-1) != rhs.dim(-2) {
             misuse(

@@ -223,10 +223,10 @@ mod tests {
         }
         assert_eq!("fsdp=16, dcn:replica=2".parse::<Mesh>().unwrap().to_string(), "dcn:replica=2,fsdp=16");
         for (text, part) in [
-            ("", "no axis"),
-            ("data", "no axis"),
+            ("", "is not a mesh axis"),
+            ("data", "is not a mesh axis"),
             ("data=0", "no devices"),
-            ("data=x", "no axis"),
+            ("data=x", "is not a mesh axis"),
             ("data=2,data=2", "two axes"),
             ("a b=2", "no name"),
             ("a=99999,b=99999", "2^31"),

@@ -60,7 +60,7 @@ fn shapes_types_and_axes_that_do_not_fit_are_refused_at_their_line() {
         let (left, right) = (x[0].broadcast_to(&[2, 2, 3]), x[0].transpose(&[1, 0]).broadcast_to(&[3, 3, 2]));
         on_line!(line, left.matmul(&right))
     });
-    refused("at least two axes", |x, line| on_line!(line, x[0].matmul(&x[0].at(0, 0))));
+    refused("a scalar has no axis to contract", |x, line| on_line!(line, x[0].matmul(&x[0].at(0, 0).at(0, 0))));
     refused("not of the form", |x, line| on_line!(line, x[0].einsum("ab,cd", &x[1])));
     refused("numbers of axes differ", |x, line| on_line!(line, x[0].einsum("abc,bc->ac", &x[1])));
     refused("sizes of b differ", |x, line| on_line!(line, x[0].einsum("ab,bc->ac", &x[1])));

@@ -232,7 +232,7 @@ fn what_cannot_be_split_is_refused_with_its_path() {
         trace::trace_on(&placed, "test", &shapes, Donate::Nothing, f).unwrap_err().to_string()
     };
     assert!(wrong(&|x| x.with_sharding_constraint(&split(&[&["data"], &[]]))).contains("6 is not a multiple of 4"));
-    assert!(wrong(&|x| x.with_logical_axes(&["batch"])).contains("1 logical_axes"));
+    assert!(wrong(&|x| x.with_logical_axes(&["batch"])).contains("1 logical axes"));
     let bad = wrong(&|x| shard_map(x, &[split(&[&[], &[]])], &[split(&[&[]])], |x: &Tensor| x.clone()));
     assert!(bad.contains("cannot be a part"), "{bad}");
     let axis = wrong(&|x| {
