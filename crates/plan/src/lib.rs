@@ -1,12 +1,12 @@
 //! Know before you rent: does a program fit a slice, how long is a step, what limits it, what does it cost.
 //!
 //! ```
-//! use plan::{Cost, RunLength, Step, Tariff};
+//! use plan::{RunCost, RunLength, Step, Tariff};
 //!
 //! let slice = "v5e-4".parse().unwrap();
 //! let tariff = Tariff { usd_per_chip_hour: Some(1.2), ..Tariff::default() };
 //! let step = Step { seconds: 0.5, tokens: Some(8192.0) };
-//! let cost = Cost::of(&slice, step, RunLength::Steps(7200.0), &tariff)?;
+//! let cost = RunCost::of(&slice, step, RunLength::Steps(7200.0), &tariff)?;
 //! assert_eq!((cost.chips, cost.hours), (4, Some(1.0)));
 //! # Ok::<(), plan::Error>(())
 //! ```
