@@ -114,5 +114,5 @@ fn the_tpu_compiler_finds_batches_for_slices() {
     assert!(next.contains("--mesh data=2,model=2 --strategy megatron"), "{next}");
     let wrong = ["--slice", "v5e-8", "--mesh", "data=2,model=2"];
     let ran = bench.expect(2, &[&common[..], &wrong].concat());
-    assert!(ran.stderr.contains("4 devices, v5litepod-8 has 8; data=4,model=2 would work"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("4 devices, but v5litepod-8 has 8; data=4,model=2 would work"), "{}", ran.stderr);
 }

@@ -235,13 +235,13 @@ fn meshes_that_cannot_be_are_refused_with_what_would_do() {
     let weight = "`layers.attention.key.weight` of shape [2, 32, 16]";
     let no_ring = ["not a ring on v5litepod-16", "no link closes dimension", weight, "data=4,model=4 would work"];
     refused(&mesh("data=4,ring:model=4"), &no_ring);
-    refused(&mesh("data=4,model=2"), &["8 devices, v5litepod-16 has 16", "data=8,model=2 would work"]);
+    refused(&mesh("data=4,model=2"), &["8 devices, but v5litepod-16 has 16", "data=8,model=2 would work"]);
     bench.expect(0, &[&["train", "llama.toml"][..], &mesh("data=4,model=4")].concat());
     refused(&["--mesh", "data=8", "--strategy", "megatron"], &["needs an axis `model`"]);
     refused(&["--mesh", "rows=8"], &["`rows` is not known"]);
     refused(&["--mesh", "data"], &["is not a mesh axis"]);
     refused(&["--strategy", "fsdp"], &["needs a mesh"]);
-    refused(&["--mesh", "data=2", "--strategy", "magic"], &["`magic` is no strategy", "megatron"]);
+    refused(&["--mesh", "data=2", "--strategy", "magic"], &["`magic` is not a strategy", "megatron"]);
 }
 
 #[test]

@@ -228,7 +228,7 @@ mod tests {
             ("data=0", "no devices"),
             ("data=x", "is not a mesh axis"),
             ("data=2,data=2", "two axes"),
-            ("a b=2", "no name"),
+            ("a b=2", "not a valid axis name"),
             ("a=99999,b=99999", "2^31"),
             ("a=18446744073709551615,b=2", "2^31"),
         ] {
