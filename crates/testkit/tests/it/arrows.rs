@@ -13,10 +13,13 @@ pub(crate) struct Source {
 /// Arrows from one top-level module to others, each with a file that has it.
 pub(crate) type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
+/// A file: its module, its place, and the paths it names.
+type ReadFile<'a> = (Vec<String>, &'a str, BTreeSet<Vec<String>>);
+
 /// The arrows between top-level modules of a crate. A name that the crate's root re-exports stands for its module; the root
 /// itself and tests have no arrows.
 pub(crate) fn arrows(sources: &[Source]) -> Arrows {
-    let mut read: Vec<(Vec<String>, &str, BTreeSet<Vec<String>>)> = Vec::new();
+    let mut read: Vec<ReadFile<'_>> = Vec::new();
     let mut tests: Vec<Vec<String>> = Vec::new();
     for source in sources {
         let module = module_of(&source.place);
