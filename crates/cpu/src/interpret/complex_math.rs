@@ -19,7 +19,7 @@ impl Complex {
         if self.im == 0.0 {
             return Complex { re: self.re.exp(), im: self.im };
         }
-        // An infinite part times a zero is no number; the limit along the real axis is meant.
+        // An infinite part times a zero is NaN; the limit along the real axis is meant.
         if self.re == f64::NEG_INFINITY {
             return if self.im.is_finite() {
                 Complex { re: 0.0 * self.im.cos(), im: 0.0 * self.im.sin() }

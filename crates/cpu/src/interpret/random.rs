@@ -242,7 +242,7 @@ mod tests {
 
     /// Recorded from XLA's CPU compiler (jaxlib 0.10.2).
     #[test]
-    fn bits_are_laid_out_as_xla_does() {
+    fn bits_come_in_the_order_of_xla() {
         assert_eq!(draw("PHILOX", "1, 2", "3xui32"), (vec![1, 3], vec![2100602697, 2847456232, 2074354647]));
         assert_eq!(
             draw("PHILOX", "1, 2", "3x2xui32"),

@@ -1,4 +1,4 @@
-//! What the processor can do, found once, and the floating-point mode kernels run in.
+//! What the CPU can do, found once, and the floating-point mode kernels run in.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -57,7 +57,7 @@ impl Machine {
     }
 }
 
-/// Whether the processor has AMX tiles with bf16 and int8 products.
+/// Whether the CPU has AMX tiles for bf16 and int8 matmuls.
 #[cfg(target_arch = "x86_64")]
 fn amx_present() -> bool {
     const BF16: u32 = 1 << 22;

@@ -9,7 +9,7 @@ use crate::layers::{
     Activation, AttentionMask, Bias, CachePosition, Context, Embedding, FeedForward, Heads, KvCache, LayerNorm,
     MultiHeadAttention, Positions, Start, dropout,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
@@ -205,7 +205,7 @@ impl LanguageModel for Gpt2 {
     #[track_caller]
     fn ready_lm_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
         let table = self.token_embedding.ready(self.options.precision.compute());
-        Box::new(move |hidden| trace::scope("head", || laid_out_logits(table.scores(hidden))))
+        Box::new(move |hidden| trace::scope("head", || constrained_logits(table.scores(hidden))))
     }
 
     #[track_caller]

@@ -163,7 +163,7 @@ pub(crate) fn carried(x: &Tensor) -> Tensor {
 
 /// Logits, laid out on the mesh if there is one.
 #[track_caller]
-pub(crate) fn laid_out_logits(logits: Tensor) -> Tensor {
+pub(crate) fn constrained_logits(logits: Tensor) -> Tensor {
     match logits.rank() {
         3 => logits.with_logical_axes(&["batch", "sequence", "vocab"]),
         _ => logits,

@@ -75,7 +75,7 @@ fn compare(
     for (result, &moved) in moved.iter().enumerate() {
         let sensitivity = sensitivity.as_ref().and_then(|results| results.get(result)).copied();
         let tolerance = optimizer.level().tolerance_at(sensitivity.unwrap_or(0.0));
-        // A deviation that is no number is within no tolerance.
+        // A NaN deviation is within no tolerance.
         if moved <= tolerance {
             continue;
         }

@@ -91,11 +91,6 @@ fn compiled(training: &Training, device: &Config, slice: &str) -> Result<Record,
 
 /// By a few steps of each on the device that is here.
 fn measured(training: &Training, device: &Config) -> Result<Record, Failure> {
-    if training.rules().is_some() {
-        // Refused before a device is opened.
-        return Err(Failure::new("batch sizes on a mesh are compiled for a slice, not measured here")
-            .hint("name the slice with --slice, or leave the mesh out"));
-    }
     let backend = Backend::auto(device)?;
     let progress = Progress::start();
     let found = training.find_batch(&TriedOn::Device(&backend), &stop::on_signal(), &mut |step| progress.step(step));

@@ -358,7 +358,7 @@ impl Tiled {
     }
 
     /// The most that a hidden score can be. `None` where values are not numbers of which as many as there are keys can be
-    /// added, or hidden scores may be no numbers.
+    /// added, or masked scores may be NaN.
     ///
     /// # Safety
     /// The factors of one matrix are readable.

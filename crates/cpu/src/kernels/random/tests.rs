@@ -28,7 +28,7 @@ fn generators_give_the_published_vectors() {
 
 /// Recorded from XLA's CPU compiler (jaxlib 0.10.2).
 #[test]
-fn bits_are_laid_out_as_xla_does() {
+fn bits_come_in_the_order_of_xla() {
     use Algorithm::{Philox, ThreeFry};
     for machine in [Machine::portable(), Machine::detect()] {
         let check = |algorithm, dims: &[usize], dtype, state: [u64; 2], bits: &[u64]| {

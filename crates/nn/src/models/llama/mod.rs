@@ -16,7 +16,7 @@ use crate::layers::{
     MultiHeadAttention, MultiHeadLatentAttention, Positions, RmsNorm, Rope, RopeScaling, RouterScores, Start, Usage,
     at_use,
 };
-use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, laid_out_logits};
+use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::stacked::{init_stacked, run_on_all, run_repeating_pattern, scan_repeating_pattern};
 
 /// What a layer does with each position.
@@ -303,12 +303,12 @@ impl LanguageModel for Llama {
                         trace::Contraction { lhs_sum: vec![last], rhs_sum: vec![0], ..trace::Contraction::default() };
                     let weight = weight.cast(hidden.dtype());
                     let logits = || hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default);
-                    trace::scope("head", || laid_out_logits(logits()))
+                    trace::scope("head", || constrained_logits(logits()))
                 })
             }
             None => {
                 let table = self.token_embedding.ready(compute);
-                Box::new(move |hidden| trace::scope("head", || laid_out_logits(table.scores(hidden))))
+                Box::new(move |hidden| trace::scope("head", || constrained_logits(table.scores(hidden))))
             }
         }
     }
