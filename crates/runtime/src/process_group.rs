@@ -19,7 +19,7 @@ use crate::mesh::{DeviceMesh, NamedSharding};
 const PROCESS: &str = "process";
 const LOCAL: &str = "local";
 
-/// The processes of a program, seen from one of them: one alone, or those of the backend's [`Session`](super::Session).
+/// The processes of a program, seen from one of them: one alone, or those of the backend's [`Session`](crate::distributed::Session).
 ///
 /// What it does runs on the devices, as programs that are compiled once for each type and shape. All processes must call the
 /// same functions in the same order, with values of the same types and shapes.

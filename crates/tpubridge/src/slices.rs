@@ -18,7 +18,7 @@ const WORKER: &str = "compile-worker";
 /// Serves the TPU compiler where this program was started again for that, and does not return then.
 ///
 /// The compiler may abort, hang or print, so it runs in a child: this program, started again. Call this first in `main` of a
-/// program that calls [`fit`] or [`plan`].
+/// program that calls [`fit`] or [`plan()`].
 pub fn compile_worker() {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == WORKER) {
         let is_done = compile::worker::serve() == std::process::ExitCode::SUCCESS;
@@ -44,7 +44,7 @@ pub fn slice_compiler() -> Result<SliceCompiler> {
     })
 }
 
-/// The program of a function over tensors of these types and shapes: what [`fit`] and [`plan`] ask about, and what
+/// The program of a function over tensors of these types and shapes: what [`fit`] and [`plan()`] ask about, and what
 /// [`runtime::Backend::load`] runs.
 ///
 /// ```

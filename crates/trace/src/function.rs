@@ -94,7 +94,7 @@ pub fn trace<I: Tree, O: Tree>(
     traced(None, name, inputs, donate, f)
 }
 
-/// [`trace`] for the devices of a mesh: tensors are whole as the function sees them, and the compiler splits them as it is
+/// [`trace()`] for the devices of a mesh: tensors are whole as the function sees them, and the compiler splits them as it is
 /// told.
 pub fn trace_on<I: Tree, O: Tree>(
     placed: &LeafShardings<'_>,

@@ -13,7 +13,7 @@ use crate::graph::Ref;
 /// A tensor; cheap to clone.
 ///
 /// Inside a traced function it is a value of that function. Outside it is a value on the host or on a device, which is what
-/// a jitted function is called with and gives back, or only a type and shape, which is all that [`crate::trace`] needs.
+/// a jitted function is called with and gives back, or only a type and shape, which is all that [`crate::trace()`] needs.
 ///
 /// ```
 /// use trace::Tensor;

@@ -92,7 +92,7 @@ pub fn print_with(module: &Module, options: PrintOptions) -> String {
     print_module::module_text(module, options)
 }
 
-/// As [`print`], into a writer.
+/// As [`print()`], into a writer.
 pub fn print_to(module: &Module, out: &mut impl fmt::Write) -> fmt::Result {
     out.write_str(&print(module))
 }

@@ -1,6 +1,6 @@
 //! One typed configuration: every option, its default for each mode, and where its value came from.
 //!
-//! An option is one line of [`options!`](options): a field of [`Config`], a setter, and an entry of [`OPTIONS`] that files, the
+//! An option is one line of `options!`: a field of [`Config`], a setter, and an entry of [`OPTIONS`] that files, the
 //! environment and the command line set by name.
 
 mod environment;

@@ -3,7 +3,7 @@
 //!
 //! A [`MultiHostConfig`] comes from arguments, the environment or the metadata server. [`Session::join`] waits for all processes; a
 //! [`Backend`](crate::Backend) made [in a session](crate::Backend::in_session) has the devices of all of them. The store is our
-//! own [`coordinator`], which process 0 runs, or [`etcd`]. [`Distributed`] is what a program asks: its rank, sums of what all have,
+//! own [`coordinator`], which process 0 runs, or [`etcd`]. [`Distributed`](crate::Distributed) is what a program asks: its rank, sums of what all have,
 //! a model on all devices.
 
 mod config;
