@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::{Attr, Attrs};
-use crate::dense::Dense;
-use crate::loc::Loc;
-use crate::module::{Func, Mesh, Module, NewOp, OpName, Region, Value, Visibility};
-use crate::ops::{OpKind, OpView, Violation};
-use crate::sdy::MeshAttr;
-use crate::ty::{TensorType, Type};
+use crate::ir::sdy::MeshAttr;
+use crate::ir::{
+    Attr, Attrs, Dense, Func, Loc, Mesh, Module, NewOp, OpKind, OpName, Region, TensorType, Type, Value, Visibility,
+};
+use crate::ops::{OpView, Violation};
 use crate::verify::constraints;
 
 /// Writes a module, function by function.
@@ -26,7 +24,7 @@ impl ModuleBuilder {
     }
 
     /// Sets an attribute of the module.
-    pub fn attr(&mut self, name: impl Into<crate::attr::AttrName>, value: Attr) -> &mut Self {
+    pub fn attr(&mut self, name: impl Into<crate::ir::AttrName>, value: Attr) -> &mut Self {
         self.module.attrs.set(name, value);
         self
     }
@@ -234,7 +232,7 @@ impl FuncBuilder {
 
     fn scalar(&mut self, dtype: DType, bytes: &[u8]) -> Value {
         let ty = TensorType::new(Vec::new(), dtype);
-        self.constant(Dense { ty, data: crate::dense::DenseData::Splat(bytes.into()) })
+        self.constant(Dense { ty, data: crate::ir::DenseData::Splat(bytes.into()) })
     }
 
     fn append(
@@ -335,7 +333,7 @@ mod tests {
             let cond = f
                 .region(std::slice::from_ref(&ty), |f, args| {
                     let mut attrs = Attrs::new();
-                    attrs.set("comparison_direction", Attr::Keyword(crate::attr::Keyword::Lt));
+                    attrs.set("comparison_direction", Attr::Keyword(crate::ir::Keyword::Lt));
                     Ok(vec![f.op(OpKind::Compare, &[args[0], args[0]], attrs)?])
                 })
                 .unwrap();

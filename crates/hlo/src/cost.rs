@@ -3,11 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::attr::{Attr, Keyword};
-use crate::dense::DenseData;
-use crate::module::{Definition, Func, Module, Op, Region, Value};
-use crate::ops::OpKind;
-use crate::ty::Type;
+use crate::ir::{Attr, Definition, DenseData, Func, Keyword, Module, Op, OpKind, Region, Type, Value};
 
 /// Calls nest at most this deep; what is deeper counts nothing.
 const MAX_DEPTH: usize = 200;

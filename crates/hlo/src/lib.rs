@@ -10,32 +10,24 @@
 //! # Ok::<(), hlo::Error>(())
 //! ```
 
-pub mod attr;
 mod build;
 pub mod bytecode;
 pub mod cost;
-mod dense;
-pub mod dims;
 mod error;
-mod loc;
-mod module;
+mod ir;
 pub mod ops;
 pub mod passes;
 mod read;
-pub mod sdy;
 pub mod text;
-mod ty;
 mod verify;
 
-pub use attr::{Attr, AttrName, Attrs, ByteString, Keyword, KeywordSet};
 pub use build::{FuncBuilder, ModuleBuilder};
-pub use dense::{Dense, DenseData, element_bytes};
 pub use error::{Error, Finding, Position};
-pub use loc::{Loc, Location};
-pub use module::{
-    Definition, Func, Mesh, Module, NewOp, Op, OpId, OpName, Region, RegionData, Value, ValueData, Visibility,
+pub use ir::{
+    Attr, AttrName, Attrs, ByteString, DYNAMIC, Definition, Dense, DenseData, ElementType, Func, FunctionType, Keyword,
+    KeywordSet, Loc, Location, Mesh, Module, NewOp, Op, OpId, OpKind, OpName, Quantized, Real, Region, RegionData,
+    TensorType, Type, Value, ValueData, Visibility, attr, dims, element_bytes, sdy,
 };
-pub use ops::{OpClass, OpKind};
+pub use ops::OpClass;
 pub use read::read;
-pub use ty::{DYNAMIC, ElementType, FunctionType, Quantized, Real, TensorType, Type};
 pub use verify::{Processes, Verified, findings, unsupported_by_tpu, verify};

@@ -1,7 +1,7 @@
 //! Reads a program whatever its form.
 
 use crate::error::Error;
-use crate::module::Module;
+use crate::ir::Module;
 use crate::{bytecode, text};
 
 /// Reads StableHLO text or MLIR bytecode; the first bytes tell which.

@@ -1,9 +1,8 @@
 //! Attributes and types that a dialect stores as text.
 
-use crate::attr::Attr;
 use crate::error::Error;
+use crate::ir::{Attr, Type};
 use crate::text;
-use crate::ty::Type;
 
 /// Reads an attribute; what is not of a dialect we model is kept as it is written.
 pub(super) fn parse_attr(text: &str) -> Result<Attr, Error> {

@@ -7,12 +7,10 @@ use tensor::{DType, decode_float};
 use super::cursor::Cursor;
 use super::tables::Tables;
 use super::{assembly, constant};
-use crate::attr::{Attr, AttrName, Attrs, ByteString};
-use crate::dense::{Dense, DenseData};
 use crate::error::Error;
-use crate::loc::{Loc, Location};
+use crate::ir::{Attr, AttrName, Attrs, ByteString, Dense, DenseData, Loc, Location};
 
-use crate::ty::{ElementType, FunctionType, Real, TensorType, Type};
+use crate::ir::{ElementType, FunctionType, Real, TensorType, Type};
 
 /// Decodes an attribute or location.
 pub(super) fn attr(tables: &mut Tables<'_>, cursor: &mut Cursor<'_>) -> Result<Attr, Error> {

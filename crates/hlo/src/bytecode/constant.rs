@@ -3,10 +3,8 @@
 use tensor::DType;
 
 use super::cursor::Cursor;
-use crate::attr::Attr;
-use crate::dense::{Dense, DenseData, element_bytes};
 use crate::error::Error;
-use crate::ty::{ElementType, TensorType, Type};
+use crate::ir::{Attr, Dense, DenseData, ElementType, TensorType, Type, element_bytes};
 
 /// A dense attribute from its stored bytes: all elements, or one that fills the tensor.
 pub(super) fn dense(cursor: &Cursor<'_>, ty: &Type, blob: &[u8]) -> Result<Attr, Error> {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::{Attr, AttrName, Attrs, Keyword};
-use crate::dims::{ChannelHandle, ConvDims, DotAlgorithm, DotDims, GatherDims, ScatterDims};
+use crate::ir::dims::{ChannelHandle, ConvDims, DotAlgorithm, DotDims, GatherDims, ScatterDims};
+use crate::ir::{Attr, AttrName, Attrs, ElementType, Keyword, Type};
 use crate::ops::{AttrDef, AttrKind, OpDef, VhloForm};
-use crate::ty::{ElementType, Type};
 
 /// More dimensions than any op can name.
 const MAX_DIMENSIONS: usize = 1 << 16;

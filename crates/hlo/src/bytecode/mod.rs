@@ -16,7 +16,7 @@ mod vhlo;
 mod write;
 
 use crate::error::Error;
-use crate::module::Module;
+use crate::ir::Module;
 
 /// What a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

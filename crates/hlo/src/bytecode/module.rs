@@ -5,11 +5,9 @@ use super::cursor::Cursor;
 use super::op_attrs::Need;
 use super::program::{Header, Inside, Reader, Scope};
 use super::tables::Tables;
-use crate::attr::{Attr, Attrs};
 use crate::error::Error;
-use crate::module::{Func, Mesh, Module, Visibility};
-use crate::sdy::SdyAttr;
-use crate::ty::Type;
+use crate::ir::sdy::SdyAttr;
+use crate::ir::{Attr, Attrs, Func, Mesh, Module, Type, Visibility};
 
 /// Reads the program of a container.
 pub(super) fn read(container: &Container<'_>) -> Result<Module, Error> {

@@ -3,10 +3,9 @@
 use super::cursor::Cursor;
 use super::legalize::legalize;
 use super::program::{Header, Inside, Reader};
-use crate::attr::{Attr, AttrName, Attrs};
 use crate::error::Error;
-use crate::module::OpName;
-use crate::ops::{OpKind, Presence};
+use crate::ir::{Attr, AttrName, Attrs, OpKind, OpName};
+use crate::ops::Presence;
 
 /// Whether a stored attribute may be absent.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,8 @@
 use super::container::{self, Container, OpEntry};
 use super::cursor::Cursor;
 use super::tables::Tables;
-use crate::attr::{Attr, Attrs};
 use crate::error::Error;
-use crate::loc::Loc;
-use crate::module::{Func, NewOp, Region, Value};
-use crate::ty::Type;
+use crate::ir::{Attr, Attrs, Func, Loc, NewOp, Region, Type, Value};
 
 /// How deep regions may nest.
 pub(super) const MAX_REGION_DEPTH: u32 = 100;

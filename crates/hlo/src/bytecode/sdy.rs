@@ -2,10 +2,10 @@
 
 use super::cursor::Cursor;
 use super::tables::Tables;
-use crate::attr::Attr;
-use crate::dims::AxisRef;
 use crate::error::Error;
-use crate::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
+use crate::ir::Attr;
+use crate::ir::dims::AxisRef;
+use crate::ir::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
 
 /// Codes of attributes, shared with the writer.
 pub(super) mod code {

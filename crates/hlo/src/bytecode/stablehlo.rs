@@ -5,12 +5,11 @@ use std::sync::Arc;
 use super::cursor::Cursor;
 use super::tables::Tables;
 use super::vhlo;
-use crate::attr::{Attr, KeywordSet};
-use crate::dims::{
+use crate::error::Error;
+use crate::ir::dims::{
     AxisRef, ChannelHandle, ConvDims, DotAlgorithm, DotDims, GatherDims, InlineMesh, ReplicaGroupMeshAxes, ScatterDims,
 };
-use crate::error::Error;
-use crate::ty::Type;
+use crate::ir::{Attr, KeywordSet, Type};
 
 const SUB_AXIS_INFO: u64 = 19;
 const AXIS_REF: u64 = 20;

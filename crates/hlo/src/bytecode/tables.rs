@@ -6,11 +6,10 @@ use std::sync::Arc;
 use super::container::{Container, Entry};
 use super::cursor::Cursor;
 use super::{assembly, builtin, sdy, stablehlo, vhlo};
-use crate::attr::{Attr, ByteString};
 use crate::error::Error;
-use crate::loc::Loc;
+use crate::ir::{Attr, ByteString, Loc};
 
-use crate::ty::{ElementType, Type};
+use crate::ir::{ElementType, Type};
 
 /// How deep attributes and types may nest.
 const MAX_DEPTH: u32 = 200;

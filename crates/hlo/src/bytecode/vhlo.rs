@@ -7,10 +7,9 @@ use tensor::DType;
 use super::cursor::Cursor;
 use super::tables::Tables;
 use super::{builtin, constant};
-use crate::attr::{Attr, AttrName, Attrs, KeywordSet};
-use crate::dims::{AxisRef, InlineMesh, OutputOperandAlias, ReplicaGroupMeshAxes, ResultAccuracy};
 use crate::error::Error;
-use crate::ty::{ElementType, FunctionType, Quantized, Real, TensorType, Type};
+use crate::ir::dims::{AxisRef, InlineMesh, OutputOperandAlias, ReplicaGroupMeshAxes, ResultAccuracy};
+use crate::ir::{Attr, AttrName, Attrs, ElementType, FunctionType, KeywordSet, Quantized, Real, TensorType, Type};
 
 /// Codes of attributes, shared with the writer.
 pub(super) mod code {

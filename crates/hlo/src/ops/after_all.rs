@@ -1,8 +1,8 @@
 //! `stablehlo.after_all`: joins tokens into one.
 
+use crate::ir::Type;
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::{Checked, require, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.after_all",

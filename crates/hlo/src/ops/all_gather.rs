@@ -1,10 +1,10 @@
 //! `stablehlo.all_gather`: concatenates every group member's operand.
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, dimensions, elements, require, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.all_gather",

@@ -1,11 +1,10 @@
 //! `stablehlo.all_to_all`: splits and exchanges operands within a group.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, DYNAMIC};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, collectives, dimensions, elements, require, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.all_to_all",

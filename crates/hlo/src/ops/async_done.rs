@@ -1,8 +1,8 @@
 //! `stablehlo.async_done`: waits for a background collective.
 
+use crate::ir::Type;
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Text, VhloForm, Violation, no_constraints};
 use crate::ops::rules::{Inferred, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.async_done",

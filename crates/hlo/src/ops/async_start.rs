@@ -1,9 +1,8 @@
 //! `stablehlo.async_start`: starts a collective in the background.
 
-use crate::ops::OpKind;
+use crate::ir::{OpKind, Type};
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Text, VhloForm};
 use crate::ops::rules::{Checked, Inferred, require, shapes};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.async_start",

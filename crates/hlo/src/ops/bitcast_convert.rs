@@ -1,8 +1,8 @@
 //! `stablehlo.bitcast_convert`: reinterprets bits as another element type.
 
+use crate::ir::{DYNAMIC, ElementType, TensorType};
 use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm, Violation};
 use crate::ops::rules::{Checked, require, shapes, spelling};
-use crate::ty::{DYNAMIC, ElementType, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.bitcast_convert",

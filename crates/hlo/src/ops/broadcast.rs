@@ -1,10 +1,10 @@
 //! `stablehlo.broadcast`: adds leading dimensions (deprecated).
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, no_constraints,
 };
 use crate::ops::rules::{Inferred, require, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.broadcast",

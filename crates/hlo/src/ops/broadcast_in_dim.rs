@@ -1,9 +1,9 @@
 //! `stablehlo.broadcast_in_dim`: duplicates data into a larger shape.
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, broadcast, clauses, elements, require, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.broadcast_in_dim",

@@ -1,6 +1,6 @@
 //! `stablehlo.cholesky`: Cholesky factor of a batch of matrices.
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation,
 };

@@ -2,7 +2,7 @@
 //!
 //! An op's class is written in its file. Who treats some op of a class differently names that exception beside the question.
 
-use super::table::OpKind;
+use crate::ir::OpKind;
 
 /// What kind of work an op is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,9 +130,8 @@ mod tests {
     /// What is written down as elementwise keeps its operand's shape, as inference has it.
     #[test]
     fn elementwise_ops_of_one_operand_keep_its_shape() {
-        use crate::attr::Attrs;
         use crate::build::FuncBuilder;
-        use crate::ty::Type;
+        use crate::ir::{Attrs, Type};
         use tensor::DType;
         let mut tried = 0;
         for &kind in OpKind::ALL.iter().filter(|kind| kind.is_elementwise() && kind.def().operands == Arity::exactly(1))

@@ -1,6 +1,6 @@
 //! `stablehlo.collective_broadcast`: sends one member's operand to its group.
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;

@@ -1,6 +1,6 @@
 //! `stablehlo.composite`: calls a decomposition under a name of its own.
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::{Checked, require, shapes};
 

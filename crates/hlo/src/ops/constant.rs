@@ -1,11 +1,10 @@
 //! `stablehlo.constant`: a constant tensor.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, Type};
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation, no_constraints,
 };
 use crate::ops::rules::{Inferred, quantization};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.constant",

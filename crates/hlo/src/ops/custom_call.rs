@@ -1,10 +1,9 @@
 //! `stablehlo.custom_call`: calls what an implementation provides.
 
-use crate::attr::Attr;
-use crate::dims::OutputOperandAlias;
+use crate::ir::dims::OutputOperandAlias;
+use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::{Checked, require, shapes, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.custom_call",

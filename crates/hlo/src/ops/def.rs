@@ -4,10 +4,8 @@ use std::collections::HashMap;
 
 use tensor::DType;
 
-use crate::attr::{Attr, Attrs, KeywordSet};
-use crate::module::{Func, Module, Region, RegionData, Value};
-use crate::sdy::MeshAttr;
-use crate::ty::{TensorType, Type};
+use crate::ir::sdy::MeshAttr;
+use crate::ir::{Attr, Attrs, Func, KeywordSet, Module, Region, RegionData, TensorType, Type, Value};
 
 pub(crate) use super::class::OpClass;
 

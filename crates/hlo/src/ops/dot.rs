@@ -1,6 +1,6 @@
 //! `stablehlo.dot`: matrix product (deprecated).
 
-use crate::attr::{Attr, KeywordSet};
+use crate::ir::{Attr, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::{Checked, require, shapes, spelling};
 

@@ -2,12 +2,11 @@
 
 use tensor::DType;
 
-use crate::attr::{Attr, Keyword, KeywordSet};
-use crate::dims::DotAlgorithm;
+use crate::ir::dims::DotAlgorithm;
+use crate::ir::{Attr, ElementType, Keyword, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, clauses, contraction, elements, quantization, require, shapes, spelling};
-use crate::ty::ElementType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dot_general",

@@ -1,10 +1,9 @@
 //! `stablehlo.dynamic_broadcast_in_dim`: broadcast to a shape known at run time.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, DYNAMIC};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, broadcast, clauses, dimensions, elements, require, reshaping, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_broadcast_in_dim",

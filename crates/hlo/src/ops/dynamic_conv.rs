@@ -1,10 +1,9 @@
 //! `stablehlo.dynamic_conv`: convolution with padding known at run time.
 
-use crate::attr::{Attr, KeywordSet};
+use crate::ir::{Attr, DYNAMIC, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, clauses, convolution, elements, require, spelling};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_conv",

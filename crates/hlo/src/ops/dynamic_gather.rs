@@ -1,10 +1,9 @@
 //! `stablehlo.dynamic_gather`: gather with slice sizes known at run time.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, DYNAMIC};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, indexing, require, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_gather",

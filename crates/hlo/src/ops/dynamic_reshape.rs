@@ -1,9 +1,9 @@
 //! `stablehlo.dynamic_reshape`: reshape to a shape known at run time.
 
+use crate::ir::TensorType;
 use crate::ops::def::{Arity, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, quantization, require, reshaping, shapes};
-use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_reshape",

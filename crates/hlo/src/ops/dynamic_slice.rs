@@ -1,9 +1,9 @@
 //! `stablehlo.dynamic_slice`: slice at start indices known at run time.
 
+use crate::ir::{DYNAMIC, TensorType};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, require, shapes, spelling};
-use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_slice",

@@ -1,9 +1,9 @@
 //! `stablehlo.dynamic_update_slice`: writes a slice at indices known at run time.
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, dimensions, elements, require, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dynamic_update_slice",

@@ -2,13 +2,12 @@
 
 use tensor::DType;
 
-use crate::attr::{Keyword, KeywordSet};
+use crate::ir::{DYNAMIC, Keyword, KeywordSet};
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation,
 };
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, require, shapes, spelling};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.fft",

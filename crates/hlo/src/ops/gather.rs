@@ -1,6 +1,6 @@
 //! `stablehlo.gather`: collects slices at given indices.
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, clauses, elements, indexing, require};

@@ -1,10 +1,10 @@
 //! `stablehlo.get_tuple_element`: one element of a tuple.
 
+use crate::ir::Type;
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation, no_constraints,
 };
 use crate::ops::rules::{Inferred, dimensions, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.get_tuple_element",

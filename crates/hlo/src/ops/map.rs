@@ -1,9 +1,9 @@
 //! `stablehlo.map`: applies a function element by element.
 
+use crate::ir::Type;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, require, shapes, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.map",

@@ -1,4 +1,4 @@
-//! The ops of the language: one file each, and the table that lists them.
+//! The ops of the language: one file each.
 
 mod class;
 pub(crate) mod def;
@@ -131,4 +131,3 @@ mod xor;
 
 pub use class::OpClass;
 pub use def::{Arity, AttrDef, AttrKind, Infer, OpDef, OpView, Piece, Presence, Symbols, Text, VhloForm, Violation};
-pub use table::OpKind;

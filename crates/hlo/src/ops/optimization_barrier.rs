@@ -1,9 +1,9 @@
 //! `stablehlo.optimization_barrier`: keeps the compiler from moving ops across.
 
+use crate::ir::Type;
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Piece, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.optimization_barrier",

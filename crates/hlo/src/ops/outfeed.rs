@@ -1,10 +1,9 @@
 //! `stablehlo.outfeed`: writes to the outfeed.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, require, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.outfeed",

@@ -1,11 +1,11 @@
 //! `stablehlo.pad`: adds edge and interior padding.
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation,
 };
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, padding, require, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.pad",

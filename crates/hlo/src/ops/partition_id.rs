@@ -2,8 +2,8 @@
 
 use tensor::DType;
 
+use crate::ir::Type;
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm, no_constraints};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.partition_id",

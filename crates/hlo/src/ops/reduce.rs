@@ -1,9 +1,9 @@
 //! `stablehlo.reduce`: reduces along dimensions.
 
+use crate::ir::TensorType;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, reduction, require, shapes};
-use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce",

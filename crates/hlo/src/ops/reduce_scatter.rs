@@ -1,10 +1,10 @@
 //! `stablehlo.reduce_scatter`: reduces across a group and scatters the parts.
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::collectives::{GroupClauses, GroupSizes};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, dimensions, elements, reduction, require, shapes, spelling};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce_scatter",

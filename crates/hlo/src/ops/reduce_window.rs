@@ -1,10 +1,10 @@
 //! `stablehlo.reduce_window`: reduces sliding windows.
 
+use crate::ir::TensorType;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::window::{Window, WindowForm};
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, reduction, require, shapes};
-use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.reduce_window",

@@ -1,10 +1,9 @@
 //! `stablehlo.rng`: random numbers of a distribution.
 
-use crate::attr::{Keyword, KeywordSet};
+use crate::ir::{DYNAMIC, Keyword, KeywordSet, TensorType};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, shapes};
-use crate::ty::{DYNAMIC, TensorType};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.rng",

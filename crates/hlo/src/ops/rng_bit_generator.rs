@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use crate::attr::{Keyword, KeywordSet};
+use crate::ir::{Keyword, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, require, shapes, spelling};

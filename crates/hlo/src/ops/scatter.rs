@@ -1,10 +1,9 @@
 //! `stablehlo.scatter`: combines updates into slices at given indices.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, TensorType};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, clauses, elements, indexing, reduction, require, shapes};
-use crate::ty::TensorType;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.scatter",

@@ -2,11 +2,11 @@
 
 use tensor::DType;
 
+use crate::ir::{TensorType, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::window::{Window, WindowForm};
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, elementwise, reduction, require, shapes, spelling};
-use crate::ty::{TensorType, Type};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.select_and_scatter",

@@ -1,11 +1,10 @@
 //! `stablehlo.send`: sends to a channel.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::collectives::PairClauses;
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, collectives, elements, require, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.send",

@@ -1,9 +1,9 @@
 //! `stablehlo.set_dimension_size`: sets the run-time size of a dimension.
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, shapes};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.set_dimension_size",

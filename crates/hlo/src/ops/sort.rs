@@ -2,11 +2,10 @@
 
 use tensor::DType;
 
-use crate::attr::Attr;
+use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, require, shapes, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.sort",

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::ir::{ElementType, Quantized};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, dimensions, elements, quantization, require, shapes};
-use crate::ty::{ElementType, Quantized};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.transpose",

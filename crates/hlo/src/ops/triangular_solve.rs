@@ -1,6 +1,6 @@
 //! `stablehlo.triangular_solve`: solves triangular systems.
 
-use crate::attr::{Keyword, KeywordSet};
+use crate::ir::{Keyword, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, Inferred, elements, require, shapes};

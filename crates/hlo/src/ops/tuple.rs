@@ -1,7 +1,7 @@
 //! `stablehlo.tuple`: makes a tuple.
 
+use crate::ir::Type;
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, Piece, Text, VhloForm, no_constraints};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.tuple",

@@ -2,9 +2,9 @@
 
 use tensor::DType;
 
+use crate::ir::Type;
 use crate::ops::def::{Arity, Infer, OpClass, OpDef, OpView, Text, VhloForm};
 use crate::ops::rules::{Checked, require, shapes, spelling};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.while",

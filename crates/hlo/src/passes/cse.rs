@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use crate::attr::Attr;
-use crate::dense::{Dense, DenseData};
-use crate::module::{Func, Module, Op, OpId, Region, Value};
-use crate::ops::OpKind;
+use crate::ir::{Attr, Dense, DenseData, Func, Module, Op, OpId, OpKind, Region, Value};
 
 use super::effects::{Effect, Effects, is_terminator};
 use super::rewrite::Forwards;

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::attr::{Attr, Attrs};
-use crate::module::{Definition, Func, Module, OpId, Region, RegionData, Value, ValueData, Visibility};
-use crate::ops::OpKind;
+use crate::ir::{
+    Attr, Attrs, Definition, Func, Module, OpId, OpKind, Region, RegionData, Value, ValueData, Visibility,
+};
 
 use super::effects::{Effect, Effects};
 use super::rewrite::Forwards;

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::attr::Attr;
-use crate::module::{Func, Module, Op, OpName};
-use crate::ops::{OpClass, OpKind};
+use crate::ir::{Attr, Func, Module, Op, OpKind, OpName};
+use crate::ops::OpClass;
 
 /// What may be done with an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::dense::{Dense, DenseData};
-use crate::module::{Op, Value};
-use crate::ops::OpKind;
-use crate::ty::TensorType;
+use crate::ir::{Dense, DenseData, Op, OpKind, TensorType, Value};
 
 use super::Options;
 use super::rewrite::{Replacement, Site, is_array};

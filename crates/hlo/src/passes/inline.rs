@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::attr::Attr;
-use crate::module::{Definition, Func, Module, Op, OpId, OpName, Region, RegionData, Value, ValueData};
-use crate::ops::OpKind;
+use crate::ir::{Attr, Definition, Func, Module, Op, OpId, OpKind, OpName, Region, RegionData, Value, ValueData};
 
 use super::effects::{callee, callees_first};
 use super::rewrite::{Replacement, Site, walk};
@@ -74,7 +72,7 @@ fn is_kept(op: &Op, options: &Options<'_>) -> bool {
 
 /// A function whose values carry shardings stays a function for the partitioner.
 fn is_inlinable(func: &Func, options: &Options<'_>) -> bool {
-    let is_sharded = |attrs: &crate::attr::Attrs| SHARDINGS.iter().any(|name| attrs.get(name).is_some());
+    let is_sharded = |attrs: &crate::ir::Attrs| SHARDINGS.iter().any(|name| attrs.get(name).is_some());
     func.body.is_some()
         && (options.partitioned == Partitioned::No
             || !func.input_attrs.iter().chain(&func.output_attrs).any(is_sharded))

@@ -11,10 +11,8 @@ mod specialize;
 
 use std::collections::BTreeMap;
 
-use crate::dense::Dense;
 use crate::error::Error;
-use crate::module::{Module, Op};
-use crate::ty::TensorType;
+use crate::ir::{Dense, Module, Op, TensorType};
 use crate::verify::{Verified, verify};
 
 pub use specialize::specialize;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use tensor::{DType, decode_float, encode_float};
 
-use crate::attr::{Attr, Attrs};
-use crate::dense::{Dense, DenseData};
-use crate::module::{Definition, Func, Op, OpId, OpName, Region, Value, ValueData};
-use crate::ops::OpKind;
-use crate::ty::{TensorType, Type};
+use crate::ir::{
+    Attr, Attrs, Definition, Dense, DenseData, Func, Op, OpId, OpKind, OpName, Region, TensorType, Type, Value,
+    ValueData,
+};
 
 /// What stands for an op's results; `None` leaves the op.
 pub(super) type Replacement = Option<Vec<Value>>;

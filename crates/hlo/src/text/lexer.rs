@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::{Error, Position};
+use crate::ir::Type;
 use crate::text::read_alias::Alias;
-use crate::ty::Type;
 
 /// Nesting of regions, types, attributes and locations that a text may have.
 pub(super) const MAX_DEPTH: u32 = 256;

@@ -27,10 +27,8 @@ mod read_type;
 
 use std::fmt;
 
-use crate::attr::Attr;
 use crate::error::Error;
-use crate::module::Module;
-use crate::ty::Type;
+use crate::ir::{Attr, Module, Type};
 use lexer::{Read, Reader};
 
 /// Whether printed ops carry where they came from.

@@ -4,14 +4,13 @@ use std::fmt::Write;
 
 use tensor::DType;
 
-use crate::attr::{Attr, Attrs};
+use crate::ir::{Attr, Attrs, ElementType};
 use crate::text::lexer::{is_word, is_word_start};
 use crate::text::print_dense::write_dense;
 use crate::text::print_dialect::write_dialect_attr;
 use crate::text::print_float::write_float;
 use crate::text::print_loc::write_inline_location;
 use crate::text::print_type::{write_element, write_type};
-use crate::ty::ElementType;
 
 /// The dialect whose name enumerations are printed with.
 #[derive(Clone, Copy, PartialEq, Eq)]

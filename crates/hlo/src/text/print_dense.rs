@@ -4,11 +4,10 @@ use std::fmt::Write;
 
 use tensor::DType;
 
-use crate::dense::{Dense, DenseData, element_bytes};
+use crate::ir::{Dense, DenseData, ElementType, element_bytes};
 use crate::text::print_attr::write_string;
 use crate::text::print_float::write_float;
 use crate::text::print_type::write_tensor;
-use crate::ty::ElementType;
 
 /// Constants of more elements than this are printed as a blob, as MLIR does.
 const MAX_LISTED: usize = 100;

@@ -4,13 +4,12 @@ use std::fmt::Write;
 
 use tensor::DType;
 
-use crate::attr::Attr;
-use crate::dims::{AxisRef, ConvDims, DotAlgorithm, DotDims, ResultAccuracy};
-use crate::sdy::{MeshAttr, MeshRef, SdyAttr, TensorSharding};
+use crate::ir::dims::{AxisRef, ConvDims, DotAlgorithm, DotDims, ResultAccuracy};
+use crate::ir::sdy::{MeshAttr, MeshRef, SdyAttr, TensorSharding};
+use crate::ir::{Attr, DYNAMIC, Real};
 use crate::text::print_attr::{Dialect, NumberType, write_attr_as, write_integers, write_string, write_symbol};
 use crate::text::print_float::write_float;
 use crate::text::print_type::write_element;
-use crate::ty::{DYNAMIC, Real};
 
 /// Appends an attribute of a dialect.
 pub(super) fn write_dialect_attr(out: &mut String, attr: &Attr, dialect: Dialect) {

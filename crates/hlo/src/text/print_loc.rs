@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::loc::{Loc, Location};
-use crate::module::Module;
+use crate::ir::{Loc, Location, Module};
 use crate::text::print_attr::write_string;
 
 /// Numbers of the locations of a module, in an order where each comes after those it refers to.

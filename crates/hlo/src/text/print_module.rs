@@ -1,7 +1,6 @@
 //! Printing of modules, meshes and functions.
 
-use crate::attr::Attrs;
-use crate::module::{Func, Module, Visibility};
+use crate::ir::{Attrs, Func, Module, Visibility};
 use crate::text::print_attr::{Dialect, write_dict, write_optional_dict, write_symbol};
 use crate::text::print_dialect::write_mesh;
 use crate::text::print_loc::LocationTable;
@@ -102,7 +101,7 @@ fn write_func_results(out: &mut String, func: &Func) {
     let no_attrs = Attrs::new();
     let attrs = |i: usize| func.output_attrs.get(i).unwrap_or(&no_attrs);
     let is_bare =
-        func.outputs.len() == 1 && attrs(0).is_empty() && !matches!(func.outputs[0], crate::ty::Type::Function(_));
+        func.outputs.len() == 1 && attrs(0).is_empty() && !matches!(func.outputs[0], crate::ir::Type::Function(_));
     if is_bare {
         write_type(out, &func.outputs[0]);
         return;

@@ -3,10 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use crate::attr::Attr;
-use crate::module::{Func, Op, OpId, Region, Value};
-use crate::ops::OpKind;
-use crate::ty::ElementType;
+use crate::ir::{Attr, ElementType, Func, Op, OpId, OpKind, Region, Value};
 
 /// A name for every value of a function, without the `%`.
 pub(super) struct Names {

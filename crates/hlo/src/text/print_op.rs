@@ -1,14 +1,12 @@
 //! Printing of ops and regions. Nesting is kept on an explicit stack, so that no depth can exhaust the thread's own.
 
-use crate::loc::Loc;
-use crate::module::{Func, Op, OpId, OpName, Region, Value};
-use crate::ops::{OpKind, Text};
+use crate::ir::{Func, Loc, Op, OpId, OpKind, OpName, Region, Type, Value};
+use crate::ops::Text;
 use crate::text::print_attr::{Dialect, write_dict, write_string};
 use crate::text::print_loc::LocationTable;
 use crate::text::print_names::Names;
 use crate::text::print_type::{write_results, write_type, write_types};
 use crate::text::{Form, PrintOptions};
-use crate::ty::Type;
 
 /// What is still to be printed; the last entry comes first.
 pub(super) enum Pending {

@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use tensor::DType;
 
-use crate::attr::Attr;
-use crate::module::{Op, OpId};
+use crate::ir::sdy::SdyAttr;
+use crate::ir::{Attr, ElementType, Op, OpId, Type};
 use crate::ops::{AttrKind, OpDef, Piece};
-use crate::sdy::SdyAttr;
 use crate::text::Locations;
 use crate::text::lexer::is_word_start;
 use crate::text::print_attr::{Dialect, NumberType, write_attr_as, write_integers, write_symbol};
@@ -16,7 +15,6 @@ use crate::text::print_float::write_float;
 use crate::text::print_op::{OpPrinter, Pending};
 use crate::text::print_type::{write_results, write_type, write_types};
 use crate::text::read_pieces::real_type;
-use crate::ty::{ElementType, Type};
 
 /// Where blanks go between pieces, by the rules of MLIR's declarative forms.
 struct Spacing {
@@ -377,7 +375,7 @@ fn precision_fits(op: &Op) -> bool {
     match op.attr("precision_config") {
         None => true,
         Some(Attr::Array(words)) => {
-            words.iter().all(|w| w.as_keyword().is_some_and(|k| k.set() == crate::attr::KeywordSet::Precision))
+            words.iter().all(|w| w.as_keyword().is_some_and(|k| k.set() == crate::ir::KeywordSet::Precision))
         }
         _ => false,
     }

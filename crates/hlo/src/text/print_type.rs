@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::ir::{DYNAMIC, ElementType, FunctionType, Quantized, TensorType, Type};
 use crate::text::print_attr::write_attr;
 use crate::text::print_float::write_float;
 use crate::text::read_type::storage_range;
-use crate::ty::{DYNAMIC, ElementType, FunctionType, Quantized, TensorType, Type};
 
 /// Appends a type.
 pub(super) fn write_type(out: &mut String, ty: &Type) {

@@ -1,8 +1,7 @@
 //! Names that stand for attributes, types and locations (`#loc1 = …`, `!t = …`), defined before or after their use.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, Type};
 use crate::text::lexer::{Read, Reader, find, text};
-use crate::ty::Type;
 
 /// Nesting a value may reach when the aliases inside it are expanded; values this deep are still compared and dropped
 /// by recursion.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::{Attr, AttrName, Attrs, ByteString};
+use crate::ir::{Attr, AttrName, Attrs, ByteString, ElementType, Real, Type};
 use crate::ops::OpDef;
 use crate::text::lexer::{Read, Reader, is_word_start, text};
-use crate::ty::{ElementType, Real, Type};
 
 /// How many times its own size a text may reach when aliases inside foreign attributes are written out.
 const MAX_EXPANSION: usize = 16;

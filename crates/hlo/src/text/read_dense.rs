@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::Attr;
-use crate::dense::{Dense, element_bytes};
+use crate::ir::{Attr, Dense, ElementType, TensorType, Type, element_bytes};
 use crate::text::lexer::{Read, Reader, find};
 use crate::text::read_attr::fit_integer;
-use crate::ty::{ElementType, TensorType, Type};
 
 impl<'a> Reader<'a> {
     /// `dense<…> : tensor<…>`. The literal comes before its type, so its end is found first and it is read second.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::attr::{Attr, Keyword, KeywordSet};
-use crate::dims::{
+use crate::ir::dims::{
     AxisRef, ChannelHandle, ConvDims, DotAlgorithm, DotDims, GatherDims, InlineMesh, OutputOperandAlias, RaggedDotDims,
     ReplicaGroupMeshAxes, ResultAccuracy, ScatterDims,
 };
+use crate::ir::{Attr, DYNAMIC, Keyword, KeywordSet, Real};
 use crate::text::lexer::{Read, Reader, text};
-use crate::ty::{DYNAMIC, Real};
 
 impl<'a> Reader<'a> {
     /// An attribute that starts with `#`: of a dialect, or an alias.
@@ -327,7 +326,7 @@ impl<'a> Reader<'a> {
 
     /// `<lhs_precision_type = tf32, …>`.
     pub(super) fn dot_algorithm(&mut self) -> Read<DotAlgorithm> {
-        let plain = crate::ty::ElementType::Plain(tensor::DType::F32);
+        let plain = crate::ir::ElementType::Plain(tensor::DType::F32);
         let mut algorithm = DotAlgorithm {
             lhs_precision_type: plain.clone(),
             rhs_precision_type: plain.clone(),

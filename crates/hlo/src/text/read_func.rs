@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::attr::{Attr, Attrs};
-use crate::module::{Func, Visibility};
+use crate::ir::{Attr, Attrs, Func, Type, Visibility};
 use crate::text::lexer::{Read, Reader};
 use crate::text::read_op::{Argument, Body, OuterNames};
-use crate::ty::Type;
 
 impl<'a> Reader<'a> {
     /// What follows `func.func`.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::attr::Attr;
-use crate::loc::{Loc, Location};
+use crate::ir::{Attr, Loc, Location};
 use crate::text::lexer::{Read, Reader};
 
 impl<'a> Reader<'a> {

@@ -1,8 +1,7 @@
 //! Reading of a file: the module, its functions and meshes, aliases and resources.
 
-use crate::attr::{Attr, Attrs};
-use crate::module::{Mesh, Module};
-use crate::sdy::SdyAttr;
+use crate::ir::sdy::SdyAttr;
+use crate::ir::{Attr, Attrs, Mesh, Module};
 use crate::text::lexer::{Read, Reader};
 
 impl<'a> Reader<'a> {

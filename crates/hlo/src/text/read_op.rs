@@ -2,13 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::attr::Attrs;
-use crate::loc::Loc;
-use crate::module::{Func, NewOp, OpName, Region, Value};
-use crate::ops::{OpDef, OpKind, Text};
+use crate::ir::{Attrs, Func, Loc, NewOp, OpKind, OpName, Region, Type, Value};
+use crate::ops::{OpDef, Text};
 use crate::text::lexer::{Read, Reader, text};
 use crate::text::read_type::type_name;
-use crate::ty::Type;
 
 /// A function being read: what it holds so far and what its names mean here.
 pub(super) struct Body<'a> {

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::{Attr, KeywordSet};
-use crate::dense::Dense;
+use crate::ir::sdy::SdyAttr;
+use crate::ir::{Attr, Dense, ElementType, KeywordSet, TensorType, Type};
 use crate::ops::{AttrKind, OpDef, Piece};
-use crate::sdy::SdyAttr;
 use crate::text::lexer::{Read, Reader, is_word_start};
 use crate::text::read_attr::{fit_integer, float_attr};
 use crate::text::read_op::{Body, OuterNames, Parts};
-use crate::ty::{ElementType, TensorType, Type};
 
 impl<'a> Reader<'a> {
     pub(super) fn pieces(&mut self, body: &mut Body<'a>, def: &'static OpDef, pieces: &'static [Piece]) -> Read<Parts> {
@@ -306,7 +304,7 @@ impl<'a> Reader<'a> {
     }
 
     fn short_dot_dims(&mut self, parts: &mut Parts) -> Read<()> {
-        let mut dims = crate::dims::DotDims::default();
+        let mut dims = crate::ir::dims::DotDims::default();
         if self.eat_word("batching_dims") {
             self.expect(b'=')?;
             dims.lhs_batching = self.integers()?;

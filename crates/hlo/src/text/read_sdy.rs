@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::attr::Attr;
-use crate::dims::AxisRef;
-use crate::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
+use crate::ir::Attr;
+use crate::ir::dims::AxisRef;
+use crate::ir::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
 use crate::text::lexer::{Read, Reader};
 
 impl<'a> Reader<'a> {

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::Attr;
-use crate::module::{NewOp, OpName, Value};
-use crate::ops::OpKind;
-use crate::sdy::SdyAttr;
+use crate::ir::sdy::SdyAttr;
+use crate::ir::{Attr, NewOp, OpKind, OpName, TensorType, Type, Value};
 use crate::text::lexer::{Read, Reader};
 use crate::text::read_op::{Argument, Body, OuterNames, Parts};
-use crate::ty::{TensorType, Type};
 
 /// Ops a reduction may name in `applies`: commutative, two operands, one result.
 pub(super) fn may_be_applied(kind: OpKind) -> bool {

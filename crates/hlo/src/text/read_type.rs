@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tensor::DType;
 
+use crate::ir::{DYNAMIC, ElementType, FunctionType, Quantized, Real, TensorType, Type};
 use crate::text::lexer::{Read, Reader};
-use crate::ty::{DYNAMIC, ElementType, FunctionType, Quantized, Real, TensorType, Type};
 
 /// A list of element types and dimensions inside `tensor<…>`, or that it holds something we carry as text.
 enum Shaped {

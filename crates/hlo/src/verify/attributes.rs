@@ -2,11 +2,9 @@
 
 use tensor::DType;
 
-use crate::attr::{Attr, Attrs};
-use crate::dense::{Dense, DenseData, element_bytes};
+use crate::ir::sdy::SdyAttr;
+use crate::ir::{Attr, Attrs, Dense, DenseData, ElementType, element_bytes};
 use crate::ops::{AttrKind, OpDef, Presence, Violation};
-use crate::sdy::SdyAttr;
-use crate::ty::ElementType;
 
 /// Every attribute the op defines.
 pub(crate) fn check(def: &OpDef, attrs: &Attrs) -> Result<(), Violation> {

@@ -1,9 +1,8 @@
 //! The ops of a function: scope of values, terminators, arities, attributes and constraints.
 
-use crate::module::{Func, Op, OpId, OpName, Region};
+use crate::ir::{Func, Op, OpId, OpKind, OpName, Region, Type};
 use crate::ops::rules::{require, shapes, sharding, spelling};
-use crate::ops::{Arity, OpKind, OpView, Symbols, Violation};
-use crate::ty::Type;
+use crate::ops::{Arity, OpView, Symbols, Violation};
 
 use super::{Report, attributes, types};
 

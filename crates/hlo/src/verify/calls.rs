@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::attr::Attr;
-use crate::module::{Func, Module, Op};
-use crate::ops::{OpKind, Violation};
+use crate::ir::{Attr, Func, Module, Op, OpKind};
+use crate::ops::Violation;
 
 use super::Report;
 

@@ -13,8 +13,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 
 use crate::error::{Error, Finding};
-use crate::loc::Loc;
-use crate::module::{Func, Module};
+use crate::ir::{Func, Loc, Module};
 use crate::ops::rules::{sharding, spelling};
 use crate::ops::{Symbols, Violation};
 
@@ -105,7 +104,7 @@ fn signature(func: &Func, symbols: &Symbols<'_>, report: &mut Report) {
         }
     }
     let Some(body) = func.body else {
-        if func.visibility != crate::module::Visibility::Private {
+        if func.visibility != crate::ir::Visibility::Private {
             report.func(func, Violation::new("", "a function without a body must be private"));
         }
         return;

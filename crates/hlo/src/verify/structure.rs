@@ -1,6 +1,6 @@
 //! Ids of a function: every one is in range, and ops and regions form a tree.
 
-use crate::module::{Definition, Func, Op, OpId, Region, Value};
+use crate::ir::{Definition, Func, Op, OpId, Region, Value};
 use crate::ops::Violation;
 
 use super::Report;

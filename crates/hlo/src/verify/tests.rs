@@ -1,11 +1,8 @@
 //! What only a hand-made module can get wrong, and limits that protect compilers.
 
 use super::*;
-use crate::attr::{Attr, Attrs};
 use crate::build::FuncBuilder;
-use crate::module::{NewOp, OpName, Value, Visibility};
-use crate::ops::OpKind;
-use crate::ty::Type;
+use crate::ir::{Attr, Attrs, NewOp, OpKind, OpName, Type, Value, Visibility};
 use tensor::DType;
 
 fn vector() -> Type {
@@ -33,7 +30,7 @@ fn ids_out_of_range_are_found_not_followed() {
     func.ops[0].operands = vec![Value(99)];
     assert_eq!(messages(vec![func]), ["@f: func.func: func.return reads value 99, which does not exist"]);
     let mut func = identity("f");
-    func.regions[0].ops.push(crate::module::OpId(0));
+    func.regions[0].ops.push(crate::ir::OpId(0));
     assert_eq!(messages(vec![func]), ["@f: func.func: op 0 does not exist or is in two places"]);
     let mut func = identity("f");
     func.ops[0].num_results = u32::MAX;
@@ -134,7 +131,7 @@ fn a_long_chain_of_calls_is_walked_without_using_the_stack() {
 #[test]
 fn a_finding_says_where_the_op_came_from() {
     let mut f = FuncBuilder::new("f");
-    f.at(Some(crate::loc::Location::File { file: "model.py".into(), line: 7, column: 3, end: None }.into()));
+    f.at(Some(crate::ir::Location::File { file: "model.py".into(), line: 7, column: 3, end: None }.into()));
     let x = f.arg(vector());
     let y = f.op(OpKind::Tanh, &[x], Attrs::new()).unwrap();
     let mut func = f.finish(&[y]);

@@ -1,10 +1,8 @@
 //! Legal programs that the TPU compiler refuses or dies on.
 
-use crate::attr::{Attr, Attrs};
 use crate::error::Finding;
-use crate::module::{Func, Op};
-use crate::ops::{OpKind, Violation};
-use crate::ty::{DYNAMIC, TensorType, Type};
+use crate::ir::{Attr, Attrs, DYNAMIC, Func, Op, OpKind, TensorType, Type};
+use crate::ops::Violation;
 
 use super::{Report, Verified, types};
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::ops::Violation;
 use crate::ops::rules::{quantization, require, spelling};
-use crate::ty::{DYNAMIC, ElementType, TensorType, Type};
 
 /// More dimensions than any program has; keeps rules that compare dimensions pairwise cheap.
 const MAX_RANK: usize = 256;

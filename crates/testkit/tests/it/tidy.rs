@@ -210,10 +210,8 @@ fn hlo_does_no_input_or_output() {
 /// Top-level modules of a crate that import each other in a circle, as they are today. The list only shrinks: a circle that
 /// is not here is an error, and so is one that is here and no longer, or with fewer modules.
 const CIRCLES: &[(&str, &[&str])] = &[
-    // Attributes hold constants, dimension numbers and types; types hold attributes.
-    ("hlo", &["attr", "dense", "dims", "sdy", "ty"]),
-    // Definitions of ops read functions, functions hold ops, and messages print types.
-    ("hlo", &["module", "ops", "text"]),
+    // Messages of op definitions print types.
+    ("hlo", &["ops", "text"]),
     // A tensor is a value of a function being traced, which owns graphs of ops, which have derivatives written in tensors.
     ("trace", &["control", "error", "graph", "ops", "region", "sharding", "stack", "tensor", "transform", "tree"]),
 ];
@@ -262,7 +260,7 @@ fn sources(name: &str) -> Vec<Source> {
 #[test]
 fn every_op_file_is_in_the_table() {
     let ops = repository().join("crates/hlo/src/ops");
-    let table = fs::read_to_string(ops.join("table.rs")).unwrap();
+    let table = fs::read_to_string(repository().join("crates/hlo/src/ir/kind.rs")).unwrap();
     let mut offenders = Vec::new();
     for path in files("rs").iter().filter(|p| p.starts_with(&ops) && !p.starts_with(ops.join("rules"))) {
         let text = fs::read_to_string(path).unwrap();

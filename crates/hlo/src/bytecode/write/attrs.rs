@@ -5,14 +5,11 @@ use tensor::{DType, encode_float};
 use super::emitter::Emitter;
 use super::tables::{Encoding, Tables};
 use super::types::Types;
-use crate::attr::{Attr, Attrs, Keyword, KeywordSet};
 use crate::bytecode::vhlo::{self, code};
 use crate::bytecode::{assembly, constant};
-use crate::dense::{Dense, DenseData};
-use crate::dims::AxisRef;
 use crate::error::Error;
-use crate::loc::{Loc, Location};
-use crate::ty::{ElementType, TensorType, Type};
+use crate::ir::dims::AxisRef;
+use crate::ir::{Attr, Attrs, Dense, DenseData, ElementType, Keyword, KeywordSet, Loc, Location, TensorType, Type};
 
 impl Tables {
     fn vhlo(&mut self, code: u64, rest: impl FnOnce(&mut Emitter)) -> u64 {

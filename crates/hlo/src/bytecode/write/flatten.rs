@@ -2,13 +2,10 @@
 
 use super::attrs::unwritable;
 use super::tables::Tables;
-use crate::attr::{Attr, Keyword};
-use crate::dense::Dense;
 use crate::error::Error;
-use crate::module::Op;
+use crate::ir::{Attr, Dense, Keyword, Op, TensorType, Type};
 use crate::ops::def::window_rank;
 use crate::ops::{AttrDef, AttrKind, OpDef, Presence, VhloForm};
-use crate::ty::{TensorType, Type};
 use tensor::DType;
 
 /// Forms newer than the oldest version written, and the version that introduced them.

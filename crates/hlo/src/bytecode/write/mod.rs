@@ -10,7 +10,7 @@ mod types;
 
 use super::container::{MAGIC, NEWEST_VERSION, section};
 use crate::error::Error;
-use crate::module::Module;
+use crate::ir::Module;
 use emitter::Emitter;
 use tables::Tables;
 

@@ -5,15 +5,12 @@ use super::emitter::{Emitter, Flag};
 use super::flatten;
 use super::tables::Tables;
 use super::types::Types;
-use crate::attr::{Attr, Attrs};
 use crate::bytecode::container::section;
 use crate::bytecode::op_attrs::LATE_ATTRS;
 use crate::bytecode::program::{MAX_REGION_DEPTH, part};
 use crate::error::Error;
-use crate::loc::Loc;
-use crate::module::{Func, Mesh, Module, Op, OpName, Region, Visibility};
-use crate::ops::{OpKind, Presence};
-use crate::ty::{FunctionType, Type};
+use crate::ir::{Attr, Attrs, Func, FunctionType, Loc, Mesh, Module, Op, OpKind, OpName, Region, Type, Visibility};
+use crate::ops::Presence;
 
 /// An op with everything numbered but its operands, whose numbers depend on where the op stands.
 struct Lowered {

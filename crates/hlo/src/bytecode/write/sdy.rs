@@ -3,8 +3,8 @@
 use super::emitter::{Emitter, Flag};
 use super::tables::{Encoding, Tables};
 use crate::bytecode::sdy::code;
-use crate::dims::AxisRef;
-use crate::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
+use crate::ir::dims::AxisRef;
+use crate::ir::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
 
 impl Tables {
     fn sdy(&mut self, code: u64, rest: impl FnOnce(&mut Emitter)) -> u64 {

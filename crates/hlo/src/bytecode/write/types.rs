@@ -6,7 +6,7 @@ use super::emitter::Emitter;
 use super::tables::{Encoding, Tables};
 use crate::bytecode::{assembly, vhlo};
 use crate::error::Error;
-use crate::ty::{ElementType, Quantized, TensorType, Type};
+use crate::ir::{ElementType, Quantized, TensorType, Type};
 
 /// Which dialect's types are written.
 #[derive(Clone, Copy, PartialEq, Eq)]

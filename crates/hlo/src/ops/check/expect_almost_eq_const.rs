@@ -1,6 +1,6 @@
 //! `check.expect_almost_eq_const`: expects a tensor to almost equal a constant.
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 use tensor::DType;
 
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, Violation};

@@ -1,6 +1,6 @@
 //! `check.expect_eq_const`: expects a tensor to equal a constant.
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, Violation};
 use crate::ops::rules::{Checked, require, shapes, spelling};
 

@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use crate::attr::{Attr, Keyword, KeywordSet};
+use crate::ir::{Attr, Keyword, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, broadcast, shapes};

@@ -1,6 +1,6 @@
 //! `chlo.constant`: a constant tensor.
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, Violation, no_constraints,
 };

@@ -2,10 +2,9 @@
 
 use tensor::DType;
 
-use crate::attr::Attr;
+use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, no_constraints};
 use crate::ops::rules::{Inferred, elementwise};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.constant_like",

@@ -52,10 +52,10 @@ pub(super) mod tan;
 pub(super) mod top_k;
 pub(super) mod zeta;
 
-impl crate::ops::OpKind {
+impl crate::ir::OpKind {
     /// The op that a broadcasting op (`chlo.broadcast_add`, …) applies once its operands have one shape.
     pub fn broadcasts(self) -> Option<Self> {
-        use crate::ops::OpKind as K;
+        use crate::ir::OpKind as K;
         Some(match self {
             K::ChloBroadcastAdd => K::Add,
             K::ChloBroadcastAnd => K::And,

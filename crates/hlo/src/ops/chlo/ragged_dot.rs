@@ -1,6 +1,6 @@
 //! `chlo.ragged_dot`: dot product over groups of rows.
 
-use crate::attr::{Attr, KeywordSet};
+use crate::ir::{Attr, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, contraction, dimensions, elements, require, shapes};

@@ -1,9 +1,8 @@
 //! `chlo.scan`: carries a state along a dimension.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, DYNAMIC};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, Violation};
 use crate::ops::rules::{Checked, dimensions, require, shapes, spelling};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.scan",

@@ -2,11 +2,10 @@
 
 use tensor::DType;
 
-use crate::attr::Attr;
+use crate::ir::{Attr, DYNAMIC};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Inferred, elements, require, shapes, spelling};
-use crate::ty::DYNAMIC;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "chlo.top_k",

@@ -1,7 +1,6 @@
 //! `func.call`: calls a function.
 
-use crate::attr::Attr;
-use crate::module::Func;
+use crate::ir::{Attr, Func};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::{Checked, Inferred, shapes};
 

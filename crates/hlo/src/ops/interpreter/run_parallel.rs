@@ -1,9 +1,8 @@
 //! `interpreter.run_parallel`: runs functions as processes of a grid.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, Violation};
 use crate::ops::rules::{Checked, require};
-use crate::ty::Type;
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.run_parallel",

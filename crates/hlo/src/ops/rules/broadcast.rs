@@ -2,8 +2,8 @@
 
 use tensor::DType;
 
+use crate::ir::{DYNAMIC, ElementType, TensorType};
 use crate::ops::def::{OpView, Violation};
-use crate::ty::{DYNAMIC, ElementType, TensorType};
 
 use super::elements::{self, Elements};
 use super::{Checked, Inferred, dimensions, quantization, require, shapes};

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::attr::Attr;
-use crate::dims::{AxisRef, ReplicaGroupMeshAxes};
+use crate::ir::dims::{AxisRef, ReplicaGroupMeshAxes};
+use crate::ir::{Attr, TensorType};
 use crate::ops::def::{OpView, Violation};
-use crate::ty::TensorType;
 
 use super::{Checked, reduction, require};
 

@@ -1,8 +1,8 @@
 //! Dimensions of tensor contractions.
 
-use crate::dims::DotDims;
+use crate::ir::TensorType;
+use crate::ir::dims::DotDims;
 use crate::ops::def::Violation;
-use crate::ty::TensorType;
 
 use super::{dimensions, require, shapes};
 

@@ -1,7 +1,7 @@
 //! Branches and loops.
 
+use crate::ir::Type;
 use crate::ops::def::OpView;
-use crate::ty::Type;
 
 use super::{Checked, Inferred, require, shapes, spelling};
 

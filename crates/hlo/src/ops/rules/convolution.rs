@@ -1,9 +1,8 @@
 //! Convolutions with static or run-time padding.
 
-use crate::attr::Attr;
-use crate::dims::ConvDims;
+use crate::ir::dims::ConvDims;
+use crate::ir::{Attr, DYNAMIC, TensorType};
 use crate::ops::def::{OpView, Violation};
-use crate::ty::{DYNAMIC, TensorType};
 
 use super::window::{Window, WindowForm};
 use super::{Checked, dimensions, elements, quantization, require, shapes};

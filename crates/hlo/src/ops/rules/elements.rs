@@ -1,7 +1,7 @@
 //! Classes of element types that an op accepts.
 
+use crate::ir::{ElementType, TensorType};
 use crate::ops::def::{OpView, Violation};
-use crate::ty::{ElementType, TensorType};
 
 use super::{Checked, spelling};
 

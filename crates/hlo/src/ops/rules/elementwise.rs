@@ -1,7 +1,7 @@
 //! Ops that act on each element alone.
 
+use crate::ir::{ElementType, TensorType};
 use crate::ops::def::{OpView, Violation};
-use crate::ty::{ElementType, TensorType};
 
 use super::elements::{self, Elements};
 use super::shapes;
@@ -54,7 +54,7 @@ pub(crate) fn same_shape(op: &OpView<'_>, clause: &'static str) -> Checked {
 
 /// Tolerances go with the mode that uses them, and are not negative (spec: "Accuracy").
 fn accuracy(op: &OpView<'_>) -> Checked {
-    use crate::attr::{Attr, Keyword};
+    use crate::ir::{Attr, Keyword};
     let Some(Attr::ResultAccuracy(accuracy)) = op.attrs.get("result_accuracy") else { return Ok(()) };
     let (atol, rtol) = (accuracy.atol.get(), accuracy.rtol.get());
     let is_set = atol != 0.0 || rtol != 0.0 || accuracy.ulps != 0;

@@ -1,8 +1,8 @@
 //! Dimensions of gather and scatter.
 
-use crate::dims::{GatherDims, ScatterDims};
+use crate::ir::dims::{GatherDims, ScatterDims};
+use crate::ir::{DYNAMIC, TensorType};
 use crate::ops::def::Violation;
-use crate::ty::{DYNAMIC, TensorType};
 
 use super::{Checked, dimensions, require, shapes, spelling};
 

@@ -20,8 +20,8 @@ pub(crate) mod spelling;
 mod view;
 pub(crate) mod window;
 
+use crate::ir::Type;
 use crate::ops::def::Violation;
-use crate::ty::Type;
 
 /// The outcome of a constraint check.
 pub(crate) type Checked = Result<(), Violation>;

@@ -1,7 +1,7 @@
 //! Batch normalization.
 
+use crate::ir::Type;
 use crate::ops::def::{OpView, Violation};
-use crate::ty::Type;
 
 use super::elements::{self, Elements};
 use super::{dimensions, shapes};

@@ -1,6 +1,6 @@
 //! Sizes of padded dimensions.
 
-use crate::ty::DYNAMIC;
+use crate::ir::DYNAMIC;
 
 /// `size + low + max(size - 1, 0) * interior + high`; unknown when `size` is, `None` when it overflows.
 pub(crate) fn padded(size: i64, low: i64, high: i64, interior: i64) -> Option<i64> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tensor::DType;
 
+use crate::ir::{DYNAMIC, ElementType, Quantized, TensorType};
 use crate::ops::def::Violation;
-use crate::ty::{DYNAMIC, ElementType, Quantized, TensorType};
 
 use super::{Checked, elements, require, shapes, spelling};
 

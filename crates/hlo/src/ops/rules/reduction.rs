@@ -1,7 +1,7 @@
 //! Regions that combine two values into one.
 
+use crate::ir::{ElementType, TensorType, Type};
 use crate::ops::def::{OpView, Violation};
-use crate::ty::{ElementType, TensorType, Type};
 
 use super::{Checked, require, shapes, spelling};
 

@@ -1,6 +1,6 @@
 //! Ops that keep every element and change the shape.
 
-use crate::ty::TensorType;
+use crate::ir::TensorType;
 
 use super::{Checked, require, spelling};
 

@@ -1,8 +1,7 @@
 //! Agreement of shapes and types, where an unknown dimension agrees with anything its bound allows.
 
-use crate::attr::Attr;
+use crate::ir::{Attr, DYNAMIC, ElementType, TensorType, Type};
 use crate::ops::def::Violation;
-use crate::ty::{DYNAMIC, ElementType, TensorType, Type};
 
 use super::{Checked, require, spelling};
 

@@ -1,10 +1,9 @@
 //! Shardy annotations: meshes, shardings of values, and bodies that run on shards.
 
-use crate::attr::Attr;
-use crate::dims::AxisRef;
+use crate::ir::dims::AxisRef;
+use crate::ir::sdy::{MeshAttr, MeshRef, SdyAttr, TensorSharding};
+use crate::ir::{Attr, DYNAMIC, TensorType, Type};
 use crate::ops::def::{OpView, Symbols, Violation};
-use crate::sdy::{MeshAttr, MeshRef, SdyAttr, TensorSharding};
-use crate::ty::{DYNAMIC, TensorType, Type};
 
 use super::{Checked, collectives, require, spelling};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ty::{DYNAMIC, ElementType, TensorType, Type};
+use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 
 /// Characters of one type; a quantized type can hold thousands of scales.
 const MAX_LENGTH: usize = 200;

@@ -1,10 +1,7 @@
 //! Readers of an op's parts that turn what is missing into a violation.
 
-use crate::attr::{Attr, Keyword};
-use crate::module::Definition;
-use crate::ops::OpKind;
+use crate::ir::{Attr, Definition, Keyword, OpKind, TensorType, Type};
 use crate::ops::def::{OpView, Violation};
-use crate::ty::{TensorType, Type};
 
 /// Elements of a dense attribute that rules are willing to read.
 pub(crate) const MAX_ELEMENTS: usize = 1 << 22;

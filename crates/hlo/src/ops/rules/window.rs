@@ -1,7 +1,7 @@
 //! Sliding windows: sizes, strides, dilations and padding.
 
+use crate::ir::DYNAMIC;
 use crate::ops::def::{OpView, Violation};
-use crate::ty::DYNAMIC;
 
 use super::{dimensions, require};
 

@@ -1,6 +1,6 @@
 //! `x + 0` and `x - 0` are `x`.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -2,10 +2,7 @@
 
 use tensor::DType;
 
-use crate::attr::{Attr, Attrs};
-use crate::module::{NewOp, OpName, Value};
-use crate::ops::OpKind;
-use crate::ty::{TensorType, Type};
+use crate::ir::{Attr, Attrs, NewOp, OpKind, OpName, TensorType, Type, Value};
 
 use super::{Site, attrs};
 

@@ -1,6 +1,6 @@
 //! `batch_norm_inference` is a scale and a shift of each feature.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::batch_norm::Batch;
 use super::{Exactness, Replacement, Rule, Site};

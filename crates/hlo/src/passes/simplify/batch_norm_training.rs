@@ -1,7 +1,6 @@
 //! `batch_norm_training` is the mean and variance of each feature, then a scale and a shift.
 
-use crate::attr::Attrs;
-use crate::ops::OpKind;
+use crate::ir::{Attrs, OpKind};
 
 use super::batch_norm::Batch;
 use super::{Exactness, Replacement, Rule, Site};

@@ -1,6 +1,6 @@
 //! A branch that is known to be taken stands in place of the choice.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,7 +1,6 @@
 //! A broadcast that only adds dimensions of size 1 is a reshape; one of a broadcast or of such a reshape is one.
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
+use crate::ir::{Attr, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site, attrs, i64s};
 

@@ -1,7 +1,6 @@
 //! `broadcast`, which only adds dimensions in front, is a `broadcast_in_dim`.
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
+use crate::ir::{Attr, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site, attrs};
 

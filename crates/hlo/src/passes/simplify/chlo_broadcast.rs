@@ -1,8 +1,6 @@
 //! A CHLO op that broadcasts its operands is the broadcasts and the plain op.
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
-use crate::ty::TensorType;
+use crate::ir::{Attr, OpKind, TensorType};
 
 use super::{Exactness, Replacement, Rule, Site, attrs};
 

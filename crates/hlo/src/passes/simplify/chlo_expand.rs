@@ -2,9 +2,7 @@
 
 use tensor::{DType, encode_float};
 
-use crate::attr::{Attr, Attrs, Keyword};
-use crate::dense::Dense;
-use crate::ops::OpKind;
+use crate::ir::{Attr, Attrs, Dense, Keyword, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site, attrs};
 

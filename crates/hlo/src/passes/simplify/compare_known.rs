@@ -2,8 +2,7 @@
 
 use tensor::DType;
 
-use crate::attr::{Attrs, Keyword};
-use crate::ops::OpKind;
+use crate::ir::{Attrs, Keyword, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site};
 

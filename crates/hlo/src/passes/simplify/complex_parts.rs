@@ -1,6 +1,6 @@
 //! The real and imaginary part of a number made of two are those two.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,10 +1,6 @@
 //! An op on values broadcast alike is computed once and broadcast after.
 
-use crate::attr::Attr;
-use crate::dense::Dense;
-use crate::module::Value;
-use crate::ops::OpKind;
-use crate::ty::TensorType;
+use crate::ir::{Attr, Dense, OpKind, TensorType, Value};
 
 use super::{Exactness, Replacement, Rule, Site, attrs, i64s};
 

@@ -1,6 +1,6 @@
 //! A concatenation of one, pieces without elements apart, is that piece.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

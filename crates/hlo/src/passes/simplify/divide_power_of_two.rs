@@ -2,8 +2,7 @@
 
 use tensor::DType;
 
-use crate::attr::Attrs;
-use crate::ops::OpKind;
+use crate::ir::{Attrs, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::attr::Attr;
-use crate::dims::DotDims;
-use crate::ops::OpKind;
+use crate::ir::dims::DotDims;
+use crate::ir::{Attr, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
+use crate::ir::{Attr, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site, i64s};
 

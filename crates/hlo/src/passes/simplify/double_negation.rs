@@ -1,6 +1,6 @@
 //! An op that undoes itself, applied twice, does nothing.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,6 +1,6 @@
 //! A dynamic slice at known indices is a slice; one as large as its operand is the operand.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Ranges, Replacement, Rule, Site, index};
 

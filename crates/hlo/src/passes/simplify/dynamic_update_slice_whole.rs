@@ -1,6 +1,6 @@
 //! An update of everything is the update; one of nothing changes nothing.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

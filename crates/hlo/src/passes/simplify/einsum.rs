@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::attr::Attr;
-use crate::dims::DotDims;
-use crate::ops::OpKind;
-use crate::ty::TensorType;
+use crate::ir::dims::DotDims;
+use crate::ir::{Attr, OpKind, TensorType};
 
 use super::{Exactness, Replacement, Rule, Site, attrs};
 

@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::module::{Func, OpId};
-use crate::ops::OpKind;
+use crate::ir::{Func, OpId, OpKind};
 
 use super::super::rewrite::use_counts;
 

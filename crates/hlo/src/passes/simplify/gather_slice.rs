@@ -1,8 +1,6 @@
 //! A gather of one slice at known indices is a slice.
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
-use crate::ty::TensorType;
+use crate::ir::{Attr, OpKind, TensorType};
 
 use super::{Exactness, Ranges, Replacement, Rule, Site};
 

@@ -1,7 +1,6 @@
 //! `1 / sqrt(x)` is `rsqrt(x)` and `1 / rsqrt(x)` is `sqrt(x)`, but for the last bit.
 
-use crate::attr::Attrs;
-use crate::ops::OpKind;
+use crate::ir::{Attrs, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site};
 

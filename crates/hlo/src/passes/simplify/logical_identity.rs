@@ -1,8 +1,6 @@
 //! `and`, `or` and `xor` with all bits clear or all bits set.
 
-use crate::attr::Attrs;
-use crate::module::Value;
-use crate::ops::OpKind;
+use crate::ir::{Attrs, OpKind, Value};
 
 use super::{Exactness, Replacement, Rule, Site};
 

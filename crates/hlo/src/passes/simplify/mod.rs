@@ -44,9 +44,7 @@ mod while_never;
 
 use std::sync::LazyLock;
 
-use crate::attr::{Attr, Attrs};
-use crate::module::{Module, Op, Value};
-use crate::ops::OpKind;
+use crate::ir::{Attr, Attrs, Module, Op, OpKind, Value};
 
 use super::fold;
 use super::rewrite::{Replacement, Site, attrs, i64s, walk};

@@ -1,6 +1,6 @@
 //! `x * 1` and `x / 1` are `x`.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

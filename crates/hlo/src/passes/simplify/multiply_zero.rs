@@ -1,6 +1,6 @@
 //! `x * 0` is `0` for integers; floats have infinities, NaNs and the sign of zero.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,6 +1,6 @@
 //! A pad by nothing is none.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,7 +1,6 @@
 //! A power with a small known exponent is a product, a quotient or a root.
 
-use crate::attr::Attrs;
-use crate::ops::OpKind;
+use crate::ir::{Attrs, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,7 +1,6 @@
 //! A reduction over dimensions of size 1 from its neutral element keeps every element.
 
-use crate::module::Value;
-use crate::ops::OpKind;
+use crate::ir::{OpKind, Value};
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,7 +1,6 @@
 //! A reshape of a reshape is one, and one to the same sizes is none.
 
-use crate::attr::Attrs;
-use crate::ops::OpKind;
+use crate::ir::{Attrs, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site};
 

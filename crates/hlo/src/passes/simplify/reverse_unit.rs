@@ -1,7 +1,6 @@
 //! Dimensions of size 1 are the same reversed, and so is what is reversed twice.
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
+use crate::ir::{Attr, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site, attrs, i64s};
 

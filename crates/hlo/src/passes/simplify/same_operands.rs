@@ -1,6 +1,6 @@
 //! A value with itself: the larger, the smaller, `and` and `or` are the value, and integers cancel.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

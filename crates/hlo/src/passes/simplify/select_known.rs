@@ -1,7 +1,6 @@
 //! A choice that is known, between equals, or by a negated predicate.
 
-use crate::attr::Attrs;
-use crate::ops::OpKind;
+use crate::ir::{Attrs, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,6 +1,6 @@
 //! A slice that takes everything is none, and one of a slice is one.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Ranges, Replacement, Rule, Site};
 

@@ -1,6 +1,6 @@
 //! A slice within one piece of a concatenation is a slice of that piece.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Ranges, Replacement, Rule, Site};
 

@@ -1,7 +1,6 @@
 //! A transpose that moves nothing, or only dimensions of size 1, and one of a transpose.
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
+use crate::ir::{Attr, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site, attrs, i64s};
 

@@ -1,7 +1,6 @@
 //! A transpose of a broadcast is a broadcast to other dimensions.
 
-use crate::attr::Attr;
-use crate::ops::OpKind;
+use crate::ir::{Attr, OpKind};
 
 use super::{Exactness, Replacement, Rule, Site, attrs, i64s};
 

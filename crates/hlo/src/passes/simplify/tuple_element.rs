@@ -1,6 +1,6 @@
 //! An element of a tuple made here is what the tuple was made of.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

@@ -1,8 +1,6 @@
 //! A value a loop carries without changing it is read from outside.
 
-use crate::module::{Definition, Region, Value};
-use crate::ops::OpKind;
-use crate::ty::Type;
+use crate::ir::{Definition, OpKind, Region, Type, Value};
 
 use super::{Exactness, Replacement, Rule, Site};
 

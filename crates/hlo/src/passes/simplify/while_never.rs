@@ -1,6 +1,6 @@
 //! A loop whose condition is never true gives what it was given.
 
-use crate::ops::OpKind;
+use crate::ir::OpKind;
 
 use super::{Exactness, Replacement, Rule, Site};
 

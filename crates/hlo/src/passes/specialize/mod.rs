@@ -9,12 +9,10 @@ mod types;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::attr::Attr;
 use crate::error::{Error, Finding};
-use crate::module::{Func, Module, Op, OpId, Value, Visibility};
+use crate::ir::{Attr, Func, Module, Op, OpId, OpKind, Type, Value, Visibility};
 use crate::ops::rules::spelling;
-use crate::ops::{OpKind, OpView, Violation};
-use crate::ty::Type;
+use crate::ops::{OpView, Violation};
 use crate::verify::{Verified, constraints, verify};
 
 use super::rewrite::{Replacement, Site, walk};

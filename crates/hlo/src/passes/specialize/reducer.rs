@@ -5,11 +5,8 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::{Attr, Attrs};
-use crate::dense::Dense;
-use crate::module::{Func, NewOp, OpName, Region, Value};
-use crate::ops::{OpKind, OpView, Violation};
-use crate::ty::{TensorType, Type};
+use crate::ir::{Attr, Attrs, Dense, Func, NewOp, OpKind, OpName, Region, TensorType, Type, Value};
+use crate::ops::{OpView, Violation};
 
 use super::super::rewrite::{Replacement, Site};
 use super::sizes::MAX_ELEMENTS;

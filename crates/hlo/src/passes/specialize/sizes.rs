@@ -2,11 +2,7 @@
 
 use tensor::DType;
 
-use crate::attr::{Attr, Keyword};
-use crate::dense::Dense;
-use crate::module::Op;
-use crate::ops::OpKind;
-use crate::ty::{DYNAMIC, TensorType};
+use crate::ir::{Attr, DYNAMIC, Dense, Keyword, Op, OpKind, TensorType};
 
 use super::super::rewrite::{Replacement, Site, i64s};
 

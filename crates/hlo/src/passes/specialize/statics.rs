@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::{Attr, Attrs};
-use crate::dense::Dense;
-use crate::module::{OpName, Value};
+use crate::ir::{Attr, Attrs, DYNAMIC, Dense, OpKind, OpName, TensorType, Type, Value};
 use crate::ops::rules::{convolution, padding};
-use crate::ops::{OpKind, OpView, Violation};
-use crate::ty::{DYNAMIC, TensorType, Type};
+use crate::ops::{OpView, Violation};
 
 use super::super::rewrite::{Replacement, Site, attrs};
 use super::sizes::MAX_ELEMENTS;

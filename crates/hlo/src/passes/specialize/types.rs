@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::attr::Attr;
-use crate::module::{Func, Value};
+use crate::ir::{Attr, DYNAMIC, Func, OpKind, TensorType, Type, Value};
 use crate::ops::rules::{contraction, convolution, shapes, spelling};
-use crate::ops::{OpKind, OpView, Violation};
-use crate::ty::{DYNAMIC, TensorType, Type};
+use crate::ops::{OpView, Violation};
 
 use super::super::rewrite::Site;
 

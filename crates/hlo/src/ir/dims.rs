@@ -1,7 +1,6 @@
 //! Structured attributes that say which dimensions play which part in an op.
 
-use crate::attr::{Attr, Keyword};
-use crate::ty::{ElementType, Real};
+use crate::ir::{Attr, ElementType, Keyword, Real};
 
 /// `#stablehlo.dot`: dimensions of `dot_general`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Attributes of the Shardy dialect: meshes, tensor shardings and manual axes.
 
-use crate::dims::AxisRef;
+use crate::ir::dims::AxisRef;
 
 /// `#sdy.mesh<["x"=4, "y"=2]>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

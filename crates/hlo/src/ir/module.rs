@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::attr::{Attr, Attrs};
-use crate::loc::Loc;
-use crate::ops::OpKind;
-use crate::sdy::MeshAttr;
-use crate::ty::Type;
+use crate::ir::sdy::MeshAttr;
+use crate::ir::{Attr, Attrs, Loc, OpKind, Type};
 
 /// A value of a function: an argument or an op's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

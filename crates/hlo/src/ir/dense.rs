@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ty::TensorType;
+use crate::ir::{ByteString, ElementType, TensorType};
 
 /// The payload of a dense attribute, little-endian, one element after another, sub-byte types one byte each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -12,7 +12,7 @@ pub enum DenseData {
     /// Every element's bytes in row-major order.
     Elements(Arc<[u8]>),
     /// Text elements, which only attributes of other dialects use.
-    Strings(Arc<[crate::attr::ByteString]>),
+    Strings(Arc<[ByteString]>),
 }
 
 /// A constant tensor.
@@ -26,7 +26,6 @@ pub struct Dense {
 
 /// Bytes one element takes in [`Dense`] data.
 pub fn element_bytes(ty: &TensorType) -> Option<usize> {
-    use crate::ty::ElementType;
     match &ty.element {
         ElementType::Plain(dtype) => Some(dtype.size_bytes()),
         ElementType::Index => Some(8),
@@ -37,7 +36,6 @@ pub fn element_bytes(ty: &TensorType) -> Option<usize> {
 
 /// Gives the unused high bits of elements narrower than a byte one form: the sign for signed integers, zero otherwise.
 fn fill_unused_bits(ty: &TensorType, bytes: &mut [u8]) {
-    use crate::ty::ElementType;
     let dtype = match &ty.element {
         ElementType::Plain(dtype) => *dtype,
         ElementType::Quantized(quantized) => quantized.storage,
@@ -93,8 +91,8 @@ impl Dense {
     pub fn to_i64s(&self, limit: usize) -> Option<Vec<i64>> {
         let width = element_bytes(&self.ty)?;
         let signed = match &self.ty.element {
-            crate::ty::ElementType::Plain(d) if d.is_integer() || d.is_bool() => d.is_signed_integer(),
-            crate::ty::ElementType::Index => true,
+            ElementType::Plain(d) if d.is_integer() || d.is_bool() => d.is_signed_integer(),
+            ElementType::Index => true,
             _ => return None,
         };
         let count = usize::try_from(self.ty.num_elements()?).ok().filter(|&n| n <= limit)?;

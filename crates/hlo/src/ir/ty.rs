@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::attr::Attr;
+use crate::ir::Attr;
 
 /// A dimension whose size is known only at run time, spelled `?`.
 pub const DYNAMIC: i64 = i64::MIN;

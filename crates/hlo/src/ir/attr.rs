@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use tensor::DType;
 
-use crate::dense::Dense;
-use crate::dims::{
+use crate::ir::dims::{
     ChannelHandle, ConvDims, DotAlgorithm, DotDims, GatherDims, InlineMesh, OutputOperandAlias, RaggedDotDims,
     ReplicaGroupMeshAxes, ResultAccuracy, ScatterDims,
 };
-use crate::loc::Loc;
-use crate::sdy::SdyAttr;
-use crate::ty::{ElementType, Real, Type};
+use crate::ir::sdy::SdyAttr;
+use crate::ir::{Dense, ElementType, Loc, Real, Type};
 
 /// Attribute of an argument: the result that takes its memory.
 pub const ALIAS: &str = "tf.aliasing_output";
