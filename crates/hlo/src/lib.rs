@@ -17,6 +17,7 @@ mod error;
 mod ir;
 pub mod ops;
 pub mod passes;
+mod print;
 mod read;
 pub mod text;
 mod verify;

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::ir::{Attr, Type};
-use crate::text;
+use crate::{print, text};
 
 /// Reads an attribute; what is not of a dialect we model is kept as it is written.
 pub(super) fn parse_attr(text: &str) -> Result<Attr, Error> {
@@ -15,11 +15,11 @@ pub(super) fn parse_type(text: &str) -> Result<Type, Error> {
 }
 
 pub(super) fn print_attr(attr: &Attr) -> String {
-    text::print_attr(attr)
+    print::print_attr(attr)
 }
 
 pub(super) fn print_type(ty: &Type) -> String {
-    text::print_type(ty)
+    print::print_type(ty)
 }
 
 /// The dialect whose attribute (`#dialect.…`, `#dialect<…>`) or type (`!dialect.…`) a text is.

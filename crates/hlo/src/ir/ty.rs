@@ -51,6 +51,19 @@ pub struct Quantized {
     pub zero_points: Vec<i64>,
 }
 
+impl Quantized {
+    /// Range of a storage type when none is written.
+    pub(crate) fn storage_range(storage: DType) -> (i64, i64) {
+        let bits = storage.bits().min(63);
+        if storage.is_unsigned_integer() {
+            (0, ((1i128 << bits) - 1) as i64)
+        } else {
+            let half = 1i128 << (storage.bits().min(64) - 1);
+            ((-half) as i64, (half - 1) as i64)
+        }
+    }
+}
+
 /// The type of one tensor element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ElementType {

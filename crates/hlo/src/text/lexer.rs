@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Position};
 use crate::ir::Type;
+use crate::print::name::{is_word, is_word_start};
 use crate::text::read_alias::Alias;
 
 /// Nesting of regions, types, attributes and locations that a text may have.
@@ -44,14 +45,6 @@ pub(super) struct Reader<'a> {
     pub(super) expanded_bytes: usize,
     /// Names of the module's functions and meshes.
     pub(super) symbols: HashSet<Arc<str>>,
-}
-
-pub(super) fn is_word_start(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_'
-}
-
-pub(super) fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.')
 }
 
 fn is_suffix(byte: u8) -> bool {

@@ -1,17 +1,12 @@
 //! The text form of programs: reading what MLIR prints, and printing what MLIR reads.
 
 mod lexer;
-mod print_attr;
-mod print_dense;
-mod print_dialect;
-mod print_float;
 mod print_loc;
 mod print_module;
 mod print_names;
 mod print_op;
 mod print_pieces;
 mod print_special;
-mod print_type;
 mod read_alias;
 mod read_attr;
 mod read_dense;
@@ -30,6 +25,8 @@ use std::fmt;
 use crate::error::Error;
 use crate::ir::{Attr, Module, Type};
 use lexer::{Read, Reader};
+
+pub use crate::print::{print_attr, print_type};
 
 /// Whether printed ops carry where they came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,20 +90,6 @@ pub fn print_with(module: &Module, options: PrintOptions) -> String {
 /// As [`print()`], into a writer.
 pub fn print_to(module: &Module, out: &mut impl fmt::Write) -> fmt::Result {
     out.write_str(&print(module))
-}
-
-/// The text of an attribute.
-pub fn print_attr(attr: &Attr) -> String {
-    let mut out = String::new();
-    print_attr::write_attr(&mut out, attr);
-    out
-}
-
-/// The text of a type.
-pub fn print_type(ty: &Type) -> String {
-    let mut out = String::new();
-    print_type::write_type(&mut out, ty);
-    out
 }
 
 fn read<'a, T>(text: &'a [u8], rule: impl FnOnce(&mut Reader<'a>) -> Read<T>) -> Result<T, Error> {

@@ -1,12 +1,13 @@
 //! Printing of modules, meshes and functions.
 
 use crate::ir::{Attrs, Func, Module, Visibility};
-use crate::text::print_attr::{Dialect, write_dict, write_optional_dict, write_symbol};
-use crate::text::print_dialect::write_mesh;
+use crate::print::attr::{Dialect, write_dict, write_optional_dict};
+use crate::print::dialect::write_mesh;
+use crate::print::name::write_symbol;
+use crate::print::ty::write_type;
 use crate::text::print_loc::LocationTable;
 use crate::text::print_names::Names;
 use crate::text::print_op::OpPrinter;
-use crate::text::print_type::write_type;
 use crate::text::{Locations, PrintOptions};
 
 /// The text of a module.

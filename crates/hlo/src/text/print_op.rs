@@ -2,10 +2,11 @@
 
 use crate::ir::{Func, Loc, Op, OpId, OpKind, OpName, Region, Type, Value};
 use crate::ops::Text;
-use crate::text::print_attr::{Dialect, write_dict, write_string};
+use crate::print::attr::{Dialect, write_dict};
+use crate::print::name::write_string;
+use crate::print::ty::{write_results, write_type, write_types};
 use crate::text::print_loc::LocationTable;
 use crate::text::print_names::Names;
-use crate::text::print_type::{write_results, write_type, write_types};
 use crate::text::{Form, PrintOptions};
 
 /// What is still to be printed; the last entry comes first.

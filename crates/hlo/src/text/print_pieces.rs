@@ -7,13 +7,14 @@ use tensor::DType;
 use crate::ir::sdy::SdyAttr;
 use crate::ir::{Attr, ElementType, Op, OpId, Type};
 use crate::ops::{AttrKind, OpDef, Piece};
+use crate::print::attr::{Dialect, NumberType, write_attr_as, write_integers};
+use crate::print::dialect::{write_conv, write_dot_algorithm, write_short_sdy};
+use crate::print::float::write_float;
+use crate::print::name::is_word_start;
+use crate::print::name::write_symbol;
+use crate::print::ty::{write_results, write_type, write_types};
 use crate::text::Locations;
-use crate::text::lexer::is_word_start;
-use crate::text::print_attr::{Dialect, NumberType, write_attr_as, write_integers, write_symbol};
-use crate::text::print_dialect::{write_conv, write_dot_algorithm, write_short_sdy};
-use crate::text::print_float::write_float;
 use crate::text::print_op::{OpPrinter, Pending};
-use crate::text::print_type::{write_results, write_type, write_types};
 use crate::text::read_pieces::real_type;
 
 /// Where blanks go between pieces, by the rules of MLIR's declarative forms.

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use crate::ir::sdy::SdyAttr;
 use crate::ir::{Attr, Op, OpId, OpKind, OpName, Region, TensorType, Type};
-use crate::text::print_attr::NumberType;
-use crate::text::print_attr::{Dialect, write_attr_as, write_dict, write_integers, write_string, write_symbol};
-use crate::text::print_dialect::write_short_sdy;
+use crate::print::attr::NumberType;
+use crate::print::attr::{Dialect, write_attr_as, write_dict, write_integers};
+use crate::print::dialect::write_short_sdy;
+use crate::print::name::{write_string, write_symbol};
+use crate::print::ty::write_types;
 use crate::text::print_op::{OpPrinter, Pending};
-use crate::text::print_type::write_types;
 use crate::text::read_special::may_be_applied;
 
 /// Indentation of the ops directly in a function's body, where `return` and `call` need no dialect name.

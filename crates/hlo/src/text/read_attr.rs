@@ -7,7 +7,10 @@ use tensor::DType;
 
 use crate::ir::{Attr, AttrName, Attrs, ByteString, ElementType, Real, Type};
 use crate::ops::OpDef;
-use crate::text::lexer::{Read, Reader, is_word_start, text};
+use crate::print::attr::write_attr;
+use crate::print::name::is_word_start;
+use crate::print::ty::write_type;
+use crate::text::lexer::{Read, Reader, text};
 
 /// How many times its own size a text may reach when aliases inside foreign attributes are written out.
 const MAX_EXPANSION: usize = 16;
@@ -277,10 +280,10 @@ impl<'a> Reader<'a> {
                         out.push_str(text(&self.src[copied..at]));
                         if sigil == b'#' {
                             let attr = self.attr_alias(name, at)?;
-                            super::print_attr::write_attr(&mut out, &attr);
+                            write_attr(&mut out, &attr);
                         } else {
                             let ty = self.type_alias(name, at)?;
-                            super::print_type::write_type(&mut out, &ty);
+                            write_type(&mut out, &ty);
                         }
                         copied = after;
                     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::ir::{Attrs, Func, Loc, NewOp, OpKind, OpName, Region, Type, Value};
 use crate::ops::{OpDef, Text};
+use crate::print::print_type;
 use crate::text::lexer::{Read, Reader, text};
-use crate::text::read_type::type_name;
 
 /// A function being read: what it holds so far and what its names mean here.
 pub(super) struct Body<'a> {
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
             let have = body.func.ty(operand);
             if have != ty {
                 let at = self.type_starts.get(i).copied().unwrap_or(at);
-                let (have, want) = (type_name(have), type_name(ty));
+                let (have, want) = (print_type(have), print_type(ty));
                 return self.fail_at(at, format!("operand {i} has type {have}, not {want}"));
             }
         }

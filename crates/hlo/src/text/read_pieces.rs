@@ -7,7 +7,8 @@ use tensor::DType;
 use crate::ir::sdy::SdyAttr;
 use crate::ir::{Attr, Dense, ElementType, KeywordSet, TensorType, Type};
 use crate::ops::{AttrKind, OpDef, Piece};
-use crate::text::lexer::{Read, Reader, is_word_start};
+use crate::print::name::is_word_start;
+use crate::text::lexer::{Read, Reader};
 use crate::text::read_attr::{fit_integer, float_attr};
 use crate::text::read_op::{Body, OuterNames, Parts};
 

@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
                 false => self.fail_at(storage_at, format!("`{word}` cannot store quantized values")),
             };
         };
-        let (mut storage_min, mut storage_max) = storage_range(storage);
+        let (mut storage_min, mut storage_max) = Quantized::storage_range(storage);
         if self.eat(b'<') {
             storage_min = self.integer()?;
             self.expect(b':')?;
@@ -348,22 +348,4 @@ fn is_foreign_number(word: &str) -> bool {
     let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     ["i", "si", "ui"].iter().any(|prefix| word.strip_prefix(prefix).is_some_and(digits))
         || matches!(word, "f80" | "f128")
-}
-
-/// Range of a storage type when none is written.
-pub(super) fn storage_range(storage: DType) -> (i64, i64) {
-    let bits = storage.bits().min(63);
-    if storage.is_unsigned_integer() {
-        (0, ((1i128 << bits) - 1) as i64)
-    } else {
-        let half = 1i128 << (storage.bits().min(64) - 1);
-        ((-half) as i64, (half - 1) as i64)
-    }
-}
-
-/// A tensor type's text as written inside an error message.
-pub(super) fn type_name(ty: &Type) -> String {
-    let mut out = String::new();
-    super::print_type::write_type(&mut out, ty);
-    out
 }

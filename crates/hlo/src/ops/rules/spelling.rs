@@ -30,7 +30,7 @@ pub(crate) fn tensor(tensor: &TensorType) -> String {
 
 /// Any type.
 pub(crate) fn ty(ty: &Type) -> String {
-    let text = crate::text::print_type(ty);
+    let text = crate::print::print_type(ty);
     match text.char_indices().nth(MAX_LENGTH) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text,

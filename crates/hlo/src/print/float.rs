@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tensor::DType;
 
 /// Appends a real number of a type, given its bits.
-pub(super) fn write_float(out: &mut String, dtype: DType, bits: u64) {
+pub(crate) fn write_float(out: &mut String, dtype: DType, bits: u64) {
     let value = tensor::decode_float(dtype, bits).unwrap_or(f64::NAN);
     if value.is_finite() {
         let short = scientific(value, 6, Zeros::Keep);

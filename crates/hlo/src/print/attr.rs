@@ -1,30 +1,30 @@
-//! Printing of attributes that MLIR itself defines, strings and symbols.
+//! Printing of attributes that MLIR itself defines.
 
 use std::fmt::Write;
 
 use tensor::DType;
 
 use crate::ir::{Attr, Attrs, ElementType};
-use crate::text::lexer::{is_word, is_word_start};
-use crate::text::print_dense::write_dense;
-use crate::text::print_dialect::write_dialect_attr;
-use crate::text::print_float::write_float;
-use crate::text::print_loc::write_inline_location;
-use crate::text::print_type::{write_element, write_type};
+use crate::print::dense::write_dense;
+use crate::print::dialect::write_dialect_attr;
+use crate::print::float::write_float;
+use crate::print::loc::write_inline_location;
+use crate::print::name::{is_bare, write_string, write_symbol};
+use crate::print::ty::{write_element, write_type};
 
 /// The dialect whose name enumerations are printed with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     Stablehlo,
     Chlo,
 }
 
 impl Dialect {
-    pub(super) fn of_op(name: &str) -> Dialect {
+    pub(crate) fn of_op(name: &str) -> Dialect {
         if name.starts_with("chlo.") { Dialect::Chlo } else { Dialect::Stablehlo }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Dialect::Stablehlo => "stablehlo",
             Dialect::Chlo => "chlo",
@@ -34,17 +34,17 @@ impl Dialect {
 
 /// Whether a number's type is written when it is the one a reader would assume.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum NumberType {
+pub(crate) enum NumberType {
     Shown,
     Assumed,
 }
 
 /// Appends an attribute that stands on its own.
-pub(super) fn write_attr(out: &mut String, attr: &Attr) {
+pub(crate) fn write_attr(out: &mut String, attr: &Attr) {
     write_attr_as(out, attr, Dialect::Stablehlo, NumberType::Shown);
 }
 
-pub(super) fn write_attr_as(out: &mut String, attr: &Attr, dialect: Dialect, number: NumberType) {
+pub(crate) fn write_attr_as(out: &mut String, attr: &Attr, dialect: Dialect, number: NumberType) {
     match attr {
         Attr::Unit => out.push_str("unit"),
         Attr::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -89,7 +89,7 @@ pub(super) fn write_attr_as(out: &mut String, attr: &Attr, dialect: Dialect, num
 }
 
 /// Appends `{a = 1, b}`.
-pub(super) fn write_dict<'m>(out: &mut String, attrs: impl Iterator<Item = (&'m str, &'m Attr)>, dialect: Dialect) {
+pub(crate) fn write_dict<'m>(out: &mut String, attrs: impl Iterator<Item = (&'m str, &'m Attr)>, dialect: Dialect) {
     out.push('{');
     for (i, (name, attr)) in attrs.enumerate() {
         if i > 0 {
@@ -109,7 +109,7 @@ pub(super) fn write_dict<'m>(out: &mut String, attrs: impl Iterator<Item = (&'m 
 }
 
 /// Appends ` {…}` when there are attributes.
-pub(super) fn write_optional_dict(out: &mut String, attrs: &Attrs) {
+pub(crate) fn write_optional_dict(out: &mut String, attrs: &Attrs) {
     if !attrs.is_empty() {
         out.push(' ');
         write_dict(out, attrs.iter(), Dialect::Stablehlo);
@@ -134,7 +134,7 @@ fn write_array(out: &mut String, dtype: DType, values: &[i64]) {
 }
 
 /// Appends `[1, 2]`.
-pub(super) fn write_integers(out: &mut String, values: &[i64]) {
+pub(crate) fn write_integers(out: &mut String, values: &[i64]) {
     out.push('[');
     for (i, value) in values.iter().enumerate() {
         if i > 0 {
@@ -143,32 +143,4 @@ pub(super) fn write_integers(out: &mut String, values: &[i64]) {
         let _ = write!(out, "{value}");
     }
     out.push(']');
-}
-
-/// Whether a name can be written without quotes.
-pub(super) fn is_bare(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    bytes.first().is_some_and(|&b| is_word_start(b)) && bytes.iter().all(|&b| is_word(b))
-}
-
-/// Appends a string literal.
-pub(super) fn write_string(out: &mut String, bytes: &[u8]) {
-    out.push('"');
-    for &byte in bytes {
-        match byte {
-            b'\\' => out.push_str("\\\\"),
-            b'"' => out.push_str("\\22"),
-            0x20..=0x7e => out.push(char::from(byte)),
-            _ => {
-                let _ = write!(out, "\\{byte:02X}");
-            }
-        }
-    }
-    out.push('"');
-}
-
-/// Appends `@name`.
-pub(super) fn write_symbol(out: &mut String, name: &str) {
-    out.push('@');
-    if is_bare(name) { out.push_str(name) } else { write_string(out, name.as_bytes()) }
 }

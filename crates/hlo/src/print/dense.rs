@@ -5,9 +5,9 @@ use std::fmt::Write;
 use tensor::DType;
 
 use crate::ir::{Dense, DenseData, ElementType, element_bytes};
-use crate::text::print_attr::write_string;
-use crate::text::print_float::write_float;
-use crate::text::print_type::write_tensor;
+use crate::print::float::write_float;
+use crate::print::name::write_string;
+use crate::print::ty::write_tensor;
 
 /// Constants of more elements than this are printed as a blob, as MLIR does.
 const MAX_LISTED: usize = 100;

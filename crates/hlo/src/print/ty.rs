@@ -3,12 +3,11 @@
 use std::fmt::Write;
 
 use crate::ir::{DYNAMIC, ElementType, FunctionType, Quantized, TensorType, Type};
-use crate::text::print_attr::write_attr;
-use crate::text::print_float::write_float;
-use crate::text::read_type::storage_range;
+use crate::print::attr::write_attr;
+use crate::print::float::write_float;
 
 /// Appends a type.
-pub(super) fn write_type(out: &mut String, ty: &Type) {
+pub(crate) fn write_type(out: &mut String, ty: &Type) {
     match ty {
         Type::Tensor(tensor) => write_shaped(out, "tensor", tensor),
         Type::Buffer(tensor) => write_shaped(out, "memref", tensor),
@@ -31,7 +30,7 @@ pub(super) fn write_type(out: &mut String, ty: &Type) {
 }
 
 /// Appends types separated by commas.
-pub(super) fn write_types<'t>(out: &mut String, types: impl IntoIterator<Item = &'t Type>) {
+pub(crate) fn write_types<'t>(out: &mut String, types: impl IntoIterator<Item = &'t Type>) {
     for (i, ty) in types.into_iter().enumerate() {
         if i > 0 {
             out.push_str(", ");
@@ -71,7 +70,7 @@ fn write_function(out: &mut String, function: &FunctionType) {
 }
 
 /// Appends result types behind an arrow: one bare, others in parentheses.
-pub(super) fn write_results<'t>(out: &mut String, types: impl ExactSizeIterator<Item = &'t Type>) {
+pub(crate) fn write_results<'t>(out: &mut String, types: impl ExactSizeIterator<Item = &'t Type>) {
     let mut types = types.peekable();
     if types.len() == 1 && !matches!(types.peek(), Some(Type::Function(_))) {
         write_types(out, types);
@@ -99,7 +98,7 @@ fn write_quantized(out: &mut String, q: &Quantized) {
         Some(bits) => write!(out, "!quant.uniform<u{bits}"),
         None => write!(out, "!quant.uniform<{storage}"),
     };
-    if (q.storage_min, q.storage_max) != storage_range(q.storage) {
+    if (q.storage_min, q.storage_max) != Quantized::storage_range(q.storage) {
         let _ = write!(out, "<{}:{}>", q.storage_min, q.storage_max);
     }
     let _ = write!(out, ":{}", q.expressed.name());

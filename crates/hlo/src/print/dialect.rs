@@ -7,9 +7,10 @@ use tensor::DType;
 use crate::ir::dims::{AxisRef, ConvDims, DotAlgorithm, DotDims, ResultAccuracy};
 use crate::ir::sdy::{MeshAttr, MeshRef, SdyAttr, TensorSharding};
 use crate::ir::{Attr, DYNAMIC, Real};
-use crate::text::print_attr::{Dialect, NumberType, write_attr_as, write_integers, write_string, write_symbol};
-use crate::text::print_float::write_float;
-use crate::text::print_type::write_element;
+use crate::print::attr::{Dialect, NumberType, write_attr_as, write_integers};
+use crate::print::float::write_float;
+use crate::print::name::{write_string, write_symbol};
+use crate::print::ty::write_element;
 
 /// Appends an attribute of a dialect.
 pub(super) fn write_dialect_attr(out: &mut String, attr: &Attr, dialect: Dialect) {
@@ -157,7 +158,7 @@ impl<'o> Fields<'o> {
 }
 
 /// Appends `[b, 0, f]x[0, i, o]->[b, 0, f]`; writes nothing and says so if the numbers are not a permutation.
-pub(super) fn write_conv(out: &mut String, d: &ConvDims) -> bool {
+pub(crate) fn write_conv(out: &mut String, d: &ConvDims) -> bool {
     let input = side(d.input_batch, d.input_feature, &d.input_spatial, ['b', 'f']);
     let kernel = side(d.kernel_input_feature, d.kernel_output_feature, &d.kernel_spatial, ['i', 'o']);
     let output = side(d.output_batch, d.output_feature, &d.output_spatial, ['b', 'f']);
@@ -204,7 +205,7 @@ fn write_raw_conv(out: &mut String, d: &ConvDims) {
 }
 
 /// Appends `<lhs_precision_type = tf32, …>`.
-pub(super) fn write_dot_algorithm(out: &mut String, a: &DotAlgorithm) {
+pub(crate) fn write_dot_algorithm(out: &mut String, a: &DotAlgorithm) {
     out.push_str("<lhs_precision_type = ");
     write_element(out, &a.lhs_precision_type);
     out.push_str(", rhs_precision_type = ");
@@ -277,7 +278,7 @@ fn write_sdy(out: &mut String, attr: &SdyAttr) {
 }
 
 /// Appends a Shardy attribute as pretty op forms show it, without its name.
-pub(super) fn write_short_sdy(out: &mut String, attr: &SdyAttr) {
+pub(crate) fn write_short_sdy(out: &mut String, attr: &SdyAttr) {
     match attr {
         SdyAttr::Mesh(mesh) => write_mesh(out, mesh),
         SdyAttr::Sharding(sharding) => write_sharding(out, sharding),
@@ -308,7 +309,7 @@ pub(super) fn write_short_sdy(out: &mut String, attr: &SdyAttr) {
 }
 
 /// Appends `<["x"=2], device_ids=[…]>`.
-pub(super) fn write_mesh(out: &mut String, mesh: &MeshAttr) {
+pub(crate) fn write_mesh(out: &mut String, mesh: &MeshAttr) {
     out.push_str("<[");
     for (i, (name, size)) in mesh.axes.iter().enumerate() {
         out.push_str(if i > 0 { ", " } else { "" });
