@@ -65,7 +65,7 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: image::ImageError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 
     // ---- the machine ----
@@ -160,8 +160,7 @@ impl fmt::Display for DataError {
 impl std::error::Error for DataError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Tokenizer { source, .. } => Some(source.as_ref()),
-            Self::Image { source, .. } => Some(source),
+            Self::Tokenizer { source, .. } | Self::Image { source, .. } => Some(source.as_ref()),
             Self::Io { source, .. } => Some(source),
             _ => None,
         }

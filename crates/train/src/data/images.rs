@@ -1,10 +1,7 @@
 //! Folders of images, one folder for each class, decoded by a few threads.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use image::{DynamicImage, ImageReader, Limits, imageops};
 use sha2::{Digest, Sha256};
 use tensor::{DType, Literal, Spec};
 
@@ -13,14 +10,9 @@ use super::augment::Augment;
 use super::error::DataError;
 use super::order::{Batching, Order, Split};
 use super::permutation::{Permutation, key};
+use super::picture::{Channels, MAX_DECODE_BYTES, MAX_SIDE_PIXELS, Picture};
 use super::tokenizer::hex;
 use super::tokens::wrong_size;
-
-/// Longest side of an image that is decoded.
-const MAX_SIDE_PIXELS: u32 = 1 << 15;
-
-/// Most bytes the decoder of one image may take. A small file can ask for much.
-const MAX_DECODE_BYTES: u64 = 256 << 20;
 
 /// How an image that is not of the wanted size gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,17 +139,12 @@ impl ImageFolder {
 
     fn load(&self, path: &Path, step: u64, example: u64, into: &mut [u8]) -> Result<(), DataError> {
         let ImageOptions { height, width, channels, fit, mean, deviation, .. } = self.options;
-        let decoded = decode(path)?;
-        let (height, width) = (height as u32, width as u32);
+        let decoded = decode(path, if channels == 1 { Channels::Grey } else { Channels::Colour })?;
         let fitted = match fit {
             Fit::Stretch => decoded,
-            Fit::Crop => crop(&decoded, height, width),
+            Fit::Crop => decoded.crop(height, width),
         };
-        let filter = imageops::FilterType::Triangle;
-        let bytes = match channels {
-            1 => imageops::resize(&fitted.to_luma8(), width, height, filter).into_raw(),
-            _ => imageops::resize(&fitted.to_rgb8(), width, height, filter).into_raw(),
-        };
+        let bytes = fitted.scale(height, width);
         let number = |byte: u8, channel: usize| {
             let [mean, deviation] = [mean, deviation].map(|by_channel| by_channel.get(channel).copied().unwrap_or(1.0));
             ((f32::from(byte) / 255.0 - mean) / deviation).to_le_bytes()
@@ -195,29 +182,12 @@ fn is_image(path: &Path) -> bool {
     extension.is_some_and(|extension| ["png", "jpg", "jpeg"].contains(&extension.as_str()))
 }
 
-fn decode(path: &Path) -> Result<DynamicImage, DataError> {
-    let file = File::open(path).map_err(DataError::io("opening", path))?;
-    if file.metadata().map_err(DataError::io("opening", path))?.len() > MAX_DECODE_BYTES {
+fn decode(path: &Path, channels: Channels) -> Result<Picture, DataError> {
+    if std::fs::metadata(path).map_err(DataError::io("opening", path))?.len() > MAX_DECODE_BYTES {
         return Err(DataError::format(path, format!("it has more than {MAX_DECODE_BYTES} bytes")));
     }
-    let reader = ImageReader::new(BufReader::new(file));
-    let mut reader = reader.with_guessed_format().map_err(DataError::io("reading", path))?;
-    let mut limits = Limits::default();
-    limits.max_image_width = Some(MAX_SIDE_PIXELS);
-    limits.max_image_height = Some(MAX_SIDE_PIXELS);
-    limits.max_alloc = Some(MAX_DECODE_BYTES);
-    reader.limits(limits);
-    reader.decode().map_err(|source| DataError::Image { path: path.to_path_buf(), source })
-}
-
-/// The largest part in the middle that has the wanted proportions.
-fn crop(image: &DynamicImage, height: u32, width: u32) -> DynamicImage {
-    let (has_width, has_height) = (u64::from(image.width()), u64::from(image.height()));
-    let (height, width) = (u64::from(height.max(1)), u64::from(width.max(1)));
-    let crop_width = has_width.min(has_height * width / height).max(1);
-    let crop_height = has_height.min(has_width * height / width).max(1);
-    let (left, top) = ((has_width - crop_width) / 2, (has_height - crop_height) / 2);
-    image.crop_imm(left as u32, top as u32, crop_width as u32, crop_height as u32)
+    let file = std::fs::read(path).map_err(DataError::io("reading", path))?;
+    Picture::decode(&file, channels).map_err(|source| DataError::Image { path: path.to_path_buf(), source })
 }
 
 impl Dataset for ImageFolder {

@@ -12,6 +12,7 @@ mod loader;
 mod mapped;
 mod order;
 mod permutation;
+mod picture;
 mod shapes;
 mod synthetic;
 mod text;
