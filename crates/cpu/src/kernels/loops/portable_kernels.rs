@@ -20,17 +20,13 @@ pub(super) enum Isa {
     Baseline,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
 }
 
 impl Isa {
     pub(super) fn of(machine: &Machine) -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
-            if machine.avx512 {
-                return Isa::Avx512;
-            }
+            // With AVX-512 there is machine code for nearly all; for the rest a third of these functions is not worth its size.
             if machine.avx2 {
                 return Isa::Avx2;
             }
@@ -45,13 +41,6 @@ pub(super) trait Body {
     /// # Safety
     /// The pointers are valid for `n` values of the types of the body; `out` does not overlap the others.
     unsafe fn run<const FMA: bool>(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8, extra: i64);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c")]
-unsafe fn avx512<B: Body>(n: usize, out: *mut u8, a: *const u8, b: *const u8, c: *const u8, extra: i64) {
-    // SAFETY: the caller's promise is the body's.
-    unsafe { B::run::<true>(n, out, a, b, c, extra) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -72,8 +61,6 @@ pub(super) fn kernel<B: Body>(isa: Isa) -> Kernel {
         Isa::Baseline => baseline::<B>,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::<B>,
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => avx512::<B>,
     }
 }
 

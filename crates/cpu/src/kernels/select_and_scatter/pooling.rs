@@ -150,6 +150,7 @@ impl Pooling {
         let active = self.dims.len();
         let outer = self.outer();
         let is_along = outer < active;
+        let whole = if is_along { self.whole() } else { 0..1 };
         let mut index = vec![0; active];
         let mut inside = vec![(0, 0); active];
         let mut rest = self.source[..outer].to_vec();
@@ -165,72 +166,40 @@ impl Pooling {
                 inside[d] = self.inside(d, index[d]);
                 inside[d].0 < inside[d].1
             });
-            if is_met && !is_along {
-                let at = self.taps(&inside, taps);
-                let line = Line { at, source: first, count: self.columns, step: 1 };
-                // SAFETY: taps inside the item; each has all columns.
-                unsafe { item.line(line, &taps.places) };
-            } else if is_met {
-                // SAFETY: as above, along the last dimension.
-                unsafe { self.along(&item, first, &mut inside, taps) };
+            // Along the last dimension the windows that lie inside are one line, the others are alone. They come in order:
+            // where they overlap, sums are in this order too.
+            let windows = if is_along { self.source[outer] } else { 1 };
+            let mut at = 0;
+            while is_met && at < windows {
+                let together = if at == whole.start { whole.len().max(1) } else { 1 };
+                if is_along {
+                    inside[outer] = self.inside(outer, at);
+                }
+                if !is_along || inside[outer].0 < inside[outer].1 {
+                    let place = self.taps(&inside, taps);
+                    let (count, step) = if is_along { (together, self.strides[outer]) } else { (self.columns, 1) };
+                    // SAFETY: taps inside the item, of the last window of a line too; each has all columns.
+                    unsafe { item.line(Line { at: place, source: first + at, count, step }, &taps.places) };
+                }
+                at += together;
             }
             first += if is_along { self.source[outer] } else { self.columns };
             is_left = advance(&mut index[..outer], &rest);
         }
     }
 
-    /// One line of windows along the last dimension: those that lie inside together, the others one by one.
-    ///
-    /// # Safety
-    /// `inside` is right for the other dimensions, the source of the line starts at `first`.
-    #[inline(always)]
-    unsafe fn along<T: Number>(&self, item: &Item<T>, first: usize, inside: &mut [(usize, usize)], taps: &mut Taps) {
+    /// The windows along the last dimension that lie inside.
+    fn whole(&self) -> std::ops::Range<usize> {
         let last = self.dims.len() - 1;
-        let (count, stride, window) = (self.source[last], self.strides[last], self.window[last]);
+        let count = self.source[last];
         let is_whole = |at: usize| {
             let (from, to) = self.inside(last, at);
-            to - from == window
+            to - from == self.window[last]
         };
         let begin = (0..count).find(|&at| is_whole(at)).unwrap_or(count);
         // The last whole window is the last one or cut off by the padding: few to look at.
         let end = (begin..count).rev().find(|&at| is_whole(at)).map_or(begin, |at| at + 1);
-        for at in (0..begin).chain(end..count) {
-            // In order: a window before the whole ones comes first. Where they overlap, sums are in this order too.
-            if at == end && begin < end {
-                // SAFETY: the caller's promise.
-                unsafe { self.whole(item, first, begin..end, stride, inside, taps) };
-            }
-            inside[last] = self.inside(last, at);
-            if inside[last].0 < inside[last].1 {
-                let place = self.taps(inside, taps);
-                // SAFETY: taps inside the item.
-                unsafe { item.line(Line { at: place, source: first + at, count: 1, step: 1 }, &taps.places) };
-            }
-        }
-        if end == count && begin < end {
-            // SAFETY: the caller's promise.
-            unsafe { self.whole(item, first, begin..end, stride, inside, taps) };
-        }
-    }
-
-    /// # Safety
-    /// As [`Pooling::along`], for windows that lie inside.
-    #[inline(always)]
-    unsafe fn whole<T: Number>(
-        &self,
-        item: &Item<T>,
-        first: usize,
-        windows: std::ops::Range<usize>,
-        stride: usize,
-        inside: &mut [(usize, usize)],
-        taps: &mut Taps,
-    ) {
-        let last = self.dims.len() - 1;
-        inside[last] = self.inside(last, windows.start);
-        let at = self.taps(inside, taps);
-        let line = Line { at, source: first + windows.start, count: windows.len(), step: stride };
-        // SAFETY: the taps of the last window are inside, and so are all before.
-        unsafe { item.line(line, &taps.places) };
+        begin..end
     }
 
     /// The part of a window that lies inside, along one dimension.

@@ -6,6 +6,7 @@ use tensor::DType;
 use super::{Arrays, ReduceWindow};
 use crate::kernels::Cores;
 use crate::kernels::loops::ir::Fold;
+use crate::kernels::machine::Machine;
 use crate::kernels::wide::wide;
 
 /// An element of the machine, and its folds.
@@ -193,38 +194,43 @@ unsafe fn all<T: Number>(
     let work = items * from_size.max(to_size);
     let tasks = if work < 1 << 13 { 1 } else { items.min(4 * cores.pool.threads()) };
     cores.pool.run(tasks, &|_, task| {
-        wide(&cores.machine, || {
-            let mut memory = [Vec::new(), Vec::new()];
-            for item in items * task / tasks..items * (task + 1) / tasks {
-                // SAFETY: item `item` of the operand and of the result, which only this task writes.
-                let (from, to) = unsafe {
-                    let from = arrays.read(0).cast::<T>().add(item * from_size);
-                    let to = arrays.write(0).cast::<T>().add(item * to_size);
-                    (std::slice::from_raw_parts(from, from_size), std::slice::from_raw_parts_mut(to, to_size))
-                };
-                for buffer in &mut memory {
-                    buffer.resize(largest, init);
-                }
-                let [first, second] = &mut memory;
-                let (mut here, mut there) = (first, second);
-                for (n, pass) in passes.iter().enumerate() {
-                    let is_last = n + 1 == passes.len();
-                    let source: &[T] = if n == 0 { from } else { here };
-                    let count = pass.outer * pass.result * pass.inner;
-                    let target: &mut [T] = if is_last { &mut *to } else { &mut there[..count] };
-                    walk(pass, source, target, init, fold);
-                    if is_last {
-                        target.iter_mut().for_each(|x| *x = fold(init, *x));
-                    }
-                    std::mem::swap(&mut here, &mut there);
-                }
+        let mut memory = [Vec::new(), Vec::new()];
+        for item in items * task / tasks..items * (task + 1) / tasks {
+            // SAFETY: item `item` of the operand and of the result, which only this task writes.
+            let (from, to) = unsafe {
+                let from = arrays.read(0).cast::<T>().add(item * from_size);
+                let to = arrays.write(0).cast::<T>().add(item * to_size);
+                (std::slice::from_raw_parts(from, from_size), std::slice::from_raw_parts_mut(to, to_size))
+            };
+            for buffer in &mut memory {
+                buffer.resize(largest, init);
             }
-        });
+            let [first, second] = &mut memory;
+            let (mut here, mut there) = (first, second);
+            for (n, pass) in passes.iter().enumerate() {
+                let is_last = n + 1 == passes.len();
+                let source: &[T] = if n == 0 { from } else { here };
+                let count = pass.outer * pass.result * pass.inner;
+                let target: &mut [T] = if is_last { &mut *to } else { &mut there[..count] };
+                walk(pass, source, target, init, fold, &cores.machine);
+                std::mem::swap(&mut here, &mut there);
+            }
+            wide(&cores.machine, || to.iter_mut().for_each(|x| *x = fold(init, *x)));
+        }
     });
 }
 
-#[inline(always)]
-fn walk<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy) {
+/// Folds elements into others, those of `from` so far apart; compiled for each machine, and small for that.
+#[inline(never)]
+fn fold_in<T: Number>(to: &mut [T], from: &[T], stride: usize, fold: impl Fn(T, T) -> T, machine: &Machine) {
+    wide(machine, || match stride {
+        1 => to.iter_mut().zip(from).for_each(|(to, &x)| *to = fold(*to, x)),
+        2 => to.iter_mut().zip(from.chunks(2)).for_each(|(to, x)| *to = fold(*to, x[0])),
+        stride => to.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| *to = fold(*to, x)),
+    });
+}
+
+fn walk<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy, machine: &Machine) {
     if pass.size == 0 || pass.inner == 0 {
         to.fill(init);
         return;
@@ -236,14 +242,13 @@ fn walk<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn
         match pass.inner {
             1 if pass.is_prefix() => scan(pass, from, to, init, fold),
             1 if pass.is_suffix() => scan_back(pass, from, to, init, fold),
-            1 => slide(pass, from, to, init, fold),
-            _ => rows(pass, from, to, init, fold),
+            1 => slide(pass, from, to, init, fold, machine),
+            _ => rows(pass, from, to, init, fold, machine),
         }
     }
 }
 
 /// Windows that grow from the first element on.
-#[inline(always)]
 fn scan<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy) {
     let (mut taken, mut sum) = (0, init);
     for (at, to) in to.iter_mut().enumerate() {
@@ -258,7 +263,6 @@ fn scan<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn
 }
 
 /// Windows that shrink towards the last element.
-#[inline(always)]
 fn scan_back<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy) {
     let size = from.len();
     let (mut begin, mut sum) = (size, init);
@@ -274,8 +278,14 @@ fn scan_back<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: im
 }
 
 /// Windows along contiguous elements: the windows that lie inside, place by place; the others one by one.
-#[inline(always)]
-fn slide<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy) {
+fn slide<T: Number>(
+    pass: &Pass,
+    from: &[T],
+    to: &mut [T],
+    init: T,
+    fold: impl Fn(T, T) -> T + Copy,
+    machine: &Machine,
+) {
     let whole = |at: usize| pass.inside(at) == (0, pass.window);
     let begin = (0..to.len()).find(|&at| whole(at)).unwrap_or(to.len());
     let end = (begin..to.len()).rev().find(|&at| whole(at)).map_or(begin, |at| at + 1);
@@ -288,20 +298,15 @@ fn slide<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl F
         return;
     }
     let inside = &mut to[begin..end];
-    for place in 0..pass.window {
-        let from = &from[pass.row(begin, place)..];
-        let each = |to: &mut T, x: T| *to = if place == 0 { x } else { fold(*to, x) };
-        match pass.stride {
-            1 => inside.iter_mut().zip(from).for_each(|(to, &x)| each(to, x)),
-            2 => inside.iter_mut().zip(from.chunks(2)).for_each(|(to, x)| each(to, x[0])),
-            stride => inside.iter_mut().zip(from.iter().step_by(stride)).for_each(|(to, &x)| each(to, x)),
-        }
+    let place = |place: usize| &from[pass.row(begin, place)..];
+    inside.iter_mut().zip(place(0).iter().step_by(pass.stride)).for_each(|(to, &x)| *to = x);
+    for n in 1..pass.window {
+        fold_in(inside, place(n), pass.stride, fold, machine);
     }
 }
 
 /// Windows of whole rows of `inner` elements.
-#[inline(always)]
-fn rows<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy) {
+fn rows<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn(T, T) -> T + Copy, machine: &Machine) {
     let inner = pass.inner;
     let (is_prefix, is_suffix) = (pass.is_prefix(), pass.is_suffix());
     let row = |n: usize| &from[n * inner..][..inner];
@@ -317,26 +322,17 @@ fn rows<T: Number>(pass: &Pass, from: &[T], to: &mut [T], init: T, fold: impl Fn
         }
         let range = pass.row(at, first)..pass.row(at, first + count - 1) + 1;
         let neighbour = if is_prefix || is_suffix { done.take() } else { None };
-        let mut fold_in = |row: &[T], is_first: bool| {
-            let out = &mut to[at * inner..][..inner];
-            if is_first {
-                out.copy_from_slice(row);
-            } else {
-                out.iter_mut().zip(row).for_each(|(to, &x)| *to = fold(*to, x));
-            }
-        };
         match neighbour {
             Some((other, had)) => {
                 let more = if is_prefix { had.end..range.end } else { range.start..had.start };
                 to.copy_within(other * inner..(other + 1) * inner, at * inner);
-                for n in more {
-                    let out = &mut to[at * inner..][..inner];
-                    out.iter_mut().zip(row(n)).for_each(|(to, &x)| *to = fold(*to, x));
-                }
+                let out = &mut to[at * inner..][..inner];
+                more.for_each(|n| fold_in(out, row(n), 1, fold, machine));
             }
             None => {
-                let places = range.clone().step_by(pass.dilation);
-                places.enumerate().for_each(|(n, at)| fold_in(row(at), n == 0));
+                let out = &mut to[at * inner..][..inner];
+                out.copy_from_slice(row(range.start));
+                range.clone().step_by(pass.dilation).skip(1).for_each(|n| fold_in(out, row(n), 1, fold, machine));
             }
         }
         done = Some((at, range));
