@@ -305,7 +305,7 @@ pub(crate) struct PlanArgs {
     /// Precisions that may be chosen for a model, with commas between them: f32, mixed (parameters f32, activations bf16),
     /// bf16; default: as the training says, else mixed; bf16 for inference.
     #[arg(long, value_delimiter = ',', value_name = "PRECISIONS")]
-    pub(crate) precision: Vec<nn::Precision>,
+    pub(crate) precision: Vec<nn::DTypePolicy>,
     /// Tokens to work through, as in 1T or 300B.
     #[arg(long, value_name = "COUNT")]
     pub(crate) tokens: Option<String>,

@@ -8,7 +8,7 @@ use nn::hf::ModelConfig;
 use nn::layers::AttentionImpl;
 use nn::models::{LanguageModel, Llama, RunOptions, TokenBatch};
 use nn::optim::{Adam, Schedule};
-use nn::{CrossEntropy, Precision, RematPolicy, StepOptions, trace_init, trace_train_step};
+use nn::{CrossEntropy, DTypePolicy, RematPolicy, StepOptions, trace_init, trace_train_step};
 use trace::Tree;
 
 const CONFIG: &str = r#"{
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let ModelConfig::Llama(config) = ModelConfig::parse(CONFIG)? else { return Err("a Llama was expected".into()) };
     let run = RunOptions {
-        precision: Precision::Mixed,
+        precision: DTypePolicy::Mixed,
         remat: RematPolicy::Full,
         attention: AttentionImpl::Chunked(1024),
         loss_chunk_size: Some(1024),

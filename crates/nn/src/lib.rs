@@ -26,7 +26,6 @@ pub mod layers;
 mod losses;
 pub mod models;
 pub mod optim;
-mod precision;
 mod stacked;
 mod strategy;
 mod train;
@@ -35,10 +34,9 @@ pub use error::Error;
 pub use fused::{Fused, Kernels};
 pub use init::Init;
 pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
-pub use precision::Precision;
 pub use stacked::{
     CHECKPOINT_NAMES, init_stacked, is_stacked, run_repeating_pattern, run_stacked, scan_repeating_pattern,
 };
 pub use strategy::{ShardingRules, Strategy};
-pub use trace::RematPolicy;
+pub use trace::{DTypePolicy, RematPolicy};
 pub use train::{Metrics, StepOptions, TrainState, trace_init, trace_train_step, train_step, train_step_with};

@@ -16,6 +16,7 @@
 extern crate self as trace;
 
 mod control;
+mod dtype_policy;
 mod emit;
 mod error;
 mod function;
@@ -34,6 +35,7 @@ pub use control::{
     Branch, Direction, MemoryKind, RematPolicy, checkpoint, composite, cond, custom_call, custom_vjp, scan,
     scan_reversed, switch, while_loop,
 };
+pub use dtype_policy::{DTypePolicy, ParseDTypePolicyError};
 pub use error::{At, Error, refuse};
 pub use function::{Donate, Function, Leaf, LeafShardings, Role, shapes_of, trace, trace_on};
 pub use ops::contract::{Contraction, Precision};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nn::{Precision, RematPolicy, ShardingRules, Strategy, hf};
+use nn::{DTypePolicy, RematPolicy, ShardingRules, Strategy, hf};
 use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Variant, choice_of};
 use trace::Mesh;
 
@@ -25,7 +25,7 @@ pub struct PlannedStep {
     /// Sequence length in tokens; that of the file, or the usual one, if absent.
     pub sequence_length: Option<usize>,
     /// Precisions that may be chosen; that of the file where there are none.
-    pub precisions: Vec<Precision>,
+    pub precisions: Vec<DTypePolicy>,
 }
 
 /// A training file, or a `config.json` with the usual settings.
@@ -37,7 +37,7 @@ pub struct Planned {
     sequence: usize,
     step: StepKind,
     /// Precisions that may be chosen.
-    precisions: Vec<Precision>,
+    precisions: Vec<DTypePolicy>,
 }
 
 impl Planned {
@@ -76,7 +76,7 @@ impl Planned {
         }
         let precisions = match (&asked.precisions[..], step) {
             ([], StepKind::Training) => vec![config.run.precision],
-            ([], StepKind::Prefill | StepKind::Decode) => vec![Precision::Bf16],
+            ([], StepKind::Prefill | StepKind::Decode) => vec![DTypePolicy::Bf16],
             (named, _) => named.to_vec(),
         };
         Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions })
@@ -121,7 +121,7 @@ impl Planned {
             }
             StepKind::Prefill | StepKind::Decode => vec![None],
         };
-        let of = |&types: &Precision| remats.iter().map(move |remat| Variant { remat: remat.clone(), types });
+        let of = |&types: &DTypePolicy| remats.iter().map(move |remat| Variant { remat: remat.clone(), types });
         let variants: Vec<Variant> = self.precisions.iter().flat_map(of).collect();
         let write = |choice: &ModelChoice| {
             self.step(choice).map_err(|failure| format!("{}: {}", self.file.display(), compile::with_causes(&failure)))

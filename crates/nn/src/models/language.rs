@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Key, RematPolicy, Spec, Tensor, Tree};
 
-use crate::Precision;
+use crate::DTypePolicy;
 use crate::fused::{Fused, Kernels};
 use crate::layers::{AttentionImpl, Dispatch, KvCache, Start};
 use crate::losses::CrossEntropy;
@@ -14,7 +14,7 @@ use crate::losses::CrossEntropy;
 #[serde(default, deny_unknown_fields)]
 pub struct RunOptions {
     /// Types of parameters and activations.
-    pub precision: Precision,
+    pub precision: DTypePolicy,
     /// The rematerialization policy of the layers.
     pub remat: RematPolicy,
     /// The attention implementation.
@@ -31,7 +31,7 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         RunOptions {
-            precision: Precision::F32,
+            precision: DTypePolicy::F32,
             remat: RematPolicy::None,
             attention: AttentionImpl::Auto,
             loss_chunk_size: None,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Convolution, Key, Tensor, Tree};
 
-use crate::Precision;
+use crate::DTypePolicy;
 use crate::init::Init;
 use crate::layers::{BatchNorm, BatchStatistics, Bias, Conv2d, GroupNorm, Linear, global_average_pool, max_pool};
 
@@ -57,7 +57,7 @@ pub struct ResNetConfig {
     pub stem: Stem,
     /// Types of parameters and activations.
     #[serde(default)]
-    pub precision: Precision,
+    pub precision: DTypePolicy,
 }
 
 impl ResNetConfig {
@@ -71,7 +71,7 @@ impl ResNetConfig {
             num_classes,
             norm,
             stem: Stem::Large,
-            precision: Precision::F32,
+            precision: DTypePolicy::F32,
         }
     }
 

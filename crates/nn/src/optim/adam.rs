@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Tensor, Tree};
 
-use crate::Precision;
+use crate::DTypePolicy;
 use crate::optim::{Decay, Optimizer, Schedule, changed, count, filled, moved, zeros_like};
 
 /// Steps scaled by EMAs of the gradient and of its square; decay is decoupled from both.
@@ -26,7 +26,7 @@ pub struct Adam {
     pub decay: Decay,
     /// What moments are kept in: `bf16` halves their memory.
     #[serde(default)]
-    pub moments: Precision,
+    pub moments: DTypePolicy,
 }
 
 fn beta1() -> f64 {
@@ -50,7 +50,7 @@ impl Adam {
             beta2: beta2(),
             epsilon: epsilon(),
             decay: Decay::none(),
-            moments: Precision::F32,
+            moments: DTypePolicy::F32,
         }
     }
 

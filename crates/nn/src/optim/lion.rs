@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Tensor, Tree};
 
-use crate::Precision;
+use crate::DTypePolicy;
 use crate::optim::{Decay, Optimizer, Schedule, changed, moved, zeros_like};
 
 /// Steps of equal size in every coordinate.
@@ -21,13 +21,13 @@ pub struct Lion {
     pub decay: Decay,
     /// What the momentum is kept in.
     #[serde(default)]
-    pub moments: Precision,
+    pub moments: DTypePolicy,
 }
 
 impl Lion {
     /// With the usual constants and without decay.
     pub fn new(learning_rate: Schedule) -> Lion {
-        Lion { learning_rate, beta1: 0.9, beta2: 0.99, decay: Decay::none(), moments: Precision::F32 }
+        Lion { learning_rate, beta1: 0.9, beta2: 0.99, decay: Decay::none(), moments: DTypePolicy::F32 }
     }
 }
 

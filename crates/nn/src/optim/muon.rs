@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Tensor, Tree};
 
-use crate::Precision;
+use crate::DTypePolicy;
 use crate::optim::{Adam, Decay, Moments, Optimizer, Schedule, changed, moved};
 use crate::stacked::is_stacked;
 
@@ -24,7 +24,7 @@ pub struct Muon {
     #[serde(default)]
     pub decay: Decay,
     /// What the iteration computes in.
-    pub compute: Precision,
+    pub compute: DTypePolicy,
     /// Parameters with one of these words in their path go to `rest` though they are matrices.
     pub except: Vec<String>,
     /// For everything that is no matrix.
@@ -39,7 +39,7 @@ impl Muon {
             momentum: 0.95,
             rounds: 5,
             decay: Decay::none(),
-            compute: Precision::Mixed,
+            compute: DTypePolicy::Mixed,
             except: ["embedding", "head", "norm", "bias", "position"].map(str::to_owned).into(),
             rest,
         }

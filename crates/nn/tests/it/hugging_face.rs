@@ -5,7 +5,7 @@ use std::path::Path;
 use nn::hf::{self, Family, ModelConfig};
 use nn::layers::{AttentionImpl, RopeScaling};
 use nn::models::{GlobalLayers, Gpt2, Head, LanguageModel, Llama, RunOptions};
-use nn::{Error, Precision};
+use nn::{DTypePolicy, Error};
 use tensor::{DType, Literal};
 use trace::{Key, Spec, Tensor, Tree};
 use weights::SafeTensors;
@@ -173,7 +173,7 @@ fn files_that_do_not_fit(folder: &Path) {
     assert!(error.to_string().contains("[40, 32], not [41, 32]"), "{error}");
     assert!(!error.remedy().is_empty());
     // Another type is converted.
-    let narrow = RunOptions { precision: Precision::Bf16, ..RunOptions::default() };
+    let narrow = RunOptions { precision: DTypePolicy::Bf16, ..RunOptions::default() };
     let model = shapes(|key| Llama::init(key, &config, &narrow));
     let loaded = hf::load(&files, Family::Llama, &model).unwrap();
     assert!(loaded.iter().all(|literal| literal.dtype() == DType::BF16));

@@ -4,7 +4,7 @@ use nn::optim::{
     Adafactor, Adam, AnyOptimizer, Decay, Ema, Lion, Momentum, Muon, Optimizer, Schedule, Sgd, accumulated, clipped,
     global_norm, updated_ema,
 };
-use nn::{Init, Precision};
+use nn::{DTypePolicy, Init};
 use tensor::{DType, Literal};
 use trace::{Key, Tensor, Tree, value_and_grad};
 use weights::SafeTensors;
@@ -88,7 +88,7 @@ fn decay_goes_by_path_and_moments_by_type() {
         };
         let grads = ones.map_leaves(Tensor::zeros_like);
         let decay = Decay { rate: 0.5, except: vec!["wide".into(), "bias".into()] };
-        let adam = Adam { decay, moments: Precision::Bf16, ..Adam::new(Schedule::constant(0.1)) };
+        let adam = Adam { decay, moments: DTypePolicy::Bf16, ..Adam::new(Schedule::constant(0.1)) };
         let state = adam.init(&ones);
         assert!(state.leaves().iter().all(|leaf| leaf.dtype() == DType::BF16));
         let (params, state) = adam.update(&grads, &state, &ones, step);

@@ -10,7 +10,7 @@ use compile::worker::{Chatter, Launch, Limits};
 use compile::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, SliceCompiler};
 use nn::layers::AttentionImpl;
 use nn::models::{Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
-use nn::{Fused, Kernels, Precision, RematPolicy, StepOptions};
+use nn::{DTypePolicy, Fused, Kernels, RematPolicy, StepOptions};
 use testkit::{Needed, require};
 use trace::Function;
 
@@ -49,7 +49,7 @@ fn training_steps_compile_for_tpus() {
     let Some(libtpu) = require("training_steps_compile_for_tpus", Needed::Libtpu) else { return };
     let compiler = compiler(&libtpu);
     let options = RunOptions {
-        precision: Precision::Mixed,
+        precision: DTypePolicy::Mixed,
         remat: RematPolicy::Dots,
         attention: AttentionImpl::Chunked(8),
         ..RunOptions::default()
@@ -64,8 +64,8 @@ fn training_steps_compile_for_tpus() {
         ("mixtral", language(|key| Llama::init(key, &llama(experts), &options), (4, 16), &plain).1),
         ("deepseek", language(|key| Llama::init(key, &deepseek(capacity), &options), (4, 16), &plain).1),
         ("gemma3", language(|key| Llama::init(key, &gemma(), &options), (4, 16), &plain).1),
-        ("vit", vit(Precision::Mixed).1),
-        ("resnet", resnet(Precision::Mixed).1),
+        ("vit", vit(DTypePolicy::Mixed).1),
+        ("resnet", resnet(DTypePolicy::Mixed).1),
         ("mlp", mlp().1),
     ];
     // The whole compiler takes minutes for all of them.
@@ -84,7 +84,7 @@ fn norms_and_losses_are_kernels_on_tpus() {
     let config = LlamaConfig { hidden_size: 256, head_dim: 64, vocab_size: 500, ..llama(None) };
     let in_chunks = |kernels: Kernels, chunk_size: usize| {
         let options = RunOptions {
-            precision: Precision::Mixed,
+            precision: DTypePolicy::Mixed,
             loss_chunk_size: Some(chunk_size),
             kernels,
             ..RunOptions::default()
@@ -128,7 +128,7 @@ fn what_the_host_keeps_is_not_on_the_device() {
     let compiler = compiler(&libtpu);
     let names = || ["layer_input", "query", "attention_output"].map(String::from).to_vec();
     let memory = |remat| {
-        let options = RunOptions { precision: Precision::Mixed, remat, ..RunOptions::default() };
+        let options = RunOptions { precision: DTypePolicy::Mixed, remat, ..RunOptions::default() };
         let step = language(|key| Llama::init(key, &wide(), &options), (8, 512), &StepOptions::default()).1;
         compiled(&compiler, &step, "v6e-1", Mode::Quick).memory
     };
@@ -147,7 +147,7 @@ fn what_is_kept_orders_memory() {
     let compiler = compiler(&libtpu);
     let config = wide();
     let temporaries = [RematPolicy::Full, RematPolicy::Dots, RematPolicy::None].map(|remat| {
-        let options = RunOptions { precision: Precision::Mixed, remat, ..RunOptions::default() };
+        let options = RunOptions { precision: DTypePolicy::Mixed, remat, ..RunOptions::default() };
         let step = language(|key| Llama::init(key, &config, &options), (8, 512), &StepOptions::default()).1;
         compiled(&compiler, &step, "v5e-1", Mode::Quick).memory.temporaries
     });

@@ -8,7 +8,7 @@ use nn::models::{
     MlpConfig, NormKind, Norms, Phase, ResNet, ResNetConfig, RunOptions, Stem, Style, TokenBatch, Vit, VitConfig,
 };
 use nn::optim::{Adam, Ema, Schedule};
-use nn::{CrossEntropy, Precision, StepOptions, trace_init, trace_train_step};
+use nn::{CrossEntropy, DTypePolicy, StepOptions, trace_init, trace_train_step};
 use tensor::{DType, Literal};
 use trace::{Function, Key, Spec, Tensor, Tree};
 
@@ -157,7 +157,7 @@ pub(crate) fn vision<M: Tree + Clone>(
     (start, step.unwrap_or_else(|error| panic!("{error}")))
 }
 
-pub(crate) fn vit(precision: Precision) -> (Function, Function) {
+pub(crate) fn vit(precision: DTypePolicy) -> (Function, Function) {
     let config = VitConfig {
         image_size: 8,
         patch_size: 4,
@@ -172,7 +172,7 @@ pub(crate) fn vit(precision: Precision) -> (Function, Function) {
     vision(|key| Vit::init(key, &config, &options), |model, images| model.apply(images, None), (4, 8))
 }
 
-pub(crate) fn resnet(precision: Precision) -> (Function, Function) {
+pub(crate) fn resnet(precision: DTypePolicy) -> (Function, Function) {
     let mut config = ResNetConfig::resnet18(4, NormKind::Group(4));
     config = ResNetConfig { stages: vec![1, 1], width: 16, stem: Stem::Small, precision, ..config };
     let logits = |model: &ResNet, images: &Tensor| model.apply(images, &Vec::new(), Phase::Training).0;
@@ -228,7 +228,7 @@ fn losses_of_language_models_fall() {
     let options = RunOptions::default();
     let plain = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
     let more = StepOptions { gradient_accumulation_steps: 2, ema: Some(Ema { decay: 0.99 }), ..plain };
-    let mixed = RunOptions { precision: Precision::Mixed, loss_chunk_size: Some(24), ..options.clone() };
+    let mixed = RunOptions { precision: DTypePolicy::Mixed, loss_chunk_size: Some(24), ..options.clone() };
     let experts = Some(four(Dispatch::Dense));
     falls("gpt2", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &plain), &tokens(4, 16), 12));
     falls("parts", &losses(&language(|key| Gpt2::init(key, &gpt2(), &options), (4, 16), &more), &tokens(4, 16), 12));
@@ -254,6 +254,6 @@ fn losses_of_language_models_fall() {
 #[test]
 fn losses_of_models_of_images_fall() {
     falls("mlp", &losses(&mlp(), &images(), 12));
-    falls("vit", &losses(&vit(Precision::F32), &images(), 12));
-    falls("resnet", &losses(&resnet(Precision::Mixed), &images(), 12));
+    falls("vit", &losses(&vit(DTypePolicy::F32), &images(), 12));
+    falls("resnet", &losses(&resnet(DTypePolicy::Mixed), &images(), 12));
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use chips::{Generation, Slice};
-use nn::RematPolicy;
 use serde::Serialize;
+use trace::{DTypePolicy, RematPolicy};
 
 use super::roles::StepKind;
 use super::rules::MeshShape;
@@ -120,7 +120,7 @@ pub struct Variant {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remat: Option<RematPolicy>,
     /// Types of parameters and activations.
-    pub types: nn::Precision,
+    pub types: DTypePolicy,
 }
 
 impl Candidate {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use testkit::repository;
 
@@ -195,6 +196,32 @@ fn cpu_and_pjrt_never_import_each_other() {
         }
     }
     report("`cpu` and `pjrt` know each other", &offenders);
+}
+
+/// Packages that a package is built from, itself among them; what only its tests need is left out.
+fn built_from(package: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--package", package, "--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
+        .args(["--locked", "--offline"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_string).collect()
+}
+
+/// A plan asks the compiler about a program: it needs no layers, no files of weights, no texts, no images and no network.
+#[test]
+fn plan_needs_no_models_and_no_network() {
+    const HEAVY: [&str; 6] = ["tpubridge-nn", "tpubridge-weights", "reqwest", "hyper", "tokenizers", "image"];
+    let needed = built_from("tpubridge-plan");
+    let offenders: Vec<String> = HEAVY.iter().filter(|name| needed.contains(**name)).map(|n| n.to_string()).collect();
+    report("tpubridge-plan is built from", &offenders);
+    // The names are right: what trains is built from all of them.
+    let training = built_from("tpubridge-train");
+    let unknown: Vec<String> = HEAVY.iter().filter(|name| !training.contains(**name)).map(|n| n.to_string()).collect();
+    report("tpubridge-train is not built from", &unknown);
 }
 
 #[test]

@@ -59,15 +59,15 @@ impl Serialize for RematPolicy {
 
 impl<'de> Deserialize<'de> for RematPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RematPolicy, D::Error> {
-        deserializer.deserialize_any(ShardingAttributes)
+        deserializer.deserialize_any(RematPolicyVisitor)
     }
 }
 
 /// Reads a policy, and refuses words that can be read both ways: "nothing" may mean that nothing is saved, or that nothing is
 /// recomputed.
-struct ShardingAttributes;
+struct RematPolicyVisitor;
 
-impl<'de> Visitor<'de> for ShardingAttributes {
+impl<'de> Visitor<'de> for RematPolicyVisitor {
     type Value = RematPolicy;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
