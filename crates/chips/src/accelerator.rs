@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use crate::gpu::Gpu;
 use crate::price::{self, Price, PriceKind};
-use crate::spec::Spec;
+use crate::spec::ChipSpec;
 
 /// A TPU chip or a GPU.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "a program has a few of these")]
 pub enum Accelerator {
     /// One chip of a TPU generation, with the figures the user replaced.
-    Tpu(Spec),
+    Tpu(ChipSpec),
     /// A GPU.
     Gpu(&'static Gpu),
 }
@@ -43,7 +43,7 @@ impl ComputeBoundBatch {
     }
 }
 
-impl Spec {
+impl ChipSpec {
     /// The smallest batches that are compute bound.
     pub fn compute_bound_batch(&self) -> ComputeBoundBatch {
         let (rate, hbm) = (self.rates.bf16_tflops.value * 1e12, self.memory.hbm_gb_per_s.value * 1e9);

@@ -34,5 +34,6 @@ pub use price::{Price, PriceKind};
 pub use shape::{ShapeRule, TwistRule, WrapRule};
 pub use slice::{DeviceIds, MachineCount, Slice, TopologyRequest, Twist};
 pub use spec::{
-    Cores, CountUnit, Host, HostCount, MachineType, MemorySpec, Names, Network, PowerWatts, Rates, RuntimeReserve, Spec,
+    ChipSpec, Cores, CountUnit, HostCount, HostSpec, MachineType, MemorySpec, Names, NetworkSpec, PowerWatts, Rates,
+    RuntimeReserve,
 };

@@ -8,7 +8,7 @@ use crate::figure::Figure;
 use crate::generation::Generation;
 use crate::price::{Price, PriceKind};
 use crate::source::OVERRIDE;
-use crate::spec::Spec;
+use crate::spec::ChipSpec;
 
 /// A figure that can be overridden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,7 +160,7 @@ fn read_key(key: &str) -> Option<(Generation, Quantity)> {
     Some((generation, quantity))
 }
 
-impl Spec {
+impl ChipSpec {
     /// These figures with the overrides for this generation in their place.
     pub fn with(&self, overrides: &Overrides) -> Self {
         let mut spec = self.clone();

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, ShapeFault};
 use crate::generation::Generation;
 use crate::shape;
-use crate::spec::{CountUnit, HostCount, Spec};
+use crate::spec::{ChipSpec, CountUnit, HostCount};
 
 /// Whether the torus of a slice is twisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,7 +115,7 @@ impl Slice {
     }
 
     /// Figures of the generation, without overrides.
-    pub fn spec(&self) -> &'static Spec {
+    pub fn spec(&self) -> &'static ChipSpec {
         self.generation.spec()
     }
 

@@ -11,7 +11,7 @@ use crate::shape::{ShapeRule, TwistRule, WrapRule};
 
 /// Everything known about one generation. Rates and bandwidths are per chip unless the field says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spec {
+pub struct ChipSpec {
     /// Which generation.
     pub generation: Generation,
     /// Cores and their units.
@@ -21,9 +21,9 @@ pub struct Spec {
     /// Memories.
     pub memory: MemorySpec,
     /// Links between chips and the slices they form.
-    pub network: Network,
+    pub network: NetworkSpec,
     /// The machine the chips sit in.
-    pub host: Host,
+    pub host: HostSpec,
     /// What the generation is called, and where.
     pub names: Names,
     /// Measured power of a chip.
@@ -96,7 +96,7 @@ pub struct RuntimeReserve {
 
 /// Links between chips and the slices they form.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Network {
+pub struct NetworkSpec {
     /// Inter-chip links of a chip.
     pub ici_links_per_chip: Figure<u32>,
     /// One direction of one link, 10^9 bytes per second.
@@ -123,7 +123,7 @@ pub struct Network {
 
 /// The machine the chips sit in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Host {
+pub struct HostSpec {
     /// Chips in one physical host.
     pub chips_per_host: Figure<u32>,
     /// Memory of a host.
@@ -205,7 +205,7 @@ pub struct PowerWatts {
     pub maximum: u32,
 }
 
-impl Spec {
+impl ChipSpec {
     /// Whether one device is two TensorCores working as one.
     pub fn is_megacore(&self) -> bool {
         self.cores.devices_per_chip.value < self.cores.tensor_cores_per_chip.value

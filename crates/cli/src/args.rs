@@ -266,12 +266,12 @@ pub(crate) enum StepArg {
     Decode,
 }
 
-impl From<StepArg> for train::StepKind {
+impl From<StepArg> for train::PlannedStepKind {
     fn from(step: StepArg) -> Self {
         match step {
-            StepArg::Training => train::StepKind::Training,
-            StepArg::Prefill => train::StepKind::Prefill,
-            StepArg::Decode => train::StepKind::Decode,
+            StepArg::Training => train::PlannedStepKind::Training,
+            StepArg::Prefill => train::PlannedStepKind::Prefill,
+            StepArg::Decode => train::PlannedStepKind::Decode,
         }
     }
 }

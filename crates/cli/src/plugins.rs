@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use compile::worker::Launch;
+use compile::worker::WorkerCommand;
 use pjrt::discover::{Discovery, Search, first, plugins};
 use runtime::config::{Config, Mode, configure_environment};
 
@@ -29,8 +29,8 @@ pub(crate) fn tpu(explicit: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// Starts this program again as the compiler's process.
-pub(crate) fn launch() -> Result<Launch, Failure> {
-    Launch::this_program(["compile-worker"])
+pub(crate) fn launch() -> Result<WorkerCommand, Failure> {
+    WorkerCommand::this_program(["compile-worker"])
         .map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))
 }
 

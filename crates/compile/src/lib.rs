@@ -48,5 +48,5 @@ pub use optimized::OptimizedProgram;
 pub use plugin_file::PluginFile;
 pub use program::{Partitioner, Program};
 pub use recent::Recent;
-pub use report::{Buffer, Collective, Mode, REPORT_VERSION, Report, ReportMemory};
+pub use report::{CompileMode, REPORT_VERSION, Report, ReportBuffer, ReportCollective, ReportMemory};
 pub use slice_compiler::{CacheUse, Compilation, CompileRequest, Devices, Origin, SliceCompiler, probe, with_kernels};

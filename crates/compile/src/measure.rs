@@ -1,11 +1,11 @@
 //! Figures of a report, read from what the compiler left behind, which is decoded here and handed on.
 
-use xla::{BufferAssignment, MemorySpace, Module};
+use xla::{BufferAssignment, HloModule, MemorySpace};
 
 use crate::blob;
 use crate::cache::Blob;
 use crate::optimized::{OptimizedProgram, decode_buffers, decode_module, find};
-use crate::report::{Buffer, Collective, Report, ReportMemory};
+use crate::report::{Report, ReportBuffer, ReportCollective, ReportMemory};
 use crate::worker::Compiled;
 
 /// How many of the largest buffers a report names.
@@ -64,7 +64,7 @@ fn unsigned(bytes: i64) -> u64 {
     u64::try_from(bytes).unwrap_or(0)
 }
 
-fn work(report: &mut Report, module: &Module) {
+fn work(report: &mut Report, module: &HloModule) {
     let executions = module.executions();
     let cost = module.cost(&executions);
     report.dot_flops = Some(cost.matmul_flops + cost.kernel_flops);
@@ -72,7 +72,7 @@ fn work(report: &mut Report, module: &Module) {
     report.collectives = module
         .collective_totals(&executions)
         .iter()
-        .map(|total| Collective {
+        .map(|total| ReportCollective {
             kind: total.kind.to_string(),
             instructions: total.instructions,
             executions: total.executions,
@@ -86,7 +86,7 @@ fn work(report: &mut Report, module: &Module) {
     }
 }
 
-fn buffers(report: &mut Report, module: &Module, assignment: &BufferAssignment) {
+fn buffers(report: &mut Report, module: &HloModule, assignment: &BufferAssignment) {
     let summary = assignment.summary(MemorySpace::HBM);
     report.memory.arguments = summary.argument_bytes;
     report.memory.outputs = summary.output_bytes;
@@ -100,7 +100,7 @@ fn buffers(report: &mut Report, module: &Module, assignment: &BufferAssignment) 
         .into_iter()
         .map(|(_, assigned)| {
             let instruction = assignment.defining_instruction(module, assigned.buffer);
-            Buffer {
+            ReportBuffer {
                 instruction: assignment.describe(module, assigned.buffer),
                 shape: instruction.map_or_else(String::new, |id| module.instruction(id).shape().to_string()),
                 bytes: assigned.size_bytes,

@@ -1,6 +1,6 @@
 //! What the compiler made of a program, decoded: instructions, schedule and buffers.
 
-use xla::{BufferAssignment, Module};
+use xla::{BufferAssignment, HloModule};
 
 use crate::blob;
 use crate::cache::Blob;
@@ -9,7 +9,7 @@ use crate::cache::Blob;
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptimizedProgram {
     /// The optimized HLO.
-    pub module: Module,
+    pub module: HloModule,
     /// Where values are kept; the quick mode on one slice tells.
     pub buffers: Option<BufferAssignment>,
 }
@@ -23,10 +23,10 @@ impl OptimizedProgram {
 }
 
 /// The optimized HLO among what a compilation left behind.
-pub(crate) fn decode_module(blobs: &[Blob]) -> Result<Option<Module>, xla::Error> {
+pub(crate) fn decode_module(blobs: &[Blob]) -> Result<Option<HloModule>, xla::Error> {
     match (find(blobs, blob::HLO), find(blobs, blob::HLO_ZSTD)) {
-        (Some(bytes), _) => Module::from_hlo_with_config(bytes).map(Some),
-        (None, Some(bytes)) => Module::from_zstd(bytes).map(Some),
+        (Some(bytes), _) => HloModule::from_hlo_with_config(bytes).map(Some),
+        (None, Some(bytes)) => HloModule::from_zstd(bytes).map(Some),
         (None, None) => Ok(None),
     }
 }

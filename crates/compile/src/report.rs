@@ -8,7 +8,7 @@ pub const REPORT_VERSION: u32 = 1;
 /// How much of the compiler ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum CompileMode {
     /// Partitioning, scheduling and memory planning only: no executable.
     Quick,
     /// Everything, down to the executable.
@@ -43,7 +43,7 @@ pub struct ReportMemory {
 
 /// One kind of collective over a whole step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Collective {
+pub struct ReportCollective {
     /// As in `all-reduce`.
     pub kind: String,
     /// Instructions in the program.
@@ -58,7 +58,7 @@ pub struct Collective {
 
 /// A buffer that fills memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Buffer {
+pub struct ReportBuffer {
     /// The instruction that defines it.
     pub instruction: String,
     /// Its shape.
@@ -87,7 +87,7 @@ pub struct Report {
     /// Devices each copy is partitioned over.
     pub partitions: u64,
     /// How much of the compiler ran.
-    pub mode: Mode,
+    pub mode: CompileMode,
     /// The compiler.
     pub plugin: String,
     /// Memory of one device.
@@ -99,9 +99,9 @@ pub struct Report {
     /// Bytes accessed, by the compiler's own count.
     pub bytes_accessed: Option<f64>,
     /// Collectives by kind.
-    pub collectives: Vec<Collective>,
+    pub collectives: Vec<ReportCollective>,
     /// Largest buffers, where the buffer assignment is known.
-    pub largest_buffers: Vec<Buffer>,
+    pub largest_buffers: Vec<ReportBuffer>,
     /// Size of the serialized executable (full mode).
     pub executable_bytes: Option<u64>,
     /// Fingerprint of the executable, in hexadecimal (full mode).

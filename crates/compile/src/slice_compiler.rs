@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use chips::Slice;
 use pjrt::Effort;
 
-use crate::cache::{Cache, Entry, Key, KeyParts, Lock, LockAttempt, Lookup, now_unix};
+use crate::cache::{Cache, CacheEntry, CacheKey, KeyParts, Lock, LockAttempt, Lookup, now_unix};
 use crate::devices::{self, Assignment};
 use crate::error::CompileError;
 use crate::optimized::OptimizedProgram;
 use crate::plugin_file::PluginFile;
 use crate::program::{Partitioner, Program};
 use crate::refusal;
-use crate::report::{Mode, REPORT_VERSION, Report};
-use crate::worker::{self, Answer, Launch, Limits, Request};
+use crate::report::{CompileMode, REPORT_VERSION, Report};
+use crate::worker::{self, Answer, Request, WorkerCommand, WorkerLimits};
 
 /// Memory that is a plugin's own before it compiles anything, on top of the caller's limit for the backstop.
 const BACKSTOP_SLACK_BYTES: u64 = 4 << 30;
@@ -43,7 +43,7 @@ pub struct CompileRequest {
     /// The slice.
     pub slice: Slice,
     /// How much of the compiler runs.
-    pub mode: Mode,
+    pub mode: CompileMode,
     /// Data-parallel copies; `None` takes what the program says, else 1.
     pub replicas: Option<u32>,
     /// Devices for each copy; `None` takes what the program says, else 1.
@@ -67,7 +67,7 @@ impl CompileRequest {
     pub fn new(slice: Slice) -> CompileRequest {
         CompileRequest {
             slice,
-            mode: Mode::Full,
+            mode: CompileMode::Full,
             replicas: None,
             partitions: None,
             device_ids: None,
@@ -84,15 +84,15 @@ impl CompileRequest {
 #[derive(Clone, Debug)]
 pub struct Compilation {
     /// The result.
-    pub entry: Arc<Entry>,
+    pub entry: Arc<CacheEntry>,
     /// Its content address.
-    pub key: Key,
+    pub key: CacheKey,
     /// Where it came from and whether it was kept.
     pub origin: Origin,
     /// Things that went wrong without harm: an unreadable cache entry, a cache that cannot be written.
     pub warnings: Vec<String>,
     /// On a miss: the nearest cached entry and what differs from it.
-    pub miss: Option<(Key, Vec<String>)>,
+    pub miss: Option<(CacheKey, Vec<String>)>,
     /// Wall-clock time of the whole call.
     pub wall: Duration,
     optimized: OnceLock<Arc<OptimizedProgram>>,
@@ -129,9 +129,9 @@ pub struct SliceCompiler {
     /// The cache.
     pub cache: Cache,
     /// How its process is started.
-    pub launch: Launch,
+    pub launch: WorkerCommand,
     /// Limits on that process.
-    pub limits: Limits,
+    pub limits: WorkerLimits,
 }
 
 /// The program with our kernels in place of the composites that stand for them; `None` where nothing changes. What a kernel does
@@ -199,9 +199,9 @@ impl SliceCompiler {
         let started = Instant::now();
         let mut warnings = Vec::new();
         let mut request = request.clone();
-        if request.mode == Mode::Quick && request.slice.num_slices() > 1 {
+        if request.mode == CompileMode::Quick && request.slice.num_slices() > 1 {
             // libtpu 0.0.51 crashes in its first phase when there are several slices; the whole compiler does not.
-            request.mode = Mode::Full;
+            request.mode = CompileMode::Full;
             warnings.push("the quick mode does not work for several slices; the whole compiler runs".to_string());
         }
         if request.cache == CacheUse::ReadWrite && request.flags.keys().any(|flag| flag.starts_with("xla_dump")) {
@@ -209,7 +209,7 @@ impl SliceCompiler {
             request.cache = CacheUse::Refresh;
         }
         let request = &request;
-        let finish = |entry: Arc<Entry>, key, origin, warnings, miss| {
+        let finish = |entry: Arc<CacheEntry>, key, origin, warnings, miss| {
             let optimized = OnceLock::new();
             Ok(Compilation { entry, key, origin, warnings, miss, wall: started.elapsed(), optimized })
         };
@@ -328,8 +328,10 @@ impl SliceCompiler {
         if let Some(ids) = ids {
             set(
                 "devices",
-                Key::digest(ids.iter().map(|id| id.to_le_bytes()).collect::<Vec<_>>().iter().map(|b| b.as_slice()))
-                    .to_string(),
+                CacheKey::digest(
+                    ids.iter().map(|id| id.to_le_bytes()).collect::<Vec<_>>().iter().map(|b| b.as_slice()),
+                )
+                .to_string(),
             );
         }
         if let Some(effort) = request.optimization_level {
@@ -349,7 +351,7 @@ impl SliceCompiler {
     /// Waits while another process compiles the same key, and takes its result.
     fn wait_for_turn(
         &self,
-        key: &Key,
+        key: &CacheKey,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Turn, CompileError> {
@@ -388,7 +390,7 @@ impl SliceCompiler {
         parts: KeyParts,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<(Entry, Option<OptimizedProgram>), CompileError> {
+    ) -> Result<(CacheEntry, Option<OptimizedProgram>), CompileError> {
         let topology = request.slice.topology_request();
         let (free_arguments, free_results) = program.unsharded();
         let level = |effort: Option<Effort>| effort.map(|e| e as u8);
@@ -440,7 +442,7 @@ impl SliceCompiler {
         if let Some(mib) = budget_mib.filter(|mib| *mib > 0) {
             report.memory.limit = mib.saturating_mul(1 << 20);
         }
-        let entry = Entry {
+        let entry = CacheEntry {
             parts,
             compile_seconds: report.compile_seconds,
             report,
@@ -471,7 +473,7 @@ impl<'a> Given<'a> {
 
 enum Turn {
     Mine(Option<Lock>),
-    Done(Arc<Entry>),
+    Done(Arc<CacheEntry>),
 }
 
 fn partitioner_name(program: &Program, wish: Partitioner) -> &'static str {
@@ -487,8 +489,8 @@ fn partitioner_name(program: &Program, wish: Partitioner) -> &'static str {
 pub fn probe(
     plugin: &std::path::Path,
     devices: Devices,
-    launch: &Launch,
-    limits: &Limits,
+    launch: &WorkerCommand,
+    limits: &WorkerLimits,
     stop: &AtomicBool,
 ) -> Result<worker::PluginProbe, CompileError> {
     let request = Request::Probe { plugin: plugin.to_path_buf(), devices: devices == Devices::Ask };

@@ -4,7 +4,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use cpu::{Array, CompileOptions, Compiled, Cpu};
+use cpu::{Array, Compiled, Cpu, EngineOptions};
 use tensor::DType;
 
 /// How long each figure is looked for; the fastest part of it counts.
@@ -115,7 +115,7 @@ fn product(threads: usize, size: usize) -> Result<f64, Box<dyn std::error::Error
          }}"
     );
     let cpu = Cpu::new(Some(threads));
-    let compiled = Compiled::compile(&cpu, program.as_bytes(), &CompileOptions::default())?;
+    let compiled = Compiled::compile(&cpu, program.as_bytes(), &EngineOptions::default())?;
     let word = |n: usize| ((n * 37 % 101) as f32 / 500.0 - 0.1).to_le_bytes();
     let bytes: Vec<u8> = (0..size * size).flat_map(word).collect();
     let matrix = || Array::from_bytes(cpu.memory(), DType::F32, vec![size, size], &bytes);

@@ -1,6 +1,6 @@
 //! What each step of a compiled program takes: `cargo run --release -p tpubridge-cpu --example profile -- PROGRAM [THREADS]`.
 
-use cpu::{Array, CompileOptions, Compiled, Cpu, Port};
+use cpu::{Array, Compiled, Cpu, EngineOptions, PortType};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -8,14 +8,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let threads = args.next().map(|n| n.parse()).transpose()?;
     let cpu = Cpu::new(threads);
     let started = std::time::Instant::now();
-    let compiled = Compiled::compile(&cpu, &std::fs::read(path)?, &CompileOptions::default())?;
+    let compiled = Compiled::compile(&cpu, &std::fs::read(path)?, &EngineOptions::default())?;
     eprintln!("compiled in {:?}; working memory {:?} bytes", started.elapsed(), compiled.temporary_bytes());
     if std::env::var_os("DUMP").is_some() {
         println!("{}", compiled.dump());
     }
     let mut arguments = Vec::new();
     for port in compiled.arguments() {
-        let Port::Array(dtype, dims) = port else { return Err("a token as argument".into()) };
+        let PortType::Array(dtype, dims) = port else { return Err("a token as argument".into()) };
         let dims: Vec<usize> = dims.iter().copied().collect::<Option<_>>().ok_or("sizes that are not known")?;
         // Small numbers of either sign; integers are valid indices.
         let count: usize = dims.iter().product();

@@ -6,13 +6,13 @@ use hlo::{ElementType, Func, Module, OpKind, OpName, Type, Verified};
 use tensor::{DType, Literal};
 
 use crate::error::Error;
-use crate::interpret::{GridSize, Interpreter, Options, Tensor, Value, run_each};
+use crate::interpret::{GridSize, Interpreter, InterpreterOptions, InterpreterValue, TensorValue, run_each};
 use crate::kernels::Cores;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
 use crate::lower::{self, Donation, Folding};
 use crate::memory::{Arena, Array};
-use crate::program::{Program, StepTime};
+use crate::program::{ProfiledStep, Program};
 use crate::sharding::Sharding;
 
 /// The CPU as programs use it: its instruction sets, threads and memory. Programs that run at the same time share it.
@@ -38,7 +38,7 @@ impl Cpu {
 
 /// How a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum ExecutionMode {
     /// Compiled where it can be: programs with sizes known only at run time are interpreted.
     #[default]
     Compiled,
@@ -48,20 +48,20 @@ pub enum Mode {
 
 /// How a program is to be compiled.
 #[derive(Clone, Copy, Debug)]
-pub struct CompileOptions<'o> {
+pub struct EngineOptions<'o> {
     /// Devices it runs on.
     pub spread: Spread,
     /// Whether it is compiled at all.
-    pub mode: Mode,
+    pub mode: ExecutionMode,
     /// What is done once for all runs.
     pub folding: Folding,
     /// The function that runs; `None` for `main`, or the only one there is.
     pub entry: Option<&'o str>,
 }
 
-impl Default for CompileOptions<'_> {
+impl Default for EngineOptions<'_> {
     fn default() -> Self {
-        CompileOptions { spread: Spread::ONE, mode: Mode::default(), folding: Folding::default(), entry: None }
+        EngineOptions { spread: Spread::ONE, mode: ExecutionMode::default(), folding: Folding::default(), entry: None }
     }
 }
 
@@ -86,15 +86,15 @@ impl Spread {
 
 /// Type of an argument or result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Port {
+pub enum PortType {
     /// An array; a dynamic dimension is `None`.
     Array(DType, Vec<Option<usize>>),
     /// A token: no data. It crosses the edge as an array of no booleans.
     Token,
 }
 
-impl Port {
-    fn of(ty: &Type) -> Result<Port, Error> {
+impl PortType {
+    fn of(ty: &Type) -> Result<PortType, Error> {
         match ty {
             Type::Tensor(ty) => {
                 let ElementType::Plain(dtype) = ty.element else {
@@ -102,9 +102,9 @@ impl Port {
                         what: format!("an argument or result of type {}", Type::Tensor(ty.clone())),
                     });
                 };
-                Ok(Port::Array(dtype, ty.dims.iter().map(|&d| usize::try_from(d).ok()).collect()))
+                Ok(PortType::Array(dtype, ty.dims.iter().map(|&d| usize::try_from(d).ok()).collect()))
             }
-            Type::Token => Ok(Port::Token),
+            Type::Token => Ok(PortType::Token),
             other => Err(Error::Unsupported { what: format!("an argument or result of type {other}") }),
         }
     }
@@ -112,21 +112,21 @@ impl Port {
     /// Number of dimensions.
     pub fn rank(&self) -> usize {
         match self {
-            Port::Array(_, dims) => dims.len(),
-            Port::Token => 0,
+            PortType::Array(_, dims) => dims.len(),
+            PortType::Token => 0,
         }
     }
 
     /// Bytes on the device; `None` where a size is dynamic or too large.
     pub fn bytes(&self) -> Option<usize> {
         match self {
-            Port::Array(dtype, dims) => dims.iter().try_fold(dtype.size_bytes(), |n, d| n.checked_mul((*d)?)),
-            Port::Token => Some(0),
+            PortType::Array(dtype, dims) => dims.iter().try_fold(dtype.size_bytes(), |n, d| n.checked_mul((*d)?)),
+            PortType::Token => Some(0),
         }
     }
 
-    fn tile(&self, sharding: &Sharding) -> Result<Port, Error> {
-        let Port::Array(dtype, dims) = self else { return Ok(Port::Token) };
+    fn tile(&self, sharding: &Sharding) -> Result<PortType, Error> {
+        let PortType::Array(dtype, dims) = self else { return Ok(PortType::Token) };
         if sharding.is_replicated() {
             return Ok(self.clone());
         }
@@ -134,7 +134,7 @@ impl Port {
         let tile = whole.and_then(|dims| sharding.tile_dims(&dims));
         let tile =
             tile.ok_or_else(|| Error::Unsupported { what: format!("{self:?} split into {:?} tiles", sharding.tiles) })?;
-        Ok(Port::Array(*dtype, tile.into_iter().map(Some).collect()))
+        Ok(PortType::Array(*dtype, tile.into_iter().map(Some).collect()))
     }
 }
 
@@ -149,10 +149,10 @@ pub struct Compiled {
     name: String,
     spread: Spread,
     /// As the whole program has them.
-    whole_arguments: Vec<Port>,
+    whole_arguments: Vec<PortType>,
     /// As one device has them.
-    arguments: Vec<Port>,
-    results: Vec<Port>,
+    arguments: Vec<PortType>,
+    results: Vec<PortType>,
     argument_shardings: Vec<Sharding>,
     result_shardings: Vec<Sharding>,
     donated: Vec<Donation>,
@@ -197,14 +197,14 @@ fn is_per_device(kind: OpKind) -> bool {
 
 impl Compiled {
     /// Reads, verifies and compiles a program, text or bytecode.
-    pub fn compile(cpu: &Arc<Cpu>, program: &[u8], options: &CompileOptions<'_>) -> Result<Compiled, Error> {
+    pub fn compile(cpu: &Arc<Cpu>, program: &[u8], options: &EngineOptions<'_>) -> Result<Compiled, Error> {
         let invalid = |e: hlo::Error| Error::Program { op: "program".into(), message: e.to_string() };
         let module = hlo::verify(hlo::read(program).map_err(invalid)?).map_err(invalid)?;
         Compiled::from_module(cpu, module, options)
     }
 
     /// Compiles a verified program.
-    pub fn from_module(cpu: &Arc<Cpu>, module: Verified, options: &CompileOptions<'_>) -> Result<Compiled, Error> {
+    pub fn from_module(cpu: &Arc<Cpu>, module: Verified, options: &EngineOptions<'_>) -> Result<Compiled, Error> {
         let spread = options.spread;
         let func = match options.entry {
             Some(name) => module.func(name),
@@ -217,11 +217,11 @@ impl Compiled {
         if spread.num_devices() == 0 {
             return Err(Error::Arguments("a program needs a device".into()));
         }
-        let ports = |types: &[Type]| types.iter().map(Port::of).collect::<Result<Vec<_>, _>>();
+        let ports = |types: &[Type]| types.iter().map(PortType::of).collect::<Result<Vec<_>, _>>();
         let (arguments, results) = (ports(&func.inputs)?, ports(&func.outputs)?);
-        let shardings = |ports: &[Port], attrs: &[hlo::Attrs]| {
+        let shardings = |ports: &[PortType], attrs: &[hlo::Attrs]| {
             let none = hlo::Attrs::new();
-            let one = |(n, port): (usize, &Port)| {
+            let one = |(n, port): (usize, &PortType)| {
                 let replicated = Sharding::replicated(port.rank(), spread.num_partitions);
                 if spread.num_partitions == 1 {
                     return Ok(replicated);
@@ -233,13 +233,13 @@ impl Compiled {
         };
         let argument_shardings = shardings(&arguments, &func.input_attrs)?;
         let result_shardings = shardings(&results, &constrained_results(func))?;
-        let tiles = |ports: &[Port], shardings: &[Sharding]| {
+        let tiles = |ports: &[PortType], shardings: &[Sharding]| {
             ports.iter().zip(shardings).map(|(port, sharding)| port.tile(sharding)).collect::<Result<Vec<_>, _>>()
         };
         let donated = donations(func);
         let program = match options.mode {
-            Mode::Compiled => compile_program(cpu, &module, &func.name, &donated, options.folding)?,
-            Mode::Interpreted => None,
+            ExecutionMode::Compiled => compile_program(cpu, &module, &func.name, &donated, options.folding)?,
+            ExecutionMode::Interpreted => None,
         };
         Ok(Compiled {
             cpu: cpu.clone(),
@@ -274,12 +274,12 @@ impl Compiled {
     }
 
     /// Arguments as one device has them.
-    pub fn arguments(&self) -> &[Port] {
+    pub fn arguments(&self) -> &[PortType] {
         &self.arguments
     }
 
     /// Results as one device has them.
-    pub fn results(&self) -> &[Port] {
+    pub fn results(&self) -> &[PortType] {
         &self.results
     }
 
@@ -343,7 +343,7 @@ impl Compiled {
     }
 
     /// What each step takes in one run on one device, in no order; nothing for a program that is interpreted.
-    pub fn profile(&self, arguments: Vec<Array>, options: &Options) -> Result<Vec<StepTime>, Error> {
+    pub fn profile(&self, arguments: Vec<Array>, options: &InterpreterOptions) -> Result<Vec<ProfiledStep>, Error> {
         let Some(program) = &self.program else { return Ok(Vec::new()) };
         let mut times = Vec::new();
         program.run(arguments, &self.cpu.cores, &self.cpu.memory, options, None, Some(&mut times))?;
@@ -366,15 +366,17 @@ impl Compiled {
     pub(crate) fn argument_from_bytes(&self, argument: usize, bytes: &[u8]) -> Result<Array, Error> {
         let unknown = || Error::Internal("an argument without a static size".into());
         let (dtype, dims) = match self.arguments.get(argument).ok_or_else(unknown)? {
-            Port::Array(dtype, dims) => (*dtype, dims.iter().copied().collect::<Option<Vec<_>>>().ok_or_else(unknown)?),
-            Port::Token => (tensor::DType::Bool, vec![0]),
+            PortType::Array(dtype, dims) => {
+                (*dtype, dims.iter().copied().collect::<Option<Vec<_>>>().ok_or_else(unknown)?)
+            }
+            PortType::Token => (tensor::DType::Bool, vec![0]),
         };
         Array::from_bytes(&self.cpu.memory, dtype, dims, bytes)
     }
 
     /// Runs on every device: `arguments` are lists by `[replica][partition]`, flat, and so are the results. Memory of a
     /// donated argument that the caller no longer holds may become that of a result.
-    pub fn run(&self, arguments: Vec<Vec<Array>>, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
+    pub fn run(&self, arguments: Vec<Vec<Array>>, options: &InterpreterOptions) -> Result<Vec<Vec<Array>>, Error> {
         if arguments.len() != self.spread.num_devices() {
             return Err(Error::Arguments(format!(
                 "arguments for {} devices, not {}",
@@ -421,7 +423,7 @@ impl Compiled {
         Ok(grid)
     }
 
-    fn run_replicas(&self, grid: Vec<Vec<Array>>, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
+    fn run_replicas(&self, grid: Vec<Vec<Array>>, options: &InterpreterOptions) -> Result<Vec<Vec<Array>>, Error> {
         if self.partitioning != Partitioning::WholeWithManualParts {
             return self.run_grid(grid, 1, options);
         }
@@ -431,7 +433,12 @@ impl Compiled {
         Ok(self.run_grid(grid, partitions, options)?.into_iter().step_by(partitions).collect())
     }
 
-    fn run_grid(&self, grid: Vec<Vec<Array>>, partitions: usize, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
+    fn run_grid(
+        &self,
+        grid: Vec<Vec<Array>>,
+        partitions: usize,
+        options: &InterpreterOptions,
+    ) -> Result<Vec<Vec<Array>>, Error> {
         let size = GridSize { replicas: grid.len() / partitions, partitions };
         let Some(program) = &self.program else {
             return self.interpret(grid, size, options);
@@ -448,11 +455,16 @@ impl Compiled {
         })
     }
 
-    fn interpret(&self, grid: Vec<Vec<Array>>, size: GridSize, options: &Options) -> Result<Vec<Vec<Array>>, Error> {
+    fn interpret(
+        &self,
+        grid: Vec<Vec<Array>>,
+        size: GridSize,
+        options: &InterpreterOptions,
+    ) -> Result<Vec<Vec<Array>>, Error> {
         let values = |list: Vec<Array>| {
             self.whole_arguments.iter().zip(&list).map(|(port, array)| to_value(port, &array.to_literal())).collect()
         };
-        let mut grid: Vec<Vec<Value>> = grid.into_iter().map(values).collect();
+        let mut grid: Vec<Vec<InterpreterValue>> = grid.into_iter().map(values).collect();
         let interpreter = Interpreter::new(&self.module, options.clone());
         let results = match (grid.len(), grid.pop()) {
             (1, Some(arguments)) => vec![interpreter.run(&self.entry, arguments)?],
@@ -461,7 +473,7 @@ impl Compiled {
                 interpreter.run_grid(size, &self.entry, grid)?
             }
         };
-        let array = |value: &Value| Array::from_literal(&self.cpu.memory, &to_literal(value)?);
+        let array = |value: &InterpreterValue| Array::from_literal(&self.cpu.memory, &to_literal(value)?);
         results.iter().map(|list| list.iter().map(array).collect()).collect()
     }
 }
@@ -488,17 +500,17 @@ fn empty() -> Literal {
     Literal::zeros(DType::Bool, [0]).expect("no bytes always fit")
 }
 
-fn to_value(port: &Port, literal: &Literal) -> Value {
+fn to_value(port: &PortType, literal: &Literal) -> InterpreterValue {
     match port {
-        Port::Array(..) => Value::Tensor(Tensor::from_literal(literal)),
-        Port::Token => Value::Token,
+        PortType::Array(..) => InterpreterValue::Tensor(TensorValue::from_literal(literal)),
+        PortType::Token => InterpreterValue::Token,
     }
 }
 
-fn to_literal(value: &Value) -> Result<Literal, Error> {
+fn to_literal(value: &InterpreterValue) -> Result<Literal, Error> {
     match value {
-        Value::Tensor(tensor) => tensor.to_literal(),
-        Value::Token => Ok(empty()),
+        InterpreterValue::Tensor(tensor) => tensor.to_literal(),
+        InterpreterValue::Token => Ok(empty()),
         _ => Err(Error::Internal("a tuple as a result".into())),
     }
 }

@@ -27,10 +27,10 @@ mod plugin;
 mod program;
 mod sharding;
 
-pub use engine::{CompileOptions, Compiled, Cpu, Mode, Port, Spread};
+pub use engine::{Compiled, Cpu, EngineOptions, ExecutionMode, PortType, Spread};
 pub use error::Error;
 pub use lower::{Donation, Folding, evaluate_constant};
 pub use memory::{Arena, Array};
 pub use plugin::{GetPjrtApi, api};
-pub use program::StepTime;
+pub use program::ProfiledStep;
 pub use sharding::Sharding;

@@ -10,7 +10,7 @@ use hlo::Module;
 use tensor::DType;
 
 use crate::error::Error;
-use crate::interpret::{Options, Process};
+use crate::interpret::{InterpreterOptions, Process};
 use crate::kernels::Cores;
 use crate::kernels::machine::FlushDenormals;
 use crate::memory::{Arena, Array, Storage};
@@ -160,18 +160,18 @@ impl fmt::Debug for Program {
 /// What steps may use while they run.
 pub(crate) struct Run<'r> {
     pub(crate) cores: &'r Cores,
-    pub(crate) options: &'r Options,
+    pub(crate) options: &'r InterpreterOptions,
     pub(crate) process: Option<Arc<Process>>,
     pub(crate) module: &'r Module,
     table: Vec<*mut u8>,
     steps: u64,
     /// What each kernel took, where someone asked.
-    times: Option<BTreeMap<*const Step, StepTime>>,
+    times: Option<BTreeMap<*const Step, ProfiledStep>>,
 }
 
 /// What one step of a program took in a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StepTime {
+pub struct ProfiledStep {
     /// What it does.
     pub name: String,
     /// How often it ran.
@@ -187,9 +187,9 @@ impl Program {
         arguments: Vec<Array>,
         cores: &Cores,
         memory: &Arc<Arena>,
-        options: &Options,
+        options: &InterpreterOptions,
         process: Option<Arc<Process>>,
-        times: Option<&mut Vec<StepTime>>,
+        times: Option<&mut Vec<ProfiledStep>>,
     ) -> Result<Vec<Array>, Error> {
         if arguments.len() != self.argument_bytes.len()
             || arguments.iter().zip(&self.argument_bytes).any(|(array, &bytes)| array.bytes().len() != bytes)
@@ -330,7 +330,7 @@ impl Run<'_> {
         self.kernel(step, kernel)?;
         let took = start.elapsed();
         if let Some(times) = &mut self.times {
-            let new = || StepTime { name: kernel.name(), count: 0, total: Duration::ZERO };
+            let new = || ProfiledStep { name: kernel.name(), count: 0, total: Duration::ZERO };
             let time = times.entry(&raw const *step).or_insert_with(new);
             time.count += 1;
             time.total += took;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pjrt::ErrorFamily;
+
 /// A failure of setup or of the managed folder. A failed check of the doctor is not an error but a line of its report.
 #[derive(Debug)]
 pub enum Error {
@@ -94,20 +96,9 @@ pub enum Error {
     },
 }
 
-/// Who must act on an [`Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// The caller: another name, version, file or option is needed.
-    Input,
-    /// Whoever runs the machine: a tool, the network, the disk or a permission is at fault.
-    Machine,
-    /// The authors of this crate.
-    Bug,
-}
-
 impl Error {
     /// Who must act.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> ErrorFamily {
         match self {
             Self::UnknownPackage { .. }
             | Self::BadVersion { .. }
@@ -115,14 +106,14 @@ impl Error {
             | Self::Unsupported { .. }
             | Self::Wheel { .. }
             | Self::HashMismatch { .. }
-            | Self::Cancelled => Family::Input,
+            | Self::Cancelled => ErrorFamily::Input,
             Self::NoHome
             | Self::NoInstaller
             | Self::InstallerMissing { .. }
             | Self::Installer { .. }
             | Self::Space { .. }
-            | Self::Io { .. } => Family::Machine,
-            Self::Encode { .. } => Family::Bug,
+            | Self::Io { .. } => ErrorFamily::Machine,
+            Self::Encode { .. } => ErrorFamily::Bug,
         }
     }
 

@@ -25,5 +25,6 @@ pub mod preemption;
 pub mod setup;
 mod system;
 
-pub use error::{Error, Family};
+pub use error::Error;
+pub use pjrt::ErrorFamily;
 pub use system::System;

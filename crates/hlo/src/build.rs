@@ -6,7 +6,7 @@ use tensor::DType;
 
 use crate::ir::sdy::MeshAttr;
 use crate::ir::{
-    Attr, Attrs, Dense, Func, Loc, Mesh, Module, NewOp, OpKind, OpName, Region, TensorType, Type, Value, Visibility,
+    Attr, Attrs, Dense, Func, Loc, MeshOp, Module, NewOp, OpKind, OpName, Region, TensorType, Type, Value, Visibility,
 };
 use crate::ops::{OpView, Violation};
 use crate::verify::constraints;
@@ -31,7 +31,7 @@ impl ModuleBuilder {
 
     /// Adds a mesh.
     pub fn mesh(&mut self, name: impl Into<Arc<str>>, mesh: MeshAttr) -> &mut Self {
-        self.module.meshes.push(Mesh { name: name.into(), mesh, attrs: Attrs::new(), loc: None });
+        self.module.meshes.push(MeshOp { name: name.into(), mesh, attrs: Attrs::new(), loc: None });
         self
     }
 

@@ -26,7 +26,7 @@ pub use build::{FuncBuilder, ModuleBuilder};
 pub use error::{Error, Finding, Position};
 pub use ir::{
     Attr, AttrName, Attrs, ByteString, DYNAMIC, Definition, Dense, DenseData, ElementType, Func, FunctionType, Keyword,
-    KeywordSet, Loc, Location, Mesh, Module, NewOp, Op, OpId, OpKind, OpName, Quantized, Real, Region, RegionData,
+    KeywordSet, Loc, Location, MeshOp, Module, NewOp, Op, OpId, OpKind, OpName, Quantized, Real, Region, RegionData,
     TensorType, Type, Value, ValueData, Visibility, attr, dims, element_bytes, sdy,
 };
 pub use ops::OpClass;

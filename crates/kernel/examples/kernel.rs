@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use chips::Generation;
 use hlo::{FuncBuilder, ModuleBuilder, OpKind, Type};
 use kernel::Kernel;
-use kernel::kernels::Pass;
-use kernel::kernels::cross_entropy::{self, CrossEntropy};
-use kernel::kernels::flash::{self, Attention, Blocks, Causality, Segments};
-use kernel::kernels::rms_norm::{self, RmsNorm};
+use kernel::kernels::PassDirection;
+use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
+use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
+use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Spec};
 
 /// Heads: cycles grow with them evenly, and so does the time to count them.
@@ -39,31 +39,36 @@ fn printed(args: &[String]) -> Result<String, String> {
     let numbers = |text: &str| -> Vec<usize> { text.split(',').filter_map(|n| n.parse().ok()).collect() };
     let blocks = rest.first().map(|text| numbers(text)).unwrap_or_default();
     let kernel = match (kind.as_str(), &numbers(sizes)[..]) {
-        ("flash-fwd", &[length]) => flash_kernel(length, &blocks, Pass::Forward, generation),
-        ("flash-bwd", &[length]) => flash_kernel(length, &blocks, Pass::Backward, generation),
+        ("flash-fwd", &[length]) => flash_kernel(length, &blocks, PassDirection::Forward, generation),
+        ("flash-bwd", &[length]) => flash_kernel(length, &blocks, PassDirection::Backward, generation),
         ("norm-fwd" | "norm-bwd", &[rows, size]) => {
-            let norm = RmsNorm { rows, size, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
-            let (pass, make): (_, fn(&RmsNorm, usize, Generation) -> _) = match kind.as_str() {
-                "norm-fwd" => (Pass::Forward, rms_norm::forward),
-                _ => (Pass::Backward, rms_norm::backward),
+            let norm = FusedRmsNorm { rows, size, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
+            let (pass, make): (_, fn(&FusedRmsNorm, usize, Generation) -> _) = match kind.as_str() {
+                "norm-fwd" => (PassDirection::Forward, rms_norm::forward),
+                _ => (PassDirection::Backward, rms_norm::backward),
             };
             let block = blocks.first().copied().or_else(|| norm.preferred_rows(pass, generation));
             let block = block.ok_or("no blocks divide that many rows")?;
             make(&norm, block, generation).map_err(|error| error.to_string())
         }
         ("loss-fwd", &[rows, depth, vocab_size]) => {
-            loss_kernel([rows, depth, vocab_size], &blocks, Pass::Forward, generation)
+            loss_kernel([rows, depth, vocab_size], &blocks, PassDirection::Forward, generation)
         }
         ("loss-bwd", &[rows, depth, vocab_size]) => {
-            loss_kernel([rows, depth, vocab_size], &blocks, Pass::Backward, generation)
+            loss_kernel([rows, depth, vocab_size], &blocks, PassDirection::Backward, generation)
         }
         _ => return Err(format!("no kernel {kind} of {sizes}")),
     }?;
     if rest.get(1).is_some_and(|word| word == "text") { Ok(kernel.text()) } else { program(&kernel) }
 }
 
-fn flash_kernel(length: usize, blocks: &[usize], pass: Pass, generation: Generation) -> Result<Kernel, String> {
-    let attention = Attention {
+fn flash_kernel(
+    length: usize,
+    blocks: &[usize],
+    pass: PassDirection,
+    generation: Generation,
+) -> Result<Kernel, String> {
+    let attention = FlashAttention {
         batch: 1,
         q_heads: HEADS,
         kv_heads: HEADS,
@@ -77,27 +82,32 @@ fn flash_kernel(length: usize, blocks: &[usize], pass: Pass, generation: Generat
         segments: Segments::One,
     };
     let blocks = match *blocks {
-        [q, kv_major, kv] => Some(Blocks { q, kv_major, kv }),
-        _ => Blocks::preferred(&attention, generation, pass),
+        [q, kv_major, kv] => Some(FlashBlockSizes { q, kv_major, kv }),
+        _ => FlashBlockSizes::preferred(&attention, generation, pass),
     };
     let blocks = blocks.ok_or("no blocks divide that length")?;
     let make = match pass {
-        Pass::Forward => flash::forward,
-        Pass::Backward => flash::backward,
+        PassDirection::Forward => flash::forward,
+        PassDirection::Backward => flash::backward,
     };
     make(&attention, blocks, generation).map_err(|error| error.to_string())
 }
 
-fn loss_kernel(sizes: [usize; 3], blocks: &[usize], pass: Pass, generation: Generation) -> Result<Kernel, String> {
+fn loss_kernel(
+    sizes: [usize; 3],
+    blocks: &[usize],
+    pass: PassDirection,
+    generation: Generation,
+) -> Result<Kernel, String> {
     let [rows, depth, vocab_size] = sizes;
-    let loss = CrossEntropy { rows, depth, vocab_size, dtype: DType::BF16 };
+    let loss = FusedCrossEntropy { rows, depth, vocab_size, dtype: DType::BF16 };
     let blocks = match *blocks {
-        [rows, vocab] => vec![cross_entropy::Blocks { rows, vocab }],
-        _ => cross_entropy::Blocks::preferred(&loss, pass).collect(),
+        [rows, vocab] => vec![cross_entropy::CrossEntropyBlockSizes { rows, vocab }],
+        _ => cross_entropy::CrossEntropyBlockSizes::preferred(&loss, pass).collect(),
     };
     let make = |blocks| match pass {
-        Pass::Forward => cross_entropy::forward(&loss, blocks, generation),
-        Pass::Backward => cross_entropy::backward(&loss, blocks, cross_entropy::Sum::Begins, generation),
+        PassDirection::Forward => cross_entropy::forward(&loss, blocks, generation),
+        PassDirection::Backward => cross_entropy::backward(&loss, blocks, cross_entropy::Sum::Begins, generation),
     };
     let mut refused = "no blocks divide that many rows".to_owned();
     for blocks in blocks {

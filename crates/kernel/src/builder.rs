@@ -7,7 +7,8 @@ use crate::cost;
 use crate::error::Error;
 use crate::ir::{Body, RefId};
 use crate::kernel::{
-    Axis, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, Role, Semantics, Window, is_supported,
+    AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole, Semantics,
+    is_supported,
 };
 use crate::vmem;
 use crate::writer::{Val, Writer};
@@ -55,15 +56,15 @@ impl KernelBuilder {
     }
 
     /// Adds an axis to the grid, faster than those before.
-    pub fn grid(&mut self, size: usize, semantics: Semantics) -> Axis {
+    pub fn grid(&mut self, size: usize, semantics: Semantics) -> AxisId {
         self.grid.push(GridAxis { size, semantics });
-        Axis(self.grid.len() as u32 - 1)
+        AxisId(self.grid.len() as u32 - 1)
     }
 
     /// Adds an operand of `i32` that lies in SMEM from the beginning, for index maps and bodies to read.
     pub fn prefetch(&mut self, name: &str, dims: impl Into<Vec<usize>>) -> RefId {
         let block = Spec::new(DType::I32, dims);
-        self.add(Reference { name: name.into(), role: Role::Prefetch, memory: KernelMemory::Smem, block })
+        self.add(Reference { name: name.into(), role: ReferenceRole::Prefetch, memory: KernelMemory::Smem, block })
     }
 
     /// Adds an operand, seen through blocks; the map gives the block's index.
@@ -74,7 +75,7 @@ impl KernelBuilder {
         block: impl Into<Vec<usize>>,
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
-        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Input, Buffers::Two), map)
+        self.add_window(name, Spec::new(array.dtype, block), array, (ReferenceRole::Input, Buffers::Two), map)
     }
 
     /// As [`KernelBuilder::input`], with one copy of the block only.
@@ -85,7 +86,7 @@ impl KernelBuilder {
         block: impl Into<Vec<usize>>,
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
-        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Input, Buffers::One), map)
+        self.add_window(name, Spec::new(array.dtype, block), array, (ReferenceRole::Input, Buffers::One), map)
     }
 
     /// Adds a result, written through blocks; the map gives the block's index.
@@ -96,7 +97,7 @@ impl KernelBuilder {
         block: impl Into<Vec<usize>>,
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
-        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Output, Buffers::Two), map)
+        self.add_window(name, Spec::new(array.dtype, block), array, (ReferenceRole::Output, Buffers::Two), map)
     }
 
     /// As [`KernelBuilder::output`], with one copy of the block only.
@@ -107,7 +108,7 @@ impl KernelBuilder {
         block: impl Into<Vec<usize>>,
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
-        self.add_window(name, Spec::new(array.dtype, block), array, (Role::Output, Buffers::One), map)
+        self.add_window(name, Spec::new(array.dtype, block), array, (ReferenceRole::Output, Buffers::One), map)
     }
 
     /// Lets a result take the place of an operand of the same type. Each block of the operand must be read before the same
@@ -120,13 +121,13 @@ impl KernelBuilder {
     /// Adds vector memory that keeps its contents from step to step.
     pub fn scratch(&mut self, name: &str, dtype: DType, dims: impl Into<Vec<usize>>) -> RefId {
         let block = Spec::new(dtype, dims);
-        self.add(Reference { name: name.into(), role: Role::Scratch, memory: KernelMemory::Vmem, block })
+        self.add(Reference { name: name.into(), role: ReferenceRole::Scratch, memory: KernelMemory::Vmem, block })
     }
 
     /// Adds scalar memory of `i32` that keeps its contents from step to step.
     pub fn scalars(&mut self, name: &str, dims: impl Into<Vec<usize>>) -> RefId {
         let block = Spec::new(DType::I32, dims);
-        self.add(Reference { name: name.into(), role: Role::Scratch, memory: KernelMemory::Smem, block })
+        self.add(Reference { name: name.into(), role: ReferenceRole::Scratch, memory: KernelMemory::Smem, block })
     }
 
     /// States the work of one call; without it every branch of every step counts.
@@ -178,11 +179,11 @@ impl KernelBuilder {
         name: &str,
         block: Spec,
         array: Spec,
-        (role, buffers): (fn(Window) -> Role, Buffers),
+        (role, buffers): (fn(BlockSpec) -> ReferenceRole, Buffers),
         map: impl for<'k> FnOnce(&'k Writer) -> Vec<Val<'k>>,
     ) -> RefId {
         let map = self.map(name, &array, map);
-        let role = role(Window { array, map, buffers });
+        let role = role(BlockSpec { array, map, buffers });
         self.add(Reference { name: name.into(), role, memory: KernelMemory::Vmem, block })
     }
 
@@ -215,7 +216,7 @@ const MAX_ELEMENTS: usize = 1 << 48;
 fn check_in_place(kernel: &Kernel, operand: RefId, result: RefId) -> Result<(), Error> {
     let (from, to) = (kernel.reference(operand), kernel.reference(result));
     match (from.map(|reference| &reference.role), to.map(|reference| &reference.role)) {
-        (Some(Role::Input(from)), Some(Role::Output(to))) if from.array == to.array => Ok(()),
+        (Some(ReferenceRole::Input(from)), Some(ReferenceRole::Output(to))) if from.array == to.array => Ok(()),
         _ => {
             let operand = from.map(|reference| reference.name.clone()).unwrap_or_default();
             let message = "only a result of the same type takes the place of an operand".to_owned();
@@ -228,7 +229,7 @@ fn check_reference(kernel: &Kernel, reference: &Reference) -> Result<(), Error> 
     let refuse =
         |message: String| Err(Error::Window { kernel: kernel.name.clone(), operand: reference.name.clone(), message });
     let array = match &reference.role {
-        Role::Input(window) | Role::Output(window) => Some(&window.array),
+        ReferenceRole::Input(window) | ReferenceRole::Output(window) => Some(&window.array),
         _ => None,
     };
     for spec in array.into_iter().chain([&reference.block]) {

@@ -1,16 +1,16 @@
 //! Work of one call: matmuls, transcendentals and bytes, as the planner and the compiler read them.
 
-use crate::ir::{BlockId, MatMulForm, Op, UnaryOp};
-use crate::kernel::{CostEstimate, Kernel, Role};
+use crate::ir::{BlockId, KernelOp, MatMulForm, UnaryOp};
+use crate::kernel::{CostEstimate, Kernel, ReferenceRole};
 
 /// Counts a kernel with every branch taken; a loop whose bounds are not constants counts once.
 pub(crate) fn count(kernel: &Kernel) -> CostEstimate {
     let steps = kernel.grid.iter().fold(1u64, |n, axis| n.saturating_mul(axis.size as u64));
     let mut cost = block(kernel, BlockId(0), steps);
     let arrays = kernel.references.iter().map(|reference| match &reference.role {
-        Role::Input(window) | Role::Output(window) => window.array.bytes(),
-        Role::Prefetch => reference.block.bytes(),
-        Role::Scratch => 0,
+        ReferenceRole::Input(window) | ReferenceRole::Output(window) => window.array.bytes(),
+        ReferenceRole::Prefetch => reference.block.bytes(),
+        ReferenceRole::Scratch => 0,
     });
     cost.bytes_accessed = arrays.fold(0, u64::saturating_add);
     cost
@@ -25,12 +25,12 @@ fn block(kernel: &Kernel, id: BlockId, times: u64) -> CostEstimate {
     };
     for statement in &body.block(id).statements {
         match &statement.op {
-            Op::If { then, otherwise, .. } => {
+            KernelOp::If { then, otherwise, .. } => {
                 add(block(kernel, *then, times));
                 add(block(kernel, *otherwise, times));
             }
-            Op::For { body, .. } => add(block(kernel, *body, times)),
-            Op::MatMul { lhs, rhs, form, .. } => {
+            KernelOp::For { body, .. } => add(block(kernel, *body, times)),
+            KernelOp::MatMul { lhs, rhs, form, .. } => {
                 let (lhs, rhs) = (&body.ty(*lhs).dims, &body.ty(*rhs).dims);
                 let size = |dims: &[usize], n: usize| dims.get(n).map_or(1, |&d| d as u64);
                 let (m, k, n) = match form {
@@ -40,7 +40,7 @@ fn block(kernel: &Kernel, id: BlockId, times: u64) -> CostEstimate {
                 };
                 add(CostEstimate { flops: times.saturating_mul(2 * m * k * n), ..CostEstimate::default() });
             }
-            Op::Unary(UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Log | UnaryOp::Rsqrt | UnaryOp::Tanh, value) => {
+            KernelOp::Unary(UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Log | UnaryOp::Rsqrt | UnaryOp::Tanh, value) => {
                 let elements = body.ty(*value).num_elements() as u64;
                 add(CostEstimate { transcendentals: times.saturating_mul(elements), ..CostEstimate::default() });
             }

@@ -4,7 +4,7 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Rem, Sub};
 
 use tensor::{DType, Spec};
 
-use crate::ir::{BinaryOp, Comparison, Number, Op, Reduction, UnaryOp};
+use crate::ir::{BinaryOp, CompareOp, KernelOp, Number, ReduceOp, UnaryOp};
 use crate::writer::{Checked, Val, scalar, vector};
 
 /// The right side of an operator: a value, or a number of the left side's type.
@@ -24,7 +24,7 @@ impl<'k> Operand<'k> for f32 {
     fn value(self, left: Val<'k>) -> Val<'k> {
         let dtype = left.dtype();
         let checked = if dtype.is_float() { Ok(scalar(dtype)) } else { Err(format!("a float beside {dtype}")) };
-        left.k.write(Op::Constant(Number::Float(self)), checked, &[])
+        left.k.write(KernelOp::Constant(Number::Float(self)), checked, &[])
     }
 }
 
@@ -32,7 +32,7 @@ impl<'k> Operand<'k> for i32 {
     fn value(self, left: Val<'k>) -> Val<'k> {
         let dtype = left.dtype();
         let checked = if dtype.is_float() { Err(format!("an integer beside {dtype}")) } else { Ok(scalar(dtype)) };
-        left.k.write(Op::Constant(Number::Int(self)), checked, &[])
+        left.k.write(KernelOp::Constant(Number::Int(self)), checked, &[])
     }
 }
 
@@ -81,8 +81,8 @@ impl<'k> Val<'k> {
             if fits { Ok((a, b, spec)) } else { Err(format!("{op:?} of {dtype}")) }
         });
         match checked {
-            Ok((a, b, spec)) => self.k.write(Op::Binary(op, a.id(), b.id()), Ok(spec), &[a.id(), b.id()]),
-            Err(message) => self.k.write(Op::Binary(op, self.id(), other.id()), Err(message), &[]),
+            Ok((a, b, spec)) => self.k.write(KernelOp::Binary(op, a.id(), b.id()), Ok(spec), &[a.id(), b.id()]),
+            Err(message) => self.k.write(KernelOp::Binary(op, self.id(), other.id()), Err(message), &[]),
         }
     }
 
@@ -90,18 +90,18 @@ impl<'k> Val<'k> {
     fn unary(self, op: UnaryOp, fits: impl Fn(DType) -> bool) -> Val<'k> {
         let spec = self.spec();
         let checked = if fits(spec.dtype) { Ok(spec) } else { Err(format!("{op:?} of {spec}")) };
-        self.k.write(Op::Unary(op, self.id()), checked, &[self.id()])
+        self.k.write(KernelOp::Unary(op, self.id()), checked, &[self.id()])
     }
 
     #[track_caller]
-    fn compare(self, how: Comparison, other: impl Operand<'k>) -> Val<'k> {
+    fn compare(self, how: CompareOp, other: impl Operand<'k>) -> Val<'k> {
         let other = other.value(self);
         match self.pair(other) {
             Ok((a, b, spec)) => {
                 let spec = Spec::new(DType::Bool, spec.dims);
-                self.k.write(Op::Compare(how, a.id(), b.id()), Ok(spec), &[a.id(), b.id()])
+                self.k.write(KernelOp::Compare(how, a.id(), b.id()), Ok(spec), &[a.id(), b.id()])
             }
-            Err(message) => self.k.write(Op::Compare(how, self.id(), other.id()), Err(message), &[]),
+            Err(message) => self.k.write(KernelOp::Compare(how, self.id(), other.id()), Err(message), &[]),
         }
     }
 
@@ -156,37 +156,37 @@ impl<'k> Val<'k> {
     /// Whether equal.
     #[track_caller]
     pub fn equals(self, other: impl Operand<'k>) -> Val<'k> {
-        self.compare(Comparison::Eq, other)
+        self.compare(CompareOp::Eq, other)
     }
 
     /// Whether different.
     #[track_caller]
     pub fn differs(self, other: impl Operand<'k>) -> Val<'k> {
-        self.compare(Comparison::Ne, other)
+        self.compare(CompareOp::Ne, other)
     }
 
     /// Whether less.
     #[track_caller]
     pub fn less(self, other: impl Operand<'k>) -> Val<'k> {
-        self.compare(Comparison::Lt, other)
+        self.compare(CompareOp::Lt, other)
     }
 
     /// Whether less or equal.
     #[track_caller]
     pub fn at_most(self, other: impl Operand<'k>) -> Val<'k> {
-        self.compare(Comparison::Le, other)
+        self.compare(CompareOp::Le, other)
     }
 
     /// Whether greater.
     #[track_caller]
     pub fn greater(self, other: impl Operand<'k>) -> Val<'k> {
-        self.compare(Comparison::Gt, other)
+        self.compare(CompareOp::Gt, other)
     }
 
     /// Whether greater or equal.
     #[track_caller]
     pub fn at_least(self, other: impl Operand<'k>) -> Val<'k> {
-        self.compare(Comparison::Ge, other)
+        self.compare(CompareOp::Ge, other)
     }
 
     /// Where this is true the first, else the second.
@@ -203,9 +203,9 @@ impl<'k> Val<'k> {
         });
         match checked {
             Ok((c, a, b, spec)) => {
-                self.k.write(Op::Select(c.id(), a.id(), b.id()), Ok(spec), &[c.id(), a.id(), b.id()])
+                self.k.write(KernelOp::Select(c.id(), a.id(), b.id()), Ok(spec), &[c.id(), a.id(), b.id()])
             }
-            Err(message) => self.k.write(Op::Select(self.id(), yes.id(), no.id()), Err(message), &[]),
+            Err(message) => self.k.write(KernelOp::Select(self.id(), yes.id(), no.id()), Err(message), &[]),
         }
     }
 
@@ -221,7 +221,7 @@ impl<'k> Val<'k> {
         } else {
             Ok(Spec::new(dtype, from.dims))
         };
-        self.k.write(Op::Cast(self.id()), checked, &[self.id()])
+        self.k.write(KernelOp::Cast(self.id()), checked, &[self.id()])
     }
 
     /// Repeated to a shape: a scalar, or along dimensions of size 1.
@@ -232,7 +232,7 @@ impl<'k> Val<'k> {
             Ok(shape) if shape == dims => vector(from.dtype, dims),
             _ => Err(format!("{from} is not repeated to {dims:?}")),
         };
-        self.k.write(Op::Broadcast(self.id()), checked, &[self.id()])
+        self.k.write(KernelOp::Broadcast(self.id()), checked, &[self.id()])
     }
 
     /// Copies side by side along the last axis.
@@ -249,7 +249,7 @@ impl<'k> Val<'k> {
             }
             _ => Err(format!("{times} copies of {spec}")),
         };
-        self.k.write(Op::Repeat(self.id(), times as u32), checked, &[self.id()])
+        self.k.write(KernelOp::Repeat(self.id(), times as u32), checked, &[self.id()])
     }
 
     /// In another shape.
@@ -263,7 +263,7 @@ impl<'k> Val<'k> {
                 Err(format!("{from} in the shape of {spec}"))
             }
         });
-        self.k.write(Op::Reshape(self.id()), checked, &[self.id()])
+        self.k.write(KernelOp::Reshape(self.id()), checked, &[self.id()])
     }
 
     /// A matrix transposed.
@@ -274,23 +274,23 @@ impl<'k> Val<'k> {
             [rows, columns] => Ok(Spec::new(from.dtype, [columns, rows])),
             _ => Err(format!("{from} is no matrix")),
         };
-        self.k.write(Op::Transpose(self.id()), checked, &[self.id()])
+        self.k.write(KernelOp::Transpose(self.id()), checked, &[self.id()])
     }
 
     /// The sum along an axis, which stays with size 1.
     #[track_caller]
     pub fn sum(self, axis: usize) -> Val<'k> {
-        self.reduce(Reduction::Sum, axis)
+        self.reduce(ReduceOp::Sum, axis)
     }
 
     /// The maximum along an axis, which stays with size 1.
     #[track_caller]
     pub fn maximum(self, axis: usize) -> Val<'k> {
-        self.reduce(Reduction::Max, axis)
+        self.reduce(ReduceOp::Max, axis)
     }
 
     #[track_caller]
-    fn reduce(self, how: Reduction, axis: usize) -> Val<'k> {
+    fn reduce(self, how: ReduceOp, axis: usize) -> Val<'k> {
         let mut spec = self.spec();
         let is_number = matches!(spec.dtype, DType::F32 | DType::I32);
         let checked = match spec.dims.get_mut(axis) {
@@ -300,7 +300,7 @@ impl<'k> Val<'k> {
             }
             _ => Err(format!("no reduction of {spec} along axis {axis}: f32 or i32 along an axis it has")),
         };
-        self.k.write(Op::Reduce(how, self.id(), axis as u32), checked, &[self.id()])
+        self.k.write(KernelOp::Reduce(how, self.id(), axis as u32), checked, &[self.id()])
     }
 
     /// The same integer, promised to be a multiple of a number.
@@ -309,7 +309,7 @@ impl<'k> Val<'k> {
         let spec = self.spec();
         let checked =
             if spec == scalar(DType::I32) && number > 0 { Ok(spec) } else { Err(format!("{spec} as a multiple")) };
-        self.k.write(Op::AssumeMultiple(self.id(), number), checked, &[self.id()])
+        self.k.write(KernelOp::AssumeMultiple(self.id(), number), checked, &[self.id()])
     }
 }
 

@@ -69,7 +69,7 @@ pub enum BinaryOp {
 
 /// How two values of one type are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum CompareOp {
     /// Equal.
     Eq,
     /// Not equal.
@@ -86,7 +86,7 @@ pub enum Comparison {
 
 /// What a reduction does along its axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
+pub enum ReduceOp {
     /// Sum.
     Sum,
     /// Maximum.
@@ -116,7 +116,7 @@ pub enum MatmulPrecision {
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Op {
+pub enum KernelOp {
     /// The index of this step along an axis of the grid.
     ProgramId(u32),
     /// A number, repeated over the result's shape.
@@ -131,7 +131,7 @@ pub enum Op {
     /// Elementwise.
     Binary(BinaryOp, ValueId, ValueId),
     /// Elementwise; gives booleans.
-    Compare(Comparison, ValueId, ValueId),
+    Compare(CompareOp, ValueId, ValueId),
     /// Where the first is true the second, else the third.
     Select(ValueId, ValueId, ValueId),
     /// Conversion to the result's element type.
@@ -145,7 +145,7 @@ pub enum Op {
     /// A matrix transposed.
     Transpose(ValueId),
     /// Along one axis, which stays with size 1.
-    Reduce(Reduction, ValueId, u32),
+    Reduce(ReduceOp, ValueId, u32),
     /// A matmul.
     MatMul {
         /// Left side.
@@ -201,7 +201,7 @@ pub enum Op {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
     /// What it does.
-    pub op: Op,
+    pub op: KernelOp,
     /// Its results, consecutive.
     pub results: Vec<ValueId>,
 }

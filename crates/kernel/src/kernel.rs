@@ -27,7 +27,7 @@ pub enum Semantics {
 
 /// An axis of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis(pub(crate) u32);
+pub struct AxisId(pub(crate) u32);
 
 /// Size and semantics of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum Buffers {
 
 /// A part of an array that moves with the grid.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Window {
+pub struct BlockSpec {
     /// The whole array, in HBM.
     pub array: Spec,
     /// From grid indices and prefetched scalars to the index of the block, in blocks.
@@ -70,13 +70,13 @@ pub struct Window {
 
 /// What a piece of memory is for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Role {
+pub enum ReferenceRole {
     /// An operand that lies in SMEM before the first step.
     Prefetch,
     /// Blocks of an operand.
-    Input(Window),
+    Input(BlockSpec),
     /// Blocks of a result.
-    Output(Window),
+    Output(BlockSpec),
     /// Kept from step to step.
     Scratch,
 }
@@ -87,7 +87,7 @@ pub struct Reference {
     /// Its name, for messages.
     pub name: String,
     /// Its role.
-    pub role: Role,
+    pub role: ReferenceRole,
     /// Where it is.
     pub memory: KernelMemory,
     /// Type and shape of what is there: of one block.
@@ -136,10 +136,10 @@ impl Kernel {
     /// Memory in the order of the kernel's arguments: prefetched operands, inputs, outputs, scratch.
     pub fn arguments(&self) -> Vec<RefId> {
         let rank = |reference: &Reference| match reference.role {
-            Role::Prefetch => 0,
-            Role::Input(_) => 1,
-            Role::Output(_) => 2,
-            Role::Scratch => 3,
+            ReferenceRole::Prefetch => 0,
+            ReferenceRole::Input(_) => 1,
+            ReferenceRole::Output(_) => 2,
+            ReferenceRole::Scratch => 3,
         };
         let mut order: Vec<RefId> = (0..self.references.len() as u32).map(RefId).collect();
         order.sort_by_key(|&id| self.reference(id).map_or(0, rank));
@@ -149,8 +149,8 @@ impl Kernel {
     /// Types of the operands of a call: prefetched scalars first.
     pub fn operands(&self) -> Vec<Spec> {
         self.specs(|role| match role {
-            Role::Prefetch => Some(None),
-            Role::Input(window) => Some(Some(window.array.clone())),
+            ReferenceRole::Prefetch => Some(None),
+            ReferenceRole::Input(window) => Some(Some(window.array.clone())),
             _ => None,
         })
     }
@@ -158,7 +158,7 @@ impl Kernel {
     /// Types of the results of a call.
     pub fn results(&self) -> Vec<Spec> {
         self.specs(|role| match role {
-            Role::Output(window) => Some(Some(window.array.clone())),
+            ReferenceRole::Output(window) => Some(Some(window.array.clone())),
             _ => None,
         })
     }
@@ -166,18 +166,18 @@ impl Kernel {
     /// [`Kernel::in_place`] as numbers of operands and results.
     pub(crate) fn aliases(&self) -> Vec<(usize, usize)> {
         let arguments = self.arguments();
-        let number = |wanted: RefId, is_one: fn(&Role) -> bool| {
+        let number = |wanted: RefId, is_one: fn(&ReferenceRole) -> bool| {
             let same = arguments.iter().filter(|&&id| self.reference(id).is_some_and(|r| is_one(&r.role)));
             same.into_iter().position(|&id| id == wanted)
         };
-        let is_operand = |role: &Role| matches!(role, Role::Prefetch | Role::Input(_));
+        let is_operand = |role: &ReferenceRole| matches!(role, ReferenceRole::Prefetch | ReferenceRole::Input(_));
         let numbers = |&(operand, result): &(RefId, RefId)| {
-            Some((number(operand, is_operand)?, number(result, |role| matches!(role, Role::Output(_)))?))
+            Some((number(operand, is_operand)?, number(result, |role| matches!(role, ReferenceRole::Output(_)))?))
         };
         self.in_place.iter().filter_map(numbers).collect()
     }
 
-    fn specs(&self, pick: impl Fn(&Role) -> Option<Option<Spec>>) -> Vec<Spec> {
+    fn specs(&self, pick: impl Fn(&ReferenceRole) -> Option<Option<Spec>>) -> Vec<Spec> {
         let references = self.arguments().into_iter().filter_map(|id| self.reference(id));
         references
             .filter_map(|reference| Some(pick(&reference.role)?.unwrap_or_else(|| reference.block.clone())))

@@ -45,6 +45,8 @@ pub use error::Error;
 pub use expression::Operand;
 pub use interpret::interpret;
 pub use ir::{MatMulForm, MatmulPrecision};
-pub use kernel::{Axis, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, Role, Semantics, Window};
+pub use kernel::{
+    AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole, Semantics,
+};
 pub use lower::{Lowered, lower};
 pub use writer::{Val, Writer};

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use tensor::{DType, Spec, encode_float};
 
 use crate::ir::{
-    BinaryOp, BlockId, Body, Comparison, MatMulForm, MatmulPrecision, Number, Op, Reduction, RefId, Statement, UnaryOp,
-    ValueId,
+    BinaryOp, BlockId, Body, CompareOp, KernelOp, MatMulForm, MatmulPrecision, Number, ReduceOp, RefId, Statement,
+    UnaryOp, ValueId,
 };
-use crate::kernel::{Buffers, Kernel, KernelMemory, Reference, Role, Semantics};
+use crate::kernel::{Buffers, Kernel, KernelMemory, Reference, ReferenceRole, Semantics};
 
 impl Kernel {
     /// The kernel as the compiler reads it: a module with the body and one function for each index map.
@@ -25,9 +25,9 @@ impl Kernel {
     }
 }
 
-fn window(reference: &Reference) -> Option<&crate::kernel::Window> {
+fn window(reference: &Reference) -> Option<&crate::kernel::BlockSpec> {
     match &reference.role {
-        Role::Input(window) | Role::Output(window) => Some(window),
+        ReferenceRole::Input(window) | ReferenceRole::Output(window) => Some(window),
         _ => None,
     }
 }
@@ -47,7 +47,7 @@ impl<'a> Printer<'a> {
     fn new(kernel: &'a Kernel, body: &'a Body, out: &'a mut String) -> Self {
         let mut names: Vec<String> = (0..body.values.len()).map(|n| format!("%v{n}")).collect();
         for statement in body.blocks.iter().flat_map(|block| &block.statements) {
-            if let (Op::ProgramId(axis), Some(result)) = (&statement.op, statement.results.first())
+            if let (KernelOp::ProgramId(axis), Some(result)) = (&statement.op, statement.results.first())
                 && let Some(name) = names.get_mut(result.0 as usize)
             {
                 *name = format!("%grid{axis}");
@@ -90,7 +90,7 @@ impl<'a> Printer<'a> {
         let mut args = self.grid_args();
         args.extend(arguments.iter().filter_map(|&id| self.memory_arg(id)));
         let references: Vec<&Reference> = arguments.iter().filter_map(|&id| kernel.reference(id)).collect();
-        let count = |pick: fn(&Role) -> bool| references.iter().filter(|r| pick(&r.role)).count();
+        let count = |pick: fn(&ReferenceRole) -> bool| references.iter().filter(|r| pick(&r.role)).count();
         let semantics = kernel.grid.iter().map(|axis| match axis.semantics {
             Semantics::Parallel => "#tpu.dimension_semantics<parallel>",
             Semantics::Arbitrary => "#tpu.dimension_semantics<arbitrary>",
@@ -107,8 +107,8 @@ impl<'a> Printer<'a> {
         let attributes = [
             format!("dimension_semantics = [{}]", listed(semantics)),
             format!("iteration_bounds = array<i64: {}>", listed(kernel.grid.iter().map(|axis| axis.size))),
-            format!("scalar_prefetch = {} : i64", count(|role| matches!(role, Role::Prefetch))),
-            format!("scratch_operands = {} : i64", count(|role| matches!(role, Role::Scratch))),
+            format!("scalar_prefetch = {} : i64", count(|role| matches!(role, ReferenceRole::Prefetch))),
+            format!("scratch_operands = {} : i64", count(|role| matches!(role, ReferenceRole::Scratch))),
             "tpu.core_type = #tpu.core_type<tc>".to_owned(),
             format!("window_params = [{}]", listed(windows)),
         ];
@@ -123,7 +123,7 @@ impl<'a> Printer<'a> {
     fn map(&mut self, n: usize) {
         let kernel = self.kernel;
         let mut args = self.grid_args();
-        let prefetched = |id: &RefId| kernel.reference(*id).is_some_and(|r| matches!(r.role, Role::Prefetch));
+        let prefetched = |id: &RefId| kernel.reference(*id).is_some_and(|r| matches!(r.role, ReferenceRole::Prefetch));
         args.extend(kernel.arguments().into_iter().filter(prefetched).filter_map(|id| self.memory_arg(id)));
         let (indices, v) = (&self.body.entry().yields, self.namer());
         let types = listed(indices.iter().map(|_| "i32"));
@@ -148,49 +148,49 @@ impl<'a> Printer<'a> {
         let spec = self.body.ty(result).clone();
         match &statement.op {
             // An argument of the function, known by its name.
-            Op::ProgramId(_) => {}
-            Op::Constant(number) => {
+            KernelOp::ProgramId(_) => {}
+            KernelOp::Constant(number) => {
                 self.constant(&name, &constant(*number, &spec), &spec, depth);
             }
-            Op::Iota { axis } => {
+            KernelOp::Iota { axis } => {
                 self.line(depth, format_args!("{name} = tpu.iota {{dimensions = array<i32: {axis}>}} : {to}"));
             }
-            Op::Unary(op, a) => self.unary(*op, *a, result, depth),
-            Op::Binary(op, a, b) => {
+            KernelOp::Unary(op, a) => self.unary(*op, *a, result, depth),
+            KernelOp::Binary(op, a, b) => {
                 let op = binary(*op, spec.dtype);
                 self.line(depth, format_args!("{name} = {op} {}, {} : {to}", v(*a), v(*b)));
             }
-            Op::Compare(how, a, b) => {
+            KernelOp::Compare(how, a, b) => {
                 let from = self.ty(*a);
                 let op = comparison(*how, self.body.ty(*a).dtype);
                 self.line(depth, format_args!("{name} = {op}, {}, {} : {from}", v(*a), v(*b)));
             }
-            Op::Select(c, a, b) => {
+            KernelOp::Select(c, a, b) => {
                 let (c_type, c) = (self.ty(*c), v(*c));
                 let types = if c_type == "i1" { to } else { format!("{c_type}, {to}") };
                 let (a, b) = (v(*a), v(*b));
                 self.line(depth, format_args!("{name} = arith.select {c}, {a}, {b} : {types}"));
             }
-            Op::Cast(a) => self.cast(*a, result, depth),
-            Op::Broadcast(a) => {
+            KernelOp::Cast(a) => self.cast(*a, result, depth),
+            KernelOp::Broadcast(a) => {
                 let from = self.ty(*a);
                 self.line(depth, format_args!("{name} = vector.broadcast {} : {from} to {to}", v(*a)));
             }
-            Op::Repeat(a, times) => {
+            KernelOp::Repeat(a, times) => {
                 let (from, copies, axis) = (self.ty(*a), *times as usize, spec.rank().saturating_sub(1));
                 let (values, types) = (vec![v(*a); copies].join(", "), vec![from; copies].join(", "));
                 self.line(depth, format_args!("{name} = tpu.concatenate {values} in {axis} : {types} -> {to}"));
             }
-            Op::Reshape(a) => {
+            KernelOp::Reshape(a) => {
                 let from = self.ty(*a);
                 self.line(depth, format_args!("{name} = vector.shape_cast {} : {from} to {to}", v(*a)));
             }
-            Op::Transpose(a) => {
+            KernelOp::Transpose(a) => {
                 let from = self.ty(*a);
                 self.line(depth, format_args!("{name} = tpu.transpose {}, [1, 0] : {from} -> {to}", v(*a)));
             }
-            Op::Reduce(how, a, axis) => self.reduce(*how, *a, *axis, result, depth),
-            Op::MatMul { lhs, rhs, form, precision } => {
+            KernelOp::Reduce(how, a, axis) => self.reduce(*how, *a, *axis, result, depth),
+            KernelOp::MatMul { lhs, rhs, form, precision } => {
                 let zero = self.name();
                 self.constant(&zero, &filled("0", &spec), &spec, depth);
                 let (numbers, hint) = match form {
@@ -212,12 +212,12 @@ impl<'a> Printer<'a> {
                     ),
                 );
             }
-            Op::AssumeMultiple(a, number) => {
+            KernelOp::AssumeMultiple(a, number) => {
                 self.line(depth, format_args!("{name} = tpu.assume_multiple {}, {number} : i32", v(*a)));
             }
-            Op::Load { from, at } => self.load(*from, at, result, depth),
-            Op::Store { to, at, value } => self.store(*to, at, *value, depth),
-            Op::If { condition, then, otherwise } => {
+            KernelOp::Load { from, at } => self.load(*from, at, result, depth),
+            KernelOp::Store { to, at, value } => self.store(*to, at, *value, depth),
+            KernelOp::If { condition, then, otherwise } => {
                 let results = self.bound(&statement.results);
                 let types = self.types(&statement.results);
                 let arrow = if types.is_empty() { String::new() } else { format!(" -> ({types})") };
@@ -227,7 +227,7 @@ impl<'a> Printer<'a> {
                 self.yielding(*otherwise, depth + 1);
                 self.line(depth, format_args!("}}"));
             }
-            Op::For { from, to, carried, body } => {
+            KernelOp::For { from, to, carried, body } => {
                 let step = self.name();
                 self.line(depth, format_args!("{step} = arith.constant 1 : i32"));
                 let results = self.bound(&statement.results);
@@ -318,16 +318,16 @@ impl<'a> Printer<'a> {
     }
 
     /// The reduction drops the axis; the result has it with size 1.
-    fn reduce(&mut self, how: Reduction, a: ValueId, axis: u32, result: ValueId, depth: usize) {
+    fn reduce(&mut self, how: ReduceOp, a: ValueId, axis: u32, result: ValueId, depth: usize) {
         let v = self.namer();
         let from = self.body.ty(a).clone();
         let mut dims = from.dims.clone();
         dims.remove((axis as usize).min(dims.len().saturating_sub(1)));
         let dropped = Spec::new(from.dtype, dims);
         let (kind, start) = match (how, from.dtype.is_float()) {
-            (Reduction::Sum, _) => ("add", "0"),
-            (Reduction::Max, true) => ("maximumf", "0xFF800000"),
-            (Reduction::Max, false) => ("maxsi", "-2147483648"),
+            (ReduceOp::Sum, _) => ("add", "0"),
+            (ReduceOp::Max, true) => ("maximumf", "0xFF800000"),
+            (ReduceOp::Max, false) => ("maxsi", "-2147483648"),
         };
         let (initial, reduced) = (self.name(), self.name());
         let (to, dropped_type) = (self.ty(result), ty(&dropped));
@@ -362,7 +362,7 @@ impl<'a> Printer<'a> {
 
     fn is_zero(&self, value: ValueId) -> bool {
         let mut statements = self.body.blocks.iter().flat_map(|block| &block.statements);
-        statements.any(|s| s.op == Op::Constant(Number::Int(0)) && s.results.first() == Some(&value))
+        statements.any(|s| s.op == KernelOp::Constant(Number::Int(0)) && s.results.first() == Some(&value))
     }
 
     fn load(&mut self, from: RefId, at: &[ValueId], result: ValueId, depth: usize) {
@@ -493,15 +493,15 @@ fn binary(op: BinaryOp, dtype: DType) -> &'static str {
     }
 }
 
-fn comparison(how: Comparison, dtype: DType) -> &'static str {
+fn comparison(how: CompareOp, dtype: DType) -> &'static str {
     let pick = |float: &'static str, int: &'static str| if dtype.is_float() { float } else { int };
     match how {
-        Comparison::Eq => pick("arith.cmpf oeq", "arith.cmpi eq"),
-        Comparison::Ne => pick("arith.cmpf une", "arith.cmpi ne"),
-        Comparison::Lt => pick("arith.cmpf olt", "arith.cmpi slt"),
-        Comparison::Le => pick("arith.cmpf ole", "arith.cmpi sle"),
-        Comparison::Gt => pick("arith.cmpf ogt", "arith.cmpi sgt"),
-        Comparison::Ge => pick("arith.cmpf oge", "arith.cmpi sge"),
+        CompareOp::Eq => pick("arith.cmpf oeq", "arith.cmpi eq"),
+        CompareOp::Ne => pick("arith.cmpf une", "arith.cmpi ne"),
+        CompareOp::Lt => pick("arith.cmpf olt", "arith.cmpi slt"),
+        CompareOp::Le => pick("arith.cmpf ole", "arith.cmpi sle"),
+        CompareOp::Gt => pick("arith.cmpf ogt", "arith.cmpi sgt"),
+        CompareOp::Ge => pick("arith.cmpf oge", "arith.cmpi sge"),
     }
 }
 

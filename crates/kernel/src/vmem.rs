@@ -3,8 +3,8 @@
 use tensor::{DType, Spec};
 
 use crate::error::Error;
-use crate::ir::{BlockId, Op, ValueId};
-use crate::kernel::{Buffers, Kernel, KernelMemory, Role};
+use crate::ir::{BlockId, KernelOp, ValueId};
+use crate::kernel::{Buffers, Kernel, KernelMemory, ReferenceRole};
 
 /// What the compiler grants without being asked, on every generation that takes kernels.
 pub(crate) const GRANTED_BYTES: u64 = 16 << 20;
@@ -34,7 +34,9 @@ pub(crate) fn check(kernel: &Kernel) -> Result<u64, Error> {
     for reference in kernel.references.iter().filter(|reference| reference.memory == KernelMemory::Vmem) {
         let one = tiled_bytes(&reference.block);
         let (copies, word) = match &reference.role {
-            Role::Input(window) | Role::Output(window) if window.buffers == Buffers::Two => (2, " (two blocks)"),
+            ReferenceRole::Input(window) | ReferenceRole::Output(window) if window.buffers == Buffers::Two => {
+                (2, " (two blocks)")
+            }
             _ => (1, ""),
         };
         parts.push((format!("{}{word}", reference.name), one.saturating_mul(copies)));
@@ -91,15 +93,18 @@ fn walk(kernel: &Kernel, block: BlockId, events: &mut Vec<Vec<ValueId>>, last_us
         let mut nested = Vec::new();
         let begin = events.len();
         match &statement.op {
-            Op::If { then, otherwise, .. } => nested.extend([*then, *otherwise]),
-            Op::For { body, .. } => nested.push(*body),
+            KernelOp::If { then, otherwise, .. } => nested.extend([*then, *otherwise]),
+            KernelOp::For { body, .. } => nested.push(*body),
             _ => {}
         }
         for inner in nested {
             walk(kernel, inner, events, last_use);
         }
         // Constants, counts and repetitions are made where they are used.
-        let is_free = matches!(statement.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast(_) | Op::Repeat(..));
+        let is_free = matches!(
+            statement.op,
+            KernelOp::Constant(_) | KernelOp::Iota { .. } | KernelOp::Broadcast(_) | KernelOp::Repeat(..)
+        );
         events.push(if is_free { Vec::new() } else { statement.results.clone() });
         let end = events.len() - 1;
         for used in operands(&statement.op) {
@@ -107,7 +112,7 @@ fn walk(kernel: &Kernel, block: BlockId, events: &mut Vec<Vec<ValueId>>, last_us
                 *at = (*at).max(end);
             }
         }
-        if matches!(statement.op, Op::For { .. }) {
+        if matches!(statement.op, KernelOp::For { .. }) {
             for at in last_use.iter_mut().filter(|at| **at >= begin && **at < end) {
                 *at = end;
             }
@@ -123,23 +128,23 @@ fn walk(kernel: &Kernel, block: BlockId, events: &mut Vec<Vec<ValueId>>, last_us
 }
 
 /// Values an op reads.
-pub(crate) fn operands(op: &Op) -> Vec<ValueId> {
+pub(crate) fn operands(op: &KernelOp) -> Vec<ValueId> {
     match op {
-        Op::ProgramId(_) | Op::Constant(_) | Op::Iota { .. } => Vec::new(),
-        Op::Unary(_, a)
-        | Op::Cast(a)
-        | Op::Broadcast(a)
-        | Op::Repeat(a, _)
-        | Op::Reshape(a)
-        | Op::Transpose(a)
-        | Op::Reduce(_, a, _)
-        | Op::AssumeMultiple(a, _) => vec![*a],
-        Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![*a, *b],
-        Op::Select(a, b, c) => vec![*a, *b, *c],
-        Op::MatMul { lhs, rhs, .. } => vec![*lhs, *rhs],
-        Op::Load { at, .. } => at.clone(),
-        Op::Store { at, value, .. } => at.iter().copied().chain([*value]).collect(),
-        Op::If { condition, .. } => vec![*condition],
-        Op::For { from, to, carried, .. } => [*from, *to].into_iter().chain(carried.iter().copied()).collect(),
+        KernelOp::ProgramId(_) | KernelOp::Constant(_) | KernelOp::Iota { .. } => Vec::new(),
+        KernelOp::Unary(_, a)
+        | KernelOp::Cast(a)
+        | KernelOp::Broadcast(a)
+        | KernelOp::Repeat(a, _)
+        | KernelOp::Reshape(a)
+        | KernelOp::Transpose(a)
+        | KernelOp::Reduce(_, a, _)
+        | KernelOp::AssumeMultiple(a, _) => vec![*a],
+        KernelOp::Binary(_, a, b) | KernelOp::Compare(_, a, b) => vec![*a, *b],
+        KernelOp::Select(a, b, c) => vec![*a, *b, *c],
+        KernelOp::MatMul { lhs, rhs, .. } => vec![*lhs, *rhs],
+        KernelOp::Load { at, .. } => at.clone(),
+        KernelOp::Store { at, value, .. } => at.iter().copied().chain([*value]).collect(),
+        KernelOp::If { condition, .. } => vec![*condition],
+        KernelOp::For { from, to, carried, .. } => [*from, *to].into_iter().chain(carried.iter().copied()).collect(),
     }
 }

@@ -6,8 +6,8 @@ use std::panic::Location;
 use tensor::{DType, Spec};
 
 use crate::error::Error;
-use crate::ir::{Block, BlockId, Body, MatMulForm, MatmulPrecision, Number, Op, RefId, Statement, ValueId};
-use crate::kernel::{Axis, KernelMemory, Reference, Role, is_supported};
+use crate::ir::{Block, BlockId, Body, KernelOp, MatMulForm, MatmulPrecision, Number, RefId, Statement, ValueId};
+use crate::kernel::{AxisId, KernelMemory, Reference, ReferenceRole, is_supported};
 
 /// Writes a body: a kernel's, or an index map's.
 ///
@@ -82,29 +82,29 @@ impl Writer {
 
     /// The index of this step along an axis of the grid.
     #[track_caller]
-    pub fn program_id(&self, axis: Axis) -> Val<'_> {
+    pub fn program_id(&self, axis: AxisId) -> Val<'_> {
         let known = (axis.0 as usize) < self.axes;
         let checked = if known { Ok(scalar(DType::I32)) } else { Err("the grid has no such axis yet".to_owned()) };
-        self.write(Op::ProgramId(axis.0), checked, &[])
+        self.write(KernelOp::ProgramId(axis.0), checked, &[])
     }
 
     /// A scalar `i32`.
     #[track_caller]
     pub fn i32(&self, value: i32) -> Val<'_> {
-        self.write(Op::Constant(Number::Int(value)), Ok(scalar(DType::I32)), &[])
+        self.write(KernelOp::Constant(Number::Int(value)), Ok(scalar(DType::I32)), &[])
     }
 
     /// A scalar `f32`.
     #[track_caller]
     pub fn f32(&self, value: f32) -> Val<'_> {
-        self.write(Op::Constant(Number::Float(value)), Ok(scalar(DType::F32)), &[])
+        self.write(KernelOp::Constant(Number::Float(value)), Ok(scalar(DType::F32)), &[])
     }
 
     /// A vector of one repeated number; it is rounded to the type.
     #[track_caller]
     pub fn full(&self, dtype: DType, dims: impl Into<Vec<usize>>, value: f32) -> Val<'_> {
         let number = if dtype.is_float() { Number::Float(value) } else { Number::Int(value as i32) };
-        self.write(Op::Constant(number), vector(dtype, dims.into()), &[])
+        self.write(KernelOp::Constant(number), vector(dtype, dims.into()), &[])
     }
 
     /// A vector of zeros.
@@ -118,7 +118,7 @@ impl Writer {
     pub fn iota(&self, dims: impl Into<Vec<usize>>, axis: usize) -> Val<'_> {
         let checked = vector(DType::I32, dims.into())
             .and_then(|spec| if axis < spec.rank() { Ok(spec) } else { Err(format!("{spec} has no axis {axis}")) });
-        self.write(Op::Iota { axis: axis as u32 }, checked, &[])
+        self.write(KernelOp::Iota { axis: axis as u32 }, checked, &[])
     }
 
     /// All of a block, or of scratch.
@@ -134,7 +134,7 @@ impl Writer {
         let dims = dims.into();
         let checked = self.part(from, at, &dims, KernelMemory::Vmem);
         let used: Vec<ValueId> = at.iter().map(|v| v.id).collect();
-        self.write(Op::Load { from, at: used.clone() }, checked, &used)
+        self.write(KernelOp::Load { from, at: used.clone() }, checked, &used)
     }
 
     /// A scalar of SMEM: a prefetched one, or one of scratch.
@@ -142,7 +142,7 @@ impl Writer {
     pub fn load_scalar(&self, from: RefId, at: &[Val<'_>]) -> Val<'_> {
         let checked = self.part(from, at, &vec![1; at.len()], KernelMemory::Smem).map(|spec| scalar(spec.dtype));
         let used: Vec<ValueId> = at.iter().map(|v| v.id).collect();
-        self.write(Op::Load { from, at: used.clone() }, checked, &used)
+        self.write(KernelOp::Load { from, at: used.clone() }, checked, &used)
     }
 
     /// Writes all of a block, or of scratch.
@@ -174,12 +174,12 @@ impl Writer {
     fn write_store(&self, to: RefId, at: &[Val<'_>], value: Val<'_>, checked: Checked<()>) {
         let at: Vec<ValueId> = at.iter().map(|v| v.id).collect();
         let used: Vec<ValueId> = at.iter().copied().chain([value.id]).collect();
-        self.write_many(Op::Store { to, at, value: value.id }, checked.map(|()| Vec::new()), &used);
+        self.write_many(KernelOp::Store { to, at, value: value.id }, checked.map(|()| Vec::new()), &used);
     }
 
     fn writable(&self, to: RefId, there: &Spec, value: &Spec) -> Checked<()> {
         let reference = self.reference(to)?;
-        if matches!(reference.role, Role::Input(_) | Role::Prefetch) {
+        if matches!(reference.role, ReferenceRole::Input(_) | ReferenceRole::Prefetch) {
             return Err(format!("{} is an operand and cannot be written", reference.name));
         }
         if there != value {
@@ -224,7 +224,7 @@ impl Writer {
             };
             Ok(Spec::new(sum, [m, n]))
         })();
-        self.write(Op::MatMul { lhs: lhs.id, rhs: rhs.id, form, precision }, checked, &[lhs.id, rhs.id])
+        self.write(KernelOp::MatMul { lhs: lhs.id, rhs: rhs.id, form, precision }, checked, &[lhs.id, rhs.id])
     }
 
     /// Runs a block if a condition holds.
@@ -255,7 +255,7 @@ impl Writer {
             _ if first != second => Err(format!("branches give {first:?} and {second:?}")),
             _ => Ok(first),
         };
-        self.write_many(Op::If { condition: condition.id, then, otherwise }, checked, &[condition.id])
+        self.write_many(KernelOp::If { condition: condition.id, then, otherwise }, checked, &[condition.id])
     }
 
     /// Runs a block for each count from one number up to another, handing values from one round to the next.
@@ -282,7 +282,7 @@ impl Writer {
         };
         let carried: Vec<ValueId> = carried.iter().map(|v| v.id).collect();
         let used: Vec<ValueId> = [from.id, to.id].into_iter().chain(carried.iter().copied()).collect();
-        self.write_many(Op::For { from: from.id, to: to.id, carried, body }, checked, &used)
+        self.write_many(KernelOp::For { from: from.id, to: to.id, carried, body }, checked, &used)
     }
 
     /// Writes a block; what it yields, by type.
@@ -307,13 +307,13 @@ impl Writer {
 
     /// Writes an op of one result, or keeps what is wrong with it.
     #[track_caller]
-    pub(crate) fn write(&self, op: Op, checked: Checked<Spec>, used: &[ValueId]) -> Val<'_> {
+    pub(crate) fn write(&self, op: KernelOp, checked: Checked<Spec>, used: &[ValueId]) -> Val<'_> {
         let results = self.write_many(op, checked.map(|spec| vec![spec]), used);
         results.first().copied().unwrap_or(Val { k: self, id: ValueId(0) })
     }
 
     #[track_caller]
-    pub(crate) fn write_many(&self, op: Op, checked: Checked<Vec<Spec>>, used: &[ValueId]) -> Vec<Val<'_>> {
+    pub(crate) fn write_many(&self, op: KernelOp, checked: Checked<Vec<Spec>>, used: &[ValueId]) -> Vec<Val<'_>> {
         let mut state = self.state.borrow_mut();
         let hidden = |id: &&ValueId| {
             let owner = state.owner.get(id.0 as usize);

@@ -39,4 +39,4 @@ pub use stacked::{
 };
 pub use strategy::{ShardingRules, Strategy};
 pub use trace::{DTypePolicy, RematPolicy};
-pub use train::{Metrics, StepOptions, TrainState, trace_init, trace_train_step, train_step, train_step_with};
+pub use train::{StepMetrics, StepOptions, TrainState, trace_init, trace_train_step, train_step, train_step_with};

@@ -26,7 +26,7 @@ pub struct TrainState<P: Tree, S: Tree, X: Tree = ()> {
 
 /// What a step says of itself; `f32` scalars.
 #[derive(Clone, Debug, Tree)]
-pub struct Metrics {
+pub struct StepMetrics {
     /// Mean loss of the batch, before the step.
     pub loss: Tensor,
     /// Global norm of the gradient, before clipping.
@@ -87,7 +87,7 @@ pub fn train_step<P: Tree + Clone, O: Optimizer<P>, B: Tree>(
     optimizer: &O,
     options: &StepOptions,
     loss: impl FnOnce(&P, &B, &Key) -> Tensor,
-) -> (TrainState<P, O::State>, Metrics) {
+) -> (TrainState<P, O::State>, StepMetrics) {
     train_step_with(state, batch, optimizer, options, |params, (), batch, key| (loss(params, batch, key), ()))
 }
 
@@ -100,7 +100,7 @@ pub fn train_step_with<P: Tree + Clone, X: Tree + Clone, O: Optimizer<P>, B: Tre
     optimizer: &O,
     options: &StepOptions,
     loss: impl FnOnce(&P, &X, &B, &Key) -> (Tensor, X),
-) -> (TrainState<P, O::State, X>, Metrics) {
+) -> (TrainState<P, O::State, X>, StepMetrics) {
     let key = state.key.fold_in(&state.step);
     let parts = options.gradient_accumulation_steps.max(1);
     let (value, carried, grads) = accumulated_with(&state.params, &state.carried, batch, &key, parts, loss);
@@ -123,7 +123,7 @@ pub fn train_step_with<P: Tree + Clone, X: Tree + Clone, O: Optimizer<P>, B: Tre
         key: state.key.clone(),
     };
     let learning_rate = optimizer.learning_rate(&state.step);
-    (next, Metrics { loss: value.cast(DType::F32), grad_norm, learning_rate })
+    (next, StepMetrics { loss: value.cast(DType::F32), grad_norm, learning_rate })
 }
 
 /// A function that makes the state before the first step from a seed, a `u32` scalar: draws the parameters, then

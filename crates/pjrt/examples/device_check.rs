@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pjrt::{
-    Argument, Buffer, Client, ClientOptions, Code, CompileOptions, Device, ElementType, Error, ExecuteOptions,
-    HostSource, LoadedExecutable, Placement, Plugin, Program, Value,
+    Argument, AttributeValue, Buffer, BufferType, Client, ClientOptions, Code, CompileOptions, Device, EncodedProgram,
+    Error, ExecuteOptions, HostSource, LoadedExecutable, Placement, Plugin,
 };
 
 const ADD: &str = "func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
@@ -93,11 +93,11 @@ fn main() -> ExitCode {
     if failed { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }
 
-fn typed(value: &str) -> Value {
+fn typed(value: &str) -> AttributeValue {
     match value {
-        "true" => Value::Bool(true),
-        "false" => Value::Bool(false),
-        _ => value.parse().map_or_else(|_| Value::String(value.into()), Value::Int),
+        "true" => AttributeValue::Bool(true),
+        "false" => AttributeValue::Bool(false),
+        _ => value.parse().map_or_else(|_| AttributeValue::String(value.into()), AttributeValue::Int),
     }
 }
 
@@ -121,7 +121,7 @@ fn wrong(what: String) -> Error {
     Error::Input { what }
 }
 
-fn upload(bench: &Bench, bytes: &[u8], element: ElementType, dims: &[i64]) -> Result<Buffer, Error> {
+fn upload(bench: &Bench, bytes: &[u8], element: BufferType, dims: &[i64]) -> Result<Buffer, Error> {
     let placement = Placement::Device(&bench.device);
     let (buffer, done) = bench.client.buffer_from_host(HostSource::Copied(bytes), element, dims, None, placement)?;
     done.wait()?;
@@ -142,8 +142,8 @@ fn run(loaded: &LoadedExecutable, arguments: Vec<Argument<'_>>) -> Result<Buffer
 }
 
 fn check_sum(bench: &Bench, loaded: &LoadedExecutable) -> Result<(), Error> {
-    let a = upload(bench, &f32s([1.0, 2.0, 3.0, 4.0]), ElementType::F32, &[4])?;
-    let b = upload(bench, &f32s([10.0, 20.0, 30.0, 40.0]), ElementType::F32, &[4])?;
+    let a = upload(bench, &f32s([1.0, 2.0, 3.0, 4.0]), BufferType::F32, &[4])?;
+    let b = upload(bench, &f32s([10.0, 20.0, 30.0, 40.0]), BufferType::F32, &[4])?;
     let sum = run(loaded, vec![Argument::Keep(&a), Argument::Keep(&b)])?.to_host()?.wait()?;
     if sum == f32s([11.0, 22.0, 33.0, 44.0]) { Ok(()) } else { Err(wrong(format!("wrong sum {sum:?}"))) }
 }
@@ -151,7 +151,7 @@ fn check_sum(bench: &Bench, loaded: &LoadedExecutable) -> Result<(), Error> {
 fn transfer(bench: &Bench) -> Result<String, Error> {
     let bytes: Vec<u8> = (0..64u32 << 20).map(|i| (i ^ (i >> 11)) as u8).collect();
     let started = Instant::now();
-    let buffer = upload(bench, &bytes, ElementType::U8, &[bytes.len() as i64])?;
+    let buffer = upload(bench, &bytes, BufferType::U8, &[bytes.len() as i64])?;
     let there = started.elapsed();
     let started = Instant::now();
     let back = buffer.to_host()?.wait()?;
@@ -164,16 +164,16 @@ fn transfer(bench: &Bench) -> Result<String, Error> {
 }
 
 fn execute(bench: &Bench) -> Result<String, Error> {
-    let loaded = bench.client.compile(&Program::mlir(ADD), &CompileOptions::default())?;
+    let loaded = bench.client.compile(&EncodedProgram::mlir(ADD), &CompileOptions::default())?;
     check_sum(bench, &loaded)?;
     let memory = loaded.executable()?.memory_stats()?;
     Ok(format!("right sum, arguments {} B, output {} B", memory.argument_bytes, memory.output_bytes))
 }
 
 fn in_flight(bench: &Bench) -> Result<String, Error> {
-    let loaded = bench.client.compile(&Program::mlir(ADD), &CompileOptions::default())?;
-    let one = upload(bench, &f32s([1.0; 4]), ElementType::F32, &[4])?;
-    let mut sum = upload(bench, &f32s([0.0; 4]), ElementType::F32, &[4])?;
+    let loaded = bench.client.compile(&EncodedProgram::mlir(ADD), &CompileOptions::default())?;
+    let one = upload(bench, &f32s([1.0; 4]), BufferType::F32, &[4])?;
+    let mut sum = upload(bench, &f32s([0.0; 4]), BufferType::F32, &[4])?;
     let mut pending = Vec::new();
     for _ in 0..100 {
         let launch = loaded.execute(&[vec![Argument::Keep(&sum), Argument::Keep(&one)]], &ExecuteOptions::default())?;
@@ -188,8 +188,8 @@ fn in_flight(bench: &Bench) -> Result<String, Error> {
 }
 
 fn donation(bench: &Bench) -> Result<String, Error> {
-    let loaded = bench.client.compile(&Program::mlir(DONATING), &CompileOptions::default())?;
-    let input = upload(bench, &f32s([1.0, 2.0, 3.0, 4.0]), ElementType::F32, &[4])?;
+    let loaded = bench.client.compile(&EncodedProgram::mlir(DONATING), &CompileOptions::default())?;
+    let input = upload(bench, &f32s([1.0, 2.0, 3.0, 4.0]), BufferType::F32, &[4])?;
     let doubled = run(&loaded, vec![Argument::Donate(&input)])?.to_host()?.wait()?;
     if doubled != f32s([2.0, 4.0, 6.0, 8.0]) {
         return Err(wrong(format!("{doubled:?}")));
@@ -202,7 +202,7 @@ fn donation(bench: &Bench) -> Result<String, Error> {
 }
 
 fn stored(bench: &Bench) -> Result<String, Error> {
-    let loaded = bench.client.compile(&Program::mlir(ADD), &CompileOptions::default())?;
+    let loaded = bench.client.compile(&EncodedProgram::mlir(ADD), &CompileOptions::default())?;
     let bytes = loaded.executable()?.serialize()?;
     check_sum(bench, &bench.client.deserialize(&bytes, None)?)?;
     Ok(format!("{} bytes, right sum", bytes.len()))
@@ -210,18 +210,18 @@ fn stored(bench: &Bench) -> Result<String, Error> {
 
 fn without_client(bench: &Bench) -> Result<String, Error> {
     let topology = bench.client.topology()?;
-    let executable = bench.plugin.compile(&topology, &Program::mlir(ADD), &CompileOptions::default(), None)?;
+    let executable = bench.plugin.compile(&topology, &EncodedProgram::mlir(ADD), &CompileOptions::default(), None)?;
     check_sum(bench, &bench.client.load(&executable)?)?;
     Ok("right sum".into())
 }
 
 fn matrix_product(bench: &Bench) -> Result<String, Error> {
     let size: usize = if bench.client.platform_name()? == "cpu" { 512 } else { 8192 };
-    let loaded = bench.client.compile(&Program::mlir(matmul(size)), &CompileOptions::default())?;
+    let loaded = bench.client.compile(&EncodedProgram::mlir(matmul(size)), &CompileOptions::default())?;
     // 1.0 in bf16: every element of the product is exactly `size`.
     let ones: Vec<u8> = [0x80, 0x3f].repeat(size * size);
     let dims = [size as i64, size as i64];
-    let a = upload(bench, &ones, ElementType::Bf16, &dims)?;
+    let a = upload(bench, &ones, BufferType::Bf16, &dims)?;
     let product = run(&loaded, vec![Argument::Keep(&a), Argument::Keep(&a)])?.to_host()?.wait()?;
     let expected = ((size as f32).to_bits() >> 16) as u16;
     if product.chunks_exact(2).any(|e| u16::from_le_bytes([e[0], e[1]]) != expected) {

@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// The value of an option or attribute.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum AttributeValue {
     /// Text.
     String(String),
     /// An integer.
@@ -27,7 +27,7 @@ pub enum Value {
     Other(u32),
 }
 
-impl Value {
+impl AttributeValue {
     /// The integer, if it is one.
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -61,43 +61,43 @@ impl Value {
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for AttributeValue {
     fn from(value: &str) -> Self {
         Self::String(value.into())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for AttributeValue {
     fn from(value: String) -> Self {
         Self::String(value)
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for AttributeValue {
     fn from(value: i64) -> Self {
         Self::Int(value)
     }
 }
 
-impl From<Vec<i64>> for Value {
+impl From<Vec<i64>> for AttributeValue {
     fn from(value: Vec<i64>) -> Self {
         Self::Ints(value)
     }
 }
 
-impl From<f32> for Value {
+impl From<f32> for AttributeValue {
     fn from(value: f32) -> Self {
         Self::Float(value)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for AttributeValue {
     fn from(value: bool) -> Self {
         Self::Bool(value)
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for AttributeValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::String(value) => f.write_str(value),
@@ -113,11 +113,11 @@ impl fmt::Display for Value {
 /// Options in the form a plugin takes, borrowing from the values they were made of.
 pub(crate) struct Encoded<'a> {
     values: Vec<PJRT_NamedValue>,
-    borrow: std::marker::PhantomData<&'a Value>,
+    borrow: std::marker::PhantomData<&'a AttributeValue>,
 }
 
 impl<'a> Encoded<'a> {
-    pub(crate) fn new<S: AsRef<str>>(options: &'a [(S, Value)]) -> Result<Self, Error> {
+    pub(crate) fn new<S: AsRef<str>>(options: &'a [(S, AttributeValue)]) -> Result<Self, Error> {
         let mut values = Vec::with_capacity(options.len());
         for (name, value) in options {
             let name = name.as_ref();
@@ -126,18 +126,20 @@ impl<'a> Encoded<'a> {
             encoded.name_size = name.len();
             encoded.value_size = 1;
             (encoded.r#type, encoded.value) = match value {
-                Value::String(text) => {
+                AttributeValue::String(text) => {
                     encoded.value_size = text.len();
                     (PJRT_NamedValue_kString, PJRT_NamedValue_Value { string_value: chars(text.as_bytes()) })
                 }
-                Value::Int(value) => (PJRT_NamedValue_kInt64, PJRT_NamedValue_Value { int64_value: *value }),
-                Value::Ints(values) => {
+                AttributeValue::Int(value) => (PJRT_NamedValue_kInt64, PJRT_NamedValue_Value { int64_value: *value }),
+                AttributeValue::Ints(values) => {
                     encoded.value_size = values.len();
                     (PJRT_NamedValue_kInt64List, PJRT_NamedValue_Value { int64_array_value: values.as_ptr() })
                 }
-                Value::Float(value) => (PJRT_NamedValue_kFloat, PJRT_NamedValue_Value { float_value: *value }),
-                Value::Bool(value) => (PJRT_NamedValue_kBool, PJRT_NamedValue_Value { bool_value: *value }),
-                Value::Other(_) => return Err(Error::input(format!("option {name} has a value of unknown type"))),
+                AttributeValue::Float(value) => (PJRT_NamedValue_kFloat, PJRT_NamedValue_Value { float_value: *value }),
+                AttributeValue::Bool(value) => (PJRT_NamedValue_kBool, PJRT_NamedValue_Value { bool_value: *value }),
+                AttributeValue::Other(_) => {
+                    return Err(Error::input(format!("option {name} has a value of unknown type")));
+                }
             };
             values.push(encoded);
         }
@@ -158,7 +160,7 @@ impl<'a> Encoded<'a> {
 ///
 /// # Safety
 /// `data` is null or points to `count` named values whose names and values are readable.
-pub(crate) unsafe fn decode(data: *const PJRT_NamedValue, count: usize) -> Vec<(String, Value)> {
+pub(crate) unsafe fn decode(data: *const PJRT_NamedValue, count: usize) -> Vec<(String, AttributeValue)> {
     if data.is_null() || count == 0 {
         return Vec::new();
     }
@@ -171,7 +173,7 @@ pub(crate) unsafe fn decode(data: *const PJRT_NamedValue, count: usize) -> Vec<(
     } else {
         known
     };
-    let mut values: Vec<(String, Value)> = (0..count)
+    let mut values: Vec<(String, AttributeValue)> = (0..count)
         .map(|index| {
             // SAFETY: elements are `step` bytes apart and begin with the fields known here.
             let value = unsafe { data.byte_add(index * step).read() };
@@ -185,18 +187,18 @@ pub(crate) unsafe fn decode(data: *const PJRT_NamedValue, count: usize) -> Vec<(
 
 /// # Safety
 /// `value` came from a plugin: its type says which member is set, and pointers in it are readable.
-unsafe fn decode_one(value: &PJRT_NamedValue) -> (String, Value) {
+unsafe fn decode_one(value: &PJRT_NamedValue) -> (String, AttributeValue) {
     // SAFETY: the name is as long as stated.
     let name = unsafe { text(value.name, value.name_size) };
     // SAFETY: the type says which member of the union is set; arrays are as long as stated.
     let value = unsafe {
         match value.r#type {
-            PJRT_NamedValue_kString => Value::String(text(value.value.string_value, value.value_size)),
-            PJRT_NamedValue_kInt64 => Value::Int(value.value.int64_value),
-            PJRT_NamedValue_kInt64List => Value::Ints(list(value.value.int64_array_value, value.value_size)),
-            PJRT_NamedValue_kFloat => Value::Float(value.value.float_value),
-            PJRT_NamedValue_kBool => Value::Bool(value.value.bool_value),
-            other => Value::Other(other),
+            PJRT_NamedValue_kString => AttributeValue::String(text(value.value.string_value, value.value_size)),
+            PJRT_NamedValue_kInt64 => AttributeValue::Int(value.value.int64_value),
+            PJRT_NamedValue_kInt64List => AttributeValue::Ints(list(value.value.int64_array_value, value.value_size)),
+            PJRT_NamedValue_kFloat => AttributeValue::Float(value.value.float_value),
+            PJRT_NamedValue_kBool => AttributeValue::Bool(value.value.bool_value),
+            other => AttributeValue::Other(other),
         }
     };
     (name, value)
@@ -209,12 +211,12 @@ mod tests {
     #[test]
     fn what_is_encoded_decodes_to_the_same() {
         let options = vec![
-            ("s", Value::from("text")),
-            ("empty", Value::from("")),
-            ("i", Value::from(-3)),
-            ("l", Value::from(vec![1, 2, 3])),
-            ("f", Value::from(0.5f32)),
-            ("b", Value::from(true)),
+            ("s", AttributeValue::from("text")),
+            ("empty", AttributeValue::from("")),
+            ("i", AttributeValue::from(-3)),
+            ("l", AttributeValue::from(vec![1, 2, 3])),
+            ("f", AttributeValue::from(0.5f32)),
+            ("b", AttributeValue::from(true)),
         ];
         let encoded = Encoded::new(&options).unwrap();
         // SAFETY: the array was just made and borrows from `options`.
@@ -241,7 +243,7 @@ mod tests {
         let values = [make(7), make(8)];
         // SAFETY: two elements that state their own size.
         let decoded = unsafe { decode(values.as_ptr().cast(), 2) };
-        assert_eq!(decoded, [(String::new(), Value::Int(7)), (String::new(), Value::Int(8))]);
+        assert_eq!(decoded, [(String::new(), AttributeValue::Int(7)), (String::new(), AttributeValue::Int(8))]);
     }
 
     #[test]
@@ -250,7 +252,7 @@ mod tests {
         value.r#type = 77;
         // SAFETY: one element without a name.
         let decoded = unsafe { decode(&value, 1) };
-        assert_eq!(decoded, [(String::new(), Value::Other(77))]);
+        assert_eq!(decoded, [(String::new(), AttributeValue::Other(77))]);
         assert!(Encoded::new(&decoded).is_err());
     }
 }

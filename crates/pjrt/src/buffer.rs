@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use pjrt_sys::*;
 
 use crate::api::{Api, list};
+use crate::buffer_type::BufferType;
 use crate::device::Device;
-use crate::element_type::ElementType;
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{ClientHandle, same_client};
@@ -61,12 +61,12 @@ impl Buffer {
     }
 
     /// Element type.
-    pub fn element_type(&self) -> Result<ElementType, Error> {
+    pub fn element_type(&self) -> Result<BufferType, Error> {
         let mut args = PJRT_Buffer_ElementType_Args::new();
         args.buffer = self.raw();
         // SAFETY: the buffer is alive.
         unsafe { self.api().call(slot::PJRT_Buffer_ElementType, &mut args)? };
-        Ok(ElementType::from_number(args.r#type))
+        Ok(BufferType::from_number(args.r#type))
     }
 
     /// Dimensions.

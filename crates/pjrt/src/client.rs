@@ -8,11 +8,11 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::api::{Api, chars, list, text};
-use crate::attribute::{Encoded, Value};
+use crate::attribute::{AttributeValue, Encoded};
 use crate::buffer::Buffer;
+use crate::buffer_type::BufferType;
 use crate::compile_options::{CompileOptions, DeviceAssignment};
 use crate::device::Device;
-use crate::element_type::ElementType;
 use crate::error::Error;
 use crate::event::Event;
 use crate::executable::Executable;
@@ -20,7 +20,7 @@ use crate::handle::{ClientHandle, SharedBytes, same_client};
 use crate::key_value::{KeyValueStore, PinnedStore};
 use crate::loaded::LoadedExecutable;
 use crate::memory::Memory;
-use crate::program::Program;
+use crate::program::EncodedProgram;
 use crate::topology::Topology;
 use crate::transfer::{BufferSpec, TransferManager};
 
@@ -28,14 +28,14 @@ use crate::transfer::{BufferSpec, TransferManager};
 #[derive(Clone, Default)]
 pub struct ClientOptions {
     /// Options of the plugin, by name.
-    pub options: Vec<(String, Value)>,
+    pub options: Vec<(String, AttributeValue)>,
     /// How processes of one client find each other. Needed for several hosts only.
     pub key_value_store: Option<Arc<dyn KeyValueStore>>,
 }
 
 impl ClientOptions {
     /// Adds an option.
-    pub fn option(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub fn option(mut self, name: &str, value: impl Into<AttributeValue>) -> Self {
         self.options.push((name.into(), value.into()));
         self
     }
@@ -249,7 +249,7 @@ impl Client {
     }
 
     /// Compiles and loads a program.
-    pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
+    pub fn compile(&self, program: &EncodedProgram, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
         let options = options.to_bytes();
         let program = program.raw();
         let mut args = PJRT_Client_Compile_Args::new();
@@ -298,7 +298,7 @@ impl Client {
     pub fn buffer_from_host(
         &self,
         source: HostSource<'_>,
-        element_type: ElementType,
+        element_type: BufferType,
         dims: &[i64],
         byte_strides: Option<&[i64]>,
         placement: Placement<'_>,
@@ -355,7 +355,7 @@ impl Client {
     /// Makes a buffer whose contents nobody has set, to be written by programs it is donated to.
     pub fn uninitialized_buffer(
         &self,
-        element_type: ElementType,
+        element_type: BufferType,
         dims: &[i64],
         placement: Placement<'_>,
     ) -> Result<Buffer, Error> {
@@ -389,7 +389,7 @@ impl Client {
 /// Checks that `available` bytes hold every element of the array.
 fn check_extent(
     available: usize,
-    element_type: ElementType,
+    element_type: BufferType,
     dims: &[i64],
     byte_strides: Option<&[i64]>,
 ) -> Result<(), Error> {
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn host_data_must_hold_the_array() {
-        let check = |bytes, dims: &[i64], strides: Option<&[i64]>| check_extent(bytes, ElementType::F32, dims, strides);
+        let check = |bytes, dims: &[i64], strides: Option<&[i64]>| check_extent(bytes, BufferType::F32, dims, strides);
         assert!(check(24, &[2, 3], None).is_ok());
         assert!(check(4, &[], None).is_ok());
         assert!(check(0, &[5, 0], None).is_ok());
@@ -453,7 +453,7 @@ mod tests {
         assert!(check(24, &[2, 3], Some(&[4])).is_err());
         assert!(check(24, &[2, 3], Some(&[-4, 8])).is_err());
         assert!(check(24, &[2, 3], Some(&[i64::MAX, i64::MAX])).is_err());
-        assert!(check_extent(8, ElementType::S4, &[8], None).is_ok());
-        assert!(check_extent(8, ElementType::Token, &[8], None).is_err());
+        assert!(check_extent(8, BufferType::S4, &[8], None).is_ok());
+        assert!(check_extent(8, BufferType::Token, &[8], None).is_err());
     }
 }

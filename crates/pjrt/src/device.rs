@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::api::{Api, text};
-use crate::attribute::{self, Value};
+use crate::attribute::{self, AttributeValue};
 use crate::error::Error;
 use crate::handle::ClientHandle;
 
@@ -22,7 +22,7 @@ pub struct DeviceDescription {
     /// The vendor's name of this kind of device, such as `TPU v5 lite`.
     pub kind: String,
     /// What the plugin says about the device, such as `coords`.
-    pub attributes: Vec<(String, Value)>,
+    pub attributes: Vec<(String, AttributeValue)>,
     /// A name for logs, detailed.
     pub debug_string: String,
     /// A name for people, short.
@@ -65,7 +65,7 @@ impl DeviceDescription {
     }
 
     /// An attribute by name.
-    pub fn attribute(&self, name: &str) -> Option<&Value> {
+    pub fn attribute(&self, name: &str) -> Option<&AttributeValue> {
         self.attributes.iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
 }
@@ -183,7 +183,7 @@ impl Device {
     }
 
     /// What the plugin says about the device as it is now.
-    pub fn attributes(&self) -> Result<Vec<(String, Value)>, Error> {
+    pub fn attributes(&self) -> Result<Vec<(String, AttributeValue)>, Error> {
         let mut args = PJRT_Device_GetAttributes_Args::new();
         args.device = self.raw();
         // SAFETY: the device is alive.

@@ -77,12 +77,12 @@ pub enum Error {
 
 /// Who must act on an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// The caller: another program, option or argument is needed.
+pub enum ErrorFamily {
+    /// The caller: another program, file, option or argument is needed.
     Input,
-    /// Whoever runs the machine: the plugin, the device or a resource is at fault.
+    /// Whoever runs the machine: the plugin, the device, a tool, the network or a resource is at fault.
     Machine,
-    /// The authors of the plugin or of this crate.
+    /// The authors of the plugin or of this project.
     Bug,
 }
 
@@ -167,22 +167,24 @@ impl Error {
     }
 
     /// Who must act.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> ErrorFamily {
         match self {
-            Self::Input { .. } => Family::Input,
-            Self::Open { .. } | Self::NotAPlugin { .. } | Self::Table { .. } | Self::Version { .. } => Family::Machine,
-            Self::Unsupported { .. } => Family::Machine,
+            Self::Input { .. } => ErrorFamily::Input,
+            Self::Open { .. } | Self::NotAPlugin { .. } | Self::Table { .. } | Self::Version { .. } => {
+                ErrorFamily::Machine
+            }
+            Self::Unsupported { .. } => ErrorFamily::Machine,
             Self::Pjrt { code, .. } => match code {
                 Code::Unknown
                 | Code::InvalidArgument
                 | Code::AlreadyExists
                 | Code::FailedPrecondition
                 | Code::OutOfRange
-                | Code::Unimplemented => Family::Input,
-                Code::Internal | Code::Other(_) => Family::Bug,
-                _ => Family::Machine,
+                | Code::Unimplemented => ErrorFamily::Input,
+                Code::Internal | Code::Other(_) => ErrorFamily::Bug,
+                _ => ErrorFamily::Machine,
             },
-            Self::Answer { .. } | Self::Decode { .. } => Family::Bug,
+            Self::Answer { .. } | Self::Decode { .. } => ErrorFamily::Bug,
         }
     }
 
@@ -259,6 +261,6 @@ mod tests {
             payloads: vec![],
         };
         assert_eq!(error.to_string(), "PJRT_Compile: INVALID_ARGUMENT: No such compile option: 'x'");
-        assert_eq!(error.family(), Family::Input);
+        assert_eq!(error.family(), ErrorFamily::Input);
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::api::{Api, bytes, list, text};
-use crate::attribute::{self, Value};
+use crate::attribute::{self, AttributeValue};
+use crate::buffer_type::BufferType;
 use crate::compile_options::CompileOptions;
-use crate::element_type::ElementType;
 use crate::error::Error;
 use crate::handle::ClientHandle;
-use crate::program::{Format, Program};
+use crate::program::{EncodedProgram, Format};
 
 /// Memory a compiled program needs per device, in bytes. Figures the plugin does not know are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Executable {
     }
 
     /// What the compiler thinks the program costs, such as `flops` and `bytes accessed`. Loop bodies count once.
-    pub fn cost_analysis(&self) -> Result<Vec<(String, Value)>, Error> {
+    pub fn cost_analysis(&self) -> Result<Vec<(String, AttributeValue)>, Error> {
         let mut args = PJRT_Executable_GetCostAnalysis_Args::new();
         args.executable = self.raw();
         // SAFETY: the executable is alive, and the properties live as long.
@@ -195,7 +195,7 @@ impl Executable {
     }
 
     /// The program as the compiler left it.
-    pub fn optimized_program(&self) -> Result<Program, Error> {
+    pub fn optimized_program(&self) -> Result<EncodedProgram, Error> {
         let mut program = PJRT_Program::new();
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.raw();
@@ -210,7 +210,7 @@ impl Executable {
         code.truncate(program.code_size);
         // SAFETY: the format belongs to the plugin and is as long as stated.
         let format = unsafe { text(program.format, program.format_size) };
-        Ok(Program { format: Format::from_name(&format), bytes: code })
+        Ok(EncodedProgram { format: Format::from_name(&format), bytes: code })
     }
 
     /// A form that can be stored and loaded by the same plugin version; see
@@ -256,7 +256,7 @@ impl Executable {
     }
 
     /// Element type of each output.
-    pub fn output_types(&self) -> Result<Vec<ElementType>, Error> {
+    pub fn output_types(&self) -> Result<Vec<BufferType>, Error> {
         let mut args = PJRT_Executable_OutputElementTypes_Args::new();
         args.executable = self.raw();
         // SAFETY: the executable is alive, and the list lives as long.
@@ -264,7 +264,7 @@ impl Executable {
             self.api().call(slot::PJRT_Executable_OutputElementTypes, &mut args)?;
             list(args.output_types, args.num_output_types)
         };
-        Ok(types.into_iter().map(ElementType::from_number).collect())
+        Ok(types.into_iter().map(BufferType::from_number).collect())
     }
 
     /// Dimensions of each output, per device.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::api::{Api, TableHead, chars};
-use crate::attribute::{self, Encoded, Value};
+use crate::attribute::{self, AttributeValue, Encoded};
 use crate::client::{Client, ClientOptions};
 use crate::compile_options::CompileOptions;
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::executable::Executable;
 use crate::extension::{
     Layouts, Megascale, MemoryDescriptions, PhaseCompile, Profiler, Shardings, TpuExecutable, TpuTopology,
 };
-use crate::program::Program;
+use crate::program::EncodedProgram;
 use crate::topology::Topology;
 use crate::version::ApiVersion;
 
@@ -135,7 +135,7 @@ impl Plugin {
     }
 
     /// What the plugin says about itself, such as `xla_version` and `stablehlo_current_version`.
-    pub fn attributes(&self) -> Result<Vec<(String, Value)>, Error> {
+    pub fn attributes(&self) -> Result<Vec<(String, AttributeValue)>, Error> {
         let mut args = PJRT_Plugin_Attributes_Args::new();
         // SAFETY: the arguments hold nothing but their size.
         unsafe { self.api.call(slot::PJRT_Plugin_Attributes, &mut args)? };
@@ -167,7 +167,7 @@ impl Plugin {
     }
 
     /// A topology by name, such as `v5e:2x2`, present or not. What options there are depends on the plugin.
-    pub fn topology<S: AsRef<str>>(&self, name: &str, options: &[(S, Value)]) -> Result<Topology, Error> {
+    pub fn topology<S: AsRef<str>>(&self, name: &str, options: &[(S, AttributeValue)]) -> Result<Topology, Error> {
         let options = Encoded::new(options)?;
         let mut args = PJRT_TopologyDescription_Create_Args::new();
         args.topology_name = chars(name.as_bytes());
@@ -195,7 +195,7 @@ impl Plugin {
     pub fn compile(
         &self,
         topology: &Topology,
-        program: &Program,
+        program: &EncodedProgram,
         options: &CompileOptions,
         client: Option<&Client>,
     ) -> Result<Executable, Error> {

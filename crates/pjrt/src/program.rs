@@ -50,14 +50,14 @@ impl fmt::Display for Format {
 
 /// A program for a compiler, or what a compiler made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct EncodedProgram {
     /// How to read the bytes.
     pub format: Format,
     /// The program.
     pub bytes: Vec<u8>,
 }
 
-impl Program {
+impl EncodedProgram {
     /// A StableHLO module, as text or bytecode.
     pub fn mlir(bytes: impl Into<Vec<u8>>) -> Self {
         Self { format: Format::Mlir, bytes: bytes.into() }
@@ -82,5 +82,5 @@ impl Program {
 /// A program in C form, borrowed from a [`Program`].
 pub(crate) struct RawProgram<'a> {
     pub(crate) raw: PJRT_Program,
-    program: PhantomData<&'a Program>,
+    program: PhantomData<&'a EncodedProgram>,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::api::{Api, bytes, list, text};
-use crate::attribute::{self, Value};
+use crate::attribute::{self, AttributeValue};
 use crate::device::DeviceDescription;
 use crate::error::Error;
 use crate::handle::ClientHandle;
@@ -126,7 +126,7 @@ impl Topology {
     }
 
     /// What the plugin says about the whole topology, such as `device_memory_bytes_limit` and `wrap`.
-    pub fn attributes(&self) -> Result<Vec<(String, Value)>, Error> {
+    pub fn attributes(&self) -> Result<Vec<(String, AttributeValue)>, Error> {
         let mut args = PJRT_TopologyDescription_Attributes_Args::new();
         args.topology = self.raw();
         // SAFETY: the topology is alive.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::api::chars;
-use crate::attribute::{Encoded, Value};
+use crate::attribute::{AttributeValue, Encoded};
 use crate::buffer::Buffer;
+use crate::buffer_type::BufferType;
 use crate::device::Device;
-use crate::element_type::ElementType;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::handle::{ClientHandle, SharedBytes};
@@ -22,14 +22,14 @@ use crate::memory::Memory;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSpec {
     /// Element type.
-    pub element_type: ElementType,
+    pub element_type: BufferType,
     /// Dimensions.
     pub dims: Vec<i64>,
 }
 
 /// Whether more pieces of a buffer follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum ChunkPosition {
     /// More follow.
     More,
     /// The buffer is complete with this one.
@@ -130,7 +130,7 @@ impl TransferManager {
         offset: usize,
         data: &SharedBytes,
         range: Range<usize>,
-        piece: Piece,
+        piece: ChunkPosition,
     ) -> Result<Event, Error> {
         let bytes = (**data).as_ref().get(range.clone()).ok_or_else(|| {
             Error::input(format!("bytes {range:?} are not within the {} that were given", (**data).as_ref().len()))
@@ -149,7 +149,7 @@ impl TransferManager {
         args.data = bytes.as_ptr().cast();
         args.offset = raw_offset;
         args.transfer_size = size;
-        args.is_last_transfer = piece == Piece::Last;
+        args.is_last_transfer = piece == ChunkPosition::Last;
         // SAFETY: the manager is alive and has such a buffer with room for the data, which is kept alive below.
         unsafe { self.client.api.call(slot::PJRT_AsyncHostToDeviceTransferManager_TransferData, &mut args)? };
         let call = slot::PJRT_AsyncHostToDeviceTransferManager_TransferData.name();
@@ -190,7 +190,7 @@ impl TransferManager {
     }
 
     /// Attaches notes for the runtime's tracing.
-    pub fn add_metadata(&self, metadata: &[(String, Value)]) -> Result<(), Error> {
+    pub fn add_metadata(&self, metadata: &[(String, AttributeValue)]) -> Result<(), Error> {
         let metadata = Encoded::new(metadata)?;
         let mut args = PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args::new();
         args.transfer_manager = self.raw.as_ptr();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use compile::{
-    Compilation, CompileError, CompileRequest, Mode, OptimizedProgram, Origin, OutOfMemory, Program, Report,
+    Compilation, CompileError, CompileMode, CompileRequest, OptimizedProgram, Origin, OutOfMemory, Program, Report,
     SliceCompiler,
 };
-use xla::{BufferAssignment, Module};
+use xla::{BufferAssignment, HloModule};
 
 use crate::error::Error;
 
@@ -23,7 +23,7 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     /// The optimized HLO.
-    pub(crate) fn module(&self) -> &Module {
+    pub(crate) fn module(&self) -> &HloModule {
         &self.optimized.module
     }
 
@@ -56,7 +56,7 @@ impl Driver<'_> {
             too_large => return Ok(too_large),
         };
         if compiled.buffers().is_none() && request.slice.num_slices() == 1 {
-            let quick = CompileRequest { mode: Mode::Quick, ..request.clone() };
+            let quick = CompileRequest { mode: CompileMode::Quick, ..request.clone() };
             if let Outcome::Fits(quick) = self.once(program, &quick)? {
                 compiled.beside = Some(quick.optimized);
             }

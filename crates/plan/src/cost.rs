@@ -28,7 +28,7 @@ pub enum RunLength {
 
 /// What a step is, to be paid for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct BilledStep {
     /// Seconds.
     pub seconds: f64,
     /// Tokens that all devices together work through, where known.
@@ -80,7 +80,7 @@ const KINDS: [(PriceKind, &str); 4] = [
 
 impl RunCost {
     /// The cost of a step and of a run on a slice.
-    pub fn of(slice: &Slice, step: Step, run: RunLength, tariff: &Tariff) -> Result<RunCost, Error> {
+    pub fn of(slice: &Slice, step: BilledStep, run: RunLength, tariff: &Tariff) -> Result<RunCost, Error> {
         let steps = steps(run, step.tokens)?;
         let chips = slice.chips();
         let terms = |name, usd_per_chip_hour: f64, region: &str, date: &str| {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn dollars_follow_from_hours() {
-        let step = Step { seconds: 2.0, tokens: Some(1000.0) };
+        let step = BilledStep { seconds: 2.0, tokens: Some(1000.0) };
         let tariff = Tariff { usd_per_chip_hour: Some(1.8), ..Tariff::default() };
         let cost = RunCost::of(&slice("v5e-4"), step, RunLength::Tokens(1_000_000.0), &tariff).unwrap();
         assert_eq!((cost.chips, cost.steps), (4, Some(1000.0)));
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn published_prices_by_region() {
-        let step = Step { seconds: 1.0, tokens: None };
+        let step = BilledStep { seconds: 1.0, tokens: None };
         let at = |region: Option<&str>, name: &str| {
             let tariff = Tariff { region: region.map(str::to_string), ..Tariff::default() };
             RunCost::of(&slice(name), step, RunLength::Unknown, &tariff)
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_not_positive_is_refused() {
-        let step = Step { seconds: 1.0, tokens: None };
+        let step = BilledStep { seconds: 1.0, tokens: None };
         let cost = |run, usd| {
             let tariff = Tariff { usd_per_chip_hour: usd, ..Tariff::default() };
             tariff.check(&slice("v5e-4")).and_then(|()| RunCost::of(&slice("v5e-4"), step, run, &tariff))

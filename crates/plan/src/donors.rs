@@ -2,7 +2,7 @@
 
 use hlo::Module;
 
-use crate::memory::{Argument, Class};
+use crate::memory::{BufferClass, ProgramArgument};
 
 /// Which arguments may be donated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub(crate) enum Donors {
 }
 
 /// Arguments that a result of the same type replaces and that are not donated.
-pub(crate) fn candidates(program: &Module, arguments: &[Argument], donors: Donors) -> Vec<usize> {
+pub(crate) fn candidates(program: &Module, arguments: &[ProgramArgument], donors: Donors) -> Vec<usize> {
     let Some(func) = program.entry() else { return Vec::new() };
-    let is_candidate = |(index, argument): &(usize, &Argument)| {
+    let is_candidate = |(index, argument): &(usize, &ProgramArgument)| {
         let result = argument.replaced_by.and_then(|result| func.outputs.get(result));
-        let may = donors == Donors::Any || argument.class != Class::Inputs;
+        let may = donors == Donors::Any || argument.class != BufferClass::Inputs;
         may && !argument.is_donated && result.is_some() && result == func.inputs.get(*index)
     };
     arguments.iter().enumerate().filter(is_candidate).map(|(index, _)| index).collect()

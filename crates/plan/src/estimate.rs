@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chips::Slice;
 use serde::Serialize;
-use xla::Module;
+use xla::HloModule;
 
 use crate::machine::Machine;
 use crate::op_time::Bound;
@@ -113,7 +113,7 @@ const LISTED_SOURCES: usize = 40;
 impl Estimate {
     /// Estimates a step of a compiled program. `devices` are the device numbers of the partitions in the order of the slice; empty
     /// where partition `n` runs on device `n`.
-    pub fn of(module: &Module, slice: &Slice, devices: &[u64], workload: &Workload) -> Estimate {
+    pub fn of(module: &HloModule, slice: &Slice, devices: &[u64], workload: &Workload) -> Estimate {
         let executions = module.executions();
         let machine = Machine::of(slice);
         let simulation = simulate(module, &executions, &machine, devices);
@@ -121,7 +121,7 @@ impl Estimate {
     }
 
     fn from_simulation(
-        module: &Module,
+        module: &HloModule,
         slice: &Slice,
         machine: &Machine,
         simulation: &Simulation,
@@ -176,7 +176,7 @@ const WORST_CASE: f64 = 1.08;
 const WORST_CASE_EXPOSED: f64 = 1.3;
 const WORST_CASE_HIDDEN: f64 = 0.15;
 
-fn lines(module: &Module, ops: &[OpCost]) -> Vec<OpLine> {
+fn lines(module: &HloModule, ops: &[OpCost]) -> Vec<OpLine> {
     let mut ops: Vec<&OpCost> = ops.iter().collect();
     ops.sort_by(|a, b| b.total_s().total_cmp(&a.total_s()));
     let line = |op: &&OpCost| {
@@ -197,7 +197,7 @@ fn lines(module: &Module, ops: &[OpCost]) -> Vec<OpLine> {
 }
 
 /// Time by the part of the source name that says what it is, without the transformations around it.
-fn sources(module: &Module, ops: &[OpCost]) -> Vec<(String, f64)> {
+fn sources(module: &HloModule, ops: &[OpCost]) -> Vec<(String, f64)> {
     let mut by_source: BTreeMap<String, f64> = BTreeMap::new();
     for op in ops {
         let name = module.instruction(op.instruction).metadata().map_or("", |metadata| metadata.op_name.as_str());

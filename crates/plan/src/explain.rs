@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 
 use chips::Slice;
-use compile::optimize::{ComputePrecision, Level, Optimizer, Target};
-use compile::{CompileRequest, Mode, Program, SliceCompiler};
+use compile::optimize::{ComputePrecision, Level, ProgramOptimizer, TargetInfo};
+use compile::{CompileMode, CompileRequest, Program, SliceCompiler};
 use serde::Serialize;
 
 use crate::advice::{Advice, AdviceKind, Roofline};
@@ -92,7 +92,7 @@ fn try_advice(
         (driver.progress)(&format!("trying: {}", fit.advice[index].remedy));
         let Some(after) = measure(driver, &rewritten, &compile, request)? else { continue };
         let advice: &mut Advice = &mut fit.advice[index];
-        if advice.kind == AdviceKind::Bf16Products && compile.mode == Mode::Quick && after.0 >= before.0 {
+        if advice.kind == AdviceKind::Bf16Products && compile.mode == CompileMode::Quick && after.0 >= before.0 {
             // Before code generation matmuls of both types have the same price.
             advice.remedy.push_str("; the whole compiler (--full) prices it");
             continue;
@@ -132,8 +132,8 @@ fn rewrite(program: &Program, slice: &Slice, kind: AdviceKind) -> Option<Program
     match kind {
         AdviceKind::Donation => donation::donate(program, &arguments(program.module()), Donors::State).ok().flatten(),
         AdviceKind::Bf16Products => {
-            let target = Target::tpu(slice.generation());
-            let optimizer = Optimizer::new(Level::Balanced, target, ComputePrecision::Mixed);
+            let target = TargetInfo::tpu(slice.generation());
+            let optimizer = ProgramOptimizer::new(Level::Balanced, target, ComputePrecision::Mixed);
             let (rewritten, steps) = optimizer.rewrite(program).ok()?;
             let has_changed = steps.iter().any(|step| step.rewrite == "bf16_products" && step.changes > 0);
             has_changed.then_some(rewritten)

@@ -3,16 +3,16 @@
 use std::sync::atomic::AtomicBool;
 
 use chips::Slice;
-use compile::{CompileError, CompileRequest, Mode, OutOfMemory, Program, Report, SliceCompiler};
+use compile::{CompileError, CompileMode, CompileRequest, OutOfMemory, Program, Report, SliceCompiler};
 use serde::Serialize;
 
 use crate::advice::{Advice, advise};
 use crate::batch;
 use crate::compiled::{Compiled, Driver, Outcome};
-use crate::cost::{RunCost, RunLength, Step, Tariff, positive};
+use crate::cost::{BilledStep, RunCost, RunLength, Tariff, positive};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
-use crate::memory::{Argument, MemoryBreakdown, arguments};
+use crate::memory::{MemoryBreakdown, ProgramArgument, arguments};
 use crate::pictures::Pictures;
 
 /// What to ask.
@@ -46,7 +46,7 @@ impl FitRequest {
     /// A quick compilation for a slice, nothing else said.
     pub fn new(slice: Slice) -> FitRequest {
         FitRequest {
-            compile: CompileRequest { mode: Mode::Quick, ..CompileRequest::new(slice) },
+            compile: CompileRequest { mode: CompileMode::Quick, ..CompileRequest::new(slice) },
             batch: None,
             workload: Workload::default(),
             run: RunLength::Unknown,
@@ -64,7 +64,7 @@ impl FitRequest {
             positive("model FLOPs per step", flops)?;
         }
         self.tariff.check(&self.compile.slice)?;
-        let step = Step { seconds: 1.0, tokens: self.workload.tokens_per_step };
+        let step = BilledStep { seconds: 1.0, tokens: self.workload.tokens_per_step };
         RunCost::of(&self.compile.slice, step, self.run, &self.tariff).map(drop)
     }
 }
@@ -111,7 +111,7 @@ pub struct Fit {
     /// Copies of the program.
     pub replicas: u64,
     /// How much of the compiler ran.
-    pub mode: Mode,
+    pub mode: CompileMode,
     /// The compiler.
     pub plugin: String,
     /// Whether the compiler's answer came from the cache.
@@ -237,7 +237,7 @@ fn past_the_limit(
     oom: &OutOfMemory,
 ) -> Result<Option<(Box<Compiled>, String)>, Error> {
     (driver.progress)("it does not fit: compiling again to see what fills it");
-    let mut compile = CompileRequest { mode: Mode::Quick, ..request.compile.clone() };
+    let mut compile = CompileRequest { mode: CompileMode::Quick, ..request.compile.clone() };
     let how = if oom.space == "HBM" {
         compile.flags.insert(GO_ON_FLAG.into(), "true".into());
         format!(
@@ -277,14 +277,14 @@ fn answer(
     program: &Program,
     request: &FitRequest,
     compiled: &Compiled,
-    arguments: &[Argument],
+    arguments: &[ProgramArgument],
     verdict: Verdict,
 ) -> Result<Fit, Error> {
     let slice = &request.compile.slice;
     let report: &Report = &compiled.report;
     let devices = device_numbers(slice, request.compile.device_ids.as_deref());
     let estimate = Estimate::of(compiled.module(), slice, &devices, &request.workload);
-    let step = Step { seconds: estimate.step.seconds, tokens: request.workload.tokens_per_step };
+    let step = BilledStep { seconds: estimate.step.seconds, tokens: request.workload.tokens_per_step };
     let cost = RunCost::of(slice, step, request.run, &request.tariff)?;
     let memory = MemoryBreakdown::of(compiled.module(), compiled.buffers(), report, arguments);
     let advice = advise(program, compiled.module(), slice, &estimate, arguments);

@@ -1,6 +1,6 @@
 //! Custom kernels, which the compiler does not price: their work from their names and operands.
 
-use xla::{ElementType, InstructionId, Module, Opcode, Shape};
+use xla::{HloModule, InstructionId, Opcode, PrimitiveType, Shape};
 
 use crate::machine::Machine;
 use crate::op_time::OpTime;
@@ -26,7 +26,7 @@ const OPS_PER_LOGIT: f64 = 7.0;
 
 /// What a kernel computes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kernel {
+pub struct KernelWork {
     /// Family, as text.
     pub family: &'static str,
     /// Matmuls, if any.
@@ -39,9 +39,9 @@ pub struct Kernel {
     hbm_bytes: f64,
 }
 
-impl Kernel {
+impl KernelWork {
     /// Reads a custom call; `None` for one whose work nobody knows.
-    pub fn read(module: &Module, id: InstructionId) -> Option<Kernel> {
+    pub fn read(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         let instruction = module.instruction(id);
         let name = kernel_name(module, id);
         if let Some(products) = loss_products(instruction.name()) {
@@ -57,8 +57,8 @@ impl Kernel {
             return grouped_product(module, id);
         }
         let stated = instruction.kernel_cost()?;
-        let product = Product { flops: stated.flops as f64, element: ElementType::Bf16, contracted: 0, columns: 0 };
-        Some(Kernel {
+        let product = Product { flops: stated.flops as f64, element: PrimitiveType::Bf16, contracted: 0, columns: 0 };
+        Some(KernelWork {
             family: "kernel with a stated cost",
             products: vec![product],
             vector_ops: 0.0,
@@ -90,14 +90,14 @@ impl Kernel {
     }
 }
 
-fn kernel_name(module: &Module, id: InstructionId) -> String {
+fn kernel_name(module: &HloModule, id: InstructionId) -> String {
     let instruction = module.instruction(id);
     let source = instruction.metadata().map_or("", |metadata| metadata.op_name.as_str());
     format!("{} {source}", instruction.name()).to_lowercase()
 }
 
 /// Matmuls of an attention kernel for each pair of positions, by its name and results.
-fn attention_products(module: &Module, id: InstructionId, name: &str) -> Option<u32> {
+fn attention_products(module: &HloModule, id: InstructionId, name: &str) -> Option<u32> {
     let is_attention = ["splash", "flash", "attention", "mha", "mqa"].iter().any(|word| name.contains(word));
     if !is_attention {
         return None;
@@ -126,13 +126,16 @@ fn attention_products(module: &Module, id: InstructionId, name: &str) -> Option<
     })
 }
 
-fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
+fn attention(module: &HloModule, id: InstructionId, products: u32) -> Option<KernelWork> {
     let operands = module.instruction(id).operands();
     let is_values = |shape: &&Shape| {
         !shape.is_tuple()
             && shape.dimensions().len() >= 3
             && shape.element_type().bits() >= 8
-            && !matches!(shape.element_type(), ElementType::S32 | ElementType::S8 | ElementType::U8 | ElementType::Pred)
+            && !matches!(
+                shape.element_type(),
+                PrimitiveType::S32 | PrimitiveType::S8 | PrimitiveType::U8 | PrimitiveType::Pred
+            )
     };
     let mut values = operands.iter().map(|&operand| module.instruction(operand).shape()).filter(is_values);
     let (query, key) = (values.next()?, values.next()?);
@@ -157,7 +160,7 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
     let by_depth = products / 2;
     let list = (0..products).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
     let ops = if products == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
-    Some(Kernel {
+    Some(KernelWork {
         family: "attention",
         products: list.collect(),
         vector_ops: scores * ops,
@@ -172,11 +175,11 @@ fn attention(module: &Module, id: InstructionId, products: u32) -> Option<Kernel
 /// Kernels with a mask known ahead take tables of one shape, heads by blocks of rows by blocks listed for them: which block to load
 /// next, and whether any of it is visible (0: none). Where their contents are not in the program their shape tells: blocks that
 /// no row of a table's line sees are not listed. `None` without tables.
-fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64) -> Option<f64> {
+fn visible(module: &HloModule, operands: &[InstructionId], rows: u64, columns: u64) -> Option<f64> {
     let is_table = |shape: &Shape| {
         let dims = shape.dimensions();
         dims.len() == 3
-            && matches!(shape.element_type(), ElementType::S8 | ElementType::S16 | ElementType::S32)
+            && matches!(shape.element_type(), PrimitiveType::S8 | PrimitiveType::S16 | PrimitiveType::S32)
             && dims[1] > 0
     };
     let tables: Vec<InstructionId> =
@@ -202,7 +205,7 @@ fn visible(module: &Module, operands: &[InstructionId], rows: u64, columns: u64)
 
 /// Share of all operations that one of our own attention kernels states: it counts what its mask and window leave. Others may state
 /// what they would compute without a mask.
-fn stated_share(module: &Module, id: InstructionId, all_flops: f64) -> Option<f64> {
+fn stated_share(module: &HloModule, id: InstructionId, all_flops: f64) -> Option<f64> {
     let instruction = module.instruction(id);
     let is_ours =
         ["flash_attention_fwd", "flash_attention_bwd"].iter().any(|name| instruction.name().starts_with(name));
@@ -214,7 +217,7 @@ fn stated_share(module: &Module, id: InstructionId, all_flops: f64) -> Option<f6
 const CAUSAL: f64 = 0.5;
 
 /// Where a value comes from: through copies, and through the state of loops that only pass it on.
-fn source(module: &Module, mut id: InstructionId) -> InstructionId {
+fn source(module: &HloModule, mut id: InstructionId) -> InstructionId {
     for _ in 0..64 {
         let instruction = module.instruction(id);
         let next = match (instruction.opcode(), instruction.operands()) {
@@ -241,7 +244,7 @@ fn source(module: &Module, mut id: InstructionId) -> InstructionId {
 }
 
 /// An element of a tuple: of one that is built, or of a loop's state where the loop begins.
-fn element(module: &Module, tuple: InstructionId, index: u32) -> Option<InstructionId> {
+fn element(module: &HloModule, tuple: InstructionId, index: u32) -> Option<InstructionId> {
     let instruction = module.instruction(tuple);
     match instruction.opcode() {
         Opcode::Tuple => instruction.operands().get(index as usize).copied(),
@@ -268,7 +271,7 @@ fn loss_products(name: &str) -> Option<u32> {
 }
 
 /// Hidden states `[rows, depth]` and the LM head `[vocab, depth]` come first.
-fn loss(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
+fn loss(module: &HloModule, id: InstructionId, products: u32) -> Option<KernelWork> {
     let operands = module.instruction(id).operands();
     let size = |operand: usize, axis: usize| {
         let shape = module.instruction(*operands.get(operand)?).shape();
@@ -281,7 +284,7 @@ fn loss(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
         |contracted: u64, columns: u64| Product { flops: 2.0 * logits * depth as f64, element, contracted, columns };
     // The first sums over the depth, the others have it as columns.
     let list = (0..products).map(|n| if n == 0 { one(depth, rows) } else { one(rows, depth) });
-    Some(Kernel {
+    Some(KernelWork {
         family: LOSS,
         products: list.collect(),
         vector_ops: logits * OPS_PER_LOGIT,
@@ -292,11 +295,11 @@ fn loss(module: &Module, id: InstructionId, products: u32) -> Option<Kernel> {
 }
 
 /// A norm is what it reads and writes.
-fn norm(module: &Module, id: InstructionId) -> Option<Kernel> {
+fn norm(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
     let rows = module.instruction(*module.instruction(id).operands().first()?).shape();
     let elements = rows.element_count() as f64;
     let ops = if module.instruction(id).name().contains("bwd") { 12.0 } else { 4.0 };
-    Some(Kernel {
+    Some(KernelWork {
         family: "norm",
         products: Vec::new(),
         vector_ops: elements * ops,
@@ -308,12 +311,12 @@ fn norm(module: &Module, id: InstructionId) -> Option<Kernel> {
 
 /// A matmul of rows with the matrix of their group: every row meets one matrix, however many groups there are. Where a kernel
 /// says that it computes less, there are rows of no group: room for the worst case.
-fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
+fn grouped_product(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
     let instruction = module.instruction(id);
     let is_matrix = |shape: &&Shape| {
         shape.dimensions().len() >= 2
             && shape.element_type().bits() <= 32
-            && !matches!(shape.element_type(), ElementType::S32 | ElementType::Pred)
+            && !matches!(shape.element_type(), PrimitiveType::S32 | PrimitiveType::Pred)
     };
     let mut operands =
         instruction.operands().iter().map(|&operand| module.instruction(operand).shape()).filter(is_matrix);
@@ -334,7 +337,7 @@ fn grouped_product(module: &Module, id: InstructionId) -> Option<Kernel> {
     let flops = stated.map_or(flops, |stated| stated.min(flops));
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
     let product = Product { flops, element, contracted, columns };
-    Some(Kernel {
+    Some(KernelWork {
         family: "grouped matmul",
         products: vec![product],
         vector_ops: 0.0,

@@ -1,9 +1,9 @@
 //! What a device can do, and how much of that programs reach: the physical constants of the estimate.
 
 use chips::{Generation, Slice};
-use xla::ElementType;
+use xla::PrimitiveType;
 
-use crate::torus::Torus;
+use crate::torus::IciTorus;
 
 /// Rates of one device of a slice.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Machine {
     /// Network between slices, bytes per second and direction.
     pub dcn_bytes_per_s: f64,
     /// Links between the chips.
-    pub torus: Torus,
+    pub torus: IciTorus,
     /// How much of the rates programs reach.
     pub reach: Reach,
 }
@@ -85,13 +85,13 @@ impl Machine {
             host_bytes_per_s: spec.host.pcie_gb_per_s_per_chip.map_or(DEFAULT_HOST_GB_PER_S, |f| f.value) * 1e9
                 / devices,
             dcn_bytes_per_s: network.dcn_gb_per_s_per_chip.map_or(DEFAULT_DCN_GB_PER_S, |f| f.value) * 1e9 / devices,
-            torus: Torus::of(slice),
+            torus: IciTorus::of(slice),
             reach: Reach::of(slice.generation()),
         }
     }
 
     /// Matmuls of a type, operations per second. f32 is multiplied as bf16 unless asked otherwise.
-    pub fn product_flops(&self, element: ElementType) -> f64 {
+    pub fn product_flops(&self, element: PrimitiveType) -> f64 {
         let is_double = self.double_rate_types.iter().any(|name| name.eq_ignore_ascii_case(stablehlo_name(element)));
         if is_double { 2.0 * self.bf16_flops } else { self.bf16_flops }
     }
@@ -139,13 +139,13 @@ const DEFAULT_HOST_GB_PER_S: f64 = 32.0;
 /// Where no figure is published: 50 Gb/s.
 const DEFAULT_DCN_GB_PER_S: f64 = 6.25;
 
-fn stablehlo_name(element: ElementType) -> &'static str {
+fn stablehlo_name(element: PrimitiveType) -> &'static str {
     match element {
-        ElementType::S8 => "i8",
-        ElementType::S4 => "i4",
-        ElementType::F8E5M2 => "f8E5M2",
-        ElementType::F8E4M3Fn => "f8E4M3FN",
-        ElementType::F8E4M3B11Fnuz => "f8E4M3B11FNUZ",
+        PrimitiveType::S8 => "i8",
+        PrimitiveType::S4 => "i4",
+        PrimitiveType::F8E5M2 => "f8E5M2",
+        PrimitiveType::F8E4M3Fn => "f8E4M3FN",
+        PrimitiveType::F8E4M3B11Fnuz => "f8E4M3B11FNUZ",
         other => other.name(),
     }
 }

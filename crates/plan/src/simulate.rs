@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use xla::{
-    Collective, CollectiveKind, ComputationId, Executions, InstructionId, Link, Module, Opcode, Overlap, ReplicaGroups,
-    TripCount, Users,
+    Collective, CollectiveKind, ComputationId, Executions, HloModule, InstructionId, Link, Opcode, Overlap,
+    ReplicaGroups, TripCount, Users,
 };
 
-use crate::kernels::Kernel;
+use crate::kernels::KernelWork;
 use crate::machine::Machine;
 use crate::op_time::{Bound, OpTime};
 use crate::torus::{Group, Way};
@@ -95,7 +95,7 @@ impl Lanes {
 
 /// A program, with everything that is asked of it often.
 struct Program<'a> {
-    module: &'a Module,
+    module: &'a HloModule,
     machine: &'a Machine,
     users: Users,
     /// Collectives by the scheduled instruction that holds them.
@@ -119,7 +119,7 @@ struct Pass {
 
 /// Simulates a step. `devices` are the device numbers of the partitions, in the order of the slice; partition `n` runs on device
 /// `n` where it is empty.
-pub fn simulate(module: &Module, executions: &Executions, machine: &Machine, devices: &[u64]) -> Simulation {
+pub fn simulate(module: &HloModule, executions: &Executions, machine: &Machine, devices: &[u64]) -> Simulation {
     let program = Program {
         module,
         machine,
@@ -149,7 +149,7 @@ pub fn simulate(module: &Module, executions: &Executions, machine: &Machine, dev
 }
 
 /// Collectives by the instruction of a schedule that starts them: itself, or the fusion or call around it.
-pub(crate) fn scheduled_collectives(module: &Module, executions: &Executions) -> HashMap<InstructionId, Collective> {
+pub(crate) fn scheduled_collectives(module: &HloModule, executions: &Executions) -> HashMap<InstructionId, Collective> {
     let mut found = HashMap::new();
     for collective in module.collectives(executions) {
         let mut at = collective.instruction;
@@ -258,7 +258,7 @@ impl Program<'_> {
 
     fn custom_call(&self, at: InstructionId, pass: &mut Pass) {
         let work = Work::of(self.module, &self.users, at);
-        match Kernel::read(self.module, at) {
+        match KernelWork::read(self.module, at) {
             Some(kernel) => {
                 let time = kernel.time(self.machine, &work);
                 pass.spend(at, time, &work, kernel.flops());

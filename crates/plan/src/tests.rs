@@ -1,7 +1,7 @@
 //! Tests of the estimate on programs the TPU compiler returned.
 
 use chips::Slice;
-use xla::{InstructionId, Module};
+use xla::{HloModule, InstructionId};
 
 use crate::estimate::{Estimate, Workload};
 use crate::machine::Machine;
@@ -29,16 +29,16 @@ const COMPILED: [(&str, &[u8]); 9] = compiled!(
 );
 const BIG: &[u8] = include_bytes!("../../xla/tests/data/compiled/scan_grad_big.opt_hlo.zst");
 
-fn load(name: &str) -> Module {
+fn load(name: &str) -> HloModule {
     let (_, bytes) = COMPILED.iter().find(|(known, _)| *known == name).unwrap();
-    Module::from_any(bytes).unwrap()
+    HloModule::from_any(bytes).unwrap()
 }
 
 fn v5e() -> Slice {
     "v5e-4".parse().unwrap()
 }
 
-fn run(module: &Module) -> Simulation {
+fn run(module: &HloModule) -> Simulation {
     simulate(module, &module.executions(), &Machine::of(&v5e()), &[])
 }
 
@@ -59,8 +59,8 @@ fn loops_count_as_often_as_they_run() {
 
 #[test]
 fn every_second_of_a_step_belongs_to_an_op() {
-    let mut programs: Vec<(&str, Module)> = COMPILED.iter().map(|(name, _)| (*name, load(name))).collect();
-    programs.push(("scan_grad_big", Module::from_any(BIG).unwrap()));
+    let mut programs: Vec<(&str, HloModule)> = COMPILED.iter().map(|(name, _)| (*name, load(name))).collect();
+    programs.push(("scan_grad_big", HloModule::from_any(BIG).unwrap()));
     for (name, module) in programs {
         let simulation = run(&module);
         let sum: f64 = simulation.ops.iter().map(|op| op.total_s()).sum();
@@ -88,7 +88,7 @@ fn waits_are_no_longer_than_transfers() {
 
 #[test]
 fn a_faster_machine_is_faster() {
-    let module = Module::from_any(BIG).unwrap();
+    let module = HloModule::from_any(BIG).unwrap();
     let seconds = |slice: &str| {
         let machine = Machine::of(&slice.parse().unwrap());
         simulate(&module, &module.executions(), &machine, &[]).seconds

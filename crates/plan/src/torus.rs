@@ -7,7 +7,7 @@ use xla::CollectiveKind;
 
 /// Chips along each dimension, and what a link carries.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Torus {
+pub struct IciTorus {
     /// Chips along each dimension.
     pub shape: [u64; 3],
     /// Which dimensions close into rings.
@@ -26,7 +26,7 @@ pub struct Group {
     /// Devices of the group.
     pub size: u64,
     /// Dimensions of the torus along which the group extends.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TorusSpan>,
     /// Members in one chip.
     pub per_chip: u64,
     /// Slices the group reaches over.
@@ -35,7 +35,7 @@ pub struct Group {
 
 /// How a group lies along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct TorusSpan {
     /// The dimension.
     pub dimension: usize,
     /// Places of the group along the dimension.
@@ -56,11 +56,11 @@ pub enum Way {
 /// One direction of one link where no figure is published.
 const DEFAULT_LINK_GB_PER_S: f64 = 45.0;
 
-impl Torus {
+impl IciTorus {
     /// The network of a slice.
-    pub fn of(slice: &Slice) -> Torus {
+    pub fn of(slice: &Slice) -> IciTorus {
         let network = &slice.spec().network;
-        Torus {
+        IciTorus {
             shape: slice.shape().map(u64::from),
             wrap: slice.wrap(),
             devices_per_chip: u64::from(slice.spec().cores.devices_per_chip.value),
@@ -109,7 +109,7 @@ impl Torus {
         }
     }
 
-    fn span(&self, dimension: usize, values: &BTreeSet<u64>) -> Span {
+    fn span(&self, dimension: usize, values: &BTreeSet<u64>) -> TorusSpan {
         let (places, whole) = (values.len() as u64, self.shape[dimension]);
         let reach = values.last().copied().unwrap_or(0) - values.first().copied().unwrap_or(0) + 1;
         let is_ring = self.wrap[dimension] && whole > 2;
@@ -123,7 +123,7 @@ impl Torus {
             let shared = (reach as f64 / places as f64).max(1.0);
             (if is_ring { 2.0 } else { 1.0 }) / shared
         };
-        Span { dimension, places, links }
+        TorusSpan { dimension, places, links }
     }
 }
 
@@ -168,8 +168,8 @@ impl Group {
 mod tests {
     use super::*;
 
-    fn torus(name: &str) -> Torus {
-        Torus::of(&name.parse().unwrap())
+    fn torus(name: &str) -> IciTorus {
+        IciTorus::of(&name.parse().unwrap())
     }
 
     #[test]

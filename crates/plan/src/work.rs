@@ -1,6 +1,6 @@
 //! What one instruction of a compiled program does: matmuls, vector arithmetic, bytes moved.
 
-use xla::{ComputationId, ElementType, InstructionId, Module, Opcode, OpcodeClass, Traffic, Users};
+use xla::{ComputationId, HloModule, InstructionId, Opcode, OpcodeClass, PrimitiveType, Traffic, Users};
 
 /// The work of one execution of an instruction, with everything it fuses.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Product {
     /// Operations: two for each multiply-add.
     pub flops: f64,
     /// Type that decides the rate.
-    pub element: ElementType,
+    pub element: PrimitiveType,
     /// Summed size.
     pub contracted: u64,
     /// Columns of the result: the size that comes from the second operand.
@@ -39,7 +39,7 @@ impl Work {
     }
 
     /// Reads the work of an instruction that is scheduled (not inside a fusion).
-    pub fn of(module: &Module, users: &Users, id: InstructionId) -> Work {
+    pub fn of(module: &HloModule, users: &Users, id: InstructionId) -> Work {
         let instruction = module.instruction(id);
         let mut work =
             Work { traffic: users.traffic(module, id), cycles: instruction.estimated_cycles(), ..Work::default() };
@@ -47,7 +47,7 @@ impl Work {
         work
     }
 
-    fn add(&mut self, module: &Module, id: InstructionId, depth: u32) {
+    fn add(&mut self, module: &HloModule, id: InstructionId, depth: u32) {
         let instruction = module.instruction(id);
         match instruction.opcode() {
             Opcode::Fusion if depth < MAX_DEPTH => {
@@ -59,7 +59,7 @@ impl Work {
             }
             opcode if opcode.is_contraction() => {
                 let flops = module.matmul_flops(id) as f64;
-                let element = module.matmul_type(id).unwrap_or(ElementType::Bf16);
+                let element = module.matmul_type(id).unwrap_or(PrimitiveType::Bf16);
                 let (contracted, columns) = sides(module, id, flops);
                 self.products.push(Product { flops, element, contracted, columns });
             }
@@ -77,12 +77,12 @@ impl Work {
 
 const MAX_DEPTH: u32 = 16;
 
-fn elements(module: &Module, id: InstructionId) -> f64 {
+fn elements(module: &HloModule, id: InstructionId) -> f64 {
     module.instruction(id).shape().element_count() as f64
 }
 
 /// Rows that a gather or scatter with these indices moves.
-fn rows(module: &Module, id: InstructionId, indices: usize) -> f64 {
+fn rows(module: &HloModule, id: InstructionId, indices: usize) -> f64 {
     let instruction = module.instruction(id);
     let Some(&indices) = instruction.operands().get(indices) else { return 0.0 };
     let shape = module.instruction(indices).shape();
@@ -93,13 +93,13 @@ fn rows(module: &Module, id: InstructionId, indices: usize) -> f64 {
     shape.element_count() as f64 / parts as f64
 }
 
-fn elements_of_operand(module: &Module, id: InstructionId) -> f64 {
+fn elements_of_operand(module: &HloModule, id: InstructionId) -> f64 {
     module.instruction(id).operands().first().map_or(0.0, |&operand| elements(module, operand))
 }
 
 /// Summed size and columns of a matmul. The compiler writes matmuls as convolutions over several dimensions, so sizes are
 /// told by counts of elements rather than by dimensions.
-fn sides(module: &Module, id: InstructionId, flops: f64) -> (u64, u64) {
+fn sides(module: &HloModule, id: InstructionId, flops: f64) -> (u64, u64) {
     let instruction = module.instruction(id);
     let results = instruction.shape().leaves().next().map_or(0, |shape| shape.element_count());
     let right = instruction.operands().get(1).map_or(0, |&operand| module.instruction(operand).shape().element_count());

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use compile::cache::{Cache, CacheConfig};
-use compile::optimize::{ComputePrecision, Level, Optimizer, Target};
-use compile::worker::{Launch, Limits};
+use compile::optimize::{ComputePrecision, Level, ProgramOptimizer, TargetInfo};
+use compile::worker::{WorkerCommand, WorkerLimits};
 use compile::{CompileRequest, PluginFile, Program, SliceCompiler};
 use runtime::config::{Config, Mode, Target as Device};
-use runtime::optimize::{Optimized, Trial, optimize};
+use runtime::optimize::{OptimizationTrial, Optimized, optimize};
 use runtime::{Backend, DeviceArray, Error, LoadedProgram, Parameters};
 use tensor::Literal;
 
@@ -89,22 +89,23 @@ fn costs(models: Models<'_>, libtpu: Option<&Path>) -> Result<(), Box<dyn std::e
         Some(path) => Some(SliceCompiler {
             plugin: PluginFile::open(path)?,
             cache: Cache::open(&CacheConfig::default()),
-            launch: Launch::this_program([WORKER])?,
-            limits: Limits::default(),
+            launch: WorkerCommand::this_program([WORKER])?,
+            limits: WorkerLimits::default(),
         }),
         None => None,
     };
     let backend = Backend::auto(&Config::new(Mode::Development).device(Device::Cpu))?;
     // Memory planning is all that is asked for; code generation would take minutes.
-    let request = CompileRequest { mode: compile::Mode::Quick, ..CompileRequest::new(SLICE.parse()?) };
+    let request = CompileRequest { mode: compile::CompileMode::Quick, ..CompileRequest::new(SLICE.parse()?) };
     println!("| model | level | ops | GFLOP | MB moved | MB HBM (libtpu) | deviation | sensitivity | rewriting, ms |");
     println!("|---|---|---|---|---|---|---|---|---|");
     for model in models {
         let Exported { name, program, samples, parameters } = model?;
         let compiler = compiler.as_ref().map(|compiler| (compiler, &request));
-        let trial = Trial { samples: &samples, backend: Some(&backend), compiler };
+        let trial = OptimizationTrial { samples: &samples, backend: Some(&backend), compiler };
         for level in Level::ALL {
-            let optimizer = Optimizer::new(level, Target::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
+            let optimizer =
+                ProgramOptimizer::new(level, TargetInfo::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
             let optimizer = optimizer.parameters((0..parameters).collect::<Vec<_>>());
             match optimize(&optimizer, &program, &trial) {
                 Ok(optimized) => println!("{}", cost_row(&name, level, &optimized)),

@@ -22,29 +22,29 @@ pub fn not_padding(length: &Tensor, size: usize) -> Tensor {
 
 /// An axis whose length changes from call to call: where it is in inputs and results, and the sizes it is padded to.
 #[derive(Clone, Debug)]
-pub struct Axis {
+pub struct BucketedAxis {
     name: String,
     buckets: Buckets,
     inputs: Vec<(String, usize)>,
     results: Vec<(String, usize)>,
 }
 
-impl Axis {
+impl BucketedAxis {
     /// An axis of that name, by which the function finds its length.
-    pub fn new(name: impl Into<String>, buckets: Buckets) -> Axis {
-        Axis { name: name.into(), buckets, inputs: Vec::new(), results: Vec::new() }
+    pub fn new(name: impl Into<String>, buckets: Buckets) -> BucketedAxis {
+        BucketedAxis { name: name.into(), buckets, inputs: Vec::new(), results: Vec::new() }
     }
 
     /// It is dimension `dim` of the input leaf at that path.
     #[must_use]
-    pub fn input(mut self, path: impl Into<String>, dim: usize) -> Axis {
+    pub fn input(mut self, path: impl Into<String>, dim: usize) -> BucketedAxis {
         self.inputs.push((path.into(), dim));
         self
     }
 
     /// Dimension `dim` of the result leaf at that path is cut back to the length.
     #[must_use]
-    pub fn result(mut self, path: impl Into<String>, dim: usize) -> Axis {
+    pub fn result(mut self, path: impl Into<String>, dim: usize) -> BucketedAxis {
         self.results.push((path.into(), dim));
         self
     }
@@ -55,7 +55,7 @@ impl Axis {
 /// The function sees padded inputs and the [`Lengths`] they had; [`not_padding`] makes a mask. Padding is zeros.
 pub struct BucketedJit<I, O> {
     jit: Jit<(I, Lengths), O>,
-    axes: Vec<Axis>,
+    axes: Vec<BucketedAxis>,
 }
 
 /// Results of a call, on the device and with their padding.
@@ -85,10 +85,10 @@ impl<I: Tree + Clone, O: Tree> BucketedJit<I, O> {
         backend: &Backend,
         name: &str,
         donate: Donate,
-        axes: impl IntoIterator<Item = Axis>,
+        axes: impl IntoIterator<Item = BucketedAxis>,
         f: impl Fn(&I, &Lengths) -> O + 'static,
     ) -> Result<BucketedJit<I, O>, Error> {
-        let axes: Vec<Axis> = axes.into_iter().collect();
+        let axes: Vec<BucketedAxis> = axes.into_iter().collect();
         for (n, axis) in axes.iter().enumerate() {
             let wrong = |what: &str| Err(ValidationError::Buckets(format!("`{}` {what}", axis.name)).into());
             if axis.buckets.sizes().is_empty() {
@@ -171,7 +171,7 @@ fn padded_to(path: &str, spec: &Spec, given: Tensor) -> Result<Tensor, Error> {
     Ok(Tensor::from(grown))
 }
 
-impl Axis {
+impl BucketedAxis {
     /// The length that all inputs agree on, and the bucket that holds it.
     fn sizes(&self, paths: &[String], specs: &[Spec]) -> Result<(usize, usize), Error> {
         let mut found: Option<(usize, &str)> = None;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use compile::{CompileError, Program};
-use cpu::interpret::{Elements, Interpreter, Options, Tensor, Value, Watch};
+use cpu::interpret::{Elements, Interpreter, InterpreterOptions, InterpreterValue, OpWatch, TensorValue};
 use hlo::{Func, Op};
 use tensor::Literal;
 
@@ -22,7 +22,7 @@ pub struct Step {
 
 /// What is looked for in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct NonFiniteCheck {
     /// NaN.
     pub nan: bool,
     /// Infinities.
@@ -51,7 +51,7 @@ pub fn interpret(
     see: impl FnMut(Step) + Send + 'static,
 ) -> Result<Vec<Literal>, Error> {
     let see = Mutex::new(see);
-    let watch = Watch::new(move |_, op, results| {
+    let watch = OpWatch::new(move |_, op, results| {
         let literals = results.iter().filter_map(|value| value.tensor().ok()?.to_literal().ok());
         let step = Step { op: op.name.as_str().to_string(), location: location(op), results: literals.collect() };
         see.lock().unwrap_or_else(PoisonError::into_inner)(step);
@@ -61,10 +61,14 @@ pub fn interpret(
 }
 
 /// Runs a program op by op and names the op that made the first value that is not finite.
-pub fn find_not_finite(program: &Program, inputs: &[Arc<Literal>], check: Check) -> Result<Option<Fault>, Error> {
+pub fn find_not_finite(
+    program: &Program,
+    inputs: &[Arc<Literal>],
+    check: NonFiniteCheck,
+) -> Result<Option<Fault>, Error> {
     let found: Arc<Mutex<Option<Fault>>> = Arc::default();
     let note = Arc::clone(&found);
-    let watch = Watch::new(move |_: &Func, op: &Op, results: &[Value]| {
+    let watch = OpWatch::new(move |_: &Func, op: &Op, results: &[InterpreterValue]| {
         let mut note = note.lock().unwrap_or_else(PoisonError::into_inner);
         if note.is_none() && !is_constant(op) {
             *note = results.iter().find_map(|value| fault(op, value.tensor().ok()?, check));
@@ -76,16 +80,16 @@ pub fn find_not_finite(program: &Program, inputs: &[Arc<Literal>], check: Check)
     Ok(fault)
 }
 
-fn run(program: &Program, inputs: &[Arc<Literal>], watch: Watch) -> Result<Vec<Literal>, Error> {
+fn run(program: &Program, inputs: &[Arc<Literal>], watch: OpWatch) -> Result<Vec<Literal>, Error> {
     let entry = program.module().entry().ok_or_else(|| ValidationError::Other("there is no entry function".into()))?;
     let name = entry.name.clone();
-    let arguments = inputs.iter().map(|literal| Value::Tensor(Tensor::from_literal(literal))).collect();
-    let options = Options { watch: Some(watch), ..Options::default() };
+    let arguments = inputs.iter().map(|literal| InterpreterValue::Tensor(TensorValue::from_literal(literal))).collect();
+    let options = InterpreterOptions { watch: Some(watch), ..InterpreterOptions::default() };
     let failed = |error: cpu::Error| {
         Error::Compilation(CompileError::Refused { code: "INTERPRETER".into(), message: error.to_string() })
     };
     let results = Interpreter::new(program.verified(), options).run(&name, arguments).map_err(failed)?;
-    let literal = |value: Value| value.tensor().and_then(Tensor::to_literal).map_err(failed);
+    let literal = |value: InterpreterValue| value.tensor().and_then(TensorValue::to_literal).map_err(failed);
     results.into_iter().map(literal).collect()
 }
 
@@ -94,7 +98,7 @@ fn is_constant(op: &Op) -> bool {
     op.kind() == Some(hlo::OpKind::Constant)
 }
 
-fn fault(op: &Op, tensor: &Tensor, check: Check) -> Option<Fault> {
+fn fault(op: &Op, tensor: &TensorValue, check: NonFiniteCheck) -> Option<Fault> {
     let wrong = |x: f64| {
         if check.nan && x.is_nan() { Some("NaN") } else { (check.infinity && x.is_infinite()).then_some("infinity") }
     };

@@ -1,7 +1,7 @@
 //! What a device is: the same record for TPU, GPU and CPU.
 
 use chips::{Generation, Gpu, Overrides, Quantity};
-use pjrt::{Device, DeviceDescription, Value};
+use pjrt::{AttributeValue, Device, DeviceDescription};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -61,12 +61,12 @@ pub struct DeviceInfo {
     /// Memory of the device in bytes, as the plugin says, else as the table of chips does.
     pub memory_bytes: Option<u64>,
     /// Peak rates, where they are known.
-    pub peak: Peak,
+    pub peak: PeakRates,
 }
 
 /// Peak rates of one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Peak {
+pub struct PeakRates {
     /// bfloat16 matmuls, operations per second.
     pub bf16_flops: Option<f64>,
     /// f32 matmuls, operations per second.
@@ -91,18 +91,20 @@ impl DeviceInfo {
         platform: &Platform,
         overrides: &Overrides,
     ) -> DeviceInfo {
-        let int = |name: &str| description.attribute(name).and_then(Value::as_int);
+        let int = |name: &str| description.attribute(name).and_then(AttributeValue::as_int);
         let generation = Generation::from_device_kind(&description.kind);
         let said = limit.or_else(|| int("device_memory_bytes_limit")).and_then(|bytes| u64::try_from(bytes).ok());
         let memory_bytes = memory(generation, said, overrides);
         let peak = match (generation, platform) {
             (Some(generation), _) => peak(generation),
-            (None, Platform::Cuda) => Gpu::from_device_kind(&description.kind).map_or_else(Peak::default, gpu_peak),
-            (None, _) => Peak::default(),
+            (None, Platform::Cuda) => {
+                Gpu::from_device_kind(&description.kind).map_or_else(PeakRates::default, gpu_peak)
+            }
+            (None, _) => PeakRates::default(),
         };
         DeviceInfo {
             id: description.id,
-            coordinates: description.attribute("coords").and_then(Value::as_ints).map(<[i64]>::to_vec),
+            coordinates: description.attribute("coords").and_then(AttributeValue::as_ints).map(<[i64]>::to_vec),
             core_on_chip: int("core_on_chip"),
             slice_index: int("slice_index"),
             process_index: description.process_index,
@@ -129,11 +131,11 @@ fn memory(generation: Option<Generation>, said: Option<u64>, overrides: &Overrid
 }
 
 /// Rates of one device of a generation.
-fn peak(generation: Generation) -> Peak {
+fn peak(generation: Generation) -> PeakRates {
     let spec = generation.spec();
     let devices = f64::from(spec.cores.devices_per_chip.value);
     let rate = |tera: f64| tera * 1e12 / devices;
-    Peak {
+    PeakRates {
         bf16_flops: Some(rate(spec.rates.bf16_tflops.value)),
         f32_flops: None,
         int8_ops: spec.rates.int8_tops.value.map(rate),
@@ -142,8 +144,8 @@ fn peak(generation: Generation) -> Peak {
 }
 
 /// Rates of a GPU.
-fn gpu_peak(gpu: &Gpu) -> Peak {
-    Peak {
+fn gpu_peak(gpu: &Gpu) -> PeakRates {
+    PeakRates {
         bf16_flops: Some(gpu.bf16_tflops.value * 1e12),
         f32_flops: Some(gpu.f32_tflops.value * 1e12),
         int8_ops: Some(gpu.int8_tops.value * 1e12),

@@ -53,7 +53,7 @@ pub enum Error {
 /// The classes of [`Error`], finer than its variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
-pub enum Class {
+pub enum ErrorClass {
     Configuration,
     Validation,
     Trace,
@@ -70,23 +70,23 @@ pub enum Class {
     Checkpoint,
 }
 
-impl Class {
+impl ErrorClass {
     /// Every class.
-    pub const ALL: [Class; 14] = [
-        Class::Configuration,
-        Class::Validation,
-        Class::Trace,
-        Class::Optimization,
-        Class::NotAvailable,
-        Class::Compilation,
-        Class::CompilationTimeout,
-        Class::Memory,
-        Class::OutOfMemory,
-        Class::Pool,
-        Class::Device,
-        Class::Synchronization,
-        Class::Distributed,
-        Class::Checkpoint,
+    pub const ALL: [ErrorClass; 14] = [
+        ErrorClass::Configuration,
+        ErrorClass::Validation,
+        ErrorClass::Trace,
+        ErrorClass::Optimization,
+        ErrorClass::NotAvailable,
+        ErrorClass::Compilation,
+        ErrorClass::CompilationTimeout,
+        ErrorClass::Memory,
+        ErrorClass::OutOfMemory,
+        ErrorClass::Pool,
+        ErrorClass::Device,
+        ErrorClass::Synchronization,
+        ErrorClass::Distributed,
+        ErrorClass::Checkpoint,
     ];
 }
 
@@ -179,22 +179,22 @@ pub struct NotAvailable {
 
 impl Error {
     /// The class.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Configuration(_) => Class::Configuration,
-            Error::Validation(_) => Class::Validation,
-            Error::Trace(_) => Class::Trace,
-            Error::Optimization(_) => Class::Optimization,
-            Error::NotAvailable(_) => Class::NotAvailable,
-            Error::Compilation(CompileError::Timeout(_)) => Class::CompilationTimeout,
-            Error::Compilation(_) => Class::Compilation,
-            Error::Memory(MemoryError::OutOfMemory(_)) => Class::OutOfMemory,
-            Error::Memory(MemoryError::Pool(_)) => Class::Pool,
-            Error::Memory(_) => Class::Memory,
-            Error::Device { .. } => Class::Device,
-            Error::Synchronization { .. } => Class::Synchronization,
-            Error::Distributed(_) => Class::Distributed,
-            Error::Checkpoint(_) => Class::Checkpoint,
+            Error::Configuration(_) => ErrorClass::Configuration,
+            Error::Validation(_) => ErrorClass::Validation,
+            Error::Trace(_) => ErrorClass::Trace,
+            Error::Optimization(_) => ErrorClass::Optimization,
+            Error::NotAvailable(_) => ErrorClass::NotAvailable,
+            Error::Compilation(CompileError::Timeout(_)) => ErrorClass::CompilationTimeout,
+            Error::Compilation(_) => ErrorClass::Compilation,
+            Error::Memory(MemoryError::OutOfMemory(_)) => ErrorClass::OutOfMemory,
+            Error::Memory(MemoryError::Pool(_)) => ErrorClass::Pool,
+            Error::Memory(_) => ErrorClass::Memory,
+            Error::Device { .. } => ErrorClass::Device,
+            Error::Synchronization { .. } => ErrorClass::Synchronization,
+            Error::Distributed(_) => ErrorClass::Distributed,
+            Error::Checkpoint(_) => ErrorClass::Checkpoint,
         }
     }
 

@@ -43,16 +43,16 @@ mod signature;
 mod values;
 
 pub use backend::{
-    Backend, Choice, DeviceArray, Extras, Feed, Input, LoadedProgram, MemoryStats, Nested, NestedArrays,
-    NestedLiterals, Parameters, Pool, PoolStats, SliceDevices, Surroundings, Topology,
+    Backend, Choice, DeviceArray, Extras, Feed, GlobalTopology, Input, LoadedProgram, MemoryStats, Nested,
+    NestedArrays, NestedLiterals, Parameters, Pool, PoolStats, SliceDevices, Surroundings,
 };
-pub use bucketed_jit::{Axis, BucketedJit, BucketedResults, Lengths, not_padding};
-pub use buckets::{BucketReport, BucketUse, BucketedProgram, Bucketing, Buckets, Dimension, Padded, Source};
-pub use compiler::{Compiler, CompilerStats, Executable, Recompilation, WarmUp, WarmUpStep};
-pub use device::{DeviceInfo, Peak, Platform};
+pub use bucketed_jit::{BucketedAxis, BucketedJit, BucketedResults, Lengths, not_padding};
+pub use buckets::{BucketReport, BucketSource, BucketUse, BucketedProgram, Bucketing, Buckets, Dimension, Padded};
+pub use compiler::{BackendExecutable, Compiler, CompilerStats, Recompilation, WarmUp, WarmUpStep};
+pub use device::{DeviceInfo, PeakRates, Platform};
 pub use device_manager::{DeviceManager, DeviceMemory};
 pub use element::{dtype, element_type};
-pub use error::{Class, Error, NotAvailable, ValidationError};
+pub use error::{Error, ErrorClass, NotAvailable, ValidationError};
 pub use host::Variable;
 pub use jit::{Jit, JitSharding, LeafSharding, shapes_of_specs};
 pub use monitor::{Monitor, Reading, TimeSeries};

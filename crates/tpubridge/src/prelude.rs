@@ -23,7 +23,7 @@ pub use nn::layers::{
 pub use nn::models::{Gpt2, Gpt2Config, LanguageModel, Llama, LlamaConfig, Mlp, MlpConfig, RunOptions, TokenBatch};
 pub use nn::optim::{Adafactor, Adam, Lion, Moments, Muon, Optimizer, Schedule, Sgd, clipped, global_norm};
 pub use nn::{
-    CrossEntropy, Init, Metrics, ShardingRules, StepOptions, Strategy, TrainState, binary_cross_entropy,
+    CrossEntropy, Init, ShardingRules, StepMetrics, StepOptions, Strategy, TrainState, binary_cross_entropy,
     mean_squared_error, trace_init, trace_train_step, train_step,
 };
 
@@ -37,7 +37,7 @@ pub use runtime::{
 
 // Training.
 pub use train::data::Dataset;
-pub use train::trainer::{Event, Measures, Task, TrainOptions, Trained, Trainer};
+pub use train::trainer::{Measures, Task, TrainEvent, TrainOptions, Trained, Trainer};
 pub use train::{Finished, Generator, MeshChoice, Sampling, Training};
 pub use weights::Checkpoint;
 

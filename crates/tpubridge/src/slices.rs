@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use compile::cache::{Cache, CacheConfig, default_folder};
-use compile::worker::{Launch, Limits};
+use compile::worker::{WorkerCommand, WorkerLimits};
 use compile::{PluginFile, Program, SliceCompiler};
 use pjrt::discover::{Discovery, first};
 use plan::search::{Answer, ProgramSource, SearchOptions};
@@ -39,8 +39,8 @@ pub fn slice_compiler() -> Result<SliceCompiler> {
             folder: default_folder(|name| std::env::var(name).ok()),
             ..CacheConfig::default()
         }),
-        launch: Launch::this_program([WORKER])?,
-        limits: Limits::default(),
+        launch: WorkerCommand::this_program([WORKER])?,
+        limits: WorkerLimits::default(),
     })
 }
 

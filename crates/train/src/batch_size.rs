@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use compile::CompileError;
-use plan::batch_size::{BatchSearch, BatchSizes, Outcome, Trial, search_batch_sizes};
-use runtime::{Backend, Class, Jit, LoadedProgram, Platform, TreeArrays, shapes_of_specs};
+use plan::batch_size::{BatchSearch, BatchSizes, Trial, TrialOutcome, search_batch_sizes};
+use runtime::{Backend, ErrorClass, Jit, LoadedProgram, Platform, TreeArrays, shapes_of_specs};
 use tensor::{Literal, Spec};
 use trace::{Donate, Tensor};
 
@@ -77,12 +77,12 @@ pub fn is_out_of_memory(error: &Error) -> bool {
         }
         runtime::Error::Compilation(CompileError::OutOfMemory(_)) => true,
         runtime::Error::Compilation(CompileError::Refused { code, .. }) => code == "RESOURCE_EXHAUSTED",
-        error => error.class() == Class::OutOfMemory,
+        error => error.class() == ErrorClass::OutOfMemory,
     }
 }
 
 fn refused(backend: &Backend, batch: u64, why: String) -> Trial {
-    let (limit_bytes, outcome) = (limit_bytes(backend), Outcome::TooLarge(why));
+    let (limit_bytes, outcome) = (limit_bytes(backend), TrialOutcome::TooLarge(why));
     Trial { batch, outcome, needed_bytes: None, limit_bytes, step_seconds: None }
 }
 
@@ -133,7 +133,7 @@ fn measure<T: Task + 'static>(
         }
         state = next;
     }
-    Ok(Trial { batch, outcome: Outcome::Fits, needed_bytes, limit_bytes, step_seconds: Some(best) })
+    Ok(Trial { batch, outcome: TrialOutcome::Fits, needed_bytes, limit_bytes, step_seconds: Some(best) })
 }
 
 /// Bytes a step may take: the budget of the backend; without one, on the CPU device, what the machine has free.

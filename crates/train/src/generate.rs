@@ -9,13 +9,13 @@ use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use runtime::{Backend, Jit, ReadTensor};
 use tensor::{DType, Literal};
 use trace::{Donate, Key, Tensor, Tree};
-use weights::{Check, CheckpointManager, Saved};
+use weights::{CheckpointManager, IntegrityCheck, Saved};
 
 use crate::config::DataConfig;
 use crate::data::Tokenizer;
 use crate::datasets::tokenizer;
 use crate::error::Error;
-use crate::model::ModelConfig;
+use crate::model::TrainModelConfig;
 use crate::trainer::Resume;
 
 /// How tokens are chosen.
@@ -45,14 +45,14 @@ impl Generator {
         let series = CheckpointManager::open(&format!("{}/checkpoints", folder.trim_end_matches('/')))?;
         let saved = match step {
             Some(step) => series.load(step)?,
-            None => series.latest_good(Check::Sizes)?.saved,
+            None => series.latest_good(IntegrityCheck::Sizes)?.saved,
         };
         let wrong = |error: serde_json::Error| {
             Error::new(format!("{}: {error}", saved.address())).hint("give the folder of a `tpu train` run")
         };
         let kept: Resume = serde_json::from_value(saved.metadata().clone()).map_err(wrong)?;
         let field = |name: &str| kept.description.get(name).cloned().unwrap_or_default();
-        let ModelConfig::Language(model) = ModelConfig::read(&field("model"), Path::new(""))? else {
+        let TrainModelConfig::Language(model) = TrainModelConfig::read(&field("model"), Path::new(""))? else {
             return Err(Error::new("the model takes images").hint("text needs a language model"));
         };
         let data: DataConfig = serde_json::from_value(field("data")).map_err(wrong)?;

@@ -36,11 +36,11 @@ pub use datasets::{Datasets, tokenizer};
 pub use error::Error;
 pub use find_batch::{FoundBatch, TriedOn};
 pub use generate::{Generator, Sampled, Sampling};
-pub use model::{ModelConfig, TokenSizes};
+pub use model::{TokenSizes, TrainModelConfig};
 pub use planned::{Planned, PlannedStep};
 pub use sharding::{
     MeshChoice, ParameterShapes, StateSharding, WrappedModel, parameter_shapes, sharding_rules, step_leaves, wrap_model,
 };
-pub use step::{StepKind, StepShape, step_program};
+pub use step::{PlannedStepKind, StepShape, step_program};
 pub use task::ModelTask;
 pub use training::{Finished, TaskVisitor, Training};

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// A model and its sizes.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a program has one of these")]
-pub enum ModelConfig {
+pub enum TrainModelConfig {
     /// GPT-2, Llama, Mistral, Mixtral, Qwen 2 or 3, Gemma 3, or DeepSeek 2 or 3.
     Language(hf::ModelConfig),
     /// A vision transformer.
@@ -20,14 +20,14 @@ pub enum ModelConfig {
     ResNet(ResNetConfig),
 }
 
-impl ModelConfig {
+impl TrainModelConfig {
     /// From the table `[model]`: `model_type` and its sizes, as a `config.json` has them, or `config`, the path of one.
-    pub fn read(table: &Value, beside: &Path) -> Result<ModelConfig, Error> {
+    pub fn read(table: &Value, beside: &Path) -> Result<TrainModelConfig, Error> {
         let wrong = |error: &dyn std::fmt::Display| {
             Error::new(format!("[model]: {error}")).hint("docs/reference/train.md lists the models and their sizes")
         };
         if let Some(path) = table.get("config").and_then(Value::as_str) {
-            return Ok(ModelConfig::Language(hf::read_config(&beside.join(path)).map_err(|error| wrong(&error))?));
+            return Ok(TrainModelConfig::Language(hf::read_config(&beside.join(path)).map_err(|error| wrong(&error))?));
         }
         let sizes = || {
             let mut sizes = table.clone();
@@ -37,11 +37,13 @@ impl ModelConfig {
             sizes
         };
         match table.get("model_type").and_then(Value::as_str) {
-            Some("vit") => Ok(ModelConfig::Vit(serde_json::from_value(sizes()).map_err(|error| wrong(&error))?)),
-            Some("resnet") => Ok(ModelConfig::ResNet(serde_json::from_value(sizes()).map_err(|error| wrong(&error))?)),
-            Some(_) => {
-                Ok(ModelConfig::Language(hf::ModelConfig::parse(&table.to_string()).map_err(|error| wrong(&error))?))
+            Some("vit") => Ok(TrainModelConfig::Vit(serde_json::from_value(sizes()).map_err(|error| wrong(&error))?)),
+            Some("resnet") => {
+                Ok(TrainModelConfig::ResNet(serde_json::from_value(sizes()).map_err(|error| wrong(&error))?))
             }
+            Some(_) => Ok(TrainModelConfig::Language(
+                hf::ModelConfig::parse(&table.to_string()).map_err(|error| wrong(&error))?,
+            )),
             None => Err(wrong(&"there is neither `model_type` nor `config`")),
         }
     }

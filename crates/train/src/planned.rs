@@ -9,8 +9,8 @@ use trace::Mesh;
 
 use crate::config::{DataConfig, TrainConfig};
 use crate::error::Error;
-use crate::model::{ModelConfig, TokenSizes};
-use crate::step::{StepKind, StepShape};
+use crate::model::{TokenSizes, TrainModelConfig};
+use crate::step::{PlannedStepKind, StepShape};
 
 /// Tokens of a sequence where nobody says how many.
 const SEQUENCE: usize = 8192;
@@ -21,7 +21,7 @@ const LOSS_CHUNK_SIZE: usize = 16384;
 #[derive(Clone, Debug, Default)]
 pub struct PlannedStep {
     /// Training or inference.
-    pub step: StepKind,
+    pub step: PlannedStepKind,
     /// Sequence length in tokens; that of the file, or the usual one, if absent.
     pub sequence_length: Option<usize>,
     /// Precisions that may be chosen; that of the file where there are none.
@@ -35,7 +35,7 @@ pub struct Planned {
     model: hf::ModelConfig,
     file: PathBuf,
     sequence: usize,
-    step: StepKind,
+    step: PlannedStepKind,
     /// Precisions that may be chosen.
     precisions: Vec<DTypePolicy>,
 }
@@ -54,8 +54,8 @@ impl Planned {
         let mut config = if is_training { TrainConfig::read(path, &[])? } else { usual(path)? };
         // Every plan has a batch of its own, so any that can be accumulated does here.
         config.set_batch(config.train.gradient_accumulation_steps.max(1))?;
-        let ModelConfig::Language(model) =
-            ModelConfig::read(&config.model, if is_training { &beside } else { Path::new("") })?
+        let TrainModelConfig::Language(model) =
+            TrainModelConfig::read(&config.model, if is_training { &beside } else { Path::new("") })?
         else {
             return Err(Error::new("only language models can be planned from a training file")
                 .hint("write the step with `tpu train --export` and plan that program"));
@@ -75,8 +75,8 @@ impl Planned {
             .hint("choose --sequence-length between 1 and the model's positions"));
         }
         let precisions = match (&asked.precisions[..], step) {
-            ([], StepKind::Training) => vec![config.run.precision],
-            ([], StepKind::Prefill | StepKind::Decode) => vec![DTypePolicy::Bf16],
+            ([], PlannedStepKind::Training) => vec![config.run.precision],
+            ([], PlannedStepKind::Prefill | PlannedStepKind::Decode) => vec![DTypePolicy::Bf16],
             (named, _) => named.to_vec(),
         };
         Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions })
@@ -94,9 +94,9 @@ impl Planned {
         };
         // Without a backward pass a third of the operations.
         let (tokens, of_weight, of_pair) = match self.step {
-            StepKind::Training => (self.sequence, 6, 12),
-            StepKind::Prefill => (self.sequence, 2, 4),
-            StepKind::Decode => (1, 2, 4),
+            PlannedStepKind::Training => (self.sequence, 6, 12),
+            PlannedStepKind::Prefill => (self.sequence, 2, 4),
+            PlannedStepKind::Decode => (1, 2, 4),
         };
         let flops = sizes.flops_per_token(self.sequence) * tokens as f64 * f64::from(of_weight) / 6.0;
         let figures = ModelFigures {
@@ -108,18 +108,18 @@ impl Planned {
             ),
             max_model_parts: 1 << heads.trailing_zeros().min(16),
             max_context_parts: match self.step {
-                StepKind::Training => parts_of(self.sequence),
-                StepKind::Prefill | StepKind::Decode => 1,
+                PlannedStepKind::Training => parts_of(self.sequence),
+                PlannedStepKind::Prefill | PlannedStepKind::Decode => 1,
             },
         };
         // What is costly to compute again and small beside it; attention is neither kept nor cheap.
         let host = ["layer_input", "query", "key", "value", "attention_output"].map(String::from).to_vec();
         let offload = RematPolicy::Offload { host, device: Vec::new() };
         let remats = match self.step {
-            StepKind::Training => {
+            PlannedStepKind::Training => {
                 [RematPolicy::Full, RematPolicy::DotsWithNoBatchDims, RematPolicy::None, offload].map(Some).to_vec()
             }
-            StepKind::Prefill | StepKind::Decode => vec![None],
+            PlannedStepKind::Prefill | PlannedStepKind::Decode => vec![None],
         };
         let of = |&types: &DTypePolicy| remats.iter().map(move |remat| Variant { remat: remat.clone(), types });
         let variants: Vec<Variant> = self.precisions.iter().flat_map(of).collect();
@@ -131,7 +131,7 @@ impl Planned {
 
     /// Whether a plan of it is a training.
     pub fn is_training(&self) -> bool {
-        self.step == StepKind::Training
+        self.step == PlannedStepKind::Training
     }
 
     /// The training as a choice has it.

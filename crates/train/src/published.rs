@@ -4,13 +4,13 @@ use std::path::Path;
 
 use compile::Program;
 use nn::{ShardingRules, Strategy};
-use plan::accuracy::Record;
+use plan::accuracy::RunRecord;
 use serde_json::{Value, json};
 use trace::Mesh;
 
 use crate::config::TrainConfig;
-use crate::model::ModelConfig;
-use crate::step::{StepKind, StepShape};
+use crate::model::TrainModelConfig;
+use crate::step::{PlannedStepKind, StepShape};
 
 /// What recipes call the values of a layer, and what ours are called.
 const NAMES: &[(&str, &[&str])] = &[
@@ -42,7 +42,7 @@ const AXES: &[(&str, &[&str])] = &[
 const LOSS_CHUNK_SIZE: u64 = 2048;
 
 /// The step of a run; why there is none, otherwise.
-pub fn program_of(record: &Record) -> Result<Program, String> {
+pub fn program_of(record: &RunRecord) -> Result<Program, String> {
     let run = record.run.as_ref().ok_or("its record does not describe the run")?;
     if run.quantization != "none" {
         return Err(format!("products in {} are not in our front end", run.quantization));
@@ -79,8 +79,8 @@ pub fn program_of(record: &Record) -> Result<Program, String> {
         "train": { "steps": 1, "batch_size": run.sequences, "max_grad_norm": 1.0 },
     });
     let config: TrainConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
-    let ModelConfig::Language(model) =
-        ModelConfig::read(&config.model, Path::new("")).map_err(|error| error.to_string())?
+    let TrainModelConfig::Language(model) =
+        TrainModelConfig::read(&config.model, Path::new("")).map_err(|error| error.to_string())?
     else {
         return Err("no model of token sequences".into());
     };
@@ -88,7 +88,7 @@ pub fn program_of(record: &Record) -> Result<Program, String> {
         .map(|mesh| ShardingRules::new(&mesh, Strategy::Hybrid))
         .transpose()
         .map_err(|error| error.to_string())?;
-    let (step, sequence, rules) = (StepKind::Training, run.sequence, rules.as_ref());
+    let (step, sequence, rules) = (PlannedStepKind::Training, run.sequence, rules.as_ref());
     let step = StepShape { step, config: &config, sequence, rules }.of(&model).map_err(|error| error.to_string())?;
     Ok(Program::from_module(step.module))
 }
@@ -233,7 +233,7 @@ mod tests {
         let record = json!({
             "version": 1, "id": "a", "program": "a", "slice": "v5e-4", "device_ids": [], "model": "m", "run": run,
         });
-        let record = Record::read(record.to_string().as_bytes()).unwrap();
+        let record = RunRecord::read(record.to_string().as_bytes()).unwrap();
         hlo::text::print(program_of(&record).unwrap().module())
     }
 

@@ -19,7 +19,7 @@ use crate::trainer::Task;
 /// What a step does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum StepKind {
+pub enum PlannedStepKind {
     /// A training step.
     #[default]
     Training,
@@ -62,7 +62,7 @@ pub fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
 /// What a step is written for.
 pub struct StepShape<'a> {
     /// Training or inference.
-    pub step: StepKind,
+    pub step: PlannedStepKind,
     /// Its batch and how the model is run.
     pub config: &'a TrainConfig,
     /// Tokens of a sequence, or room of a cache.
@@ -90,14 +90,14 @@ impl StepShape<'_> {
         let of = |dims: &[usize]| Tensor::of(Spec::new(DType::I32, dims));
         // Arguments of the batch are the last.
         let (program, batch_arguments) = match self.step {
-            StepKind::Training => {
+            PlannedStepKind::Training => {
                 // Tokens and targets.
                 let arrays = vec![Spec::new(DType::I32, [batch, positions]); 2];
                 let task = ModelTask::language(self.config, sizes, positions, init);
                 (step_program(&task, self.rules, &arrays, &Site::default())?.0, arrays.len())
             }
-            StepKind::Prefill => (self.serving("prefill", init, None, of(&[batch, positions]))?, 1),
-            StepKind::Decode => (self.serving("decode", init, Some(of(&[])), of(&[batch]))?, 1),
+            PlannedStepKind::Prefill => (self.serving("prefill", init, None, of(&[batch, positions]))?, 1),
+            PlannedStepKind::Decode => (self.serving("decode", init, Some(of(&[])), of(&[batch]))?, 1),
         };
         let count = program.module().entry().map_or(0, |func| func.inputs.len());
         Ok(ModelStep { module: program.verified().clone(), batch_argument: count.saturating_sub(batch_arguments) })

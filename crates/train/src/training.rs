@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use compile::Program;
-use nn::models::{Gpt2, LanguageModel, Llama, Phase, ResNet, Statistics, Vit};
+use nn::models::{Gpt2, LanguageModel, Llama, NormStatistics, Phase, ResNet, Vit};
 use nn::{CrossEntropy, ShardingRules, hf};
 use runtime::Backend;
 use tensor::DType;
@@ -14,12 +14,12 @@ use weights::Keep;
 use crate::config::TrainConfig;
 use crate::datasets::Datasets;
 use crate::error::Error;
-use crate::model::{ModelConfig, TokenSizes};
+use crate::model::{TokenSizes, TrainModelConfig};
 use crate::pretrained::Pretrained;
 use crate::sharding::{MeshChoice, StateSharding, parameter_shapes, sharding_rules};
 use crate::step::step_program;
 use crate::task::ModelTask;
-use crate::trainer::{Ended, Event, Measured, Measures, Task, TrainOptions, Trainer};
+use crate::trainer::{Ended, Measured, Measures, Task, TrainEvent, TrainOptions, Trainer};
 
 /// A training file with the model, data and mesh it names.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Training {
     config: TrainConfig,
     /// The folder of the file: its paths are relative to it.
     beside: PathBuf,
-    model: ModelConfig,
+    model: TrainModelConfig,
     pretrained: Option<Pretrained>,
     rules: Option<ShardingRules>,
     folder: Option<String>,
@@ -73,7 +73,7 @@ impl Training {
     /// A training from its configuration; paths in it are relative to `beside`.
     pub fn new(mut config: TrainConfig, beside: &Path, mesh: &MeshChoice) -> Result<Training, Error> {
         let pretrained = Pretrained::resolve(&mut config, beside)?;
-        let model = ModelConfig::read(&config.model, beside)?;
+        let model = TrainModelConfig::read(&config.model, beside)?;
         let rules = sharding_rules(&config.mesh, mesh)?;
         let devices = rules.as_ref().map(|rules| rules.logical_axes().mesh.num_devices()).or(mesh.devices).unwrap_or(1);
         config.set_batch(devices)?;
@@ -129,23 +129,23 @@ impl Training {
     pub fn visit<V: TaskVisitor>(&self, visitor: V) -> Result<V::Output, Error> {
         let options = self.config.run.clone();
         match self.model.clone() {
-            ModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
+            TrainModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
                 let of = TokenSizes::of(&hf::ModelConfig::Gpt2(sizes.clone()));
                 self.language(visitor, &of, move |key| Gpt2::init(key, &sizes, &options))
             }
-            ModelConfig::Language(hf::ModelConfig::Llama(sizes)) => {
+            TrainModelConfig::Language(hf::ModelConfig::Llama(sizes)) => {
                 let of = TokenSizes::of(&hf::ModelConfig::Llama(sizes.clone()));
                 self.language(visitor, &of, move |key| Llama::init(key, &sizes, &options))
             }
-            ModelConfig::Vit(sizes) => {
+            TrainModelConfig::Vit(sizes) => {
                 let data = self.config.images(&self.beside, sizes.num_channels, sizes.num_classes)?;
                 let init = move |key: &Key| (Vit::init(key, &sizes, &options), ());
                 self.image(visitor, data, init, |model, (), images, key| (model.apply(images, key), ()))
             }
-            ModelConfig::ResNet(sizes) => {
+            TrainModelConfig::ResNet(sizes) => {
                 let data = self.config.images(&self.beside, sizes.num_channels, sizes.num_classes)?;
                 let init = move |key: &Key| ResNet::init(key, &sizes);
-                self.image(visitor, data, init, |model, statistics: &Statistics, images, key| {
+                self.image(visitor, data, init, |model, statistics: &NormStatistics, images, key| {
                     let phase = if key.is_some() { Phase::Training } else { Phase::Inference };
                     model.apply(images, statistics, phase)
                 })
@@ -200,7 +200,12 @@ impl Training {
 
     /// Trains on a backend until all steps are done, `stop` is set, or the loss is not finite; goes on from the newest checkpoint
     /// if there is one. `watch` hears what happens.
-    pub fn run(&self, backend: &Backend, stop: &AtomicBool, watch: &mut dyn FnMut(&Event)) -> Result<Finished, Error> {
+    pub fn run(
+        &self,
+        backend: &Backend,
+        stop: &AtomicBool,
+        watch: &mut dyn FnMut(&TrainEvent),
+    ) -> Result<Finished, Error> {
         self.visit(Run { training: self, backend, stop, watch })
     }
 }
@@ -226,7 +231,7 @@ struct Run<'a> {
     training: &'a Training,
     backend: &'a Backend,
     stop: &'a AtomicBool,
-    watch: &'a mut dyn FnMut(&Event),
+    watch: &'a mut dyn FnMut(&TrainEvent),
 }
 
 impl TaskVisitor for Run<'_> {

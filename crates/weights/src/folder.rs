@@ -7,7 +7,7 @@ use serde_json::Value;
 use tensor::{DType, Literal};
 
 use crate::error::Error;
-use crate::region::Region;
+use crate::region::TensorRegion;
 use crate::safetensors::{Entry, SafeTensors};
 use crate::store::is_plain_name;
 
@@ -96,7 +96,7 @@ impl SafeTensorsFolder {
     }
 
     /// Reads a part of a tensor, and no more from the file than that part.
-    pub fn read_region(&self, name: &str, region: &Region) -> Result<Literal, Error> {
+    pub fn read_region(&self, name: &str, region: &TensorRegion) -> Result<Literal, Error> {
         self.file(name)?.read_region(name, region)
     }
 
@@ -144,10 +144,10 @@ mod tests {
             let names: Vec<&str> = model.entries().map(|(name, _)| name).collect();
             assert_eq!(names, ["a.weight", "b.weight"]);
             assert_eq!(model.read("b.weight").unwrap(), counting(&[4, 3]));
-            let part = Region { start: vec![1, 1], size: vec![2, 2] };
+            let part = TensorRegion { start: vec![1, 1], size: vec![2, 2] };
             let values: Vec<u8> = [4f32, 5., 7., 8.].iter().flat_map(|value| value.to_le_bytes()).collect();
             assert_eq!(model.read_region("a.weight", &part).unwrap().bytes(), values);
-            let outside = Region { start: vec![3, 0], size: vec![2, 3] };
+            let outside = TensorRegion { start: vec![3, 0], size: vec![2, 3] };
             assert!(matches!(model.read_region("a.weight", &outside), Err(Error::OutOfRange { .. })));
             assert_eq!(model.read_as("a.weight", DType::BF16).unwrap().dtype(), DType::BF16);
             assert!(matches!(model.read_as("a.weight", DType::I32), Err(Error::Cast { .. })));

@@ -26,10 +26,10 @@ pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint};
 pub use error::{Cause, Error, StoreFailure};
 pub use folder::SafeTensorsFolder;
 pub use manager::{
-    AsyncSaver, Check, CheckpointManager, Found, Keep, MANIFEST_VERSION, Part, Piece, SaveReport, Saved, SavedTensor,
-    Saver, Snapshot, Types, WhenBusy,
+    AsyncSaver, CheckpointManager, Found, IntegrityCheck, Keep, MANIFEST_VERSION, Part, SaveReport, Saved, SavedTensor,
+    Saver, Snapshot, SnapshotPiece, Types, WhenBusy,
 };
 pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
-pub use region::Region;
+pub use region::TensorRegion;
 pub use safetensors::{Entry, SafeTensors, write};
 pub use store::{Access, ObjectWriter, Store, StoredObject, choose_cryptography};

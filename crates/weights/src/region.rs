@@ -5,7 +5,7 @@ use tensor::{DType, Literal};
 
 /// A box inside a tensor: where it starts and how far it reaches, per dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Region {
+pub struct TensorRegion {
     /// First index, per dimension.
     pub start: Vec<usize>,
     /// Number of indices, per dimension.
@@ -19,10 +19,10 @@ pub(crate) struct Run {
     pub(crate) size_bytes: usize,
 }
 
-impl Region {
+impl TensorRegion {
     /// All of a tensor.
-    pub fn whole(dims: &[usize]) -> Region {
-        Region { start: vec![0; dims.len()], size: dims.to_vec() }
+    pub fn whole(dims: &[usize]) -> TensorRegion {
+        TensorRegion { start: vec![0; dims.len()], size: dims.to_vec() }
     }
 
     /// Bytes of the region's elements; `None` if that is no number.
@@ -43,8 +43,8 @@ impl Region {
     }
 
     /// What two regions of one tensor share.
-    pub(crate) fn shared_with(&self, other: &Region) -> Option<Region> {
-        let mut shared = Region { start: Vec::new(), size: Vec::new() };
+    pub(crate) fn shared_with(&self, other: &TensorRegion) -> Option<TensorRegion> {
+        let mut shared = TensorRegion { start: Vec::new(), size: Vec::new() };
         let sides = self.start.iter().zip(&self.size).zip(other.start.iter().zip(&other.size));
         for ((start, size), (other_start, other_size)) in sides {
             let from = *start.max(other_start);
@@ -60,9 +60,9 @@ impl Region {
 
     /// Calls `act` for every run of `shared` that is contiguous in both regions. `shared` lies in both.
     pub(crate) fn for_each_run<E>(
-        from: &Region,
-        into: &Region,
-        shared: &Region,
+        from: &TensorRegion,
+        into: &TensorRegion,
+        shared: &TensorRegion,
         element_bytes: usize,
         mut act: impl FnMut(Run) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -77,7 +77,7 @@ impl Region {
         }
         let size_bytes = shared.size[inner.min(rank)..].iter().product::<usize>() * element_bytes;
         let (from_strides, into_strides) = (strides(&from.size), strides(&into.size));
-        let offset = |region: &Region, strides: &[usize], counter: &[usize]| -> usize {
+        let offset = |region: &TensorRegion, strides: &[usize], counter: &[usize]| -> usize {
             let places = (0..rank).map(|d| {
                 let within = counter.get(d).copied().unwrap_or(0);
                 (shared.start[d] - region.start[d] + within) * strides[d]
@@ -97,34 +97,40 @@ impl Region {
 
     /// The part of a tensor that lies in the region; `None` if the region reaches beyond it.
     pub fn cut(&self, tensor: &Literal) -> Option<Literal> {
-        let whole = Region::whole(tensor.dims());
+        let whole = TensorRegion::whole(tensor.dims());
         if !self.lies_in(tensor.dims()) {
             return None;
         }
         let element_bytes = tensor.dtype().size_bytes();
         let mut bytes = vec![0; self.size_bytes(element_bytes)?];
-        Region::copy(&whole, tensor.bytes(), self, &mut bytes, element_bytes);
+        TensorRegion::copy(&whole, tensor.bytes(), self, &mut bytes, element_bytes);
         Literal::new(tensor.dtype(), self.size.clone(), bytes)
     }
 
     /// The tensor that parts in these regions make up; `None` if they do not fit it.
-    pub fn joined(dtype: DType, dims: &[usize], parts: &[(Region, Literal)]) -> Option<Literal> {
-        let whole = Region::whole(dims);
+    pub fn joined(dtype: DType, dims: &[usize], parts: &[(TensorRegion, Literal)]) -> Option<Literal> {
+        let whole = TensorRegion::whole(dims);
         let element_bytes = dtype.size_bytes();
         let mut bytes = vec![0; whole.size_bytes(element_bytes)?];
         for (region, part) in parts {
             if !region.lies_in(dims) || part.dtype() != dtype || part.dims() != region.size {
                 return None;
             }
-            Region::copy(region, part.bytes(), &whole, &mut bytes, element_bytes);
+            TensorRegion::copy(region, part.bytes(), &whole, &mut bytes, element_bytes);
         }
         Literal::new(dtype, dims.to_vec(), bytes)
     }
 
     /// Copies what `from` and `into` share.
-    pub(crate) fn copy(from: &Region, source: &[u8], into: &Region, target: &mut [u8], element_bytes: usize) {
+    pub(crate) fn copy(
+        from: &TensorRegion,
+        source: &[u8],
+        into: &TensorRegion,
+        target: &mut [u8],
+        element_bytes: usize,
+    ) {
         let Some(shared) = from.shared_with(into) else { return };
-        let copied = Region::for_each_run(from, into, &shared, element_bytes, |run| {
+        let copied = TensorRegion::for_each_run(from, into, &shared, element_bytes, |run| {
             let source = &source[run.from_offset..run.from_offset + run.size_bytes];
             target[run.into_offset..run.into_offset + run.size_bytes].copy_from_slice(source);
             Ok::<(), std::convert::Infallible>(())
@@ -142,7 +148,7 @@ fn strides(size: &[usize]) -> Vec<usize> {
 }
 
 /// Why regions do not tile a tensor: every element in exactly one of them; `None` if they do.
-pub(crate) fn why_no_tiling(regions: &[&Region], dims: &[usize]) -> Option<String> {
+pub(crate) fn why_no_tiling(regions: &[&TensorRegion], dims: &[usize]) -> Option<String> {
     if let Some(outside) = regions.iter().find(|region| !region.lies_in(dims)) {
         return Some(format!("the piece {outside:?} does not lie in {dims:?}"));
     }
@@ -153,7 +159,7 @@ pub(crate) fn why_no_tiling(regions: &[&Region], dims: &[usize]) -> Option<Strin
     if covered != total as u128 {
         return Some(format!("its pieces have {covered} of {total} elements"));
     }
-    let mut boxes: Vec<&Region> = regions.iter().copied().filter(|region| !region.is_empty()).collect();
+    let mut boxes: Vec<&TensorRegion> = regions.iter().copied().filter(|region| !region.is_empty()).collect();
     // Sweeping along the dimension that was cut most often keeps the number of comparisons near the number of pieces.
     let cuts = |d: usize| boxes.iter().map(|region| region.start[d]).collect::<std::collections::BTreeSet<_>>().len();
     let Some(along) = (0..dims.len()).max_by_key(|&d| cuts(d)) else {
@@ -174,14 +180,14 @@ pub(crate) fn why_no_tiling(regions: &[&Region], dims: &[usize]) -> Option<Strin
 mod tests {
     use super::*;
 
-    fn region(start: &[usize], size: &[usize]) -> Region {
-        Region { start: start.to_vec(), size: size.to_vec() }
+    fn region(start: &[usize], size: &[usize]) -> TensorRegion {
+        TensorRegion { start: start.to_vec(), size: size.to_vec() }
     }
 
     #[test]
     fn tilings_are_told_from_overlaps_and_holes() {
         let check = |dims: &[usize], pieces: &[(&[usize], &[usize])], expected: &str| {
-            let pieces: Vec<Region> = pieces.iter().map(|(start, size)| region(start, size)).collect();
+            let pieces: Vec<TensorRegion> = pieces.iter().map(|(start, size)| region(start, size)).collect();
             let found = why_no_tiling(&pieces.iter().collect::<Vec<_>>(), dims).unwrap_or_default();
             assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{pieces:?}: {found}");
         };
@@ -202,7 +208,7 @@ mod tests {
     #[test]
     fn copies_meet_element_by_element() {
         let dims = [3, 4, 5];
-        let whole = Region::whole(&dims);
+        let whole = TensorRegion::whole(&dims);
         let values: Vec<u8> = (0..60).collect();
         for start in [[0, 0, 0], [1, 2, 3], [2, 0, 0], [0, 3, 1]] {
             for size in [[1, 1, 1], [1, 4, 5], [3, 1, 2], [2, 2, 5]] {
@@ -211,7 +217,7 @@ mod tests {
                     continue;
                 }
                 let mut taken = vec![255; size.iter().product()];
-                Region::copy(&whole, &values, &part, &mut taken, 1);
+                TensorRegion::copy(&whole, &values, &part, &mut taken, 1);
                 let mut expected = Vec::new();
                 for i in start[0]..start[0] + size[0] {
                     for j in start[1]..start[1] + size[1] {
@@ -222,14 +228,14 @@ mod tests {
                 }
                 assert_eq!(taken, expected, "{part:?}");
                 let mut back = vec![255; 60];
-                Region::copy(&part, &taken, &whole, &mut back, 1);
+                TensorRegion::copy(&part, &taken, &whole, &mut back, 1);
                 assert_eq!(back.iter().filter(|byte| **byte != 255).count(), taken.len());
                 assert!(back.iter().enumerate().all(|(n, byte)| *byte == 255 || *byte == n as u8));
             }
         }
         let scalar = region(&[], &[]);
         let mut out = [0; 4];
-        Region::copy(&scalar, &[1, 2, 3, 4], &scalar, &mut out, 4);
+        TensorRegion::copy(&scalar, &[1, 2, 3, 4], &scalar, &mut out, 4);
         assert_eq!(out, [1, 2, 3, 4]);
     }
 }

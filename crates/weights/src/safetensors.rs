@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tensor::{DType, Literal};
 
 use crate::error::Error;
-use crate::region::Region;
+use crate::region::TensorRegion;
 
 /// Longest header that is read.
 pub(crate) const MAX_HEADER_BYTES: u64 = 100 << 20;
@@ -103,7 +103,7 @@ impl SafeTensors {
     }
 
     /// Reads a part of a tensor, and no more from the file than that part.
-    pub fn read_region(&self, name: &str, region: &Region) -> Result<Literal, Error> {
+    pub fn read_region(&self, name: &str, region: &TensorRegion) -> Result<Literal, Error> {
         let entry = self.entry(name)?;
         if !region.lies_in(&entry.dims) {
             let message = format!("{region:?} does not lie in its shape {:?}", entry.dims);
@@ -113,8 +113,8 @@ impl SafeTensors {
         let wrong = || Error::format(&self.path, format!("tensor `{name}` has another size"));
         // No larger than the tensor, which the file was checked to have.
         let mut bytes = vec![0; region.size_bytes(element_bytes).ok_or_else(wrong)?];
-        let whole = Region::whole(&entry.dims);
-        Region::for_each_run(&whole, region, region, element_bytes, |run| {
+        let whole = TensorRegion::whole(&entry.dims);
+        TensorRegion::for_each_run(&whole, region, region, element_bytes, |run| {
             let target = &mut bytes[run.into_offset..run.into_offset + run.size_bytes];
             self.file.read_exact_at(target, entry.offset + run.from_offset as u64)
         })

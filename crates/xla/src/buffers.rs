@@ -1,6 +1,6 @@
 //! The compiler's buffer assignment: what is allocated where, which values share it, and what fills the memory.
 
-use crate::module::{InstructionId, Module};
+use crate::module::{HloModule, InstructionId};
 use crate::shape::{List, MemorySpace};
 use crate::zstd::{Limits, decompress};
 use crate::{Error, proto};
@@ -260,7 +260,7 @@ impl BufferAssignment {
     }
 
     /// A value as text: the defining instruction, with the part of its result in braces.
-    pub fn describe(&self, module: &Module, id: BufferId) -> String {
+    pub fn describe(&self, module: &HloModule, id: BufferId) -> String {
         let buffer = self.buffer(id);
         let name = match self.defining_instruction(module, id) {
             Some(instruction) => module.instruction(instruction).name(),
@@ -271,7 +271,7 @@ impl BufferAssignment {
     }
 
     /// The instruction of `module` that defines a value.
-    pub fn defining_instruction(&self, module: &Module, id: BufferId) -> Option<InstructionId> {
+    pub fn defining_instruction(&self, module: &HloModule, id: BufferId) -> Option<InstructionId> {
         let buffer = self.buffer(id);
         module.find(&buffer.instruction_name).or_else(|| module.find_proto_id(buffer.instruction_number))
     }

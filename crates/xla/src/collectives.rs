@@ -3,7 +3,7 @@
 use crate::attributes::Attributes;
 use crate::executions::Executions;
 use crate::json::Json;
-use crate::module::{ComputationId, Instruction, InstructionId, Module};
+use crate::module::{ComputationId, HloModule, Instruction, InstructionId};
 use crate::opcode::Opcode;
 use std::fmt;
 
@@ -110,7 +110,7 @@ pub struct CollectiveTotal {
     pub sent_bytes: u64,
 }
 
-impl Module {
+impl HloModule {
     /// Every collective that runs, in order of computations, each transfer once.
     pub fn collectives(&self, executions: &Executions) -> Vec<Collective> {
         let asynchronous = self.asynchronous_computations();
@@ -295,9 +295,9 @@ enum FusedPart {
     Continuation,
 }
 
-fn in_place(module: &Module, operands: &[InstructionId]) -> bool {
+fn in_place(module: &HloModule, operands: &[InstructionId]) -> bool {
     let offsets = module.instruction(operands[2]).shape();
-    offsets.leaves().all(|leaf| leaf.element_type() == crate::ElementType::S32)
+    offsets.leaves().all(|leaf| leaf.element_type() == crate::PrimitiveType::S32)
 }
 
 /// Payload and bytes sent by one device for `input` bytes on it.

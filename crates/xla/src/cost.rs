@@ -2,9 +2,9 @@
 
 use crate::executions::Executions;
 use crate::json::Json;
-use crate::module::{ComputationId, Instruction, InstructionId, Module};
+use crate::module::{ComputationId, HloModule, Instruction, InstructionId};
 use crate::opcode::Opcode;
-use crate::shape::ElementType;
+use crate::shape::PrimitiveType;
 use crate::traffic::Traffic;
 
 /// Work of one computation, executed once, without what it calls except fusions.
@@ -24,7 +24,7 @@ pub struct HloCost {
     /// Operations of matrix products.
     pub matmul_flops: f64,
     /// The same by the wider operand type, largest first.
-    pub matmul_flops_by_type: Vec<(ElementType, f64)>,
+    pub matmul_flops_by_type: Vec<(PrimitiveType, f64)>,
     /// Operations that custom kernels declare.
     pub kernel_flops: f64,
     /// Bytes read and written.
@@ -70,7 +70,7 @@ impl Instruction {
     }
 }
 
-impl Module {
+impl HloModule {
     /// Adds up the work of one step.
     pub fn cost(&self, executions: &Executions) -> HloCost {
         let users = self.users();
@@ -126,7 +126,7 @@ impl Module {
     }
 }
 
-fn add_by_type(list: &mut Vec<(ElementType, f64)>, element_type: ElementType, flops: f64) {
+fn add_by_type(list: &mut Vec<(PrimitiveType, f64)>, element_type: PrimitiveType, flops: f64) {
     match list.iter_mut().find(|entry| entry.0 == element_type) {
         Some(entry) => entry.1 += flops,
         None => list.push((element_type, flops)),

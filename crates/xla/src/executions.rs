@@ -1,6 +1,6 @@
 //! How often each computation runs in one execution of the program, loops multiplied through the call graph.
 
-use crate::module::{ComputationId, InstructionId, Module};
+use crate::module::{ComputationId, HloModule, InstructionId};
 use crate::opcode::Opcode;
 use crate::trip_count::TripCount;
 
@@ -20,7 +20,7 @@ impl Executions {
     }
 
     /// How often an instruction runs.
-    pub fn of_instruction(&self, module: &Module, id: InstructionId) -> u64 {
+    pub fn of_instruction(&self, module: &HloModule, id: InstructionId) -> u64 {
         self.of(module.instruction(id).computation)
     }
 
@@ -43,7 +43,7 @@ impl Executions {
     }
 }
 
-impl Module {
+impl HloModule {
     /// Counts executions from the entry computation downwards.
     pub fn executions(&self) -> Executions {
         let mut counts = vec![0u64; self.computations.len()];

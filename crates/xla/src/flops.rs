@@ -1,11 +1,11 @@
 //! Floating-point operations of `dot` and `convolution`, counting only products with real input elements.
 
 use crate::dimensions::WindowDimension;
-use crate::module::{Instruction, InstructionId, Module};
+use crate::module::{HloModule, Instruction, InstructionId};
 use crate::opcode::Opcode;
-use crate::shape::{ElementType, Shape};
+use crate::shape::{PrimitiveType, Shape};
 
-impl Module {
+impl HloModule {
     /// Operations of one execution of a `dot`, `ragged-dot` or `convolution` (2 per multiply-add); 0 for others.
     ///
     /// Window positions that fall on padding or between dilated elements are not counted: the TPU compiler writes batched
@@ -21,7 +21,7 @@ impl Module {
     }
 
     /// The wider operand type of a matrix product: what decides the rate of the matrix unit.
-    pub fn matmul_type(&self, id: InstructionId) -> Option<ElementType> {
+    pub fn matmul_type(&self, id: InstructionId) -> Option<PrimitiveType> {
         let instruction = self.instruction(id);
         let types = || instruction.operands.iter().take(2).map(|&o| self.instruction(o).shape.element_type());
         instruction.opcode.is_contraction().then(|| types().max_by_key(|t| t.bits()))?

@@ -49,12 +49,12 @@ pub use error::Error;
 pub use executions::Executions;
 pub use json::Json;
 pub use module::{
-    Alias, CollectiveAlgorithm, Computation, ComputationId, Instruction, InstructionId, Metadata, Module,
+    Alias, CollectiveAlgorithm, Computation, ComputationId, HloModule, Instruction, InstructionId, Metadata,
     SourceLocation,
 };
 pub use opcode::{Opcode, OpcodeClass};
 pub use replica_groups::{AxisSpan, MeshGroups, ReplicaGroups};
-pub use shape::{COMBINE_DIMENSION, ElementType, Layout, MemorySpace, Shape, UNBOUNDED};
+pub use shape::{COMBINE_DIMENSION, Layout, MemorySpace, PrimitiveType, Shape, UNBOUNDED};
 pub use traffic::{SpaceBytes, Traffic, Users};
 pub use trip_count::TripCount;
 pub use zstd::Limits;

@@ -3,7 +3,7 @@
 use crate::module::Instruction;
 use crate::opcode::Opcode;
 use crate::proto;
-use crate::shape::ElementType;
+use crate::shape::PrimitiveType;
 use prost::Message as _;
 use std::fmt::Write as _;
 
@@ -25,15 +25,15 @@ pub(crate) fn scalar_integer(instruction: &Instruction) -> Option<i64> {
     let literal = decode(instruction)?;
     let two = |bytes: &[u8]| Some(u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?));
     match instruction.shape.element_type() {
-        ElementType::Pred => literal.preds.first().map(|&b| i64::from(b)),
-        ElementType::S8 => literal.s8s.first().map(|&b| i64::from(b as i8)),
-        ElementType::U8 => literal.u8s.first().map(|&b| i64::from(b)),
-        ElementType::S16 => two(&literal.s16s).map(|v| i64::from(v as i16)),
-        ElementType::U16 => two(&literal.u16s).map(i64::from),
-        ElementType::S32 => literal.s32s.first().map(|&v| i64::from(v)),
-        ElementType::U32 => literal.u32s.first().map(|&v| i64::from(v)),
-        ElementType::S64 => literal.s64s.first().copied(),
-        ElementType::U64 => literal.u64s.first().and_then(|&v| i64::try_from(v).ok()),
+        PrimitiveType::Pred => literal.preds.first().map(|&b| i64::from(b)),
+        PrimitiveType::S8 => literal.s8s.first().map(|&b| i64::from(b as i8)),
+        PrimitiveType::U8 => literal.u8s.first().map(|&b| i64::from(b)),
+        PrimitiveType::S16 => two(&literal.s16s).map(|v| i64::from(v as i16)),
+        PrimitiveType::U16 => two(&literal.u16s).map(i64::from),
+        PrimitiveType::S32 => literal.s32s.first().map(|&v| i64::from(v)),
+        PrimitiveType::U32 => literal.u32s.first().map(|&v| i64::from(v)),
+        PrimitiveType::S64 => literal.s64s.first().copied(),
+        PrimitiveType::U64 => literal.u64s.first().and_then(|&v| i64::try_from(v).ok()),
         _ => None,
     }
 }
@@ -49,12 +49,12 @@ impl Instruction {
         }
         let literal = proto::Literal::decode(&self.attributes().literal[..]).ok()?;
         let values: Vec<i64> = match self.shape.element_type() {
-            ElementType::Pred => literal.preds.iter().map(|&b| i64::from(b)).collect(),
-            ElementType::S8 => literal.s8s.iter().map(|&b| i64::from(b as i8)).collect(),
-            ElementType::U8 => literal.u8s.iter().map(|&b| i64::from(b)).collect(),
-            ElementType::S32 => literal.s32s.iter().map(|&v| i64::from(v)).collect(),
-            ElementType::U32 => literal.u32s.iter().map(|&v| i64::from(v)).collect(),
-            ElementType::S64 => literal.s64s.clone(),
+            PrimitiveType::Pred => literal.preds.iter().map(|&b| i64::from(b)).collect(),
+            PrimitiveType::S8 => literal.s8s.iter().map(|&b| i64::from(b as i8)).collect(),
+            PrimitiveType::U8 => literal.u8s.iter().map(|&b| i64::from(b)).collect(),
+            PrimitiveType::S32 => literal.s32s.iter().map(|&v| i64::from(v)).collect(),
+            PrimitiveType::U32 => literal.u32s.iter().map(|&v| i64::from(v)).collect(),
+            PrimitiveType::S64 => literal.s64s.clone(),
             _ => return None,
         };
         (values.len() as u64 == self.shape.element_count()).then_some(values)
@@ -68,20 +68,20 @@ pub(crate) fn text(instruction: &Instruction) -> String {
     let pairs =
         |bytes: &[u8]| -> Vec<u16> { bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect() };
     let items: Vec<String> = match instruction.shape.element_type() {
-        ElementType::Pred => literal.preds.iter().map(bool::to_string).collect(),
-        ElementType::S8 => literal.s8s.iter().map(|&b| (b as i8).to_string()).collect(),
-        ElementType::U8 => literal.u8s.iter().map(u8::to_string).collect(),
-        ElementType::S16 => pairs(&literal.s16s).into_iter().map(|v| (v as i16).to_string()).collect(),
-        ElementType::U16 => pairs(&literal.u16s).into_iter().map(|v| v.to_string()).collect(),
-        ElementType::S32 => literal.s32s.iter().map(i32::to_string).collect(),
-        ElementType::U32 => literal.u32s.iter().map(u32::to_string).collect(),
-        ElementType::S64 => literal.s64s.iter().map(i64::to_string).collect(),
-        ElementType::U64 => literal.u64s.iter().map(u64::to_string).collect(),
-        ElementType::F32 => {
+        PrimitiveType::Pred => literal.preds.iter().map(bool::to_string).collect(),
+        PrimitiveType::S8 => literal.s8s.iter().map(|&b| (b as i8).to_string()).collect(),
+        PrimitiveType::U8 => literal.u8s.iter().map(u8::to_string).collect(),
+        PrimitiveType::S16 => pairs(&literal.s16s).into_iter().map(|v| (v as i16).to_string()).collect(),
+        PrimitiveType::U16 => pairs(&literal.u16s).into_iter().map(|v| v.to_string()).collect(),
+        PrimitiveType::S32 => literal.s32s.iter().map(i32::to_string).collect(),
+        PrimitiveType::U32 => literal.u32s.iter().map(u32::to_string).collect(),
+        PrimitiveType::S64 => literal.s64s.iter().map(i64::to_string).collect(),
+        PrimitiveType::U64 => literal.u64s.iter().map(u64::to_string).collect(),
+        PrimitiveType::F32 => {
             literal.f32s.iter().map(|&v| float(f64::from(v), &v.to_string(), &format!("{v:e}"))).collect()
         }
-        ElementType::F64 => literal.f64s.iter().map(|&v| float(v, &v.to_string(), &format!("{v:e}"))).collect(),
-        ElementType::Bf16 => pairs(&literal.bf16s).into_iter().map(bf16).collect(),
+        PrimitiveType::F64 => literal.f64s.iter().map(|&v| float(v, &v.to_string(), &format!("{v:e}"))).collect(),
+        PrimitiveType::Bf16 => pairs(&literal.bf16s).into_iter().map(bf16).collect(),
         _ => return ELIDED.to_owned(),
     };
     if items.len() as u64 != instruction.shape.element_count() {

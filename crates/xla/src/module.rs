@@ -20,7 +20,7 @@ pub struct ComputationId(pub u32);
 /// Every id inside is valid, operands belong to the computation of their user, and no computation calls itself even
 /// through others.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Module {
+pub struct HloModule {
     pub(crate) name: String,
     pub(crate) computations: Vec<Computation>,
     pub(crate) instructions: Vec<Instruction>,
@@ -108,7 +108,7 @@ pub struct Alias {
     pub must_alias: bool,
 }
 
-impl Module {
+impl HloModule {
     /// Name of the module.
     pub fn name(&self) -> &str {
         &self.name

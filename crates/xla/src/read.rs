@@ -1,7 +1,7 @@
 //! Turns the protobuf messages into a validated [`Module`].
 
 use crate::attributes::{Attributes, OperandAliasing};
-use crate::module::{Alias, Computation, ComputationId, Instruction, InstructionId, Metadata, Module};
+use crate::module::{Alias, Computation, ComputationId, HloModule, Instruction, InstructionId, Metadata};
 use crate::opcode::Opcode;
 use crate::replica_groups::ReplicaGroups;
 use crate::shape::Shape;
@@ -11,37 +11,37 @@ use prost::Message as _;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-impl Module {
+impl HloModule {
     /// Reads a `HloModuleProtoWithConfig`, the form in which a plugin returns an optimized program.
-    pub fn from_hlo_with_config(bytes: &[u8]) -> Result<Module, Error> {
+    pub fn from_hlo_with_config(bytes: &[u8]) -> Result<HloModule, Error> {
         let message = proto::ModuleWithConfig::decode(bytes).map_err(Error::wire("HloModuleProtoWithConfig"))?;
         let module = message.hlo_module.ok_or_else(|| Error::malformed("message", "no module inside"))?;
         read_module(module, message.config)
     }
 
     /// Reads a bare `HloModuleProto`. Replicas and partitions come from its device assignment, else are 1.
-    pub fn from_hlo_module(bytes: &[u8]) -> Result<Module, Error> {
+    pub fn from_hlo_module(bytes: &[u8]) -> Result<HloModule, Error> {
         read_module(proto::Module::decode(bytes).map_err(Error::wire("HloModuleProto"))?, None)
     }
 
     /// Reads a `HloProto`, the form of compiler dumps: a module wrapped in one more message.
-    pub fn from_hlo_proto(bytes: &[u8]) -> Result<Module, Error> {
+    pub fn from_hlo_proto(bytes: &[u8]) -> Result<HloModule, Error> {
         let message = proto::Hlo::decode(bytes).map_err(Error::wire("HloProto"))?;
         read_module(message.hlo_module.ok_or_else(|| Error::malformed("message", "no module inside"))?, None)
     }
 
     /// Reads the `opt_hlo` output of the compiler's first phase: a zstd-compressed `HloModuleProtoWithConfig`.
-    pub fn from_zstd(bytes: &[u8]) -> Result<Module, Error> {
-        Module::from_zstd_within(bytes, Limits::default())
+    pub fn from_zstd(bytes: &[u8]) -> Result<HloModule, Error> {
+        HloModule::from_zstd_within(bytes, Limits::default())
     }
 
     /// As [`Module::from_zstd`] with limits on the size after decompression.
-    pub fn from_zstd_within(bytes: &[u8], limits: Limits) -> Result<Module, Error> {
-        Module::from_hlo_with_config(&decompress(bytes, limits)?)
+    pub fn from_zstd_within(bytes: &[u8], limits: Limits) -> Result<HloModule, Error> {
+        HloModule::from_hlo_with_config(&decompress(bytes, limits)?)
     }
 
     /// Reads any of the above forms, told apart by their first bytes.
-    pub fn from_any(bytes: &[u8]) -> Result<Module, Error> {
+    pub fn from_any(bytes: &[u8]) -> Result<HloModule, Error> {
         let unpacked;
         let bytes = if is_zstd(bytes) {
             unpacked = decompress(bytes, Limits::default())?;
@@ -52,9 +52,9 @@ impl Module {
         // Field 1 is the module in both wrappers and the name, which is text, in a bare module.
         match proto::ModuleWithConfig::decode(bytes) {
             Ok(m) if m.hlo_module.as_ref().is_some_and(|m| !m.computations.is_empty()) => {
-                Module::from_hlo_with_config(bytes)
+                HloModule::from_hlo_with_config(bytes)
             }
-            _ => Module::from_hlo_module(bytes),
+            _ => HloModule::from_hlo_module(bytes),
         }
     }
 }
@@ -65,7 +65,7 @@ fn local(id: i64) -> u32 {
     id as u32
 }
 
-fn read_module(proto: proto::Module, config: Option<proto::ModuleConfig>) -> Result<Module, Error> {
+fn read_module(proto: proto::Module, config: Option<proto::ModuleConfig>) -> Result<HloModule, Error> {
     let too_many = || Error::malformed("module", "too many instructions");
     let decoded = (proto.computations.iter())
         .map(|bytes| proto::Computation::decode(&bytes[..]).map_err(Error::wire("HloComputationProto")))
@@ -117,7 +117,7 @@ fn read_module(proto: proto::Module, config: Option<proto::ModuleConfig>) -> Res
         _ => None,
     };
     let aliases = proto.input_output_alias.map(|a| a.entries).unwrap_or_default();
-    let module = Module {
+    let module = HloModule {
         name: proto.name,
         computations,
         instructions,
@@ -377,7 +377,7 @@ fn read_attributes(opcode: &Opcode, proto: &mut proto::Instruction) -> Result<Op
 }
 
 /// HLO has no recursion; everything that walks calls relies on it.
-fn refuse_recursion(module: &Module) -> Result<(), Error> {
+fn refuse_recursion(module: &HloModule) -> Result<(), Error> {
     let order = module.callees_first();
     match order.len() == module.computations.len() {
         true => Ok(()),
@@ -385,7 +385,7 @@ fn refuse_recursion(module: &Module) -> Result<(), Error> {
     }
 }
 
-impl Module {
+impl HloModule {
     /// All computations, callees before callers. Shorter than the module if there is recursion.
     pub(crate) fn callees_first(&self) -> Vec<ComputationId> {
         let callees: Vec<Vec<ComputationId>> = (self.computations.iter())

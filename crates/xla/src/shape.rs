@@ -8,25 +8,25 @@ macro_rules! element_types {
         /// Element type of an array, or the kind of a shape that is not an array.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum ElementType {
+        pub enum PrimitiveType {
             $(#[doc = concat!("`", $text, "`.")] $variant,)*
             /// A number this reader does not know; sized as 0 bytes.
             Unknown(i32),
         }
 
-        impl ElementType {
-            fn from_number(number: i32) -> ElementType {
-                match number { $($number => ElementType::$variant,)* other => ElementType::Unknown(other) }
+        impl PrimitiveType {
+            fn from_number(number: i32) -> PrimitiveType {
+                match number { $($number => PrimitiveType::$variant,)* other => PrimitiveType::Unknown(other) }
             }
 
             /// Name as HLO text writes it.
             pub fn name(self) -> &'static str {
-                match self { $(ElementType::$variant => $text,)* ElementType::Unknown(_) => "unknown" }
+                match self { $(PrimitiveType::$variant => $text,)* PrimitiveType::Unknown(_) => "unknown" }
             }
 
             /// Bits of information in one element; 0 for tokens, tuples and opaque values.
             pub fn bits(self) -> u32 {
-                match self { $(ElementType::$variant => $bits,)* ElementType::Unknown(_) => 0 }
+                match self { $(PrimitiveType::$variant => $bits,)* PrimitiveType::Unknown(_) => 0 }
             }
         }
     };
@@ -72,7 +72,7 @@ element_types! {
     F6E2M3Fn = 36, "f6e2m3fn", 6;
 }
 
-impl ElementType {
+impl PrimitiveType {
     /// Whether values of this type are numbers or predicates, so that a shape of it is an array.
     pub fn is_array(self) -> bool {
         self.bits() > 0
@@ -121,7 +121,7 @@ pub struct Layout {
 /// Shape of a value: an array, a tuple, a token or something opaque.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    element_type: ElementType,
+    element_type: PrimitiveType,
     dimensions: Box<[i64]>,
     dynamic: Box<[bool]>,
     layout: Option<Box<Layout>>,
@@ -132,7 +132,7 @@ const MAX_RANK: usize = 64;
 
 impl Shape {
     pub(crate) fn read(proto: &proto::Shape) -> Result<Shape, Error> {
-        let element_type = ElementType::from_number(proto.element_type);
+        let element_type = PrimitiveType::from_number(proto.element_type);
         let rank = proto.dimensions.len();
         let at = "shape";
         if rank > MAX_RANK {
@@ -165,7 +165,7 @@ impl Shape {
     }
 
     /// Element type, or the kind where this is no array.
-    pub fn element_type(&self) -> ElementType {
+    pub fn element_type(&self) -> PrimitiveType {
         self.element_type
     }
 
@@ -197,7 +197,7 @@ impl Shape {
 
     /// Whether this is a tuple.
     pub fn is_tuple(&self) -> bool {
-        self.element_type == ElementType::Tuple
+        self.element_type == PrimitiveType::Tuple
     }
 
     /// Elements of a tuple; empty for other shapes.

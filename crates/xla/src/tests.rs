@@ -21,9 +21,9 @@ const COMPILED: [(&str, &[u8], &[u8]); 8] =
 const PHASE_1_HLO: &[u8] = data!("scan_grad_big.opt_hlo.zst");
 const PHASE_1_BUFFERS: &[u8] = data!("scan_grad_big.buffer_assignment.zst");
 
-fn load(name: &str) -> Module {
+fn load(name: &str) -> HloModule {
     let (_, bytes, _) = COMPILED.iter().find(|c| c.0 == name).unwrap();
-    Module::from_any(bytes).unwrap()
+    HloModule::from_any(bytes).unwrap()
 }
 
 fn flops(name: &str) -> f64 {
@@ -35,7 +35,7 @@ fn flops(name: &str) -> f64 {
 fn prints_what_xla_prints() {
     for (name, bytes, text) in COMPILED {
         let text = String::from_utf8(zstd::decompress(text, Limits::default()).unwrap()).unwrap();
-        let ours = Module::from_any(bytes).unwrap().to_string();
+        let ours = HloModule::from_any(bytes).unwrap().to_string();
         // The first line also holds settings that are not in the module; the order of computations is free.
         let lines = |text: &str| {
             let mut lines: Vec<String> = text.lines().skip(1).filter(|l| !l.is_empty()).map(str::to_owned).collect();
@@ -131,7 +131,7 @@ fn annotations_and_sources() {
     assert_eq!(cost.traffic.read.hbm, f64::from((256 * 512 + 512 * 1024) * 2));
     assert_eq!(cost.traffic.written.hbm, f64::from(256 * 1024 * 2));
     assert_eq!(cost.estimated_cycles, 9635.0);
-    assert_eq!(cost.matmul_flops_by_type, [(ElementType::Bf16, cost.matmul_flops)]);
+    assert_eq!(cost.matmul_flops_by_type, [(PrimitiveType::Bf16, cost.matmul_flops)]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn donated_arguments_are_aliases() {
 
 #[test]
 fn buffers_of_phase_1() {
-    let module = Module::from_zstd(PHASE_1_HLO).unwrap();
+    let module = HloModule::from_zstd(PHASE_1_HLO).unwrap();
     assert_eq!((module.num_partitions(), module.is_scheduled()), (4, true));
     let buffers = BufferAssignment::from_zstd(PHASE_1_BUFFERS).unwrap();
     let hbm = buffers.summary(MemorySpace::HBM);
@@ -234,7 +234,7 @@ mod made_by_hand {
                 calling(&[1, 2], op(33, "while", &[32])),
             ],
         );
-        let module = Module::from_hlo_module(&module(vec![body, condition, entry], 3)).unwrap();
+        let module = HloModule::from_hlo_module(&module(vec![body, condition, entry], 3)).unwrap();
         module.executions().loops()[0].1.clone()
     }
 
@@ -255,7 +255,7 @@ mod made_by_hand {
     }
 
     fn refuse(bytes: &[u8], expected: &str) {
-        match Module::from_hlo_module(bytes) {
+        match HloModule::from_hlo_module(bytes) {
             Err(Error::Malformed { problem, .. }) => assert!(problem.contains(expected), "{problem}"),
             other => panic!("expected `{expected}`, got {other:?}"),
         }
@@ -291,7 +291,7 @@ mod made_by_hand {
             let call = |at| calling(&[id - 1], op(at, "call", &[]));
             computations.push(computation(id, vec![call(1), call(2)]));
         }
-        let module = Module::from_hlo_module(&module(computations, 60)).unwrap();
+        let module = HloModule::from_hlo_module(&module(computations, 60)).unwrap();
         assert_eq!(module.executions().of(ComputationId(0)), 1 << 60);
         assert!(module.to_string().contains("ENTRY %computation.60"));
     }
@@ -306,7 +306,7 @@ mod made_by_hand {
             payloads: vec![br#"{"window_config":{"estimated_cycles":"12"}}"#.to_vec()],
             ..Default::default()
         };
-        let module = Module::from_hlo_module(&proto.encode_to_vec()).unwrap();
+        let module = HloModule::from_hlo_module(&proto.encode_to_vec()).unwrap();
         assert_eq!(module.instruction(InstructionId(0)).estimated_cycles(), Some(12));
     }
 
@@ -320,7 +320,7 @@ mod made_by_hand {
                 ..op(2, "send", &[1])
             };
             let bytes = module(vec![computation(1, vec![op(1, "parameter", &[]), send])], 1);
-            let module = Module::from_hlo_module(&bytes).unwrap();
+            let module = HloModule::from_hlo_module(&bytes).unwrap();
             let collectives = module.collectives(&module.executions());
             (collectives[0].link, collectives[0].sent_bytes)
         };
@@ -332,7 +332,7 @@ mod made_by_hand {
     fn the_largest_integer_is_no_estimate() {
         let config = br#"{"window_config":{"estimated_cycles":"9223372036854775807"}}"#;
         let instruction = proto::Instruction { backend_config: config.to_vec(), ..op(1, "iota", &[]) };
-        let module = Module::from_hlo_module(&module(vec![computation(1, vec![instruction])], 1)).unwrap();
+        let module = HloModule::from_hlo_module(&module(vec![computation(1, vec![instruction])], 1)).unwrap();
         assert_eq!(module.instruction(InstructionId(0)).estimated_cycles(), None);
     }
 
@@ -343,7 +343,7 @@ mod made_by_hand {
         let start = calling(&[2], op(2, "async-start", &[1]));
         let done = calling(&[2], op(3, "async-done", &[2]));
         let entry = computation(3, vec![op(1, "parameter", &[]), start, done]);
-        let module = Module::from_hlo_module(&module(vec![inner, wrapper, entry], 3)).unwrap();
+        let module = HloModule::from_hlo_module(&module(vec![inner, wrapper, entry], 3)).unwrap();
         let executions = module.executions();
         let [collective] = &module.collectives(&executions)[..] else { panic!("not one collective") };
         assert_eq!((collective.overlap, collective.executions), (Overlap::Asynchronous, 1));
@@ -358,7 +358,7 @@ mod made_by_hand {
         }
         let instruction = proto::Instruction { shape: Some(shape), ..op(1, "iota", &[]) };
         let bytes = module(vec![computation(1, vec![instruction])], 1);
-        assert!(matches!(Module::from_hlo_module(&bytes), Err(Error::Wire { .. })));
+        assert!(matches!(HloModule::from_hlo_module(&bytes), Err(Error::Wire { .. })));
     }
 }
 
@@ -393,7 +393,7 @@ fn damaged_modules_never_panic() {
     for (name, bytes, _) in COMPILED {
         let bytes = zstd::decompress(bytes, Limits::default()).unwrap();
         for seed in 0..if bytes.len() > 50_000 { 60 } else { 400 } {
-            let Ok(module) = Module::from_any(&mutate(&bytes, seed)) else { continue };
+            let Ok(module) = HloModule::from_any(&mutate(&bytes, seed)) else { continue };
             read += 1;
             let executions = module.executions();
             let cost = module.cost(&executions);
@@ -413,7 +413,7 @@ fn damaged_modules_never_panic() {
 
 #[test]
 fn damaged_buffer_assignments_never_panic() {
-    let module = Module::from_zstd(PHASE_1_HLO).unwrap();
+    let module = HloModule::from_zstd(PHASE_1_HLO).unwrap();
     let bytes = zstd::decompress(PHASE_1_BUFFERS, Limits::default()).unwrap();
     for seed in 0..300 {
         let Ok(buffers) = BufferAssignment::from_bytes(&mutate(&bytes, seed)) else { continue };
@@ -426,6 +426,6 @@ fn damaged_buffer_assignments_never_panic() {
     }
     for seed in 0..300 {
         let _ = BufferAssignment::from_zstd(&mutate(PHASE_1_BUFFERS, seed));
-        let _ = Module::from_zstd(&mutate(PHASE_1_HLO, seed));
+        let _ = HloModule::from_zstd(&mutate(PHASE_1_HLO, seed));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::attributes::Attributes;
 use crate::dimensions::{ConvolutionDimensionNumbers, WindowDimension};
-use crate::module::{Computation, ComputationId, Instruction, InstructionId, Module};
+use crate::module::{Computation, ComputationId, HloModule, Instruction, InstructionId};
 use crate::opcode::Opcode;
 use crate::shape::{LayoutText, List, Shape};
 use crate::{literal, sharding};
@@ -11,7 +11,7 @@ use std::fmt::{self, Display, Formatter};
 /// Updates between a start and its done; more are printed in the long form.
 const MAX_ASYNC_CHAIN: u32 = 64;
 
-impl Display for Module {
+impl Display for HloModule {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.write_header(f)?;
         for id in self.printing_order().into_iter().filter(|&id| !self.is_written_inline(id)) {
@@ -44,7 +44,7 @@ fn numbered<T: Display>(f: &mut Formatter<'_>, items: impl Iterator<Item = T>) -
     Ok(())
 }
 
-impl Module {
+impl HloModule {
     /// Callees before callers, in the order in which the entry computation reaches them; unreached ones first.
     fn printing_order(&self) -> Vec<ComputationId> {
         let mut seen = vec![false; self.computations.len()];
@@ -193,7 +193,7 @@ impl Module {
 }
 
 struct Line<'a> {
-    module: &'a Module,
+    module: &'a HloModule,
     instruction: &'a Instruction,
 }
 

@@ -1,6 +1,6 @@
 //! Bytes an instruction reads and writes per memory, counting slices of large operands by what they touch.
 
-use crate::module::{InstructionId, Module};
+use crate::module::{HloModule, InstructionId};
 use crate::opcode::{Opcode, OpcodeClass};
 use crate::shape::{MemorySpace, Shape};
 
@@ -58,7 +58,7 @@ pub struct Users {
 const MAX_DEPTH: u32 = 16;
 const FUEL: u32 = 10_000;
 
-impl Module {
+impl HloModule {
     /// Who uses which instruction.
     pub fn users(&self) -> Users {
         let mut users = vec![Vec::new(); self.instructions.len()];
@@ -81,7 +81,7 @@ impl Users {
 
     /// Bytes one execution reads and writes. Nothing for instructions that only name values or run others (`tuple`,
     /// `bitcast`, `while`, ...): what they call is counted where it runs.
-    pub fn traffic(&self, module: &Module, id: InstructionId) -> Traffic {
+    pub fn traffic(&self, module: &HloModule, id: InstructionId) -> Traffic {
         let instruction = module.instruction(id);
         let mut traffic = Traffic::default();
         let mut fuel = FUEL;
@@ -146,14 +146,14 @@ impl Users {
     }
 
     /// Bytes of a fusion's parameter that the fusion looks at.
-    fn touched(&self, module: &Module, parameter: InstructionId, fuel: &mut u32) -> u64 {
+    fn touched(&self, module: &HloModule, parameter: InstructionId, fuel: &mut u32) -> u64 {
         let whole = module.instruction(parameter).shape.padded_byte_size();
         (self.needed(module, parameter, 1.0, 0, fuel) * whole as f64) as u64
     }
 
     /// Share of the elements of `value` that are computed or read inside a fusion, of whose result a share is needed. A fusion
     /// computes elements on demand: what stands between a value and a slice of it touches no more than the slice.
-    fn needed(&self, module: &Module, value: InstructionId, of_result: f64, depth: u32, fuel: &mut u32) -> f64 {
+    fn needed(&self, module: &HloModule, value: InstructionId, of_result: f64, depth: u32, fuel: &mut u32) -> f64 {
         let instruction = module.instruction(value);
         let mut sum = if module.computation(instruction.computation).root == value { of_result } else { 0.0 };
         if depth > MAX_DEPTH {
@@ -187,7 +187,7 @@ impl Users {
         sum.min(1.0)
     }
 
-    fn fusion_writes(&self, module: &Module, id: InstructionId, written: &mut SpaceBytes) {
+    fn fusion_writes(&self, module: &HloModule, id: InstructionId, written: &mut SpaceBytes) {
         let instruction = module.instruction(id);
         let root = module.computation(instruction.called[0]).root;
         if !instruction.shape.is_tuple() {
@@ -239,7 +239,7 @@ fn keeps_elements(opcode: &Opcode) -> bool {
 
 /// Bytes a fusion root really writes: only the update where it updates a buffer in place, nothing where it passes a
 /// parameter on.
-fn produced(module: &Module, mut at: InstructionId) -> u64 {
+fn produced(module: &HloModule, mut at: InstructionId) -> u64 {
     // Operands of the fusions that were entered, innermost last.
     let mut entered: Vec<&[InstructionId]> = Vec::new();
     for _ in 0..MAX_DEPTH {

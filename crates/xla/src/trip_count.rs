@@ -2,7 +2,7 @@
 
 use crate::json::Json;
 use crate::literal::scalar_integer;
-use crate::module::{ComputationId, InstructionId, Module};
+use crate::module::{ComputationId, HloModule, InstructionId};
 use crate::opcode::Opcode;
 
 /// Iterations of a loop.
@@ -27,7 +27,7 @@ struct Scalar {
 const FUEL: u32 = 20_000;
 const MAX_DEPTH: u32 = 200;
 
-impl Module {
+impl HloModule {
     /// Trip count of a `while` instruction.
     pub fn trip_count(&self, id: InstructionId) -> TripCount {
         let instruction = self.instruction(id);
@@ -52,7 +52,7 @@ impl Module {
 }
 
 struct Loop<'m> {
-    module: &'m Module,
+    module: &'m HloModule,
     while_: InstructionId,
     body: ComputationId,
     condition: ComputationId,

@@ -9,7 +9,7 @@ mod v5p;
 mod v6e;
 
 use crate::generation::Generation;
-use crate::spec::{HostCount, MachineType, RuntimeReserve, Spec};
+use crate::spec::{ChipSpec, HostCount, MachineType, RuntimeReserve};
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
@@ -43,7 +43,7 @@ impl Generation {
     }
 
     /// Every figure of this generation, as published or measured.
-    pub fn spec(self) -> &'static Spec {
+    pub fn spec(self) -> &'static ChipSpec {
         spec(self)
     }
 
@@ -61,7 +61,7 @@ impl Generation {
     }
 }
 
-fn spec(generation: Generation) -> &'static Spec {
+fn spec(generation: Generation) -> &'static ChipSpec {
     match generation {
         Generation::V2 => &v2::SPEC,
         Generation::V3 => &v3::SPEC,

@@ -9,7 +9,7 @@ use crate::shape::{ShapeRule, TwistRule, WrapRule};
 use crate::source::*;
 use crate::spec::*;
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ChipSpec = ChipSpec {
     generation: Generation::Tpu7x,
     cores: Cores {
         tensor_cores_per_chip: Figure::new(2, &[DOC_TPU7X]),
@@ -52,7 +52,7 @@ pub(super) static SPEC: Spec = Spec {
         vmem_bytes_per_core: Figure::new(64 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },
-    network: Network {
+    network: NetworkSpec {
         ici_links_per_chip: Figure::new(6, &[TORUS]),
         ici_gb_per_s_per_link_one_way: Some(Figure::new(90.0, &[BOOK_NEWER])),
         ici_gb_per_s_per_chip_both_ways: Some(Figure::new(1200.0, &[DOC_TPU7X])),
@@ -73,7 +73,7 @@ pub(super) static SPEC: Spec = Spec {
         pod_bisection_tb_per_s: None,
         dcn_gb_per_s_per_chip: Some(Figure::noted(12.5, &[DOC_TPU7X], "100 Gb/s")),
     },
-    host: Host {
+    host: HostSpec {
         chips_per_host: Figure::new(4, &[DOC_TPU7X]),
         dram_gib: Some(Figure::noted(960.0, &[DOC_TPU7X], "documented as 960 GB")),
         vcpus: Some(Figure::new(224, &[DOC_TPU7X])),

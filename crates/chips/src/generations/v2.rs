@@ -10,7 +10,7 @@ use crate::shape::{ShapeRule, TwistRule, WrapRule};
 use crate::source::*;
 use crate::spec::*;
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ChipSpec = ChipSpec {
     generation: Generation::V2,
     cores: Cores {
         tensor_cores_per_chip: Figure::new(2, &[JAX, LIBTPU]),
@@ -37,7 +37,7 @@ pub(super) static SPEC: Spec = Spec {
         vmem_bytes_per_core: Figure::new(16 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },
-    network: Network {
+    network: NetworkSpec {
         ici_links_per_chip: Figure::new(4, &[TORUS]),
         ici_gb_per_s_per_link_one_way: None,
         ici_gb_per_s_per_chip_both_ways: None,
@@ -54,7 +54,7 @@ pub(super) static SPEC: Spec = Spec {
         pod_bisection_tb_per_s: None,
         dcn_gb_per_s_per_chip: None,
     },
-    host: Host {
+    host: HostSpec {
         chips_per_host: Figure::new(4, &[JAX_HOSTS]),
         dram_gib: None,
         vcpus: None,

@@ -10,7 +10,7 @@ use crate::shape::{ShapeRule, TwistRule, WrapRule};
 use crate::source::*;
 use crate::spec::*;
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ChipSpec = ChipSpec {
     generation: Generation::V3,
     cores: Cores {
         tensor_cores_per_chip: Figure::new(2, &[DOC_V3]),
@@ -37,7 +37,7 @@ pub(super) static SPEC: Spec = Spec {
         vmem_bytes_per_core: Figure::new(16 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },
-    network: Network {
+    network: NetworkSpec {
         ici_links_per_chip: Figure::new(4, &[TORUS]),
         ici_gb_per_s_per_link_one_way: Some(Figure::new(100.0, &[BOOK])),
         ici_gb_per_s_per_chip_both_ways: None,
@@ -63,7 +63,7 @@ pub(super) static SPEC: Spec = Spec {
         pod_bisection_tb_per_s: Some(Figure::new(6.4, &[DOC_V3])),
         dcn_gb_per_s_per_chip: None,
     },
-    host: Host {
+    host: HostSpec {
         chips_per_host: Figure::noted(
             4,
             &[JAX_HOSTS, GKE_FAMILIES],

@@ -10,7 +10,7 @@ use crate::shape::{ShapeRule, TwistRule, WrapRule};
 use crate::source::*;
 use crate::spec::*;
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ChipSpec = ChipSpec {
     generation: Generation::V4,
     cores: Cores {
         tensor_cores_per_chip: Figure::new(2, &[DOC_V4]),
@@ -49,7 +49,7 @@ pub(super) static SPEC: Spec = Spec {
         vmem_bytes_per_core: Figure::new(16 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::noted(128 * MIB, &[JAX], "jax states 134e6 bytes"),
     },
-    network: Network {
+    network: NetworkSpec {
         ici_links_per_chip: Figure::new(6, &[TORUS]),
         ici_gb_per_s_per_link_one_way: Some(Figure::noted(45.0, &[BOOK], "50 nominal")),
         ici_gb_per_s_per_chip_both_ways: None,
@@ -66,7 +66,7 @@ pub(super) static SPEC: Spec = Spec {
         pod_bisection_tb_per_s: Some(Figure::new(24.0, &[DOC_V4])),
         dcn_gb_per_s_per_chip: Some(Figure::new(6.25, &[BOOK])),
     },
-    host: Host {
+    host: HostSpec {
         chips_per_host: Figure::new(4, &[MAXTEXT]),
         dram_gib: None,
         vcpus: Some(Figure::new(240, &[GKE_FAMILIES])),

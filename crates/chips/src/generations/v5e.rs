@@ -10,7 +10,7 @@ use crate::shape::{ShapeRule, TwistRule, WrapRule};
 use crate::source::*;
 use crate::spec::*;
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ChipSpec = ChipSpec {
     generation: Generation::V5e,
     cores: Cores {
         tensor_cores_per_chip: Figure::new(1, &[DOC_V5E]),
@@ -41,7 +41,7 @@ pub(super) static SPEC: Spec = Spec {
         vmem_bytes_per_core: Figure::new(128 * MIB, &[JAX, LIBTPU, BOOK]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },
-    network: Network {
+    network: NetworkSpec {
         ici_links_per_chip: Figure::new(4, &[DOC_V6E]),
         ici_gb_per_s_per_link_one_way: Some(Figure::new(45.0, &[BOOK])),
         ici_gb_per_s_per_chip_both_ways: Some(Figure::noted(
@@ -58,7 +58,7 @@ pub(super) static SPEC: Spec = Spec {
         pod_bisection_tb_per_s: Some(Figure::new(1.6, &[DOC_V5E])),
         dcn_gb_per_s_per_chip: Some(Figure::new(3.125, &[BOOK])),
     },
-    host: Host {
+    host: HostSpec {
         chips_per_host: Figure::noted(8, &[DOC_V6E], "virtual machines have 1, 4 or 8; multi-host slices use 4"),
         dram_gib: Some(Figure::new(512.0, &[DOC_V6E])),
         vcpus: Some(Figure::noted(224, &[MACHINE_CSV], "of the 8-chip machine")),

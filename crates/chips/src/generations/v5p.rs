@@ -10,7 +10,7 @@ use crate::shape::{ShapeRule, TwistRule, WrapRule};
 use crate::source::*;
 use crate::spec::*;
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ChipSpec = ChipSpec {
     generation: Generation::V5p,
     cores: Cores {
         tensor_cores_per_chip: Figure::new(2, &[DOC_V5P]),
@@ -45,7 +45,7 @@ pub(super) static SPEC: Spec = Spec {
         vmem_bytes_per_core: Figure::new(64 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },
-    network: Network {
+    network: NetworkSpec {
         ici_links_per_chip: Figure::new(6, &[TORUS]),
         ici_gb_per_s_per_link_one_way: Some(Figure::new(90.0, &[BOOK])),
         ici_gb_per_s_per_chip_both_ways: Some(Figure::noted(
@@ -66,7 +66,7 @@ pub(super) static SPEC: Spec = Spec {
         pod_bisection_tb_per_s: None,
         dcn_gb_per_s_per_chip: Some(Figure::noted(6.25, &[DOC_V5P], "50 Gb/s")),
     },
-    host: Host {
+    host: HostSpec {
         chips_per_host: Figure::new(4, &[DOC_V5P]),
         dram_gib: Some(Figure::noted(448.0, &[DOC_V5P], "documented as 448 GB")),
         vcpus: Some(Figure::new(208, &[DOC_V5P])),

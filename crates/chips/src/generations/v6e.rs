@@ -14,7 +14,7 @@ const fn committed(kind: PriceKind, usd_per_chip_hour: f64) -> Price {
     Price { region: "any", kind, usd_per_chip_hour, date: "2024-12", source: V6E_LAUNCH }
 }
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ChipSpec = ChipSpec {
     generation: Generation::V6e,
     cores: Cores {
         tensor_cores_per_chip: Figure::new(1, &[DOC_V6E]),
@@ -53,7 +53,7 @@ pub(super) static SPEC: Spec = Spec {
         vmem_bytes_per_core: Figure::new(128 * MIB, &[JAX, LIBTPU]),
         cmem_bytes_per_chip: Figure::new(0, &[JAX]),
     },
-    network: Network {
+    network: NetworkSpec {
         ici_links_per_chip: Figure::new(4, &[DOC_V6E]),
         ici_gb_per_s_per_link_one_way: Some(Figure::new(90.0, &[BOOK])),
         ici_gb_per_s_per_chip_both_ways: Some(Figure::noted(
@@ -70,7 +70,7 @@ pub(super) static SPEC: Spec = Spec {
         pod_bisection_tb_per_s: Some(Figure::new(3.2, &[DOC_V6E])),
         dcn_gb_per_s_per_chip: Some(Figure::noted(12.5, &[DOC_TPU7X], "100 Gb/s")),
     },
-    host: Host {
+    host: HostSpec {
         chips_per_host: Figure::noted(8, &[DOC_V6E], "virtual machines have 1, 4 or 8; multi-host slices use 4"),
         dram_gib: Some(Figure::noted(1536.0, &[DOC_V6E], "720 GB on a 4-chip machine")),
         vcpus: Some(Figure::noted(180, &[DOC_TPU7X, GKE_FAMILIES], "of the 4-chip and of the 8-chip machine")),

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use compile::cache::Cache;
-use compile::worker::Limits;
-use compile::{Mode, PluginFile, SliceCompiler};
-use plan::accuracy::{Comparison, Record, Results, compare, micro_rows, page};
+use compile::worker::WorkerLimits;
+use compile::{CompileMode, PluginFile, SliceCompiler};
+use plan::accuracy::{Comparison, Results, RunRecord, compare, micro_rows, page};
 use serde::Serialize;
 
 use crate::args::{AccuracyArgs, FrontEnd};
@@ -102,7 +102,7 @@ fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Resu
         plugin: PluginFile::open(&plugin)?,
         cache: Cache::open(&commands::cache::config(&args.cache)),
         launch: plugins::launch()?,
-        limits: Limits { time: Duration::from_secs(args.limit), memory_bytes: None },
+        limits: WorkerLimits { time: Duration::from_secs(args.limit), memory_bytes: None },
     };
     let scratch = tempfile::tempdir().map_err(|error| Failure::new(format!("no folder for programs: {error}")))?;
     let folder = args.programs.clone().unwrap_or_else(|| scratch.path().join("programs"));
@@ -177,13 +177,13 @@ fn predict_all(
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     records.sort();
-    let mode = if args.full { Mode::Full } else { Mode::Quick };
+    let mode = if args.full { CompileMode::Full } else { CompileMode::Quick };
     let mut comparisons = Vec::new();
     let count = records.len();
     for (index, path) in records.iter().enumerate() {
         let json = fs::read(path).map_err(|error| failure::file("reading", path, error))?;
         // Other files of the folder, such as reports of a check, are no records.
-        let Ok(mut record) = Record::read(&json) else { continue };
+        let Ok(mut record) = RunRecord::read(&json) else { continue };
         if !args.only.is_empty() && !args.only.contains(&record.id) {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use compile::cache::{Cache, CacheConfig, Key, Row, Stats, default_folder};
+use compile::cache::{Cache, CacheConfig, CacheKey, Row, Stats, default_folder};
 use serde::Serialize;
 
 use crate::args::{CacheArgs, CacheCommand, CacheFolderArgs};
@@ -79,14 +79,14 @@ pub(crate) fn run(args: &CacheArgs, output: &Output) -> Result<Answer, Failure> 
     Ok(Answer::Yes)
 }
 
-fn chosen_keys(cache: &Cache, prefixes: &[String]) -> Result<Option<Vec<Key>>, Failure> {
+fn chosen_keys(cache: &Cache, prefixes: &[String]) -> Result<Option<Vec<CacheKey>>, Failure> {
     if prefixes.is_empty() {
         return Ok(None);
     }
     let rows = cache.list()?;
     let mut chosen = Vec::new();
     for prefix in prefixes {
-        let found: Vec<Key> =
+        let found: Vec<CacheKey> =
             rows.iter().filter(|r| r.key.starts_with(prefix.as_str())).filter_map(|r| r.key.parse().ok()).collect();
         if found.is_empty() {
             return Err(

@@ -1,6 +1,6 @@
 //! `tpu chips`: the table of generations, or everything about one generation, slice or GPU.
 
-use chips::{Accelerator, ComputeBoundBatch, Figure, Generation, Gpu, Overrides, Price, PriceKind, Slice, Spec};
+use chips::{Accelerator, ChipSpec, ComputeBoundBatch, Figure, Generation, Gpu, Overrides, Price, PriceKind, Slice};
 use serde::Serialize;
 
 use crate::args::{ChipsArgs, ChipsCommand};
@@ -21,7 +21,7 @@ struct SliceRecord<'a> {
 #[derive(Serialize)]
 struct GenerationRecord<'a> {
     #[serde(flatten)]
-    spec: &'a Spec,
+    spec: &'a ChipSpec,
     compute_bound_batch: ComputeBoundBatch,
 }
 
@@ -45,13 +45,13 @@ struct SlicesRecord<'a> {
 }
 
 impl GenerationRecord<'_> {
-    fn of(spec: &Spec) -> GenerationRecord<'_> {
+    fn of(spec: &ChipSpec) -> GenerationRecord<'_> {
         GenerationRecord { spec, compute_bound_batch: spec.compute_bound_batch() }
     }
 }
 
 impl GenerationsRecord<'_> {
-    fn of(specs: &[Spec]) -> GenerationsRecord<'_> {
+    fn of(specs: &[ChipSpec]) -> GenerationsRecord<'_> {
         GenerationsRecord { version: 1, generations: specs.iter().map(GenerationRecord::of).collect() }
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &ChipsArgs, output: &Output) -> Result<Answer, Failure> 
     }
     let overrides = Overrides::parse(&args.overrides)?;
     let Some(name) = &args.name else {
-        let specs: Vec<Spec> = Generation::ALL.iter().map(|g| g.spec().with(&overrides)).collect();
+        let specs: Vec<ChipSpec> = Generation::ALL.iter().map(|g| g.spec().with(&overrides)).collect();
         output.record(&GenerationsRecord::of(&specs), || overview(&specs))?;
         return Ok(Answer::Yes);
     };
@@ -97,11 +97,11 @@ fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value}") }
 }
 
-fn price(spec: &Spec, kind: PriceKind) -> Option<String> {
+fn price(spec: &ChipSpec, kind: PriceKind) -> Option<String> {
     spec.price(kind, None).map(|p| format!("${:.2}", p.usd_per_chip_hour))
 }
 
-fn overview(specs: &[Spec]) -> String {
+fn overview(specs: &[ChipSpec]) -> String {
     let mut table = Table::new(&[
         Align::Left,
         Align::Right,
@@ -186,7 +186,7 @@ fn rate(value: Option<f64>) -> String {
     value.map_or_else(|| "no native rate".to_string(), number)
 }
 
-fn generation_text(spec: &Spec) -> String {
+fn generation_text(spec: &ChipSpec) -> String {
     let mut text = format!("{} ({})\n", spec.generation.display_name(), spec.names.device_kind.value);
     let mut figures = Figures::new();
     let count = |n: u32| n.to_string();
@@ -254,7 +254,7 @@ fn prices_text(prices: &[Price], missing: &str) -> String {
     format!("\n{}", table.render())
 }
 
-fn slice_text(slice: &Slice, spec: &Spec, usable: u64) -> String {
+fn slice_text(slice: &Slice, spec: &ChipSpec, usable: u64) -> String {
     let request = slice.topology_request();
     let mut table = Table::new(&[Align::Left, Align::Left]);
     let wrapped: Vec<&str> =

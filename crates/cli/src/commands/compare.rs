@@ -1,6 +1,6 @@
 //! `tpu chips compare`: generations, slices or GPUs side by side, and what each is to the first.
 
-use chips::{Accelerator, Generation, Gpu, Overrides, PriceKind, Slice, Spec};
+use chips::{Accelerator, ChipSpec, Generation, Gpu, Overrides, PriceKind, Slice};
 use serde::Serialize;
 
 use crate::args::CompareArgs;
@@ -119,7 +119,7 @@ impl Subject {
         Ok(Subject { name: slice.to_string(), chip, slice: Some(slice) })
     }
 
-    fn tpu(&self) -> Option<&Spec> {
+    fn tpu(&self) -> Option<&ChipSpec> {
         match &self.chip {
             Accelerator::Tpu(spec) => Some(spec),
             Accelerator::Gpu(_) => None,
@@ -152,7 +152,7 @@ fn chip_rows(subjects: &[Subject]) -> Vec<Row> {
     let row = |quantity: &str, unit, value: fn(&Accelerator) -> Option<f64>| {
         Row::of(subjects, quantity, unit, |subject| value(&subject.chip))
     };
-    let tpu = |quantity: &str, unit, value: fn(&Spec) -> Option<f64>| {
+    let tpu = |quantity: &str, unit, value: fn(&ChipSpec) -> Option<f64>| {
         Row::of(subjects, quantity, unit, |subject| value(subject.tpu()?))
     };
     let mut rows = vec![
@@ -205,7 +205,7 @@ fn chip_rows(subjects: &[Subject]) -> Vec<Row> {
 }
 
 fn slice_rows(subjects: &[Subject]) -> Vec<Row> {
-    let row = |quantity: &str, unit, value: fn(&Slice, &Spec) -> f64| {
+    let row = |quantity: &str, unit, value: fn(&Slice, &ChipSpec) -> f64| {
         Row::of(subjects, quantity, unit, |subject| Some(value(subject.slice.as_ref()?, subject.tpu()?)))
     };
     let mut rows = vec![

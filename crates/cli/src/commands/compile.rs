@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use compile::cache::Cache;
-use compile::worker::{Chatter, Limits};
+use compile::worker::{Chatter, WorkerLimits};
 use compile::{
-    CacheUse, Compilation, CompileRequest, Mode, Origin, OutOfMemory, Partitioner, PluginFile, Report, SliceCompiler,
-    blob,
+    CacheUse, Compilation, CompileMode, CompileRequest, Origin, OutOfMemory, Partitioner, PluginFile, Report,
+    SliceCompiler, blob,
 };
 use pjrt::Effort;
 use runtime::config::Config;
@@ -53,7 +53,7 @@ struct TooLarge<'a> {
 
 pub(crate) fn run(args: &CompileArgs, output: &Output) -> Result<Answer, Failure> {
     let config = commands::config::resolve(&args.compiler.config, None)?.config;
-    let request = request(&args.compiler, &config, if args.quick { Mode::Quick } else { Mode::Full })?;
+    let request = request(&args.compiler, &config, if args.quick { CompileMode::Quick } else { CompileMode::Full })?;
     let program = read_input(&args.file)?;
     let compiler = compiler(&args.compiler, &config)?;
     let stop = stop::on_signal();
@@ -126,7 +126,7 @@ pub(crate) fn named_flags(flags: &[String]) -> Result<BTreeMap<String, String>, 
 }
 
 /// What the configuration asks for, with what the command line says in its place.
-pub(crate) fn request(args: &CompilerArgs, config: &Config, mode: Mode) -> Result<CompileRequest, Failure> {
+pub(crate) fn request(args: &CompilerArgs, config: &Config, mode: CompileMode) -> Result<CompileRequest, Failure> {
     let mut config = config.clone();
     if let Some(slice) = &args.slice {
         config.slice = Some(slice.parse()?);
@@ -162,7 +162,7 @@ pub(crate) fn request(args: &CompilerArgs, config: &Config, mode: Mode) -> Resul
     })
 }
 
-fn limits(args: &CompilerArgs, config: &Config) -> Result<Limits, Failure> {
+fn limits(args: &CompilerArgs, config: &Config) -> Result<WorkerLimits, Failure> {
     let time = match args.compilation_timeout_seconds {
         Some(seconds) => Duration::try_from_secs_f64(seconds)
             .map_err(|_| Failure::new("--compilation-timeout-seconds must be a positive number"))?,
@@ -173,7 +173,7 @@ fn limits(args: &CompilerArgs, config: &Config) -> Result<Limits, Failure> {
         Some(gib) if gib > 0.0 && gib.is_finite() => Some((gib * (1u64 << 30) as f64) as u64),
         Some(_) => return Err(Failure::new("--memory-limit must be a positive number of GiB")),
     };
-    Ok(Limits { time, memory_bytes })
+    Ok(WorkerLimits { time, memory_bytes })
 }
 
 /// Reads a file, or standard input for `-`.
@@ -211,8 +211,8 @@ fn emitted(emit: Emit, compilation: &Compilation, program: &[u8]) -> Result<Stri
         Emit::Hlo => {
             let entry = &compilation.entry;
             let module = match (entry.blob(blob::HLO), entry.blob(blob::HLO_ZSTD)) {
-                (Some(bytes), _) => ::xla::Module::from_hlo_with_config(bytes),
-                (None, Some(bytes)) => ::xla::Module::from_zstd(bytes),
+                (Some(bytes), _) => ::xla::HloModule::from_hlo_with_config(bytes),
+                (None, Some(bytes)) => ::xla::HloModule::from_zstd(bytes),
                 (None, None) => return Err(Failure::new("the compiler gave no optimized program")),
             };
             Ok(module.map_err(Failure::new)?.to_string())

@@ -2,7 +2,7 @@
 
 use compile::optimize::Level;
 use runtime::Variable;
-use runtime::config::{Config, Effective, Host, Mode, OPTIONS, Setting, Source, Sources};
+use runtime::config::{Config, Effective, Host, Mode, OPTIONS, Setting, SettingSource, Sources};
 use runtime::distributed::{Given, MultiHostConfig};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub(crate) fn resolve(args: &ConfigFileArgs, device: Option<&str>) -> Result<Eff
 /// their own affair.
 pub(crate) fn as_written(args: &ConfigFileArgs, device: Option<&str>) -> Result<Config, Failure> {
     let effective = resolve(args, device)?;
-    let is_chosen = effective.source("optimization") != Source::Default;
+    let is_chosen = effective.source("optimization") != SettingSource::Default;
     let mut config = effective.config;
     if !is_chosen {
         config.optimization = Level::None;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use compile::worker::Limits;
+use compile::worker::WorkerLimits;
 use compile::{Devices, probe};
 use fleet::System;
-use fleet::doctor::{DoctorOptions, Network, PluginProbe, ProbeDepth, Report, Status, examine};
+use fleet::doctor::{DoctorOptions, DoctorReport, NetworkAccess, ProbeDepth, ProbeFindings, Status, examine};
 
 use crate::args::DoctorArgs;
 use crate::failure::{Answer, Failure};
@@ -21,14 +21,14 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Answer, Failure>
     let mut search = plugins::search(args.plugin.plugin.as_deref());
     let stop = stop::on_signal();
     let launch = plugins::launch()?;
-    let load = |path: &Path| -> Result<PluginProbe, String> {
+    let load = |path: &Path| -> Result<ProbeFindings, String> {
         let mut launch = launch.clone();
         let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         launch.env.extend(plugins::environment(&name));
-        let limits = Limits { time: PATIENCE, memory_bytes: None };
+        let limits = WorkerLimits { time: PATIENCE, memory_bytes: None };
         let probed = probe(path, Devices::Leave, &launch, &limits, &stop).map_err(|e| e.to_string())?;
         let version = probed.api_version.split_once('.');
-        Ok(PluginProbe {
+        Ok(ProbeFindings {
             depth: ProbeDepth::Loaded,
             file_bytes: std::fs::metadata(path).map_or(0, |m| m.len()),
             api_version: version.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?))),
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Answer, Failure>
     options.probe = &load;
     options.cache_dir = compile::cache::default_folder(|name| std::env::var(name).ok());
     if args.offline {
-        options.network = Network::Offline;
+        options.network = NetworkAccess::Offline;
     }
     let progress = Progress::start();
     progress.step("examining");
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Answer, Failure>
     Ok(if report.worst() == Status::Fail { Answer::No } else { Answer::Yes })
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &DoctorReport) -> String {
     let width = report.checks.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for check in &report.checks {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use compile::Mode;
+use compile::CompileMode;
 use plan::report::{ReportInput, html};
 use plan::{Draw, Estimate, Fit, FitRequest, MemoryBreakdown, RunCost, RunLength, Tariff, Workload};
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &FitArgs, output: &Output) -> Result<Answer, Failure> {
 /// The compiler and the question, from the command line.
 pub(crate) fn setup(args: &QuestionArgs) -> Result<(compile::SliceCompiler, FitRequest), Failure> {
     let QuestionArgs { compiler, workload, .. } = args;
-    let mode = if args.full { Mode::Full } else { Mode::Quick };
+    let mode = if args.full { CompileMode::Full } else { CompileMode::Quick };
     let count = |option: &str, text: &Option<String>| quantity::count(option, text.as_deref());
     let (steps, tokens) = (count("steps", &workload.steps)?, count("total-tokens", &workload.total_tokens)?);
     let config = commands::config::resolve(&compiler.config, None)?.config;
@@ -106,8 +106,8 @@ fn text(fit: &Fit) -> String {
 
 pub(crate) fn head(fit: &Fit) -> String {
     let mode = match fit.mode {
-        Mode::Quick => "quick",
-        Mode::Full => "full",
+        CompileMode::Quick => "quick",
+        CompileMode::Full => "full",
     };
     let mut text = format!(
         "{} on {}, {} devices: {} replicas × {} partitions, {mode} compilation{}\n",

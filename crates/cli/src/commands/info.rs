@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use compile::worker::{Limits, PluginProbe};
+use compile::worker::{PluginProbe, WorkerLimits};
 use compile::{Devices, probe};
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &InfoArgs, output: &Output) -> Result<Answer, Failure> {
     let search = plugins::search(args.plugin.plugin.as_deref());
     let stop = stop::on_signal();
     let launch = plugins::launch()?;
-    let limits = Limits { time: PATIENCE, memory_bytes: None };
+    let limits = WorkerLimits { time: PATIENCE, memory_bytes: None };
     let progress = Progress::start();
     let mut record = Record { version: 1, plugins: Vec::new(), looked_in_vain: Vec::new() };
     for found in &search.found {

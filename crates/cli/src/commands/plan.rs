@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chips::{Generation, Overrides, PriceKind, Slice};
 use compile::cache::Cache;
-use compile::worker::Limits;
+use compile::worker::WorkerLimits;
 use compile::{PluginFile, SliceCompiler};
 use plan::search::{
     Answer as Found, BatchName, Confirm, Facts, Goal, Load, OneProgram, Plan, ProgramSource, SearchOptions,
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
         cache: Cache::open(&commands::cache::config(&args.cache)),
         launch: plugins::launch()?,
         // One slow compilation must not be the whole search.
-        limits: Limits { time: options.time / 4, memory_bytes: None },
+        limits: WorkerLimits { time: options.time / 4, memory_bytes: None },
     };
     let stop = stop::on_signal();
     let progress = Progress::start();

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use compile::cache::Cache;
-use compile::worker::Limits;
+use compile::worker::WorkerLimits;
 use compile::{Compilation, CompileRequest, PluginFile, Program, SliceCompiler};
 use runtime::{Backend, DeviceArray, Input, Parameters, Spec};
 use serde::Serialize;
@@ -149,7 +149,7 @@ fn ask(request: &CompileRequest) -> Result<Compilation, String> {
         plugin: PluginFile::open(&plugin).map_err(|error| error.to_string())?,
         cache: Cache::open(&commands::cache::config(&CacheFolderArgs::default())),
         launch: plugins::launch().map_err(|_| "this program's own file is not found".to_string())?,
-        limits: Limits::default(),
+        limits: WorkerLimits::default(),
     };
     let compiled = compiler.compile(STEP.as_bytes(), request, &AtomicBool::new(false), &mut |_| {});
     compiled.map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
 //! `tpu setup`: get a plugin with the user's own pip or uv, pinned and hash-checked.
 
 use fleet::System;
-use fleet::setup::{Outcome, Plan, Progress as Step, SetupOptions};
+use fleet::setup::{Outcome, SetupOptions, SetupPlan, SetupProgress as Step};
 
 use crate::args::SetupArgs;
 use crate::failure::{Answer, Failure};
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &SetupArgs, output: &Output) -> Result<Answer, Failure> 
         sha256: args.sha256.clone(),
         ..SetupOptions::new(System::host(), args.package.clone())
     };
-    let plan = Plan::new(&options)?;
+    let plan = SetupPlan::new(&options)?;
     if args.dry_run {
         output.record(&plan, || plan.describe())?;
         return Ok(Answer::Yes);

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use compile::cache::{Cache, CacheConfig};
-use compile::worker::{Launch, Limits};
-use compile::{CompileRequest, Mode, PluginFile, Program, SliceCompiler};
+use compile::worker::{WorkerCommand, WorkerLimits};
+use compile::{CompileMode, CompileRequest, PluginFile, Program, SliceCompiler};
 use testkit::{Mutator, Needed, repository, require};
 
 use crate::harness::{Bench, MATMUL, arg};
@@ -130,13 +130,13 @@ fn ten_thousand_mutated_programs_crash_nothing() {
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&libtpu).unwrap(),
         cache: Cache::open(&CacheConfig { folder: Some(bench.path("cache")), ..CacheConfig::default() }),
-        launch: Launch {
+        launch: WorkerCommand {
             program: env!("CARGO_BIN_EXE_tpu").into(),
-            ..Launch::this_program(["compile-worker"]).unwrap()
+            ..WorkerCommand::this_program(["compile-worker"]).unwrap()
         },
-        limits: Limits { time: Duration::from_secs(20), memory_bytes: Some(8 << 30) },
+        limits: WorkerLimits { time: Duration::from_secs(20), memory_bytes: Some(8 << 30) },
     };
-    let request = CompileRequest { mode: Mode::Quick, ..CompileRequest::new("v5e-4".parse().unwrap()) };
+    let request = CompileRequest { mode: CompileMode::Quick, ..CompileRequest::new("v5e-4".parse().unwrap()) };
     let stop = AtomicBool::new(false);
     let mut mutator = Mutator::new(2, seeds(&corpus));
     let (mut valid, mut compiled) = (0, 0);

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use chips::Generation;
-use cpu::interpret::{Interpreter, Tensor, Value};
+use cpu::interpret::{Interpreter, InterpreterValue, TensorValue};
 use hlo::{Func, Verified, Visibility};
 use kernel::composites;
-use kernel::kernels::cross_entropy::{self, CrossEntropy};
-use kernel::kernels::flash::{self, Attention, Causality, Segments};
+use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
+use kernel::kernels::flash::{self, Causality, FlashAttention, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
-use kernel::kernels::rms_norm::{self, RmsNorm};
+use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Literal};
 
 use crate::harness::{Bench, arg};
@@ -21,8 +21,8 @@ struct Case {
     plain: Func,
 }
 
-fn attention(segments: Segments) -> Attention {
-    Attention {
+fn attention(segments: Segments) -> FlashAttention {
+    FlashAttention {
         batch: 1,
         q_heads: 4,
         kv_heads: 2,
@@ -48,7 +48,7 @@ const GROUPED: Grouped = Grouped {
 };
 
 /// Words that are no whole blocks.
-const LOSS: CrossEntropy = CrossEntropy { rows: 256, depth: 256, vocab_size: 500, dtype: DType::BF16 };
+const LOSS: FusedCrossEntropy = FusedCrossEntropy { rows: 256, depth: 256, vocab_size: 500, dtype: DType::BF16 };
 
 /// Kernels that a composite becomes.
 fn calls(name: &str, generation: Generation) -> usize {
@@ -67,9 +67,9 @@ fn cases() -> Vec<Case> {
         add(composites::FLASH, masked, flash::decomposition(&a, plain));
         add(composites::FLASH_BACKWARD, masked, flash::decomposition_of_gradient(&a, gradient));
     }
-    let full = Attention { causality: Causality::Full, window: None, depth: 64, ..attention(Segments::One) };
+    let full = FlashAttention { causality: Causality::Full, window: None, depth: 64, ..attention(Segments::One) };
     add(composites::FLASH, "scale = 0.125 : f32", flash::decomposition(&full, "full"));
-    let norm = RmsNorm { rows: 256, size: 512, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-6 };
+    let norm = FusedRmsNorm { rows: 256, size: 512, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-6 };
     add(composites::RMS_NORM, "", rms_norm::decomposition(&norm, "norm"));
     add(composites::RMS_NORM_BACKWARD, "", rms_norm::decomposition_of_gradient(&norm, "norm_bwd"));
     add(composites::CROSS_ENTROPY, "", cross_entropy::decomposition(&LOSS, "loss"));
@@ -147,7 +147,7 @@ fn run(func: &Func, operands: &[Literal]) -> Vec<Literal> {
     func.visibility = Visibility::Public;
     let module = hlo::Module { funcs: vec![func.clone()], ..hlo::Module::default() };
     let module = hlo::verify(module).unwrap();
-    let values = operands.iter().map(|literal| Value::Tensor(Tensor::from_literal(literal))).collect();
+    let values = operands.iter().map(|literal| InterpreterValue::Tensor(TensorValue::from_literal(literal))).collect();
     let results = Interpreter::new(&module, Default::default()).run(&func.name, values).unwrap();
     results.iter().map(|value| value.tensor().unwrap().to_literal().unwrap()).collect()
 }

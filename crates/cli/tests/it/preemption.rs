@@ -102,7 +102,7 @@ fn a_notice_in_mid_training_saves_and_ends() {
     assert_eq!(record["ended"], "preempted");
     assert!(said.contains("Google preempts this machine") && said.contains("is saved"), "{said}");
     let manager = weights::CheckpointManager::open(arg(&bench.path("run/checkpoints"))).unwrap();
-    let saved = manager.latest_good(weights::Check::Contents).unwrap().saved;
+    let saved = manager.latest_good(weights::IntegrityCheck::Contents).unwrap().saved;
     assert_eq!(Some(saved.step()), record["step"].as_u64());
     // It asked what is so first, then for the change from that.
     let asked: Vec<String> = server.asked.try_iter().filter(|line| line.contains("/preempted")).collect();

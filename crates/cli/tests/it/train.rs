@@ -49,7 +49,7 @@ fn bench() -> Bench {
 /// Every tensor of the newest checkpoint.
 fn newest(folder: &Path) -> (u64, BTreeMap<String, Vec<u8>>) {
     let manager = weights::CheckpointManager::open(arg(&folder.join("checkpoints"))).unwrap();
-    let saved = manager.latest_good(weights::Check::Contents).unwrap().saved;
+    let saved = manager.latest_good(weights::IntegrityCheck::Contents).unwrap().saved;
     let tensors = saved.read_all(weights::Types::AsSaved).unwrap();
     (saved.step(), tensors.into_iter().map(|(name, literal)| (name, literal.bytes().to_vec())).collect())
 }

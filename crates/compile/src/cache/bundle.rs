@@ -5,8 +5,8 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use super::disk::Disk;
-use super::entry::Entry;
-use super::key::Key;
+use super::entry::CacheEntry;
+use super::key::CacheKey;
 use crate::error::CompileError;
 
 /// Version of the bundle format.
@@ -26,7 +26,7 @@ pub struct Moved {
     pub skipped: u64,
 }
 
-pub(crate) fn export(disk: &Disk, keys: Option<&[Key]>, path: &Path) -> Result<Moved, CompileError> {
+pub(crate) fn export(disk: &Disk, keys: Option<&[CacheKey]>, path: &Path) -> Result<Moved, CompileError> {
     let failed = |source| CompileError::io("writing the bundle", path, source);
     let mut moved = Moved::default();
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -36,7 +36,7 @@ pub(crate) fn export(disk: &Disk, keys: Option<&[Key]>, path: &Path) -> Result<M
         out.write_all(MAGIC).and_then(|()| out.write_all(&FORMAT.to_le_bytes())).map_err(failed)?;
         let entries = disk.list().map_err(|source| CompileError::io("listing the cache", disk.root(), source))?;
         for listed in entries.iter().filter(|e| keys.is_none_or(|keys| keys.contains(&e.key))) {
-            let Some(bytes) = fs::read(&listed.path).ok().filter(|b| Entry::decode(b).is_ok()) else {
+            let Some(bytes) = fs::read(&listed.path).ok().filter(|b| CacheEntry::decode(b).is_ok()) else {
                 moved.skipped += 1;
                 continue;
             };
@@ -80,7 +80,7 @@ pub(crate) fn import(disk: &Disk, path: &Path) -> Result<Moved, CompileError> {
         if read != length {
             return Err(bad("it is cut short"));
         }
-        let Ok(entry) = Entry::decode(&bytes) else {
+        let Ok(entry) = CacheEntry::decode(&bytes) else {
             moved.skipped += 1;
             continue;
         };

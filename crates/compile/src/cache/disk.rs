@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::entry::{Entry, FORMAT, Unreadable};
-use super::key::{Key, KeyParts};
+use super::entry::{CacheEntry, FORMAT, Unreadable};
+use super::key::{CacheKey, KeyParts};
 use super::stats::Stats;
 
 /// Temporary files older than this were left by a process that died.
@@ -22,7 +22,7 @@ pub(crate) struct Disk {
 /// One entry's file.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {
-    pub(crate) key: Key,
+    pub(crate) key: CacheKey,
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) used: SystemTime,
@@ -30,7 +30,7 @@ pub(crate) struct Listed {
 
 /// What reading an entry gave.
 pub(crate) enum Read {
-    Found(Box<Entry>),
+    Found(Box<CacheEntry>),
     Absent,
     Unreadable(Unreadable),
 }
@@ -44,19 +44,19 @@ impl Disk {
         &self.root
     }
 
-    fn sharded(&self, kind: &str, key: &Key) -> PathBuf {
+    fn sharded(&self, kind: &str, key: &CacheKey) -> PathBuf {
         let name = key.to_string();
         self.root.join(kind).join(&name[..2]).join(name)
     }
 
-    pub(crate) fn read(&self, key: &Key) -> io::Result<Read> {
+    pub(crate) fn read(&self, key: &CacheKey) -> io::Result<Read> {
         let path = self.sharded("entries", key);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::Absent),
             Err(error) => return Err(error),
         };
-        match Entry::decode(&bytes) {
+        match CacheEntry::decode(&bytes) {
             // The content decides, not the file's name: a file copied to the wrong place must not answer.
             Ok(entry) if entry.parts.key() == *key => {
                 touch(&path);
@@ -68,24 +68,24 @@ impl Disk {
     }
 
     /// Writes an entry and returns how many others were dropped to stay within the bound.
-    pub(crate) fn write(&self, entry: &Entry) -> io::Result<u64> {
+    pub(crate) fn write(&self, entry: &CacheEntry) -> io::Result<u64> {
         self.write_encoded(&entry.parts.key(), &entry.encode())
     }
 
-    pub(crate) fn write_encoded(&self, key: &Key, bytes: &[u8]) -> io::Result<u64> {
+    pub(crate) fn write_encoded(&self, key: &CacheKey, bytes: &[u8]) -> io::Result<u64> {
         self.write_atomically(&self.sharded("entries", key), bytes)?;
         self.evict(Some(key))
     }
 
-    pub(crate) fn read_alias(&self, alias: &Key) -> Option<Key> {
+    pub(crate) fn read_alias(&self, alias: &CacheKey) -> Option<CacheKey> {
         fs::read_to_string(self.sharded("aliases", alias)).ok()?.trim().parse().ok()
     }
 
-    pub(crate) fn write_alias(&self, alias: &Key, key: &Key) -> io::Result<()> {
+    pub(crate) fn write_alias(&self, alias: &CacheKey, key: &CacheKey) -> io::Result<()> {
         self.write_atomically(&self.sharded("aliases", alias), key.to_string().as_bytes())
     }
 
-    pub(crate) fn remove(&self, key: &Key) -> io::Result<()> {
+    pub(crate) fn remove(&self, key: &CacheKey) -> io::Result<()> {
         match fs::remove_file(self.sharded("entries", key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -123,10 +123,10 @@ impl Disk {
 
     /// An entry's key parts without its blobs.
     pub(crate) fn read_parts(&self, listed: &Listed) -> Option<(KeyParts, f64, u64)> {
-        Entry::read_parts(io::BufReader::new(File::open(&listed.path).ok()?)).ok()
+        CacheEntry::read_parts(io::BufReader::new(File::open(&listed.path).ok()?)).ok()
     }
 
-    fn evict(&self, keep: Option<&Key>) -> io::Result<u64> {
+    fn evict(&self, keep: Option<&CacheKey>) -> io::Result<u64> {
         let mut entries = self.list()?;
         let mut total: u64 = entries.iter().map(|e| e.bytes).sum();
         if total <= self.max_bytes {
@@ -168,7 +168,7 @@ impl Disk {
     }
 
     /// Holds the right to compile `key` until the returned file is dropped, also across processes and crashes.
-    pub(crate) fn lock(&self, key: &Key) -> io::Result<LockAttempt> {
+    pub(crate) fn lock(&self, key: &CacheKey) -> io::Result<LockAttempt> {
         let folder = self.root.join("locks");
         fs::create_dir_all(&folder)?;
         let path = folder.join(key.to_string());

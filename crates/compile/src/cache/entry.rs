@@ -34,7 +34,7 @@ impl std::fmt::Debug for Blob {
 
 /// A cached compilation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct CacheEntry {
     /// What it depends on.
     pub parts: KeyParts,
     /// What the compiler said.
@@ -74,7 +74,7 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-impl Entry {
+impl CacheEntry {
     /// The blob of that name.
     pub fn blob(&self, name: &str) -> Option<&[u8]> {
         self.blobs.iter().find(|b| b.name == name).map(|b| b.bytes.as_slice())
@@ -103,7 +103,7 @@ impl Entry {
     }
 
     /// Reads an entry, checking its checksum.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Unreadable> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<CacheEntry, Unreadable> {
         let (header, mut rest) = split(bytes)?;
         let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
         if Sha256::digest(body).as_slice() != checksum {
@@ -116,7 +116,7 @@ impl Entry {
             blobs.push(Blob { name, bytes: blob.to_vec() });
             rest = tail;
         }
-        Ok(Entry {
+        Ok(CacheEntry {
             parts: header.parts,
             report: header.report,
             compile_seconds: header.compile_seconds,
@@ -175,8 +175,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::cache::key::tests::parts;
 
-    pub(crate) fn entry(digest: &str) -> Entry {
-        Entry {
+    pub(crate) fn entry(digest: &str) -> CacheEntry {
+        CacheEntry {
             parts: parts(digest),
             report: Report::default(),
             compile_seconds: 1.5,
@@ -189,9 +189,9 @@ pub(crate) mod tests {
     fn encodes_and_decodes() {
         let entry = entry("d");
         let bytes = entry.encode();
-        assert_eq!(Entry::decode(&bytes), Ok(entry.clone()));
-        assert_eq!(Entry::read_parts(bytes.as_slice()).map(|(parts, _, _)| parts), Ok(entry.parts));
-        assert!(Entry::read_parts(&bytes[..100]).is_err());
+        assert_eq!(CacheEntry::decode(&bytes), Ok(entry.clone()));
+        assert_eq!(CacheEntry::read_parts(bytes.as_slice()).map(|(parts, _, _)| parts), Ok(entry.parts));
+        assert!(CacheEntry::read_parts(&bytes[..100]).is_err());
     }
 
     #[test]
@@ -200,8 +200,8 @@ pub(crate) mod tests {
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0x40;
-            assert!(Entry::decode(&changed).is_err(), "byte {at}");
-            assert!(Entry::decode(&bytes[..at]).is_err(), "cut at {at}");
+            assert!(CacheEntry::decode(&changed).is_err(), "byte {at}");
+            assert!(CacheEntry::decode(&bytes[..at]).is_err(), "cut at {at}");
         }
     }
 }

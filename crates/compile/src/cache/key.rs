@@ -9,36 +9,36 @@ use sha2::{Digest, Sha256};
 
 /// A content address: SHA-256 of everything a result depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key([u8; 32]);
+pub struct CacheKey([u8; 32]);
 
-impl Key {
+impl CacheKey {
     /// The digest of labelled byte strings; lengths are hashed too, so that no two lists collide by concatenation.
-    pub fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Key {
+    pub fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> CacheKey {
         let mut hasher = Sha256::new();
         for part in parts {
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        Key(hasher.finalize().into())
+        CacheKey(hasher.finalize().into())
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({self})")
     }
 }
 
-impl FromStr for Key {
+impl FromStr for CacheKey {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<Key, ()> {
+    fn from_str(text: &str) -> Result<CacheKey, ()> {
         let mut bytes = [0; 32];
         if text.len() != 64 || !text.is_ascii() {
             return Err(());
@@ -47,7 +47,7 @@ impl FromStr for Key {
             let digits = std::str::from_utf8(digits).map_err(drop)?;
             *byte = u8::from_str_radix(digits, 16).map_err(drop)?;
         }
-        Ok(Key(bytes))
+        Ok(CacheKey(bytes))
     }
 }
 
@@ -103,13 +103,13 @@ pub struct KeyParts {
 
 impl KeyParts {
     /// The content address.
-    pub fn key(&self) -> Key {
-        Key::digest([b"tpubridge-compile-1".as_slice(), self.program.digest.as_bytes(), &self.environment_bytes()])
+    pub fn key(&self) -> CacheKey {
+        CacheKey::digest([b"tpubridge-compile-1".as_slice(), self.program.digest.as_bytes(), &self.environment_bytes()])
     }
 
     /// The address under which the same bytes, compiled the same way, are found without reading them as a program.
-    pub fn alias(program: &[u8], environment: &KeyParts) -> Key {
-        Key::digest([b"tpubridge-alias-1".as_slice(), program, &environment.environment_bytes()])
+    pub fn alias(program: &[u8], environment: &KeyParts) -> CacheKey {
+        CacheKey::digest([b"tpubridge-alias-1".as_slice(), program, &environment.environment_bytes()])
     }
 
     /// Everything but the program. The package version is left out: the build identity decides.
@@ -178,7 +178,7 @@ pub(crate) mod tests {
         let key = parts("d").key();
         assert_eq!(key.to_string().parse(), Ok(key));
         for bad in ["", "ab", &"g".repeat(64), &"é".repeat(32)] {
-            assert!(bad.parse::<Key>().is_err());
+            assert!(bad.parse::<CacheKey>().is_err());
         }
     }
 }

@@ -15,8 +15,8 @@ use serde::Serialize;
 
 pub use bundle::Moved;
 pub(crate) use disk::{Lock, LockAttempt};
-pub use entry::{Blob, Entry, Unreadable};
-pub use key::{Key, KeyParts, PluginParts, ProgramParts};
+pub use entry::{Blob, CacheEntry, Unreadable};
+pub use key::{CacheKey, KeyParts, PluginParts, ProgramParts};
 pub use stats::Stats;
 
 use crate::error::CompileError;
@@ -51,7 +51,7 @@ pub fn default_folder(env: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// A compile cache. Cheap to share by reference between threads; processes share its folder.
 #[derive(Debug)]
 pub struct Cache {
-    memory: Mutex<Recent<Key, Arc<Entry>>>,
+    memory: Mutex<Recent<CacheKey, Arc<CacheEntry>>>,
     disk: Option<Disk>,
     stats: Mutex<Stats>,
 }
@@ -60,7 +60,7 @@ pub struct Cache {
 #[derive(Clone, Debug)]
 pub enum Lookup {
     /// The entry.
-    Hit(Arc<Entry>),
+    Hit(Arc<CacheEntry>),
     /// Nothing; with a warning when something unreadable stood there.
     Miss(Option<String>),
 }
@@ -99,7 +99,7 @@ impl Cache {
     }
 
     /// Looks an entry up and counts the answer.
-    pub fn get(&self, key: &Key) -> Lookup {
+    pub fn get(&self, key: &CacheKey) -> Lookup {
         let found = self.find(key);
         self.count(match &found {
             Lookup::Hit(entry) => Stats { hits: 1, seconds_saved: entry.compile_seconds, ..Stats::default() },
@@ -109,7 +109,7 @@ impl Cache {
     }
 
     /// Looks an entry up without counting.
-    fn find(&self, key: &Key) -> Lookup {
+    fn find(&self, key: &CacheKey) -> Lookup {
         if let Some(entry) = lock(&self.memory).get(key) {
             return Lookup::Hit(entry);
         }
@@ -130,7 +130,7 @@ impl Cache {
     }
 
     /// The entry another process or thread stored in the meantime; does not count as a look-up.
-    pub fn recheck(&self, key: &Key) -> Option<Arc<Entry>> {
+    pub fn recheck(&self, key: &CacheKey) -> Option<Arc<CacheEntry>> {
         match self.find(key) {
             Lookup::Hit(entry) => Some(entry),
             Lookup::Miss(_) => None,
@@ -138,7 +138,7 @@ impl Cache {
     }
 
     /// Stores an entry. A disk that cannot be written is a warning, not a failure.
-    pub fn put(&self, entry: Arc<Entry>) -> Option<String> {
+    pub fn put(&self, entry: Arc<CacheEntry>) -> Option<String> {
         let mut evictions = lock(&self.memory).put(entry.parts.key(), Arc::clone(&entry));
         let mut warning = None;
         if let Some(disk) = &self.disk {
@@ -156,24 +156,24 @@ impl Cache {
     }
 
     /// The key the same bytes were found under before.
-    pub(crate) fn alias(&self, alias: &Key) -> Option<Key> {
+    pub(crate) fn alias(&self, alias: &CacheKey) -> Option<CacheKey> {
         self.disk.as_ref()?.read_alias(alias)
     }
 
     /// Remembers under which key these bytes are found; only a shortcut, so failing is silent.
-    pub(crate) fn set_alias(&self, alias: &Key, key: &Key) {
+    pub(crate) fn set_alias(&self, alias: &CacheKey, key: &CacheKey) {
         if let Some(disk) = &self.disk {
             let _ = disk.write_alias(alias, key);
         }
     }
 
     /// The right to compile `key`; `None` when there is no disk to share or it cannot be locked.
-    pub(crate) fn try_lock(&self, key: &Key) -> Option<LockAttempt> {
+    pub(crate) fn try_lock(&self, key: &CacheKey) -> Option<LockAttempt> {
         self.disk.as_ref()?.lock(key).ok()
     }
 
     /// Why `asked` is not in the cache: the nearest entry's key and what differs, most telling first.
-    pub fn explain_miss(&self, asked: &KeyParts) -> Option<(Key, Vec<String>)> {
+    pub fn explain_miss(&self, asked: &KeyParts) -> Option<(CacheKey, Vec<String>)> {
         let disk = self.disk.as_ref()?;
         let mut candidates = disk.list().ok()?;
         candidates.sort_by_key(|e| std::cmp::Reverse(e.used));
@@ -233,7 +233,7 @@ impl Cache {
     }
 
     /// Writes entries (all, or those named) to one file.
-    pub fn export(&self, keys: Option<&[Key]>, path: &Path) -> Result<Moved, CompileError> {
+    pub fn export(&self, keys: Option<&[CacheKey]>, path: &Path) -> Result<Moved, CompileError> {
         bundle::export(self.disk()?, keys, path)
     }
 

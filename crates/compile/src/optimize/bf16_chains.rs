@@ -9,7 +9,7 @@ use tensor::DType;
 
 use super::edit::{Narrower, array_of, become_op, emit, visit_ops};
 use super::optimizer::Context;
-use super::step::Step;
+use super::step::RewriteStep;
 use crate::error::CompileError;
 
 /// What conversions are moved through.
@@ -21,17 +21,20 @@ enum Through {
     Arithmetic,
 }
 
-pub(super) fn through_moves(module: Verified, _: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn through_moves(module: Verified, _: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     let (module, changed) = run(module, Through::Moves)?;
-    Ok((module, Step::new("bf16_moves", changed, format!("{changed} ops move bf16 instead of f32"))))
+    Ok((module, RewriteStep::new("bf16_moves", changed, format!("{changed} ops move bf16 instead of f32"))))
 }
 
-pub(super) fn through_arithmetic(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn through_arithmetic(
+    module: Verified,
+    context: &Context<'_>,
+) -> Result<(Verified, RewriteStep), CompileError> {
     if !context.target.gains_from_bf16_arithmetic {
-        return Ok((module, Step::new("bf16_arithmetic", 0, "the device is not faster in bf16")));
+        return Ok((module, RewriteStep::new("bf16_arithmetic", 0, "the device is not faster in bf16")));
     }
     let (module, changed) = run(module, Through::Arithmetic)?;
-    Ok((module, Step::new("bf16_arithmetic", changed, format!("{changed} ops between matmuls compute in bf16"))))
+    Ok((module, RewriteStep::new("bf16_arithmetic", changed, format!("{changed} ops between matmuls compute in bf16"))))
 }
 
 fn run(module: Verified, through: Through) -> Result<(Verified, u64), CompileError> {

@@ -9,13 +9,13 @@ use tensor::{DType, Literal};
 
 use super::edit::{array_of, emit};
 use super::optimizer::Context;
-use super::step::Step;
+use super::step::RewriteStep;
 use crate::error::CompileError;
 
 const NAME: &str = "bf16_parameters";
 
 /// Takes the parameters in bf16 that are converted wherever they are read.
-pub(super) fn where_read(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn where_read(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     let mut module = module.into_inner();
     let mut changed = 0;
     if let Some(func) = entry(&mut module) {
@@ -40,11 +40,11 @@ pub(super) fn where_read(module: Verified, context: &Context<'_>) -> Result<(Ver
         func.renumber();
     }
     let detail = format!("{changed} of {} parameters are taken in bf16", context.parameters.len());
-    Ok((hlo::verify(module)?, Step::new(NAME, changed, detail)))
+    Ok((hlo::verify(module)?, RewriteStep::new(NAME, changed, detail)))
 }
 
 /// Takes these parameters in bf16, however they are read: they are on the device in bf16.
-pub(super) fn always(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn always(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     let mut module = module.into_inner();
     let mut changed = 0;
     if let Some(func) = entry(&mut module) {
@@ -66,7 +66,7 @@ pub(super) fn always(module: Verified, context: &Context<'_>) -> Result<(Verifie
         }
     }
     let detail = format!("{changed} parameters are on the device in bf16");
-    Ok((hlo::verify(module)?, Step::new("narrow_parameters", changed, detail)))
+    Ok((hlo::verify(module)?, RewriteStep::new("narrow_parameters", changed, detail)))
 }
 
 fn entry(module: &mut Module) -> Option<&mut Func> {

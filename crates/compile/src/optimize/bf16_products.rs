@@ -8,14 +8,14 @@ use tensor::DType;
 
 use super::edit::{Narrower, array_of, is_narrow_already, visit_ops};
 use super::optimizer::Context;
-use super::step::Step;
+use super::step::RewriteStep;
 use crate::error::CompileError;
 
 const NAME: &str = "bf16_products";
 
-pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     let Some(min_reuse) = context.target.bf16_min_reuse else {
-        return Ok((module, Step::new(NAME, 0, "the device is not faster in bf16")));
+        return Ok((module, RewriteStep::new(NAME, 0, "the device is not faster in bf16")));
     };
     let mut module = module.into_inner();
     let (mut changed, mut asked_for_more, mut too_small, mut convolutions) = (0, 0, 0, 0);
@@ -57,7 +57,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
             detail += &format!("; {count} {why}");
         }
     }
-    Ok((hlo::verify(module)?, Step::new(NAME, changed, detail)))
+    Ok((hlo::verify(module)?, RewriteStep::new(NAME, changed, detail)))
 }
 
 /// Whether an op is a matmul of f32 with a sum in f32.

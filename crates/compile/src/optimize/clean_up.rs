@@ -5,10 +5,10 @@ use hlo::passes::{Exactness, Options, Partitioned, canonicalize_counted};
 use hlo::{Attr, OpKind, Verified};
 
 use super::optimizer::Context;
-use super::step::Step;
+use super::step::RewriteStep;
 use crate::error::CompileError;
 
-pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     // Compilers know composites by name and do better than their decompositions.
     let ops = module.funcs.iter().flat_map(|func| &func.ops).filter(|op| op.kind() == Some(OpKind::Composite));
     let composites: Vec<String> =
@@ -23,5 +23,5 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
     };
     let (module, statistics) = canonicalize_counted(module, &options)?;
     let rules = statistics.iter().map(|(rule, count)| format!("{rule} {count}"));
-    Ok((module, Step::new("clean_up", statistics.total(), rules.collect::<Vec<_>>().join(", "))))
+    Ok((module, RewriteStep::new("clean_up", statistics.total(), rules.collect::<Vec<_>>().join(", "))))
 }

@@ -6,21 +6,21 @@ use hlo::attr::{ALIAS, DONOR};
 use hlo::{Attr, Func, OpKind, Verified};
 
 use super::optimizer::Context;
-use super::step::Step;
+use super::step::RewriteStep;
 use crate::error::CompileError;
 
 const NAME: &str = "donate";
 
 /// Gives each argument that the caller no longer needs to the first result of its type that has none yet. One that fits
 /// no result is still given to the compiler, as scratch.
-pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     if context.donated.is_empty() {
-        return Ok((module, Step::new(NAME, 0, "the caller keeps every argument")));
+        return Ok((module, RewriteStep::new(NAME, 0, "the caller keeps every argument")));
     }
     let mut module = module.into_inner();
     let name = module.entry().map(|func| func.name.clone());
     let Some(func) = module.funcs.iter_mut().find(|func| Some(&func.name) == name.as_ref()) else {
-        return Ok((hlo::verify(module)?, Step::new(NAME, 0, "there is no entry function")));
+        return Ok((hlo::verify(module)?, RewriteStep::new(NAME, 0, "there is no entry function")));
     };
     let count = func.inputs.len();
     if let Some(&wrong) = context.donated.iter().find(|&&argument| argument >= count) {
@@ -54,7 +54,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
         }
     }
     let detail = format!("{aliased} arguments become results, {given} become scratch");
-    Ok((hlo::verify(module)?, Step::new(NAME, aliased + given, detail)))
+    Ok((hlo::verify(module)?, RewriteStep::new(NAME, aliased + given, detail)))
 }
 
 fn returns(func: &Func, argument: usize, result: usize) -> bool {

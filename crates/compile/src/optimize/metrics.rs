@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Costs of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Metrics {
+pub struct ProgramMetrics {
     /// Ops of all functions.
     pub ops: u64,
     /// Floating-point operations of one run, as [`hlo::cost`] counts them.
@@ -18,11 +18,11 @@ pub struct Metrics {
     pub accessed_bytes: Option<f64>,
 }
 
-impl Metrics {
+impl ProgramMetrics {
     /// Counts what can be counted without a compiler.
-    pub fn of(module: &Module) -> Metrics {
+    pub fn of(module: &Module) -> ProgramMetrics {
         let cost = hlo::cost::cost(module);
         let ops = module.funcs.iter().map(|func| func.ops.len() as u64).sum();
-        Metrics { ops, flops: cost.flops, bytes: cost.bytes, hbm_bytes: None, accessed_bytes: None }
+        ProgramMetrics { ops, flops: cost.flops, bytes: cost.bytes, hbm_bytes: None, accessed_bytes: None }
     }
 }

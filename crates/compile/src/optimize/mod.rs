@@ -36,8 +36,8 @@ mod target;
 
 pub use bf16_parameters::{narrowed, widened};
 pub use level::Level;
-pub use metrics::Metrics;
-pub use optimizer::Optimizer;
+pub use metrics::ProgramMetrics;
+pub use optimizer::ProgramOptimizer;
 pub use precision::ComputePrecision;
-pub use step::Step;
-pub use target::Target;
+pub use step::RewriteStep;
+pub use target::TargetInfo;

@@ -4,15 +4,15 @@ use hlo::Verified;
 
 use super::level::Level;
 use super::precision::ComputePrecision;
-use super::step::Step;
-use super::target::Target;
+use super::step::RewriteStep;
+use super::target::TargetInfo;
 use super::{bf16_chains, bf16_parameters, bf16_products, clean_up, donate, pad_products};
 use crate::error::CompileError;
 use crate::program::Program;
 
 /// What every rewrite may look at.
 pub(super) struct Context<'a> {
-    pub(super) target: &'a Target,
+    pub(super) target: &'a TargetInfo,
     /// Arguments the caller does not need after a run.
     pub(super) donated: &'a [usize],
     /// Arguments that may be taken in bf16.
@@ -24,7 +24,7 @@ pub(super) struct Context<'a> {
 }
 
 /// A rewrite's work.
-type Run = fn(Verified, &Context<'_>) -> Result<(Verified, Step), CompileError>;
+type Run = fn(Verified, &Context<'_>) -> Result<(Verified, RewriteStep), CompileError>;
 
 /// A rewrite, and from where on it is applied.
 struct Rewrite {
@@ -61,19 +61,19 @@ const REWRITES: &[Rewrite] = &[
 
 /// Rewrites programs for a device.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Optimizer {
+pub struct ProgramOptimizer {
     level: Level,
-    target: Target,
+    target: TargetInfo,
     precision: ComputePrecision,
     donated: Vec<usize>,
     parameters: Vec<usize>,
     narrow_parameters: Vec<usize>,
 }
 
-impl Optimizer {
+impl ProgramOptimizer {
     /// Rewrites up to a level for a device. With [`ComputePrecision::F32`] nothing loses precision at any level.
-    pub fn new(level: Level, target: Target, precision: ComputePrecision) -> Optimizer {
-        Optimizer {
+    pub fn new(level: Level, target: TargetInfo, precision: ComputePrecision) -> ProgramOptimizer {
+        ProgramOptimizer {
             level,
             target,
             precision,
@@ -84,19 +84,19 @@ impl Optimizer {
     }
 
     /// For programs that run many times with the same parameters: everything that pays.
-    pub fn for_inference(target: Target) -> Optimizer {
-        Optimizer::new(Level::Aggressive, target, ComputePrecision::Bf16)
+    pub fn for_inference(target: TargetInfo) -> ProgramOptimizer {
+        ProgramOptimizer::new(Level::Aggressive, target, ComputePrecision::Bf16)
     }
 
     /// For training steps: gradients keep f32 between matmuls, and the state that a step replaces gives its memory to the
     /// new one.
-    pub fn for_training(target: Target, state: impl Into<Vec<usize>>) -> Optimizer {
-        Optimizer::new(Level::Balanced, target, ComputePrecision::Mixed).donate(state)
+    pub fn for_training(target: TargetInfo, state: impl Into<Vec<usize>>) -> ProgramOptimizer {
+        ProgramOptimizer::new(Level::Balanced, target, ComputePrecision::Mixed).donate(state)
     }
 
     /// Lets programs take the memory of these arguments, by position: nobody reads them after a run.
     #[must_use]
-    pub fn donate(mut self, arguments: impl Into<Vec<usize>>) -> Optimizer {
+    pub fn donate(mut self, arguments: impl Into<Vec<usize>>) -> ProgramOptimizer {
         self.donated = arguments.into();
         self
     }
@@ -104,20 +104,20 @@ impl Optimizer {
     /// Says which arguments are parameters, by position: with [`ComputePrecision::Bf16`] those that are read in bf16 alone are
     /// taken in bf16, so the caller has to round them.
     #[must_use]
-    pub fn parameters(mut self, arguments: impl Into<Vec<usize>>) -> Optimizer {
+    pub fn parameters(mut self, arguments: impl Into<Vec<usize>>) -> ProgramOptimizer {
         self.parameters = arguments.into();
         self
     }
 
     /// Says which arguments are in bf16 already, though the program as exported takes f32.
     #[must_use]
-    pub fn narrow_parameters(mut self, arguments: impl Into<Vec<usize>>) -> Optimizer {
+    pub fn narrow_parameters(mut self, arguments: impl Into<Vec<usize>>) -> ProgramOptimizer {
         self.narrow_parameters = arguments.into();
         self
     }
 
     /// Rewrites a program; what each rewrite did, in order.
-    pub fn rewrite(&self, program: &Program) -> Result<(Program, Vec<Step>), CompileError> {
+    pub fn rewrite(&self, program: &Program) -> Result<(Program, Vec<RewriteStep>), CompileError> {
         let context = Context {
             target: &self.target,
             donated: &self.donated,
@@ -167,7 +167,8 @@ mod tests {
         }";
         let program = Program::read(text.as_bytes().to_vec()).unwrap();
         // This device never gains, and the parameter is also a result: it is widened where it comes in.
-        let optimizer = Optimizer::new(Level::Balanced, Target::UNKNOWN, ComputePrecision::Bf16).narrow_parameters([1]);
+        let optimizer =
+            ProgramOptimizer::new(Level::Balanced, TargetInfo::UNKNOWN, ComputePrecision::Bf16).narrow_parameters([1]);
         let (rewritten, _) = optimizer.rewrite(&program).unwrap();
         let text = hlo::text::print(rewritten.module());
         assert!(text.contains("%arg1: tensor<2x2xbf16>"), "{text}");

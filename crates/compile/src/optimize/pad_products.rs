@@ -7,8 +7,8 @@ use hlo::{Attr, Attrs, Dense, Func, Op, OpId, OpKind, Region, TensorType, Value,
 
 use super::edit::{definition, emit, visit_ops};
 use super::optimizer::Context;
-use super::step::Step;
-use super::target::Target;
+use super::step::RewriteStep;
+use super::target::TargetInfo;
 use crate::error::CompileError;
 
 const NAME: &str = "pad_products";
@@ -16,12 +16,12 @@ const NAME: &str = "pad_products";
 /// Sizes the compiler rounds to without being told, in elements: the lanes of a vector register.
 const NATIVE_MULTIPLE: u64 = 128;
 
-pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, Step), CompileError> {
+pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     let Some(edge) = context.target.mxu_edge.map(u64::from).filter(|&edge| edge > 0) else {
-        return Ok((module, Step::new(NAME, 0, "the device has no matrix unit of a known size")));
+        return Ok((module, RewriteStep::new(NAME, 0, "the device has no matrix unit of a known size")));
     };
     if context.is_partitioned {
-        return Ok((module, Step::new(NAME, 0, "sizes on one device are known only after partitioning")));
+        return Ok((module, RewriteStep::new(NAME, 0, "sizes on one device are known only after partitioning")));
     }
     let mut module = module.into_inner();
     let (mut changed, mut does_not_pay) = (0, 0);
@@ -47,7 +47,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
         });
     }
     let detail = format!("{changed} matmuls padded to multiples of {edge}; {does_not_pay} would not gain");
-    Ok((hlo::verify(module)?, Step::new(NAME, changed, detail)))
+    Ok((hlo::verify(module)?, RewriteStep::new(NAME, changed, detail)))
 }
 
 /// A matmul that contracts one dimension.
@@ -82,7 +82,7 @@ impl Product {
 /// Seconds that padding saves, by what is known of the device. A matmul that is not padded loses a share of its time; a
 /// padded one multiplies zeros, and its operands are written once more, unless they are constants or can be padded while
 /// they are computed.
-fn saved_seconds(func: &Func, op: &Op, product: &Product, padded: u64, target: &Target, readers: &[u32]) -> f64 {
+fn saved_seconds(func: &Func, op: &Op, product: &Product, padded: u64, target: &TargetInfo, readers: &[u32]) -> f64 {
     let (Some(flops), Some(bandwidth)) = (target.bf16_flops, target.memory_bytes_per_s) else { return 0.0 };
     let native = product.size.next_multiple_of(NATIVE_MULTIPLE);
     let product_seconds = hlo::cost::op_flops(func, op) / flops;

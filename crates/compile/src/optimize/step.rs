@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// What one rewrite did to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct RewriteStep {
     /// The rewrite.
     pub rewrite: &'static str,
     /// Places it changed.
@@ -13,8 +13,8 @@ pub struct Step {
     pub detail: String,
 }
 
-impl Step {
-    pub(super) fn new(rewrite: &'static str, changes: u64, detail: impl Into<String>) -> Step {
-        Step { rewrite, changes, detail: detail.into() }
+impl RewriteStep {
+    pub(super) fn new(rewrite: &'static str, changes: u64, detail: impl Into<String>) -> RewriteStep {
+        RewriteStep { rewrite, changes, detail: detail.into() }
     }
 }

@@ -4,7 +4,7 @@ use chips::Generation;
 
 /// Facts about a device, on which it depends what pays.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Target {
+pub struct TargetInfo {
     /// Rows and columns of the MXU, where there is one.
     pub mxu_edge: Option<u32>,
     /// Matmuls in bf16, operations per second, where known.
@@ -21,9 +21,9 @@ pub struct Target {
     pub gains_from_bf16_arithmetic: bool,
 }
 
-impl Target {
+impl TargetInfo {
     /// A device of which nothing is known: it gets only what no device loses by.
-    pub const UNKNOWN: Target = Target {
+    pub const UNKNOWN: TargetInfo = TargetInfo {
         mxu_edge: None,
         bf16_flops: None,
         memory_bytes_per_s: None,
@@ -34,10 +34,10 @@ impl Target {
     };
 
     /// One device of a TPU generation. Its MXU takes bf16: f32 operands are converted in any case.
-    pub fn tpu(generation: Generation) -> Target {
+    pub fn tpu(generation: Generation) -> TargetInfo {
         let spec = generation.spec();
         let devices = f64::from(spec.cores.devices_per_chip.value);
-        Target {
+        TargetInfo {
             mxu_edge: Some(spec.cores.mxu_edge.value),
             bf16_flops: Some(spec.rates.bf16_tflops.value * 1e12 / devices),
             memory_bytes_per_s: Some(spec.memory.hbm_gb_per_s.value * 1e9 / devices),
@@ -49,20 +49,20 @@ impl Target {
     }
 
     /// A GPU with tensor cores.
-    pub fn gpu() -> Target {
-        Target {
+    pub fn gpu() -> TargetInfo {
+        TargetInfo {
             bf16_min_reuse: Some(GPU_MIN_REUSE),
             gains_from_bf16_convolutions: true,
             gains_from_bf16_arithmetic: true,
-            ..Target::UNKNOWN
+            ..TargetInfo::UNKNOWN
         }
     }
 
     /// This machine's CPU: bf16 pays where it has instructions for it, and not for matrix-vector products. For
     /// convolutions and arithmetic no gain was seen: `docs/optimizer-levels.md`.
-    pub fn cpu() -> Target {
+    pub fn cpu() -> TargetInfo {
         let bf16_min_reuse = has_bf16_products().then_some(CPU_MIN_REUSE);
-        Target { bf16_min_reuse, ..Target::UNKNOWN }
+        TargetInfo { bf16_min_reuse, ..TargetInfo::UNKNOWN }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::Mode;
+use crate::report::CompileMode;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -22,7 +22,7 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Compile {
     pub(crate) plugin: PathBuf,
-    pub(crate) mode: Mode,
+    pub(crate) mode: CompileMode,
     pub(crate) topology_name: String,
     pub(crate) chip_config_name: String,
     pub(crate) chips_per_host_bounds: [i64; 3],

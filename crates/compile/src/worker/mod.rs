@@ -10,7 +10,7 @@ mod watch;
 
 pub use message::{PluginProbe, ProbedDevice};
 pub use serve::serve;
-pub use watch::{Chatter, Launch, Limits, Reaped};
+pub use watch::{Chatter, Reaped, WorkerCommand, WorkerLimits};
 
 pub(crate) use message::{Answer, Compile, Compiled, Failure, Request};
 pub(crate) use serve::failure;

@@ -6,13 +6,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use pjrt::extension::PartialProgram;
-use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, Effort, OptionOverride, Plugin, Program, Topology, Value};
+use pjrt::{
+    AttributeValue, ClientOptions, CompileOptions, DeviceAssignment, Effort, EncodedProgram, OptionOverride, Plugin,
+    Topology,
+};
 
 use super::frame::{self, Kind};
 use super::message::{Answer, Compile, Compiled, Failure, MemoryStats, PluginProbe, ProbedDevice, Request};
 use crate::blob;
 use crate::error::with_causes;
-use crate::report::Mode;
+use crate::report::CompileMode;
 
 /// The first phase of the TPU compiler: everything before code is generated.
 const QUICK_PHASE: &str = "phase1_hlo_opts";
@@ -134,11 +137,11 @@ fn compile(request: &Compile, program: Vec<u8>, out: &mut Out) -> Result<Compile
         ..Compiled::default()
     };
     match request.mode {
-        Mode::Quick => {
+        CompileMode::Quick => {
             progress("partitioning, scheduling, planning memory");
             quick(&plugin, &topology, &options, program, &mut compiled, out)?;
         }
-        Mode::Full => {
+        CompileMode::Full => {
             progress("compiling");
             full(&plugin, &topology, &options, program, &mut compiled, out)?;
         }
@@ -148,12 +151,12 @@ fn compile(request: &Compile, program: Vec<u8>, out: &mut Out) -> Result<Compile
 
 fn topology(plugin: &Plugin, request: &Compile) -> Result<Topology, Failure> {
     let mut options = vec![
-        ("chips_per_host_bounds", Value::Ints(request.chips_per_host_bounds.to_vec())),
-        ("wrap", Value::Ints(request.wrap.to_vec())),
-        ("chip_config_name", Value::String(request.chip_config_name.clone())),
+        ("chips_per_host_bounds", AttributeValue::Ints(request.chips_per_host_bounds.to_vec())),
+        ("wrap", AttributeValue::Ints(request.wrap.to_vec())),
+        ("chip_config_name", AttributeValue::String(request.chip_config_name.clone())),
     ];
     if request.num_slices > 1 {
-        options.push(("num_slices", Value::Int(request.num_slices)));
+        options.push(("num_slices", AttributeValue::Int(request.num_slices)));
     }
     plugin.topology(&request.topology_name, &options).map_err(failure)
 }
@@ -161,7 +164,8 @@ fn topology(plugin: &Plugin, request: &Compile) -> Result<Topology, Failure> {
 /// The budget the out-of-memory check uses; the same on every device of a slice.
 fn hbm_limit(topology: &Topology) -> Option<i64> {
     let name = "device_memory_bytes_limit";
-    let find = |list: Vec<(String, Value)>| list.into_iter().find(|(n, _)| n == name).and_then(|(_, v)| v.as_int());
+    let find =
+        |list: Vec<(String, AttributeValue)>| list.into_iter().find(|(n, _)| n == name).and_then(|(_, v)| v.as_int());
     topology.attributes().ok().and_then(find).or_else(|| {
         let devices = topology.devices().ok()?;
         devices.into_iter().next().and_then(|device| find(device.attributes))
@@ -236,7 +240,7 @@ fn full(
     out: &mut Out,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let executable = plugin.compile(topology, &Program::mlir(program), options, None).map_err(failure)?;
+    let executable = plugin.compile(topology, &EncodedProgram::mlir(program), options, None).map_err(failure)?;
     compiled.compile_seconds = started.elapsed().as_secs_f64();
     let mut note = |what: &str, error: pjrt::Error| compiled.notes.push(format!("{what}: {}", with_causes(&error)));
     match executable.memory_stats() {

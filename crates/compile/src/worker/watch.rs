@@ -22,7 +22,7 @@ const LOG_BYTES: usize = 64 << 10;
 
 /// How to start the compiler's process.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub struct WorkerCommand {
     /// The program; it must call [`super::serve`] when started with `args`.
     pub program: PathBuf,
     /// Its arguments.
@@ -43,10 +43,10 @@ pub enum Chatter {
     Show,
 }
 
-impl Launch {
+impl WorkerCommand {
     /// Starts the running program again with the given arguments.
-    pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> io::Result<Launch> {
-        Ok(Launch {
+    pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> io::Result<WorkerCommand> {
+        Ok(WorkerCommand {
             program: std::env::current_exe()?,
             args: args.into_iter().map(Into::into).collect(),
             env: BTreeMap::new(),
@@ -57,16 +57,16 @@ impl Launch {
 
 /// Limits on the child.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct WorkerLimits {
     /// Wall-clock time (`compilation_timeout_seconds`).
     pub time: Duration,
     /// Resident memory.
     pub memory_bytes: Option<u64>,
 }
 
-impl Default for Limits {
+impl Default for WorkerLimits {
     fn default() -> Self {
-        Limits { time: Duration::from_secs(300), memory_bytes: None }
+        WorkerLimits { time: Duration::from_secs(300), memory_bytes: None }
     }
 }
 
@@ -84,8 +84,8 @@ enum Event {
 
 /// Runs one request in a child. The child is gone when this returns, whatever happened.
 pub(crate) fn run(
-    launch: &Launch,
-    limits: &Limits,
+    launch: &WorkerCommand,
+    limits: &WorkerLimits,
     request: &Request,
     program: Option<&[u8]>,
     stop: &AtomicBool,
@@ -124,7 +124,7 @@ pub(crate) fn run(
     })
 }
 
-fn spawn(launch: &Launch) -> io::Result<Child> {
+fn spawn(launch: &WorkerCommand) -> io::Result<Child> {
     Command::new(&launch.program)
         .args(&launch.args)
         .envs(&launch.env)
@@ -178,7 +178,7 @@ fn read_log(mut pipe: impl Read, chatter: Chatter) -> String {
 fn watch(
     child: &mut Child,
     received: &mpsc::Receiver<Event>,
-    limits: &Limits,
+    limits: &WorkerLimits,
     stop: &AtomicBool,
     started: Instant,
     progress: &mut dyn FnMut(&str),

@@ -6,7 +6,7 @@ use tensor::DType;
 use super::context::{Context, Eval};
 use super::contraction::floats;
 use super::positions;
-use super::value::{Elements, Tensor, Value, round};
+use super::value::{Elements, InterpreterValue, TensorValue, round};
 use crate::attributes;
 use crate::error::Error;
 
@@ -58,13 +58,13 @@ impl Batch {
         }
     }
 
-    fn whole(&self, values: Vec<f64>) -> Value {
-        Tensor { ty: self.ty.clone(), elements: self.rounded(values) }.into()
+    fn whole(&self, values: Vec<f64>) -> InterpreterValue {
+        TensorValue { ty: self.ty.clone(), elements: self.rounded(values) }.into()
     }
 
-    fn one_each(&self, values: Vec<f64>) -> Value {
+    fn one_each(&self, values: Vec<f64>) -> InterpreterValue {
         let ty = TensorType::new(vec![values.len() as i64], self.ty.element.clone());
-        Tensor { ty, elements: self.rounded(values) }.into()
+        TensorValue { ty, elements: self.rounded(values) }.into()
     }
 
     fn rounded(&self, values: Vec<f64>) -> Elements {
@@ -83,14 +83,14 @@ impl Batch {
     }
 }
 
-fn inference(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn inference(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let batch = Batch::new(context)?;
     let [scale, offset, mean, variance] = [1, 2, 3, 4].map(|n| batch.per_feature(context, n));
     let out = batch.normalised(&scale?, &offset?, &mean?, &variance?);
     Ok(vec![batch.whole(out)])
 }
 
-fn training(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn training(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let batch = Batch::new(context)?;
     let (scale, offset) = (batch.per_feature(context, 1)?, batch.per_feature(context, 2)?);
     let average = |of: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
@@ -103,7 +103,7 @@ fn training(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     Ok(vec![batch.whole(out), batch.one_each(mean), batch.one_each(variance)])
 }
 
-fn gradient(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn gradient(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let batch = Batch::new(context)?;
     let [scale, mean, variance] = [1, 2, 3].map(|n| batch.per_feature(context, n));
     let (scale, mean, variance) = (scale?, mean?, variance?);

@@ -5,7 +5,7 @@ use tensor::{DType, encode_float};
 
 use super::context::{Context, Eval};
 use super::scalar::Scalar;
-use super::value::{Complex, Tensor, Value};
+use super::value::{Complex, InterpreterValue, TensorValue};
 use crate::error::Error;
 
 /// Absolute difference the op `expect_almost_eq` allows where none is written.
@@ -45,11 +45,11 @@ pub(crate) fn custom_call(target: &str) -> Option<Eval> {
     })
 }
 
-fn written(context: &Context<'_, '_>) -> Result<Tensor, Error> {
+fn written(context: &Context<'_, '_>) -> Result<TensorValue, Error> {
     match context.op.attr("value") {
         Some(Attr::Dense(dense)) => {
             context.count(&dense.ty.dims)?;
-            Tensor::from_dense(dense)
+            TensorValue::from_dense(dense)
         }
         _ => context.fail("the value is not dense"),
     }
@@ -62,7 +62,7 @@ fn tolerance(context: &Context<'_, '_>) -> f64 {
     }
 }
 
-fn equal(got: &Tensor, expected: &Tensor) -> Result<Vec<Value>, Error> {
+fn equal(got: &TensorValue, expected: &TensorValue) -> Result<Vec<InterpreterValue>, Error> {
     compare(got, expected, |got, expected| match (got, expected) {
         // A program that should give NaN is right when it does.
         (Scalar::Float(a), Scalar::Float(b)) => same(a, b).then_some(()).ok_or_else(String::new),
@@ -77,7 +77,7 @@ fn same(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan())
 }
 
-fn almost_equal(got: &Tensor, expected: &Tensor, tolerance: f64) -> Result<Vec<Value>, Error> {
+fn almost_equal(got: &TensorValue, expected: &TensorValue, tolerance: f64) -> Result<Vec<InterpreterValue>, Error> {
     let near = |a: f64, b: f64| same(a, b) || (a.is_finite() && b.is_finite() && (a - b).abs() <= tolerance);
     compare(got, expected, |got, expected| {
         let near = match (got, expected) {
@@ -89,7 +89,7 @@ fn almost_equal(got: &Tensor, expected: &Tensor, tolerance: f64) -> Result<Vec<V
     })
 }
 
-fn close(got: &Tensor, expected: &Tensor, least: u64, most: u64) -> Result<Vec<Value>, Error> {
+fn close(got: &TensorValue, expected: &TensorValue, least: u64, most: u64) -> Result<Vec<InterpreterValue>, Error> {
     let dtype = got.dtype();
     let part = dtype.complex_part().unwrap_or(dtype);
     compare(got, expected, |got, expected| {
@@ -124,10 +124,10 @@ fn ulps(dtype: DType, a: f64, b: f64) -> u64 {
 }
 
 fn compare(
-    got: &Tensor,
-    expected: &Tensor,
+    got: &TensorValue,
+    expected: &TensorValue,
     accept: impl Fn(Scalar, Scalar) -> Result<(), String>,
-) -> Result<Vec<Value>, Error> {
+) -> Result<Vec<InterpreterValue>, Error> {
     if got.dims() != expected.dims() || got.dtype() != expected.dtype() {
         let message =
             format!("expected {}, got {}", hlo::Type::from(expected.ty.clone()), hlo::Type::from(got.ty.clone()));
@@ -173,7 +173,7 @@ fn spell(scalar: Scalar) -> String {
 }
 
 /// What a probe recorded, the `iteration`-th time.
-fn serialized(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn serialized(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let id = context.op.attr("probe_id").and_then(Attr::as_str).unwrap_or_default();
     let iteration = context.op.attr("iteration").and_then(Attr::as_int).unwrap_or(0).max(0) as usize;
     match context.run.probes.iter().filter(|(name, _)| name == id).nth(iteration) {
@@ -187,8 +187,8 @@ mod tests {
     use super::super::value::Elements;
     use super::*;
 
-    fn reals(values: &[f64]) -> Tensor {
-        Tensor::new([values.len() as i64], DType::F32, Elements::Float(values.to_vec()))
+    fn reals(values: &[f64]) -> TensorValue {
+        TensorValue::new([values.len() as i64], DType::F32, Elements::Float(values.to_vec()))
     }
 
     #[test]

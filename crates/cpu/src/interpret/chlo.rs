@@ -7,7 +7,7 @@ use tensor::{DType, decode_float, encode_float};
 
 use super::context::{Context, Eval};
 use super::scalar::Scalar;
-use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, round, storage, wrap};
 use super::{elementwise, real_math, shape};
 use crate::attributes;
 use crate::error::Error;
@@ -32,7 +32,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn unary(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn unary(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let dtype = storage(&element);
     let operand = context.tensor(0)?;
@@ -50,7 +50,7 @@ fn unary(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         _ => None,
     };
     match elements {
-        Some(elements) => Ok(vec![Tensor::new(operand.dims(), element, elements).into()]),
+        Some(elements) => Ok(vec![TensorValue::new(operand.dims(), element, elements).into()]),
         None => context.fail(format!("has no meaning for {}", operand.dtype())),
     }
 }
@@ -98,20 +98,20 @@ fn complex_function(kind: OpKind) -> Option<fn(Complex) -> Complex> {
     })
 }
 
-fn is_infinite(context: &mut Context<'_, '_>, is: fn(f64) -> bool) -> Result<Vec<Value>, Error> {
+fn is_infinite(context: &mut Context<'_, '_>, is: fn(f64) -> bool) -> Result<Vec<InterpreterValue>, Error> {
     let operand = context.tensor(0)?;
     let Elements::Float(values) = &operand.elements else { return context.fail("the operand is not real") };
     let answers = Elements::Bool(values.iter().map(|&x| is(x)).collect());
-    Ok(vec![Tensor::new(operand.dims(), DType::Bool, answers).into()])
+    Ok(vec![TensorValue::new(operand.dims(), DType::Bool, answers).into()])
 }
 
-fn binary(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn binary(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (lhs, rhs) = (context.tensor(0)?, context.tensor(1)?);
     if lhs.dims() != rhs.dims() {
         return context.fail(format!("the operands have sizes {:?} and {:?}", lhs.dims(), rhs.dims()));
     }
     match apply(context.kind()?, lhs.dtype(), &lhs.elements, &rhs.elements) {
-        Some(elements) => Ok(vec![Tensor { ty: lhs.ty.clone(), elements }.into()]),
+        Some(elements) => Ok(vec![TensorValue { ty: lhs.ty.clone(), elements }.into()]),
         None => context.fail(format!("has no meaning for {}", lhs.dtype())),
     }
 }
@@ -162,7 +162,7 @@ fn next_after(dtype: DType, from: f64, to: f64) -> f64 {
     decode_float(dtype, if away { bits + 1 } else { bits - 1 }).map_or(f64::NAN, |next| next.copysign(from))
 }
 
-fn constant_like(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn constant_like(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let dtype = storage(&element);
     let dims = context.tensor(0)?.dims().to_vec();
@@ -172,15 +172,15 @@ fn constant_like(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         Some(Attr::Int(value, _)) => Scalar::Int(wrap(dtype, i128::from(*value))),
         Some(Attr::Float(value, _)) => Scalar::Float(round(dtype, value.get())),
         Some(Attr::Dense(dense)) if dense.ty.num_elements() == Some(1) => {
-            Scalar::get(&Tensor::from_dense(dense)?.elements, 0)
+            Scalar::get(&TensorValue::from_dense(dense)?.elements, 0)
         }
         _ => return Err(Error::Unsupported { what: "the value of chlo.constant_like".into() }),
     };
-    Ok(vec![Tensor::new(dims, element, scalar.repeat(count)).into()])
+    Ok(vec![TensorValue::new(dims, element, scalar.repeat(count)).into()])
 }
 
 /// Largest elements of each row first, equal ones in their order; NaN counts as larger than every number.
-fn top_k(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn top_k(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let k = attributes::int(context.op, "k")?;
     let operand = context.tensor(0)?;
     let Some(&row) = operand.dims().last() else { return context.fail("the operand has no dimension") };
@@ -201,8 +201,8 @@ fn top_k(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let indices = picked.iter().map(|&at| (at % row.max(1)) as i128).collect();
     let values = operand.elements.pick(picked.into_iter());
     Ok(vec![
-        Tensor::new(dims.clone(), operand.ty.element.clone(), values).into(),
-        Tensor::new(dims, context.result_tensor(1)?.element.clone(), Elements::Int(indices)).into(),
+        TensorValue::new(dims.clone(), operand.ty.element.clone(), values).into(),
+        TensorValue::new(dims, context.result_tensor(1)?.element.clone(), Elements::Int(indices)).into(),
     ])
 }
 
@@ -216,9 +216,9 @@ fn descending(elements: &Elements, a: usize, b: usize) -> Ordering {
 }
 
 /// Operands spread to a shape both fit: sizes of 1 stretch, missing dimensions are leading ones or as `broadcast_dimensions` says.
-fn together(context: &Context<'_, '_>, operands: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+fn together(context: &Context<'_, '_>, operands: &[&TensorValue]) -> Result<Vec<TensorValue>, Error> {
     let rank = operands.iter().map(|t| t.dims().len()).max().unwrap_or(0);
-    let along = |tensor: &Tensor| -> Vec<i64> {
+    let along = |tensor: &TensorValue| -> Vec<i64> {
         let own = tensor.dims().len();
         match context.op.attr("broadcast_dimensions").and_then(Attr::as_i64s) {
             Some(written) if own < rank && written.len() == own => written.to_vec(),
@@ -241,7 +241,7 @@ fn together(context: &Context<'_, '_>, operands: &[&Tensor]) -> Result<Vec<Tenso
     operands.iter().map(|tensor| shape::spread(context, tensor, &dims, &along(tensor))).collect()
 }
 
-fn broadcast_binary(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn broadcast_binary(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let kind =
         context.kind()?.broadcasts().ok_or_else(|| Error::Internal("a broadcasting op without a plain form".into()))?;
@@ -259,12 +259,12 @@ fn broadcast_binary(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> 
         _ => elementwise::binary(kind, storage(&element), &lhs.elements, &rhs.elements),
     };
     match elements {
-        Some(elements) => Ok(vec![Tensor::new(lhs.dims(), element, elements).into()]),
+        Some(elements) => Ok(vec![TensorValue::new(lhs.dims(), element, elements).into()]),
         None => context.fail(format!("has no meaning for {}", lhs.dtype())),
     }
 }
 
-fn broadcast_select(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn broadcast_select(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let operands = together(context, &[context.tensor(0)?, context.tensor(1)?, context.tensor(2)?])?;
     match elementwise::select(&operands[0], &operands[1], &operands[2]) {
         Some(result) => Ok(vec![result.into()]),

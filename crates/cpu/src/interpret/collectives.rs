@@ -14,7 +14,7 @@ use super::process::{GridSize, Program, run_processes};
 use super::quantization;
 use super::reduction::promoted;
 use super::scalar::{self, Scalar};
-use super::value::{Elements, Tensor, Value};
+use super::value::{Elements, InterpreterValue, TensorValue};
 use crate::attributes;
 use crate::error::Error;
 
@@ -34,7 +34,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
         OpKind::Send => send,
         OpKind::Recv => receive,
         OpKind::Infeed => infeed,
-        OpKind::Outfeed => |_| Ok(vec![Value::Token]),
+        OpKind::Outfeed => |_| Ok(vec![InterpreterValue::Token]),
         OpKind::InterpreterRunParallel => run_parallel,
         _ => return None,
     })
@@ -67,8 +67,8 @@ fn place(context: &Context<'_, '_>) -> Place {
     }
 }
 
-fn id(value: usize) -> Value {
-    Tensor { ty: TensorType::new(Vec::new(), DType::U32), elements: Elements::Int(vec![value as i128]) }.into()
+fn id(value: usize) -> InterpreterValue {
+    TensorValue { ty: TensorType::new(Vec::new(), DType::U32), elements: Elements::Int(vec![value as i128]) }.into()
 }
 
 /// How ids in groups are read (spec: "Collective ops").
@@ -226,7 +226,11 @@ fn own_group(context: &Context<'_, '_>, strategy: Strategy) -> Result<Vec<usize>
 }
 
 /// The values of every member of a group, in its order.
-fn exchange(context: &Context<'_, '_>, group: &[usize], values: Vec<Value>) -> Result<Vec<Arc<Vec<Value>>>, Error> {
+fn exchange(
+    context: &Context<'_, '_>,
+    group: &[usize],
+    values: Vec<InterpreterValue>,
+) -> Result<Vec<Arc<Vec<InterpreterValue>>>, Error> {
     match &context.run.process {
         Some(process) if group.len() > 1 => {
             process.meet(context.run.options, context.op.name.as_str(), channel(context), group, values)
@@ -236,7 +240,7 @@ fn exchange(context: &Context<'_, '_>, group: &[usize], values: Vec<Value>) -> R
 }
 
 /// Folds the tensors of all members, element by element, in the order of the group.
-fn folded(context: &mut Context<'_, '_>, tensors: &[&Tensor]) -> Result<Tensor, Error> {
+fn folded(context: &mut Context<'_, '_>, tensors: &[&TensorValue]) -> Result<TensorValue, Error> {
     let combine = Combine::new(context, 0)?;
     let tensors = tensors.iter().map(|t| promoted(t, combine.argument(0)?)).collect::<Result<Vec<_>, _>>()?;
     let Some((first, rest)) = tensors.split_first() else { return context.fail("there is nothing to reduce") };
@@ -254,20 +258,20 @@ fn folded(context: &mut Context<'_, '_>, tensors: &[&Tensor]) -> Result<Tensor, 
 }
 
 /// Operand `n` of every member.
-fn of_all(gathered: &[Arc<Vec<Value>>], n: usize) -> Result<Vec<&Tensor>, Error> {
+fn of_all(gathered: &[Arc<Vec<InterpreterValue>>], n: usize) -> Result<Vec<&TensorValue>, Error> {
     gathered
         .iter()
         .map(|values| values.get(n).ok_or_else(|| Error::Internal(format!("a process brings no value {n}")))?.tensor())
         .collect()
 }
 
-fn all_reduce(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn all_reduce(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let group = own_group(context, combined(context))?;
     let gathered = exchange(context, &group, context.values()?)?;
     (0..context.op.operands.len()).map(|n| Ok(folded(context, &of_all(&gathered, n)?)?.into())).collect()
 }
 
-fn cross_replica_sum(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn cross_replica_sum(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let group = own_group(context, Strategy::CrossReplica)?;
     let gathered = exchange(context, &group, context.values()?)?;
     let tensors = of_all(&gathered, 0)?;
@@ -285,9 +289,9 @@ fn cross_replica_sum(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error>
 }
 
 /// Tensors one after another along a dimension.
-fn concatenated(context: &Context<'_, '_>, parts: &[Tensor], along: usize) -> Result<Tensor, Error> {
+fn concatenated(context: &Context<'_, '_>, parts: &[TensorValue], along: usize) -> Result<TensorValue, Error> {
     let Some(first) = parts.first() else { return context.fail("there is nothing to concatenate") };
-    let same = |t: &Tensor| {
+    let same = |t: &TensorValue| {
         t.dims().len() == first.dims().len()
             && t.dims().iter().zip(first.dims()).enumerate().all(|(d, (a, b))| d == along || a == b)
     };
@@ -309,11 +313,17 @@ fn concatenated(context: &Context<'_, '_>, parts: &[Tensor], along: usize) -> Re
         }
     }
     let ty = TensorType::new(dims, first.ty.element.clone());
-    Ok(Tensor { ty, elements: joined.pick(order.into_iter()) })
+    Ok(TensorValue { ty, elements: joined.pick(order.into_iter()) })
 }
 
 /// Part `index` of `count` equal parts along a dimension.
-fn part(context: &Context<'_, '_>, tensor: &Tensor, along: usize, count: usize, index: usize) -> Result<Tensor, Error> {
+fn part(
+    context: &Context<'_, '_>,
+    tensor: &TensorValue,
+    along: usize,
+    count: usize,
+    index: usize,
+) -> Result<TensorValue, Error> {
     let mut dims = tensor.dims().to_vec();
     if along >= dims.len() || count == 0 || dims[along] % count as i64 != 0 {
         return context.fail(format!("dimension {along} does not split into {count} parts"));
@@ -323,22 +333,22 @@ fn part(context: &Context<'_, '_>, tensor: &Tensor, along: usize, count: usize, 
     let base = index * dims[along] as usize * strides[along];
     let all: Vec<usize> = (0..dims.len()).collect();
     let elements = tensor.elements.pick(positions::offsets(&dims, &strides, &all).into_iter().map(|at| base + at));
-    Ok(Tensor { ty: TensorType::new(dims, tensor.ty.element.clone()), elements })
+    Ok(TensorValue { ty: TensorType::new(dims, tensor.ty.element.clone()), elements })
 }
 
-fn all_gather(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn all_gather(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let along = attributes::int(context.op, "all_gather_dim")? as usize;
     let group = own_group(context, combined(context))?;
     let gathered = exchange(context, &group, context.values()?)?;
     (0..context.op.operands.len())
         .map(|n| {
-            let parts: Vec<Tensor> = of_all(&gathered, n)?.into_iter().cloned().collect();
+            let parts: Vec<TensorValue> = of_all(&gathered, n)?.into_iter().cloned().collect();
             Ok(concatenated(context, &parts, along)?.into())
         })
         .collect()
 }
 
-fn reduce_scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn reduce_scatter(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let along = attributes::int(context.op, "scatter_dimension")? as usize;
     let group = own_group(context, combined(context))?;
     let gathered = exchange(context, &group, context.values()?)?;
@@ -352,7 +362,7 @@ fn index_in(context: &Context<'_, '_>, group: &[usize]) -> Result<usize, Error> 
     group.iter().position(|&member| member == id).ok_or_else(|| Error::Internal("a process left its group".into()))
 }
 
-fn all_to_all(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn all_to_all(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let split = attributes::int(context.op, "split_dimension")? as usize;
     let concat = attributes::int(context.op, "concat_dimension")? as usize;
     let count = attributes::int(context.op, "split_count")? as usize;
@@ -371,15 +381,15 @@ fn all_to_all(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// A tensor of the operand's type filled with zero.
-fn zeros(tensor: &Tensor) -> Tensor {
+fn zeros(tensor: &TensorValue) -> TensorValue {
     let zero = match quantization::zero_point(&tensor.ty.element) {
         Some(point) => Scalar::Int(i128::from(point)),
         None => Scalar::zero(tensor.dtype()),
     };
-    Tensor { ty: tensor.ty.clone(), elements: zero.repeat(tensor.elements.len()) }
+    TensorValue { ty: tensor.ty.clone(), elements: zero.repeat(tensor.elements.len()) }
 }
 
-fn collective_permute(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn collective_permute(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (place, strategy) = (place(context), either(context));
     let pairs = attributes::ints(context.op, "source_target_pairs")?;
     let operand = context.tensor(0)?.clone();
@@ -420,7 +430,7 @@ fn roots(context: &Context<'_, '_>, group: &[usize]) -> Result<Vec<usize>, Error
     }
 }
 
-fn collective_broadcast(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn collective_broadcast(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let results = context.op.num_results as usize;
     let Some(group) = group(context, either(context))? else {
         return (0..results).map(|n| Ok(zeros(context.tensor(n)?).into())).collect();
@@ -430,13 +440,13 @@ fn collective_broadcast(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Err
     (0..results).map(|n| Ok(of_all(&gathered, n)?[roots[n]].clone().into())).collect()
 }
 
-fn collective_reduce(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn collective_reduce(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let results = context.op.num_results as usize;
     let strategy = match attributes::flag(context.op, "use_global_device_ids") {
         true => combined(context),
         false => either(context),
     };
-    let empty = |context: &Context<'_, '_>, n: usize| -> Result<Tensor, Error> {
+    let empty = |context: &Context<'_, '_>, n: usize| -> Result<TensorValue, Error> {
         let operand = zeros(context.tensor(n)?);
         promoted(&operand, Combine::new(context, 0)?.argument(0)?)
     };
@@ -454,35 +464,35 @@ fn collective_reduce(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error>
         .collect()
 }
 
-fn send(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn send(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let Some(process) = &context.run.process else {
         return Err(Error::Unsupported { what: "stablehlo.send outside a grid of processes".into() });
     };
     let mut values = context.values()?;
     values.pop();
     process.send(channel(context), values);
-    Ok(vec![Value::Token])
+    Ok(vec![InterpreterValue::Token])
 }
 
-fn receive(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn receive(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let Some(process) = &context.run.process else {
         return Err(Error::Unsupported { what: "stablehlo.recv outside a grid of processes".into() });
     };
     let mut values = process.receive(context.run.options, channel(context))?;
-    values.push(Value::Token);
+    values.push(InterpreterValue::Token);
     Ok(values)
 }
 
-fn infeed(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn infeed(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let Some(func) = context.run.process.as_ref().and_then(|process| process.next_infeed()) else {
         return Err(Error::Unsupported { what: "stablehlo.infeed with nothing to read".into() });
     };
     let mut values = context.run.call(&func, Vec::new())?;
-    values.push(Value::Token);
+    values.push(InterpreterValue::Token);
     Ok(values)
 }
 
-fn run_parallel(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn run_parallel(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     if context.run.process.is_some() {
         return context.fail("a process of a grid cannot start another grid");
     }

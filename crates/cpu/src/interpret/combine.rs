@@ -4,7 +4,7 @@ use hlo::{Attr, Func, Keyword, OpKind, Region, TensorType};
 
 use super::context::Context;
 use super::scalar::{self, Scalar, TotalOrder};
-use super::value::{Tensor, Value, storage};
+use super::value::{InterpreterValue, TensorValue, storage};
 use crate::error::Error;
 
 /// What a region of a reduction, scatter or sort computes.
@@ -67,7 +67,7 @@ impl Combine {
         let arguments = arguments
             .iter()
             .zip(&self.argument_types)
-            .map(|(&scalar, ty)| Value::Tensor(Tensor { ty: ty.clone(), elements: scalar.repeat(1) }))
+            .map(|(&scalar, ty)| InterpreterValue::Tensor(TensorValue { ty: ty.clone(), elements: scalar.repeat(1) }))
             .collect();
         context
             .region(self.region, arguments)?

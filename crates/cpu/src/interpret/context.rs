@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hlo::{Func, Module, Op, OpId, OpKind, OpName, Region, TensorType, Type, Verified};
 
 use super::process::{self, GridSize, Process, Program};
-use super::value::{Tensor, Value, fits};
+use super::value::{InterpreterValue, TensorValue, fits};
 use super::{dispatch, positions};
 use crate::error::Error;
 
@@ -17,7 +17,7 @@ const DEFAULT_MAX_BYTES: u64 = 8 << 30;
 
 /// Limits and hooks of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct InterpreterOptions {
     /// Ops executed at most; `None` for no limit. Bounds loops that never end.
     pub max_steps: Option<u64>,
     /// Elements one tensor may have at most; `None` for 2^28.
@@ -29,29 +29,31 @@ pub struct Options {
     /// Takes what `interpreter.print` prints; `None` drops it.
     pub print: Option<fn(&str)>,
     /// Sees the results of every op.
-    pub watch: Option<Watch>,
+    pub watch: Option<OpWatch>,
 }
 
 /// Somebody who sees the results of every op, and may end the run by an error.
 #[derive(Clone)]
-pub struct Watch(Arc<Watcher>);
+pub struct OpWatch(Arc<Watcher>);
 
-type Watcher = dyn Fn(&Func, &Op, &[Value]) -> Result<(), Error> + Send + Sync;
+type Watcher = dyn Fn(&Func, &Op, &[InterpreterValue]) -> Result<(), Error> + Send + Sync;
 
-impl Watch {
+impl OpWatch {
     /// Calls a function with every op and its results, in the order in which they are computed.
-    pub fn new(watcher: impl Fn(&Func, &Op, &[Value]) -> Result<(), Error> + Send + Sync + 'static) -> Watch {
-        Watch(Arc::new(watcher))
+    pub fn new(
+        watcher: impl Fn(&Func, &Op, &[InterpreterValue]) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> OpWatch {
+        OpWatch(Arc::new(watcher))
     }
 }
 
-impl std::fmt::Debug for Watch {
+impl std::fmt::Debug for OpWatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Watch")
     }
 }
 
-impl Options {
+impl InterpreterOptions {
     /// Elements one tensor may have at most.
     pub(crate) fn element_limit(&self) -> u64 {
         self.max_elements.unwrap_or(1 << 28)
@@ -62,23 +64,28 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct Interpreter<'m> {
     module: &'m Module,
-    options: Options,
+    options: InterpreterOptions,
 }
 
 impl<'m> Interpreter<'m> {
     /// An interpreter of a module.
-    pub fn new(module: &'m Verified, options: Options) -> Self {
+    pub fn new(module: &'m Verified, options: InterpreterOptions) -> Self {
         Interpreter { module, options }
     }
 
     /// Runs a function.
-    pub fn run(&self, func: &str, arguments: Vec<Value>) -> Result<Vec<Value>, Error> {
+    pub fn run(&self, func: &str, arguments: Vec<InterpreterValue>) -> Result<Vec<InterpreterValue>, Error> {
         Run::new(self.module, &self.options, None).call(func, arguments)
     }
 
     /// Runs a function as every process of a grid at the same time, and gives the results of each process in the order
     /// of replicas, then partitions. `arguments` has one list for each process.
-    pub fn run_grid(&self, size: GridSize, func: &str, arguments: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, Error> {
+    pub fn run_grid(
+        &self,
+        size: GridSize,
+        func: &str,
+        arguments: Vec<Vec<InterpreterValue>>,
+    ) -> Result<Vec<Vec<InterpreterValue>>, Error> {
         let programs = arguments.into_iter().map(|arguments| Program { func: func.to_string(), arguments }).collect();
         process::run_processes(self.module, &self.options, size, programs, Vec::new())
     }
@@ -88,11 +95,11 @@ impl<'m> Interpreter<'m> {
 pub(crate) fn evaluate(
     module: &Module,
     op: (&str, OpId),
-    values: Vec<(hlo::Value, Value)>,
-    options: &Options,
+    values: Vec<(hlo::Value, InterpreterValue)>,
+    options: &InterpreterOptions,
     process: Option<Arc<Process>>,
     draws: u64,
-) -> Result<Vec<Value>, Error> {
+) -> Result<Vec<InterpreterValue>, Error> {
     let mut run = Run::new(module, options, process);
     run.draws = draws;
     let func = module.func(op.0).ok_or_else(|| Error::Internal(format!("there is no function @{}", op.0)))?;
@@ -106,9 +113,9 @@ pub(crate) fn evaluate(
 /// One run: what is shared by all its functions.
 pub(crate) struct Run<'r> {
     pub(crate) module: &'r Module,
-    pub(crate) options: &'r Options,
+    pub(crate) options: &'r InterpreterOptions,
     /// What `interpreter.probe` recorded, in order.
-    pub(crate) probes: Vec<(String, Tensor)>,
+    pub(crate) probes: Vec<(String, TensorValue)>,
     steps: u64,
     depth: usize,
     draws: u64,
@@ -118,12 +125,16 @@ pub(crate) struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    pub(crate) fn new(module: &'r Module, options: &'r Options, process: Option<Arc<Process>>) -> Self {
+    pub(crate) fn new(module: &'r Module, options: &'r InterpreterOptions, process: Option<Arc<Process>>) -> Self {
         Run { module, options, probes: Vec::new(), steps: 0, depth: 0, draws: 0, live_bytes: 0, process }
     }
 
     /// Calls a function by name.
-    pub(crate) fn call(&mut self, name: &str, arguments: Vec<Value>) -> Result<Vec<Value>, Error> {
+    pub(crate) fn call(
+        &mut self,
+        name: &str,
+        arguments: Vec<InterpreterValue>,
+    ) -> Result<Vec<InterpreterValue>, Error> {
         let module = self.module;
         let func = module.func(name).ok_or_else(|| Error::Arguments(format!("there is no function @{name}")))?;
         let body = func.body.ok_or_else(|| Error::Unsupported { what: format!("@{name}, which has no body") })?;
@@ -146,9 +157,9 @@ impl<'r> Run<'r> {
     }
 
     /// Stores a value of a frame, within the limit on memory.
-    fn store(&mut self, frame: &mut Frame<'r>, id: hlo::Value, value: Value) -> Result<(), Error> {
+    fn store(&mut self, frame: &mut Frame<'r>, id: hlo::Value, value: InterpreterValue) -> Result<(), Error> {
         let slot = &mut frame.values[id.0 as usize];
-        let (before, after) = (slot.as_ref().map_or(0, Value::bytes), value.bytes());
+        let (before, after) = (slot.as_ref().map_or(0, InterpreterValue::bytes), value.bytes());
         self.live_bytes = self.live_bytes - before + after;
         frame.bytes = frame.bytes - before + after;
         let limit = self.options.max_bytes.unwrap_or(DEFAULT_MAX_BYTES);
@@ -164,8 +175,8 @@ impl<'r> Run<'r> {
         &mut self,
         frame: &mut Frame<'r>,
         region: Region,
-        arguments: Vec<Value>,
-    ) -> Result<Vec<Value>, Error> {
+        arguments: Vec<InterpreterValue>,
+    ) -> Result<Vec<InterpreterValue>, Error> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(Error::Exhausted(format!("calls and regions nest deeper than {MAX_DEPTH}")));
@@ -187,7 +198,7 @@ impl<'r> Run<'r> {
             if results.len() != op.num_results as usize {
                 return Err(Error::Internal(format!("{} gave {} results", op.name.as_str(), results.len())));
             }
-            if let Some(Watch(watcher)) = &self.options.watch {
+            if let Some(OpWatch(watcher)) = &self.options.watch {
                 watcher(func, op, &results)?;
             }
             for (value, result) in op.results().zip(results) {
@@ -204,7 +215,7 @@ impl<'r> Run<'r> {
         Ok(returned)
     }
 
-    fn op(&mut self, frame: &mut Frame<'r>, op: &'r Op) -> Result<Vec<Value>, Error> {
+    fn op(&mut self, frame: &mut Frame<'r>, op: &'r Op) -> Result<Vec<InterpreterValue>, Error> {
         let limit = self.options.element_limit();
         for value in op.results() {
             if let Some(ty) = frame.func.ty(value).as_tensor()
@@ -257,12 +268,12 @@ fn is_terminator(op: &Op) -> bool {
 /// The values of one call of a function.
 pub(crate) struct Frame<'r> {
     pub(crate) func: &'r Func,
-    values: Vec<Option<Value>>,
+    values: Vec<Option<InterpreterValue>>,
     bytes: u64,
 }
 
 impl Frame<'_> {
-    fn value(&self, value: hlo::Value) -> Result<&Value, Error> {
+    fn value(&self, value: hlo::Value) -> Result<&InterpreterValue, Error> {
         self.values[value.0 as usize].as_ref().ok_or_else(|| Error::Internal(format!("value {} is not set", value.0)))
     }
 }
@@ -276,18 +287,18 @@ pub(crate) struct Context<'c, 'r> {
 
 impl<'r> Context<'_, 'r> {
     /// Operand `n`.
-    pub(crate) fn value(&self, n: usize) -> Result<&Value, Error> {
+    pub(crate) fn value(&self, n: usize) -> Result<&InterpreterValue, Error> {
         let id = self.op.operands.get(n).ok_or_else(|| Error::Internal(format!("operand {n} is missing")))?;
         self.frame.value(*id)
     }
 
     /// Operand `n` as a tensor.
-    pub(crate) fn tensor(&self, n: usize) -> Result<&Tensor, Error> {
+    pub(crate) fn tensor(&self, n: usize) -> Result<&TensorValue, Error> {
         self.value(n)?.tensor()
     }
 
     /// All operands, cloned.
-    pub(crate) fn values(&self) -> Result<Vec<Value>, Error> {
+    pub(crate) fn values(&self) -> Result<Vec<InterpreterValue>, Error> {
         (0..self.op.operands.len()).map(|n| self.value(n).cloned()).collect()
     }
 
@@ -315,7 +326,11 @@ impl<'r> Context<'_, 'r> {
     }
 
     /// Runs region `n` of the op.
-    pub(crate) fn region(&mut self, n: usize, arguments: Vec<Value>) -> Result<Vec<Value>, Error> {
+    pub(crate) fn region(
+        &mut self,
+        n: usize,
+        arguments: Vec<InterpreterValue>,
+    ) -> Result<Vec<InterpreterValue>, Error> {
         let region = *self.op.regions.get(n).ok_or_else(|| Error::Internal(format!("region {n} is missing")))?;
         self.run.region(self.frame, region, arguments)
     }
@@ -327,4 +342,4 @@ impl<'r> Context<'_, 'r> {
 }
 
 /// The meaning of an op.
-pub(crate) type Eval = fn(&mut Context<'_, '_>) -> Result<Vec<Value>, Error>;
+pub(crate) type Eval = fn(&mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error>;

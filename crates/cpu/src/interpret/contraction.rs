@@ -6,7 +6,7 @@ use tensor::DType;
 
 use super::context::{Context, Eval};
 use super::positions;
-use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, round, storage, wrap};
 use super::{einsum, quantization};
 use crate::attributes;
 use crate::error::Error;
@@ -22,14 +22,14 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn dot(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn dot(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (lhs, rhs) = (context.tensor(0)?, context.tensor(1)?);
     let dims = attributes::dot_dims(context.op, lhs.dims().len())?;
     let element = result_element(context)?;
     Ok(vec![product(context, lhs, rhs, &dims, &element, None)?.into()])
 }
 
-fn dot_general(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn dot_general(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let dims = attributes::dot_dims(context.op, context.tensor(0)?.dims().len())?;
     let algorithm = match context.op.attr("algorithm") {
         Some(Attr::DotAlgorithm(algorithm)) => Some(&**algorithm),
@@ -50,12 +50,12 @@ pub(crate) fn result_element(context: &Context<'_, '_>) -> Result<ElementType, E
 /// The contraction of two tensors; quantized ones through the reals they stand for.
 pub(crate) fn product(
     context: &Context<'_, '_>,
-    lhs: &Tensor,
-    rhs: &Tensor,
+    lhs: &TensorValue,
+    rhs: &TensorValue,
     dims: &DotDims,
     element: &ElementType,
     algorithm: Option<&DotAlgorithm>,
-) -> Result<Tensor, Error> {
+) -> Result<TensorValue, Error> {
     let is_quantized = |e: &ElementType| matches!(e, ElementType::Quantized(_));
     if is_quantized(&lhs.ty.element) || is_quantized(&rhs.ty.element) || is_quantized(element) {
         let (lhs, rhs) = (quantization::expressed(lhs)?, quantization::expressed(rhs)?);
@@ -90,7 +90,7 @@ pub(crate) fn product(
             Elements::Int(plan.each(context, |pair| wrap(dtype, sum(pair)))?)
         }
     };
-    Ok(Tensor { ty: TensorType::new(plan.dims, element.clone()), elements })
+    Ok(TensorValue { ty: TensorType::new(plan.dims, element.clone()), elements })
 }
 
 /// Where the operands of every sum lie.
@@ -103,7 +103,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(context: &Context<'_, '_>, lhs: &Tensor, rhs: &Tensor, dims: &DotDims) -> Result<Plan, Error> {
+    fn new(context: &Context<'_, '_>, lhs: &TensorValue, rhs: &TensorValue, dims: &DotDims) -> Result<Plan, Error> {
         let (l, r) = (lhs.dims(), rhs.dims());
         let lhs_free = positions::others(l.len(), &[&dims.lhs_batching, &dims.lhs_contracting]);
         let rhs_free = positions::others(r.len(), &[&dims.rhs_batching, &dims.rhs_contracting]);
@@ -252,7 +252,7 @@ pub(crate) fn ints(elements: &Elements) -> Result<Vec<i128>, Error> {
 }
 
 /// Groups of rows of the left operand, each by its own part of the right one (chlo.ragged_dot).
-fn ragged_dot(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn ragged_dot(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let Some(Attr::RaggedDot(dims)) = context.op.attr("ragged_dot_dimension_numbers") else {
         return Err(Error::Internal("ragged_dot without dimension numbers".into()));
     };
@@ -288,7 +288,7 @@ fn ragged_dot(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         })
     };
     let owner: Vec<Option<i64>> = (0..lhs.elements.len()).map(group_of).collect();
-    let masked = |group: i64| -> Result<Tensor, Error> {
+    let masked = |group: i64| -> Result<TensorValue, Error> {
         let mut part = lhs.clone();
         let zero = super::scalar::Scalar::zero(lhs.dtype());
         for (position, owner) in owner.iter().enumerate() {
@@ -301,7 +301,7 @@ fn ragged_dot(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let Some(ty) = context.result_type(0).as_tensor() else { return context.fail("the result is no tensor") };
     let size = positions::count(context, &ty.dims)?;
     let zeros = super::scalar::Scalar::zero(storage(&element)).repeat(size);
-    let mut total = Tensor { ty: TensorType::new(ty.dims.clone(), element.clone()), elements: zeros };
+    let mut total = TensorValue { ty: TensorType::new(ty.dims.clone(), element.clone()), elements: zeros };
     let mut parts = Vec::new();
     for group in 0..count {
         let lhs = masked(group)?;
@@ -321,7 +321,7 @@ fn ragged_dot(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// `rhs` at one index of its group dimension, that dimension dropped.
-fn without(rhs: &Tensor, dot: &DotDims, along: i64, index: i64) -> (Tensor, DotDims) {
+fn without(rhs: &TensorValue, dot: &DotDims, along: i64, index: i64) -> (TensorValue, DotDims) {
     let strides = positions::strides(rhs.dims());
     let kept = positions::others(rhs.dims().len(), &[&[along]]);
     let base = index as usize * strides[along as usize];
@@ -331,7 +331,7 @@ fn without(rhs: &Tensor, dot: &DotDims, along: i64, index: i64) -> (Tensor, DotD
     let dot =
         DotDims { rhs_batching: shift(&dot.rhs_batching), rhs_contracting: shift(&dot.rhs_contracting), ..dot.clone() };
     let elements = rhs.elements.pick(offsets.into_iter().map(|o| base + o));
-    (Tensor { ty: TensorType::new(dims, rhs.ty.element.clone()), elements }, dot)
+    (TensorValue { ty: TensorType::new(dims, rhs.ty.element.clone()), elements }, dot)
 }
 
 /// Elements one after another.
@@ -350,7 +350,7 @@ pub(crate) fn join<'e>(mut parts: impl Iterator<Item = &'e Elements>) -> Result<
     Ok(joined)
 }
 
-fn add(total: &mut Tensor, part: &Tensor) -> Result<(), Error> {
+fn add(total: &mut TensorValue, part: &TensorValue) -> Result<(), Error> {
     let dtype: DType = total.dtype();
     if total.elements.len() != part.elements.len() {
         return Err(Error::Internal("a part of a ragged dot does not fit the whole".into()));

@@ -5,7 +5,7 @@ use hlo::{Attr, OpKind};
 use super::context::{Context, Eval};
 use super::positions::{position, strides};
 use super::shape::each_index;
-use super::value::{Elements, Tensor, Value, fits};
+use super::value::{Elements, InterpreterValue, TensorValue, fits};
 use crate::attributes;
 use crate::error::Error;
 
@@ -25,15 +25,15 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
         K::Composite => |c| call(c, "decomposition"),
         K::Map => map,
         K::ChloScan => scan,
-        K::Tuple => |c| Ok(vec![Value::Tuple(c.values()?)]),
+        K::Tuple => |c| Ok(vec![InterpreterValue::Tuple(c.values()?)]),
         K::GetTupleElement => get_tuple_element,
-        K::CreateToken | K::AfterAll => |_| Ok(vec![Value::Token]),
+        K::CreateToken | K::AfterAll => |_| Ok(vec![InterpreterValue::Token]),
         K::AsyncStart => |c| {
             let operands = c.values()?;
-            Ok(vec![Value::Future(c.region(0, operands)?)])
+            Ok(vec![InterpreterValue::Future(c.region(0, operands)?)])
         },
         K::AsyncDone => |c| match c.value(0)? {
-            Value::Future(results) => Ok(results.clone()),
+            InterpreterValue::Future(results) => Ok(results.clone()),
             _ => c.fail("the operand is no future"),
         },
         K::OptimizationBarrier
@@ -59,7 +59,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn while_loop(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn while_loop(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let mut state = context.values()?;
     loop {
         let answer = context.region(0, state.clone())?;
@@ -72,14 +72,14 @@ fn while_loop(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// An index that names no branch takes the last one.
-fn case(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn case(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let last = context.op.regions.len() - 1;
     let index = context.tensor(0)?.int()?;
     let taken = usize::try_from(index).ok().filter(|&n| n <= last).unwrap_or(last);
     context.region(taken, Vec::new())
 }
 
-fn call(context: &mut Context<'_, '_>, attribute: &str) -> Result<Vec<Value>, Error> {
+fn call(context: &mut Context<'_, '_>, attribute: &str) -> Result<Vec<InterpreterValue>, Error> {
     match context.op.attr(attribute) {
         Some(Attr::Symbol(name)) => {
             let operands = context.values()?;
@@ -89,7 +89,7 @@ fn call(context: &mut Context<'_, '_>, attribute: &str) -> Result<Vec<Value>, Er
     }
 }
 
-fn map(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn map(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let operands = context.values()?;
     let Some(first) = operands.first() else { return context.fail("there are no operands") };
     let dims = first.tensor()?.dims().to_vec();
@@ -103,7 +103,7 @@ fn map(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     for n in 0..first.tensor()?.elements.len() {
         let arguments = operands.iter().map(|v| Ok(v.tensor()?.at(n).into())).collect::<Result<_, Error>>()?;
         let results = context.region(0, arguments)?;
-        let Some(Value::Tensor(result)) = results.into_iter().next() else {
+        let Some(InterpreterValue::Tensor(result)) = results.into_iter().next() else {
             return context.fail("the computation gives nothing");
         };
         match &mut elements {
@@ -112,7 +112,7 @@ fn map(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         }
     }
     let elements = elements.unwrap_or_else(|| empty(&element));
-    Ok(vec![Tensor::new(dims, element, elements).into()])
+    Ok(vec![TensorValue::new(dims, element, elements).into()])
 }
 
 fn empty(element: &hlo::ElementType) -> Elements {
@@ -120,7 +120,7 @@ fn empty(element: &hlo::ElementType) -> Elements {
 }
 
 /// Carries a state along one dimension; each step sees one slice of every input.
-fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn scan(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let along = attributes::int(context.op, "dimension")? as usize;
     let operands = context.values()?;
     let inputs = match context.op.attr("operandSegmentSizes") {
@@ -144,12 +144,12 @@ fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     if attributes::flag(context.op, "is_reverse") {
         steps.reverse();
     }
-    let mut slices: Vec<Vec<Tensor>> = vec![Vec::new(); outputs];
+    let mut slices: Vec<Vec<TensorValue>> = vec![Vec::new(); outputs];
     for &step in &steps {
         let mut arguments = inputs
             .iter()
             .map(|v| v.tensor().map(|t| slice_at(t, along, step).into()))
-            .collect::<Result<Vec<Value>, Error>>()?;
+            .collect::<Result<Vec<InterpreterValue>, Error>>()?;
         arguments.append(&mut carries);
         let mut results = context.region(0, arguments)?;
         carries = results.split_off(outputs.min(results.len()));
@@ -175,23 +175,23 @@ fn scan(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// The slice at an index of one dimension, which it loses.
-fn slice_at(tensor: &Tensor, along: usize, at: i64) -> Tensor {
+fn slice_at(tensor: &TensorValue, along: usize, at: i64) -> TensorValue {
     let mut dims = tensor.dims().to_vec();
     let mut steps = strides(&dims);
     dims.remove(along);
     let first = steps.remove(along) * at as usize;
     let elements = tensor.elements.pick(each_index(&dims, |index| first + position(index, &steps)));
-    Tensor::new(dims, tensor.ty.element.clone(), elements)
+    TensorValue::new(dims, tensor.ty.element.clone(), elements)
 }
 
 /// Slices side by side along a new dimension.
 fn stack(
     context: &Context<'_, '_>,
-    slices: &[Tensor],
+    slices: &[TensorValue],
     dims: Vec<i64>,
     along: usize,
     element: &hlo::ElementType,
-) -> Result<Tensor, Error> {
+) -> Result<TensorValue, Error> {
     context.count(&dims)?;
     let mut all = empty(element);
     for slice in slices {
@@ -206,19 +206,19 @@ fn stack(
         let step = inner.remove(along);
         step as usize * size + position(&inner, &each)
     }));
-    Ok(Tensor::new(dims, element.clone(), elements))
+    Ok(TensorValue::new(dims, element.clone(), elements))
 }
 
-fn get_tuple_element(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn get_tuple_element(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let index = attributes::int(context.op, "index")? as usize;
     match context.value(0)? {
-        Value::Tuple(values) if index < values.len() => Ok(vec![values[index].clone()]),
+        InterpreterValue::Tuple(values) if index < values.len() => Ok(vec![values[index].clone()]),
         _ => context.fail(format!("there is no element {index}")),
     }
 }
 
 /// A computation written for the devices of a mesh, where the mesh is this one device.
-pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let operands = context.values()?;
     let func = context.frame.func;
     if let Some(&region) = context.op.regions.first() {
@@ -230,7 +230,7 @@ pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, E
     context.region(0, operands)
 }
 
-fn print(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn print(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     if let Some(print) = context.run.options.print {
         let tensor = context.tensor(0)?;
         let bytes = super::value::encode(tensor.dtype(), &tensor.elements);
@@ -242,7 +242,7 @@ fn print(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// Records a value under a name, for `check.expect_serialized_eq`.
-fn probe(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn probe(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let tensor = context.tensor(0)?.clone();
     let id = context.op.attr("probe_id").and_then(Attr::as_str).unwrap_or_default().to_string();
     if context.run.probes.len() >= MAX_PROBES {

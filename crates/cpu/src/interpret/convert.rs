@@ -4,7 +4,7 @@ use hlo::OpKind;
 use tensor::DType;
 
 use super::context::{Context, Eval};
-use super::value::{Complex, Elements, Tensor, Value, decode, encode, round, storage, wrap};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, decode, encode, round, storage, wrap};
 use crate::attributes;
 use crate::error::Error;
 
@@ -17,11 +17,11 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn convert(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn convert(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let operand = context.tensor(0)?;
     let elements = to_type(&operand.elements, storage(&element));
-    Ok(vec![Tensor::new(operand.dims(), element, elements).into()])
+    Ok(vec![TensorValue::new(operand.dims(), element, elements).into()])
 }
 
 /// The elements as values of another type. Reals outside an integer type saturate and NaN becomes zero; the
@@ -90,7 +90,7 @@ pub(crate) fn from_int(to: DType, value: i128) -> f64 {
     round(to, if value < 0 { -cut } else { cut })
 }
 
-fn bitcast_convert(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn bitcast_convert(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let operand = context.tensor(0)?;
     let (from, to) = (operand.dtype(), storage(&element));
@@ -104,7 +104,7 @@ fn bitcast_convert(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     if context.count(&dims)? != elements.len() {
         return context.fail(format!("{from} cannot be read as {to}"));
     }
-    Ok(vec![Tensor::new(dims, element, elements).into()])
+    Ok(vec![TensorValue::new(dims, element, elements).into()])
 }
 
 /// The same bits as elements of another width, the low bits first.
@@ -128,7 +128,7 @@ fn rebit(from: DType, to: DType, elements: &Elements) -> Elements {
     decode(to, &out)
 }
 
-fn reduce_precision(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn reduce_precision(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let exponent_bits = attributes::int(context.op, "exponent_bits")?;
     let mantissa_bits = attributes::int(context.op, "mantissa_bits")?;
     let operand = context.tensor(0)?;
@@ -144,7 +144,7 @@ fn reduce_precision(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> 
             round(dtype, if narrows_exponent { clamp_exponent(x, exponent_bits) } else { x })
         })
         .collect();
-    Ok(vec![Tensor { ty: operand.ty.clone(), elements: Elements::Float(reduced) }.into()])
+    Ok(vec![TensorValue { ty: operand.ty.clone(), elements: Elements::Float(reduced) }.into()])
 }
 
 fn own_exponent_bits(dtype: DType) -> i64 {

@@ -7,7 +7,7 @@ use super::context::{Context, Eval};
 use super::contraction::{accumulator, complexes, floats, ints, result_element};
 use super::positions::{self, Walk};
 use super::quantization;
-use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, round, storage, wrap};
 use crate::attributes;
 use crate::error::Error;
 
@@ -20,13 +20,13 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn convolution(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn convolution(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let spatial = context.tensor(0)?.dims().len().saturating_sub(2);
     let padding = attributes::padding(context.op, spatial)?;
     convolve(context, padding)
 }
 
-fn dynamic_conv(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn dynamic_conv(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let padding = ints(&context.tensor(2)?.elements)?
         .chunks_exact(2)
         .map(|pair| Some((i64::try_from(pair[0]).ok()?, i64::try_from(pair[1]).ok()?)))
@@ -49,7 +49,7 @@ struct Window {
     is_reversed: bool,
 }
 
-fn convolve(context: &mut Context<'_, '_>, padding: Vec<(i64, i64)>) -> Result<Vec<Value>, Error> {
+fn convolve(context: &mut Context<'_, '_>, padding: Vec<(i64, i64)>) -> Result<Vec<InterpreterValue>, Error> {
     let op = context.op;
     let dims = attributes::conv_dims(op)?;
     let element = result_element(context)?;
@@ -128,7 +128,7 @@ fn convolve(context: &mut Context<'_, '_>, padding: Vec<(i64, i64)>) -> Result<V
             Elements::Int(out.into_iter().map(|x| wrap(dtype, x)).collect())
         }
     };
-    let result = Tensor { ty: TensorType::new(sizes.clone(), real), elements };
+    let result = TensorValue { ty: TensorType::new(sizes.clone(), real), elements };
     let result = match element {
         ElementType::Quantized(_) => quantization::stored(&result, &element)?,
         _ => result,
@@ -159,8 +159,8 @@ struct Groups {
 }
 
 struct Plan<'p> {
-    lhs: &'p Tensor,
-    rhs: &'p Tensor,
+    lhs: &'p TensorValue,
+    rhs: &'p TensorValue,
     dims: &'p ConvDims,
     windows: &'p [Window],
     sizes: &'p [i64],

@@ -6,7 +6,7 @@ use super::check;
 use super::context::{Context, Eval};
 use super::positions::{position, strides};
 use super::shape::each_index;
-use super::value::{Tensor, Value, fits};
+use super::value::{InterpreterValue, TensorValue, fits};
 use super::{linear_algebra, sorting};
 use crate::error::Error;
 
@@ -18,7 +18,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn custom_call(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn custom_call(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let target = context.op.attr("call_target_name").and_then(Attr::as_str).unwrap_or_default();
     if let Some(check) = check::custom_call(target).filter(|_| context.op.operands.len() == 2) {
         return check(context);
@@ -46,7 +46,7 @@ fn custom_call(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// What an exporter of symbolic sizes asks of them; its message has `{n}` where operand `n + 1` goes.
-fn shape_assertion(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn shape_assertion(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     if context.tensor(0)?.bool()? {
         return Ok(Vec::new());
     }
@@ -59,9 +59,9 @@ fn shape_assertion(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// The first elements along a dimension in the order of a comparator. All of them are right, whatever recall is asked.
-fn approx_top_k(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn approx_top_k(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let inputs = context.op.operands.len() / 2;
-    let tensors = (0..inputs).map(|n| context.tensor(n).cloned()).collect::<Result<Vec<Tensor>, _>>()?;
+    let tensors = (0..inputs).map(|n| context.tensor(n).cloned()).collect::<Result<Vec<TensorValue>, _>>()?;
     let (Some(Attr::Dict(config)), Some(Attr::Array(called)), Some(first)) =
         (context.op.attr("mhlo.backend_config"), context.op.attr("called_computations"), tensors.first())
     else {
@@ -103,11 +103,12 @@ fn approx_top_k(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         rows[row][index[along] as usize]
     })
     .collect();
-    let pick = |t: &Tensor| Tensor::new(kept.clone(), t.ty.element.clone(), t.elements.pick(source.iter().copied()));
+    let pick =
+        |t: &TensorValue| TensorValue::new(kept.clone(), t.ty.element.clone(), t.elements.pick(source.iter().copied()));
     Ok(tensors.iter().map(|t| pick(t).into()).collect())
 }
 
-fn identity(context: &Context<'_, '_>, target: &str) -> Result<Vec<Value>, Error> {
+fn identity(context: &Context<'_, '_>, target: &str) -> Result<Vec<InterpreterValue>, Error> {
     let values = context.values()?;
     let fit = values.len() == context.op.num_results as usize
         && values.iter().enumerate().all(|(n, value)| fits(value, context.result_type(n)));

@@ -4,7 +4,7 @@ use hlo::OpKind;
 
 use super::context::{Context, Eval};
 use super::shape;
-use super::value::Value;
+use super::value::InterpreterValue;
 use crate::attributes;
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn get_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn get_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let along = attributes::int(context.op, "dimension")? as usize;
     match context.tensor(0)?.dims().get(along) {
         Some(&size) => Ok(vec![shape::scalar_i32(size).into()]),
@@ -40,7 +40,7 @@ fn get_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error
 }
 
 /// A size may shrink: the elements beyond it are no longer part of the tensor.
-fn set_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn set_dimension_size(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let along = attributes::int(context.op, "dimension")? as usize;
     let (operand, size) = (context.tensor(0)?, context.tensor(1)?.int()?);
     let mut limit = operand.dims().to_vec();

@@ -7,15 +7,16 @@ use hlo::{Attr, TensorType};
 use super::context::Context;
 use super::contraction::{complexes, floats, ints, result_element};
 use super::positions::{self, Walk};
-use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, round, storage, wrap};
 use crate::error::Error;
 
 /// The meaning of `einsum` and `unary_einsum`.
-pub(crate) fn eval(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+pub(crate) fn eval(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let Some(config) = context.op.attr("einsum_config").and_then(Attr::as_str) else {
         return context.fail("einsum_config must be text");
     };
-    let operands: Vec<&Tensor> = (0..context.op.operands.len()).map(|n| context.tensor(n)).collect::<Result<_, _>>()?;
+    let operands: Vec<&TensorValue> =
+        (0..context.op.operands.len()).map(|n| context.tensor(n)).collect::<Result<_, _>>()?;
     let Some((inputs, output)) = config.split_once("->") else { return context.fail("einsum_config has no `->`") };
     let inputs: Vec<&str> = inputs.split(',').collect();
     if inputs.len() != operands.len() {
@@ -81,7 +82,7 @@ pub(crate) fn eval(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             Elements::Int(all.into_iter().map(|s| wrap(dtype, s)).collect())
         }
     };
-    Ok(vec![Tensor { ty: TensorType::new(dims, element), elements }.into()])
+    Ok(vec![TensorValue { ty: TensorType::new(dims, element), elements }.into()])
 }
 
 /// The sums of an einsum: sizes of the result and of what is summed, and how far each operand moves with them.

@@ -9,7 +9,7 @@ use tensor::DType;
 use super::context::{Context, Eval};
 use super::quantization;
 use super::scalar::{self, Scalar, TotalOrder};
-use super::value::{Complex, Elements, Tensor, Value, round, storage, wrap};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, round, storage, wrap};
 use crate::attributes;
 use crate::error::Error;
 
@@ -38,20 +38,20 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn unary_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn unary_op(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let operand = reals(context.tensor(0)?)?;
     let kind = context.kind()?;
     let plain = quantization::expressed_type(&element);
     match unary(kind, storage(&plain), operand.dtype(), &operand.elements) {
         Some(elements) => {
-            Ok(vec![quantization::stored(&Tensor::new(operand.dims(), plain, elements), &element)?.into()])
+            Ok(vec![quantization::stored(&TensorValue::new(operand.dims(), plain, elements), &element)?.into()])
         }
         None => context.fail(format!("has no meaning for {}", operand.dtype())),
     }
 }
 
-fn binary_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn binary_op(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let (lhs, rhs) = (reals(context.tensor(0)?)?, reals(context.tensor(1)?)?);
     if lhs.dims() != rhs.dims() {
@@ -59,13 +59,15 @@ fn binary_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     }
     let plain = quantization::expressed_type(&element);
     match binary(context.kind()?, storage(&plain), &lhs.elements, &rhs.elements) {
-        Some(elements) => Ok(vec![quantization::stored(&Tensor::new(lhs.dims(), plain, elements), &element)?.into()]),
+        Some(elements) => {
+            Ok(vec![quantization::stored(&TensorValue::new(lhs.dims(), plain, elements), &element)?.into()])
+        }
         None => context.fail(format!("has no meaning for {}", lhs.dtype())),
     }
 }
 
 /// The numbers a tensor stands for (spec: quantized ops dequantize, compute, quantize).
-fn reals(tensor: &Tensor) -> Result<Cow<'_, Tensor>, Error> {
+fn reals(tensor: &TensorValue) -> Result<Cow<'_, TensorValue>, Error> {
     match tensor.ty.element {
         ElementType::Quantized(_) => quantization::expressed(tensor).map(Cow::Owned),
         _ => Ok(Cow::Borrowed(tensor)),
@@ -308,7 +310,7 @@ fn lexicographic(a: Complex, b: Complex) -> Option<Ordering> {
     }
 }
 
-fn compare_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn compare_op(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let direction = attributes::keyword(context.op, "comparison_direction")?;
     let total = total_order(context);
     let (lhs, rhs) = (reals(context.tensor(0)?)?, reals(context.tensor(1)?)?);
@@ -316,7 +318,7 @@ fn compare_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         return context.fail(format!("the operands have sizes {:?} and {:?}", lhs.dims(), rhs.dims()));
     }
     match compare(direction, total, &lhs.elements, &rhs.elements) {
-        Some(answers) => Ok(vec![Tensor::new(lhs.dims(), DType::Bool, Elements::Bool(answers)).into()]),
+        Some(answers) => Ok(vec![TensorValue::new(lhs.dims(), DType::Bool, Elements::Bool(answers)).into()]),
         None => context.fail(format!("has no meaning for {}", lhs.dtype())),
     }
 }
@@ -349,7 +351,7 @@ pub(crate) fn compare(direction: Keyword, total: TotalOrder, lhs: &Elements, rhs
     (0..lhs.len()).map(|n| scalar::compare(direction, total, Scalar::get(lhs, n), Scalar::get(rhs, n))).collect()
 }
 
-fn select_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn select_op(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (predicate, on_true, on_false) = (context.tensor(0)?, context.tensor(1)?, context.tensor(2)?);
     match select(predicate, on_true, on_false) {
         Some(result) => Ok(vec![result.into()]),
@@ -363,7 +365,7 @@ fn select_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// Elements of one or the other; a rank-0 predicate decides for all.
-pub(crate) fn select(predicate: &Tensor, on_true: &Tensor, on_false: &Tensor) -> Option<Tensor> {
+pub(crate) fn select(predicate: &TensorValue, on_true: &TensorValue, on_false: &TensorValue) -> Option<TensorValue> {
     let Elements::Bool(answers) = &predicate.elements else { return None };
     let all = predicate.dims().is_empty();
     if on_true.dims() != on_false.dims() || !(all || predicate.dims() == on_true.dims()) {
@@ -378,10 +380,10 @@ pub(crate) fn select(predicate: &Tensor, on_true: &Tensor, on_false: &Tensor) ->
     Some(result)
 }
 
-fn clamp_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn clamp_op(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = context.result_tensor(0)?.element.clone();
     let (low, operand, high) = (reals(context.tensor(0)?)?, reals(context.tensor(1)?)?, reals(context.tensor(2)?)?);
-    let spread = |bound: &Tensor| {
+    let spread = |bound: &TensorValue| {
         if bound.dims() == operand.dims() {
             Ok(bound.elements.clone())
         } else if bound.dims().is_empty() {
@@ -396,7 +398,7 @@ fn clamp_op(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         .and_then(|raised| binary(OpKind::Minimum, dtype, &raised, &high));
     match clamped {
         Some(elements) => {
-            Ok(vec![quantization::stored(&Tensor { ty: operand.ty.clone(), elements }, &element)?.into()])
+            Ok(vec![quantization::stored(&TensorValue { ty: operand.ty.clone(), elements }, &element)?.into()])
         }
         None => context.fail(format!("has no meaning for {dtype}")),
     }

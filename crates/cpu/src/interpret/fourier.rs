@@ -8,7 +8,7 @@ use tensor::DType;
 use super::context::{Context, Eval};
 use super::contraction::{complexes, floats};
 use super::positions;
-use super::value::{Complex, Elements, Tensor, Value, round};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, round};
 use crate::attributes;
 use crate::error::Error;
 
@@ -23,7 +23,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     }
 }
 
-fn fft(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn fft(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let kind = attributes::keyword(context.op, "fft_type")?;
     let lengths = attributes::ints(context.op, "fft_length")?;
     let operand = context.tensor(0)?;
@@ -53,7 +53,7 @@ fn fft(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             let ty = TensorType::new(dims, operand.ty.element.clone());
             let dtype = operand.dtype();
             let elements = Elements::Complex(values.into_iter().map(|x| x.rounded(dtype)).collect());
-            Ok(vec![Tensor { ty, elements }.into()])
+            Ok(vec![TensorValue { ty, elements }.into()])
         }
         Keyword::Rfft => {
             let mut values: Vec<Complex> =
@@ -75,7 +75,7 @@ fn fft(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
                 values.into_iter().map(|x| Complex { re: round(part, x.re), im: round(part, x.im) }).collect();
             let count = positions::count(context, &dims)?;
             let values = if values.len() == count { values } else { vec![Complex::default(); count] };
-            Ok(vec![Tensor { ty: TensorType::new(dims, dtype), elements: Elements::Complex(values) }.into()])
+            Ok(vec![TensorValue { ty: TensorType::new(dims, dtype), elements: Elements::Complex(values) }.into()])
         }
         Keyword::Irfft => {
             for axis in first..rank - 1 {
@@ -104,7 +104,7 @@ fn fft(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             if out.len() != count {
                 out = vec![0.0; count];
             }
-            Ok(vec![Tensor { ty: TensorType::new(dims, part), elements: Elements::Float(out) }.into()])
+            Ok(vec![TensorValue { ty: TensorType::new(dims, part), elements: Elements::Float(out) }.into()])
         }
         other => context.fail(format!("{} is no transform", other.word())),
     }

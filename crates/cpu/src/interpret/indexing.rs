@@ -8,7 +8,7 @@ use super::contraction::ints;
 use super::positions::{self, Walk};
 use super::reduction::promoted;
 use super::scalar::Scalar;
-use super::value::{Tensor, Value};
+use super::value::{InterpreterValue, TensorValue};
 use crate::attributes;
 use crate::error::Error;
 
@@ -23,12 +23,12 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn gather(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn gather(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let sizes = attributes::ints(context.op, "slice_sizes")?;
     gathered(context, &sizes)
 }
 
-fn dynamic_gather(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn dynamic_gather(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let sizes = ints(&context.tensor(2)?.elements)?;
     let dims = context.tensor(0)?.dims();
     let fits = sizes.len() == dims.len() && sizes.iter().zip(dims).all(|(&s, &d)| (0..=i128::from(d)).contains(&s));
@@ -53,7 +53,7 @@ struct IndexVectors<'i> {
 
 impl<'i> IndexVectors<'i> {
     fn new(
-        indices: &'i Tensor,
+        indices: &'i TensorValue,
         vector_dim: i64,
         addresses: &'i [i64],
         operand_batching: &[i64],
@@ -96,7 +96,7 @@ impl<'i> IndexVectors<'i> {
     }
 }
 
-fn gathered(context: &mut Context<'_, '_>, slice_sizes: &[i64]) -> Result<Vec<Value>, Error> {
+fn gathered(context: &mut Context<'_, '_>, slice_sizes: &[i64]) -> Result<Vec<InterpreterValue>, Error> {
     let dims = attributes::gather_dims(context.op)?;
     let (operand, indices) = (context.tensor(0)?, context.tensor(1)?);
     let rank = operand.dims().len();
@@ -139,10 +139,10 @@ fn gathered(context: &mut Context<'_, '_>, slice_sizes: &[i64]) -> Result<Vec<Va
         return context.fail("an index lies outside the operand");
     }
     let elements = operand.elements.pick(picked.into_iter());
-    Ok(vec![Tensor { ty: TensorType::new(sizes, operand.ty.element.clone()), elements }.into()])
+    Ok(vec![TensorValue { ty: TensorType::new(sizes, operand.ty.element.clone()), elements }.into()])
 }
 
-fn scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn scatter(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let dims = attributes::scatter_dims(context.op)?;
     let combine = Combine::new(context, 0)?;
     let n = context.op.operands.len() / 2;
@@ -202,10 +202,10 @@ fn scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             value.set(&mut result.elements, at)?;
         }
     }
-    Ok(results.into_iter().map(Value::from).collect())
+    Ok(results.into_iter().map(InterpreterValue::from).collect())
 }
 
-fn torch_index_select(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn torch_index_select(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (operand, index) = (context.tensor(0)?, context.tensor(1)?);
     let rank = operand.dims().len() as i64;
     let wrapped = |d: i64, rank: i64| if d < 0 { d + rank } else { d };
@@ -235,5 +235,5 @@ fn torch_index_select(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error
         picked.push(outer + value * os[dim] + positions::position(rest, &os[dim + 1..]));
     }
     let elements = operand.elements.pick(picked.into_iter());
-    Ok(vec![Tensor { ty: TensorType::new(sizes, operand.ty.element.clone()), elements }.into()])
+    Ok(vec![TensorValue { ty: TensorType::new(sizes, operand.ty.element.clone()), elements }.into()])
 }

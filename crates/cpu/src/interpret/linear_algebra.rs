@@ -9,7 +9,7 @@ use super::eigen;
 use super::matrix::{self, Matrix, Triangle, Vectors};
 use super::positions;
 use super::schur;
-use super::value::{Complex, Elements, Tensor, Value, round, storage};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, round, storage};
 use crate::attributes;
 use crate::error::Error;
 
@@ -86,7 +86,7 @@ fn vectors(context: &Context<'_, '_>, n: usize) -> Result<Vec<Vec<Complex>>, Err
 }
 
 /// Result `n` from its elements in order.
-fn result(context: &Context<'_, '_>, n: usize, values: Vec<Complex>) -> Result<Value, Error> {
+fn result(context: &Context<'_, '_>, n: usize, values: Vec<Complex>) -> Result<InterpreterValue, Error> {
     let Some(ty) = result_types(context).into_iter().nth(n).and_then(Type::as_tensor) else {
         return context.fail(format!("result {n} is no tensor"));
     };
@@ -102,11 +102,11 @@ fn result(context: &Context<'_, '_>, n: usize, values: Vec<Complex>) -> Result<V
     } else {
         Elements::Int(values.into_iter().map(|x| x.re as i128).collect())
     };
-    Ok(Tensor { ty: TensorType::new(ty.dims.clone(), ty.element.clone()), elements }.into())
+    Ok(TensorValue { ty: TensorType::new(ty.dims.clone(), ty.element.clone()), elements }.into())
 }
 
 /// All results, each the batches' parts one after another; what a routine does not compute is zero.
-fn results(context: &Context<'_, '_>, batches: Vec<Vec<Vec<Complex>>>) -> Result<Vec<Value>, Error> {
+fn results(context: &Context<'_, '_>, batches: Vec<Vec<Vec<Complex>>>) -> Result<Vec<InterpreterValue>, Error> {
     let types = result_types(context);
     let values = (0..types.len())
         .map(|n| {
@@ -119,7 +119,7 @@ fn results(context: &Context<'_, '_>, batches: Vec<Vec<Vec<Complex>>>) -> Result
         })
         .collect::<Result<Vec<_>, _>>()?;
     match context.op.num_results == 1 && matches!(context.result_type(0), Type::Tuple(_)) {
-        true => Ok(vec![Value::Tuple(values)]),
+        true => Ok(vec![InterpreterValue::Tuple(values)]),
         false => Ok(values),
     }
 }
@@ -164,7 +164,7 @@ fn uplo(context: &Context<'_, '_>) -> Triangle {
     if is_letter(context, "uplo", 'U') { Triangle::Upper } else { Triangle::Lower }
 }
 
-fn cholesky(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn cholesky(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let triangle = if attributes::flag(context.op, "lower") { Triangle::Lower } else { Triangle::Upper };
     let parts = matrices(context, 0)?.iter().map(|a| vec![factor(a, triangle).0.data]).collect();
     results(context, parts)
@@ -181,7 +181,7 @@ fn factor(a: &Matrix, triangle: Triangle) -> (Matrix, usize) {
     (if triangle == Triangle::Lower { l } else { l.adjoint() }, info)
 }
 
-fn potrf(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn potrf(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let triangle = uplo(context);
     let each = |a: &Matrix| {
         let (l, info) = factor(a, triangle);
@@ -225,7 +225,7 @@ impl Triangular {
         matrix::solve_triangular(&t.transpose(), triangle, &b.transpose()).transpose()
     }
 
-    fn eval(&self, context: &Context<'_, '_>) -> Result<Vec<Value>, Error> {
+    fn eval(&self, context: &Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
         let (a, b) = (matrices(context, 0)?, matrices(context, 1)?);
         let fits =
             |(a, b): (&Matrix, &Matrix)| a.rows == a.columns && a.rows == if self.is_left { b.rows } else { b.columns };
@@ -236,7 +236,7 @@ impl Triangular {
     }
 }
 
-fn triangular_solve(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn triangular_solve(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let op = context.op;
     let form = match attributes::keyword(op, "transpose_a")? {
         Keyword::Transposed => Form::Transposed,
@@ -248,7 +248,7 @@ fn triangular_solve(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> 
     Triangular { triangle, form, is_left, is_unit }.eval(context)
 }
 
-fn trsm(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn trsm(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let form = if is_letter(context, "trans_x", 'T') {
         Form::Transposed
     } else if is_letter(context, "trans_x", 'C') {
@@ -261,7 +261,7 @@ fn trsm(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     Triangular { triangle: uplo(context), form, is_left, is_unit }.eval(context)
 }
 
-fn geqrf(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn geqrf(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let each = |a: &Matrix| {
         let (packed, taus) = matrix::qr(a);
         vec![packed.data, taus]
@@ -270,14 +270,14 @@ fn geqrf(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     results(context, parts)
 }
 
-fn orgqr(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn orgqr(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (packed, taus) = (matrices(context, 0)?, vectors(context, 1)?);
     let parts = packed.iter().zip(&taus).map(|(a, taus)| vec![matrix::reflections(a, taus).data]).collect();
     results(context, parts)
 }
 
 /// The product of an orthogonal matrix, kept as reflections, and another matrix.
-fn ormqr(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn ormqr(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (packed, taus, others) = (matrices(context, 0)?, vectors(context, 1)?, matrices(context, 2)?);
     let (is_left, is_adjoint) = (has_flag(context, "left"), has_flag(context, "transpose"));
     let mut parts = Vec::new();
@@ -295,7 +295,7 @@ fn ormqr(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     results(context, parts)
 }
 
-fn geqp3(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn geqp3(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let each = |a: &Matrix| {
         let (packed, order, taus) = matrix::pivoted_qr(a);
         vec![packed.data, reals(order.into_iter().map(|j| (j + 1) as f64)), taus]
@@ -305,7 +305,7 @@ fn geqp3(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// LU: LAPACK counts pivots from 1 and reports `info`; XLA's own call counts from 0 and gives the permutation.
-fn getrf(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn getrf(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let is_lapack = context.op.attr("call_target_name").and_then(Attr::as_str) != Some("LuDecomposition");
     let each = |a: &Matrix| {
         let (lu, pivots, info) = matrix::lu(a);
@@ -338,7 +338,7 @@ fn square(context: &Context<'_, '_>) -> Result<Vec<Matrix>, Error> {
     if all.iter().any(|a| a.rows != a.columns) { context.fail("the matrix is not square") } else { Ok(all) }
 }
 
-fn syevd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn syevd(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let triangle = uplo(context);
     let each = |a: &Matrix| {
         let (values, v) = matrix::hermitian_eigen(&hermitian(a, triangle));
@@ -349,7 +349,7 @@ fn syevd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// XLA's own call: `backend_config` is "lower,sort,…"; it gives vectors and values, or values and vectors.
-fn eigh(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn eigh(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let config = context.op.attr("backend_config").and_then(Attr::as_str).unwrap_or_default();
     let triangle = if config.starts_with('0') { Triangle::Upper } else { Triangle::Lower };
     let ranks: Vec<usize> = result_types(context).iter().map(|ty| ty.as_tensor().map_or(0, |ty| ty.rank())).collect();
@@ -362,7 +362,7 @@ fn eigh(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     results(context, parts)
 }
 
-fn gesdd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn gesdd(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let vectors = if is_letter(context, "mode", 'A') { Vectors::Full } else { Vectors::Thin };
     let has_vectors = !is_letter(context, "mode", 'N');
     let matrices = matrices(context, 0)?;
@@ -379,7 +379,7 @@ fn gesdd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     results(context, parts)
 }
 
-fn gehrd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn gehrd(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let each = |a: &Matrix| {
         let (packed, taus) = matrix::hessenberg(a);
         vec![packed.data, taus, vec![real(0.0)]]
@@ -389,7 +389,7 @@ fn gehrd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// Eigenvalues and eigenvectors of any matrix. Real input gives real and imaginary parts of the values apart.
-fn geev(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn geev(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let is_real = !context.tensor(0)?.dtype().is_complex();
     let (left, right) = (is_letter(context, "compute_left", 'V'), is_letter(context, "compute_right", 'V'));
     let each = |a: &Matrix| {
@@ -409,7 +409,7 @@ fn geev(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// The Schur form, its vectors, the eigenvalues, how many of them were selected (none: nothing sorts), `info`.
-fn gees(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn gees(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let is_real = !context.tensor(0)?.dtype().is_complex();
     let has_vectors = is_letter(context, "mode", 'V');
     let epsilon = epsilon(context.tensor(0)?);
@@ -438,7 +438,7 @@ fn gees(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// Reduction of a Hermitian matrix to three diagonals: reflections beside them, the diagonals, the scalars, `info`.
-fn sytrd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn sytrd(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let triangle = uplo(context);
     let each = |a: &Matrix| {
         let n = a.rows;
@@ -466,20 +466,20 @@ fn sytrd(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// A tridiagonal system: `dl`, `d`, `du` and the right sides; the diagonals come back as LAPACK leaves them: used up.
-fn gtsv(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn gtsv(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let parts = tridiagonal_systems(context, Pivots::AsTheyAre)?;
     results(context, parts)
 }
 
 /// The same with pivots that are nearly zero moved away from it, and only the solutions as results.
-fn perturbed_tridiagonal(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn perturbed_tridiagonal(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let relative = epsilon(context.tensor(1)?);
     let parts = tridiagonal_systems(context, Pivots::AtLeast { relative })?;
     results(context, parts.into_iter().map(|mut part| vec![part.swap_remove(3)]).collect())
 }
 
 /// Distance from 1 to the next number of the precision a matrix is in.
-fn epsilon(tensor: &Tensor) -> f64 {
+fn epsilon(tensor: &TensorValue) -> f64 {
     match tensor.dtype() {
         DType::F64 | DType::C128 => f64::EPSILON,
         _ => f64::from(f32::EPSILON),

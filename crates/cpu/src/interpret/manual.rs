@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use tensor::Literal;
 
-use super::Options;
+use super::InterpreterOptions;
 use super::context::Context;
 use super::process::Process;
-use super::value::{Tensor, Value};
+use super::value::{InterpreterValue, TensorValue};
 use crate::attributes::manual_shardings;
 use crate::error::Error;
 use crate::sharding::{Sharding, from_sdy};
 
 /// Runs the body on this process's tiles. Outside the body every process holds whole values.
-pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let operands = context.values()?;
     let Some(process) = context.run.process.clone() else {
         return super::control_flow::computation(context);
@@ -21,10 +21,10 @@ pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, E
     let (partition, partitions) = (process.partition(), process.grid.partitions);
     let mut local = Vec::with_capacity(operands.len());
     for (value, sharding) in operands.iter().zip(manual_shardings(context.op, "in_shardings")?) {
-        let Value::Tensor(tensor) = value else { return context.fail("an operand is no tensor") };
+        let InterpreterValue::Tensor(tensor) = value else { return context.fail("an operand is no tensor") };
         let sharding = from_sdy(&sharding, context.run.module, tensor.dims().len(), partitions)?;
         let tile = sharding.part_of(&tensor.to_literal()?, partition)?;
-        local.push(Value::Tensor(Tensor::from_literal(&tile)));
+        local.push(InterpreterValue::Tensor(TensorValue::from_literal(&tile)));
     }
     if local.len() != operands.len() {
         return context.fail("there is not one sharding for each operand");
@@ -41,24 +41,24 @@ pub(crate) fn computation(context: &mut Context<'_, '_>) -> Result<Vec<Value>, E
     let out = out.collect::<Result<Vec<_>, Error>>()?;
     let tiles = results.iter().map(|value| value.tensor()?.to_literal()).collect::<Result<Vec<_>, Error>>()?;
     let whole = joined(&process, context.run.options, tiles, &out.iter().collect::<Vec<_>>())?;
-    Ok(whole.iter().map(|literal| Value::Tensor(Tensor::from_literal(literal))).collect())
+    Ok(whole.iter().map(|literal| InterpreterValue::Tensor(TensorValue::from_literal(literal))).collect())
 }
 
 /// Brings this process's tiles to those of the others, and joins each kind of them.
 pub(crate) fn joined(
     process: &Arc<Process>,
-    options: &Options,
+    options: &InterpreterOptions,
     tiles: Vec<Literal>,
     shardings: &[&Sharding],
 ) -> Result<Vec<Literal>, Error> {
     let (partition, partitions) = (process.partition(), process.grid.partitions);
     let first = process.replica() * partitions;
     let group: Vec<usize> = (first..first + partitions).collect();
-    let tiles = tiles.into_iter().map(|tile| Value::Stored(Arc::new(tile))).collect();
+    let tiles = tiles.into_iter().map(|tile| InterpreterValue::Stored(Arc::new(tile))).collect();
     let all = process.meet(options, "sdy.manual_computation", 0, &group, tiles)?;
     let join = |(n, sharding): (usize, &&Sharding)| {
-        let part = |values: &Arc<Vec<Value>>| match &values[n] {
-            Value::Stored(tile) => Ok(tile.clone()),
+        let part = |values: &Arc<Vec<InterpreterValue>>| match &values[n] {
+            InterpreterValue::Stored(tile) => Ok(tile.clone()),
             _ => Err(Error::Internal("a process brought no tile".into())),
         };
         sharding.join(&all.iter().map(part).collect::<Result<Vec<_>, Error>>()?, partition)

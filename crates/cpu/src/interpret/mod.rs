@@ -36,8 +36,8 @@ mod sorting;
 mod value;
 
 pub(crate) use context::evaluate;
-pub use context::{Interpreter, Options, Watch};
+pub use context::{Interpreter, InterpreterOptions, OpWatch};
 pub use process::GridSize;
 pub(crate) use process::{Process, run_each};
-pub use value::{Complex, Elements, Tensor, Value};
+pub use value::{Complex, Elements, InterpreterValue, TensorValue};
 pub(crate) use value::{decode, encode, storage};

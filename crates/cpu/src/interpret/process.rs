@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hlo::Module;
 
-use super::context::{Options, Run};
-use super::value::Value;
+use super::context::{InterpreterOptions, Run};
+use super::value::InterpreterValue;
 use crate::error::Error;
 
 /// Processes one grid may have: each is a thread.
@@ -40,12 +40,12 @@ impl Process {
     /// Gives `values` to the members of a group and gets those of all members, in the order of the group.
     pub(crate) fn meet(
         &self,
-        options: &Options,
+        options: &InterpreterOptions,
         op: &str,
         channel: i64,
         group: &[usize],
-        values: Vec<Value>,
-    ) -> Result<Vec<Arc<Vec<Value>>>, Error> {
+        values: Vec<InterpreterValue>,
+    ) -> Result<Vec<Arc<Vec<InterpreterValue>>>, Error> {
         let point = Point { op: op.to_string(), channel, group: group.to_vec() };
         let visit = {
             let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,13 +70,13 @@ impl Process {
     }
 
     /// Puts values into a channel.
-    pub(crate) fn send(&self, channel: i64, values: Vec<Value>) {
+    pub(crate) fn send(&self, channel: i64, values: Vec<InterpreterValue>) {
         self.grid.lock().channels.entry(channel).or_default().push_back(values);
         self.grid.changed.notify_all();
     }
 
     /// Takes values out of a channel, waiting for them.
-    pub(crate) fn receive(&self, options: &Options, channel: i64) -> Result<Vec<Value>, Error> {
+    pub(crate) fn receive(&self, options: &InterpreterOptions, channel: i64) -> Result<Vec<InterpreterValue>, Error> {
         let mut state = self.grid.wait(self.grid.lock(), self.id, options, Wait::Channel(channel))?;
         state
             .channels
@@ -101,14 +101,14 @@ struct Point {
 
 #[derive(Debug, Default)]
 struct Meeting {
-    brought: HashMap<usize, Arc<Vec<Value>>>,
+    brought: HashMap<usize, Arc<Vec<InterpreterValue>>>,
     left: usize,
 }
 
 #[derive(Debug, Default)]
 struct State {
     meetings: HashMap<(Point, u64), Meeting>,
-    channels: HashMap<i64, VecDeque<Vec<Value>>>,
+    channels: HashMap<i64, VecDeque<Vec<InterpreterValue>>>,
     infeed: VecDeque<Arc<str>>,
     /// What each waiting process waits for.
     waiting: HashMap<usize, Wait>,
@@ -137,7 +137,7 @@ impl Grid {
         &'g self,
         mut state: MutexGuard<'g, State>,
         process: usize,
-        options: &Options,
+        options: &InterpreterOptions,
         wait: Wait,
     ) -> Result<MutexGuard<'g, State>, Error> {
         state.running -= 1;
@@ -206,7 +206,7 @@ impl fmt::Display for Wait {
 /// What one process runs.
 pub(crate) struct Program {
     pub(crate) func: String,
-    pub(crate) arguments: Vec<Value>,
+    pub(crate) arguments: Vec<InterpreterValue>,
 }
 
 /// The size of a grid of processes.
@@ -221,11 +221,11 @@ pub struct GridSize {
 /// Runs one program per process, all at the same time, and gives the results of each.
 pub(crate) fn run_processes(
     module: &Module,
-    options: &Options,
+    options: &InterpreterOptions,
     size: GridSize,
     programs: Vec<Program>,
     infeed: Vec<Arc<str>>,
-) -> Result<Vec<Vec<Value>>, Error> {
+) -> Result<Vec<Vec<InterpreterValue>>, Error> {
     run_each(size, programs, infeed, |process, program| {
         Run::new(module, options, Some(process)).call(&program.func, program.arguments)
     })
@@ -301,21 +301,21 @@ impl Drop for End {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Elements, Interpreter, Tensor};
+    use super::super::{Elements, Interpreter, TensorValue};
     use super::*;
 
     fn run(text: &str, size: GridSize, inputs: &[i128]) -> Result<Vec<Vec<i128>>, Error> {
         let module = hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
         let tensor = |&x: &i128| {
             let ty = hlo::TensorType::new(vec![1], tensor::DType::I64);
-            vec![Tensor { ty, elements: Elements::Int(vec![x]) }.into()]
+            vec![TensorValue { ty, elements: Elements::Int(vec![x]) }.into()]
         };
-        let results = Interpreter::new(&module, Options::default()).run_grid(
+        let results = Interpreter::new(&module, InterpreterOptions::default()).run_grid(
             size,
             "main",
             inputs.iter().map(tensor).collect(),
         )?;
-        let ints = |value: &Value| match &value.tensor().unwrap().elements {
+        let ints = |value: &InterpreterValue| match &value.tensor().unwrap().elements {
             Elements::Int(values) => values.clone(),
             other => panic!("{other:?}"),
         };

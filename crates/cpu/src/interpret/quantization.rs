@@ -3,7 +3,7 @@
 use hlo::{ElementType, Quantized, TensorType};
 
 use super::positions;
-use super::value::{Elements, Tensor, round};
+use super::value::{Elements, TensorValue, round};
 use crate::error::Error;
 
 /// The type of the reals: itself where the element is not quantized.
@@ -15,7 +15,7 @@ pub(crate) fn expressed_type(element: &ElementType) -> ElementType {
 }
 
 /// The reals a tensor stands for: itself where it is not quantized.
-pub(crate) fn expressed(tensor: &Tensor) -> Result<Tensor, Error> {
+pub(crate) fn expressed(tensor: &TensorValue) -> Result<TensorValue, Error> {
     let ElementType::Quantized(q) = &tensor.ty.element else { return Ok(tensor.clone()) };
     let Elements::Int(stored) = &tensor.elements else {
         return Err(Error::Internal("a quantized tensor does not hold integers".into()));
@@ -30,11 +30,11 @@ pub(crate) fn expressed(tensor: &Tensor) -> Result<Tensor, Error> {
             Ok(round(q.expressed, round(q.expressed, (x - i128::from(zero_point)) as f64) * scale))
         })
         .collect::<Result<_, Error>>()?;
-    Ok(Tensor { ty: TensorType::new(tensor.ty.dims.clone(), q.expressed), elements: Elements::Float(values) })
+    Ok(TensorValue { ty: TensorType::new(tensor.ty.dims.clone(), q.expressed), elements: Elements::Float(values) })
 }
 
 /// A tensor of reals as `element` stores it: itself where the element is not quantized.
-pub(crate) fn stored(tensor: &Tensor, element: &ElementType) -> Result<Tensor, Error> {
+pub(crate) fn stored(tensor: &TensorValue, element: &ElementType) -> Result<TensorValue, Error> {
     let ElementType::Quantized(q) = element else { return Ok(tensor.clone()) };
     let Elements::Float(values) = &tensor.elements else {
         return Err(Error::Internal("reals are expected where a tensor is quantized".into()));
@@ -49,7 +49,7 @@ pub(crate) fn stored(tensor: &Tensor, element: &ElementType) -> Result<Tensor, E
             Ok((scaled as i128).clamp(i128::from(q.storage_min), i128::from(q.storage_max)))
         })
         .collect::<Result<_, Error>>()?;
-    Ok(Tensor { ty: TensorType::new(tensor.ty.dims.clone(), element.clone()), elements: Elements::Int(stored) })
+    Ok(TensorValue { ty: TensorType::new(tensor.ty.dims.clone(), element.clone()), elements: Elements::Int(stored) })
 }
 
 /// Which scale serves the element at a position.

@@ -4,7 +4,7 @@ use hlo::OpKind;
 
 use super::context::{Context, Eval};
 use super::quantization;
-use super::value::Value;
+use super::value::InterpreterValue;
 use crate::error::Error;
 
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
@@ -16,7 +16,7 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn quantize(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn quantize(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let element = &context.result_tensor(0)?.element;
     Ok(vec![quantization::stored(&quantization::expressed(context.tensor(0)?)?, element)?.into()])
 }

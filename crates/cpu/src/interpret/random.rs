@@ -6,7 +6,7 @@ use tensor::DType;
 use super::context::{Context, Eval};
 use super::contraction::{floats, ints};
 use super::positions;
-use super::value::{Elements, Tensor, Value, decode, round, storage, wrap};
+use super::value::{Elements, InterpreterValue, TensorValue, decode, round, storage, wrap};
 use crate::attributes;
 use crate::error::Error;
 
@@ -56,7 +56,7 @@ fn joined(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-fn rng_bit_generator(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn rng_bit_generator(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let algorithm = attributes::keyword(context.op, "rng_algorithm")?;
     let state = context.tensor(0)?.clone();
     let Type::Tensor(ty) = context.result_type(1) else {
@@ -124,7 +124,7 @@ fn rng_bit_generator(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error>
     } else {
         return context.fail(format!("random bits of type {dtype} are not defined"));
     };
-    Ok(vec![Tensor { ty: state.ty, elements: Elements::Int(values) }.into(), Tensor { ty, elements }.into()])
+    Ok(vec![TensorValue { ty: state.ty, elements: Elements::Int(values) }.into(), TensorValue { ty, elements }.into()])
 }
 
 /// Threefry bits as XLA lays them out, and how far the counter moved.
@@ -165,7 +165,7 @@ fn threefry_bits(key: u64, start: u64, dims: &[i64], count: usize, width: u32) -
 }
 
 /// Draws of `rng`: a fixed seed and the number of the op that draws, so that a program gives the same numbers each run.
-fn rng(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn rng(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let distribution = attributes::keyword(context.op, "rng_distribution")?;
     let dims: Vec<i64> = ints(&context.tensor(2)?.elements)?
         .into_iter()
@@ -207,7 +207,7 @@ fn rng(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             _ => Elements::Int((0..count).map(|i| wrap(dtype, value(i))).collect()),
         }
     };
-    Ok(vec![Tensor { ty: TensorType::new(dims, element), elements }.into()])
+    Ok(vec![TensorValue { ty: TensorType::new(dims, element), elements }.into()])
 }
 
 #[cfg(test)]

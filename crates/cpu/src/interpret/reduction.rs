@@ -8,7 +8,7 @@ use super::convolution::windowed;
 use super::positions::{self, Walk};
 use super::quantization;
 use super::scalar::Scalar;
-use super::value::{Elements, Tensor, Value};
+use super::value::{Elements, InterpreterValue, TensorValue};
 use crate::attributes;
 use crate::error::Error;
 
@@ -23,18 +23,21 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
 }
 
 /// A tensor as a region takes its elements: promotion widens, so that only a change of quantization changes numbers.
-pub(crate) fn promoted(tensor: &Tensor, to: &TensorType) -> Result<Tensor, Error> {
+pub(crate) fn promoted(tensor: &TensorValue, to: &TensorType) -> Result<TensorValue, Error> {
     if tensor.ty.element == to.element {
         return Ok(tensor.clone());
     }
     if matches!(to.element, ElementType::Quantized(_)) {
         return quantization::stored(&quantization::expressed(tensor)?, &to.element);
     }
-    Ok(Tensor { ty: TensorType::new(tensor.ty.dims.clone(), to.element.clone()), elements: tensor.elements.clone() })
+    Ok(TensorValue {
+        ty: TensorType::new(tensor.ty.dims.clone(), to.element.clone()),
+        elements: tensor.elements.clone(),
+    })
 }
 
 /// Inputs and initial values of a variadic reduction, as its region takes them.
-fn inputs(context: &Context<'_, '_>, combine: &Combine) -> Result<(Vec<Tensor>, Vec<Scalar>), Error> {
+fn inputs(context: &Context<'_, '_>, combine: &Combine) -> Result<(Vec<TensorValue>, Vec<Scalar>), Error> {
     let count = context.op.operands.len() / 2;
     let inputs = (0..count)
         .map(|n| promoted(context.tensor(n)?, combine.argument(count + n)?))
@@ -52,7 +55,7 @@ fn inputs(context: &Context<'_, '_>, combine: &Combine) -> Result<(Vec<Tensor>, 
 fn fold(
     context: &mut Context<'_, '_>,
     combine: &Combine,
-    inputs: &[Tensor],
+    inputs: &[TensorValue],
     inits: &[Scalar],
     positions: impl Iterator<Item = Option<usize>>,
 ) -> Result<Vec<Scalar>, Error> {
@@ -79,18 +82,23 @@ fn fold(
 }
 
 /// Result tensors filled with zeros, one for each accumulator of the region.
-fn results(context: &Context<'_, '_>, combine: &Combine, count: usize, dims: &[i64]) -> Result<Vec<Tensor>, Error> {
+fn results(
+    context: &Context<'_, '_>,
+    combine: &Combine,
+    count: usize,
+    dims: &[i64],
+) -> Result<Vec<TensorValue>, Error> {
     let size = positions::count(context, dims)?;
     (0..count)
         .map(|n| {
             let ty = TensorType::new(dims.to_vec(), combine.argument(n)?.element.clone());
             let elements = Scalar::zero(super::value::storage(&ty.element)).repeat(size);
-            Ok(Tensor { ty, elements })
+            Ok(TensorValue { ty, elements })
         })
         .collect()
 }
 
-fn reduce(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn reduce(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let reduced = attributes::ints(context.op, "dimensions")?;
     let combine = Combine::new(context, 0)?;
     let (inputs, inits) = inputs(context, &combine)?;
@@ -108,10 +116,10 @@ fn reduce(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             value.set(&mut result.elements, at)?;
         }
     }
-    Ok(results.into_iter().map(Value::from).collect())
+    Ok(results.into_iter().map(InterpreterValue::from).collect())
 }
 
-fn reduce_window(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn reduce_window(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let op = context.op;
     let combine = Combine::new(context, 0)?;
     let (inputs, inits) = inputs(context, &combine)?;
@@ -144,7 +152,7 @@ fn reduce_window(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         }
         at += 1;
     }
-    Ok(results.into_iter().map(Value::from).collect())
+    Ok(results.into_iter().map(InterpreterValue::from).collect())
 }
 
 /// Position of the element whose coordinates a function gives; `None` where one lies outside.
@@ -152,7 +160,7 @@ fn locate(coordinate: impl Fn(usize) -> Option<i128>, strides: &[usize]) -> Opti
     strides.iter().enumerate().try_fold(0usize, |sum, (d, stride)| Some(sum + coordinate(d)? as usize * stride))
 }
 
-fn select_and_scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn select_and_scatter(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let op = context.op;
     let (select, scatter) = (Combine::new(context, 0)?, Combine::new(context, 1)?);
     let operand = context.tensor(0)?.clone();
@@ -195,5 +203,5 @@ fn select_and_scatter(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error
         at += 1;
     }
     let ty = TensorType::new(dims.to_vec(), scatter.argument(0)?.element.clone());
-    Ok(vec![Tensor { ty, elements }.into()])
+    Ok(vec![TensorValue { ty, elements }.into()])
 }

@@ -6,7 +6,7 @@ use tensor::DType;
 use super::context::{Context, Eval};
 use super::convert;
 use super::positions::{Walk, position, strides};
-use super::value::{Complex, Elements, Tensor, Value, storage, wrap};
+use super::value::{Complex, Elements, InterpreterValue, TensorValue, storage, wrap};
 use crate::attributes;
 use crate::error::Error;
 
@@ -40,11 +40,11 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     })
 }
 
-fn constant(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn constant(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     match context.op.attr("value") {
         Some(Attr::Dense(dense)) => {
             context.count(&dense.ty.dims)?;
-            let mut tensor = Tensor::from_dense(dense)?;
+            let mut tensor = TensorValue::from_dense(dense)?;
             // A quantized constant may be written with its stored integers.
             tensor.ty.element = context.result_tensor(0)?.element.clone();
             Ok(vec![tensor.into()])
@@ -54,7 +54,7 @@ fn constant(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// Every element the index along one dimension.
-pub(crate) fn iota(context: &Context<'_, '_>, dims: &[i64]) -> Result<Tensor, Error> {
+pub(crate) fn iota(context: &Context<'_, '_>, dims: &[i64]) -> Result<TensorValue, Error> {
     context.count(dims)?;
     let along = attributes::int(context.op, "iota_dimension")? as usize;
     if along >= dims.len() {
@@ -70,7 +70,7 @@ pub(crate) fn iota(context: &Context<'_, '_>, dims: &[i64]) -> Result<Tensor, Er
     } else {
         Elements::Float(indices.map(|n| convert::from_int(dtype, n)).collect())
     };
-    Ok(Tensor::new(dims, element, elements))
+    Ok(TensorValue::new(dims, element, elements))
 }
 
 /// For every index of a shape in row-major order, what `f` makes of it.
@@ -79,7 +79,7 @@ pub(crate) fn each_index<T>(dims: &[i64], mut f: impl FnMut(&[i64]) -> T) -> imp
     std::iter::from_fn(move || walk.next().map(&mut f))
 }
 
-fn broadcast(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn broadcast(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let mut dims = attributes::ints(context.op, "broadcast_sizes")?;
     let operand = context.tensor(0)?;
     let leading = dims.len();
@@ -89,15 +89,24 @@ fn broadcast(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
 }
 
 /// Operand 0 spread over `dims`, its dimension `d` along result dimension `along[d]`.
-pub(crate) fn broadcast_in_dim(context: &Context<'_, '_>, dims: &[i64], along: &[i64]) -> Result<Vec<Value>, Error> {
+pub(crate) fn broadcast_in_dim(
+    context: &Context<'_, '_>,
+    dims: &[i64],
+    along: &[i64],
+) -> Result<Vec<InterpreterValue>, Error> {
     let element = &context.result_tensor(0)?.element;
     let tensor = spread(context, context.tensor(0)?, dims, along)?;
     // The quantization axis is the result's own.
-    Ok(vec![Tensor::new(dims, element.clone(), tensor.elements).into()])
+    Ok(vec![TensorValue::new(dims, element.clone(), tensor.elements).into()])
 }
 
 /// A tensor spread over `dims`, its dimension `d` along result dimension `along[d]`.
-pub(crate) fn spread(context: &Context<'_, '_>, tensor: &Tensor, dims: &[i64], along: &[i64]) -> Result<Tensor, Error> {
+pub(crate) fn spread(
+    context: &Context<'_, '_>,
+    tensor: &TensorValue,
+    dims: &[i64],
+    along: &[i64],
+) -> Result<TensorValue, Error> {
     context.count(dims)?;
     let sizes = tensor.dims();
     let own = strides(sizes);
@@ -111,11 +120,11 @@ pub(crate) fn spread(context: &Context<'_, '_>, tensor: &Tensor, dims: &[i64], a
         }
     }
     let elements = tensor.elements.pick(each_index(dims, |index| position(index, &step)));
-    Ok(Tensor::new(dims, tensor.ty.element.clone(), elements))
+    Ok(TensorValue::new(dims, tensor.ty.element.clone(), elements))
 }
 
 /// Operand 0 with other sizes.
-pub(crate) fn reshape(context: &Context<'_, '_>, dims: &[i64]) -> Result<Vec<Value>, Error> {
+pub(crate) fn reshape(context: &Context<'_, '_>, dims: &[i64]) -> Result<Vec<InterpreterValue>, Error> {
     let operand = context.tensor(0)?;
     // Only `reshape` of a tensor with unknown sizes leaves one here: what remains is its size.
     let mut dims = dims.to_vec();
@@ -130,17 +139,17 @@ pub(crate) fn reshape(context: &Context<'_, '_>, dims: &[i64]) -> Result<Vec<Val
         return context.fail(format!("sizes {:?} do not hold the elements of {dims:?}", operand.dims()));
     }
     let element = context.result_tensor(0)?.element.clone();
-    Ok(vec![Tensor::new(dims, element, operand.elements.clone()).into()])
+    Ok(vec![TensorValue::new(dims, element, operand.elements.clone()).into()])
 }
 
-fn transpose(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn transpose(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let order = attributes::ints(context.op, "permutation")?;
     let operand = context.tensor(0)?;
     let own = strides(operand.dims());
     let dims: Vec<i64> = order.iter().map(|&d| operand.dims()[d as usize]).collect();
     let step: Vec<usize> = order.iter().map(|&d| own[d as usize]).collect();
     let elements = operand.elements.pick(each_index(&dims, |index| position(index, &step)));
-    Ok(vec![Tensor::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
+    Ok(vec![TensorValue::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
 }
 
 /// Elements of operand 0 from `start` to before `limit` by `step`.
@@ -149,7 +158,7 @@ pub(crate) fn slice(
     start: &[i64],
     limit: &[i64],
     step: &[i64],
-) -> Result<Vec<Value>, Error> {
+) -> Result<Vec<InterpreterValue>, Error> {
     let operand = context.tensor(0)?;
     one_each(context, operand.dims().len(), &[start, limit, step])?;
     for d in 0..operand.dims().len() {
@@ -170,7 +179,7 @@ pub(crate) fn slice(
     let first = position(start, &own);
     let by: Vec<usize> = own.iter().zip(step).map(|(&s, &n)| s.saturating_mul(n as usize)).collect();
     let elements = operand.elements.pick(each_index(&dims, |index| first + position(index, &by)));
-    Ok(vec![Tensor::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
+    Ok(vec![TensorValue::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
 }
 
 /// Lists that may be operands of unknown length must have one number for each dimension.
@@ -199,14 +208,14 @@ fn starts(context: &Context<'_, '_>, first: usize, dims: &[i64], sizes: &[i64]) 
         .collect()
 }
 
-fn dynamic_slice(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn dynamic_slice(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let sizes = attributes::ints(context.op, "slice_sizes")?;
     let start = starts(context, 1, context.tensor(0)?.dims(), &sizes)?;
     let limit: Vec<i64> = start.iter().zip(&sizes).map(|(a, b)| a + b).collect();
     slice(context, &start, &limit, &vec![1; sizes.len()])
 }
 
-fn dynamic_update_slice(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn dynamic_update_slice(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (operand, update) = (context.tensor(0)?, context.tensor(1)?);
     let start = starts(context, 2, operand.dims(), update.dims())?;
     let own = strides(operand.dims());
@@ -221,7 +230,7 @@ fn dynamic_update_slice(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Err
     Ok(vec![result.into()])
 }
 
-fn concatenate(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn concatenate(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let along = attributes::int(context.op, "dimension")? as usize;
     let parts = (0..context.op.operands.len()).map(|n| context.tensor(n)).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = parts.first() else { return context.fail("there is nothing to concatenate") };
@@ -249,11 +258,16 @@ fn concatenate(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
         let begin = begins[p] + o * runs[p];
         begin..begin + runs[p]
     }));
-    Ok(vec![Tensor::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
+    Ok(vec![TensorValue::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
 }
 
 /// Operand 0 padded with operand 1; negative edges cut.
-pub(crate) fn pad(context: &Context<'_, '_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Vec<Value>, Error> {
+pub(crate) fn pad(
+    context: &Context<'_, '_>,
+    low: &[i64],
+    high: &[i64],
+    interior: &[i64],
+) -> Result<Vec<InterpreterValue>, Error> {
     let (operand, fill) = (context.tensor(0)?, context.tensor(1)?);
     let sizes = operand.dims();
     one_each(context, sizes.len(), &[low, high, interior])?;
@@ -281,10 +295,10 @@ pub(crate) fn pad(context: &Context<'_, '_>, low: &[i64], high: &[i64], interior
         Some(at)
     });
     let elements = operand.elements.pick_or(&fill.elements, source)?;
-    Ok(vec![Tensor::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
+    Ok(vec![TensorValue::new(dims, context.result_tensor(0)?.element.clone(), elements).into()])
 }
 
-fn reverse(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn reverse(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let turned = attributes::ints(context.op, "dimensions")?;
     let operand = context.tensor(0)?;
     let (dims, own) = (operand.dims(), strides(operand.dims()));
@@ -293,10 +307,10 @@ fn reverse(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
             .map(|d| if turned.contains(&(d as i64)) { dims[d] - 1 - index[d] } else { index[d] } as usize * own[d])
             .sum()
     });
-    Ok(vec![Tensor { ty: operand.ty.clone(), elements: operand.elements.pick(source) }.into()])
+    Ok(vec![TensorValue { ty: operand.ty.clone(), elements: operand.elements.pick(source) }.into()])
 }
 
 /// A rank-0 `i32`.
-pub(crate) fn scalar_i32(value: i64) -> Tensor {
-    Tensor::new([], DType::I32, Elements::Int(vec![wrap(DType::I32, i128::from(value))]))
+pub(crate) fn scalar_i32(value: i64) -> TensorValue {
+    TensorValue::new([], DType::I32, Elements::Int(vec![wrap(DType::I32, i128::from(value))]))
 }

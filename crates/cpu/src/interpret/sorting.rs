@@ -6,7 +6,7 @@ use super::combine::Combine;
 use super::context::{Context, Eval};
 use super::positions;
 use super::scalar::Scalar;
-use super::value::{Elements, Tensor, Value};
+use super::value::{Elements, InterpreterValue, TensorValue};
 use crate::attributes;
 use crate::error::Error;
 
@@ -18,10 +18,10 @@ pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     }
 }
 
-fn sort(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
+fn sort(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let compare = Combine::new(context, 0)?;
     let inputs =
-        (0..context.op.operands.len()).map(|n| context.tensor(n).cloned()).collect::<Result<Vec<Tensor>, _>>()?;
+        (0..context.op.operands.len()).map(|n| context.tensor(n).cloned()).collect::<Result<Vec<TensorValue>, _>>()?;
     let Some(first) = inputs.first() else { return Ok(Vec::new()) };
     let dims = first.dims().to_vec();
     if inputs.iter().any(|t| t.dims() != dims) {
@@ -31,7 +31,7 @@ fn sort(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     let along = if dimension < 0 { dimension + dims.len() as i64 } else { dimension } as usize;
     if along >= dims.len() {
         // A scalar has nothing to sort.
-        return Ok(inputs.into_iter().map(Value::from).collect());
+        return Ok(inputs.into_iter().map(InterpreterValue::from).collect());
     }
     let strides = positions::strides(&dims);
     let others = positions::others(dims.len(), &[&[along as i64]]);
@@ -46,7 +46,7 @@ fn sort(context: &mut Context<'_, '_>) -> Result<Vec<Value>, Error> {
     }
     Ok(inputs
         .iter()
-        .map(|t| Tensor { ty: t.ty.clone(), elements: t.elements.pick(order.iter().copied()) }.into())
+        .map(|t| TensorValue { ty: t.ty.clone(), elements: t.elements.pick(order.iter().copied()) }.into())
         .collect())
 }
 

@@ -119,24 +119,24 @@ fn kinds_differ() -> Error {
 
 /// A tensor. Its type is static: dynamic dimensions have the size they turned out to have.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
+pub struct TensorValue {
     /// Element type and sizes.
     pub ty: TensorType,
     /// The elements.
     pub elements: Elements,
 }
 
-impl Tensor {
+impl TensorValue {
     /// A tensor from its parts, which must fit each other.
-    pub(crate) fn new(dims: impl Into<Vec<i64>>, element: impl Into<ElementType>, elements: Elements) -> Tensor {
+    pub(crate) fn new(dims: impl Into<Vec<i64>>, element: impl Into<ElementType>, elements: Elements) -> TensorValue {
         let ty = TensorType::new(dims, element);
         debug_assert_eq!(ty.num_elements(), Some(elements.len() as u64));
-        Tensor { ty, elements }
+        TensorValue { ty, elements }
     }
 
     /// The element at a position, as a rank-0 tensor.
-    pub(crate) fn at(&self, position: usize) -> Tensor {
-        Tensor::new([], self.ty.element.clone(), self.elements.pick(std::iter::once(position)))
+    pub(crate) fn at(&self, position: usize) -> TensorValue {
+        TensorValue::new([], self.ty.element.clone(), self.elements.pick(std::iter::once(position)))
     }
 
     /// Elements of an integer tensor, as positions and sizes are written.
@@ -171,9 +171,9 @@ impl Tensor {
     }
 
     /// From the bytes of a literal.
-    pub fn from_literal(literal: &Literal) -> Tensor {
+    pub fn from_literal(literal: &Literal) -> TensorValue {
         let dims: Vec<i64> = literal.dims().iter().map(|&d| d as i64).collect();
-        Tensor { elements: decode(literal.dtype(), literal.bytes()), ty: TensorType::new(dims, literal.dtype()) }
+        TensorValue { elements: decode(literal.dtype(), literal.bytes()), ty: TensorType::new(dims, literal.dtype()) }
     }
 
     /// As a literal of the stored type.
@@ -184,7 +184,7 @@ impl Tensor {
     }
 
     /// From a constant of the program.
-    pub fn from_dense(dense: &hlo::Dense) -> Result<Tensor, Error> {
+    pub fn from_dense(dense: &hlo::Dense) -> Result<TensorValue, Error> {
         let count = dense.ty.num_elements().and_then(|n| usize::try_from(n).ok());
         let (Some(count), Some(width)) = (count, element_bytes(&dense.ty)) else {
             return Err(Error::Internal("a constant of unknown size".into()));
@@ -195,7 +195,7 @@ impl Tensor {
             hlo::DenseData::Strings(_) => return Err(Error::Unsupported { what: "string constants".into() }),
         };
         debug_assert_eq!(bytes.len(), count * width);
-        Ok(Tensor { ty: dense.ty.clone(), elements: decode(storage(&dense.ty.element), &bytes) })
+        Ok(TensorValue { ty: dense.ty.clone(), elements: decode(storage(&dense.ty.element), &bytes) })
     }
 }
 
@@ -275,55 +275,58 @@ pub(crate) fn encode(dtype: DType, elements: &Elements) -> Vec<u8> {
 
 /// A value of the program.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum InterpreterValue {
     /// A tensor.
-    Tensor(Tensor),
+    Tensor(TensorValue),
     /// A token: order only.
     Token,
     /// A tuple.
-    Tuple(Vec<Value>),
+    Tuple(Vec<InterpreterValue>),
     /// Results of a computation in the background.
-    Future(Vec<Value>),
+    Future(Vec<InterpreterValue>),
     /// An array as it lies in memory, which processes hand to each other.
     Stored(Arc<Literal>),
 }
 
-impl Value {
+impl InterpreterValue {
     /// Memory the elements take.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Value::Tensor(tensor) => tensor.elements.bytes(),
-            Value::Token => 0,
-            Value::Stored(literal) => literal.bytes().len() as u64,
-            Value::Tuple(values) | Value::Future(values) => values.iter().map(Value::bytes).sum(),
+            InterpreterValue::Tensor(tensor) => tensor.elements.bytes(),
+            InterpreterValue::Token => 0,
+            InterpreterValue::Stored(literal) => literal.bytes().len() as u64,
+            InterpreterValue::Tuple(values) | InterpreterValue::Future(values) => {
+                values.iter().map(InterpreterValue::bytes).sum()
+            }
         }
     }
 
     /// The tensor, or an internal error: the verifier has checked kinds.
-    pub fn tensor(&self) -> Result<&Tensor, Error> {
+    pub fn tensor(&self) -> Result<&TensorValue, Error> {
         match self {
-            Value::Tensor(tensor) => Ok(tensor),
+            InterpreterValue::Tensor(tensor) => Ok(tensor),
             other => Err(Error::Internal(format!("a tensor was expected, not {other:?}"))),
         }
     }
 }
 
-impl From<Tensor> for Value {
-    fn from(tensor: Tensor) -> Self {
-        Value::Tensor(tensor)
+impl From<TensorValue> for InterpreterValue {
+    fn from(tensor: TensorValue) -> Self {
+        InterpreterValue::Tensor(tensor)
     }
 }
 
 /// Whether a value may stand where `ty` is written: same kind, same element type, sizes equal where known.
-pub(crate) fn fits(value: &Value, ty: &Type) -> bool {
+pub(crate) fn fits(value: &InterpreterValue, ty: &Type) -> bool {
     match (value, ty) {
-        (Value::Tensor(tensor), Type::Tensor(ty)) => {
+        (InterpreterValue::Tensor(tensor), Type::Tensor(ty)) => {
             tensor.ty.element == ty.element
                 && tensor.ty.dims.len() == ty.dims.len()
                 && tensor.ty.dims.iter().zip(&ty.dims).all(|(have, want)| *want == hlo::DYNAMIC || have == want)
         }
-        (Value::Token, Type::Token) => true,
-        (Value::Tuple(values), Type::Tuple(types)) | (Value::Future(values), Type::Future(types)) => {
+        (InterpreterValue::Token, Type::Token) => true,
+        (InterpreterValue::Tuple(values), Type::Tuple(types))
+        | (InterpreterValue::Future(values), Type::Future(types)) => {
             values.len() == types.len() && values.iter().zip(types.iter()).all(|(v, t)| fits(v, t))
         }
         _ => false,

@@ -4,12 +4,13 @@ use hlo::{Dense, Op, OpKind, TensorType};
 
 use crate::attributes;
 use crate::interpret::scalar::TotalOrder;
-use crate::interpret::{Elements, Tensor, convert, elementwise, encode, storage};
+use crate::interpret::{Elements, TensorValue, convert, elementwise, encode, storage};
 
 /// Computes an elementwise op on constants, for [`hlo::passes::Options::evaluate`].
 pub fn evaluate(op: &Op, operands: &[&Dense], result: &TensorType) -> Option<Dense> {
     let to = result.element.plain()?;
-    let values: Vec<Tensor> = operands.iter().map(|dense| Tensor::from_dense(dense).ok()).collect::<Option<_>>()?;
+    let values: Vec<TensorValue> =
+        operands.iter().map(|dense| TensorValue::from_dense(dense).ok()).collect::<Option<_>>()?;
     let elements = match (op.kind()?, &values[..]) {
         (OpKind::Convert, [a]) => {
             a.ty.element.plain()?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use pjrt_sys::*;
 use sha2::{Digest, Sha256};
 
-use crate::engine::{self, Compiled, Cpu, Port};
+use crate::engine::{self, Compiled, Cpu, PortType};
 use crate::lower::Donation;
 use crate::sharding::Sharding;
 
@@ -96,18 +96,18 @@ impl Program {
     fn compile(cpu: &Arc<Cpu>, source: &[u8], option_bytes: &[u8]) -> Result<Arc<Program>, Failure> {
         let options = CompileOptions::decode(option_bytes)?;
         let compiled =
-            Compiled::compile(cpu, source, &engine::CompileOptions { spread: options.spread, ..Default::default() })?;
+            Compiled::compile(cpu, source, &engine::EngineOptions { spread: options.spread, ..Default::default() })?;
         let mut hash = Sha256::new();
         hash.update((option_bytes.len() as u64).to_le_bytes());
         hash.update(option_bytes);
         hash.update(source);
         let fingerprint = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let results = compiled.results();
-        let dims = |port: &Port| match port {
-            Port::Array(_, dims) => dims.iter().map(|d| d.map_or(-1, |d| d as i64)).collect(),
-            Port::Token => Vec::new(),
+        let dims = |port: &PortType| match port {
+            PortType::Array(_, dims) => dims.iter().map(|d| d.map_or(-1, |d| d as i64)).collect(),
+            PortType::Token => Vec::new(),
         };
-        let bytes = |ports: &[Port]| ports.iter().map(|port| port.bytes().unwrap_or(0) as f64).sum::<f64>() as f32;
+        let bytes = |ports: &[PortType]| ports.iter().map(|port| port.bytes().unwrap_or(0) as f64).sum::<f64>() as f32;
         let accessed = bytes(compiled.arguments()) + bytes(results);
         let costs = vec![
             ("flops".to_string(), Named::Float(hlo::cost::cost(compiled.module()).flops as f32)),
@@ -116,11 +116,11 @@ impl Program {
         let num_ports = results.len().max(compiled.arguments().len());
         let serialized = |shardings: &[Sharding]| Texts::new(shardings.iter().map(wire::op_sharding).collect());
         let layouts =
-            |ports: &[Port]| LayoutList::new(ports.iter().map(|port| Layout::row_major(port.rank())).collect());
+            |ports: &[PortType]| LayoutList::new(ports.iter().map(|port| Layout::row_major(port.rank())).collect());
         Ok(Arc::new(Program {
             output_types: results.iter().map(number).collect(),
             output_dims: results.iter().flat_map(dims).collect(),
-            output_ranks: results.iter().map(Port::rank).collect(),
+            output_ranks: results.iter().map(PortType::rank).collect(),
             kinds: vec![MEMORY_KINDS[0].as_ptr().cast(); num_ports],
             kind_sizes: vec![MEMORY_KINDS[0].len(); num_ports],
             costs: NamedList::new(costs),
@@ -162,10 +162,10 @@ impl Program {
 }
 
 /// The number of a port's element type.
-pub(super) fn number(port: &Port) -> PJRT_Buffer_Type {
+pub(super) fn number(port: &PortType) -> PJRT_Buffer_Type {
     match port {
-        Port::Array(dtype, _) => element::number(*dtype),
-        Port::Token => PJRT_Buffer_Type_TOKEN,
+        PortType::Array(dtype, _) => element::number(*dtype),
+        PortType::Token => PJRT_Buffer_Type_TOKEN,
     }
 }
 
@@ -336,7 +336,7 @@ entries! {
     fn PJRT_Executable_GetCompiledMemoryStats(args: PJRT_Executable_GetCompiledMemoryStats_Args) {
         let program = object(args.executable)?;
         let compiled = &program.compiled;
-        let total = |ports: &mut dyn Iterator<Item = &Port>| ports.map(|port| port.bytes().unwrap_or(0) as i64).sum::<i64>();
+        let total = |ports: &mut dyn Iterator<Item = &PortType>| ports.map(|port| port.bytes().unwrap_or(0) as i64).sum::<i64>();
         let arguments = total(&mut compiled.arguments().iter());
         let results = total(&mut compiled.results().iter());
         let given = compiled.arguments().iter().zip(compiled.donated()).filter(|(_, d)| matches!(d, Donation::GivenFor(_)));

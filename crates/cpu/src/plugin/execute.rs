@@ -10,8 +10,8 @@ use std::time::Instant;
 use pjrt_sys::*;
 use tensor::DType;
 
-use crate::engine::Port;
-use crate::interpret::Options;
+use crate::engine::PortType;
+use crate::interpret::InterpreterOptions;
 use crate::lower::Donation;
 use crate::memory::Array;
 
@@ -96,7 +96,7 @@ fn compute(
     drop(arguments);
     let run = |lists| {
         let started = Instant::now();
-        let results = program.compiled.run(lists, &Options::default())?;
+        let results = program.compiled.run(lists, &InterpreterOptions::default())?;
         program.last_run.store(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(results)
     };
@@ -129,13 +129,13 @@ unsafe fn kept<'a>(options: *const PJRT_ExecuteOptions) -> &'a [i64] {
     }
 }
 
-fn check_argument(buffer: &Buffer, port: &Port, n: usize, device: usize) -> Result<(), Failure> {
+fn check_argument(buffer: &Buffer, port: &PortType, n: usize, device: usize) -> Result<(), Failure> {
     let fits = match port {
-        Port::Array(_, dims) => {
+        PortType::Array(_, dims) => {
             let have = buffer.dims();
             have.len() == dims.len() && have.iter().zip(dims).all(|(have, want)| want.is_none_or(|want| want == *have))
         }
-        Port::Token => true,
+        PortType::Token => true,
     };
     if number(port) != buffer.number || !fits {
         return Err(Failure::invalid(format!(
@@ -154,12 +154,17 @@ fn check_argument(buffer: &Buffer, port: &Port, n: usize, device: usize) -> Resu
 }
 
 /// The outputs of one device, with memory for them. `given_bytes` come back when the launch begins.
-fn outputs(client: &Arc<Client>, device: usize, results: &[Port], given_bytes: u64) -> Result<Vec<Output>, Failure> {
+fn outputs(
+    client: &Arc<Client>,
+    device: usize,
+    results: &[PortType],
+    given_bytes: u64,
+) -> Result<Vec<Output>, Failure> {
     let device = &client.devices[device];
-    let one = |port: &Port| {
+    let one = |port: &PortType| {
         let (dtype, dims): (DType, Option<Vec<usize>>) = match port {
-            Port::Array(dtype, dims) => (*dtype, dims.iter().copied().collect()),
-            Port::Token => (DType::Bool, Some(vec![0])),
+            PortType::Array(dtype, dims) => (*dtype, dims.iter().copied().collect()),
+            PortType::Token => (DType::Bool, Some(vec![0])),
         };
         let reservation = match (dims, port.bytes()) {
             (Some(dims), Some(bytes)) => Some(device.ledger.reserve(bytes as u64, given_bytes, label(dtype, &dims))?),
@@ -171,13 +176,13 @@ fn outputs(client: &Arc<Client>, device: usize, results: &[Port], given_bytes: u
 }
 
 /// The buffer a caller gets for an output. Sizes that only the run tells are waited for.
-fn output_buffer(client: &Arc<Client>, memory: usize, port: &Port, slot: Arc<Slot>) -> Result<Buffer, Failure> {
+fn output_buffer(client: &Arc<Client>, memory: usize, port: &PortType, slot: Arc<Slot>) -> Result<Buffer, Failure> {
     let dims = match port {
-        Port::Array(_, dims) => match dims.iter().copied().collect::<Option<Vec<usize>>>() {
+        PortType::Array(_, dims) => match dims.iter().copied().collect::<Option<Vec<usize>>>() {
             Some(dims) => dims,
             None => slot.wait()?.array.dims().to_vec(),
         },
-        Port::Token => vec![0],
+        PortType::Token => vec![0],
     };
     Ok(Buffer::new(client.clone(), memory, number(port), &dims, slot))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cpu::{Array, CompileOptions, Compiled, Cpu, Mode};
+use cpu::{Array, Compiled, Cpu, EngineOptions, ExecutionMode};
 use tensor::{DType, Literal};
 
 const QUERIES: usize = 40;
@@ -97,10 +97,10 @@ fn numbers(rows: usize, seed: u32, odd: &[(usize, f32)]) -> Literal {
     Literal::new(DType::F32, [2, rows, WIDTH], bytes).expect("bytes of the shape")
 }
 
-fn results(cpu: &Arc<Cpu>, text: &str, mode: Mode, odd: &[(usize, f32)]) -> (Vec<f32>, String) {
+fn results(cpu: &Arc<Cpu>, text: &str, mode: ExecutionMode, odd: &[(usize, f32)]) -> (Vec<f32>, String) {
     let module = hlo::text::parse(text).and_then(hlo::verify).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let compiled =
-        Compiled::from_module(cpu, module, &CompileOptions { mode, ..CompileOptions::default() }).expect("it compiles");
+        Compiled::from_module(cpu, module, &EngineOptions { mode, ..EngineOptions::default() }).expect("it compiles");
     let data: Vec<u8> = (0..QUERIES * KEYS).map(|n| u8::from(n % 3 != 0)).collect();
     let literals = [
         numbers(QUERIES, 1, &[]),
@@ -124,9 +124,9 @@ fn check_program(text: &str, way: Way) {
     for threads in [1, 2] {
         let cpu = Cpu::new(Some(threads));
         for odd in [&[][..], &[(9, f32::NAN)], &[(KEYS * WIDTH - 1, f32::INFINITY)], &[(700, f32::NEG_INFINITY)]] {
-            let (got, dump) = results(&cpu, text, Mode::Compiled, odd);
+            let (got, dump) = results(&cpu, text, ExecutionMode::Compiled, odd);
             assert_eq!(dump.contains("by tiles"), way == Way::Tiles, "{dump}\n{text}");
-            let (wanted, _) = results(&cpu, text, Mode::Interpreted, odd);
+            let (wanted, _) = results(&cpu, text, ExecutionMode::Interpreted, odd);
             for (n, (a, b)) in got.iter().zip(&wanted).enumerate() {
                 let is_near = a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-5;
                 assert!(is_near, "element {n}: {a} compiled, {b} interpreted, {odd:?}\n{text}");

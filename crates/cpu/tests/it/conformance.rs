@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cpu::interpret::Options;
-use cpu::{CompileOptions, Compiled, Cpu, Error, Folding, Mode};
+use cpu::interpret::InterpreterOptions;
+use cpu::{Compiled, Cpu, EngineOptions, Error, ExecutionMode, Folding};
 use testkit::{Needed, repository, require};
 
 /// Ops one program may execute; the suites need far fewer.
@@ -51,7 +51,7 @@ fn programs(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs `@main`, or every function that takes nothing.
-fn run(cpu: &Arc<Cpu>, mode: Mode, name: &str, text: &str, tally: &mut Tally) {
+fn run(cpu: &Arc<Cpu>, mode: ExecutionMode, name: &str, text: &str, tally: &mut Tally) {
     let module = match hlo::text::parse(text).and_then(hlo::verify) {
         Ok(module) => module,
         Err(error) => return tally.failed.push(format!("{name}: {error}")),
@@ -60,14 +60,14 @@ fn run(cpu: &Arc<Cpu>, mode: Mode, name: &str, text: &str, tally: &mut Tally) {
         Some(main) => vec![main.name.to_string()],
         None => module.funcs.iter().map(|func| func.name.to_string()).collect(),
     };
-    let limits = Options { max_steps: Some(MAX_STEPS), ..Options::default() };
+    let limits = InterpreterOptions { max_steps: Some(MAX_STEPS), ..InterpreterOptions::default() };
     for entry in entries {
         if module.func(&entry).is_some_and(|func| !func.inputs.is_empty()) {
             continue;
         }
         // Inputs are constants: folded, they would never reach a kernel.
         let options =
-            CompileOptions { mode, folding: Folding::Nothing, entry: Some(&entry), ..CompileOptions::default() };
+            EngineOptions { mode, folding: Folding::Nothing, entry: Some(&entry), ..EngineOptions::default() };
         let compiled = Compiled::from_module(cpu, module.clone(), &options);
         match compiled.and_then(|compiled| compiled.run(vec![Vec::new()], &limits)) {
             Ok(_) => tally.passed += 1,
@@ -77,7 +77,7 @@ fn run(cpu: &Arc<Cpu>, mode: Mode, name: &str, text: &str, tally: &mut Tally) {
     }
 }
 
-fn suite(mode: Mode, folder: &Path) -> Tally {
+fn suite(mode: ExecutionMode, folder: &Path) -> Tally {
     let cpu = Cpu::new(None);
     let mut tally = Tally::default();
     let only = std::env::var("TPUBRIDGE_CONFORMANCE_ONLY").unwrap_or_default();
@@ -113,15 +113,15 @@ fn the_suite_is_the_listed_one() {
 
 #[test]
 fn self_checking_programs_pass_interpreted() {
-    check("self_checking_programs_pass_interpreted", Mode::Interpreted);
+    check("self_checking_programs_pass_interpreted", ExecutionMode::Interpreted);
 }
 
 #[test]
 fn self_checking_programs_pass_compiled() {
-    check("self_checking_programs_pass_compiled", Mode::Compiled);
+    check("self_checking_programs_pass_compiled", ExecutionMode::Compiled);
 }
 
-fn check(test: &str, mode: Mode) {
+fn check(test: &str, mode: ExecutionMode) {
     let Some(folder) = require(test, Needed::Conformance) else { return };
     let mut wrong = Vec::new();
     for part in ["interpret", "testdata"] {
@@ -140,7 +140,7 @@ fn check(test: &str, mode: Mode) {
         eprintln!("{reasons:?}");
         wrong.extend(tally.failed);
     }
-    if mode == Mode::Compiled {
+    if mode == ExecutionMode::Compiled {
         let name = |line: &str| {
             let (file, rest) = line.split_once('#').unwrap_or((line, ""));
             let function = rest.split_once("::").map_or("", |(_, rest)| rest.split(':').next().unwrap_or_default());

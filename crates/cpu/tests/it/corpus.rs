@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use cpu::interpret::{Interpreter, Options, Tensor, Value};
-use cpu::{Array, CompileOptions, Compiled, Cpu, Error, Mode, Port};
+use cpu::interpret::{Interpreter, InterpreterOptions, InterpreterValue, TensorValue};
+use cpu::{Array, Compiled, Cpu, EngineOptions, Error, ExecutionMode, PortType};
 use hlo::{Module, OpKind, Type};
 use tensor::{DType, Literal, decode_float, encode_float};
 use testkit::{Needed, require};
 
 /// A value of zeros; `None` for types a caller cannot give.
-fn zeros(ty: &Type) -> Option<Value> {
+fn zeros(ty: &Type) -> Option<InterpreterValue> {
     match ty {
         Type::Tensor(ty) => {
             let dims: Option<Vec<usize>> = ty.dims.iter().map(|&d| usize::try_from(d).ok()).collect();
             let literal = Literal::zeros(ty.element.plain()?, dims?)?;
-            Some(Tensor::from_literal(&literal).into())
+            Some(TensorValue::from_literal(&literal).into())
         }
-        Type::Token => Some(Value::Token),
+        Type::Token => Some(InterpreterValue::Token),
         _ => None,
     }
 }
@@ -34,7 +34,11 @@ fn exported_programs_run() {
         let module = hlo::verify(hlo::bytecode::read(&fs::read(path).unwrap()).unwrap()).unwrap();
         let Some(entry) = module.entry() else { continue };
         let Some(arguments) = entry.inputs.iter().map(zeros).collect::<Option<Vec<_>>>() else { continue };
-        let options = Options { max_steps: Some(20_000), max_elements: Some(1 << 18), ..Options::default() };
+        let options = InterpreterOptions {
+            max_steps: Some(20_000),
+            max_elements: Some(1 << 18),
+            ..InterpreterOptions::default()
+        };
         match Interpreter::new(&module, options).run(&entry.name, arguments) {
             Ok(_) => ran += 1,
             Err(Error::Exhausted(_)) => limited += 1,
@@ -75,14 +79,14 @@ impl Numbers {
     }
 
     /// An array for a port; `None` for those too large for the interpreter.
-    fn literal(&mut self, port: &Port) -> Option<Literal> {
+    fn literal(&mut self, port: &PortType) -> Option<Literal> {
         match port {
-            Port::Array(dtype, dims) => {
+            PortType::Array(dtype, dims) => {
                 let dims: Vec<usize> = dims.iter().copied().collect::<Option<_>>()?;
                 let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= 1 << 18)?;
                 Literal::new(*dtype, dims, (0..count).flat_map(|_| self.element(*dtype)).collect())
             }
-            Port::Token => Literal::zeros(DType::Bool, [0]),
+            PortType::Token => Literal::zeros(DType::Bool, [0]),
         }
     }
 }
@@ -156,10 +160,10 @@ fn exported_programs_give_the_same_compiled() {
         if draws || !name.contains(&only) {
             continue;
         }
-        let of = |mode: Mode| {
-            Compiled::from_module(&cpu, module.clone(), &CompileOptions { mode, ..CompileOptions::default() })
+        let of = |mode: ExecutionMode| {
+            Compiled::from_module(&cpu, module.clone(), &EngineOptions { mode, ..EngineOptions::default() })
         };
-        let (compiled, interpreted) = match (of(Mode::Compiled), of(Mode::Interpreted)) {
+        let (compiled, interpreted) = match (of(ExecutionMode::Compiled), of(ExecutionMode::Interpreted)) {
             (Ok(compiled), Ok(interpreted)) => (compiled, interpreted),
             (Err(error), Ok(_)) => {
                 wrong.push(format!("{name}: does not compile: {error}"));
@@ -183,7 +187,11 @@ fn exported_programs_give_the_same_compiled() {
         let run = |program: &Compiled, max_steps: u64| {
             let arrays: Result<Vec<Array>, Error> =
                 literals.iter().map(|literal| Array::from_literal(cpu.memory(), literal)).collect();
-            let options = Options { max_steps: Some(max_steps), max_elements: Some(1 << 18), ..Options::default() };
+            let options = InterpreterOptions {
+                max_steps: Some(max_steps),
+                max_elements: Some(1 << 18),
+                ..InterpreterOptions::default()
+            };
             Ok::<_, Error>(program.run(vec![arrays?], &options)?.remove(0))
         };
         let Ok(expected) = run(&interpreted, 20_000) else {

@@ -19,8 +19,8 @@ mod value;
 
 use std::sync::Arc;
 
-use cpu::interpret::Options;
-use cpu::{Array, CompileOptions, Compiled, Cpu, Error, Folding, Mode};
+use cpu::interpret::InterpreterOptions;
+use cpu::{Array, Compiled, Cpu, EngineOptions, Error, ExecutionMode, Folding};
 use generate::Generated;
 use hlo::Verified;
 use tensor::{Literal, decode_float};
@@ -32,11 +32,11 @@ const PROGRAMS: u64 = 1500;
 fn run(
     cpu: &Arc<Cpu>,
     module: &Verified,
-    mode: Mode,
+    mode: ExecutionMode,
     folding: Folding,
     program: &Generated,
 ) -> Result<(Vec<Literal>, String), Error> {
-    let options = CompileOptions { mode, folding, ..CompileOptions::default() };
+    let options = EngineOptions { mode, folding, ..EngineOptions::default() };
     let compiled = Compiled::from_module(cpu, module.clone(), &options)?;
     let arrays = |literals: &[Literal]| {
         literals.iter().map(|literal| Array::from_literal(cpu.memory(), literal)).collect::<Result<Vec<_>, _>>()
@@ -45,7 +45,7 @@ fn run(
     // Arguments that are not donated must come out as they went in.
     let kept: Vec<Option<Array>> =
         arguments.iter().zip(&program.donated).map(|(array, donated)| (!donated).then(|| array.clone())).collect();
-    let limits = Options { max_steps: Some(10_000_000), ..Options::default() };
+    let limits = InterpreterOptions { max_steps: Some(10_000_000), ..InterpreterOptions::default() };
     let results = compiled.run(vec![arguments], &limits)?;
     for (array, literal) in kept.iter().zip(&program.arguments) {
         if array.as_ref().is_some_and(|array| array.bytes() != literal.bytes()) {
@@ -53,7 +53,7 @@ fn run(
         }
     }
     let dump = compiled.dump();
-    if mode == Mode::Compiled {
+    if mode == ExecutionMode::Compiled {
         // A second run finds memory that the first one used.
         let again = compiled.run(vec![arrays(&program.arguments)?], &limits)?;
         if results[0].iter().zip(&again[0]).any(|(a, b)| a.bytes() != b.bytes()) {
@@ -99,9 +99,10 @@ fn check(cpu: &Arc<Cpu>, seed: u64) -> Option<String> {
     };
     // Folding takes work from the kernels: both ways are looked at.
     let folding = if seed.is_multiple_of(3) { Folding::Nothing } else { Folding::Constants };
-    let attempt =
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(cpu, &module, Mode::Compiled, folding, &program)));
-    let interpreted = run(cpu, &module, Mode::Interpreted, folding, &program);
+    let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        run(cpu, &module, ExecutionMode::Compiled, folding, &program)
+    }));
+    let interpreted = run(cpu, &module, ExecutionMode::Interpreted, folding, &program);
     match (attempt, interpreted) {
         (Err(_), _) => told("the compiler or its program panics".into()),
         (Ok(Ok((a, dump))), Ok((b, _))) => {

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use cpu::Error;
-use cpu::interpret::{Interpreter, Options};
+use cpu::interpret::{Interpreter, InterpreterOptions};
 
-fn run(text: &str, options: Options) -> Error {
+fn run(text: &str, options: InterpreterOptions) -> Error {
     let module = hlo::verify(hlo::text::parse(text).unwrap()).unwrap();
     Interpreter::new(&module, options).run("main", Vec::new()).unwrap_err()
 }
 
 fn check(text: &str, expected: &str) {
-    let error = run(text, Options { max_steps: Some(10_000), ..Options::default() });
+    let error = run(text, InterpreterOptions { max_steps: Some(10_000), ..InterpreterOptions::default() });
     assert!(error.to_string().contains(expected), "{error:?} does not say `{expected}`");
 }
 
@@ -34,7 +34,10 @@ const ENDLESS: &str = "func.func @main() {
 fn an_endless_loop_is_stopped() {
     check(ENDLESS, "more than 10000 ops were executed");
     let stop = Arc::new(AtomicBool::new(true));
-    assert_eq!(run(ENDLESS, Options { stop: Some(stop), ..Options::default() }), Error::Interrupted);
+    assert_eq!(
+        run(ENDLESS, InterpreterOptions { stop: Some(stop), ..InterpreterOptions::default() }),
+        Error::Interrupted
+    );
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn values_together_are_bounded() {
   %b = stablehlo.add %a, %a : tensor<100xi32>
   func.return
 }";
-    let error = run(text, Options { max_bytes: Some(2000), ..Options::default() });
+    let error = run(text, InterpreterOptions { max_bytes: Some(2000), ..InterpreterOptions::default() });
     assert_eq!(error, Error::Exhausted("the values of the program take more than 2000 bytes".into()));
 }
 

@@ -1,8 +1,8 @@
 //! Parts of programs that are written for one device: compiled they give what the interpreter gives, and nothing of them is
 //! interpreted but collectives.
 
-use cpu::interpret::Options;
-use cpu::{Array, CompileOptions, Compiled, Cpu, Mode, Spread};
+use cpu::interpret::InterpreterOptions;
+use cpu::{Array, Compiled, Cpu, EngineOptions, ExecutionMode, Spread};
 use tensor::{DType, Literal};
 
 /// In each of three rounds every device multiplies its rows by its columns and sums over `model`; the count of rounds is
@@ -51,20 +51,20 @@ fn compiled_parts_of_a_device_give_what_interpreted_ones_give() {
     let cpu = Cpu::new(Some(2));
     let whole = floats(&[4, 6], |n| (n as f32 * 0.37).sin());
     let weights = floats(&[6, 6], |n| (n as f32 * 0.61).cos());
-    let run = |mode: Mode| {
+    let run = |mode: ExecutionMode| {
         let spread = Spread { num_replicas: 1, num_partitions: 4 };
         let compiled =
-            Compiled::compile(&cpu, PROGRAM.as_bytes(), &CompileOptions { spread, mode, ..CompileOptions::default() })
+            Compiled::compile(&cpu, PROGRAM.as_bytes(), &EngineOptions { spread, mode, ..EngineOptions::default() })
                 .unwrap();
         let parts = compiled.argument_shardings()[0].split(&whole).unwrap();
         let of = |literal: &Literal| Array::from_literal(cpu.memory(), literal).unwrap();
         let arguments = parts.iter().map(|part| vec![of(part), of(&weights)]).collect();
-        let results = compiled.run(arguments, &Options::default()).unwrap();
+        let results = compiled.run(arguments, &InterpreterOptions::default()).unwrap();
         let results: Vec<Vec<Literal>> =
             results.iter().map(|list| list.iter().map(Array::to_literal).collect()).collect();
         (results, compiled.dump())
     };
-    let ((compiled, steps), (interpreted, _)) = (run(Mode::Compiled), run(Mode::Interpreted));
+    let ((compiled, steps), (interpreted, _)) = (run(ExecutionMode::Compiled), run(ExecutionMode::Interpreted));
     assert!(steps.contains("join tiles") && !steps.contains("interpret sdy.manual_computation"), "{steps}");
     for (device, (a, b)) in compiled.iter().zip(&interpreted).enumerate() {
         assert_eq!(a[1].bytes(), 3i32.to_le_bytes(), "rounds of device {device}");
@@ -83,8 +83,8 @@ fn compiled_parts_of_a_device_give_what_interpreted_ones_give() {
 fn parts_for_several_devices_do_not_run_on_one() {
     let cpu = Cpu::new(Some(1));
     let of = |literal: &Literal| Array::from_literal(cpu.memory(), literal).unwrap();
-    let compiled = Compiled::compile(&cpu, PROGRAM.as_bytes(), &CompileOptions::default()).unwrap();
+    let compiled = Compiled::compile(&cpu, PROGRAM.as_bytes(), &EngineOptions::default()).unwrap();
     let arguments = vec![vec![of(&floats(&[4, 6], |_| 1.0)), of(&floats(&[6, 6], |_| 1.0))]];
-    let error = compiled.run(arguments, &Options::default()).unwrap_err().to_string();
+    let error = compiled.run(arguments, &InterpreterOptions::default()).unwrap_err().to_string();
     assert!(error.contains("for several devices"), "{error}");
 }

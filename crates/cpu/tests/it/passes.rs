@@ -3,7 +3,7 @@
 use std::fs;
 
 use cpu::Error;
-use cpu::interpret::{Elements, Interpreter, Options, Tensor, Value};
+use cpu::interpret::{Elements, Interpreter, InterpreterOptions, InterpreterValue, TensorValue};
 use hlo::passes::{self, Exactness};
 use hlo::{Dense, FuncBuilder, ModuleBuilder, Op, TensorType, Type, Verified};
 use tensor::{DType, Literal, encode_float};
@@ -40,7 +40,7 @@ impl Numbers {
     }
 
     /// A value of a type; `None` for types a caller cannot give.
-    fn value(&mut self, ty: &Type) -> Option<Value> {
+    fn value(&mut self, ty: &Type) -> Option<InterpreterValue> {
         match ty {
             Type::Tensor(ty) => {
                 let dims: Vec<usize> = ty.dims.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<_>>()?;
@@ -50,9 +50,9 @@ impl Numbers {
                 }
                 let dtype = ty.element.plain()?;
                 let bytes = (0..count).flat_map(|_| self.element(dtype)).collect();
-                Some(Tensor::from_literal(&Literal::new(dtype, dims, bytes)?).into())
+                Some(TensorValue::from_literal(&Literal::new(dtype, dims, bytes)?).into())
             }
-            Type::Token => Some(Value::Token),
+            Type::Token => Some(InterpreterValue::Token),
             _ => None,
         }
     }
@@ -66,19 +66,20 @@ fn evaluate(op: &Op, operands: &[&Dense], result: &TensorType) -> Option<Dense> 
     let mut module = ModuleBuilder::new("fold");
     module.func(func.finish(&results));
     let module = hlo::verify(module.finish()).ok()?;
-    let results = Interpreter::new(&module, Options::default()).run("main", Vec::new()).ok()?;
-    let [Value::Tensor(tensor)] = &results[..] else { return None };
+    let results = Interpreter::new(&module, InterpreterOptions::default()).run("main", Vec::new()).ok()?;
+    let [InterpreterValue::Tensor(tensor)] = &results[..] else { return None };
     Dense::from_elements(result.clone(), tensor.to_literal().ok()?.bytes().to_vec())
 }
 
-fn run(module: &Verified, arguments: Vec<Value>) -> Result<Vec<Value>, Error> {
-    let options = Options { max_steps: Some(20_000), max_elements: Some(1 << 18), ..Options::default() };
+fn run(module: &Verified, arguments: Vec<InterpreterValue>) -> Result<Vec<InterpreterValue>, Error> {
+    let options =
+        InterpreterOptions { max_steps: Some(20_000), max_elements: Some(1 << 18), ..InterpreterOptions::default() };
     let entry = module.entry().map(|func| func.name.to_string()).unwrap_or_default();
     Interpreter::new(module, options).run(&entry, arguments)
 }
 
 /// Whether values are the same, apart from NaNs; floats may differ by a part of the largest of their tensor.
-fn agree(a: &Value, b: &Value, tolerance: f64) -> bool {
+fn agree(a: &InterpreterValue, b: &InterpreterValue, tolerance: f64) -> bool {
     let same = |a: f64, b: f64, scale: f64| {
         a.to_bits() == b.to_bits()
             || a.is_nan() && b.is_nan()
@@ -89,15 +90,18 @@ fn agree(a: &Value, b: &Value, tolerance: f64) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b, scale))
     };
     match (a, b) {
-        (Value::Tensor(a), Value::Tensor(b)) if a.ty == b.ty => match (&a.elements, &b.elements) {
-            (Elements::Float(a), Elements::Float(b)) => floats(a, b),
-            (Elements::Complex(a), Elements::Complex(b)) => {
-                let parts = |v: &[cpu::interpret::Complex]| v.iter().flat_map(|x| [x.re, x.im]).collect::<Vec<f64>>();
-                floats(&parts(a), &parts(b))
+        (InterpreterValue::Tensor(a), InterpreterValue::Tensor(b)) if a.ty == b.ty => {
+            match (&a.elements, &b.elements) {
+                (Elements::Float(a), Elements::Float(b)) => floats(a, b),
+                (Elements::Complex(a), Elements::Complex(b)) => {
+                    let parts =
+                        |v: &[cpu::interpret::Complex]| v.iter().flat_map(|x| [x.re, x.im]).collect::<Vec<f64>>();
+                    floats(&parts(a), &parts(b))
+                }
+                (a, b) => a == b,
             }
-            (a, b) => a == b,
-        },
-        (Value::Token, Value::Token) => true,
+        }
+        (InterpreterValue::Token, InterpreterValue::Token) => true,
         _ => false,
     }
 }
@@ -167,7 +171,8 @@ fn self_checking_programs_still_pass() {
                     };
                     for func in module.funcs.iter().filter(|func| func.inputs.is_empty()) {
                         let runs = |module: &Verified| {
-                            let options = Options { max_steps: Some(1_000_000), ..Options::default() };
+                            let options =
+                                InterpreterOptions { max_steps: Some(1_000_000), ..InterpreterOptions::default() };
                             Interpreter::new(module, options).run(&func.name, Vec::new())
                         };
                         if after.func(&func.name).is_none() || runs(&module).is_err() {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use pjrt::{
-    Argument, Buffer, BufferSpec, Client, ClientOptions, Code, CompileOptions, Device, ElementType, ExecuteOptions,
-    HostSource, LoadedExecutable, Piece, Placement, Plugin, Program, SharedBytes,
+    Argument, Buffer, BufferSpec, BufferType, ChunkPosition, Client, ClientOptions, Code, CompileOptions, Device,
+    EncodedProgram, ExecuteOptions, HostSource, LoadedExecutable, Placement, Plugin, SharedBytes,
 };
 
 const DEVICES: i64 = 4;
@@ -77,7 +77,7 @@ fn f32s(values: &[f32]) -> Vec<u8> {
 
 fn upload(client: &Client, device: &Device, values: &[f32], dims: &[i64]) -> Buffer {
     let (bytes, place) = (f32s(values), Placement::Device(device));
-    client.buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, dims, None, place).unwrap().0
+    client.buffer_from_host(HostSource::Copied(&bytes), BufferType::F32, dims, None, place).unwrap().0
 }
 
 fn download(buffer: &Buffer) -> Vec<f32> {
@@ -86,7 +86,7 @@ fn download(buffer: &Buffer) -> Vec<f32> {
 }
 
 fn compile(client: &Client, text: &str) -> LoadedExecutable {
-    client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap()
+    client.compile(&EncodedProgram::mlir(text), &CompileOptions::default()).unwrap()
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn executables_answer_questions() {
     let executable = compile(&client, MATMUL).executable().unwrap();
     assert_eq!(executable.name().unwrap(), "matmul");
     assert_eq!(executable.output_dims().unwrap(), [[2, 2], [2, 3]]);
-    assert_eq!(executable.output_types().unwrap(), [ElementType::F32; 2]);
+    assert_eq!(executable.output_types().unwrap(), [BufferType::F32; 2]);
     assert_eq!(executable.output_memory_kinds().unwrap(), ["device"; 2]);
     assert_eq!(executable.parameter_memory_kinds().unwrap(), ["device"; 2]);
     assert_eq!(executable.fingerprint().unwrap().len(), 64);
@@ -167,8 +167,8 @@ fn programs_are_stored_and_loaded() {
     for end in [0, 10, 30, stored.len() / 2] {
         assert!(client.deserialize(&stored[..end], None).is_err());
     }
-    let topology = plugin().topology("", &[] as &[(&str, pjrt::Value)]).unwrap();
-    let ahead = plugin().compile(&topology, &Program::mlir(ADD), &CompileOptions::default(), None).unwrap();
+    let topology = plugin().topology("", &[] as &[(&str, pjrt::AttributeValue)]).unwrap();
+    let ahead = plugin().compile(&topology, &EncodedProgram::mlir(ADD), &CompileOptions::default(), None).unwrap();
     let loaded = client.load(&ahead).unwrap();
     assert_eq!(run(&loaded), [2.0, 4.0, 6.0, 8.0]);
     loaded.delete().unwrap();
@@ -192,16 +192,20 @@ fn donated_buffers_are_gone() {
 #[test]
 fn bad_programs_and_arguments_are_refused() {
     let (client, device) = client();
-    let refuse = |program: &Program, options: &CompileOptions, code| {
+    let refuse = |program: &EncodedProgram, options: &CompileOptions, code| {
         let error = client.compile(program, options).unwrap_err();
         assert_eq!(error.code(), Some(code), "{error}");
     };
     let options = CompileOptions::default();
     for text in ["", "module {", "ML\u{ef}R", "module {}", &ADD.replace("-> tensor<4xf32>", "-> tensor<5xf32>")] {
-        refuse(&Program::mlir(text), &options, Code::InvalidArgument);
+        refuse(&EncodedProgram::mlir(text), &options, Code::InvalidArgument);
     }
-    refuse(&Program::hlo("anything"), &options, Code::Unimplemented);
-    refuse(&Program::mlir(ADD), &CompileOptions { num_replicas: 9, ..Default::default() }, Code::InvalidArgument);
+    refuse(&EncodedProgram::hlo("anything"), &options, Code::Unimplemented);
+    refuse(
+        &EncodedProgram::mlir(ADD),
+        &CompileOptions { num_replicas: 9, ..Default::default() },
+        Code::InvalidArgument,
+    );
 
     let program = compile(&client, ADD);
     let a = upload(&client, &device, &[1.0; 4], &[4]);
@@ -252,7 +256,7 @@ fn memory_is_counted_and_limited() {
     let a = upload(&client, &device, &[1.0; 12], &[12]);
     let bytes = f32s(&[0.0; 5]);
     let place = Placement::Device(&device);
-    let error = client.buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, &[5], None, place).unwrap_err();
+    let error = client.buffer_from_host(HostSource::Copied(&bytes), BufferType::F32, &[5], None, place).unwrap_err();
     assert_eq!(error.code(), Some(Code::ResourceExhausted));
     assert!(error.to_string().contains("f32[12] (48 bytes)"), "{error}");
     let statistics = device.memory_stats().unwrap();
@@ -279,7 +283,7 @@ fn replicas_compute_together() {
         device_assignment: Some(assignment.clone()),
         ..Default::default()
     };
-    let program = client.compile(&Program::mlir(SUM_OF_REPLICAS), &options).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(SUM_OF_REPLICAS), &options).unwrap();
     assert_eq!(program.device_assignment().unwrap(), assignment);
     let devices = program.addressable_devices().unwrap();
     let buffers: Vec<Buffer> =
@@ -298,7 +302,7 @@ fn partitions_hold_tiles() {
     let assignment = client.default_device_assignment(1, DEVICES as usize).unwrap();
     let options =
         CompileOptions { num_partitions: DEVICES as u32, device_assignment: Some(assignment), ..Default::default() };
-    let program = client.compile(&Program::mlir(SHARDED), &options).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(SHARDED), &options).unwrap();
     assert_eq!(program.executable().unwrap().output_dims().unwrap(), [[1, 2]]);
     let devices = program.addressable_devices().unwrap();
     // Rows 0 and 1 on the first two devices, rows 2 and 3 on the others.
@@ -334,15 +338,15 @@ fn arrays_of_every_kind_come_back() {
         assert_eq!(moved.to_host().unwrap().wait().unwrap(), bytes, "{element_type}");
         assert_eq!(moved.memory().unwrap().kind().unwrap(), "pinned_host");
     };
-    there_and_back(&[7, 0, 0, 0], ElementType::S32, &[]);
-    there_and_back(&[], ElementType::F32, &[0, 4]);
-    there_and_back(&[1, 0, 1], ElementType::Pred, &[3]);
-    there_and_back(&[0x80, 0x3f, 0, 0xc0], ElementType::Bf16, &[2]);
-    there_and_back(&[1, 2, 7], ElementType::S4, &[3]);
+    there_and_back(&[7, 0, 0, 0], BufferType::S32, &[]);
+    there_and_back(&[], BufferType::F32, &[0, 4]);
+    there_and_back(&[1, 0, 1], BufferType::Pred, &[3]);
+    there_and_back(&[0x80, 0x3f, 0, 0xc0], BufferType::Bf16, &[2]);
+    there_and_back(&[1, 2, 7], BufferType::S4, &[3]);
     let bytes = f32s(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let (place, strides) = (Placement::Device(&device), Some(&[4, 12][..]));
     let (transposed, _) =
-        client.buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, &[3, 2], strides, place).unwrap();
+        client.buffer_from_host(HostSource::Copied(&bytes), BufferType::F32, &[3, 2], strides, place).unwrap();
     assert_eq!(download(&transposed), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     assert_eq!(transposed.raw_to_host(4, 4).unwrap().wait().unwrap(), 4.0f32.to_le_bytes());
 }
@@ -351,16 +355,16 @@ fn arrays_of_every_kind_come_back() {
 fn buffers_are_filled_in_pieces() {
     let (client, device) = client();
     let memory = device.default_memory().unwrap();
-    let spec = BufferSpec { element_type: ElementType::F32, dims: vec![4] };
+    let spec = BufferSpec { element_type: BufferType::F32, dims: vec![4] };
     let manager = client.transfer_to(&memory, &[spec.clone(), spec]).unwrap();
     let data: SharedBytes = std::sync::Arc::new(f32s(&[1.0, 2.0, 3.0, 4.0]));
     let buffer = manager.buffer(0).unwrap();
     // The program waits for its argument.
     let program = compile(&client, ADD);
     let launch = program.execute(&[vec![(&buffer).into(), (&buffer).into()]], &ExecuteOptions::default()).unwrap();
-    manager.transfer(0, 0, &data, 0..8, Piece::More).unwrap().wait().unwrap();
+    manager.transfer(0, 0, &data, 0..8, ChunkPosition::More).unwrap().wait().unwrap();
     assert!(!launch.done[0].is_ready().unwrap());
-    manager.transfer(0, 8, &data, 8..16, Piece::Last).unwrap().wait().unwrap();
+    manager.transfer(0, 8, &data, 8..16, ChunkPosition::Last).unwrap().wait().unwrap();
     assert_eq!(download(&launch.outputs[0][0]), [2.0, 4.0, 6.0, 8.0]);
     let failing = manager.buffer(1).unwrap();
     manager.fail(1, Code::DataLoss, "the reader stopped").unwrap();

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use cpu::interpret::{Interpreter, Options};
+use cpu::interpret::{Interpreter, InterpreterOptions};
 
 fn check(file: &str) {
     let path = testkit::repository().join("crates/cpu/tests/programs").join(file);
     let module = hlo::verify(hlo::text::parse(&fs::read_to_string(path).unwrap()).unwrap()).unwrap();
-    let interpreter = Interpreter::new(&module, Options::default());
+    let interpreter = Interpreter::new(&module, InterpreterOptions::default());
     let entries = module.funcs.iter().filter(|func| func.inputs.is_empty());
     let wrong: Vec<String> = entries
         .filter_map(|func| interpreter.run(&func.name, Vec::new()).err().map(|e| format!("@{}: {e}", func.name)))

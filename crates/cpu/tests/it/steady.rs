@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cpu::interpret::Options;
-use cpu::{Array, CompileOptions, Compiled, Cpu};
+use cpu::interpret::InterpreterOptions;
+use cpu::{Array, Compiled, Cpu, EngineOptions};
 use pjrt::{
-    Argument, ClientOptions, CompileOptions as PluginOptions, ElementType, ExecuteOptions, HostSource, Placement,
-    Plugin, Program,
+    Argument, BufferType, ClientOptions, CompileOptions as PluginOptions, EncodedProgram, ExecuteOptions, HostSource,
+    Placement, Plugin,
 };
 use tensor::{DType, Literal};
 
@@ -30,7 +30,7 @@ const IN_PLACE: &str = "func.func @main(%a: tensor<262144xf32> {tf.aliasing_outp
 }";
 
 fn compile(cpu: &Arc<Cpu>, text: &str) -> Compiled {
-    Compiled::compile(cpu, text.as_bytes(), &CompileOptions::default()).unwrap()
+    Compiled::compile(cpu, text.as_bytes(), &EngineOptions::default()).unwrap()
 }
 
 fn zeros(cpu: &Arc<Cpu>, dims: &[usize]) -> Array {
@@ -64,7 +64,7 @@ fn many_runs_of_the_engine_leave_nothing_behind() {
     let compiled = compile(&cpu, STEP);
     let weights = zeros(&cpu, &[16, 16]);
     let mut state = Some(zeros(&cpu, &[64, 16]));
-    let options = Options::default();
+    let options = InterpreterOptions::default();
     check_steady(100_000, || {
         let mut results = compiled.run(vec![vec![state.take().unwrap(), weights.clone()]], &options).unwrap();
         state = Some(results[0].remove(0));
@@ -83,12 +83,12 @@ fn a_donated_argument_becomes_the_result() {
     let compiled = compile(&cpu, IN_PLACE);
     let argument = zeros(&cpu, &[262_144]);
     let address = argument.bytes().as_ptr();
-    let results = compiled.run(vec![vec![argument]], &Options::default()).unwrap();
+    let results = compiled.run(vec![vec![argument]], &InterpreterOptions::default()).unwrap();
     assert_eq!(results[0][0].bytes().as_ptr(), address);
     assert_eq!(results[0][0].bytes()[..4], 1f32.to_le_bytes());
     // One that the caller still holds stays as it is.
     let held = results[0][0].clone();
-    let again = compiled.run(results, &Options::default()).unwrap();
+    let again = compiled.run(results, &InterpreterOptions::default()).unwrap();
     assert_ne!(again[0][0].bytes().as_ptr(), address);
     assert_eq!(held.bytes()[..4], 1f32.to_le_bytes());
     assert_eq!(again[0][0].bytes()[..4], 2f32.to_le_bytes());
@@ -101,7 +101,7 @@ fn a_second_run_uses_the_memory_of_the_first() {
     let compiled = compile(&cpu, &text);
     let argument = zeros(&cpu, &[262_144]);
     let address = || {
-        let results = compiled.run(vec![vec![argument.clone()]], &Options::default()).unwrap();
+        let results = compiled.run(vec![vec![argument.clone()]], &InterpreterOptions::default()).unwrap();
         results[0][0].bytes().as_ptr()
     };
     assert_eq!(address(), address());
@@ -112,11 +112,11 @@ fn many_runs_through_the_table_leave_nothing_behind() {
     let plugin = Plugin::load(&super::plugin::library()).unwrap();
     let client = plugin.client(&ClientOptions::default()).unwrap();
     let device = client.addressable_devices().unwrap().remove(0);
-    let executable = client.compile(&Program::mlir(STEP), &PluginOptions::default()).unwrap();
+    let executable = client.compile(&EncodedProgram::mlir(STEP), &PluginOptions::default()).unwrap();
     let upload = |count: usize, dims: &[i64]| {
         let bytes = vec![0; 4 * count];
         let place = Placement::Device(&device);
-        client.buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, dims, None, place).unwrap().0
+        client.buffer_from_host(HostSource::Copied(&bytes), BufferType::F32, dims, None, place).unwrap().0
     };
     let weights = upload(256, &[16, 16]);
     check_steady(3000, || {

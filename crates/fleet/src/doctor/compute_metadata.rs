@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::{Check, Context, Network};
+use super::{Check, Context, NetworkAccess};
 
 const NAME: &str = "Google Compute";
 const MAX_ANSWER_BYTES: usize = 64 << 10;
@@ -23,7 +23,7 @@ enum Answer {
 }
 
 pub(super) fn examine(context: &Context<'_>) -> Vec<Check> {
-    let Network::Online { metadata_server, limit } = context.options.network else {
+    let NetworkAccess::Online { metadata_server, limit } = context.options.network else {
         return vec![Check::skipped(NAME, "metadata server not asked: offline")];
     };
     let skip_query = "TPU_SKIP_MDS_QUERY";

@@ -24,15 +24,15 @@ use std::time::Duration;
 
 use pjrt::discover::Search;
 
-pub use plugin::{PluginProbe, ProbeDepth, probe_file};
-pub use report::{Check, Report, Status};
+pub use plugin::{ProbeDepth, ProbeFindings, probe_file};
+pub use report::{Check, DoctorReport, Status};
 
 use crate::System;
 use crate::managed::Home;
 
 /// Whether checks may use the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Network {
+pub enum NetworkAccess {
     /// No connection is made.
     Offline,
     /// The metadata server of Google Compute is asked.
@@ -44,7 +44,7 @@ pub enum Network {
     },
 }
 
-impl Default for Network {
+impl Default for NetworkAccess {
     fn default() -> Self {
         let metadata_server = SocketAddr::from((Ipv4Addr::new(169, 254, 169, 254), 80));
         Self::Online { metadata_server, limit: Duration::from_millis(300) }
@@ -58,9 +58,9 @@ pub struct DoctorOptions<'a> {
     /// Plugins that were found, in the order they would be used; the first is probed.
     pub plugins: Search,
     /// Looks into a plugin.
-    pub probe: &'a dyn Fn(&Path) -> Result<PluginProbe, String>,
+    pub probe: &'a dyn Fn(&Path) -> Result<ProbeFindings, String>,
     /// Whether to use the network.
-    pub network: Network,
+    pub network: NetworkAccess,
     /// The managed folder; `None` for the one the environment names.
     pub home: Option<Home>,
     /// Folder of the compile cache.
@@ -74,7 +74,7 @@ impl DoctorOptions<'_> {
             plugins: pjrt::discover::plugins(&system.discovery()),
             system,
             probe: &probe_file,
-            network: Network::default(),
+            network: NetworkAccess::default(),
             home: None,
             cache_dir: None,
         }
@@ -105,7 +105,7 @@ const EXAMINATIONS: [Examination; 10] = [
 ];
 
 /// Runs all checks.
-pub fn examine(options: &DoctorOptions<'_>) -> Report {
+pub fn examine(options: &DoctorOptions<'_>) -> DoctorReport {
     let context = Context { options, system: &options.system, tpus: pci::tpus(&options.system) };
-    Report::new(EXAMINATIONS.iter().flat_map(|examination| examination(&context)).collect())
+    DoctorReport::new(EXAMINATIONS.iter().flat_map(|examination| examination(&context)).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pjrt::discover::{Found, Origin, Rejected, package_of};
+use pjrt::discover::{FoundPlugin, PluginOrigin, Rejected, package_of};
 
 use super::elf::{self, Export};
 use super::{Check, Context};
@@ -23,7 +23,7 @@ pub enum ProbeDepth {
 
 /// What a probe learned of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginProbe {
+pub struct ProbeFindings {
     /// How far the probe went.
     pub depth: ProbeDepth,
     /// Size of the library.
@@ -35,7 +35,7 @@ pub struct PluginProbe {
 }
 
 /// A probe that reads the file: kind of library, size, and whether it exports `GetPjrtApi`.
-pub fn probe_file(path: &Path) -> Result<PluginProbe, String> {
+pub fn probe_file(path: &Path) -> Result<ProbeFindings, String> {
     let library = elf::read(path, "GetPjrtApi")?;
     if library.machine != std::env::consts::ARCH {
         return Err(format!("a library for {}, this machine is {}", library.machine, std::env::consts::ARCH));
@@ -43,7 +43,7 @@ pub fn probe_file(path: &Path) -> Result<PluginProbe, String> {
     if library.exports == Some(Export::Missing) {
         return Err("a library, but not a PJRT plugin: it does not export GetPjrtApi".into());
     }
-    Ok(PluginProbe { depth: ProbeDepth::File, file_bytes: library.file_bytes, api_version: None, note: None })
+    Ok(ProbeFindings { depth: ProbeDepth::File, file_bytes: library.file_bytes, api_version: None, note: None })
 }
 
 pub(super) fn examine(context: &Context<'_>) -> Vec<Check> {
@@ -66,12 +66,12 @@ pub(super) fn examine(context: &Context<'_>) -> Vec<Check> {
 
 /// What was looked at in vain, as far as somebody pointed at it: the usual folders being empty is no news.
 fn nothing_found(rejected: &[Rejected]) -> String {
-    let pointed_at = rejected.iter().filter(|r| matches!(r.origin, Origin::Explicit | Origin::Variable(_)));
+    let pointed_at = rejected.iter().filter(|r| matches!(r.origin, PluginOrigin::Explicit | PluginOrigin::Variable(_)));
     let reasons = pointed_at.map(|r| format!("; {} ({}): {}", r.path.display(), r.origin, r.why));
     std::iter::once("no PJRT plugin found".to_owned()).chain(reasons).collect()
 }
 
-fn loaded(probe: &PluginProbe) -> [Check; 2] {
+fn loaded(probe: &ProbeFindings) -> [Check; 2] {
     let how = match probe.depth {
         ProbeDepth::File => "is a PJRT plugin; not loaded",
         ProbeDepth::Loaded => "loads and initializes",
@@ -100,7 +100,7 @@ fn loaded(probe: &PluginProbe) -> [Check; 2] {
     [Check::ok("plugin loads", format!("{how} ({size}{note})")), api]
 }
 
-fn version(found: &Found) -> Check {
+fn version(found: &FoundPlugin) -> Check {
     let name = "plugin version";
     let known = found.version.clone().map(|version| (found.name.clone(), version));
     match known.or_else(|| package_version(&found.path)) {
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn api_versions_are_judged() {
         let check = |api_version, expected| {
-            let probe = PluginProbe { depth: ProbeDepth::Loaded, file_bytes: 1, api_version, note: None };
+            let probe = ProbeFindings { depth: ProbeDepth::Loaded, file_bytes: 1, api_version, note: None };
             assert_eq!(loaded(&probe)[1].status, expected, "{api_version:?}");
         };
         check(Some((0, 116)), Status::Ok);

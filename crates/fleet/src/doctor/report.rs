@@ -49,14 +49,14 @@ impl Check {
 
 /// All lines, in the order of the checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// Version of the serialized form.
     pub version: u32,
     /// The lines.
     pub checks: Vec<Check>,
 }
 
-impl Report {
+impl DoctorReport {
     /// Text from files and variables may hold anything; in a report each field is one line a terminal can show.
     pub(super) fn new(mut checks: Vec<Check>) -> Self {
         for check in &mut checks {

@@ -13,5 +13,5 @@ mod wheel;
 
 pub use installer::{Installer, InstallerChoice, InstallerKind};
 pub use package::package_names;
-pub use place::{Installed, Outcome, Progress};
-pub use plan::{Plan, SetupOptions, Source, Trust};
+pub use place::{Installed, Outcome, SetupProgress};
+pub use plan::{PackageSource, SetupOptions, SetupPlan, Trust};

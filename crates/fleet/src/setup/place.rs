@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::hash;
 use super::installer::{Installer, InstallerKind, Request};
-use super::plan::{Plan, Source, Trust, open_wheel};
+use super::plan::{PackageSource, SetupPlan, Trust, open_wheel};
 use super::wheel;
 use crate::Error;
 use crate::managed::{PluginRecord, RECORD_FILE, RECORD_VERSION, read_record};
@@ -26,7 +26,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 
 /// How far a setup is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum SetupProgress {
     /// Another setup of the same package is at work.
     Waiting,
     /// The installer was started.
@@ -85,12 +85,12 @@ pub struct Installed {
 /// Reports progress and carries the cancellation flag.
 struct Watch<'a> {
     cancel: &'a AtomicBool,
-    progress: &'a mut dyn FnMut(Progress),
+    progress: &'a mut dyn FnMut(SetupProgress),
 }
 
-impl Plan {
+impl SetupPlan {
     /// Does what the plan says. When it fails or `cancel` is raised, the destination is as before.
-    pub fn run(&self, cancel: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Installed, Error> {
+    pub fn run(&self, cancel: &AtomicBool, progress: &mut dyn FnMut(SetupProgress)) -> Result<Installed, Error> {
         let mut watch = Watch { cancel, progress };
         // Before anything is written: what is there may be used from a folder that cannot be written to.
         if let Some(record) = self.present(&mut watch)? {
@@ -114,10 +114,10 @@ impl Plan {
         let stage = work.path().join("stage");
         fs::create_dir(&stage).map_err(Error::io("create", &stage))?;
         let record = match &self.source {
-            Source::Wheel(path) => self.stage_wheel(path, &stage, &mut watch)?,
-            Source::Index(installer) => self.stage_from_index(installer, work.path(), &stage, &mut watch)?,
+            PackageSource::Wheel(path) => self.stage_wheel(path, &stage, &mut watch)?,
+            PackageSource::Index(installer) => self.stage_from_index(installer, work.path(), &stage, &mut watch)?,
         };
-        (watch.progress)(Progress::Finishing);
+        (watch.progress)(SetupProgress::Finishing);
         write_record(&record, &stage)?;
         make_durable(&stage)?;
         if watch.cancel.load(Ordering::Relaxed) {
@@ -148,7 +148,8 @@ impl Plan {
         if !(same_package && trusted && same_size) {
             return Ok(None);
         }
-        let found = hash::of_file(&path, watch.cancel, &mut |bytes| (watch.progress)(Progress::Checking { bytes }))?;
+        let found =
+            hash::of_file(&path, watch.cancel, &mut |bytes| (watch.progress)(SetupProgress::Checking { bytes }))?;
         Ok((found.sha256 == record.sha256).then_some(record))
     }
 
@@ -170,7 +171,8 @@ impl Plan {
     }
 
     fn stage_wheel(&self, path: &Path, stage: &Path, watch: &mut Watch<'_>) -> Result<PluginRecord, Error> {
-        let found = hash::of_file(path, watch.cancel, &mut |bytes| (watch.progress)(Progress::Checking { bytes }))?;
+        let found =
+            hash::of_file(path, watch.cancel, &mut |bytes| (watch.progress)(SetupProgress::Checking { bytes }))?;
         let expected = self.accepted_sha256();
         if !expected.is_empty() && !expected.contains(&found.sha256) {
             return Err(Error::HashMismatch { path: path.to_owned(), expected, found: found.sha256 });
@@ -178,7 +180,7 @@ impl Plan {
         let mut wheel = open_wheel(path, self.package, Some(&self.package_version))?;
         let expected_bytes = wheel.library_bytes(self.package);
         let library = wheel.unpack_library(self.package, stage, watch.cancel, &mut |bytes| {
-            (watch.progress)(Progress::Unpacking { bytes, expected_bytes });
+            (watch.progress)(SetupProgress::Unpacking { bytes, expected_bytes });
         })?;
         wheel.unpack_licences(stage)?;
         self.record(library, Some(found.sha256), stage)
@@ -205,12 +207,12 @@ impl Plan {
             machine: &self.machine,
             dest: &dest,
         });
-        (watch.progress)(Progress::Started { command: installer.command_line(&arguments) });
+        (watch.progress)(SetupProgress::Started { command: installer.command_line(&arguments) });
         let expected_bytes = self.download_bytes;
         installer.run(&self.system, &arguments, work, watch.cancel, &mut || {
             // Installers copy or unpack what they downloaded before they end.
             let bytes = tree_bytes(work, TREE_DEPTH).min(expected_bytes.unwrap_or(u64::MAX));
-            (watch.progress)(Progress::Downloading { bytes, expected_bytes });
+            (watch.progress)(SetupProgress::Downloading { bytes, expected_bytes });
         })?;
         match installer.kind {
             InstallerKind::Uv => self.stage_unpacked(&dest, stage, watch),
@@ -225,7 +227,8 @@ impl Plan {
         let library = tree.join(self.package.member);
         let target = stage.join(self.package.file);
         fs::rename(&library, &target).map_err(Error::io("take", &library))?;
-        let found = hash::of_file(&target, watch.cancel, &mut |bytes| (watch.progress)(Progress::Checking { bytes }))?;
+        let found =
+            hash::of_file(&target, watch.cancel, &mut |bytes| (watch.progress)(SetupProgress::Checking { bytes }))?;
         let mut licences = Vec::new();
         collect_licences(tree, TREE_DEPTH, &mut licences);
         for path in licences {
@@ -268,7 +271,7 @@ fn take_lock(path: &Path, watch: &mut Watch<'_>) -> Result<Option<File>, Error> 
                 if watch.cancel.load(Ordering::Relaxed) {
                     return Err(Error::Cancelled);
                 }
-                (watch.progress)(Progress::Waiting);
+                (watch.progress)(SetupProgress::Waiting);
                 std::thread::sleep(LOCK_POLL);
             }
             Err(Errno::INTR) => {}

@@ -51,7 +51,7 @@ impl SetupOptions {
 /// Where the package comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum PackageSource {
     /// The package index the installer is configured with.
     Index(Installer),
     /// A file.
@@ -72,7 +72,7 @@ pub enum Trust {
 
 /// What a setup will do.
 #[derive(Clone, Debug, Serialize)]
-pub struct Plan {
+pub struct SetupPlan {
     /// Version of the serialized form.
     version: u32,
     #[serde(skip)]
@@ -88,7 +88,7 @@ pub struct Plan {
     name: &'static str,
     pub(super) package_version: String,
     pub(super) machine: String,
-    pub(super) source: Source,
+    pub(super) source: PackageSource,
     trust: Trust,
     destination: PathBuf,
     pub(super) download_bytes: Option<u64>,
@@ -96,7 +96,7 @@ pub struct Plan {
     already_installed: bool,
 }
 
-impl Plan {
+impl SetupPlan {
     /// Decides what to do. Reads the machine and the wheel, if one is given; downloads and writes nothing.
     pub fn new(options: &SetupOptions) -> Result<Self, Error> {
         let package = Package::named(&options.package)
@@ -117,11 +117,11 @@ impl Plan {
             Some(path) => {
                 let mut wheel = open_wheel(path, package, options.version.as_deref())?;
                 wheel_library_bytes = wheel.library_bytes(package);
-                (Source::Wheel(path.clone()), wheel.version)
+                (PackageSource::Wheel(path.clone()), wheel.version)
             }
             None => {
                 let installer = Installer::find(&options.system, options.installer)?;
-                (Source::Index(installer), options.version.clone().unwrap_or(package.default_version.to_owned()))
+                (PackageSource::Index(installer), options.version.clone().unwrap_or(package.default_version.to_owned()))
             }
         };
         let pin = package.pin(&package_version, &options.machine);
@@ -132,8 +132,8 @@ impl Plan {
         };
         let destination = home.version_dir(package.name, &package_version);
         let download_bytes = match &source {
-            Source::Index(_) => pin.map(|p| p.download_bytes),
-            Source::Wheel(_) => Some(0),
+            PackageSource::Index(_) => pin.map(|p| p.download_bytes),
+            PackageSource::Wheel(_) => Some(0),
         };
         Ok(Self {
             version: 1,
@@ -165,7 +165,7 @@ impl Plan {
     }
 
     /// Where the package comes from.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &PackageSource {
         &self.source
     }
 
@@ -211,10 +211,10 @@ impl Plan {
             let _ = writeln!(text, "  {label:<10}{value}");
         };
         match &self.source {
-            Source::Index(installer) => {
+            PackageSource::Index(installer) => {
                 line("download", format!("{}, with {}", size(self.download_bytes), installer.words()));
             }
-            Source::Wheel(path) => line("from", path.display().to_string()),
+            PackageSource::Wheel(path) => line("from", path.display().to_string()),
         }
         line("installed", size(self.installed_bytes));
         line("into", self.destination.display().to_string());

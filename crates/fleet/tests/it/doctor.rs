@@ -6,28 +6,28 @@ use std::path::Path;
 use std::time::Duration;
 
 use fleet::System;
-use fleet::doctor::{Check, DoctorOptions, Network, PluginProbe, ProbeDepth, Report, Status, examine};
+use fleet::doctor::{Check, DoctorOptions, DoctorReport, NetworkAccess, ProbeDepth, ProbeFindings, Status, examine};
 
-use pjrt::discover::{Found, Origin, Search};
+use pjrt::discover::{FoundPlugin, PluginOrigin, Search};
 
 use crate::fake::{Machine, script};
 
 fn offline(system: System) -> DoctorOptions<'static> {
     let mut options = DoctorOptions::new(system);
-    options.network = Network::Offline;
+    options.network = NetworkAccess::Offline;
     options
 }
 
-fn report(machine: &Machine) -> Report {
+fn report(machine: &Machine) -> DoctorReport {
     examine(&offline(machine.system()))
 }
 
-fn line<'r>(report: &'r Report, name: &str) -> &'r Check {
+fn line<'r>(report: &'r DoctorReport, name: &str) -> &'r Check {
     report.checks.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no {name} in {report:#?}"))
 }
 
 /// Asserts the status of one line and that its text has a part; what is not ok must have a remedy.
-fn check(report: &Report, name: &str, status: Status, part: &str) {
+fn check(report: &DoctorReport, name: &str, status: Status, part: &str) {
     let line = line(report, name);
     assert_eq!(line.status, status, "{line:?}");
     assert!(line.detail.contains(part), "{line:?} has no {part:?}");
@@ -197,7 +197,7 @@ fn serve(answer: &'static str) -> (SocketAddr, std::thread::JoinHandle<String>) 
 fn the_metadata_server_is_asked() {
     let ask = |machine: &Machine, metadata_server| {
         let mut options = offline(machine.system());
-        options.network = Network::Online { metadata_server, limit: Duration::from_secs(60) };
+        options.network = NetworkAccess::Online { metadata_server, limit: Duration::from_secs(60) };
         examine(&options)
     };
     let (address, server) =
@@ -220,15 +220,15 @@ fn the_metadata_server_is_asked() {
 #[test]
 fn the_probe_decides_about_the_plugin() {
     let machine = Machine::new();
-    let plugin = |name: &str, version: Option<&str>| Found {
+    let plugin = |name: &str, version: Option<&str>| FoundPlugin {
         name: "libtpu".into(),
         path: machine.root().join(name),
-        origin: Origin::Explicit,
+        origin: PluginOrigin::Explicit,
         version: version.map(str::to_owned),
     };
     let loaded = |_: &Path| {
         let note = Some("stablehlo 1.23.0".into());
-        Ok(PluginProbe { depth: ProbeDepth::Loaded, file_bytes: 574_812_664, api_version: Some((0, 116)), note })
+        Ok(ProbeFindings { depth: ProbeDepth::Loaded, file_bytes: 574_812_664, api_version: Some((0, 116)), note })
     };
     let mut options = offline(machine.system());
     options.plugins =

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fleet::managed::Home;
-use fleet::setup::{Installed, InstallerChoice, Outcome, Plan, Progress, SetupOptions, Trust};
-use fleet::{Error, Family};
+use fleet::setup::{Installed, InstallerChoice, Outcome, SetupOptions, SetupPlan, SetupProgress, Trust};
+use fleet::{Error, ErrorFamily};
 
 use crate::fake::{Workshop, script, sha256, zip_file};
 
@@ -20,7 +20,7 @@ fn options(workshop: &Workshop) -> SetupOptions {
 }
 
 fn run(options: &SetupOptions) -> Result<Installed, Error> {
-    Plan::new(options)?.run(&AtomicBool::new(false), &mut |_| {})
+    SetupPlan::new(options)?.run(&AtomicBool::new(false), &mut |_| {})
 }
 
 /// Nothing of a failed setup is left.
@@ -41,7 +41,7 @@ fn pip_download_is_unpacked_and_recorded() {
     let mut seen = Vec::new();
     let mut options = options(&workshop);
     options.installer = InstallerChoice::Pip;
-    let plan = Plan::new(&options).unwrap();
+    let plan = SetupPlan::new(&options).unwrap();
     assert_eq!(plan.trust(), Trust::Recorded);
     assert!(!plan.already_installed());
     let installed = plan.run(&AtomicBool::new(false), &mut |p| seen.push(p)).unwrap();
@@ -60,12 +60,12 @@ fn pip_download_is_unpacked_and_recorded() {
     assert_eq!(names, ["libtpu.so", "licenses", "plugin.json"]);
     let licence = |name: &str| std::fs::read(installed.path.with_file_name("licenses").join(name)).unwrap();
     assert_eq!((licence("LICENSE"), licence("NOTICE")), (b"licence text\n".to_vec(), b"notice\n".to_vec()));
-    assert!(matches!(&seen[0], Progress::Started { command } if command.contains("pip download --no-deps")));
-    assert_eq!(seen.last(), Some(&Progress::Finishing));
+    assert!(matches!(&seen[0], SetupProgress::Started { command } if command.contains("pip download --no-deps")));
+    assert_eq!(seen.last(), Some(&SetupProgress::Finishing));
     let calls = workshop.calls();
     assert!(calls[0].contains("--only-binary=:all:") && calls[0].ends_with("libtpu==0.0.99"), "{calls:?}");
 
-    assert!(Plan::new(&options).unwrap().already_installed());
+    assert!(SetupPlan::new(&options).unwrap().already_installed());
     assert_eq!(run(&options).unwrap().outcome, Outcome::AlreadyInstalled);
     assert_eq!(workshop.calls().len(), 1);
     let listed = workshop.home().plugins();
@@ -100,7 +100,7 @@ fn a_pinned_version_accepts_only_its_own_hash() {
     let mut options = options(&workshop);
     options.version = None;
     options.wheel = Some(workshop.wheel("0.0.51", LIBRARY));
-    let plan = Plan::new(&options).unwrap();
+    let plan = SetupPlan::new(&options).unwrap();
     assert_eq!((plan.trust(), plan.package_version()), (Trust::Pinned, "0.0.51"));
     let error = run(&options).unwrap_err();
     assert!(matches!(&error, Error::HashMismatch { expected, .. } if expected.len() == 7), "{error}");
@@ -149,7 +149,7 @@ fn damaged_wheels_leave_nothing() {
                 std::fs::remove_dir_all(workshop.path("home")).unwrap();
             }
             Err(error) => {
-                assert_eq!(error.family(), Family::Input, "{error}");
+                assert_eq!(error.family(), ErrorFamily::Input, "{error}");
                 assert_clean(&workshop);
                 refused += 1;
             }
@@ -194,7 +194,7 @@ fn a_failing_installer_is_quoted() {
     workshop.python_pip("echo 'ERROR: No matching distribution found for libtpu==0.0.99' >&2; exit 1");
     let error = run(&options(&workshop)).unwrap_err();
     assert!(error.to_string().contains("No matching distribution"), "{error}");
-    assert_eq!(error.family(), Family::Machine);
+    assert_eq!(error.family(), ErrorFamily::Machine);
     assert!(error.remedy().is_some());
     assert_clean(&workshop);
     workshop.python_pip(":");
@@ -211,7 +211,7 @@ fn a_folder_that_cannot_be_made_is_an_error_of_the_machine() {
         options.home = Some(Home::at(home));
         let error = run(&options).unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
-        assert_eq!(error.family(), Family::Machine);
+        assert_eq!(error.family(), ErrorFamily::Machine);
         assert!(std::error::Error::source(&error).is_some());
     }
     assert_eq!(workshop.calls(), [""; 0]);
@@ -259,9 +259,9 @@ fn cancelling_ends_the_installer_and_leaves_nothing() {
     let workshop = Workshop::new();
     workshop.python_pip("echo half > \"$dest/libtpu.whl\"; sleep 600");
     let cancel = AtomicBool::new(false);
-    let plan = Plan::new(&options(&workshop)).unwrap();
+    let plan = SetupPlan::new(&options(&workshop)).unwrap();
     let result = plan.run(&cancel, &mut |progress| {
-        if matches!(progress, Progress::Downloading { bytes, .. } if bytes > 0) {
+        if matches!(progress, SetupProgress::Downloading { bytes, .. } if bytes > 0) {
             cancel.store(true, Ordering::Relaxed);
         }
     });
@@ -270,8 +270,8 @@ fn cancelling_ends_the_installer_and_leaves_nothing() {
 
     let workshop = workshop_with_wheel();
     let cancel = AtomicBool::new(false);
-    let result = Plan::new(&options(&workshop)).unwrap().run(&cancel, &mut |progress| {
-        if matches!(progress, Progress::Unpacking { .. } | Progress::Finishing) {
+    let result = SetupPlan::new(&options(&workshop)).unwrap().run(&cancel, &mut |progress| {
+        if matches!(progress, SetupProgress::Unpacking { .. } | SetupProgress::Finishing) {
             cancel.store(true, Ordering::Relaxed);
         }
     });
@@ -287,8 +287,8 @@ fn waiting_for_another_setup_can_be_cancelled() {
     let lock = std::fs::File::create(dir.join(".lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let cancel = AtomicBool::new(false);
-    let result = Plan::new(&options(&workshop)).unwrap().run(&cancel, &mut |progress| {
-        assert_eq!(progress, Progress::Waiting);
+    let result = SetupPlan::new(&options(&workshop)).unwrap().run(&cancel, &mut |progress| {
+        assert_eq!(progress, SetupProgress::Waiting);
         cancel.store(true, Ordering::Relaxed);
     });
     assert!(matches!(result, Err(Error::Cancelled)));
@@ -311,7 +311,7 @@ fn bad_requests_are_refused_before_anything_runs() {
     let check = |change: &dyn Fn(&mut SetupOptions), expected: &dyn Fn(&Error) -> bool| {
         let mut options = good.clone();
         change(&mut options);
-        let error = Plan::new(&options).unwrap_err();
+        let error = SetupPlan::new(&options).unwrap_err();
         assert!(expected(&error), "{error:?}");
         assert!(error.remedy().is_some(), "{error:?}");
     };
@@ -323,7 +323,7 @@ fn bad_requests_are_refused_before_anything_runs() {
     check(&|o| o.installer = InstallerChoice::Uv, &|e| matches!(e, Error::InstallerMissing { name: "uv" }));
     check(&|o| o.system = fleet::System::new("/", []), &|e| matches!(e, Error::NoInstaller));
     assert!(matches!(
-        Plan::new(&SetupOptions { wheel: Some("/no/such.whl".into()), ..good.clone() }),
+        SetupPlan::new(&SetupOptions { wheel: Some("/no/such.whl".into()), ..good.clone() }),
         Err(Error::Io { .. })
     ));
     assert_eq!(workshop.calls(), [""; 0]);
@@ -344,7 +344,7 @@ fn the_plan_says_what_will_happen() {
     let mut options = options(&workshop);
     options.version = None;
     options.home = Some(Home::at("/h"));
-    let plan = Plan::new(&options).unwrap();
+    let plan = SetupPlan::new(&options).unwrap();
     assert_eq!(
         plan.describe(),
         "libtpu 0.0.51 for Linux on x86_64\n\
@@ -357,7 +357,7 @@ fn the_plan_says_what_will_happen() {
     let json = serde_json::to_value(&plan).unwrap();
     assert_eq!((json["version"].as_u64(), json["download_bytes"].as_u64()), (Some(1), Some(204_805_132)));
     options.package = "xla-cpu-pjrt".into();
-    assert!(Plan::new(&options).unwrap().describe().contains("download  63.5 MB"));
+    assert!(SetupPlan::new(&options).unwrap().describe().contains("download  63.5 MB"));
     options.version = Some("9.9".into());
-    assert!(Plan::new(&options).unwrap().describe().contains("will only be recorded"));
+    assert!(SetupPlan::new(&options).unwrap().describe().contains("will only be recorded"));
 }

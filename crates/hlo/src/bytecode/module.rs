@@ -7,7 +7,7 @@ use super::program::{Header, Inside, Reader, Scope};
 use super::tables::Tables;
 use crate::error::Error;
 use crate::ir::sdy::SdyAttr;
-use crate::ir::{Attr, Attrs, Func, Mesh, Module, Type, Visibility};
+use crate::ir::{Attr, Attrs, Func, MeshOp, Module, Type, Visibility};
 
 /// Reads the program of a container.
 pub(super) fn read(container: &Container<'_>) -> Result<Module, Error> {
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn mesh(&mut self, cursor: &Cursor<'_>, mut header: Header<'a>) -> Result<Mesh, Error> {
+    fn mesh(&mut self, cursor: &Cursor<'_>, mut header: Header<'a>) -> Result<MeshOp, Error> {
         self.own_attrs(&mut header, &[("mesh", Need::Required), ("sym_name", Need::Required)])?;
         let name = header.attrs.remove("sym_name").ok_or_else(|| cursor.error("a mesh without a name"))?;
         let mesh = match header.attrs.remove("mesh") {
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
             _ => None,
         };
         let mesh = mesh.ok_or_else(|| cursor.error("a mesh without its axes"))?;
-        Ok(Mesh { name: symbol_text(cursor, &name)?.into(), mesh, attrs: header.attrs, loc: header.loc })
+        Ok(MeshOp { name: symbol_text(cursor, &name)?.into(), mesh, attrs: header.attrs, loc: header.loc })
     }
 
     fn func(

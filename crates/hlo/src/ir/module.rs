@@ -342,7 +342,7 @@ impl Func {
 
 /// A named mesh of the module (`sdy.mesh`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mesh {
+pub struct MeshOp {
     /// Name without the `@`.
     pub name: Arc<str>,
     /// Axes and devices.
@@ -361,7 +361,7 @@ pub struct Module {
     /// Attributes of the module.
     pub attrs: Attrs,
     /// Meshes, in order.
-    pub meshes: Vec<Mesh>,
+    pub meshes: Vec<MeshOp>,
     /// Functions, in order.
     pub funcs: Vec<Func>,
     /// Where it came from.

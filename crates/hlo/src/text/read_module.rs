@@ -1,7 +1,7 @@
 //! Reading of a file: the module, its functions and meshes, aliases and resources.
 
 use crate::ir::sdy::SdyAttr;
-use crate::ir::{Attr, Attrs, Mesh, Module};
+use crate::ir::{Attr, Attrs, MeshOp, Module};
 use crate::text::lexer::{Read, Reader};
 
 impl<'a> Reader<'a> {
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
                 let mut attrs = Attrs::new();
                 self.optional_attr_dict(&mut attrs, None)?;
                 let loc = self.optional_location()?.flatten();
-                module.meshes.push(Mesh { name, mesh, attrs, loc });
+                module.meshes.push(MeshOp { name, mesh, attrs, loc });
             }
             "" => return self.expected("a function or a mesh"),
             word => return self.fail_at(at, format!("a module holds functions and meshes, not `{word}`")),
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         let (Some(name), SdyAttr::Mesh(mesh)) = (name.as_str(), &*sdy) else {
             return self.fail_at(at, "a mesh needs `sym_name` and `mesh`");
         };
-        module.meshes.push(Mesh { name: name.into(), mesh: mesh.clone(), attrs, loc });
+        module.meshes.push(MeshOp { name: name.into(), mesh: mesh.clone(), attrs, loc });
         Ok(())
     }
 

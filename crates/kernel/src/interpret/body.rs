@@ -8,8 +8,8 @@ use super::array::{Array, Data, rounded, wrapped};
 use super::is_float;
 use crate::error::Error;
 use crate::ir::{
-    BinaryOp, BlockId, Body, Comparison, MatMulForm, MatmulPrecision, Number, Op, Reduction, RefId, Statement, UnaryOp,
-    ValueId,
+    BinaryOp, BlockId, Body, CompareOp, KernelOp, MatMulForm, MatmulPrecision, Number, ReduceOp, RefId, Statement,
+    UnaryOp, ValueId,
 };
 use crate::kernel::Kernel;
 
@@ -62,18 +62,18 @@ impl<'a> Machine<'a> {
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         let results: Vec<Rc<Array>> = match &statement.op {
-            Op::Store { to, at, value } => {
+            KernelOp::Store { to, at, value } => {
                 let value = self.get(*value)?;
                 let begins = self.begins(*to, at, &value.spec.dims)?;
                 let part = unsqueezed(&value, self.memory[to.0 as usize].spec.rank());
                 self.memory[to.0 as usize].set_block(&begins, &part);
                 Vec::new()
             }
-            Op::If { condition, then, otherwise } => {
+            KernelOp::If { condition, then, otherwise } => {
                 let taken = if self.index(*condition)? != 0 { *then } else { *otherwise };
                 self.block(taken)?
             }
-            Op::For { from, to, carried, body } => {
+            KernelOp::For { from, to, carried, body } => {
                 let (from, to) = (self.index(*from)?, self.index(*to)?);
                 let mut carried: Vec<Rc<Array>> =
                     carried.iter().map(|&id| self.get(id)).collect::<Result<_, Error>>()?;
@@ -99,50 +99,50 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn value(&mut self, op: &Op, spec: &Spec) -> Result<Array, Error> {
+    fn value(&mut self, op: &KernelOp, spec: &Spec) -> Result<Array, Error> {
         let n = spec.num_elements();
         Ok(match op {
-            Op::ProgramId(axis) => {
+            KernelOp::ProgramId(axis) => {
                 let index = self.step.get(*axis as usize).copied().unwrap_or(0);
                 Array::ints(DType::I32, &[], vec![index as i32])
             }
-            Op::Constant(Number::Float(value)) => Array::floats(spec.dtype, &spec.dims, vec![*value; n]),
-            Op::Constant(Number::Int(value)) => Array::ints(spec.dtype, &spec.dims, vec![*value; n]),
-            Op::Iota { axis } => {
+            KernelOp::Constant(Number::Float(value)) => Array::floats(spec.dtype, &spec.dims, vec![*value; n]),
+            KernelOp::Constant(Number::Int(value)) => Array::ints(spec.dtype, &spec.dims, vec![*value; n]),
+            KernelOp::Iota { axis } => {
                 let inner: usize = spec.dims.iter().skip(*axis as usize + 1).product();
                 let size = spec.dims.get(*axis as usize).copied().unwrap_or(1);
                 Array::ints(spec.dtype, &spec.dims, (0..n).map(|i| (i / inner % size) as i32).collect())
             }
-            Op::Unary(op, a) => unary(*op, &*self.get(*a)?, spec),
-            Op::Binary(op, a, b) => binary(*op, &*self.get(*a)?, &*self.get(*b)?, spec),
-            Op::Compare(how, a, b) => compare(*how, &*self.get(*a)?, &*self.get(*b)?, spec),
-            Op::Select(c, a, b) => select(&*self.get(*c)?, &*self.get(*a)?, &*self.get(*b)?, spec),
-            Op::Cast(a) => cast(&*self.get(*a)?, spec),
-            Op::Broadcast(a) => broadcast(&*self.get(*a)?, spec),
-            Op::Repeat(a, _) => {
+            KernelOp::Unary(op, a) => unary(*op, &*self.get(*a)?, spec),
+            KernelOp::Binary(op, a, b) => binary(*op, &*self.get(*a)?, &*self.get(*b)?, spec),
+            KernelOp::Compare(how, a, b) => compare(*how, &*self.get(*a)?, &*self.get(*b)?, spec),
+            KernelOp::Select(c, a, b) => select(&*self.get(*c)?, &*self.get(*a)?, &*self.get(*b)?, spec),
+            KernelOp::Cast(a) => cast(&*self.get(*a)?, spec),
+            KernelOp::Broadcast(a) => broadcast(&*self.get(*a)?, spec),
+            KernelOp::Repeat(a, _) => {
                 let from = self.get(*a)?;
                 let (narrow, wide) = (last(&from.spec), last(spec));
                 gathered(&from, spec, (0..n).map(move |i| i / wide * narrow + i % wide % narrow))
             }
-            Op::Reshape(a) => Array { spec: spec.clone(), data: self.get(*a)?.data.clone() },
-            Op::Transpose(a) => {
+            KernelOp::Reshape(a) => Array { spec: spec.clone(), data: self.get(*a)?.data.clone() },
+            KernelOp::Transpose(a) => {
                 let from = self.get(*a)?;
                 let (rows, columns) = (spec.dims[0], spec.dims[1]);
                 let order = (0..n).map(move |i| (i % columns) * rows + i / columns);
                 gathered(&from, spec, order)
             }
-            Op::Reduce(how, a, axis) => reduce(*how, &*self.get(*a)?, *axis as usize, spec),
-            Op::MatMul { lhs, rhs, form, precision } => {
+            KernelOp::Reduce(how, a, axis) => reduce(*how, &*self.get(*a)?, *axis as usize, spec),
+            KernelOp::MatMul { lhs, rhs, form, precision } => {
                 matmul(&*self.get(*lhs)?, &*self.get(*rhs)?, *form, *precision, spec)
             }
-            Op::AssumeMultiple(a, number) => {
+            KernelOp::AssumeMultiple(a, number) => {
                 let value = self.get(*a)?;
                 if value.as_index() % i64::from(*number) != 0 {
                     return self.out_of_range(format!("{} is not a multiple of {number}", value.as_index()));
                 }
                 (*value).clone()
             }
-            Op::Load { from, at } => {
+            KernelOp::Load { from, at } => {
                 let memory = from.0 as usize;
                 let dims = if spec.dims.is_empty() { vec![1; at.len()] } else { spec.dims.clone() };
                 let begins = self.begins(*from, at, &dims)?;
@@ -152,7 +152,7 @@ impl<'a> Machine<'a> {
                 let loaded = self.memory[memory].block(&begins, fresh);
                 Array { spec: spec.clone(), data: loaded.data }
             }
-            Op::Store { .. } | Op::If { .. } | Op::For { .. } => {
+            KernelOp::Store { .. } | KernelOp::If { .. } | KernelOp::For { .. } => {
                 return Err(Error::Internal("an op without a value".into()));
             }
         })
@@ -254,15 +254,15 @@ fn binary(op: BinaryOp, a: &Array, b: &Array, spec: &Spec) -> Array {
     }
 }
 
-fn compare(how: Comparison, a: &Array, b: &Array, spec: &Spec) -> Array {
-    fn test<T: PartialOrd>(how: Comparison, x: T, y: T) -> i32 {
+fn compare(how: CompareOp, a: &Array, b: &Array, spec: &Spec) -> Array {
+    fn test<T: PartialOrd>(how: CompareOp, x: T, y: T) -> i32 {
         i32::from(match how {
-            Comparison::Eq => x == y,
-            Comparison::Ne => x != y,
-            Comparison::Lt => x < y,
-            Comparison::Le => x <= y,
-            Comparison::Gt => x > y,
-            Comparison::Ge => x >= y,
+            CompareOp::Eq => x == y,
+            CompareOp::Ne => x != y,
+            CompareOp::Lt => x < y,
+            CompareOp::Le => x <= y,
+            CompareOp::Gt => x > y,
+            CompareOp::Ge => x >= y,
         })
     }
     let values = match (&a.data, &b.data) {
@@ -324,7 +324,7 @@ fn broadcast(a: &Array, spec: &Spec) -> Array {
     gathered(a, spec, order)
 }
 
-fn reduce(how: Reduction, a: &Array, axis: usize, spec: &Spec) -> Array {
+fn reduce(how: ReduceOp, a: &Array, axis: usize, spec: &Spec) -> Array {
     let size = a.spec.dims.get(axis).copied().unwrap_or(1);
     let inner: usize = a.spec.dims.iter().skip(axis + 1).product();
     let line = move |i: usize| (0..size).map(move |k| (i / inner * size + k) * inner + i % inner);
@@ -334,8 +334,8 @@ fn reduce(how: Reduction, a: &Array, axis: usize, spec: &Spec) -> Array {
             let fold = |i: usize| {
                 let items = line(i).map(|at| values[at]);
                 match how {
-                    Reduction::Sum => items.sum(),
-                    Reduction::Max => {
+                    ReduceOp::Sum => items.sum(),
+                    ReduceOp::Max => {
                         items.fold(f32::NEG_INFINITY, |m, x| if x.is_nan() || m.is_nan() { f32::NAN } else { m.max(x) })
                     }
                 }
@@ -346,8 +346,8 @@ fn reduce(how: Reduction, a: &Array, axis: usize, spec: &Spec) -> Array {
             let fold = |i: usize| {
                 let items = line(i).map(|at| values[at]);
                 match how {
-                    Reduction::Sum => items.fold(0, i32::wrapping_add),
-                    Reduction::Max => items.fold(i32::MIN, i32::max),
+                    ReduceOp::Sum => items.fold(0, i32::wrapping_add),
+                    ReduceOp::Max => items.fold(i32::MIN, i32::max),
                 }
             };
             Array::ints(spec.dtype, &spec.dims, (0..n).map(fold).collect())

@@ -10,7 +10,7 @@ use tensor::{DType, Literal, Spec};
 
 use crate::error::Error;
 use crate::ir::RefId;
-use crate::kernel::{Kernel, Reference, Role, Semantics, Window};
+use crate::kernel::{BlockSpec, Kernel, Reference, ReferenceRole, Semantics};
 use array::Array;
 use body::Machine;
 
@@ -58,10 +58,10 @@ impl<'a> Runner<'a> {
         for id in kernel.arguments() {
             let (Some(reference), at) = (kernel.reference(id), id.0 as usize) else { continue };
             match &reference.role {
-                Role::Prefetch => runner.memory[at] = Array::read(next(&mut operands)?)?,
-                Role::Input(_) => runner.arrays[at] = Some(Array::read(next(&mut operands)?)?),
-                Role::Output(window) => runner.arrays[at] = Some(Array::poison(&window.array)),
-                Role::Scratch => {}
+                ReferenceRole::Prefetch => runner.memory[at] = Array::read(next(&mut operands)?)?,
+                ReferenceRole::Input(_) => runner.arrays[at] = Some(Array::read(next(&mut operands)?)?),
+                ReferenceRole::Output(window) => runner.arrays[at] = Some(Array::poison(&window.array)),
+                ReferenceRole::Scratch => {}
             }
         }
         Ok(runner)
@@ -97,7 +97,7 @@ impl<'a> Runner<'a> {
 
     fn poison_scratch(&mut self) {
         for (reference, memory) in self.kernel.references.iter().zip(&mut self.memory) {
-            if matches!(reference.role, Role::Scratch) {
+            if matches!(reference.role, ReferenceRole::Scratch) {
                 *memory = Array::poison(&reference.block);
             }
         }
@@ -115,7 +115,7 @@ impl<'a> Runner<'a> {
             self.write_back(at);
             let fresh = Array::poison(&reference.block);
             self.memory[at] = match (&reference.role, &self.arrays[at]) {
-                (Role::Input(_), Some(array)) => array.block(&begins, fresh),
+                (ReferenceRole::Input(_), Some(array)) => array.block(&begins, fresh),
                 _ => fresh,
             };
             self.held[at] = Some(blocks);
@@ -126,7 +126,9 @@ impl<'a> Runner<'a> {
     /// Writes an output's block into its array.
     fn write_back(&mut self, at: usize) {
         let reference = &self.kernel.references[at];
-        if let (Role::Output(_), Some(blocks), Some(array)) = (&reference.role, &self.held[at], &mut self.arrays[at]) {
+        if let (ReferenceRole::Output(_), Some(blocks), Some(array)) =
+            (&reference.role, &self.held[at], &mut self.arrays[at])
+        {
             let begins: Vec<usize> =
                 blocks.iter().zip(&reference.block.dims).map(|(&block, &size)| block as usize * size).collect();
             array.set_block(&begins, &self.memory[at]);
@@ -148,22 +150,22 @@ fn next<'l>(operands: &mut impl Iterator<Item = &'l Literal>) -> Result<&'l Lite
     operands.next().ok_or_else(|| Error::Internal("operands were counted wrong".into()))
 }
 
-fn window(reference: &Reference) -> Option<&Window> {
+fn window(reference: &Reference) -> Option<&BlockSpec> {
     match &reference.role {
-        Role::Input(window) | Role::Output(window) => Some(window),
+        ReferenceRole::Input(window) | ReferenceRole::Output(window) => Some(window),
         _ => None,
     }
 }
 
 fn is_output(kernel: &Kernel, id: RefId) -> bool {
-    kernel.reference(id).is_some_and(|reference| matches!(reference.role, Role::Output(_)))
+    kernel.reference(id).is_some_and(|reference| matches!(reference.role, ReferenceRole::Output(_)))
 }
 
 /// First elements of a block; an error where all of it lies outside.
 fn begins(
     kernel: &Kernel,
     reference: &Reference,
-    window: &Window,
+    window: &BlockSpec,
     blocks: &[i64],
     step: &[usize],
 ) -> Result<Vec<usize>, Error> {

@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 
 /// Which pass a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
+pub enum PassDirection {
     /// Forward.
     Forward,
     /// Backward.

@@ -4,7 +4,7 @@ use chips::Generation;
 use hlo::Func;
 use tensor::{DType, Spec};
 
-use super::{Pass, Request, bits, divisor, function, tensor};
+use super::{PassDirection, Request, bits, divisor, function, tensor};
 use crate::builder::KernelBuilder;
 use crate::composites::RmsNormAttributes;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::writer::Val;
 
 /// Shapes of one norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RmsNorm {
+pub struct FusedRmsNorm {
     /// Rows, each normalised by itself.
     pub rows: usize,
     /// Elements of a row.
@@ -26,19 +26,19 @@ pub struct RmsNorm {
     pub epsilon: f32,
 }
 
-impl RmsNorm {
+impl FusedRmsNorm {
     fn x(&self) -> Spec {
         Spec::new(self.dtype, [self.rows, self.size])
     }
 
     /// Rows of one step: those that the compiler's static estimate prefers (`docs/kernel-cycles.md`), of a size for which there
     /// is room.
-    pub fn preferred_rows(&self, pass: Pass, generation: Generation) -> Option<usize> {
+    pub fn preferred_rows(&self, pass: PassDirection, generation: Generation) -> Option<usize> {
         let has_room = generation.spec().memory.vmem_bytes_per_core.value >= 64 << 20;
         let elements = match pass {
             _ if !has_room => 1 << 18,
-            Pass::Forward => 1 << 20,
-            Pass::Backward => 1 << 19,
+            PassDirection::Forward => 1 << 20,
+            PassDirection::Backward => 1 << 19,
         };
         divisor(self.rows, 8, (elements / self.size.max(1)).clamp(8, 1024))
     }
@@ -61,7 +61,7 @@ impl RmsNorm {
 }
 
 /// The forward kernel, with blocks of that many rows.
-pub fn forward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<Kernel, Error> {
+pub fn forward(norm: &FusedRmsNorm, rows: usize, generation: Generation) -> Result<Kernel, Error> {
     norm.check(rows)?;
     let n = *norm;
     let mut kernel = KernelBuilder::new("rms_norm_fwd", generation);
@@ -77,7 +77,7 @@ pub fn forward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<Ke
 }
 
 /// The backward kernel, with blocks of that many rows.
-pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<Kernel, Error> {
+pub fn backward(norm: &FusedRmsNorm, rows: usize, generation: Generation) -> Result<Kernel, Error> {
     norm.check(rows)?;
     let n = *norm;
     let count = n.rows / rows;
@@ -103,36 +103,36 @@ pub fn backward(norm: &RmsNorm, rows: usize, generation: Generation) -> Result<K
     })
 }
 
-fn read(request: &Request<'_>, pass: Pass) -> Result<(RmsNorm, usize), Error> {
+fn read(request: &Request<'_>, pass: PassDirection) -> Result<(FusedRmsNorm, usize), Error> {
     let [rows, size] = request.dims("rms_norm", 0)?;
     let dtype = |n: usize| request.operands.get(n).map_or(DType::F32, |spec| spec.dtype);
     let RmsNormAttributes { epsilon } = RmsNormAttributes::of(request.attributes);
-    let norm = RmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon };
+    let norm = FusedRmsNorm { rows, size, dtype: dtype(0), weight: dtype(1), epsilon };
     let message = format!("{rows} rows are not whole blocks of 8");
     let block = norm.preferred_rows(pass, request.generation).ok_or(Error::Shape { kernel: "rms_norm", message })?;
     Ok((norm, request.size("block_rows").unwrap_or(block)))
 }
 
 pub(super) fn forward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    decomposition(&read(request, Pass::Forward)?.0, name)
+    decomposition(&read(request, PassDirection::Forward)?.0, name)
 }
 
 pub(super) fn backward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    decomposition_of_gradient(&read(request, Pass::Backward)?.0, name)
+    decomposition_of_gradient(&read(request, PassDirection::Backward)?.0, name)
 }
 
 pub(super) fn forward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (norm, rows) = read(request, Pass::Forward)?;
+    let (norm, rows) = read(request, PassDirection::Forward)?;
     forward(&norm, rows, request.generation)
 }
 
 pub(super) fn backward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (norm, rows) = read(request, Pass::Backward)?;
+    let (norm, rows) = read(request, PassDirection::Backward)?;
     backward(&norm, rows, request.generation)
 }
 
 /// Rows divided by their root mean square, in plain ops (`%normal`, and the inverse repeated: `%inverse`).
-fn plain_normal(norm: &RmsNorm) -> String {
+fn plain_normal(norm: &FusedRmsNorm) -> String {
     let (x, wide) = (tensor(norm.dtype, [norm.rows, norm.size]), tensor(DType::F32, [norm.rows, norm.size]));
     let (column, weight) = (tensor(DType::F32, [norm.rows]), tensor(norm.weight, [1, norm.size]));
     format!(
@@ -157,7 +157,7 @@ fn plain_normal(norm: &RmsNorm) -> String {
 }
 
 /// The forward pass in plain ops, a function of that name.
-pub fn decomposition(norm: &RmsNorm, name: &str) -> Result<Func, Error> {
+pub fn decomposition(norm: &FusedRmsNorm, name: &str) -> Result<Func, Error> {
     let (x, wide) = (tensor(norm.dtype, [norm.rows, norm.size]), tensor(DType::F32, [norm.rows, norm.size]));
     let weight = tensor(norm.weight, [1, norm.size]);
     function(format!(
@@ -172,7 +172,7 @@ pub fn decomposition(norm: &RmsNorm, name: &str) -> Result<Func, Error> {
 }
 
 /// The backward pass in plain ops, a function of that name.
-pub fn decomposition_of_gradient(norm: &RmsNorm, name: &str) -> Result<Func, Error> {
+pub fn decomposition_of_gradient(norm: &FusedRmsNorm, name: &str) -> Result<Func, Error> {
     let (x, wide) = (tensor(norm.dtype, [norm.rows, norm.size]), tensor(DType::F32, [norm.rows, norm.size]));
     let (weight, column, size) = (tensor(norm.weight, [1, norm.size]), tensor(DType::F32, [norm.rows]), norm.size);
     function(format!(

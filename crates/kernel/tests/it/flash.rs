@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::interpret;
-use kernel::kernels::flash::{self, Attention, Blocks, Causality, Segments};
+use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
 use tensor::{DType, Literal, Spec};
 
 use crate::arrays::{Numbers, assert_close, literal, values};
@@ -19,7 +19,14 @@ struct Plain {
 }
 
 /// Attention and its gradients in `f64`.
-fn plain(a: &Attention, q: &[f64], k: &[f64], v: &[f64], dout: &[f64], segments: Option<(&[f64], &[f64])>) -> Plain {
+fn plain(
+    a: &FlashAttention,
+    q: &[f64],
+    k: &[f64],
+    v: &[f64],
+    dout: &[f64],
+    segments: Option<(&[f64], &[f64])>,
+) -> Plain {
     let (d, group) = (a.depth, a.q_heads / a.kv_heads);
     let mut p = Plain {
         out: vec![0.0; q.len()],
@@ -71,7 +78,7 @@ fn plain(a: &Attention, q: &[f64], k: &[f64], v: &[f64], dout: &[f64], segments:
     p
 }
 
-fn check(a: &Attention, blocks: Blocks, seed: u64) {
+fn check(a: &FlashAttention, blocks: FlashBlockSizes, seed: u64) {
     let mut numbers = Numbers::new(seed);
     let q_spec = Spec::new(a.dtype, [a.batch, a.q_heads, a.q_len, a.depth]);
     let kv_spec = Spec::new(a.dtype, [a.batch, a.kv_heads, a.kv_len, a.depth]);
@@ -119,8 +126,8 @@ fn check(a: &Attention, blocks: Blocks, seed: u64) {
     }
 }
 
-fn attention() -> Attention {
-    Attention {
+fn attention() -> FlashAttention {
+    FlashAttention {
         batch: 1,
         q_heads: 1,
         kv_heads: 1,
@@ -135,38 +142,42 @@ fn attention() -> Attention {
     }
 }
 
-const BLOCKS: Blocks = Blocks { q: 128, kv_major: 256, kv: 128 };
+const BLOCKS: FlashBlockSizes = FlashBlockSizes { q: 128, kv_major: 256, kv: 128 };
 
 #[test]
 fn causal() {
     check(&attention(), BLOCKS, 1);
-    check(&attention(), Blocks { kv_major: 128, ..BLOCKS }, 2);
-    check(&Attention { q_len: 128, kv_len: 384, ..attention() }, Blocks { q: 128, kv_major: 384, kv: 128 }, 3);
+    check(&attention(), FlashBlockSizes { kv_major: 128, ..BLOCKS }, 2);
+    check(
+        &FlashAttention { q_len: 128, kv_len: 384, ..attention() },
+        FlashBlockSizes { q: 128, kv_major: 384, kv: 128 },
+        3,
+    );
 }
 
 #[test]
 fn every_position() {
-    check(&Attention { causality: Causality::Full, q_len: 128, ..attention() }, BLOCKS, 4);
+    check(&FlashAttention { causality: Causality::Full, q_len: 128, ..attention() }, BLOCKS, 4);
 }
 
 #[test]
 fn heads_that_share_keys() {
-    check(&Attention { q_heads: 4, kv_heads: 2, batch: 2, ..attention() }, BLOCKS, 5);
+    check(&FlashAttention { q_heads: 4, kv_heads: 2, batch: 2, ..attention() }, BLOCKS, 5);
 }
 
 #[test]
 fn sliding_window() {
-    let a = Attention { q_len: 384, kv_len: 384, window: Some(100), ..attention() };
-    check(&a, Blocks { q: 128, kv_major: 384, kv: 128 }, 6);
-    check(&Attention { window: Some(200), ..a.clone() }, Blocks { q: 128, kv_major: 128, kv: 128 }, 7);
-    check(&Attention { window: Some(1), ..a }, Blocks { q: 128, kv_major: 128, kv: 128 }, 8);
+    let a = FlashAttention { q_len: 384, kv_len: 384, window: Some(100), ..attention() };
+    check(&a, FlashBlockSizes { q: 128, kv_major: 384, kv: 128 }, 6);
+    check(&FlashAttention { window: Some(200), ..a.clone() }, FlashBlockSizes { q: 128, kv_major: 128, kv: 128 }, 7);
+    check(&FlashAttention { window: Some(1), ..a }, FlashBlockSizes { q: 128, kv_major: 128, kv: 128 }, 8);
 }
 
 #[test]
 fn packed_sequences() {
-    let a = Attention { segments: Segments::Packed, batch: 2, ..attention() };
+    let a = FlashAttention { segments: Segments::Packed, batch: 2, ..attention() };
     check(&a, BLOCKS, 9);
-    check(&Attention { causality: Causality::Full, ..a }, BLOCKS, 10);
+    check(&FlashAttention { causality: Causality::Full, ..a }, BLOCKS, 10);
 }
 
 #[test]
@@ -181,7 +192,7 @@ fn random_shapes() {
         let is_causal = causality == Causality::Causal;
         // Causal queries are no more than keys.
         let q_len = if is_causal && q > kv_len { kv_len } else { q };
-        let a = Attention {
+        let a = FlashAttention {
             batch: 1,
             q_heads: kv_heads * (1 + numbers.below(2)),
             kv_heads,
@@ -194,6 +205,6 @@ fn random_shapes() {
             causality,
             ..attention()
         };
-        check(&a, Blocks { q: q.min(q_len), kv_major, kv }, 100 + seed);
+        check(&a, FlashBlockSizes { q: q.min(q_len), kv_major, kv }, 100 + seed);
     }
 }

@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::interpret;
-use kernel::kernels::cross_entropy::{self, Blocks, CrossEntropy, Sum};
+use kernel::kernels::cross_entropy::{self, CrossEntropyBlockSizes, FusedCrossEntropy, Sum};
 use tensor::{DType, Spec};
 
 use crate::arrays::{Numbers, assert_close, literal, values};
@@ -12,8 +12,8 @@ fn forward_and_backward() {
     let mut numbers = Numbers::new(31);
     // The last has a vocabulary of no whole blocks.
     for (rows, depth, vocab_size) in [(128, 64, 256), (256, 128, 384), (256, 64, 300)] {
-        let loss = CrossEntropy { rows, depth, vocab_size, dtype: DType::BF16 };
-        let blocks = Blocks { rows: 128, vocab: 128 };
+        let loss = FusedCrossEntropy { rows, depth, vocab_size, dtype: DType::BF16 };
+        let blocks = CrossEntropyBlockSizes { rows: 128, vocab: 128 };
         let padded = vocab_size.next_multiple_of(128);
         let x = numbers.array(&Spec::new(DType::BF16, [rows, depth]), 0.5);
         let w = numbers.array(&Spec::new(DType::BF16, [vocab_size, depth]), 0.5);

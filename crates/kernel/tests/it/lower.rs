@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::kernels::grouped::{self, Grouped, Matrices};
-use kernel::kernels::rms_norm::{self, RmsNorm};
+use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use kernel::{Error, lower};
 use tensor::DType;
 
@@ -13,7 +13,7 @@ fn program(body: &str, funcs: Vec<hlo::Func>) -> hlo::Verified {
 }
 
 fn norm() -> hlo::Func {
-    let norm = RmsNorm { rows: 64, size: 256, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
+    let norm = FusedRmsNorm { rows: 64, size: 256, dtype: DType::BF16, weight: DType::F32, epsilon: 1e-5 };
     rms_norm::decomposition(&norm, "plain").unwrap()
 }
 

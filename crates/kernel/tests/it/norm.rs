@@ -2,7 +2,7 @@
 
 use chips::Generation;
 use kernel::interpret;
-use kernel::kernels::rms_norm::{self, RmsNorm};
+use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Spec};
 
 use crate::arrays::{Numbers, assert_close, values};
@@ -13,7 +13,7 @@ fn forward_and_backward() {
     for (rows, size, block, dtype, tolerance) in
         [(16, 128, 8, DType::F32, 1e-5), (32, 384, 16, DType::BF16, 6e-3), (24, 100, 24, DType::F32, 1e-5)]
     {
-        let norm = RmsNorm { rows, size, dtype, weight: DType::F32, epsilon: 1e-5 };
+        let norm = FusedRmsNorm { rows, size, dtype, weight: DType::F32, epsilon: 1e-5 };
         let spec = Spec::new(dtype, [rows, size]);
         let [x, dy] = [2.0, 1.0].map(|scale| numbers.array(&spec, scale));
         let w = numbers.array(&Spec::new(DType::F32, [1, size]), 1.0);

@@ -1,7 +1,7 @@
 //! Kernels that cannot be are refused with what is wrong and where.
 
 use chips::Generation;
-use kernel::kernels::flash::{self, Attention, Blocks, Causality, Segments};
+use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
 use kernel::{Error, KernelBuilder, MatMulForm, Semantics, Writer, interpret};
 use tensor::{DType, Spec};
 
@@ -88,7 +88,7 @@ fn old_generations() {
 
 #[test]
 fn attention_that_does_not_divide() {
-    let a = Attention {
+    let a = FlashAttention {
         batch: 1,
         q_heads: 3,
         kv_heads: 2,
@@ -101,10 +101,10 @@ fn attention_that_does_not_divide() {
         window: None,
         segments: Segments::One,
     };
-    let blocks = Blocks { q: 128, kv_major: 128, kv: 128 };
+    let blocks = FlashBlockSizes { q: 128, kv_major: 128, kv: 128 };
     refused(flash::forward(&a, blocks, Generation::V5e), "3 heads are not a multiple of 2 KV heads");
-    refused(flash::forward(&Attention { kv_heads: 3, ..a.clone() }, blocks, Generation::V5e), "do not divide 200");
-    let wide = Attention { kv_heads: 3, q_len: 256, ..a };
+    refused(flash::forward(&FlashAttention { kv_heads: 3, ..a.clone() }, blocks, Generation::V5e), "do not divide 200");
+    let wide = FlashAttention { kv_heads: 3, q_len: 256, ..a };
     refused(flash::forward(&wide, blocks, Generation::V5e), "256 queries to 200 keys");
 }
 

@@ -17,20 +17,20 @@ pub struct KvCache {
 
 /// The position of the first token that goes into a cache.
 #[derive(Clone, Debug)]
-pub enum Start {
+pub enum CacheStart {
     /// The first position: the cache is empty (prefill).
     First,
     /// After so many positions, an `i32` scalar.
     After(Tensor),
 }
 
-impl Start {
+impl CacheStart {
     /// Positions filled in the cache.
     #[track_caller]
     fn filled(&self) -> Tensor {
         match self {
-            Start::First => Tensor::zeros(DType::I32, &[]),
-            Start::After(filled) => filled.clone(),
+            CacheStart::First => Tensor::zeros(DType::I32, &[]),
+            CacheStart::After(filled) => filled.clone(),
         }
     }
 
@@ -38,9 +38,9 @@ impl Start {
     #[track_caller]
     pub(crate) fn positions(&self, count: usize, room: usize) -> Positions {
         match self {
-            Start::First => Positions::sequence(count),
+            CacheStart::First => Positions::sequence(count),
             // A position not written yet is after every query, so a causal mask hides it.
-            Start::After(filled) => Positions {
+            CacheStart::After(filled) => Positions {
                 queries: Tensor::iota(DType::I32, &[count], 0) + filled,
                 keys: Tensor::iota(DType::I32, &[room], 0),
                 segments: None,
@@ -78,8 +78,8 @@ impl KvCache {
         let cache = KvCache { keys: put(&self.keys, &key), values: put(&self.values, &value) };
         // Of an empty cache the new positions are all there are.
         let (keys, values) = match start {
-            Start::First => (key, value),
-            Start::After(_) => {
+            CacheStart::First => (key, value),
+            CacheStart::After(_) => {
                 let of_layer = |room: &Tensor, like: &Tensor| {
                     let by_head = room.dynamic_slice_in(0, layer, 1).squeeze(0);
                     by_head.transpose(&[0, 2, 1, 3]).cast(like.dtype())
@@ -103,5 +103,5 @@ pub struct CachePosition<'a> {
     /// The layer's number, an `i32` scalar.
     pub layer: &'a Tensor,
     /// The first position.
-    pub start: &'a Start,
+    pub start: &'a CacheStart,
 }

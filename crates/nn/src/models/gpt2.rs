@@ -6,8 +6,8 @@ use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{
-    Activation, AttentionMask, Bias, CachePosition, Context, Embedding, FeedForward, Heads, KvCache, LayerNorm,
-    MultiHeadAttention, Positions, Start, dropout,
+    Activation, AttentionMask, Bias, CachePosition, CacheStart, Context, Embedding, FeedForward, Heads, KvCache,
+    LayerNorm, MultiHeadAttention, Positions, dropout,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::stacked::{init_stacked, run_stacked};
@@ -220,7 +220,7 @@ impl LanguageModel for Gpt2 {
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KvCache) -> (Tensor, KvCache) {
+    fn extend(&self, tokens: &Tensor, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
         trace::scope("gpt2", || {
             let positions = start.positions(tokens.dim(1), cache.capacity());
             let context = Context {

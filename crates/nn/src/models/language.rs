@@ -6,7 +6,7 @@ use trace::{Key, RematPolicy, Spec, Tensor, Tree};
 
 use crate::DTypePolicy;
 use crate::fused::{Fused, Kernels};
-use crate::layers::{AttentionImpl, Dispatch, KvCache, Start};
+use crate::layers::{AttentionImpl, CacheStart, Dispatch, KvCache};
 use crate::losses::CrossEntropy;
 
 /// How a model is run; its parameters do not depend on it.
@@ -104,7 +104,7 @@ pub trait LanguageModel: Tree + Clone {
     fn cache(&self, batch: usize, positions: usize) -> KvCache;
 
     /// Hidden states of more tokens `[batch, more]` that follow those in the KV cache.
-    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KvCache) -> (Tensor, KvCache);
+    fn extend(&self, tokens: &Tensor, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache);
 
     /// Logits `f32 [batch, positions, vocabulary]`.
     #[track_caller]
@@ -142,7 +142,7 @@ pub trait LanguageModel: Tree + Clone {
     /// Prefill: reads a prompt `[batch, positions]` into an empty KV cache; gives the logits of its last position, `[batch, vocab]`.
     #[track_caller]
     fn prefill(&self, tokens: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
-        let (hidden, cache) = self.extend(tokens, &Start::First, cache);
+        let (hidden, cache) = self.extend(tokens, &CacheStart::First, cache);
         let last = hidden.dim(1).saturating_sub(1);
         (self.lm_head(&hidden.at(1, last)), cache)
     }
@@ -150,7 +150,7 @@ pub trait LanguageModel: Tree + Clone {
     /// Decode: one more token `[batch]` at a position; gives the logits of the next.
     #[track_caller]
     fn decode_step(&self, token: &Tensor, position: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
-        let (hidden, cache) = self.extend(&token.expand(1), &Start::After(position.clone()), cache);
+        let (hidden, cache) = self.extend(&token.expand(1), &CacheStart::After(position.clone()), cache);
         (self.lm_head(&hidden.squeeze(1)), cache)
     }
 }

@@ -14,5 +14,5 @@ pub use llama::{
     PositionWise, Style,
 };
 pub use mlp::{Mlp, MlpConfig};
-pub use resnet::{BlockKind, ConvNorm, Norm, NormKind, Phase, ResNet, ResNetBlock, ResNetConfig, Statistics, Stem};
+pub use resnet::{BlockKind, ConvNorm, Norm, NormKind, NormStatistics, Phase, ResNet, ResNetBlock, ResNetConfig, Stem};
 pub use vit::{Vit, VitBlock, VitConfig};

@@ -127,7 +127,7 @@ pub struct ResNet {
 }
 
 /// Running statistics of all norms by batch, in order; empty with norms by group.
-pub type Statistics = Vec<BatchStatistics>;
+pub type NormStatistics = Vec<BatchStatistics>;
 
 /// What a run does with statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,14 +142,14 @@ pub enum Phase {
 struct Seen<'a> {
     phase: Phase,
     before: std::slice::Iter<'a, BatchStatistics>,
-    after: Statistics,
+    after: NormStatistics,
 }
 
 /// Draws convolutions with their norms.
 struct Drawer<'a> {
     keys: std::vec::IntoIter<Key>,
     norm: NormKind,
-    statistics: &'a mut Statistics,
+    statistics: &'a mut NormStatistics,
 }
 
 impl Drawer<'_> {
@@ -195,7 +195,7 @@ impl ConvNorm {
 impl ResNet {
     /// Drawn parameters, and the statistics before the first step.
     #[track_caller]
-    pub fn init(key: &Key, config: &ResNetConfig) -> (ResNet, Statistics) {
+    pub fn init(key: &Key, config: &ResNetConfig) -> (ResNet, NormStatistics) {
         let mut statistics = Vec::new();
         let blocks: usize = config.stages.iter().sum();
         let mut keys = key.split(2 + 4 * blocks);
@@ -235,7 +235,7 @@ impl ResNet {
 
     /// Logits `f32 [batch, classes]` of images `[batch, height, width, colours]`, and the statistics that follow.
     #[track_caller]
-    pub fn apply(&self, images: &Tensor, statistics: &Statistics, phase: Phase) -> (Tensor, Statistics) {
+    pub fn apply(&self, images: &Tensor, statistics: &NormStatistics, phase: Phase) -> (Tensor, NormStatistics) {
         trace::scope("resnet", || {
             let mut seen = Seen { phase, before: statistics.iter(), after: Vec::new() };
             let mut x = self.stem.apply(&images.cast(self.config.precision.compute()), &mut seen).relu();

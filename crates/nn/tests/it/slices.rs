@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use chips::Generation;
 use compile::cache::{Cache, CacheConfig};
-use compile::worker::{Chatter, Launch, Limits};
-use compile::{CacheUse, CompileRequest, Mode, PluginFile, Program, Report, SliceCompiler};
+use compile::worker::{Chatter, WorkerCommand, WorkerLimits};
+use compile::{CacheUse, CompileMode, CompileRequest, PluginFile, Program, Report, SliceCompiler};
 use nn::layers::AttentionImpl;
 use nn::models::{Gpt2, Gpt2Config, Llama, LlamaConfig, RunOptions};
 use nn::{DTypePolicy, Fused, Kernels, RematPolicy, StepOptions};
@@ -27,17 +27,17 @@ fn compiler(libtpu: &std::path::Path) -> SliceCompiler {
     SliceCompiler {
         plugin: PluginFile::open(libtpu).unwrap(),
         cache: Cache::open(&CacheConfig::default()),
-        launch: Launch {
+        launch: WorkerCommand {
             program: worker(),
             args: vec!["compile-worker".into()],
             env: Default::default(),
             chatter: Chatter::Keep,
         },
-        limits: Limits { time: std::time::Duration::from_secs(1200), memory_bytes: None },
+        limits: WorkerLimits { time: std::time::Duration::from_secs(1200), memory_bytes: None },
     }
 }
 
-fn compiled(compiler: &SliceCompiler, function: &Function, slice: &str, mode: Mode) -> Report {
+fn compiled(compiler: &SliceCompiler, function: &Function, slice: &str, mode: CompileMode) -> Report {
     let program = Program::from_module(function.module.clone());
     let request = CompileRequest { mode, cache: CacheUse::Off, ..CompileRequest::new(slice.parse().unwrap()) };
     let compilation = compiler.compile(program.bytes(), &request, &AtomicBool::new(false), &mut |_| {});
@@ -69,7 +69,7 @@ fn training_steps_compile_for_tpus() {
         ("mlp", mlp().1),
     ];
     // The whole compiler takes minutes for all of them.
-    for (slice, mode) in [("v5e-1", Mode::Quick), ("v6e-1", Mode::Full)] {
+    for (slice, mode) in [("v5e-1", CompileMode::Quick), ("v6e-1", CompileMode::Full)] {
         for (name, step) in &steps {
             let report = compiled(&compiler, step, slice, mode);
             assert!(report.memory.aliased > 0, "{name} for {slice}: no state is donated");
@@ -100,7 +100,7 @@ fn norms_and_losses_are_kernels_on_tpus() {
     let expected = ["cross_entropy_bwd", "cross_entropy_fwd", "rms_norm_bwd", "rms_norm_fwd"];
     assert!(names(&all, Generation::V6e).iter().eq(expected), "{:?}", names(&all, Generation::V6e));
     for slice in ["v5e-1", "v6e-1", "v5p-8"] {
-        compiled(&compiler, &all, slice, Mode::Full);
+        compiled(&compiler, &all, slice, CompileMode::Full);
     }
     // By itself the loss is one where one core has a device, and where it is taken in chunks that are not short.
     let auto = step(Kernels::default());
@@ -130,7 +130,7 @@ fn what_the_host_keeps_is_not_on_the_device() {
     let memory = |remat| {
         let options = RunOptions { precision: DTypePolicy::Mixed, remat, ..RunOptions::default() };
         let step = language(|key| Llama::init(key, &wide(), &options), (8, 512), &StepOptions::default()).1;
-        compiled(&compiler, &step, "v6e-1", Mode::Quick).memory
+        compiled(&compiler, &step, "v6e-1", CompileMode::Quick).memory
     };
     let on_device = memory(RematPolicy::SaveOnlyTheseNames(names()));
     let on_host = memory(RematPolicy::Offload { host: names(), device: Vec::new() });
@@ -149,7 +149,7 @@ fn what_is_kept_orders_memory() {
     let temporaries = [RematPolicy::Full, RematPolicy::Dots, RematPolicy::None].map(|remat| {
         let options = RunOptions { precision: DTypePolicy::Mixed, remat, ..RunOptions::default() };
         let step = language(|key| Llama::init(key, &config, &options), (8, 512), &StepOptions::default()).1;
-        compiled(&compiler, &step, "v5e-1", Mode::Quick).memory.temporaries
+        compiled(&compiler, &step, "v5e-1", CompileMode::Quick).memory.temporaries
     });
     assert!(temporaries.is_sorted_by(|less, more| less < more), "{temporaries:?}");
 }

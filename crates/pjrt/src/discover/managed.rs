@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Discovery, Found, Origin, Search, from_packages, is_plugin_name, sorted_entries};
+use super::{Discovery, FoundPlugin, PluginOrigin, Search, from_packages, is_plugin_name, sorted_entries};
 
 pub(super) fn folder(discovery: &Discovery) -> Option<PathBuf> {
     if let Some(home) = discovery.variable("TPUBRIDGE_HOME") {
@@ -18,7 +18,7 @@ pub(super) fn folder(discovery: &Discovery) -> Option<PathBuf> {
 
 pub(super) fn search(discovery: &Discovery, search: &mut Search) {
     let Some(folder) = folder(discovery) else { return };
-    let origin = Origin::Managed(folder.clone());
+    let origin = PluginOrigin::Managed(folder.clone());
     if !folder.is_dir() {
         search.reject(folder, &origin, "the folder does not exist");
         return;
@@ -36,11 +36,16 @@ pub(super) fn search(discovery: &Discovery, search: &mut Search) {
     }
 }
 
-fn from_version(folder: &Path, name: &str, origin: &Origin, search: &mut Search) {
+fn from_version(folder: &Path, name: &str, origin: &PluginOrigin, search: &mut Search) {
     let version = folder.file_name().map(|version| version.to_string_lossy().into_owned());
     let before = search.found.len();
     for file in sorted_entries(folder).into_iter().filter(|file| file.ends_with("libtpu.so") || is_plugin_name(file)) {
-        search.consider(Found { name: name.into(), path: file, origin: origin.clone(), version: version.clone() });
+        search.consider(FoundPlugin {
+            name: name.into(),
+            path: file,
+            origin: origin.clone(),
+            version: version.clone(),
+        });
     }
     from_packages(folder, origin, search);
     // A package's own metadata is as good as the folder's name; without it, the folder's name counts.

@@ -40,7 +40,7 @@ impl Discovery {
 
 /// Why a file was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum PluginOrigin {
     /// The user gave its path.
     Explicit,
     /// An environment variable names it.
@@ -51,7 +51,7 @@ pub enum Origin {
     Managed(PathBuf),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for PluginOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Explicit => f.write_str("given path"),
@@ -64,13 +64,13 @@ impl fmt::Display for Origin {
 
 /// A file that looks like a plugin. Only loading it shows whether it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPlugin {
     /// A short name, such as `libtpu`.
     pub name: String,
     /// The file.
     pub path: PathBuf,
     /// Why it was looked at.
-    pub origin: Origin,
+    pub origin: PluginOrigin,
     /// Version of the package it belongs to, where that is known without loading.
     pub version: Option<String>,
 }
@@ -81,7 +81,7 @@ pub struct Rejected {
     /// The file or folder.
     pub path: PathBuf,
     /// Why it was looked at.
-    pub origin: Origin,
+    pub origin: PluginOrigin,
     /// Why it is no plugin.
     pub why: String,
 }
@@ -90,22 +90,22 @@ pub struct Rejected {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// Files that look like plugins, in the order of preference.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundPlugin>,
     /// Everything else that was looked at.
     pub rejected: Vec<Rejected>,
 }
 
 impl Search {
     /// The best plugin of a name.
-    pub fn named(&self, name: &str) -> Option<&Found> {
+    pub fn named(&self, name: &str) -> Option<&FoundPlugin> {
         self.found.iter().find(|found| found.name == name)
     }
 
-    fn reject(&mut self, path: impl Into<PathBuf>, origin: &Origin, why: impl Into<String>) {
+    fn reject(&mut self, path: impl Into<PathBuf>, origin: &PluginOrigin, why: impl Into<String>) {
         self.rejected.push(Rejected { path: path.into(), origin: origin.clone(), why: why.into() });
     }
 
-    fn consider(&mut self, candidate: Found) {
+    fn consider(&mut self, candidate: FoundPlugin) {
         match check_shared_library(&candidate.path) {
             Ok(()) => self.found.push(candidate),
             Err(why) => self.reject(candidate.path, &candidate.origin, why),
@@ -124,7 +124,8 @@ impl Search {
 pub fn plugins(discovery: &Discovery) -> Search {
     let mut search = Search::default();
     if let Some(path) = &discovery.explicit {
-        let found = Found { name: name_of(path), path: path.clone(), origin: Origin::Explicit, version: None };
+        let found =
+            FoundPlugin { name: name_of(path), path: path.clone(), origin: PluginOrigin::Explicit, version: None };
         search.consider(found);
     }
     from_variables(discovery, &mut search);
@@ -136,7 +137,7 @@ pub fn plugins(discovery: &Discovery) -> Search {
 }
 
 /// The best plugin of a name. Python is asked only when everything else has none.
-pub fn first(discovery: &Discovery, name: &str) -> Option<Found> {
+pub fn first(discovery: &Discovery, name: &str) -> Option<FoundPlugin> {
     let without_python = Discovery { python_timeout: None, ..discovery.clone() };
     [&without_python, discovery].into_iter().find_map(|discovery| plugins(discovery).named(name).cloned())
 }
@@ -149,22 +150,22 @@ pub fn managed_folder(discovery: &Discovery) -> Option<PathBuf> {
 
 fn from_variables(discovery: &Discovery, search: &mut Search) {
     if let Some(value) = discovery.variable("TPUBRIDGE_PLUGIN_PATH") {
-        let origin = Origin::Variable("TPUBRIDGE_PLUGIN_PATH");
+        let origin = PluginOrigin::Variable("TPUBRIDGE_PLUGIN_PATH");
         for path in std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()) {
-            search.consider(Found { name: name_of(&path), path, origin: origin.clone(), version: None });
+            search.consider(FoundPlugin { name: name_of(&path), path, origin: origin.clone(), version: None });
         }
     }
     if let Some(value) = discovery.variable("TPU_LIBRARY_PATH") {
-        let origin = Origin::Variable("TPU_LIBRARY_PATH");
-        search.consider(Found { name: "libtpu".into(), path: value.into(), origin, version: None });
+        let origin = PluginOrigin::Variable("TPU_LIBRARY_PATH");
+        search.consider(FoundPlugin { name: "libtpu".into(), path: value.into(), origin, version: None });
     }
     if let Some(value) = discovery.variable("PJRT_NAMES_AND_LIBRARY_PATHS") {
-        let origin = Origin::Variable("PJRT_NAMES_AND_LIBRARY_PATHS");
+        let origin = PluginOrigin::Variable("PJRT_NAMES_AND_LIBRARY_PATHS");
         for entry in value.to_string_lossy().split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
             match entry.split_once(':') {
                 Some((name, path)) if !name.is_empty() && !path.is_empty() => {
                     let (name, path) = (name.to_string(), path.into());
-                    search.consider(Found { name, path, origin: origin.clone(), version: None });
+                    search.consider(FoundPlugin { name, path, origin: origin.clone(), version: None });
                 }
                 _ => search.reject(entry, &origin, "not of the form name:path"),
             }
@@ -173,18 +174,18 @@ fn from_variables(discovery: &Discovery, search: &mut Search) {
 }
 
 /// Plugins in a folder of Python packages.
-fn from_packages(folder: &Path, origin: &Origin, search: &mut Search) {
+fn from_packages(folder: &Path, origin: &PluginOrigin, search: &mut Search) {
     let libtpu = folder.join("libtpu").join("libtpu.so");
     if libtpu.exists() {
         let version = version_in(folder, "libtpu");
-        search.consider(Found { name: "libtpu".into(), path: libtpu, origin: origin.clone(), version });
+        search.consider(FoundPlugin { name: "libtpu".into(), path: libtpu, origin: origin.clone(), version });
     }
     for namespace in ["jax_plugins", "xla_plugins"] {
         for package in sorted_entries(&folder.join(namespace)) {
             let name = package.file_name().unwrap_or_default().to_string_lossy().into_owned();
             for file in sorted_entries(&package).into_iter().filter(|file| is_plugin_name(file)) {
                 let version = version_in(folder, &name);
-                search.consider(Found { name: name.clone(), path: file, origin: origin.clone(), version });
+                search.consider(FoundPlugin { name: name.clone(), path: file, origin: origin.clone(), version });
             }
         }
     }
@@ -317,6 +318,6 @@ mod tests {
         discovery.explicit = Some(file);
         let search = plugins(&discovery);
         assert_eq!(search.found.len(), 1);
-        assert_eq!(search.found[0].origin, Origin::Explicit);
+        assert_eq!(search.found[0].origin, PluginOrigin::Explicit);
     }
 }

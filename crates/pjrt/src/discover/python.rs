@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Discovery, Origin, Search, from_packages, sorted_entries};
+use super::{Discovery, PluginOrigin, Search, from_packages, sorted_entries};
 
 /// The interpreter that is asked.
 const INTERPRETER: &str = "python3";
@@ -19,7 +19,7 @@ pub(super) fn search_active_environment(discovery: &Discovery, search: &mut Sear
     let environment = Path::new(environment);
     let folders = virtual_environment(environment);
     if folders.is_empty() {
-        search.reject(environment, &Origin::Variable("VIRTUAL_ENV"), "no lib/python3*/site-packages in it");
+        search.reject(environment, &PluginOrigin::Variable("VIRTUAL_ENV"), "no lib/python3*/site-packages in it");
     }
     look_in(folders, search);
 }
@@ -32,13 +32,13 @@ pub(super) fn search_interpreter(discovery: &Discovery, search: &mut Search) {
     let Some(timeout) = discovery.python_timeout else { return };
     match ask(INTERPRETER, timeout) {
         Ok(folders) => look_in(folders, search),
-        Err(why) => search.reject(INTERPRETER, &Origin::SitePackages(INTERPRETER.into()), why),
+        Err(why) => search.reject(INTERPRETER, &PluginOrigin::SitePackages(INTERPRETER.into()), why),
     }
 }
 
 fn look_in(folders: Vec<PathBuf>, search: &mut Search) {
     for folder in folders {
-        let origin = Origin::SitePackages(folder.clone());
+        let origin = PluginOrigin::SitePackages(folder.clone());
         let before = search.found.len() + search.rejected.len();
         from_packages(&folder, &origin, search);
         if search.found.len() + search.rejected.len() == before {

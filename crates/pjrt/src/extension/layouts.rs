@@ -8,7 +8,7 @@ use pjrt_sys::extensions::layouts::*;
 use super::record::Record;
 use crate::api::{Api, list, text};
 use crate::buffer::Buffer;
-use crate::element_type::ElementType;
+use crate::buffer_type::BufferType;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::topology::Topology;
@@ -64,7 +64,7 @@ impl Layouts {
     pub fn topology_default(
         &self,
         topology: &Topology,
-        element_type: ElementType,
+        element_type: BufferType,
         dims: &[i64],
     ) -> Result<String, Error> {
         self.record.api.same(topology.api())?;

@@ -12,7 +12,7 @@ use crate::topology::Topology;
 
 /// One kind of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MemoryKind {
+pub struct MemoryDescription {
     /// Its name, such as `device` or `pinned_host`.
     pub name: String,
     /// Its number.
@@ -23,7 +23,7 @@ pub struct MemoryKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryKinds {
     /// All kinds, in no particular order.
-    pub kinds: Vec<MemoryKind>,
+    pub kinds: Vec<MemoryDescription>,
     /// Index of the kind where data is put unless told otherwise.
     pub default: Option<usize>,
 }
@@ -60,7 +60,7 @@ impl MemoryDescriptions {
             // SAFETY: the memory's description lives as long as the topology, and so does its name.
             unsafe {
                 self.record.call(slot::PJRT_MemoryDescription_Kind, &mut args)?;
-                kinds.push(MemoryKind { name: text(args.kind, args.kind_size), id: args.kind_id });
+                kinds.push(MemoryDescription { name: text(args.kind, args.kind_size), id: args.kind_id });
             }
         }
         let default = Some(args.default_memory_index).filter(|index| *index < kinds.len());

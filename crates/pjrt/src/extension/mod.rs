@@ -12,7 +12,7 @@ mod tpu_topology;
 
 pub use layouts::Layouts;
 pub use megascale::Megascale;
-pub use memory_descriptions::{MemoryDescriptions, MemoryKind, MemoryKinds};
+pub use memory_descriptions::{MemoryDescription, MemoryDescriptions, MemoryKinds};
 pub use phase_compile::{PartialProgram, PhaseCompile};
 pub use profiler::{Profiler, ProfilerSession};
 pub use shardings::Shardings;

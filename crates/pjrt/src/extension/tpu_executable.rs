@@ -9,7 +9,7 @@ use prost::Message;
 use super::record::Record;
 use crate::api::{Api, bytes, chars};
 use crate::error::Error;
-use crate::program::{Format, Program};
+use crate::program::{EncodedProgram, Format};
 
 /// The TPU executable extension of a plugin.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl TpuExecutable {
     }
 
     /// The optimized program.
-    pub fn program(&self, serialized_executable: &[u8]) -> Result<Program, Error> {
+    pub fn program(&self, serialized_executable: &[u8]) -> Result<EncodedProgram, Error> {
         let mut args = PJRT_TpuExecutable_GetHloModuleWithConfig_Args::new();
         args.serialized_executable = chars(serialized_executable);
         args.serialized_executable_size = serialized_executable.len();
@@ -86,6 +86,6 @@ impl TpuExecutable {
             // SAFETY: called once, after the bytes were copied.
             unsafe { delete(args.hlo_module_with_config_ptr) };
         }
-        Ok(Program { format: Format::HloWithConfig, bytes: module })
+        Ok(EncodedProgram { format: Format::HloWithConfig, bytes: module })
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use pjrt::extension::PartialProgram;
 use pjrt::{
-    ClientOptions, Code, CompileOptions, DeviceAssignment, Effort, Error, Family, Format, OptionOverride, Program,
-    Value,
+    AttributeValue, ClientOptions, Code, CompileOptions, DeviceAssignment, Effort, EncodedProgram, Error, ErrorFamily,
+    Format, OptionOverride,
 };
 
 use crate::plugins::libtpu;
 use crate::programs::{ADD, DONATING, SHARDED};
 
-const NO_OPTIONS: &[(&str, Value)] = &[];
+const NO_OPTIONS: &[(&str, AttributeValue)] = &[];
 
 #[test]
 fn says_what_it_is() {
@@ -36,7 +36,7 @@ fn describes_a_slice() {
     let devices = topology.devices().unwrap();
     assert_eq!(devices.iter().map(|device| device.id).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert!(devices.iter().all(|device| device.kind == "TPU v5 lite"));
-    assert_eq!(devices[3].attribute("coords").and_then(Value::as_ints), Some(&[1, 1, 0][..]));
+    assert_eq!(devices[3].attribute("coords").and_then(AttributeValue::as_ints), Some(&[1, 1, 0][..]));
     let attributes = topology.attributes().unwrap();
     let limit = attributes.iter().find(|(name, _)| name == "device_memory_bytes_limit").unwrap();
     assert_eq!(limit.1.as_int(), Some(16_909_334_528));
@@ -56,7 +56,7 @@ fn describes_a_slice() {
 fn counts_chips_and_hosts() {
     let Some(plugin) = libtpu() else { return };
     let extension = plugin.tpu_topology().unwrap();
-    let wrap = [("wrap", Value::Ints(vec![1, 1, 1])), ("chip_config_name", Value::from("megacore"))];
+    let wrap = [("wrap", AttributeValue::Ints(vec![1, 1, 1])), ("chip_config_name", AttributeValue::from("megacore"))];
     let topology = plugin.topology("v4:4x4x4", &wrap).unwrap();
     assert_eq!(extension.chip_count(&topology).unwrap(), 64);
     assert_eq!(extension.process_count(&topology).unwrap(), 16);
@@ -74,13 +74,13 @@ fn counts_chips_and_hosts() {
 fn compiles_without_a_device() {
     let Some(plugin) = libtpu() else { return };
     let topology = plugin.topology("v5e:2x2", NO_OPTIONS).unwrap();
-    let executable = plugin.compile(&topology, &Program::mlir(ADD), &CompileOptions::default(), None).unwrap();
+    let executable = plugin.compile(&topology, &EncodedProgram::mlir(ADD), &CompileOptions::default(), None).unwrap();
     assert_eq!(executable.name().unwrap(), "add");
     assert_eq!(executable.num_replicas().unwrap(), 1);
     assert_eq!(executable.num_partitions().unwrap(), 1);
     assert_eq!(executable.num_outputs().unwrap(), 1);
     assert_eq!(executable.output_dims().unwrap(), [[8, 128]]);
-    assert_eq!(executable.output_types().unwrap(), [pjrt::ElementType::F32]);
+    assert_eq!(executable.output_types().unwrap(), [pjrt::BufferType::F32]);
     assert_eq!(executable.output_memory_kinds().unwrap(), ["device"]);
     assert!(executable.code_size_bytes().unwrap() > 0);
     let cost = executable.cost_analysis().unwrap();
@@ -99,7 +99,7 @@ fn compiles_without_a_device() {
     let layouts = plugin.layouts().unwrap();
     assert_eq!(layouts.parameters(&executable).unwrap(), ["{1,0:T(8,128)}"; 2]);
     assert_eq!(layouts.outputs(&executable).unwrap(), ["{1,0:T(8,128)}"]);
-    let default = layouts.topology_default(&topology, pjrt::ElementType::F32, &[8, 128]).unwrap();
+    let default = layouts.topology_default(&topology, pjrt::BufferType::F32, &[8, 128]).unwrap();
     assert_eq!(default, "{1,0:T(8,128)}");
 
     let serialized = executable.serialize().unwrap();
@@ -113,7 +113,8 @@ fn compiles_without_a_device() {
 fn donated_arguments_show_as_aliases() {
     let Some(plugin) = libtpu() else { return };
     let topology = plugin.topology("v5e:2x2", NO_OPTIONS).unwrap();
-    let executable = plugin.compile(&topology, &Program::mlir(DONATING), &CompileOptions::default(), None).unwrap();
+    let executable =
+        plugin.compile(&topology, &EncodedProgram::mlir(DONATING), &CompileOptions::default(), None).unwrap();
     let stats = executable.memory_stats().unwrap();
     assert_eq!(stats.alias_bytes, stats.output_bytes);
 }
@@ -130,7 +131,7 @@ fn compiles_for_four_devices_with_options() {
         overrides: BTreeMap::from([("xla_tpu_enable_async_collective_fusion".to_string(), OptionOverride::Bool(true))]),
         ..Default::default()
     };
-    let executable = plugin.compile(&topology, &Program::mlir(SHARDED), &options, None).unwrap();
+    let executable = plugin.compile(&topology, &EncodedProgram::mlir(SHARDED), &options, None).unwrap();
     assert_eq!(executable.num_partitions().unwrap(), 4);
     assert_eq!(executable.output_dims().unwrap(), [[512, 512]]);
     let shardings = plugin.shardings().unwrap();
@@ -169,19 +170,21 @@ fn runs_the_first_phase_alone() {
 fn bad_input_is_an_error_with_the_plugins_words() {
     let Some(plugin) = libtpu() else { return };
     let topology = plugin.topology("v5e:2x2", NO_OPTIONS).unwrap();
-    let compile =
-        |program: &Program, options: &CompileOptions| plugin.compile(&topology, program, options, None).unwrap_err();
+    let compile = |program: &EncodedProgram, options: &CompileOptions| {
+        plugin.compile(&topology, program, options, None).unwrap_err()
+    };
 
-    let error = compile(&Program::mlir("module { func.func @main() { nonsense } }"), &CompileOptions::default());
+    let error = compile(&EncodedProgram::mlir("module { func.func @main() { nonsense } }"), &CompileOptions::default());
     assert_eq!(error.code(), Some(Code::Unknown));
-    assert_eq!(error.family(), Family::Input);
+    assert_eq!(error.family(), ErrorFamily::Input);
 
     let unknown = BTreeMap::from([("xla_no_such_flag".to_string(), OptionOverride::Bool(true))]);
-    let error = compile(&Program::mlir(ADD), &CompileOptions { overrides: unknown, ..Default::default() });
+    let error = compile(&EncodedProgram::mlir(ADD), &CompileOptions { overrides: unknown, ..Default::default() });
     assert_eq!(error.code(), Some(Code::InvalidArgument));
     assert!(error.to_string().contains("No such compile option: 'xla_no_such_flag'"), "{error}");
 
-    let error = compile(&Program { format: Format::Other("fortran".into()), bytes: vec![] }, &Default::default());
+    let error =
+        compile(&EncodedProgram { format: Format::Other("fortran".into()), bytes: vec![] }, &Default::default());
     assert_eq!(error.code(), Some(Code::InvalidArgument));
 
     let error = plugin.topology("v9z:2x2", NO_OPTIONS).unwrap_err();
@@ -191,7 +194,7 @@ fn bad_input_is_an_error_with_the_plugins_words() {
 
     let error = plugin.client(&ClientOptions::default()).unwrap_err();
     assert_eq!(error.code(), Some(Code::NotFound), "{error}");
-    assert_eq!(error.family(), Family::Machine);
+    assert_eq!(error.family(), ErrorFamily::Machine);
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn joins_slices() {
     assert_eq!(megascale.slice_and_device(200_003).unwrap(), (1, 3));
     let topology = plugin.topology("v5e:2x2", NO_OPTIONS).unwrap();
     assert!(!megascale.compile_config(&topology, 2).unwrap().is_empty());
-    let joined = plugin.topology("v5e:2x2", &[("num_slices", Value::Int(2))]).unwrap();
+    let joined = plugin.topology("v5e:2x2", &[("num_slices", AttributeValue::Int(2))]).unwrap();
     assert_eq!(joined.device_count().unwrap(), 8);
     assert_eq!(joined.serialize().unwrap_err().code(), Some(Code::Unimplemented));
 }
@@ -231,7 +234,7 @@ fn threads_compile_for_every_generation_at_once() {
         for slice in slices {
             scope.spawn(move || {
                 let topology = plugin.topology(slice, NO_OPTIONS).unwrap();
-                let program = Program::mlir(ADD);
+                let program = EncodedProgram::mlir(ADD);
                 let executable = plugin.compile(&topology, &program, &CompileOptions::default(), None).unwrap();
                 assert_eq!(executable.memory_stats().unwrap().argument_bytes, 8192, "{slice}");
             });
@@ -246,7 +249,7 @@ fn too_much_memory_is_resource_exhausted() {
     let module = ADD.replace("8x128", "8192x8192");
     let overrides = BTreeMap::from([("xla_tpu_max_hbm_size_mib".to_string(), OptionOverride::Int(64))]);
     let options = CompileOptions { overrides, ..Default::default() };
-    let error = plugin.compile(&topology, &Program::mlir(module), &options, None).unwrap_err();
+    let error = plugin.compile(&topology, &EncodedProgram::mlir(module), &options, None).unwrap_err();
     assert_eq!(error.code(), Some(Code::ResourceExhausted), "{error}");
     assert!(error.to_string().contains("E1000"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pjrt::{ClientOptions, Code, Error, Family, Plugin, Value, slot};
+use pjrt::{AttributeValue, ClientOptions, Code, Error, ErrorFamily, Plugin, slot};
 use pjrt_sys::PJRT_Api;
 
 use crate::fake;
@@ -18,7 +18,7 @@ fn the_shortest_table_loads_and_everything_else_is_unsupported() {
     let error = plugin.client(&ClientOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Unsupported { call: "PJRT_Client_Create", .. }));
     assert_eq!(error.to_string(), "the plugin (PJRT API 0.7) has no PJRT_Client_Create");
-    let error = plugin.topology("v5e:2x2", &[] as &[(&str, Value)]).unwrap_err();
+    let error = plugin.topology("v5e:2x2", &[] as &[(&str, AttributeValue)]).unwrap_err();
     assert!(matches!(error, Error::Unsupported { call: "PJRT_TopologyDescription_Create", .. }));
 }
 
@@ -28,7 +28,7 @@ fn a_table_that_is_too_short_is_refused() {
     api.struct_size = fake::AFTER_INITIALIZE - 1;
     let error = fake::load(api).unwrap_err();
     assert!(error.to_string().contains("the plugin is too old"), "{error}");
-    assert_eq!(error.family(), Family::Machine);
+    assert_eq!(error.family(), ErrorFamily::Machine);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use pjrt::{
-    Buffer, Client, ClientOptions, Code, ElementType, Event, HostSource, KeyValueError, KeyValueStore, Placement,
+    Buffer, BufferType, Client, ClientOptions, Code, Event, HostSource, KeyValueError, KeyValueStore, Placement,
     SharedBytes,
 };
 
@@ -25,7 +25,7 @@ fn connect(store: Option<Arc<dyn KeyValueStore>>) -> (&'static Control, Client) 
 
 fn upload(client: &Client, source: HostSource<'_>, bytes: i64) -> (Buffer, Event) {
     let device = &client.addressable_devices().unwrap()[0];
-    client.buffer_from_host(source, ElementType::U8, &[bytes], None, Placement::Device(device)).unwrap()
+    client.buffer_from_host(source, BufferType::U8, &[bytes], None, Placement::Device(device)).unwrap()
 }
 
 #[derive(Default)]

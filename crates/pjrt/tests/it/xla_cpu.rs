@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
 use pjrt::{
-    Argument, Buffer, BufferSpec, Client, ClientOptions, Code, CompileOptions, Device, ElementType, Error,
-    ExecuteOptions, HostSource, Piece, Placement, Plugin, Program, SharedBytes, slot,
+    Argument, Buffer, BufferSpec, BufferType, ChunkPosition, Client, ClientOptions, Code, CompileOptions, Device,
+    EncodedProgram, Error, ExecuteOptions, HostSource, Placement, Plugin, SharedBytes, slot,
 };
 
 use crate::block_on::block_on;
@@ -32,7 +32,7 @@ fn to_f32s(bytes: &[u8]) -> Vec<f32> {
 fn upload(client: &Client, device: &Device, values: &[f32], dims: &[i64]) -> Buffer {
     let bytes = f32s(values);
     let (buffer, done) = client
-        .buffer_from_host(HostSource::Copied(&bytes), ElementType::F32, dims, None, Placement::Device(device))
+        .buffer_from_host(HostSource::Copied(&bytes), BufferType::F32, dims, None, Placement::Device(device))
         .unwrap();
     done.wait().unwrap();
     buffer
@@ -79,14 +79,14 @@ fn lists_devices_and_memories() {
 fn adds_and_multiplies() {
     let Some((_, client)) = client() else { return };
     let device = &client.addressable_devices().unwrap()[0];
-    let program = client.compile(&Program::mlir(MATMUL), &CompileOptions::default()).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(MATMUL), &CompileOptions::default()).unwrap();
     let a = upload(client, device, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
     let b = upload(client, device, &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], &[3, 2]);
     let launch = program.execute(&[vec![(&a).into(), (&b).into()]], &ExecuteOptions::default()).unwrap();
     launch.wait().unwrap();
     let [product, same] = &launch.outputs[0][..] else { panic!("{launch:?}") };
     assert_eq!(product.dims().unwrap(), [2, 2]);
-    assert_eq!(product.element_type().unwrap(), ElementType::F32);
+    assert_eq!(product.element_type().unwrap(), BufferType::F32);
     assert_eq!(product.device().unwrap(), *device);
     assert_eq!(product.memory().unwrap(), device.default_memory().unwrap());
     assert_eq!(to_f32s(&product.to_host().unwrap().wait().unwrap()), [4.0, 5.0, 10.0, 11.0]);
@@ -101,7 +101,7 @@ fn adds_and_multiplies() {
 fn events_are_futures() {
     let Some((_, client)) = client() else { return };
     let device = &client.addressable_devices().unwrap()[0];
-    let program = client.compile(&Program::mlir(ADD), &CompileOptions::default()).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(ADD), &CompileOptions::default()).unwrap();
     let values: Vec<f32> = (0..1024).map(|i| i as f32).collect();
     let result = block_on(async {
         let a = upload(client, device, &values, &[8, 128]);
@@ -133,7 +133,7 @@ fn callbacks_run_once_and_may_panic() {
 fn donation_deletes_and_keeping_does_not() {
     let Some((_, client)) = client() else { return };
     let device = &client.addressable_devices().unwrap()[0];
-    let program = client.compile(&Program::mlir(DONATING), &CompileOptions::default()).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(DONATING), &CompileOptions::default()).unwrap();
     let values = vec![3.0; 1024];
     let kept = upload(client, device, &values, &[1024]);
     let launch = program.execute(&[vec![Argument::Keep(&kept)]], &ExecuteOptions::default()).unwrap();
@@ -159,7 +159,7 @@ fn replicas_run_on_several_devices() {
         device_assignment: Some(assignment.clone()),
         ..Default::default()
     };
-    let program = client.compile(&Program::mlir(ADD), &options).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(ADD), &options).unwrap();
     let devices = program.addressable_devices().unwrap();
     assert_eq!(devices.len(), DEVICES as usize);
     let buffers: Vec<Buffer> =
@@ -171,7 +171,7 @@ fn replicas_run_on_several_devices() {
         assert_eq!(outputs[0].device().unwrap(), devices[i]);
         assert_eq!(to_f32s(&outputs[0].to_host().unwrap().wait().unwrap()), [2.0 * i as f32; 1024]);
     }
-    assert_eq!(program.execute(&arguments[..1], &Default::default()).unwrap_err().family(), pjrt::Family::Input);
+    assert_eq!(program.execute(&arguments[..1], &Default::default()).unwrap_err().family(), pjrt::ErrorFamily::Input);
     let mixed: Vec<Vec<Argument<'_>>> = buffers
         .iter()
         .enumerate()
@@ -189,7 +189,7 @@ fn partitions_work_on_one_program() {
         device_assignment: Some(client.default_device_assignment(1, DEVICES as usize).unwrap()),
         ..Default::default()
     };
-    let program = client.compile(&Program::mlir(SHARDED_SUM), &options).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(SHARDED_SUM), &options).unwrap();
     let devices = program.addressable_devices().unwrap();
     let buffers: Vec<Buffer> =
         devices.iter().enumerate().map(|(i, device)| upload(client, device, &[i as f32; 2], &[2])).collect();
@@ -205,7 +205,7 @@ fn partitions_work_on_one_program() {
 fn programs_are_stored_and_loaded() {
     let Some((plugin, client)) = client() else { return };
     let device = &client.addressable_devices().unwrap()[0];
-    let program = client.compile(&Program::mlir(ADD), &CompileOptions::default()).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(ADD), &CompileOptions::default()).unwrap();
     let serialized = program.executable().unwrap().serialize().unwrap();
     let loaded = client.deserialize(&serialized, None).unwrap();
     let a = upload(client, device, &[1.5; 1024], &[8, 128]);
@@ -218,7 +218,7 @@ fn programs_are_stored_and_loaded() {
 
     // This plugin neither compiles without a client nor loads what was compiled without one, and says so.
     let topology = client.topology().unwrap();
-    let error = plugin.compile(&topology, &Program::mlir(ADD), &CompileOptions::default(), None).unwrap_err();
+    let error = plugin.compile(&topology, &EncodedProgram::mlir(ADD), &CompileOptions::default(), None).unwrap_err();
     assert_eq!(error.code(), Some(Code::NotFound), "{error}");
     assert!(!plugin.has(slot::PJRT_Client_Load));
     let error = client.load(&program.executable().unwrap()).unwrap_err();
@@ -253,7 +253,7 @@ fn host_memory_is_shared_until_it_is_no_longer_needed() {
             false => HostSource::UntilTransferred(shared),
         };
         let place = Placement::Device(device);
-        let (buffer, done) = client.buffer_from_host(source, ElementType::F32, &[64], None, place).unwrap();
+        let (buffer, done) = client.buffer_from_host(source, BufferType::F32, &[64], None, place).unwrap();
         assert_eq!(to_f32s(&buffer.to_host().unwrap().wait().unwrap()), values);
         drop(buffer);
         done.wait().unwrap();
@@ -271,7 +271,7 @@ fn strides_pick_a_column() {
     let (buffer, _) = client
         .buffer_from_host(
             HostSource::Copied(&bytes),
-            ElementType::F32,
+            BufferType::F32,
             &[3, 2],
             Some(&[4, 12]),
             Placement::Memory(&device.default_memory().unwrap()),
@@ -289,12 +289,12 @@ fn small_and_empty_arrays_come_back() {
         let (buffer, _) = client.buffer_from_host(HostSource::Copied(bytes), element_type, dims, None, place).unwrap();
         assert_eq!(buffer.to_host().unwrap().wait().unwrap(), bytes, "{element_type}");
     };
-    there_and_back(&[7, 0, 0, 0], ElementType::S32, &[]);
-    there_and_back(&[], ElementType::F32, &[0, 4]);
-    there_and_back(&[1, 0, 1], ElementType::Pred, &[3]);
-    there_and_back(&[0x80, 0x3f, 0, 0xc0], ElementType::Bf16, &[2]);
-    there_and_back(&[1, 2, 7], ElementType::S4, &[3]);
-    there_and_back(&[0x38, 0x40], ElementType::F8E4M3FN, &[2]);
+    there_and_back(&[7, 0, 0, 0], BufferType::S32, &[]);
+    there_and_back(&[], BufferType::F32, &[0, 4]);
+    there_and_back(&[1, 0, 1], BufferType::Pred, &[3]);
+    there_and_back(&[0x80, 0x3f, 0, 0xc0], BufferType::Bf16, &[2]);
+    there_and_back(&[1, 2, 7], BufferType::S4, &[3]);
+    there_and_back(&[0x38, 0x40], BufferType::F8E4M3FN, &[2]);
 }
 
 #[test]
@@ -314,17 +314,17 @@ fn a_dropped_read_does_no_harm() {
 fn buffers_are_filled_in_pieces() {
     let Some((_, client)) = client() else { return };
     let memory = client.addressable_devices().unwrap()[0].default_memory().unwrap();
-    let spec = BufferSpec { element_type: ElementType::F32, dims: vec![4] };
+    let spec = BufferSpec { element_type: BufferType::F32, dims: vec![4] };
     let manager = client.transfer_to(&memory, &[spec.clone(), spec]).unwrap();
     assert_eq!(manager.buffer_count(), 2);
     assert_eq!(manager.buffer_bytes(0).unwrap(), 16);
     let data: SharedBytes = Arc::new(f32s(&[1.0, 2.0, 3.0, 4.0]));
     let buffer = manager.buffer(0).unwrap();
-    assert!(manager.transfer(2, 0, &data, 0..4, Piece::More).is_err());
-    assert!(manager.transfer(0, 8, &data, 0..16, Piece::More).is_err());
-    assert!(manager.transfer(0, 0, &data, 0..17, Piece::More).is_err());
-    manager.transfer(0, 0, &data, 0..8, Piece::More).unwrap().wait().unwrap();
-    manager.transfer(0, 8, &data, 8..16, Piece::Last).unwrap().wait().unwrap();
+    assert!(manager.transfer(2, 0, &data, 0..4, ChunkPosition::More).is_err());
+    assert!(manager.transfer(0, 8, &data, 0..16, ChunkPosition::More).is_err());
+    assert!(manager.transfer(0, 0, &data, 0..17, ChunkPosition::More).is_err());
+    manager.transfer(0, 0, &data, 0..8, ChunkPosition::More).unwrap().wait().unwrap();
+    manager.transfer(0, 8, &data, 8..16, ChunkPosition::Last).unwrap().wait().unwrap();
     assert_eq!(to_f32s(&buffer.to_host().unwrap().wait().unwrap()), [1.0, 2.0, 3.0, 4.0]);
     let failing = manager.buffer(1).unwrap();
     manager.fail(1, Code::DataLoss, "the reader stopped").unwrap();
@@ -336,14 +336,14 @@ fn buffers_are_filled_in_pieces() {
 fn what_is_known_about_programs_and_buffers() {
     let Some((plugin, client)) = client() else { return };
     let device = &client.addressable_devices().unwrap()[0];
-    let program = client.compile(&Program::mlir(ADD), &CompileOptions::default()).unwrap();
+    let program = client.compile(&EncodedProgram::mlir(ADD), &CompileOptions::default()).unwrap();
     let executable = program.executable().unwrap();
     let stats = executable.memory_stats().unwrap();
     assert_eq!((stats.argument_bytes, stats.output_bytes), (8192, 4096));
     // This plugin knows fewer figures than our struct has room for.
     assert_eq!((stats.peak_memory_bytes, stats.total_allocation_bytes), (Some(12288), None));
     let cost = executable.cost_analysis().unwrap();
-    assert!(cost.contains(&("flops".into(), pjrt::Value::Float(1024.0))), "{cost:?}");
+    assert!(cost.contains(&("flops".into(), pjrt::AttributeValue::Float(1024.0))), "{cost:?}");
     assert_eq!(program.fingerprint().unwrap(), executable.fingerprint().unwrap());
     assert_eq!(executable.optimized_program().unwrap().format, pjrt::Format::HloWithConfig);
     assert_eq!(program.device_assignment().unwrap().device_ids(), [0]);
@@ -361,7 +361,7 @@ fn what_is_known_about_programs_and_buffers() {
     assert_eq!(buffer.unpadded_dims().unwrap(), [2, 3]);
     assert_eq!(buffer.on_device_bytes().unwrap(), 24);
     assert!(buffer.is_on_cpu().unwrap());
-    let unset = client.uninitialized_buffer(ElementType::F32, &[4], Placement::Device(device)).unwrap();
+    let unset = client.uninitialized_buffer(BufferType::F32, &[4], Placement::Device(device)).unwrap();
     assert_eq!(unset.dims().unwrap(), [4]);
     let local = device.local_hardware_id().unwrap().unwrap();
     assert_eq!(client.device_by_local_hardware_id(local).unwrap(), *device);
@@ -374,11 +374,11 @@ fn bad_arguments_are_refused() {
     let device = &client.addressable_devices().unwrap()[0];
     let upload = |bytes: &[u8], dims: &[i64]| {
         let place = Placement::Device(device);
-        client.buffer_from_host(HostSource::Copied(bytes), ElementType::F32, dims, None, place)
+        client.buffer_from_host(HostSource::Copied(bytes), BufferType::F32, dims, None, place)
     };
     assert!(matches!(upload(&[0; 7], &[2]), Err(Error::Input { .. })));
-    assert!(client.compile(&Program::mlir("module {"), &CompileOptions::default()).is_err());
-    let program = client.compile(&Program::mlir(ADD), &CompileOptions::default()).unwrap();
+    assert!(client.compile(&EncodedProgram::mlir("module {"), &CompileOptions::default()).is_err());
+    let program = client.compile(&EncodedProgram::mlir(ADD), &CompileOptions::default()).unwrap();
     let (wrong, _) = upload(&[0; 8], &[2]).unwrap();
     assert!(program.execute(&[vec![(&wrong).into()]], &ExecuteOptions::default()).is_err());
     assert!(client.default_device_assignment(usize::MAX, 2).is_err());

@@ -3,7 +3,7 @@
 use chips::Slice;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use xla::{CollectiveKind, ElementType, SpaceBytes, Traffic};
+use xla::{CollectiveKind, PrimitiveType, SpaceBytes, Traffic};
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -78,7 +78,7 @@ fn read(row: &Value) -> Result<(String, f64, f64), String> {
         let machine = Machine::of(&slice(one_chip(text(row, "tpu")))?);
         let bytes = 3.0 * 2.0 * n * n;
         let size = n as u64;
-        let product = Product { flops, element: ElementType::Bf16, contracted: size, columns: size };
+        let product = Product { flops, element: PrimitiveType::Bf16, contracted: size, columns: size };
         let work = Work { products: vec![product], traffic: moved(bytes), ..Work::default() };
         return Ok((format!("bf16 matmul {n} cubed"), measured, machine.alone_s(&work)));
     }

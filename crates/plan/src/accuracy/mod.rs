@@ -10,13 +10,13 @@ mod summary;
 pub use fitted::is_fitted;
 pub use micro::{MicroRow, MicroRows, micro_rows};
 pub use page::page;
-pub use record::{Record, Run, Table};
+pub use record::{Run, RunRecord, Table};
 pub use results::{Details, Predicted, ResultRow, Results};
 pub use summary::Summary;
 
 use std::sync::atomic::AtomicBool;
 
-use compile::{CompileRequest, Mode, SliceCompiler, with_causes};
+use compile::{CompileMode, CompileRequest, SliceCompiler, with_causes};
 
 use crate::compiled::{Driver, Outcome};
 use crate::error::Error;
@@ -27,7 +27,7 @@ use crate::fit::device_numbers;
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The run.
-    pub record: Record,
+    pub record: RunRecord,
     /// What is predicted, or why nothing is.
     pub prediction: Result<Prediction, String>,
 }
@@ -42,7 +42,7 @@ pub struct Prediction {
     /// Device memory there is, bytes.
     pub hbm_limit_bytes: u64,
     /// How much of the compiler ran.
-    pub mode: Mode,
+    pub mode: CompileMode,
     /// Seconds it took, now or when the result was kept.
     pub compile_seconds: f64,
 }
@@ -58,9 +58,9 @@ impl Comparison {
 /// Compiles an exported run for its slice and predicts its step.
 pub fn compare(
     compiler: &SliceCompiler,
-    record: Record,
+    record: RunRecord,
     program: &[u8],
-    mode: Mode,
+    mode: CompileMode,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
 ) -> Comparison {
@@ -70,9 +70,9 @@ pub fn compare(
 
 fn predict(
     compiler: &SliceCompiler,
-    record: &Record,
+    record: &RunRecord,
     program: &[u8],
-    mode: Mode,
+    mode: CompileMode,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Prediction, Error> {

@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// The record of an exported run, as `benchmarks/accuracy/export.py` writes it beside the program.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Record {
+pub struct RunRecord {
     /// Version of the record.
     pub version: u32,
     /// Name of the row.
@@ -80,10 +80,10 @@ pub enum Table {
 /// The version this program reads.
 const VERSION: u32 = 1;
 
-impl Record {
+impl RunRecord {
     /// Reads a record.
-    pub fn read(json: &[u8]) -> Result<Record, Error> {
-        let record: Record = serde_json::from_slice(json).map_err(|error| Error::Record(error.to_string()))?;
+    pub fn read(json: &[u8]) -> Result<RunRecord, Error> {
+        let record: RunRecord = serde_json::from_slice(json).map_err(|error| Error::Record(error.to_string()))?;
         if record.version != VERSION {
             return Err(Error::Record(format!("version {}, this program reads {VERSION}", record.version)));
         }
@@ -117,13 +117,13 @@ mod tests {
 
     #[test]
     fn records_say_how_to_compile() {
-        let record = Record::read(JSON.as_bytes()).unwrap();
+        let record = RunRecord::read(JSON.as_bytes()).unwrap();
         assert_eq!(record.table(), Table::Verified);
         let flags: Vec<(String, String)> = record.flags().into_iter().collect();
         let expected = [("x", "true"), ("y", "3"), ("z", "ON")].map(|(a, b)| (a.to_string(), b.to_string()));
         assert_eq!(flags, expected);
         assert_eq!(record.slice().unwrap().devices(), 8);
-        assert!(Record::read(JSON.replace("\"version\": 1", "\"version\": 2").as_bytes()).is_err());
-        assert!(Record::read(b"{").is_err());
+        assert!(RunRecord::read(JSON.replace("\"version\": 1", "\"version\": 2").as_bytes()).is_err());
+        assert!(RunRecord::read(b"{").is_err());
     }
 }

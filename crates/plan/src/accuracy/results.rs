@@ -107,8 +107,8 @@ impl ResultRow {
                 hbm_bytes: prediction.hbm_bytes,
                 hbm_limit_bytes: prediction.hbm_limit_bytes,
                 mode: match prediction.mode {
-                    compile::Mode::Quick => "quick".into(),
-                    compile::Mode::Full => "full".into(),
+                    compile::CompileMode::Quick => "quick".into(),
+                    compile::CompileMode::Full => "full".into(),
                 },
                 compile_seconds: prediction.compile_seconds,
             };

@@ -9,11 +9,11 @@ mod transfers;
 use chips::Slice;
 use compile::Program;
 use serde::Serialize;
-use xla::{Module, Users};
+use xla::{HloModule, Users};
 
 use crate::estimate::{Estimate, OpLine};
 use crate::machine::Machine;
-use crate::memory::Argument;
+use crate::memory::ProgramArgument;
 
 pub use roofline::{Roofline, RooflineOp};
 
@@ -82,7 +82,7 @@ impl Advice {
 
 /// What every advisor looks at.
 struct Scene<'a> {
-    module: &'a Module,
+    module: &'a HloModule,
     users: Users,
     machine: Machine,
     estimate: &'a Estimate,
@@ -117,10 +117,10 @@ fn places(mut found: Vec<(f64, &OpLine)>) -> Vec<String> {
 /// Everything that would help, most seconds first, then most bytes.
 pub(crate) fn advise(
     program: &Program,
-    module: &Module,
+    module: &HloModule,
     slice: &Slice,
     estimate: &Estimate,
-    arguments: &[Argument],
+    arguments: &[ProgramArgument],
 ) -> Vec<Advice> {
     let scene = Scene { module, users: module.users(), machine: Machine::of(slice), estimate };
     let mut advice = Vec::new();

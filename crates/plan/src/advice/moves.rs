@@ -1,6 +1,6 @@
 //! Time spent on moving values without computing: changed layouts, and elementwise operations that meet in device memory.
 
-use xla::{InstructionId, MemorySpace, Module, Opcode};
+use xla::{HloModule, InstructionId, MemorySpace, Opcode};
 
 use super::{Advice, AdviceKind, Scene, places};
 use crate::estimate::OpLine;
@@ -19,7 +19,7 @@ pub(super) fn layouts(scene: &Scene<'_>) -> Option<Advice> {
     Some(Advice::new(AdviceKind::Layouts, title, remedy, gain).at(places(found)))
 }
 
-fn changes_layout(module: &Module, id: InstructionId) -> bool {
+fn changes_layout(module: &HloModule, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
     let order = |id: InstructionId| module.instruction(id).shape().layout().map(|layout| layout.minor_to_major.clone());
     match instruction.opcode() {
@@ -65,7 +65,7 @@ pub(super) fn unfused(scene: &Scene<'_>) -> Option<Advice> {
     Some(Advice::new(AdviceKind::Fusion, title, remedy, gain).at(places(found)))
 }
 
-fn is_elementwise(module: &Module, id: InstructionId) -> bool {
+fn is_elementwise(module: &HloModule, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
     let simple = |opcode: &Opcode| opcode.is_elementwise() && !is_rare(opcode);
     let free = |opcode: &Opcode| {

@@ -1,7 +1,7 @@
 //! Matmuls that waste the MXU: sizes that do not fill it, and types that are slower than they need be.
 
 use chips::Generation;
-use xla::{ElementType, InstructionId, Module, Opcode};
+use xla::{HloModule, InstructionId, Opcode, PrimitiveType};
 
 use super::{Advice, AdviceKind, Scene, places};
 use crate::estimate::OpLine;
@@ -48,7 +48,7 @@ pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
 }
 
 /// Elements of the largest window of the convolutions in an op: matmuls of several dimensions become windows.
-fn window_size(module: &Module, id: InstructionId, depth: u32) -> u64 {
+fn window_size(module: &HloModule, id: InstructionId, depth: u32) -> u64 {
     let instruction = module.instruction(id);
     match instruction.opcode() {
         Opcode::Convolution => {
@@ -76,7 +76,7 @@ pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
         let wide: f64 = work
             .products
             .iter()
-            .filter(|product| product.element == ElementType::F32)
+            .filter(|product| product.element == PrimitiveType::F32)
             .map(|product| product.flops)
             .sum();
         if wide == 0.0 {

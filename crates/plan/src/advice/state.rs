@@ -1,13 +1,13 @@
 //! What the program says of its arguments and sizes: memory that is not given back, sizes that are not known.
 
-use xla::{Module, UNBOUNDED};
+use xla::{HloModule, UNBOUNDED};
 
 use super::{Advice, AdviceKind, PLACES};
 use crate::donors::{self, Donors};
-use crate::memory::Argument;
+use crate::memory::ProgramArgument;
 
 /// State whose memory results could take, and do not.
-pub(super) fn donation(compiled: &Module, program: &hlo::Module, arguments: &[Argument]) -> Option<Advice> {
+pub(super) fn donation(compiled: &HloModule, program: &hlo::Module, arguments: &[ProgramArgument]) -> Option<Advice> {
     let parameters = compiled.computation(compiled.entry()).parameters();
     let bytes =
         |index: usize| parameters.get(index).map_or(0, |&id| compiled.instruction(id).shape().padded_byte_size());
@@ -34,7 +34,7 @@ pub(super) fn donation(compiled: &Module, program: &hlo::Module, arguments: &[Ar
 const WORTH_BYTES: u64 = 1 << 20;
 
 /// Arrays whose sizes change from run to run.
-pub(super) fn dynamic_shapes(compiled: &Module) -> Option<Advice> {
+pub(super) fn dynamic_shapes(compiled: &HloModule) -> Option<Advice> {
     let is_dynamic = |shape: &xla::Shape| {
         shape.leaves().any(|leaf| {
             leaf.dynamic_dimensions().iter().any(|&dynamic| dynamic) || leaf.dimensions().contains(&UNBOUNDED)

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use compile::{CompileError, CompileRequest, Mode, Program, SliceCompiler};
+use compile::{CompileError, CompileMode, CompileRequest, Program, SliceCompiler};
 use serde::Serialize;
 
-use crate::batch_size::{BatchSearch, BatchSizes, Outcome as Fits, Trial, search_batch_sizes};
+use crate::batch_size::{BatchSearch, BatchSizes, Trial, TrialOutcome as Fits, search_batch_sizes};
 use crate::compiled::{Compiled, Driver, Outcome};
 use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
@@ -147,7 +147,7 @@ impl Finder<'_, '_> {
     }
 
     fn compiled(&mut self, batch: u64, program: &Program) -> Result<Trial, Error> {
-        let compile = CompileRequest { mode: Mode::Quick, ..self.request.compile.clone() };
+        let compile = CompileRequest { mode: CompileMode::Quick, ..self.request.compile.clone() };
         let limit = (hbm_limit(&compile) as f64 * (1.0 - self.request.headroom)) as u64;
         let refused =
             |outcome| Trial { batch, outcome, needed_bytes: None, limit_bytes: Some(limit), step_seconds: None };

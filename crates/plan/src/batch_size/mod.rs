@@ -45,7 +45,7 @@ pub struct Trial {
     pub batch: u64,
     /// Whether it can be used.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
     /// Device memory it needs, where that is known.
     pub needed_bytes: Option<u64>,
     /// Device memory there is.
@@ -57,7 +57,7 @@ pub struct Trial {
 /// Whether a batch can be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", content = "why", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// It fits, with the headroom asked for.
     Fits,
     /// Memory does not hold it.
@@ -69,7 +69,7 @@ pub enum Outcome {
 impl Trial {
     /// Whether it fits.
     pub fn fits(&self) -> bool {
-        self.outcome == Outcome::Fits
+        self.outcome == TrialOutcome::Fits
     }
 
     /// Examples per second; `None` for a batch that does not fit.
@@ -184,7 +184,7 @@ mod tests {
         let mut tried = Vec::new();
         let found = search_batch_sizes(options, &mut |batch| {
             tried.push(batch);
-            let outcome = if batch <= room { Outcome::Fits } else { Outcome::TooLarge("full".into()) };
+            let outcome = if batch <= room { TrialOutcome::Fits } else { TrialOutcome::TooLarge("full".into()) };
             let step_seconds = Some(fixed + batch as f64);
             Ok::<_, ()>(Trial { batch, outcome, needed_bytes: None, limit_bytes: None, step_seconds })
         });

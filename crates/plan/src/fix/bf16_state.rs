@@ -5,14 +5,14 @@ use tensor::DType;
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
-use crate::memory::Class;
+use crate::memory::BufferClass;
 
 /// What the optimizer keeps.
 pub(super) fn optimizer(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let title = "keep optimizer state in bf16";
     propose(
         situation,
-        &[Class::OptimizerState],
+        &[BufferClass::OptimizerState],
         title,
         "halves it; moments lose precision: check that training converges",
     )
@@ -21,11 +21,16 @@ pub(super) fn optimizer(situation: &Situation<'_>) -> Result<Option<Proposal>, E
 /// Everything that lives from step to step.
 pub(super) fn all_state(situation: &Situation<'_>) -> Result<Option<Proposal>, Error> {
     let title = "keep parameters and optimizer state in bf16";
-    let classes = [Class::Parameters, Class::OptimizerState, Class::CarriedState];
+    let classes = [BufferClass::Parameters, BufferClass::OptimizerState, BufferClass::CarriedState];
     propose(situation, &classes, title, "halves them; small updates are rounded away: check that training converges")
 }
 
-fn propose(situation: &Situation<'_>, classes: &[Class], title: &str, detail: &str) -> Result<Option<Proposal>, Error> {
+fn propose(
+    situation: &Situation<'_>,
+    classes: &[BufferClass],
+    title: &str,
+    detail: &str,
+) -> Result<Option<Proposal>, Error> {
     let program = entry::edit(situation.program, |func| {
         let mut changed = false;
         for (index, argument) in situation.arguments.iter().enumerate() {

@@ -7,10 +7,14 @@ use hlo::attr::{ALIAS, DONOR};
 use super::{FixKind, Proposal, Situation, entry};
 use crate::donors::{Donors, candidates};
 use crate::error::Error;
-use crate::memory::Argument;
+use crate::memory::ProgramArgument;
 
 /// The program with these donated; `None` where there is nothing to donate.
-pub(crate) fn donate(program: &Program, arguments: &[Argument], donors: Donors) -> Result<Option<Program>, Error> {
+pub(crate) fn donate(
+    program: &Program,
+    arguments: &[ProgramArgument],
+    donors: Donors,
+) -> Result<Option<Program>, Error> {
     let donated = candidates(program.module(), arguments, donors);
     // Where devices share the work, shardings of results are the compiler's to choose, and only it knows what fits where.
     let is_partitioned = program.partitions().is_some_and(|count| count > 1);

@@ -1,6 +1,6 @@
 //! What the compiler can do by itself: more effort, another schedule, more room for one operation.
 
-use compile::Mode;
+use compile::CompileMode;
 use pjrt::Effort;
 
 use super::{FixKind, Proposal, Situation};
@@ -55,6 +55,6 @@ pub(super) fn vector_memory(situation: &Situation<'_>, verdict: &Verdict) -> Vec
         proposal.options = vec!["--flag".into(), format!("{VMEM_LIMIT_FLAG}={limit_kib}")];
         proposals.push(proposal);
     }
-    proposals.iter_mut().for_each(|proposal| proposal.request.mode = Mode::Full);
+    proposals.iter_mut().for_each(|proposal| proposal.request.mode = CompileMode::Full);
     proposals
 }

@@ -12,14 +12,14 @@ mod shard_gspmd;
 mod smaller_batch;
 
 use chips::Slice;
-use compile::{CompileRequest, Mode, Program};
+use compile::{CompileMode, CompileRequest, Program};
 use serde::Serialize;
 
 use crate::compiled::{Driver, Outcome};
 use crate::error::Error;
 use crate::estimate::Estimate;
 use crate::fit::{Fit, FitRequest, device_numbers};
-use crate::memory::{Argument, arguments};
+use crate::memory::{ProgramArgument, arguments};
 
 /// What kind of change a fix is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -67,7 +67,7 @@ pub(crate) struct Proposal {
 pub(crate) struct Situation<'a> {
     pub(crate) program: &'a Program,
     pub(crate) request: &'a CompileRequest,
-    pub(crate) arguments: Vec<Argument>,
+    pub(crate) arguments: Vec<ProgramArgument>,
     /// The program before its batch was fixed, and the batch.
     pub(crate) symbolic: Option<(&'a Program, u64)>,
     /// Bytes needed on one device, where known.
@@ -149,7 +149,7 @@ pub(crate) fn fixes(
     fit: &Fit,
 ) -> Result<Vec<Fix>, Error> {
     let needed = fit.memory.as_ref().map(|memory| memory.total_bytes).or(fit.verdict.needed_bytes).unwrap_or(0);
-    let compile = CompileRequest { mode: Mode::Quick, ..request.compile.clone() };
+    let compile = CompileRequest { mode: CompileMode::Quick, ..request.compile.clone() };
     let situation = Situation { symbolic, ..Situation::of(program, &compile, needed) };
     let mut tried: Vec<Fix> = Vec::new();
     let enough = |tried: &[Fix]| tried.iter().filter(|fix| fix.fits).count() >= ENOUGH;

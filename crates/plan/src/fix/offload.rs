@@ -6,7 +6,7 @@ use hlo::{Attr, Attrs, Func, NewOp, OpKind, OpName, Type};
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
-use crate::memory::Class;
+use crate::memory::BufferClass;
 
 /// Attribute of an argument or result: which memory it lies in.
 const MEMORY_KIND: &str = "mhlo.memory_kind";
@@ -17,7 +17,7 @@ pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Err
     let program = entry::edit(situation.program, |func| {
         let mut changed = false;
         for (index, argument) in situation.arguments.iter().enumerate() {
-            if argument.class == Class::OptimizerState
+            if argument.class == BufferClass::OptimizerState
                 && let Some(result) = argument.replaced_by
             {
                 changed |= offload(func, index, result).is_some();

@@ -9,7 +9,7 @@ use hlo::{Attr, Func, Module, Type};
 
 use super::{FixKind, Proposal, Situation, entry};
 use crate::error::Error;
-use crate::memory::Class;
+use crate::memory::BufferClass;
 
 const SHARDING: &str = "sdy.sharding";
 /// Splitting less than this saves nothing worth a collective.
@@ -22,7 +22,7 @@ pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Err
     let mut split: Vec<String> = Vec::new();
     let program = entry::edit(situation.program, |func| {
         for (index, argument) in situation.arguments.iter().enumerate() {
-            if argument.class == Class::Inputs {
+            if argument.class == BufferClass::Inputs {
                 continue;
             }
             if let Some(axis) = shard(func, index, argument.replaced_by, mesh, &name) {

@@ -4,7 +4,7 @@ use hlo::{Attr, Func, Type};
 
 use super::{FixKind, Proposal, Situation, entry, shard};
 use crate::error::Error;
-use crate::memory::Class;
+use crate::memory::BufferClass;
 
 const SHARDING: &str = "mhlo.sharding";
 /// Devices at most; the new sharding names each.
@@ -22,7 +22,9 @@ pub(super) fn propose(situation: &Situation<'_>) -> Result<Option<Proposal>, Err
     let mut split = 0;
     let program = entry::edit(situation.program, |func| {
         for (index, argument) in situation.arguments.iter().enumerate() {
-            if argument.class != Class::Inputs && split_argument(func, index, argument.replaced_by, devices).is_some() {
+            if argument.class != BufferClass::Inputs
+                && split_argument(func, index, argument.replaced_by, devices).is_some()
+            {
                 split += 1;
             }
         }

@@ -12,15 +12,15 @@ use std::collections::{HashMap, HashSet};
 use hlo::attr::{ALIAS, DONOR};
 use hlo::{Attr, Func, Location, Module, OpId, OpKind, Type, Value};
 
-use super::class::Class;
+use super::class::BufferClass;
 
 /// An argument of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Argument {
+pub struct ProgramArgument {
     /// The name the program gives it; empty where it gives none.
     pub name: String,
     /// What it is.
-    pub class: Class,
+    pub class: BufferClass,
     /// The result that replaces it in the next step, where there is one.
     pub replaced_by: Option<usize>,
     /// Whether the program says that it may be overwritten.
@@ -28,7 +28,7 @@ pub struct Argument {
 }
 
 /// The arguments of the entry function, in order.
-pub(crate) fn arguments(module: &Module) -> Vec<Argument> {
+pub(crate) fn arguments(module: &Module) -> Vec<ProgramArgument> {
     let Some(entry) = module.entry() else { return Vec::new() };
     let names: Vec<String> = (0..entry.inputs.len()).map(|index| argument_name(entry, index)).collect();
     let replaced = pairs(entry, &names);
@@ -42,15 +42,15 @@ pub(crate) fn arguments(module: &Module) -> Vec<Argument> {
             let attrs = entry.input_attrs.get(index);
             let has = |key| attrs.is_some_and(|attrs| attrs.get(key).is_some());
             let by_role = || match replaced[index] {
-                Some(_) if !in_products.contains(&index) => Class::OptimizerState,
-                Some(_) if is_trained || has_idle_state => Class::Parameters,
-                Some(_) if has(ALIAS) || has(DONOR) => Class::CarriedState,
+                Some(_) if !in_products.contains(&index) => BufferClass::OptimizerState,
+                Some(_) if is_trained || has_idle_state => BufferClass::Parameters,
+                Some(_) if has(ALIAS) || has(DONOR) => BufferClass::CarriedState,
                 // A layer whose result looks like its input.
-                Some(_) => Class::Inputs,
-                None if is_trained || has_idle_state || is_input(entry, index) => Class::Inputs,
-                None => Class::Parameters,
+                Some(_) => BufferClass::Inputs,
+                None if is_trained || has_idle_state || is_input(entry, index) => BufferClass::Inputs,
+                None => BufferClass::Parameters,
             };
-            Argument {
+            ProgramArgument {
                 class: class_of_name(&names[index], replaced[index].is_some()).unwrap_or_else(by_role),
                 name: names[index].clone(),
                 replaced_by: replaced[index],
@@ -141,30 +141,32 @@ fn is_input(entry: &Func, index: usize) -> bool {
 }
 
 /// What a name says.
-fn class_of_name(name: &str, is_state: bool) -> Option<Class> {
+fn class_of_name(name: &str, is_state: bool) -> Option<BufferClass> {
     let lower = name.to_ascii_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let leading = match words.first() {
         // Single letters are names of weights as well, unless they are the whole tree.
-        Some(&("m" | "v")) if is_state && words.len() > 1 => Some(Class::OptimizerState),
+        Some(&("m" | "v")) if is_state && words.len() > 1 => Some(BufferClass::OptimizerState),
         _ => None,
     };
     let told = words.iter().find_map(|word| match *word {
         "opt" | "optimizer" | "optstate" | "mu" | "nu" | "momentum" | "velocity" | "adam" | "moment" | "moments" => {
-            Some(Class::OptimizerState)
+            Some(BufferClass::OptimizerState)
         }
-        "params" | "param" | "parameters" | "weights" | "variables" | "model" => Some(Class::Parameters),
-        "cache" | "caches" | "kv" | "past" => Some(Class::CarriedState),
+        "params" | "param" | "parameters" | "weights" | "variables" | "model" => Some(BufferClass::Parameters),
+        "cache" | "caches" | "kv" | "past" => Some(BufferClass::CarriedState),
         _ => None,
     });
     let last = || match words.last() {
-        Some(&("weight" | "kernel" | "bias" | "scale" | "embedding" | "gamma" | "beta")) => Some(Class::Parameters),
+        Some(&("weight" | "kernel" | "bias" | "scale" | "embedding" | "gamma" | "beta")) => {
+            Some(BufferClass::Parameters)
+        }
         _ => None,
     };
     let input = || {
         words.iter().find_map(|word| match *word {
             "batch" | "input" | "inputs" | "tokens" | "labels" | "targets" | "positions" | "mask" | "images"
-            | "data" | "prompt" | "ids" => Some(Class::Inputs),
+            | "data" | "prompt" | "ids" => Some(BufferClass::Inputs),
             _ => None,
         })
     };
@@ -288,22 +290,22 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: &[Class]) {
+    fn check(text: &str, expected: &[BufferClass]) {
         let module = hlo::text::parse(text).unwrap();
-        let found: Vec<Class> = arguments(&module).into_iter().map(|argument| argument.class).collect();
+        let found: Vec<BufferClass> = arguments(&module).into_iter().map(|argument| argument.class).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn names_tell() {
         let class = |name| class_of_name(name, true);
-        assert_eq!(class("state['params']['dense.0.v']"), Some(Class::Parameters));
-        assert_eq!(class("opt_state[0].mu['params']['w']"), Some(Class::OptimizerState));
-        assert_eq!(class("state['nu']['embedding']"), Some(Class::OptimizerState));
-        assert_eq!(class("v['w']"), Some(Class::OptimizerState));
-        assert_eq!(class("layers.0.input_layernorm.weight"), Some(Class::Parameters));
-        assert_eq!(class("batch['inputs']"), Some(Class::Inputs));
-        assert_eq!(class("cache['k']"), Some(Class::CarriedState));
+        assert_eq!(class("state['params']['dense.0.v']"), Some(BufferClass::Parameters));
+        assert_eq!(class("opt_state[0].mu['params']['w']"), Some(BufferClass::OptimizerState));
+        assert_eq!(class("state['nu']['embedding']"), Some(BufferClass::OptimizerState));
+        assert_eq!(class("v['w']"), Some(BufferClass::OptimizerState));
+        assert_eq!(class("layers.0.input_layernorm.weight"), Some(BufferClass::Parameters));
+        assert_eq!(class("batch['inputs']"), Some(BufferClass::Inputs));
+        assert_eq!(class("cache['k']"), Some(BufferClass::CarriedState));
         assert_eq!(class("x"), None);
     }
 
@@ -318,7 +320,7 @@ mod tests {
                %3 = stablehlo.reshape %0 : (tensor<4x8xf32>) -> tensor<32xf32>
                return %2, %1, %3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<32xf32>
              }",
-            &[Class::Parameters, Class::OptimizerState, Class::Inputs],
+            &[BufferClass::Parameters, BufferClass::OptimizerState, BufferClass::Inputs],
         );
         // A weight that a function takes a slice of before it is multiplied.
         check(
@@ -334,7 +336,7 @@ mod tests {
                %1 = stablehlo.reshape %0 : (tensor<1x8x8xf32>) -> tensor<8x8xf32>
                return %1 : tensor<8x8xf32>
              }",
-            &[Class::Parameters, Class::OptimizerState, Class::Inputs],
+            &[BufferClass::Parameters, BufferClass::OptimizerState, BufferClass::Inputs],
         );
         // No state: the weight is what does not share the leading size of the result.
         check(
@@ -342,7 +344,7 @@ mod tests {
                %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
                return %0 : tensor<4x16xf32>
              }",
-            &[Class::Parameters, Class::Inputs],
+            &[BufferClass::Parameters, BufferClass::Inputs],
         );
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What bytes of device memory hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum BufferClass {
     /// Weights of the model.
     Parameters,
     /// What the optimizer keeps for each weight.
@@ -28,34 +28,34 @@ pub enum Class {
     Gaps,
 }
 
-impl Class {
+impl BufferClass {
     /// Every one, in the order of reports.
-    pub const ALL: [Class; 10] = [
-        Class::Parameters,
-        Class::OptimizerState,
-        Class::CarriedState,
-        Class::Inputs,
-        Class::Outputs,
-        Class::Activations,
-        Class::Collectives,
-        Class::Temporaries,
-        Class::Constants,
-        Class::Gaps,
+    pub const ALL: [BufferClass; 10] = [
+        BufferClass::Parameters,
+        BufferClass::OptimizerState,
+        BufferClass::CarriedState,
+        BufferClass::Inputs,
+        BufferClass::Outputs,
+        BufferClass::Activations,
+        BufferClass::Collectives,
+        BufferClass::Temporaries,
+        BufferClass::Constants,
+        BufferClass::Gaps,
     ];
 
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Parameters => "parameters",
-            Class::OptimizerState => "optimizer state",
-            Class::CarriedState => "carried state (caches)",
-            Class::Inputs => "inputs",
-            Class::Outputs => "outputs",
-            Class::Activations => "activations kept for backward",
-            Class::Collectives => "collective buffers",
-            Class::Temporaries => "temporaries",
-            Class::Constants => "constants",
-            Class::Gaps => "gaps and compiler scratch",
+            BufferClass::Parameters => "parameters",
+            BufferClass::OptimizerState => "optimizer state",
+            BufferClass::CarriedState => "carried state (caches)",
+            BufferClass::Inputs => "inputs",
+            BufferClass::Outputs => "outputs",
+            BufferClass::Activations => "activations kept for backward",
+            BufferClass::Collectives => "collective buffers",
+            BufferClass::Temporaries => "temporaries",
+            BufferClass::Constants => "constants",
+            BufferClass::Gaps => "gaps and compiler scratch",
         }
     }
 }

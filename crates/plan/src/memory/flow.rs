@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use xla::{InstructionId, Module, Opcode, Users};
+use xla::{HloModule, InstructionId, Opcode, Users};
 
 /// Follows values of one program.
 pub(super) struct Flow<'a> {
-    module: &'a Module,
+    module: &'a HloModule,
     users: Users,
 }
 
@@ -17,7 +17,7 @@ type Place = (InstructionId, Vec<i64>);
 const MAX_PLACES: usize = 4000;
 
 impl<'a> Flow<'a> {
-    pub(super) fn of(module: &'a Module) -> Flow<'a> {
+    pub(super) fn of(module: &'a HloModule) -> Flow<'a> {
         Flow { module, users: module.users() }
     }
 

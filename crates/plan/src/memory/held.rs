@@ -1,10 +1,10 @@
 //! One buffer that fills memory, and what the source calls it.
 
 use serde::Serialize;
-use xla::{BufferAssignment, BufferId, InstructionId, Module, Opcode};
+use xla::{BufferAssignment, BufferId, HloModule, InstructionId, Opcode};
 
-use super::arguments::Argument;
-use super::class::Class;
+use super::arguments::ProgramArgument;
+use super::class::BufferClass;
 use super::flow::Flow;
 
 /// A buffer.
@@ -13,7 +13,7 @@ pub struct Held {
     /// The argument's name, or the instruction that defines it.
     pub name: String,
     /// What it is.
-    pub class: Class,
+    pub class: BufferClass,
     /// Which argument it is, if it is one.
     pub argument: Option<u64>,
     /// Shape on one device, with its layout.
@@ -30,7 +30,13 @@ pub struct Held {
 
 impl Held {
     /// An argument of the program, or a part of one.
-    pub(super) fn argument(module: &Module, number: i64, index: &[i64], bytes: u64, arguments: &[Argument]) -> Held {
+    pub(super) fn argument(
+        module: &HloModule,
+        number: i64,
+        index: &[i64],
+        bytes: u64,
+        arguments: &[ProgramArgument],
+    ) -> Held {
         let position = usize::try_from(number).unwrap_or(usize::MAX);
         let told = arguments.get(position);
         let parameter = module.computation(module.entry()).parameters().get(position).copied();
@@ -43,7 +49,7 @@ impl Held {
         };
         Held {
             name,
-            class: told.map_or(Class::Inputs, |argument| argument.class),
+            class: told.map_or(BufferClass::Inputs, |argument| argument.class),
             argument: u64::try_from(number).ok(),
             shape: shape.map_or_else(String::new, ToString::to_string),
             bytes,
@@ -54,7 +60,12 @@ impl Held {
     }
 
     /// A value of the program.
-    pub(super) fn value(module: &Module, assignment: &BufferAssignment, buffer: BufferId, class: Class) -> Held {
+    pub(super) fn value(
+        module: &HloModule,
+        assignment: &BufferAssignment,
+        buffer: BufferId,
+        class: BufferClass,
+    ) -> Held {
         let logical = assignment.buffer(buffer);
         let id = assignment.defining_instruction(module, buffer);
         let shape = id.and_then(|id| module.instruction(id).shape().subshape(&logical.shape_index));
@@ -72,7 +83,7 @@ impl Held {
 }
 
 /// The name the source gave an instruction; of a fusion or loop without one, that of what it computes.
-pub(super) fn source(module: &Module, id: InstructionId) -> String {
+pub(super) fn source(module: &HloModule, id: InstructionId) -> String {
     let name = |id| module.instruction(id).metadata().map_or("", |metadata| metadata.op_name.as_str());
     let own = name(id);
     if !own.is_empty() {
@@ -83,36 +94,36 @@ pub(super) fn source(module: &Module, id: InstructionId) -> String {
 }
 
 /// File and line of an instruction.
-pub(super) fn location(module: &Module, id: InstructionId) -> Option<String> {
+pub(super) fn location(module: &HloModule, id: InstructionId) -> Option<String> {
     let location = module.source(id)?;
     Some(if location.line > 0 { format!("{}:{}", location.file, location.line) } else { location.file.to_string() })
 }
 
 /// Whether the program's names say that an instruction belongs to the backward pass.
-fn is_backward(module: &Module, id: InstructionId) -> bool {
+fn is_backward(module: &HloModule, id: InstructionId) -> bool {
     source(module, id).contains("transpose(")
 }
 
 /// A value that collectives define is theirs; one that the forward pass defines and the backward pass reads is kept for it.
 pub(super) fn class_of_temporary(
-    module: &Module,
+    module: &HloModule,
     assignment: &BufferAssignment,
     buffer: BufferId,
     flow: &Flow<'_>,
-) -> Class {
-    let Some(id) = assignment.defining_instruction(module, buffer) else { return Class::Temporaries };
+) -> BufferClass {
+    let Some(id) = assignment.defining_instruction(module, buffer) else { return BufferClass::Temporaries };
     if is_collective(module, id) {
-        return Class::Collectives;
+        return BufferClass::Collectives;
     }
     if is_backward(module, id) || is_copy_of_argument(module, id) {
-        return Class::Temporaries;
+        return BufferClass::Temporaries;
     }
     let readers = flow.readers(id, &assignment.buffer(buffer).shape_index);
     let backward = readers.iter().any(|&reader| is_backward(module, reader));
     // Memory that is filled later, such as the empty stack of a loop, belongs to whoever writes into it.
     let forward = !is_empty_at_first(module, id)
         || readers.iter().any(|&reader| !is_backward(module, reader) && is_path(&source(module, reader)));
-    if backward && forward { Class::Activations } else { Class::Temporaries }
+    if backward && forward { BufferClass::Activations } else { BufferClass::Temporaries }
 }
 
 /// Whether a name is that of an operation in a traced program, not one the compiler made up.
@@ -121,7 +132,7 @@ fn is_path(source: &str) -> bool {
 }
 
 /// Whether an instruction computes nothing.
-fn is_empty_at_first(module: &Module, id: InstructionId) -> bool {
+fn is_empty_at_first(module: &HloModule, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
     match instruction.opcode() {
         Opcode::Broadcast | Opcode::Constant | Opcode::Iota => true,
@@ -131,7 +142,7 @@ fn is_empty_at_first(module: &Module, id: InstructionId) -> bool {
 }
 
 /// Whether a value is an argument in another type or layout: a weight converted to bf16 is no activation.
-fn is_copy_of_argument(module: &Module, mut id: InstructionId) -> bool {
+fn is_copy_of_argument(module: &HloModule, mut id: InstructionId) -> bool {
     for _ in 0..MAX_COPIES {
         let instruction = module.instruction(id);
         let is_whole = instruction.computation() == module.entry();
@@ -155,7 +166,7 @@ fn is_copy_of_argument(module: &Module, mut id: InstructionId) -> bool {
 /// Copies of copies that are followed.
 const MAX_COPIES: u32 = 8;
 
-fn is_collective(module: &Module, id: InstructionId) -> bool {
+fn is_collective(module: &HloModule, id: InstructionId) -> bool {
     let instruction = module.instruction(id);
     match instruction.opcode() {
         Opcode::CollectiveReduce => false,

@@ -12,11 +12,11 @@ use compile::Report;
 use flow::Flow;
 use heap::Fullest;
 use serde::Serialize;
-use xla::{AllocationKind, BufferAssignment, BufferId, MemorySpace, Module};
+use xla::{AllocationKind, BufferAssignment, BufferId, HloModule, MemorySpace};
 
-pub use arguments::Argument;
+pub use arguments::ProgramArgument;
 pub(crate) use arguments::arguments;
-pub use class::Class;
+pub use class::BufferClass;
 pub use held::Held;
 
 /// Buffers a report names.
@@ -26,7 +26,7 @@ const NAMED: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassBytes {
     /// What they hold.
-    pub class: Class,
+    pub class: BufferClass,
     /// Bytes with padding.
     pub bytes: u64,
     /// Of these, bytes that tiled layouts add.
@@ -90,16 +90,16 @@ pub struct MemoryBreakdown {
 
 impl MemoryBreakdown {
     /// Bytes of a class.
-    pub fn class_bytes(&self, class: Class) -> u64 {
+    pub fn class_bytes(&self, class: BufferClass) -> u64 {
         self.classes.iter().find(|row| row.class == class).map_or(0, |row| row.bytes)
     }
 
     /// Reads the memory of a compiled program. Without a buffer assignment, temporaries are not told apart.
     pub(crate) fn of(
-        module: &Module,
+        module: &HloModule,
         buffers: Option<&BufferAssignment>,
         report: &Report,
-        arguments: &[Argument],
+        arguments: &[ProgramArgument],
     ) -> MemoryBreakdown {
         let mut sum = Sum::default();
         let mut peak = None;
@@ -119,7 +119,7 @@ impl MemoryBreakdown {
             headroom_bytes: i64::try_from(limit_bytes).unwrap_or(i64::MAX)
                 - i64::try_from(total_bytes).unwrap_or(i64::MAX),
             padding_bytes: sum.classes.values().map(|row| row.padding_bytes).sum(),
-            classes: Class::ALL.iter().filter_map(|class| sum.classes.get(class).copied()).collect(),
+            classes: BufferClass::ALL.iter().filter_map(|class| sum.classes.get(class).copied()).collect(),
             aliased_bytes: report.memory.aliased,
             code_bytes: report.memory.code,
             host_bytes: match space(MemorySpace::HOST) {
@@ -145,12 +145,12 @@ fn vmem_capacity(slice: &str) -> u64 {
 /// Bytes by class while they are counted.
 #[derive(Default)]
 struct Sum {
-    classes: BTreeMap<Class, ClassBytes>,
+    classes: BTreeMap<BufferClass, ClassBytes>,
     held: Vec<Held>,
 }
 
 impl Sum {
-    fn add(&mut self, class: Class, bytes: u64, logical_bytes: Option<u64>) {
+    fn add(&mut self, class: BufferClass, bytes: u64, logical_bytes: Option<u64>) {
         if bytes == 0 {
             return;
         }
@@ -167,9 +167,9 @@ impl Sum {
 
     fn add_assignment(
         &mut self,
-        module: &Module,
+        module: &HloModule,
         assignment: &BufferAssignment,
-        arguments: &[Argument],
+        arguments: &[ProgramArgument],
     ) -> Option<Peak> {
         let flow = Flow::of(module);
         let mut fullest: Option<(u64, Peak)> = None;
@@ -177,7 +177,7 @@ impl Sum {
             let size = allocation.size_bytes;
             match &allocation.kind {
                 AllocationKind::ThreadLocal => {}
-                AllocationKind::Constant => self.add(Class::Constants, size, None),
+                AllocationKind::Constant => self.add(BufferClass::Constants, size, None),
                 AllocationKind::Parameter { number, index } => {
                     self.hold(Held::argument(module, *number, index, size, arguments));
                 }
@@ -185,11 +185,11 @@ impl Sum {
                     let first = allocation.assigned.iter().max_by_key(|assigned| assigned.size_bytes);
                     match first {
                         Some(assigned) => {
-                            let mut held = Held::value(module, assignment, assigned.buffer, Class::Outputs);
+                            let mut held = Held::value(module, assignment, assigned.buffer, BufferClass::Outputs);
                             held.bytes = size;
                             self.hold(held);
                         }
-                        None => self.add(Class::Outputs, size, None),
+                        None => self.add(BufferClass::Outputs, size, None),
                     }
                 }
                 _ => {
@@ -208,7 +208,7 @@ impl Sum {
     /// Temporaries: what is alive at the fullest moment, and the rest of the allocation as gaps.
     fn add_heap(
         &mut self,
-        module: &Module,
+        module: &HloModule,
         assignment: &BufferAssignment,
         allocation_index: i64,
         size: u64,
@@ -216,7 +216,7 @@ impl Sum {
     ) -> Option<Peak> {
         let Some(Fullest { bytes, alive, instruction, computation }) = heap::fullest(assignment, allocation_index)
         else {
-            self.add(Class::Temporaries, size, None);
+            self.add(BufferClass::Temporaries, size, None);
             return None;
         };
         let held = |&buffer: &BufferId| {
@@ -231,7 +231,7 @@ impl Sum {
             left -= bytes;
             self.hold(Held { bytes, logical_bytes: held.logical_bytes.min(bytes), ..held.clone() });
         }
-        self.add(Class::Gaps, left, None);
+        self.add(BufferClass::Gaps, left, None);
         alive.truncate(NAMED);
         let id = module.find(instruction);
         Some(Peak {
@@ -245,7 +245,7 @@ impl Sum {
     }
 
     /// From the compiler's own statistics, which know only sums.
-    fn add_report(&mut self, module: &Module, report: &Report, arguments: &[Argument]) {
+    fn add_report(&mut self, module: &HloModule, report: &Report, arguments: &[ProgramArgument]) {
         let memory = &report.memory;
         let entry = module.computation(module.entry());
         let mut counted = 0;
@@ -254,9 +254,9 @@ impl Sum {
             counted += bytes;
             self.hold(Held::argument(module, number as i64, &[], bytes, arguments));
         }
-        self.add(Class::Inputs, memory.arguments.saturating_sub(counted), None);
-        self.add(Class::Outputs, memory.outputs.saturating_sub(memory.aliased), None);
-        self.add(Class::Temporaries, memory.temporaries, None);
-        self.add(Class::Constants, memory.constants.unwrap_or(0), None);
+        self.add(BufferClass::Inputs, memory.arguments.saturating_sub(counted), None);
+        self.add(BufferClass::Outputs, memory.outputs.saturating_sub(memory.aliased), None);
+        self.add(BufferClass::Temporaries, memory.temporaries, None);
+        self.add(BufferClass::Constants, memory.constants.unwrap_or(0), None);
     }
 }

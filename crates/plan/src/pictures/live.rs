@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use xla::{AllocationKind, BufferAssignment, HeapTrace, MemorySpace, Module};
+use xla::{AllocationKind, BufferAssignment, HeapTrace, HloModule, MemorySpace};
 
 use crate::estimate::short_source;
 use crate::heap::Heap;
@@ -56,7 +56,7 @@ const NAMED: usize = 40;
 
 impl LiveMemory {
     /// Replays the compiler's own simulation of the heap; `None` where it kept none for device memory.
-    pub fn of(module: &Module, assignment: &BufferAssignment) -> Option<LiveMemory> {
+    pub fn of(module: &HloModule, assignment: &BufferAssignment) -> Option<LiveMemory> {
         let (allocation, trace) = fullest_heap(assignment)?;
         let held: u64 = (assignment.allocations().iter())
             .filter(|a| a.memory_space == MemorySpace::HBM && a.index != allocation)
@@ -124,7 +124,7 @@ pub struct Alive {
 
 impl Alive {
     /// The largest buffers at the fullest moment as the compiler names them, for callers that do not tell classes apart.
-    pub fn at_peak(module: &Module, assignment: &BufferAssignment) -> Vec<Alive> {
+    pub fn at_peak(module: &HloModule, assignment: &BufferAssignment) -> Vec<Alive> {
         let buffer = |(allocation, placed): (&xla::Allocation, xla::Assigned)| {
             let id = assignment.defining_instruction(module, placed.buffer);
             let index = &assignment.buffer(placed.buffer).shape_index;
@@ -160,7 +160,7 @@ fn fullest_heap(assignment: &BufferAssignment) -> Option<(i64, &HeapTrace)> {
 }
 
 /// Runs of events of the same computation, the longest ones, in order.
-fn bands(module: &Module, trace: &HeapTrace, parts: usize) -> Vec<Band> {
+fn bands(module: &HloModule, trace: &HeapTrace, parts: usize) -> Vec<Band> {
     let executions = module.executions();
     let mut trips: HashMap<&str, u64> = HashMap::new();
     for (id, count) in executions.loops() {

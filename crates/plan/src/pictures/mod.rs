@@ -4,12 +4,12 @@ mod live;
 mod timeline;
 
 use chips::Slice;
-use xla::{BufferAssignment, Module};
+use xla::{BufferAssignment, HloModule};
 
 use crate::machine::Machine;
 use crate::simulate::simulate;
 pub use live::{Alive, Band, LiveMemory, LivePoint};
-pub use timeline::{LoopSpan, Span, SpanKind, Timeline, Window};
+pub use timeline::{LoopSpan, Span, SpanKind, Timeline, TransferWindow};
 
 /// What only the compiled program can tell, and an answer does not keep.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Pictures {
 
 impl Pictures {
     /// Draws a compiled program. `devices` are the device numbers of the partitions, as in [`crate::simulate`].
-    pub fn of(module: &Module, buffers: Option<&BufferAssignment>, slice: &Slice, devices: &[u64]) -> Pictures {
+    pub fn of(module: &HloModule, buffers: Option<&BufferAssignment>, slice: &Slice, devices: &[u64]) -> Pictures {
         let executions = module.executions();
         let simulation = simulate(module, &executions, &Machine::of(slice), devices);
         Pictures {

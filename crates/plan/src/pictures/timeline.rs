@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use xla::{Collective, ComputationId, Executions, InstructionId, Link, Module, Opcode, TripCount, Users};
+use xla::{Collective, ComputationId, Executions, HloModule, InstructionId, Link, Opcode, TripCount, Users};
 
 use crate::estimate::short_source;
 use crate::op_time::Bound;
@@ -18,7 +18,7 @@ pub struct Timeline {
     /// What the core does or waits for, in order and without overlap.
     pub spans: Vec<Span>,
     /// Transfers from the op that starts them to the op that waits for them.
-    pub windows: Vec<Window>,
+    pub windows: Vec<TransferWindow>,
     /// Loops, outer ones first.
     pub loops: Vec<LoopSpan>,
     /// Windows and loops that were left out because there are too many.
@@ -53,7 +53,7 @@ pub struct Span {
 
 /// A transfer beside the core.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Window {
+pub struct TransferWindow {
     /// Where it is started.
     pub begin_s: f64,
     /// Where it is waited for.
@@ -92,7 +92,7 @@ const VISITS: u64 = 4_000_000;
 
 impl Timeline {
     /// The timeline of a simulated step.
-    pub fn of(module: &Module, executions: &Executions, simulation: &Simulation) -> Timeline {
+    pub fn of(module: &HloModule, executions: &Executions, simulation: &Simulation) -> Timeline {
         let mut walk = Walk {
             module,
             users: module.users(),
@@ -124,7 +124,7 @@ impl Timeline {
 }
 
 struct Walk<'a> {
-    module: &'a Module,
+    module: &'a HloModule,
     users: Users,
     collectives: HashMap<InstructionId, Collective>,
     trips: HashMap<InstructionId, &'a TripCount>,
@@ -136,7 +136,7 @@ struct Walk<'a> {
     /// Transfers under way, and when they began.
     started: HashMap<InstructionId, (f64, Bound)>,
     spans: Vec<Span>,
-    windows: Vec<Window>,
+    windows: Vec<TransferWindow>,
     loops: Vec<LoopSpan>,
 }
 
@@ -222,7 +222,7 @@ impl Walk<'_> {
             && self.now > begin_s
         {
             let name = self.module.instruction(start).name().to_string();
-            self.windows.push(Window { begin_s, end_s: self.now, name, lane, transfers: 1 });
+            self.windows.push(TransferWindow { begin_s, end_s: self.now, name, lane, transfers: 1 });
         }
     }
 
@@ -301,13 +301,13 @@ fn fewer_spans(spans: Vec<Span>, seconds: f64) -> Vec<Span> {
 }
 
 /// Joins windows that begin and end at nearly the same time, and keeps the longest of each lane.
-fn fewer_windows(mut windows: Vec<Window>, seconds: f64) -> (Vec<Window>, u64) {
+fn fewer_windows(mut windows: Vec<TransferWindow>, seconds: f64) -> (Vec<TransferWindow>, u64) {
     let narrow = seconds / NARROWEST;
     windows.sort_by(|a, b| a.begin_s.total_cmp(&b.begin_s));
     let mut left_out = 0;
     let mut kept = Vec::new();
     for lane in [Bound::Ici, Bound::Dcn, Bound::Host] {
-        let mut joined: Vec<Window> = Vec::new();
+        let mut joined: Vec<TransferWindow> = Vec::new();
         for window in windows.iter().filter(|window| window.lane == lane) {
             match joined.last_mut() {
                 Some(last)
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn windows_are_bounded() {
-        let window = |n: u32| Window {
+        let window = |n: u32| TransferWindow {
             begin_s: f64::from(n),
             end_s: f64::from(n) + 5000.0 * f64::from(n % 2),
             name: "all-gather-start".into(),

@@ -3,7 +3,7 @@
 use chips::Slice;
 
 use super::input::{
-    AdviceLine, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict,
+    AdviceLine, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, ReportVerdict, StepPart,
 };
 use super::roofline::Roof;
 use crate::advice::Advice;
@@ -30,8 +30,8 @@ impl ReportInput {
             slice: fit.slice.clone(),
             facts,
             verdict: Some(match fit.verdict.fits {
-                true => Verdict::Fits,
-                false => Verdict::TooLarge {
+                true => ReportVerdict::Fits,
+                false => ReportVerdict::TooLarge {
                     space: fit.verdict.space.clone(),
                     message: fit.verdict.message.clone().unwrap_or_default(),
                 },
@@ -119,8 +119,8 @@ impl From<&Fix> for FixLine {
             title: fix.title.clone(),
             detail: fix.detail.clone(),
             verdict: match fix.fits {
-                true => Verdict::Fits,
-                false => Verdict::TooLarge { space: "HBM".into(), message: String::new() },
+                true => ReportVerdict::Fits,
+                false => ReportVerdict::TooLarge { space: "HBM".into(), message: String::new() },
             },
             needed_bytes: fix.hbm_bytes,
             step_s: fix.step_s,

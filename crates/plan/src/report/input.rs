@@ -16,7 +16,7 @@ pub struct ReportInput {
     /// What else identifies the answer: devices, compiler, mode.
     pub facts: Vec<Fact>,
     /// Whether it fits, where that was asked.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<ReportVerdict>,
     /// What fills device memory.
     pub memory: Option<MemoryPart>,
     /// How long a step takes.
@@ -42,7 +42,7 @@ pub struct Fact {
 
 /// Whether a program fits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Verdict {
+pub enum ReportVerdict {
     /// It does.
     Fits,
     /// It does not.
@@ -148,7 +148,7 @@ pub struct FixLine {
     /// What it does.
     pub detail: String,
     /// What the compiler says of the changed program.
-    pub verdict: Verdict,
+    pub verdict: ReportVerdict,
     /// Bytes of device memory it then needs.
     pub needed_bytes: Option<u64>,
     /// Seconds a step then takes.

@@ -16,7 +16,11 @@ mod roofline;
 mod tables;
 mod text;
 
-pub use crate::pictures::{Alive, Band, LiveMemory, LivePoint, LoopSpan, Pictures, Span, SpanKind, Timeline, Window};
-pub use input::{AdviceLine, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, StepPart, Verdict};
+pub use crate::pictures::{
+    Alive, Band, LiveMemory, LivePoint, LoopSpan, Pictures, Span, SpanKind, Timeline, TransferWindow,
+};
+pub use input::{
+    AdviceLine, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, ReportVerdict, StepPart,
+};
 pub use page::html;
 pub use roofline::Roof;

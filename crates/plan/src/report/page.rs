@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::charts::{self, Segment, bound_class, memory_class, stacked};
-use super::input::{MemoryPart, ReportInput, StepPart, Verdict};
+use super::input::{MemoryPart, ReportInput, ReportVerdict, StepPart};
 use super::number::{bytes, dollars, percent, scaled, seconds};
 use super::tables::{self, MESSAGE_LENGTH};
 use super::text::{Text, tail, text};
@@ -69,8 +69,8 @@ fn header(input: &ReportInput) -> String {
     }
     html += "</p>\n<div class=\"tiles\">\n";
     match &input.verdict {
-        Some(Verdict::Fits) => html += &tile("good", "verdict", "✓ fits", &headroom(input.memory.as_ref())),
-        Some(Verdict::TooLarge { space, .. }) => {
+        Some(ReportVerdict::Fits) => html += &tile("good", "verdict", "✓ fits", &headroom(input.memory.as_ref())),
+        Some(ReportVerdict::TooLarge { space, .. }) => {
             let over = input.memory.as_ref().map_or_else(String::new, |memory| {
                 match memory.total_bytes.saturating_sub(memory.limit_bytes) {
                     0 => String::new(),
@@ -109,7 +109,7 @@ fn header(input: &ReportInput) -> String {
         html += &tile("", per, &shown, if input.cost.len() > 1 { &lowest } else { &first.terms });
     }
     html += "</div>\n";
-    if let Some(Verdict::TooLarge { message, .. }) = &input.verdict
+    if let Some(ReportVerdict::TooLarge { message, .. }) = &input.verdict
         && !message.is_empty()
     {
         html +=

@@ -2,7 +2,7 @@
 
 use chips::Slice;
 use serde::Serialize;
-use xla::ElementType;
+use xla::PrimitiveType;
 
 use crate::machine::Machine;
 
@@ -21,7 +21,7 @@ impl Roof {
     /// The roofs of a device of a slice.
     pub fn of(slice: &Slice) -> Roof {
         let machine = Machine::of(slice);
-        let narrow = [("int8", ElementType::S8), ("fp8", ElementType::F8E4M3Fn)];
+        let narrow = [("int8", PrimitiveType::S8), ("fp8", PrimitiveType::F8E4M3Fn)];
         let faster: Vec<(&str, f64)> = (narrow.into_iter())
             .map(|(name, element)| (name, machine.product_flops(element)))
             .filter(|(_, rate)| *rate > machine.bf16_flops)

@@ -1,7 +1,7 @@
 //! The tables of a page: operations, buffers, cost, fixes, advice, notes.
 
 use super::charts::{bound_class, memory_class};
-use super::input::{AdviceLine, CostLine, FixLine, MemoryPart, Proof, Verdict};
+use super::input::{AdviceLine, CostLine, FixLine, MemoryPart, Proof, ReportVerdict};
 use super::number::{bytes, dollars, percent, scaled, seconds, significant};
 use super::text::{Text, tail, text};
 use crate::estimate::Estimate;
@@ -209,8 +209,8 @@ pub(super) fn fixes(lines: &[FixLine]) -> String {
     let mut html = String::from("<ol class=\"cards\">\n");
     for fix in lines.iter().take(LINES) {
         let (mark, class) = match &fix.verdict {
-            Verdict::Fits => ("✓ fits", "good"),
-            Verdict::TooLarge { .. } => ("✗ still too large", "bad"),
+            ReportVerdict::Fits => ("✓ fits", "good"),
+            ReportVerdict::TooLarge { .. } => ("✗ still too large", "bad"),
         };
         html += &format!("<li><h3>{} <span class=\"tag {class}\">{mark}</span></h3>", text(&fix.title));
         html += &format!("<p>{}</p>", Text(&fix.detail, NOTE_LENGTH));

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::candidate::{Candidate, FlagSet, PrecisionChoice, Products, SplitChoice, Variant};
 use super::facts::Facts;
-use super::goal::{Goal, Outcome, Trade, pareto};
+use super::goal::{Goal, PlanCost, Trade, pareto};
 use super::load::Load;
 use crate::estimate::StepTime;
 
@@ -62,7 +62,7 @@ pub struct Plan {
     /// US dollars for one chip for an hour, where known.
     pub usd_per_chip_hour: Option<f64>,
     /// What the goal, or a million tokens, takes.
-    pub outcome: Outcome,
+    pub outcome: PlanCost,
     /// Whether that is what the caller wants.
     pub is_met: bool,
     /// Whether no other plan is better in everything.

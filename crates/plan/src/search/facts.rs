@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::again::{is_again, names};
 use super::flow::{Flow, UseKind};
-use super::roles::{Role, Roles, StepKind, argument_bytes, dims};
+use super::roles::{ArgumentRole, Roles, StepKind, argument_bytes, dims};
 use super::source::is_product_by_groups;
 
 /// Figures of a program for one sample, or for all of it.
@@ -74,7 +74,7 @@ impl Facts {
             let bytes = argument_bytes(ty);
             let elements = dims(ty).iter().fold(1u64, |n, d| n.saturating_mul(u64::try_from(*d).unwrap_or(0)));
             match roles.arguments[n] {
-                Role::Parameter => {
+                ArgumentRole::Parameter => {
                     facts.state_bytes = facts.state_bytes.saturating_add(bytes);
                     facts.parameters = facts.parameters.saturating_add(elements);
                     let steps: i64 = flow.stepped[n].iter().filter_map(|dim| dims(ty).get(*dim)).product();
@@ -91,9 +91,9 @@ impl Facts {
                     let square = (elements as f64 / steps.max(1) as f64).sqrt().max(width as f64);
                     facts.exchanged_bytes_per_sample += square.min(8192.0) * 2.0 * tokens * steps.max(1) as f64;
                 }
-                Role::State => facts.state_bytes = facts.state_bytes.saturating_add(bytes),
-                Role::Cache { .. } => facts.cache_bytes_per_sample += bytes / batch.max(1),
-                Role::Batch { .. } | Role::Other => {}
+                ArgumentRole::State => facts.state_bytes = facts.state_bytes.saturating_add(bytes),
+                ArgumentRole::Cache { .. } => facts.cache_bytes_per_sample += bytes / batch.max(1),
+                ArgumentRole::Batch { .. } | ArgumentRole::Other => {}
             }
         }
         facts.largest_weight_bytes = largest;
@@ -259,11 +259,11 @@ fn max_model_parts(func: &Func, roles: &Roles, flow: &Flow) -> u64 {
         let mesh = super::rules::MeshShape { model, ..super::rules::MeshShape::ONE };
         let axes = super::rules::shardings(func, roles, flow, mesh);
         let split: u64 = (0..func.inputs.len())
-            .filter(|n| roles.arguments[*n] == Role::Parameter && axes[*n].iter().any(|axes| !axes.is_empty()))
+            .filter(|n| roles.arguments[*n] == ArgumentRole::Parameter && axes[*n].iter().any(|axes| !axes.is_empty()))
             .map(|n| argument_bytes(&func.inputs[n]))
             .fold(0, u64::saturating_add);
         let all: u64 = (0..func.inputs.len())
-            .filter(|n| roles.arguments[*n] == Role::Parameter)
+            .filter(|n| roles.arguments[*n] == ArgumentRole::Parameter)
             .map(|n| argument_bytes(&func.inputs[n]))
             .fold(0, u64::saturating_add);
         // Small weights, and keys and values of few heads, may stay whole.

@@ -15,7 +15,7 @@ pub struct Goal {
 
 /// What a plan takes: for all tokens of the goal, or for a million where it names none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct PlanCost {
     /// Seconds.
     pub seconds: f64,
     /// US dollars, where a price is known.
@@ -34,28 +34,28 @@ impl Goal {
     }
 
     /// What so many steps take. Steps are whole.
-    pub fn outcome(&self, tokens_per_step: f64, step_s: f64, chips: f64, usd_per_chip_hour: Option<f64>) -> Outcome {
+    pub fn outcome(&self, tokens_per_step: f64, step_s: f64, chips: f64, usd_per_chip_hour: Option<f64>) -> PlanCost {
         let steps = self.measured_tokens() / tokens_per_step.max(1.0);
         let steps = if self.tokens.is_some() { steps.ceil() } else { steps };
         let seconds = steps * step_s;
-        Outcome { seconds, usd: usd_per_chip_hour.map(|usd| usd * chips * seconds / 3600.0) }
+        PlanCost { seconds, usd: usd_per_chip_hour.map(|usd| usd * chips * seconds / 3600.0) }
     }
 
     /// By what factor an outcome misses the goal; 1 or less meets it. Without a price a budget is missed.
-    pub fn excess(&self, outcome: &Outcome) -> f64 {
+    pub fn excess(&self, outcome: &PlanCost) -> f64 {
         let late = self.deadline_s.map_or(0.0, |deadline| outcome.seconds / deadline);
         let dear = self.budget_usd.map_or(0.0, |budget| outcome.usd.map_or(f64::INFINITY, |usd| usd / budget));
         late.max(dear)
     }
 
     /// Whether an outcome is what the caller wants.
-    pub fn is_met(&self, outcome: &Outcome) -> bool {
+    pub fn is_met(&self, outcome: &PlanCost) -> bool {
         self.excess(outcome) <= 1.0
     }
 
     /// Orders plans, less first. With a deadline the cheapest that meets it, with a budget alone the fastest, without
     /// either a balance: half the time may cost twice as much.
-    pub fn score(&self, outcome: &Outcome) -> f64 {
+    pub fn score(&self, outcome: &PlanCost) -> f64 {
         let excess = self.excess(outcome);
         if excess > 1.0 {
             return MISSED * excess;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn deadlines_and_budgets_decide_what_is_best() {
-        let outcome = |days: f64, usd: f64| Outcome { seconds: days * DAY, usd: Some(usd) };
+        let outcome = |days: f64, usd: f64| PlanCost { seconds: days * DAY, usd: Some(usd) };
         let (slow, fast) = (outcome(40.0, 1e5), outcome(10.0, 3e5));
         let goal = |days: Option<f64>, usd: Option<f64>| Goal {
             tokens: Some(1e12),
@@ -126,7 +126,7 @@ mod tests {
         let impossible = goal(Some(1.0), None);
         assert!(!impossible.is_met(&fast) && best(impossible) == "fast");
         assert!((impossible.excess(&fast) - 10.0).abs() < 1e-9);
-        assert!(goal(None, Some(1.0)).excess(&Outcome { seconds: 1.0, usd: None }).is_infinite());
+        assert!(goal(None, Some(1.0)).excess(&PlanCost { seconds: 1.0, usd: None }).is_infinite());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// What an argument is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum ArgumentRole {
     /// A part of the batch, along this dimension.
     Batch {
         /// The dimension.
@@ -69,7 +69,7 @@ impl std::str::FromStr for BatchName {
 
 /// The batch of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Batch {
+pub struct ProgramBatch {
     /// Samples in the program; `None` where the program takes any number.
     pub size: Option<u64>,
     /// Arguments and their dimensions that hold it.
@@ -84,17 +84,17 @@ pub struct Roles {
     /// What a step is.
     pub kind: StepKind,
     /// One for each argument.
-    pub arguments: Vec<Role>,
+    pub arguments: Vec<ArgumentRole>,
     /// For each argument, the result that takes its place.
     pub results: Vec<Option<usize>>,
     /// Whether results take the place of arguments in memory, or the program keeps both.
     pub is_donated: bool,
     /// The batch.
-    pub batch: Batch,
+    pub batch: ProgramBatch,
 }
 
 /// Finds the batch of a program: what the caller names, the symbolic size, or the leading size that its inputs share.
-pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>) -> Result<Batch, Error> {
+pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>) -> Result<ProgramBatch, Error> {
     let symbolic: Vec<(usize, usize)> = func
         .inputs
         .iter()
@@ -113,7 +113,7 @@ pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>)
         if symbols.len() > 1 || arguments.len() < symbolic.len() {
             return Err(Error::SeveralSymbols(symbols.into_iter().collect()));
         }
-        return Ok(Batch { size: None, tokens_per_sample: tokens(func, &symbolic), dims: symbolic });
+        return Ok(ProgramBatch { size: None, tokens_per_sample: tokens(func, &symbolic), dims: symbolic });
     }
     let is_updated = updated(func);
     let (size, first) = match name {
@@ -141,7 +141,7 @@ pub(crate) fn find_batch(module: &Module, func: &Func, name: Option<&BatchName>)
         }
     }
     let size = u64::try_from(size).ok().filter(|size| *size > 0).ok_or(Error::NoBatch)?;
-    Ok(Batch { size: Some(size), tokens_per_sample: tokens(func, &found), dims: found })
+    Ok(ProgramBatch { size: Some(size), tokens_per_sample: tokens(func, &found), dims: found })
 }
 
 /// Whether some arguments come back as results: then those that do not, and are not weights, are inputs. Caches come back too.
@@ -168,7 +168,7 @@ fn leading_size(func: &Func, is_updated: &[bool]) -> Option<i64> {
 }
 
 /// Finds the role of each argument of a static program.
-pub(crate) fn find_roles(func: &Func, flow: &Flow, batch: Batch) -> Roles {
+pub(crate) fn find_roles(func: &Func, flow: &Flow, batch: ProgramBatch) -> Roles {
     let (results, is_donated) = results_of(func);
     let size = batch.size.and_then(|size| i64::try_from(size).ok());
     let in_batch = |n: usize| batch.dims.iter().find(|(argument, _)| *argument == n).map(|(_, dim)| *dim);
@@ -183,15 +183,15 @@ pub(crate) fn find_roles(func: &Func, flow: &Flow, batch: Batch) -> Roles {
         let ty = &func.inputs[n];
         let is_state = is_float(ty) && results[n].is_some();
         match (in_batch(n), kind) {
-            (Some(dim), StepKind::Inference) if is_state => Role::Cache { dim },
-            (Some(dim), _) => Role::Batch { dim },
+            (Some(dim), StepKind::Inference) if is_state => ArgumentRole::Cache { dim },
+            (Some(dim), _) => ArgumentRole::Batch { dim },
             (None, StepKind::Inference) if is_state && may_be_cache(ty, size) => {
                 let held = dims(ty).iter().position(|d| Some(*d) == size);
-                held.map_or(Role::State, |dim| Role::Cache { dim })
+                held.map_or(ArgumentRole::State, |dim| ArgumentRole::Cache { dim })
             }
-            (None, _) if is_float(ty) && flow.uses_of(n).next().is_some() => Role::Parameter,
-            (None, _) if is_state => Role::State,
-            _ => Role::Other,
+            (None, _) if is_float(ty) && flow.uses_of(n).next().is_some() => ArgumentRole::Parameter,
+            (None, _) if is_state => ArgumentRole::State,
+            _ => ArgumentRole::Other,
         }
     };
     let arguments = (0..func.inputs.len()).map(role).collect();
@@ -296,13 +296,19 @@ mod tests {
     fn a_training_step_is_told_by_what_comes_back() {
         let found = roles(TRAINING, None).unwrap();
         assert_eq!(found.kind, StepKind::Training);
-        assert_eq!(found.arguments, [Role::Parameter, Role::State, Role::Other, Role::Batch { dim: 0 }]);
+        assert_eq!(
+            found.arguments,
+            [ArgumentRole::Parameter, ArgumentRole::State, ArgumentRole::Other, ArgumentRole::Batch { dim: 0 }]
+        );
         assert_eq!((found.batch.size, found.batch.tokens_per_sample), (Some(16), 8));
         assert!(found.is_donated);
         let undonated =
             TRAINING.replace("{tf.aliasing_output = 0 : i32}", "").replace("{tf.aliasing_output = 1 : i32}", "");
         let found = roles(&undonated, None).unwrap();
-        assert_eq!(found.arguments, [Role::Parameter, Role::State, Role::Other, Role::Batch { dim: 0 }]);
+        assert_eq!(
+            found.arguments,
+            [ArgumentRole::Parameter, ArgumentRole::State, ArgumentRole::Other, ArgumentRole::Batch { dim: 0 }]
+        );
         assert!(!found.is_donated);
     }
 
@@ -319,7 +325,10 @@ mod tests {
           }";
         let found = roles(text, None).unwrap();
         assert_eq!(found.kind, StepKind::Inference);
-        assert_eq!(found.arguments, [Role::Parameter, Role::Cache { dim: 1 }, Role::Batch { dim: 0 }]);
+        assert_eq!(
+            found.arguments,
+            [ArgumentRole::Parameter, ArgumentRole::Cache { dim: 1 }, ArgumentRole::Batch { dim: 0 }]
+        );
         assert_eq!(found.batch.tokens_per_sample, 1);
         // Long caches are larger than all weights; matmuls read them as they read weights.
         let long = text.replace("tensor<2x4x6x8xbf16>", "tensor<2x4x999x8xbf16>").replace(
@@ -332,7 +341,10 @@ mod tests {
         );
         let found = roles(&long, None).unwrap();
         assert_eq!(found.kind, StepKind::Inference);
-        assert_eq!(found.arguments, [Role::Parameter, Role::Cache { dim: 1 }, Role::Batch { dim: 0 }]);
+        assert_eq!(
+            found.arguments,
+            [ArgumentRole::Parameter, ArgumentRole::Cache { dim: 1 }, ArgumentRole::Batch { dim: 0 }]
+        );
     }
 
     #[test]
@@ -344,7 +356,7 @@ mod tests {
           }";
         assert!(matches!(roles(text, None), Err(Error::NoBatch)));
         let found = roles(text, Some("0:0")).unwrap();
-        assert_eq!(found.arguments, [Role::Batch { dim: 0 }, Role::Parameter]);
+        assert_eq!(found.arguments, [ArgumentRole::Batch { dim: 0 }, ArgumentRole::Parameter]);
         assert_eq!(found.batch.size, Some(16));
         assert!(matches!(roles(text, Some("0:2")), Err(Error::NoSuchDimension { .. })));
         assert!(matches!(roles(text, Some("7:0")), Err(Error::NoSuchDimension { .. })));

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use hlo::dims::AxisRef;
 use hlo::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
-use hlo::{Attr, Attrs, Func, Mesh, Module, NewOp, OpId, OpKind, OpName, Region, Value, Verified};
+use hlo::{Attr, Attrs, Func, MeshOp, Module, NewOp, OpId, OpKind, OpName, Region, Value, Verified};
 use serde::Serialize;
 
 use super::flow::{Flow, UseKind};
-use super::roles::{Role, Roles, argument_bytes, dims};
+use super::roles::{ArgumentRole, Roles, argument_bytes, dims};
 
 /// Devices along each axis. Devices are in their natural order, so `model` lies on neighbours, then `context`, `fsdp`, `data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -81,7 +81,7 @@ pub(crate) fn shardings(func: &Func, roles: &Roles, flow: &Flow, mesh: MeshShape
     // Optimizer state is split as the parameter of its shape.
     let mut by_shape: HashMap<&[i64], Axes> = HashMap::new();
     for (n, ty) in func.inputs.iter().enumerate() {
-        if roles.arguments[n] == Role::Parameter && argument_bytes(ty) >= SMALL_BYTES {
+        if roles.arguments[n] == ArgumentRole::Parameter && argument_bytes(ty) >= SMALL_BYTES {
             let stepped = flow.stepped.get(n).map_or(&[][..], Vec::as_slice);
             by_shape.entry(dims(ty)).or_insert_with(|| weight(dims(ty), stepped, width, mesh));
         }
@@ -90,22 +90,22 @@ pub(crate) fn shardings(func: &Func, roles: &Roles, flow: &Flow, mesh: MeshShape
         let sizes = dims(ty);
         let whole: Axes = vec![Vec::new(); sizes.len()];
         match roles.arguments[n] {
-            Role::Batch { dim } | Role::Cache { dim } => {
+            ArgumentRole::Batch { dim } | ArgumentRole::Cache { dim } => {
                 let mut axes = whole;
                 if sizes.get(dim).is_some_and(|size| divides(*size, mesh.batch_parts())) {
                     axes[dim] = used(&[("data", mesh.data), ("fsdp", mesh.fsdp)]);
                 }
                 // Heads stand before the size of a head.
                 let heads = sizes.len().checked_sub(2).filter(|heads| *heads > dim);
-                if let (Role::Cache { .. }, Some(heads)) = (roles.arguments[n], heads)
+                if let (ArgumentRole::Cache { .. }, Some(heads)) = (roles.arguments[n], heads)
                     && divides(sizes[heads], mesh.model)
                 {
                     axes[heads] = used(&[("model", mesh.model)]);
                 }
                 axes
             }
-            Role::Parameter | Role::State => by_shape.get(sizes).cloned().unwrap_or(whole),
-            Role::Other => whole,
+            ArgumentRole::Parameter | ArgumentRole::State => by_shape.get(sizes).cloned().unwrap_or(whole),
+            ArgumentRole::Other => whole,
         }
     };
     func.inputs.iter().enumerate().map(of).collect()
@@ -122,7 +122,7 @@ fn used(axes: &[(&'static str, u64)]) -> Vec<&'static str> {
 /// The size that most weights share, by their bytes: what flows from layer to layer.
 fn shared_width(func: &Func, roles: &Roles, flow: &Flow) -> i64 {
     let mut bytes: HashMap<i64, u64> = HashMap::new();
-    for (n, ty) in func.inputs.iter().enumerate().filter(|(n, _)| roles.arguments[*n] == Role::Parameter) {
+    for (n, ty) in func.inputs.iter().enumerate().filter(|(n, _)| roles.arguments[*n] == ArgumentRole::Parameter) {
         let mut sizes: Vec<i64> = dims(ty).to_vec();
         let stepped = flow.stepped.get(n).map_or(&[][..], Vec::as_slice);
         stepped.iter().filter_map(|dim| sizes.get_mut(*dim).map(|size| *size = 0)).for_each(drop);
@@ -181,7 +181,7 @@ pub(crate) fn annotate(module: &Verified, roles: &Roles, flow: &Flow, mesh: Mesh
     let axes = [("data", mesh.data), ("fsdp", mesh.fsdp), ("model", mesh.model)];
     let axes = axes.map(|(name, size)| (name.to_string(), size as i64)).to_vec();
     let attr = MeshAttr { axes, device_ids: Vec::new() };
-    module.meshes = vec![Mesh { name: MESH.into(), mesh: attr, attrs: Attrs::new(), loc: None }];
+    module.meshes = vec![MeshOp { name: MESH.into(), mesh: attr, attrs: Attrs::new(), loc: None }];
     module.attrs.set("mhlo.num_partitions", Attr::i32(i32::try_from(mesh.devices()).unwrap_or(i32::MAX)));
     if let Some(func) = module.funcs.iter_mut().find(|func| func.name == entry) {
         let shardings = shardings(func, roles, flow, mesh);
@@ -230,7 +230,7 @@ fn gather_weights(func: &mut Func, roles: &Roles, flow: &Flow, shardings: &[Axes
         let split = &shardings[argument];
         let is_split = split.iter().any(|axes| axes.contains(&"fsdp"));
         let Some(&region) =
-            region_of.get(&site.op).filter(|_| is_split && roles.arguments[argument] == Role::Parameter)
+            region_of.get(&site.op).filter(|_| is_split && roles.arguments[argument] == ArgumentRole::Parameter)
         else {
             continue;
         };
@@ -270,7 +270,7 @@ fn sum_rows_in_place(func: &mut Func, roles: &Roles, flow: &Flow, shardings: &[A
     let looked_up: HashMap<Vec<i64>, Axes> = flow
         .uses
         .iter()
-        .filter(|site| site.kind == UseKind::LookUp && roles.arguments[site.origin.argument] == Role::Parameter)
+        .filter(|site| site.kind == UseKind::LookUp && roles.arguments[site.origin.argument] == ArgumentRole::Parameter)
         .filter(|site| shardings[site.origin.argument].iter().any(|axes| axes.contains(&"fsdp")))
         .map(|site| {
             let without = |axes: &Vec<&'static str>| axes.iter().copied().filter(|axis| *axis == "model").collect();

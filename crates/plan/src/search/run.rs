@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chips::{Generation, Overrides, PriceKind, Slice};
-use compile::{CompileError, CompileRequest, Mode, SliceCompiler};
+use compile::{CompileError, CompileMode, CompileRequest, SliceCompiler};
 use xla::Opcode;
 
 use super::answer::{Answer, Confidence, Plan, Refused};
@@ -350,7 +350,7 @@ impl Hunt<'_> {
                 scope.spawn(|| {
                     while !self.expired.load(Ordering::Relaxed) {
                         let Some((candidate, rough)) = self.take(limit) else { break };
-                        self.ask(&candidate, rough, Mode::Quick);
+                        self.ask(&candidate, rough, CompileMode::Quick);
                         self.compare_products(&candidate, rough);
                     }
                 });
@@ -404,7 +404,7 @@ impl Hunt<'_> {
             cut_s
         };
         let whole = Candidate { products: Products::Whole, ..candidate.clone() };
-        self.ask(&whole, rough, Mode::Quick);
+        self.ask(&whole, rough, CompileMode::Quick);
         let mut board = self.board();
         let whole_s = board.plans.iter().find(|plan| plan.candidate == whole).map(|plan| plan.step.seconds);
         match whole_s {
@@ -446,7 +446,7 @@ impl Hunt<'_> {
     }
 
     /// Asks the compiler about a candidate and writes down what it says.
-    fn ask(&self, candidate: &Candidate, rough: Rough, mode: Mode) {
+    fn ask(&self, candidate: &Candidate, rough: Rough, mode: CompileMode) {
         let outcome = self.compile(candidate, rough, mode);
         self.finished.fetch_add(1, Ordering::Relaxed);
         let mut board = self.board();
@@ -460,7 +460,7 @@ impl Hunt<'_> {
                 });
                 let fits = plan.headroom_bytes() >= 0;
                 let same = |other: &Plan| other.candidate == plan.candidate;
-                if let (true, Some(at)) = (mode == Mode::Full, board.plans.iter().position(same)) {
+                if let (true, Some(at)) = (mode == CompileMode::Full, board.plans.iter().position(same)) {
                     board.plans[at] = plan;
                 } else if fits {
                     board.plans.push(plan);
@@ -503,7 +503,7 @@ impl Hunt<'_> {
         }
     }
 
-    fn compile(&self, candidate: &Candidate, rough: Rough, mode: Mode) -> Result<Plan, Error> {
+    fn compile(&self, candidate: &Candidate, rough: Rough, mode: CompileMode) -> Result<Plan, Error> {
         self.say(candidate, mode);
         let program = self.source.program(candidate)?;
         let mut request = CompileRequest::new(candidate.slice);
@@ -542,7 +542,7 @@ impl Hunt<'_> {
             variant: candidate.variant.clone(),
             flags: candidate.flags,
             products: candidate.products,
-            confidence: if mode == Mode::Full { Confidence::Full } else { Confidence::Quick },
+            confidence: if mode == CompileMode::Full { Confidence::Full } else { Confidence::Quick },
             step: estimate.step,
             rough_step_s: rough.step_s,
             mfu: estimate.mfu.unwrap_or(0.0),
@@ -559,13 +559,13 @@ impl Hunt<'_> {
         })
     }
 
-    fn say(&self, candidate: &Candidate, mode: Mode) {
+    fn say(&self, candidate: &Candidate, mode: CompileMode) {
         let done = self.finished.load(Ordering::Relaxed);
         let elapsed = self.started.elapsed().as_secs_f64();
         let left = self.options.compiles.saturating_sub(done) as f64;
         let by_time = (self.options.time.as_secs_f64() - elapsed).max(0.0);
         let left_s = (done > 0).then(|| (elapsed / done as f64 * left).min(by_time));
-        let verb = if mode == Mode::Full { "confirming" } else { "compiling" };
+        let verb = if mode == CompileMode::Full { "confirming" } else { "compiling" };
         (self.progress)(&Progress { done, of: self.options.compiles, left_s, doing: format!("{verb} {candidate}") });
     }
 
@@ -617,7 +617,7 @@ impl Hunt<'_> {
                 scope.spawn(|| {
                     while let Some((candidate, rough)) = next().filter(|_| !self.expired.load(Ordering::Relaxed)) {
                         self.board().asked += 1;
-                        self.ask(&candidate, rough, Mode::Quick);
+                        self.ask(&candidate, rough, CompileMode::Quick);
                     }
                 });
             }
@@ -636,7 +636,7 @@ impl Hunt<'_> {
             let machine = Machine::of(&candidate.slice);
             let rough = rough(self.source.facts(), &machine, &candidate, self.source.argument_bytes(&candidate));
             self.board().asked += 1;
-            self.ask(&candidate, rough, Mode::Quick);
+            self.ask(&candidate, rough, CompileMode::Quick);
             if !self.board().plans.iter().any(|plan| plan.candidate == candidate) {
                 break;
             }
@@ -646,7 +646,7 @@ impl Hunt<'_> {
     /// The best plan through the whole compiler.
     fn confirm(&self) {
         if let Some((candidate, rough)) = self.best().filter(|_| !self.expired.load(Ordering::Relaxed)) {
-            self.ask(&candidate, rough, Mode::Full);
+            self.ask(&candidate, rough, CompileMode::Full);
         }
     }
 }

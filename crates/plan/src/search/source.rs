@@ -10,7 +10,7 @@ use kernel::composites::{FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_G
 use super::candidate::{Candidate, PrecisionChoice, SplitChoice, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::flow::Flow;
-use super::roles::{BatchName, Role, Roles, argument_bytes, dims, find_batch, find_roles};
+use super::roles::{ArgumentRole, BatchName, Roles, argument_bytes, dims, find_batch, find_roles};
 use super::{again, rules};
 use crate::error::Error;
 
@@ -121,7 +121,7 @@ impl ProgramSource for OneProgram {
             let model: u64 = shardings[n].iter().flatten().filter(|axis| **axis == "model").map(size_of).product();
             match self.roles.arguments[n] {
                 // The reference batch need not divide the mesh.
-                Role::Batch { .. } | Role::Cache { .. } => {
+                ArgumentRole::Batch { .. } | ArgumentRole::Cache { .. } => {
                     let samples = candidate.batch as f64 / self.reference_batch.max(1) as f64;
                     bytes * samples / (mesh.batch_parts() * model.max(1)) as f64
                 }

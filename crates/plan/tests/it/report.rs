@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use plan::report::{
-    AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Pictures, Proof, ReportInput, Roof, StepPart,
-    Verdict, html,
+    AdviceLine, Alive, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Pictures, Proof, ReportInput, ReportVerdict,
+    Roof, StepPart, html,
 };
 use plan::{Estimate, Workload};
 use testkit::{Needed, repository, require};
-use xla::{BufferAssignment, Module};
+use xla::{BufferAssignment, HloModule};
 
 const SECTIONS: [&str; 8] = ["memory", "peak", "fixes", "step", "roofline", "operations", "cost", "advice"];
 
@@ -18,14 +18,14 @@ fn data(name: &str) -> Vec<u8> {
 
 /// A training step with a scan over layers on four chips, as the compiler left it.
 struct Compiled {
-    module: Module,
+    module: HloModule,
     buffers: BufferAssignment,
     slice: chips::Slice,
 }
 
 fn compiled() -> Compiled {
     Compiled {
-        module: Module::from_any(&data("scan_grad_big.opt_hlo.zst")).unwrap(),
+        module: HloModule::from_any(&data("scan_grad_big.opt_hlo.zst")).unwrap(),
         buffers: BufferAssignment::from_zstd(&data("scan_grad_big.buffer_assignment.zst")).unwrap(),
         slice: "v5e-4".parse().unwrap(),
     }
@@ -53,7 +53,7 @@ fn report() -> ReportInput {
         title: module.name().to_string(),
         slice: slice.to_string(),
         facts: vec![Fact { name: "devices".into(), value: "4".into() }],
-        verdict: Some(Verdict::Fits),
+        verdict: Some(ReportVerdict::Fits),
         memory: Some(MemoryPart {
             limit_bytes: slice.usable_hbm_bytes_per_device(),
             total_bytes: summary.total_bytes(),
@@ -65,7 +65,7 @@ fn report() -> ReportInput {
         fixes: vec![FixLine {
             title: "donate the state".into(),
             detail: "results take the memory of what they replace".into(),
-            verdict: Verdict::Fits,
+            verdict: ReportVerdict::Fits,
             needed_bytes: Some(1 << 30),
             step_s: Some(0.1),
             command: "--donate".into(),
@@ -133,7 +133,7 @@ fn hostile() -> ReportInput {
     input.title = bad();
     input.slice = bad();
     input.facts = vec![Fact { name: bad(), value: bad() }; 5000];
-    input.verdict = Some(Verdict::TooLarge { space: bad(), message: bad().repeat(5000) });
+    input.verdict = Some(ReportVerdict::TooLarge { space: bad(), message: bad().repeat(5000) });
     let memory = input.memory.as_mut().unwrap();
     memory.total_bytes = u64::MAX;
     memory.classes = vec![MemoryClass { name: bad(), bytes: u64::MAX, padding_bytes: u64::MAX, buffers: 1 }; 5000];

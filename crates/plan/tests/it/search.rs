@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::search::{
-    BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, Products, ProgramSource, Role, SplitChoice,
-    StepKind,
+    ArgumentRole, BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, Products, ProgramSource,
+    SplitChoice, StepKind,
 };
 use testkit::{Needed, repository, require};
 
@@ -51,11 +51,11 @@ fn a_training_step_is_understood() {
         assert_eq!(facts.batch, options.contains(&"--batch").then_some(16), "{options:?}");
         assert_eq!(facts.tokens_per_sample, 256);
         assert!(facts.is_donated);
-        let count = |wanted: fn(&Role) -> bool| roles.arguments.iter().filter(|role| wanted(role)).count();
+        let count = |wanted: fn(&ArgumentRole) -> bool| roles.arguments.iter().filter(|role| wanted(role)).count();
         // Nine weights of matmuls and the embedding; three norms, and two moments of all twelve.
-        assert_eq!(count(|role| *role == Role::Parameter), 9, "{roles:?}");
-        assert_eq!(count(|role| *role == Role::State), 3 + 24, "{roles:?}");
-        assert_eq!(count(|role| matches!(role, Role::Batch { dim: 0 })), 2, "{roles:?}");
+        assert_eq!(count(|role| *role == ArgumentRole::Parameter), 9, "{roles:?}");
+        assert_eq!(count(|role| *role == ArgumentRole::State), 3 + 24, "{roles:?}");
+        assert_eq!(count(|role| matches!(role, ArgumentRole::Batch { dim: 0 })), 2, "{roles:?}");
         assert_eq!(facts.parameters as f64, product_weights() + width * vocabulary);
         let norms = (2.0 * layers + 1.0) * width;
         assert_eq!(facts.state_bytes as f64, 12.0 * (facts.parameters as f64 + norms));
@@ -74,7 +74,7 @@ fn a_decode_step_is_understood() {
     let source = OneProgram::read(exported(&python, &["--step", "decode", "--sequence", "128"]), None).unwrap();
     let facts = source.facts();
     assert_eq!((facts.kind, facts.tokens_per_sample), (StepKind::Inference, 1));
-    let caches = source.roles().arguments.iter().filter(|role| matches!(role, Role::Cache { dim: 1 })).count();
+    let caches = source.roles().arguments.iter().filter(|role| matches!(role, ArgumentRole::Cache { dim: 1 })).count();
     assert_eq!(caches, 2);
     // Keys and values of two layers, 128 tokens, two heads of 64, in bf16.
     assert_eq!(facts.cache_bytes_per_sample, 2 * 2 * 128 * 2 * 64 * 2);

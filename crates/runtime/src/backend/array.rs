@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use pjrt::{Buffer, Client, Device, HostSource, Placement, SharedBytes};
 use tensor::Literal;
-use weights::Region;
+use weights::TensorRegion;
 
 use crate::element::{dtype, element_type};
 use crate::error::{Error, ValidationError};
-use crate::memory::{Allocation, MemoryError, MemoryManager, Owner};
+use crate::memory::{MemoryError, MemoryManager, MemoryReservation, Owner};
 use crate::mesh::NamedSharding;
 use tensor::Spec;
 
@@ -25,11 +25,11 @@ struct Held {
     spec: Spec,
     /// How it lies on a mesh; `None` for an array of one device.
     placed: Option<NamedSharding>,
-    allocation: Allocation,
+    allocation: MemoryReservation,
 }
 
 /// What gives the part of an array that lies in a region.
-pub(crate) type PartOf<'a> = &'a mut dyn FnMut(&Region) -> Result<Arc<Literal>, Error>;
+pub(crate) type PartOf<'a> = &'a mut dyn FnMut(&TensorRegion) -> Result<Arc<Literal>, Error>;
 
 /// Host memory of a literal that a device may read in place.
 struct Shared(Arc<Literal>);
@@ -41,7 +41,7 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl DeviceArray {
-    pub(crate) fn new(buffer: Buffer, spec: Spec, allocation: Allocation) -> DeviceArray {
+    pub(crate) fn new(buffer: Buffer, spec: Spec, allocation: MemoryReservation) -> DeviceArray {
         DeviceArray { held: Arc::new(Held { buffers: vec![buffer], spec, placed: None, allocation }) }
     }
 
@@ -50,7 +50,7 @@ impl DeviceArray {
         buffers: Vec<Buffer>,
         spec: Spec,
         placed: NamedSharding,
-        allocation: Allocation,
+        allocation: MemoryReservation,
     ) -> DeviceArray {
         DeviceArray { held: Arc::new(Held { buffers, spec, placed: Some(placed), allocation }) }
     }
@@ -60,13 +60,13 @@ impl DeviceArray {
     pub(crate) fn send_parts(
         client: &Client,
         devices: &[Device],
-        allocation: Allocation,
+        allocation: MemoryReservation,
         spec: Spec,
         placed: NamedSharding,
         part_of: PartOf<'_>,
     ) -> Result<DeviceArray, Error> {
         let _span = tracing::debug_span!("transfer", to = "mesh", bytes = spec.bytes()).entered();
-        let mut parts: Vec<(Region, Arc<Literal>)> = Vec::new();
+        let mut parts: Vec<(TensorRegion, Arc<Literal>)> = Vec::new();
         let mut buffers = Vec::new();
         for (device, region) in placed.local_regions(&spec)? {
             let part = match parts.iter().find(|(have, _)| *have == region) {
@@ -169,12 +169,12 @@ impl DeviceArray {
     }
 
     /// The parts of the array that are here, each once, with where they lie in it.
-    pub fn parts_to_host(&self) -> Result<Vec<(Region, Literal)>, Error> {
+    pub fn parts_to_host(&self) -> Result<Vec<(TensorRegion, Literal)>, Error> {
         self.must_be_here()?;
         let Some(placed) = &self.held.placed else {
-            return Ok(vec![(Region::whole(&self.held.spec.dims), self.to_host()?)]);
+            return Ok(vec![(TensorRegion::whole(&self.held.spec.dims), self.to_host()?)]);
         };
-        let mut parts: Vec<(Region, Literal)> = Vec::new();
+        let mut parts: Vec<(TensorRegion, Literal)> = Vec::new();
         for ((_, region), buffer) in placed.local_regions(&self.held.spec)?.into_iter().zip(&self.held.buffers) {
             if !parts.iter().any(|(have, _)| *have == region) {
                 let part = read(buffer, &Spec::new(self.held.spec.dtype, &region.size[..]))?;
@@ -202,7 +202,7 @@ impl DeviceArray {
             }
             _ => {
                 let Spec { dtype, dims } = &self.held.spec;
-                let joined = Region::joined(*dtype, dims, &self.parts_to_host()?);
+                let joined = TensorRegion::joined(*dtype, dims, &self.parts_to_host()?);
                 joined.ok_or_else(|| ValidationError::Other(format!("the parts do not make up {}", self.spec())).into())
             }
         }

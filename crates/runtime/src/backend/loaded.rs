@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use compile::optimize::{Level, Optimizer, Target};
+use compile::optimize::{Level, ProgramOptimizer, TargetInfo};
 use compile::{CacheUse, Program, flags};
 use pjrt::{Argument, ExecuteOptions};
 use sha2::{Digest, Sha256};
@@ -13,8 +13,8 @@ use trace::PartitionSpec;
 use super::Backend;
 use super::array::{DeviceArray, spec_of};
 use super::data::first_not_finite;
-use crate::compiler::Executable;
-use crate::debug::{self, Check};
+use crate::compiler::BackendExecutable;
+use crate::debug::{self, NonFiniteCheck};
 use crate::device::Platform;
 use crate::error::{Error, ValidationError};
 use crate::memory::Owner;
@@ -157,7 +157,7 @@ pub struct LoadedProgram {
 #[derive(Debug)]
 struct Inner {
     backend: Backend,
-    executable: Arc<Executable>,
+    executable: Arc<BackendExecutable>,
     /// The parameter of each argument; `None` where an input goes.
     parameters: Vec<Option<DeviceArray>>,
     /// The type of each argument as exported; parameters may be in bf16 on the device.
@@ -206,12 +206,12 @@ impl Backend {
     }
 
     /// What rewrites must know of the first device.
-    pub fn rewrite_target(&self) -> Target {
+    pub fn rewrite_target(&self) -> TargetInfo {
         match (self.device().generation, self.platform()) {
-            (Some(generation), _) => Target::tpu(generation),
-            (None, Platform::Cuda) => Target::gpu(),
-            (None, Platform::Cpu) => Target::cpu(),
-            (None, _) => Target::UNKNOWN,
+            (Some(generation), _) => TargetInfo::tpu(generation),
+            (None, Platform::Cuda) => TargetInfo::gpu(),
+            (None, Platform::Cpu) => TargetInfo::cpu(),
+            (None, _) => TargetInfo::UNKNOWN,
         }
     }
 
@@ -220,11 +220,11 @@ impl Backend {
         &self,
         program: &Arc<Program>,
         level: Level,
-        with: impl FnOnce(Optimizer) -> Optimizer,
+        with: impl FnOnce(ProgramOptimizer) -> ProgramOptimizer,
     ) -> Result<Arc<Program>, Error> {
         let _span = tracing::info_span!("optimize", program = program.name(), level = level.name()).entered();
         let (rewritten, _) =
-            with(Optimizer::new(level, self.rewrite_target(), self.config().precision)).rewrite(program)?;
+            with(ProgramOptimizer::new(level, self.rewrite_target(), self.config().precision)).rewrite(program)?;
         Ok(Arc::new(rewritten))
     }
 
@@ -281,7 +281,7 @@ impl Backend {
     /// A compiled program with parameters that are on the device already; they fit its signature.
     pub(crate) fn model_of(
         &self,
-        executable: Arc<Executable>,
+        executable: Arc<BackendExecutable>,
         parameters: Vec<Option<DeviceArray>>,
         exported: &[Port],
     ) -> LoadedProgram {
@@ -290,7 +290,7 @@ impl Backend {
 
     fn model_on(
         &self,
-        executable: Arc<Executable>,
+        executable: Arc<BackendExecutable>,
         parameters: Vec<Option<DeviceArray>>,
         exported: &[Port],
         mesh: Option<Arc<DeviceMesh>>,
@@ -327,7 +327,7 @@ impl LoadedProgram {
     }
 
     /// The compiled program.
-    pub fn executable(&self) -> &Arc<Executable> {
+    pub fn executable(&self) -> &Arc<BackendExecutable> {
         &self.inner.executable
     }
 
@@ -358,7 +358,7 @@ impl LoadedProgram {
     pub fn run<I: Clone + Into<Input>>(&self, inputs: &[I]) -> Result<Vec<DeviceArray>, Error> {
         let inputs: Vec<Input> = inputs.iter().cloned().map(Into::into).collect();
         let config = self.inner.backend.config();
-        let check = Check { nan: config.debug_nans, infinity: config.debug_infs };
+        let check = NonFiniteCheck { nan: config.debug_nans, infinity: config.debug_infs };
         if config.interpret || check.nan || check.infinity {
             self.run_watched(&inputs, check)
         } else {
@@ -368,7 +368,7 @@ impl LoadedProgram {
 
     /// Runs with every mistake in sight, at the cost of speed: op by op if the configuration says so, and with results
     /// that are not finite traced to the op that made the first of them.
-    fn run_watched(&self, inputs: &[Input], check: Check) -> Result<Vec<DeviceArray>, Error> {
+    fn run_watched(&self, inputs: &[Input], check: NonFiniteCheck) -> Result<Vec<DeviceArray>, Error> {
         let inner = &*self.inner;
         self.check(inputs)?;
         let program = inner.executable.program();

@@ -36,7 +36,7 @@ pub use data::{Feed, Nested, NestedArrays, NestedLiterals};
 pub use files::{Extras, MemoryStats};
 pub use loaded::{Input, LoadedProgram, Parameters};
 pub use pool::{Pool, PoolStats};
-pub use topology::{SliceDevices, Topology};
+pub use topology::{GlobalTopology, SliceDevices};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -77,7 +77,7 @@ struct Shared {
     choice: Choice,
     devices: Vec<Device>,
     infos: Vec<DeviceInfo>,
-    topology: Topology,
+    topology: GlobalTopology,
     rank: usize,
     compiler: Compiler,
     memory: MemoryManager,
@@ -126,7 +126,7 @@ impl Backend {
         let describe = |device: &Device| DeviceInfo::read(device, &platform, &overrides);
         let infos = devices.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
         let world = client.devices().map_err(Error::device(asking))?;
-        let topology = Topology::of(world.iter().map(describe).collect::<Result<Vec<_>, _>>()?)?;
+        let topology = GlobalTopology::of(world.iter().map(describe).collect::<Result<Vec<_>, _>>()?)?;
         if let Some(session) = &session {
             must_be_all(&topology, session.config().processes)?;
         }
@@ -197,7 +197,7 @@ impl Backend {
     }
 
     /// Devices of all processes by slice, with their places.
-    pub fn topology(&self) -> &Topology {
+    pub fn topology(&self) -> &GlobalTopology {
         &self.shared.topology
     }
 
@@ -274,7 +274,7 @@ impl Backend {
         mesh: &Arc<DeviceMesh>,
         sharding: &PartitionSpec,
         spec: &Spec,
-        part_of: &mut dyn FnMut(&weights::Region) -> Result<Arc<Literal>, Error>,
+        part_of: &mut dyn FnMut(&weights::TensorRegion) -> Result<Arc<Literal>, Error>,
     ) -> Result<DeviceArray, Error> {
         let shared = &self.shared;
         let placed = NamedSharding { mesh: mesh.clone(), sharding: sharding.clone() };
@@ -357,7 +357,7 @@ impl Backend {
 }
 
 /// Fails where the devices are not those of all processes of a session: a plugin then knows another number of them.
-fn must_be_all(topology: &Topology, processes: usize) -> Result<(), Error> {
+fn must_be_all(topology: &GlobalTopology, processes: usize) -> Result<(), Error> {
     let known = topology.processes.len();
     if known == processes {
         return Ok(());

@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// All devices of all processes, by slice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Topology {
+pub struct GlobalTopology {
     /// Slices by their number. Devices without one are in slice 0.
     pub slices: Vec<SliceDevices>,
     /// Numbers of the processes that hold devices.
@@ -30,9 +30,9 @@ pub struct SliceDevices {
     pub devices: Vec<DeviceInfo>,
 }
 
-impl Topology {
+impl GlobalTopology {
     /// Sorts devices into slices. Slices that are not complete, or not alike, are an error: a host did not join.
-    pub fn of(devices: Vec<DeviceInfo>) -> Result<Topology, Error> {
+    pub fn of(devices: Vec<DeviceInfo>) -> Result<GlobalTopology, Error> {
         let processes: BTreeSet<i32> = devices.iter().map(|device| device.process_index).collect();
         let mut slices: BTreeMap<i64, Vec<DeviceInfo>> = BTreeMap::new();
         for device in devices {
@@ -52,7 +52,7 @@ impl Topology {
                 other.devices.len()
             )));
         }
-        Ok(Topology { slices, processes: processes.into_iter().collect() })
+        Ok(GlobalTopology { slices, processes: processes.into_iter().collect() })
     }
 
     /// Devices of all slices.
@@ -118,7 +118,7 @@ fn extent(index: i64, devices: &[DeviceInfo]) -> Result<Option<Vec<i64>>, Error>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Peak;
+    use crate::device::PeakRates;
 
     fn device(id: i32, place: [i64; 3], slice: i64) -> DeviceInfo {
         DeviceInfo {
@@ -130,7 +130,7 @@ mod tests {
             slice_index: Some(slice),
             process_index: id / 4,
             memory_bytes: None,
-            peak: Peak::default(),
+            peak: PeakRates::default(),
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn devices_are_sorted_into_slices() {
-        let topology = Topology::of(two_slices()).unwrap();
+        let topology = GlobalTopology::of(two_slices()).unwrap();
         assert_eq!((topology.slices.len(), topology.num_devices(), topology.processes.len()), (2, 16, 4));
         assert_eq!(topology.slices[1].extent, Some(vec![2, 4, 1]));
         assert_eq!(topology.devices().nth(9).map(|device| device.id), Some(9));
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_host_that_did_not_join_is_noticed() {
         let check = |devices: Vec<DeviceInfo>, expected: &str| {
-            let Err(Error::Distributed(message)) = Topology::of(devices) else { panic!("{expected}") };
+            let Err(Error::Distributed(message)) = GlobalTopology::of(devices) else { panic!("{expected}") };
             assert!(message.contains(expected), "{message}");
         };
         // A hole in the middle; a host missing at the edge; another chip; a device without its twin.
@@ -172,6 +172,6 @@ mod tests {
         let mut far = two_slices();
         far[0].coordinates = Some(vec![i64::MIN, i64::MAX, 0]);
         check(far, "but 8 are there");
-        assert_eq!(Topology::of(Vec::new()).unwrap().num_devices(), 0);
+        assert_eq!(GlobalTopology::of(Vec::new()).unwrap().num_devices(), 0);
     }
 }

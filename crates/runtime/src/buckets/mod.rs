@@ -5,4 +5,4 @@ pub(crate) mod padding;
 mod sizes;
 
 pub use model::{BucketReport, BucketUse, BucketedProgram, Padded};
-pub use sizes::{Bucketing, Buckets, Dimension, Source};
+pub use sizes::{BucketSource, Bucketing, Buckets, Dimension};

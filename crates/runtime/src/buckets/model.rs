@@ -12,7 +12,7 @@ use serde::Serialize;
 use tensor::{DType, Literal, Spec};
 
 use super::padding;
-use super::sizes::{Bucketing, Cuts, Form, Source};
+use super::sizes::{BucketSource, Bucketing, Cuts, Form};
 use crate::backend::{Backend, DeviceArray, LoadedProgram, Parameters, first_not_finite};
 use crate::compiler::{WarmUp, WarmUpStep};
 use crate::error::{Error, ValidationError};
@@ -33,7 +33,7 @@ pub struct BucketedProgram {
 #[derive(Debug)]
 struct Inner {
     backend: Backend,
-    source: Source,
+    source: BucketSource,
     bucketing: Bucketing,
     cuts: Cuts,
     /// Arguments at the smallest bucket.
@@ -186,7 +186,7 @@ impl Backend {
     /// smallest.
     pub fn prepare_bucketed(
         &self,
-        source: impl Into<Source>,
+        source: impl Into<BucketSource>,
         parameters: &Parameters,
         bucketing: Bucketing,
     ) -> Result<BucketedProgram, Error> {

@@ -154,7 +154,7 @@ impl Bucketing {
 
 /// Where the program for a bucket comes from.
 #[derive(Clone)]
-pub struct Source(Origin);
+pub struct BucketSource(Origin);
 
 #[derive(Clone)]
 enum Origin {
@@ -164,13 +164,13 @@ enum Origin {
 
 type Maker = dyn Fn(&[usize]) -> Result<Arc<Program>, Error> + Send + Sync;
 
-impl From<Arc<Program>> for Source {
-    fn from(program: Arc<Program>) -> Source {
-        Source::symbolic(program)
+impl From<Arc<Program>> for BucketSource {
+    fn from(program: Arc<Program>) -> BucketSource {
+        BucketSource::symbolic(program)
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for BucketSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Origin::Symbolic(program) => write!(f, "Source({})", program.name()),
@@ -179,15 +179,15 @@ impl fmt::Debug for Source {
     }
 }
 
-impl Source {
+impl BucketSource {
     /// A program exported with symbolic sizes: `?` in its argument types.
-    pub fn symbolic(program: Arc<Program>) -> Source {
-        Source(Origin::Symbolic(program))
+    pub fn symbolic(program: Arc<Program>) -> BucketSource {
+        BucketSource(Origin::Symbolic(program))
     }
 
     /// A program made for sizes, one for each dimension in order.
-    pub fn made_by(make: impl Fn(&[usize]) -> Result<Arc<Program>, Error> + Send + Sync + 'static) -> Source {
-        Source(Origin::Made(Arc::new(make)))
+    pub fn made_by(make: impl Fn(&[usize]) -> Result<Arc<Program>, Error> + Send + Sync + 'static) -> BucketSource {
+        BucketSource(Origin::Made(Arc::new(make)))
     }
 
     /// The program for a bucket.
@@ -244,7 +244,7 @@ pub(super) struct Form {
 
 impl Form {
     /// Compares the program at its smallest bucket with the program at another size of each dimension.
-    pub(super) fn read(source: &Source, bucketing: &Bucketing) -> Result<Form, Error> {
+    pub(super) fn read(source: &BucketSource, bucketing: &Bucketing) -> Result<Form, Error> {
         bucketing.check()?;
         let base: Vec<usize> = bucketing.dimensions.iter().map(|dimension| dimension.buckets.sizes[0]).collect();
         let smallest = source.program(bucketing, &base)?;
@@ -272,7 +272,7 @@ impl Form {
 
 /// The signature at another size of dimension `n`: its next bucket, or one less where it has a single one, which a program
 /// may refuse.
-fn probe(source: &Source, bucketing: &Bucketing, base: &[usize], n: usize) -> Option<(usize, Signature)> {
+fn probe(source: &BucketSource, bucketing: &Bucketing, base: &[usize], n: usize) -> Option<(usize, Signature)> {
     let other = match bucketing.dimensions[n].buckets.sizes.get(1) {
         Some(&size) => size,
         None => base[n].checked_sub(1).filter(|&size| size > 0)?,

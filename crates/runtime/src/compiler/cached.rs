@@ -31,7 +31,7 @@ impl fmt::Display for Key {
 
 /// A program compiled for the devices of a backend.
 #[derive(Debug)]
-pub struct Executable {
+pub struct BackendExecutable {
     loaded: LoadedExecutable,
     signature: Signature,
     program: Arc<Program>,
@@ -39,15 +39,21 @@ pub struct Executable {
     num_devices: usize,
 }
 
-impl Executable {
+impl BackendExecutable {
     pub(super) fn new(
         loaded: LoadedExecutable,
         signature: Signature,
         program: &Arc<Program>,
         compile_seconds: f64,
-    ) -> Result<Executable, Error> {
+    ) -> Result<BackendExecutable, Error> {
         let devices = loaded.addressable_devices().map_err(Error::device("asking for a program's devices"))?;
-        Ok(Executable { loaded, signature, program: Arc::clone(program), compile_seconds, num_devices: devices.len() })
+        Ok(BackendExecutable {
+            loaded,
+            signature,
+            program: Arc::clone(program),
+            compile_seconds,
+            num_devices: devices.len(),
+        })
     }
 
     /// The plugin's handle.

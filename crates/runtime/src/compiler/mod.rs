@@ -5,7 +5,7 @@ mod stats;
 mod stored;
 mod warm_up;
 
-pub use cached::Executable;
+pub use cached::BackendExecutable;
 pub use stats::{CompilerStats, Recompilation};
 pub use warm_up::{WarmUp, WarmUpStep};
 
@@ -40,7 +40,7 @@ struct Shared {
     timeout: Duration,
     /// Whether compilations are told to whoever listens.
     log: bool,
-    kept: Mutex<Recent<Key, Arc<Executable>>>,
+    kept: Mutex<Recent<Key, Arc<BackendExecutable>>>,
     counters: Mutex<Counters>,
     store: OnceLock<Store>,
 }
@@ -64,7 +64,12 @@ impl Compiler {
     }
 
     /// Compiles a program, or takes what was compiled before. Samples, if given, must be what the program takes.
-    pub fn compile(&self, program: &Arc<Program>, samples: &[Spec], cache: CacheUse) -> Result<Arc<Executable>, Error> {
+    pub fn compile(
+        &self,
+        program: &Arc<Program>,
+        samples: &[Spec],
+        cache: CacheUse,
+    ) -> Result<Arc<BackendExecutable>, Error> {
         self.compile_on(program, samples, cache, None)
     }
 
@@ -75,7 +80,7 @@ impl Compiler {
         samples: &[Spec],
         cache: CacheUse,
         device_ids: Option<&[i64]>,
-    ) -> Result<Arc<Executable>, Error> {
+    ) -> Result<Arc<BackendExecutable>, Error> {
         let lower = tracing::debug_span!("lower", program = program.name()).entered();
         let signature = Signature::read(program.module())?;
         check_samples(&signature, samples)?;
@@ -101,7 +106,7 @@ impl Compiler {
                 let seconds = started.elapsed().as_secs_f64();
                 tracing::debug!(seconds, "loaded");
                 self.counters().loaded += 1;
-                Executable::new(loaded, signature, given, seconds)?
+                BackendExecutable::new(loaded, signature, given, seconds)?
             }
             None => {
                 let loaded = self.run(program, options.clone())?;
@@ -114,7 +119,7 @@ impl Compiler {
                 if let Some(store) = store {
                     store.keep(&loaded, program, &options, seconds);
                 }
-                Executable::new(loaded, signature, given, seconds)?
+                BackendExecutable::new(loaded, signature, given, seconds)?
             }
         };
         let executable = Arc::new(executable);
@@ -136,7 +141,7 @@ impl Compiler {
         self.kept().clear();
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Recent<Key, Arc<Executable>>> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, Recent<Key, Arc<BackendExecutable>>> {
         self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,7 +177,7 @@ impl Compiler {
         let (answer, answered) = mpsc::channel();
         let (shared, program) = (Arc::clone(&self.shared), Arc::clone(program));
         let work = move || {
-            let source = pjrt::Program::mlir(program.bytes());
+            let source = pjrt::EncodedProgram::mlir(program.bytes());
             // Nobody hears the answer of a compilation that took too long.
             let _ = answer.send(shared.client.compile(&source, &options));
         };

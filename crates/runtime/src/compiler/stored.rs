@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use compile::cache::{Blob, Cache, Entry, Key, KeyParts, Lookup, Moved, PluginParts, now_unix};
+use compile::cache::{Blob, Cache, CacheEntry, CacheKey, KeyParts, Lookup, Moved, PluginParts, now_unix};
 use compile::{CompileError, Program, Report};
 use pjrt::{Client, CompileOptions, LoadedExecutable};
 
@@ -23,7 +23,7 @@ pub(super) struct Store {
     plugin: PluginParts,
     target: String,
     /// Entries this process loaded or wrote: what [`Compiler::export_bundle`] writes.
-    used: Mutex<Vec<Key>>,
+    used: Mutex<Vec<CacheKey>>,
 }
 
 impl Store {
@@ -38,7 +38,7 @@ impl Store {
         }
     }
 
-    fn used(&self, key: Key) {
+    fn used(&self, key: CacheKey) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if !used.contains(&key) {
             used.push(key);
@@ -89,7 +89,7 @@ impl Store {
             Report { module: program.name().to_string(), plugin: parts.plugin.to_string(), ..Report::default() };
         let blob = |name: &str, bytes: Vec<u8>| Blob { name: name.to_string(), bytes };
         let blobs = vec![blob(EXECUTABLE, bytes), blob(PROGRAM, program.bytes().to_vec())];
-        let entry = Entry { parts, report, compile_seconds: seconds, created_unix: now_unix(), blobs };
+        let entry = CacheEntry { parts, report, compile_seconds: seconds, created_unix: now_unix(), blobs };
         match self.cache.put(Arc::new(entry)) {
             Some(warning) => tracing::warn!("{warning}"),
             None => self.used(key),
@@ -100,7 +100,7 @@ impl Store {
     fn programs(&self) -> Result<Vec<Arc<Program>>, CompileError> {
         let mut programs = Vec::new();
         for row in self.cache.list()? {
-            let Ok(key) = row.key.parse::<Key>() else { continue };
+            let Ok(key) = row.key.parse::<CacheKey>() else { continue };
             let Some(entry) = self.cache.recheck(&key) else { continue };
             let is_ours = entry.parts.target == self.target && entry.parts.plugin.build == self.plugin.build;
             if let Some(bytes) = entry.blob(PROGRAM).filter(|_| is_ours) {

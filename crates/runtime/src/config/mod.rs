@@ -14,9 +14,9 @@ mod xla_flags;
 
 pub use environment::{Host, configure_environment};
 pub use options::{Config, OPTIONS, OptionInfo};
-pub use refused::{REFUSED, Refused};
+pub use refused::{REFUSED, RefusedOption};
 pub use setting::Setting;
-pub use sources::{Effective, Source, Sources};
+pub use sources::{Effective, SettingSource, Sources};
 pub use tpu_flags::TpuOptions;
 pub use values::{Fraction, Gibibytes, MemoryOptimization, Mode, Seconds, Switch, Target};
 pub use xla_flags::XlaFlags;
@@ -38,7 +38,7 @@ pub enum ConfigError {
         /// Options that look alike.
         similar: Vec<&'static str>,
         /// Where it was given.
-        source: Source,
+        source: SettingSource,
     },
     /// The option exists elsewhere and is refused here.
     Refused {
@@ -47,7 +47,7 @@ pub enum ConfigError {
         /// Why.
         reason: &'static str,
         /// Where it was given.
-        source: Source,
+        source: SettingSource,
     },
     /// The value is not one the option takes.
     Value {
@@ -58,7 +58,7 @@ pub enum ConfigError {
         /// What it takes.
         expected: String,
         /// Where it was given.
-        source: Source,
+        source: SettingSource,
     },
     /// A file cannot be read.
     Unreadable {

@@ -15,7 +15,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Source {
+pub enum SettingSource {
     /// The default of the mode.
     Default,
     /// The program that uses this library.
@@ -28,14 +28,14 @@ pub enum Source {
     CommandLine,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Default => f.write_str("default"),
-            Source::Program => f.write_str("program"),
-            Source::File(path) => write!(f, "{}", path.display()),
-            Source::Environment(name) => write!(f, "${name}"),
-            Source::CommandLine => f.write_str("command line"),
+            SettingSource::Default => f.write_str("default"),
+            SettingSource::Program => f.write_str("program"),
+            SettingSource::File(path) => write!(f, "{}", path.display()),
+            SettingSource::Environment(name) => write!(f, "${name}"),
+            SettingSource::CommandLine => f.write_str("command line"),
         }
     }
 }
@@ -58,13 +58,13 @@ pub struct Sources {
 pub struct Effective {
     /// The configuration.
     pub config: Config,
-    sources: BTreeMap<&'static str, Source>,
+    sources: BTreeMap<&'static str, SettingSource>,
 }
 
 impl Effective {
     /// Where the value of an option came from.
-    pub fn source(&self, option: &str) -> Source {
-        self.sources.get(option).cloned().unwrap_or(Source::Default)
+    pub fn source(&self, option: &str) -> SettingSource {
+        self.sources.get(option).cloned().unwrap_or(SettingSource::Default)
     }
 }
 
@@ -88,7 +88,7 @@ impl Sources {
         if let Some(program) = &self.program
             && program.mode != Mode::Inference
         {
-            sources.insert("mode", Source::Program);
+            sources.insert("mode", SettingSource::Program);
         }
         // The mode first: it says what the defaults of the others are.
         for (_, value, source) in given.iter().filter(|(name, ..)| name == "mode") {
@@ -102,8 +102,8 @@ impl Sources {
                 let wanted = (option.show)(program);
                 if wanted != (option.show)(&defaults) {
                     let expected = (option.read)(&mut config, &wanted);
-                    expected.map_err(|expected| refuse(option.name, &wanted, expected, &Source::Program))?;
-                    sources.insert(option.name, Source::Program);
+                    expected.map_err(|expected| refuse(option.name, &wanted, expected, &SettingSource::Program))?;
+                    sources.insert(option.name, SettingSource::Program);
                 }
             }
         }
@@ -120,11 +120,11 @@ impl Sources {
     }
 
     /// Options by name, the ones that win last.
-    fn given(&self) -> Result<Vec<(String, String, Source)>, ConfigError> {
+    fn given(&self) -> Result<Vec<(String, String, SettingSource)>, ConfigError> {
         let mut given = Vec::new();
         if let Some(path) = &self.file {
             for (name, value) in read_file(path)? {
-                given.push((name, value, Source::File(path.clone())));
+                given.push((name, value, SettingSource::File(path.clone())));
             }
         }
         for (variable, value) in &self.environment {
@@ -132,29 +132,29 @@ impl Sources {
             let name = variable.strip_prefix(PREFIX).unwrap_or(variable).to_lowercase();
             let is_ours = name == "mode" || OPTIONS.iter().any(|option| option.name == name);
             if is_ours || REFUSED.iter().any(|refused| refused.name == name) {
-                given.push((name, value.clone(), Source::Environment(variable.clone())));
+                given.push((name, value.clone(), SettingSource::Environment(variable.clone())));
             }
         }
         for (name, value) in &self.command_line {
-            given.push((name.replace('-', "_"), value.clone(), Source::CommandLine));
+            given.push((name.replace('-', "_"), value.clone(), SettingSource::CommandLine));
         }
         Ok(given)
     }
 }
 
-fn refuse(name: &str, value: &str, expected: String, source: &Source) -> ConfigError {
+fn refuse(name: &str, value: &str, expected: String, source: &SettingSource) -> ConfigError {
     ConfigError::Value { name: name.into(), value: value.into(), expected, source: source.clone() }
 }
 
 /// The error, with the place the value really came from.
-fn from(error: ConfigError, place: &Source) -> ConfigError {
+fn from(error: ConfigError, place: &SettingSource) -> ConfigError {
     match error {
         ConfigError::Value { name, value, expected, .. } => refuse(&name, &value, expected, place),
         other => other,
     }
 }
 
-fn unknown(name: &str, source: &Source) -> ConfigError {
+fn unknown(name: &str, source: &SettingSource) -> ConfigError {
     if let Some(refused) = REFUSED.iter().find(|refused| refused.name == name) {
         return ConfigError::Refused { name: name.into(), reason: refused.reason, source: source.clone() };
     }
@@ -221,11 +221,11 @@ mod tests {
         assert_eq!(found.config.memory_fraction.get(), 0.6);
         assert_eq!(found.config.precision, ComputePrecision::F32);
         assert_eq!(found.config.cache_max_size, 9);
-        assert_eq!(found.source("cache_max_size"), Source::CommandLine);
-        assert_eq!(found.source("precision"), Source::Environment("TPUBRIDGE_PRECISION".into()));
-        assert!(matches!(found.source("memory_fraction"), Source::File(_)));
-        assert_eq!(found.source("mode"), Source::Program);
-        assert_eq!(found.source("interpret"), Source::Default);
+        assert_eq!(found.source("cache_max_size"), SettingSource::CommandLine);
+        assert_eq!(found.source("precision"), SettingSource::Environment("TPUBRIDGE_PRECISION".into()));
+        assert!(matches!(found.source("memory_fraction"), SettingSource::File(_)));
+        assert_eq!(found.source("mode"), SettingSource::Program);
+        assert_eq!(found.source("interpret"), SettingSource::Default);
     }
 
     #[test]

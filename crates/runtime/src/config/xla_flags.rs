@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use compile::flags;
 
 use super::setting::Setting;
-use super::{Config, ConfigError, Source};
+use super::{Config, ConfigError, SettingSource};
 
 /// What is written for no flags.
 const NONE: &str = "none";
@@ -26,7 +26,7 @@ impl XlaFlags {
                 name: "xla_flags".into(),
                 value: word.into(),
                 expected: "name=value, several with spaces between them".into(),
-                source: Source::Program,
+                source: SettingSource::Program,
             })?;
             if !flags::is_known(name) {
                 return Err(ConfigError::Flag { name: name.into(), similar: flags::similar(name) });

@@ -75,14 +75,14 @@ pub struct MemoryUse {
 
 /// Memory somebody holds; given back when dropped.
 #[derive(Debug)]
-pub struct Allocation {
+pub struct MemoryReservation {
     manager: Arc<Books>,
     owner: Arc<OwnerBooks>,
     /// 0 once it was given back.
     bytes: AtomicU64,
 }
 
-impl Allocation {
+impl MemoryReservation {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -106,7 +106,7 @@ impl Allocation {
     }
 }
 
-impl Drop for Allocation {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.release();
     }
@@ -146,7 +146,7 @@ impl MemoryManager {
     }
 
     /// Takes memory for an owner, or says who holds it.
-    pub fn reserve(&self, owner: &Owner, bytes: u64) -> Result<Allocation, MemoryError> {
+    pub fn reserve(&self, owner: &Owner, bytes: u64) -> Result<MemoryReservation, MemoryError> {
         let limit = self.books.limit_bytes.unwrap_or(u64::MAX);
         self.reserve_within(owner, bytes, limit)
     }
@@ -158,12 +158,12 @@ impl MemoryManager {
         owner: &Owner,
         sizes: &[u64],
         given_bytes: u64,
-    ) -> Result<Vec<Allocation>, MemoryError> {
+    ) -> Result<Vec<MemoryReservation>, MemoryError> {
         let limit = self.books.limit_bytes.unwrap_or(u64::MAX).saturating_add(given_bytes);
         sizes.iter().map(|bytes| self.reserve_within(owner, *bytes, limit)).collect()
     }
 
-    fn reserve_within(&self, owner: &Owner, bytes: u64, limit: u64) -> Result<Allocation, MemoryError> {
+    fn reserve_within(&self, owner: &Owner, bytes: u64, limit: u64) -> Result<MemoryReservation, MemoryError> {
         let take = |used: u64| used.checked_add(bytes).filter(|total| *total <= limit);
         let before = self.books.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         let before = before.map_err(|used_bytes| self.refusal(owner, bytes, used_bytes))?;
@@ -174,7 +174,7 @@ impl MemoryManager {
         owner.books.bytes.fetch_add(bytes, Ordering::Relaxed);
         owner.books.allocations.fetch_add(1, Ordering::Relaxed);
         let (manager, owner) = (Arc::clone(&self.books), Arc::clone(&owner.books));
-        Ok(Allocation { manager, owner, bytes: AtomicU64::new(bytes) })
+        Ok(MemoryReservation { manager, owner, bytes: AtomicU64::new(bytes) })
     }
 
     /// Bytes in use now.

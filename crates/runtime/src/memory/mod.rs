@@ -6,7 +6,7 @@
 mod budget;
 mod history;
 
-pub use budget::{Allocation, MemoryManager, MemoryUse, Owner, OwnerUse};
+pub use budget::{MemoryManager, MemoryReservation, MemoryUse, Owner, OwnerUse};
 pub use history::MemoryEvent;
 
 use std::fmt;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chips::Slice;
 use tensor::Spec;
 use trace::{Mesh, PartitionSpec, Site, Torus};
-use weights::Region;
+use weights::TensorRegion;
 
 use crate::device::{DeviceInfo, Platform};
 use crate::error::{Error, ValidationError};
@@ -110,19 +110,19 @@ pub struct NamedSharding {
 
 impl NamedSharding {
     /// The part of each device, in the order of the mesh.
-    pub fn regions(&self, spec: &Spec) -> Result<Vec<Region>, Error> {
+    pub fn regions(&self, spec: &Spec) -> Result<Vec<TensorRegion>, Error> {
         let mesh = self.mesh.mesh();
         let size = self.sharding.part_dims(mesh, &spec.dims).map_err(|_| self.does_not_fit(spec))?;
         let region = |device: usize| {
             let place = self.sharding.part_of(mesh, device);
             let start = place.iter().zip(&size).map(|(at, size)| at * size).collect();
-            Region { start, size: size.clone() }
+            TensorRegion { start, size: size.clone() }
         };
         Ok((0..mesh.num_devices()).map(region).collect())
     }
 
     /// The parts of this process's devices, in the order of the mesh.
-    pub fn local_regions(&self, spec: &Spec) -> Result<Vec<(usize, Region)>, Error> {
+    pub fn local_regions(&self, spec: &Spec) -> Result<Vec<(usize, TensorRegion)>, Error> {
         let regions = self.regions(spec)?.into_iter().zip(self.mesh.devices());
         Ok(regions.filter_map(|(region, device)| Some(((*device)?, region))).collect())
     }

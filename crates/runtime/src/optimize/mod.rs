@@ -22,4 +22,4 @@ mod deviation;
 mod trial;
 
 pub use deviation::deviation;
-pub use trial::{Optimized, Trial, optimize};
+pub use trial::{OptimizationTrial, Optimized, optimize};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use compile::optimize::{Metrics, Optimizer, Step};
+use compile::optimize::{ProgramMetrics, ProgramOptimizer, RewriteStep};
 use compile::{CompileRequest, Program, SliceCompiler};
 use tensor::Literal;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// What a program is tried with.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trial<'a> {
+pub struct OptimizationTrial<'a> {
     /// One array for each argument.
     pub samples: &'a [Arc<Literal>],
     /// Where the program runs before and after, to compare results; without it nothing is run.
@@ -31,21 +31,25 @@ pub struct Optimized {
     /// Time spent on rewriting.
     pub seconds: f64,
     /// Costs of the program as it was.
-    pub before: Metrics,
+    pub before: ProgramMetrics,
     /// Costs of the program as it is.
-    pub after: Metrics,
+    pub after: ProgramMetrics,
     /// How far results moved on the sample inputs, where they were given; see [`deviation`](super::deviation()).
     pub deviation: Option<f64>,
     /// How far results of the program as it was move when its f32 samples move by half a unit of bf16, where the level
     /// lowers precision: what no program in bf16 can be better than.
     pub sensitivity: Option<f64>,
     /// What each rewrite did, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RewriteStep>,
 }
 
 /// Rewrites a program. With samples and a backend it runs before and after; results that moved beyond the level's
 /// [tolerance](compile::optimize::Level::tolerance_at) are an error.
-pub fn optimize(optimizer: &Optimizer, program: &Program, trial: &Trial<'_>) -> Result<Optimized, Error> {
+pub fn optimize(
+    optimizer: &ProgramOptimizer,
+    program: &Program,
+    trial: &OptimizationTrial<'_>,
+) -> Result<Optimized, Error> {
     let started = Instant::now();
     let (rewritten, steps) = optimizer.rewrite(program)?;
     let seconds = started.elapsed().as_secs_f64();
@@ -59,7 +63,7 @@ pub fn optimize(optimizer: &Optimizer, program: &Program, trial: &Trial<'_>) -> 
 
 /// The deviation of a rewritten program on the samples, and the sensitivity of the program as it was.
 fn compare(
-    optimizer: &Optimizer,
+    optimizer: &ProgramOptimizer,
     backend: &Backend,
     before: &Program,
     after: &Program,
@@ -90,8 +94,8 @@ fn compare(
     Ok((Some(most(moved)), sensitivity.map(most)))
 }
 
-fn measure(program: &Program, trial: &Trial<'_>) -> Result<Metrics, Error> {
-    let mut metrics = Metrics::of(program.module());
+fn measure(program: &Program, trial: &OptimizationTrial<'_>) -> Result<ProgramMetrics, Error> {
+    let mut metrics = ProgramMetrics::of(program.module());
     if let Some((compiler, request)) = trial.compiler {
         let compilation = compiler.compile(program.bytes(), request, &AtomicBool::new(false), &mut |_| {})?;
         metrics.hbm_bytes = Some(compilation.entry.report.memory.total);

@@ -7,7 +7,7 @@ use compile::{CacheUse, Program};
 use runtime::config::{Config, Fraction, Mode, Seconds, Target};
 use runtime::memory::MemoryError;
 use runtime::{
-    Backend, Class, Error, Extras, Input, Nested, Parameters, Platform, Spec, Surroundings, ValidationError,
+    Backend, Error, ErrorClass, Extras, Input, Nested, Parameters, Platform, Spec, Surroundings, ValidationError,
 };
 use tensor::{DType, Literal};
 
@@ -59,7 +59,7 @@ fn linear_parameters() -> Parameters {
     Parameters::named(parameters.map(|(name, literal)| (name.to_string(), literal)).into())
 }
 
-fn class<T: std::fmt::Debug>(result: Result<T, Error>) -> Class {
+fn class<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorClass {
     let error = result.unwrap_err();
     assert!(!error.remedy().is_empty());
     error.class()
@@ -144,7 +144,7 @@ fn results_in_donated_memory_need_none_of_their_own() {
         assert_eq!(backend.memory().used_bytes(), 1 << 12);
     }
     assert_eq!(values(&x.to_host().unwrap())[7], 8.0);
-    assert_eq!(class(model.run(&[x])), Class::OutOfMemory);
+    assert_eq!(class(model.run(&[x])), ErrorClass::OutOfMemory);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn models_are_saved_and_loaded() {
         assert_eq!(one.to_host().unwrap(), other.to_host().unwrap(), "{name}");
     }
     std::fs::write(&path, b"damaged").unwrap();
-    assert_eq!(class(backend.load_model(&program, &path)), Class::Checkpoint);
+    assert_eq!(class(backend.load_model(&program, &path)), ErrorClass::Checkpoint);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn wrong_inputs_are_named() {
         panic!("another shape")
     };
     assert_eq!((expected.as_str(), given.as_str()), ("f32[4,3]", "f32[2,3]"));
-    assert_eq!(class(model.run::<Input>(&[])), Class::Validation);
+    assert_eq!(class(model.run::<Input>(&[])), ErrorClass::Validation);
     let unknown = Parameters::named(BTreeMap::from([("ww".to_string(), floats(&[1], &[0.0]))]));
     let Err(Error::Validation(ValidationError::MissingParameter { similar, .. })) =
         backend.prepare_program(&program, &unknown)
@@ -261,7 +261,7 @@ fn wrong_inputs_are_named() {
     };
     assert!(similar.contains(&"w".to_string()));
     let samples = [Spec::new(DType::F32, [3, 2])];
-    assert_eq!(class(backend.compiler().compile(&program, &samples, CacheUse::Off)), Class::Validation);
+    assert_eq!(class(backend.compiler().compile(&program, &samples, CacheUse::Off)), ErrorClass::Validation);
     // An array of another backend.
     let other = crate::backend::backend();
     let foreign = other.send(&floats(&[4, 3], &[0.0; 12])).unwrap();
@@ -297,20 +297,20 @@ fn the_budget_holds_before_the_device_fails() {
 #[test]
 fn a_compilation_that_takes_too_long_is_given_up() {
     let backend = Backend::auto(&config().compilation_timeout_seconds(Seconds::new(1e-9).unwrap())).unwrap();
-    assert_eq!(class(backend.prepare_program(&program(LINEAR), &linear_parameters())), Class::CompilationTimeout);
+    assert_eq!(class(backend.prepare_program(&program(LINEAR), &linear_parameters())), ErrorClass::CompilationTimeout);
 }
 
 #[test]
 fn programs_that_do_not_compile_say_why() {
-    assert_eq!(class(Program::read(b"func.func @main(".to_vec()).map_err(Error::from)), Class::Compilation);
+    assert_eq!(class(Program::read(b"func.func @main(".to_vec()).map_err(Error::from)), ErrorClass::Compilation);
     let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %0 = stablehlo.custom_call @none(%x) : (tensor<f32>) -> tensor<f32> return %0 : tensor<f32> }";
     // A call of something outside the program compiles and fails when it is reached.
     let backend = backend();
     let model = backend.prepare_program(&program(text), &Parameters::none()).unwrap();
     let x = backend.send(&floats(&[], &[1.0])).unwrap();
     let read = model.run(&[x]).and_then(|outputs| outputs[0].to_host());
-    assert_eq!(class(read), Class::Device);
-    assert_eq!(class(backend.synchronize()), Class::Synchronization);
+    assert_eq!(class(read), ErrorClass::Device);
+    assert_eq!(class(backend.synchronize()), ErrorClass::Synchronization);
     let none = config().device(Target::Plugin("/none.so".into()));
-    assert_eq!(class(Backend::auto(&none)), Class::NotAvailable);
+    assert_eq!(class(Backend::auto(&none)), ErrorClass::NotAvailable);
 }

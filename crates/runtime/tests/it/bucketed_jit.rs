@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use compile::optimize::ComputePrecision;
 use runtime::config::{Config, Mode, Target};
-use runtime::{Axis, Backend, BucketedJit, Buckets, Error, Jit, TreeArrays, ValidationError, not_padding};
+use runtime::{Backend, BucketedAxis, BucketedJit, Buckets, Error, Jit, TreeArrays, ValidationError, not_padding};
 use tensor::{DType, Literal, Spec};
 use trace::{Donate, Tensor};
 
@@ -31,7 +31,7 @@ fn scores(weights: &Tensor, rows: &Tensor) -> Tensor {
 }
 
 fn bucketed(backend: &Backend) -> BucketedJit<Inputs, (Tensor, Tensor)> {
-    let axis = Axis::new("length", Buckets::powers_of_two(4..=64)).input("1", 0).result("0", 0);
+    let axis = BucketedAxis::new("length", Buckets::powers_of_two(4..=64)).input("1", 0).result("0", 0);
     BucketedJit::new(backend, "attend", Donate::Nothing, [axis], |(weights, rows): &Inputs, lengths| {
         let scores = scores(weights, rows);
         let is_there = not_padding(&lengths["length"], rows.dim(0));
@@ -91,14 +91,15 @@ fn what_does_not_fit_is_refused() {
     let error = padded.call(&(weights.clone(), sent(7))).unwrap_err();
     assert!(error.to_string().contains("give it on the host"), "{error}");
     assert_eq!(padded.num_compiled(), 1);
-    let make =
-        |axis: Axis| BucketedJit::<Inputs, Tensor>::new(&backend, "f", Donate::Nothing, [axis], |(a, _), _| a.clone());
-    assert!(make(Axis::new("n", Buckets::of([]))).is_err_and(|error| error.to_string().contains("no buckets")));
-    assert!(make(Axis::new("n", Buckets::of([4]))).is_err_and(|error| error.to_string().contains("no input")));
-    let mut absent = make(Axis::new("n", Buckets::of([4])).input("7", 0)).unwrap();
+    let make = |axis: BucketedAxis| {
+        BucketedJit::<Inputs, Tensor>::new(&backend, "f", Donate::Nothing, [axis], |(a, _), _| a.clone())
+    };
+    assert!(make(BucketedAxis::new("n", Buckets::of([]))).is_err_and(|error| error.to_string().contains("no buckets")));
+    assert!(make(BucketedAxis::new("n", Buckets::of([4]))).is_err_and(|error| error.to_string().contains("no input")));
+    let mut absent = make(BucketedAxis::new("n", Buckets::of([4])).input("7", 0)).unwrap();
     let error = absent.call(&given(2)).unwrap_err();
     assert!(error.to_string().contains("input `7`"), "{error}");
-    let twice = Axis::new("n", Buckets::of([4])).input("0", 0).input("1", 0);
+    let twice = BucketedAxis::new("n", Buckets::of([4])).input("0", 0).input("1", 0);
     let error = make(twice).unwrap().call(&given(2)).unwrap_err();
     assert!(error.to_string().contains("is 3 in `0` and 2 in `1`"), "{error}");
 }

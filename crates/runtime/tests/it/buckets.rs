@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use compile::Program;
 use compile::cache::{Cache, CacheConfig};
 use runtime::config::{Config, Mode, Target};
-use runtime::{Backend, Bucketing, Buckets, Class, Dimension, Error, Parameters, Source, ValidationError, debug};
+use runtime::{
+    Backend, BucketSource, Bucketing, Buckets, Dimension, Error, ErrorClass, Parameters, ValidationError, debug,
+};
 use tensor::{DType, Literal};
 
 /// Each row is multiplied and shifted, whatever the others are.
@@ -230,7 +232,7 @@ fn programs_can_be_made_for_sizes() {
     let backend = backend();
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
-    let source = Source::made_by(move |sizes| {
+    let source = BucketSource::made_by(move |sizes| {
         counter.fetch_add(1, Ordering::Relaxed);
         let text = format!(
             "module @made {{ func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{
@@ -250,7 +252,7 @@ fn programs_can_be_made_for_sizes() {
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     let error = result.unwrap_err();
-    assert_eq!(error.class(), Class::Validation, "{error:?}");
+    assert_eq!(error.class(), ErrorClass::Validation, "{error:?}");
     error.to_string()
 }
 

@@ -12,7 +12,7 @@ use runtime::config::{
     Config, ConfigError, Fraction, Gibibytes, Host, MemoryOptimization, Mode, OPTIONS, Seconds, Setting, Switch, Target,
 };
 use runtime::distributed::{Given, MultiHostConfig};
-use runtime::{Backend, Class, Error, Parameters, Platform, ValidationError};
+use runtime::{Backend, Error, ErrorClass, Parameters, Platform, ValidationError};
 use tensor::{DType, Literal};
 use tracing::Level;
 
@@ -110,7 +110,7 @@ fn device_and_slice() {
     assert_eq!(Backend::auto(&config().cpu_devices(3)).unwrap().devices().len(), 3);
     assert_eq!(*Backend::auto(&config()).unwrap().platform(), Platform::Cpu);
     let none = Backend::auto(&config().device(Target::Plugin("/none.so".into())));
-    assert_eq!(none.unwrap_err().class(), Class::NotAvailable);
+    assert_eq!(none.unwrap_err().class(), ErrorClass::NotAvailable);
     let request = config().slice(Some("v6e-8".parse().unwrap())).compile_request().unwrap();
     assert_eq!((request.slice.chips(), request.slice.generation()), (8, Generation::V6e));
     let error = config().compile_request().unwrap_err();
@@ -176,7 +176,7 @@ fn executables_for_the_next_process() {
 #[test]
 fn a_compilation_may_take_so_long() {
     let short = config().compilation_timeout_seconds(Seconds::new(1e-9).unwrap());
-    assert_eq!(run(&short, [1.0, 1.0]).unwrap_err().class(), Class::CompilationTimeout);
+    assert_eq!(run(&short, [1.0, 1.0]).unwrap_err().class(), ErrorClass::CompilationTimeout);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn profiling_without_a_profiler_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let profiles: PathBuf = folder.path().join("profiles");
     let error = Backend::auto(&config().profiling(true).profile_dir(profiles.clone())).unwrap_err();
-    assert_eq!(error.class(), Class::Configuration);
+    assert_eq!(error.class(), ErrorClass::Configuration);
     assert!(!profiles.exists());
     // Without `profiling` the folder is nobody's business.
     assert_eq!(Backend::auto(&config().profile_dir(profiles.clone())).unwrap().finish_profile().unwrap(), None);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compile::Program;
-use compile::optimize::{ComputePrecision, Level, Optimizer, Target as Device};
+use compile::optimize::{ComputePrecision, Level, ProgramOptimizer, TargetInfo as Device};
 use runtime::config::{Config, Fraction, Mode, Seconds, Sources, Target};
-use runtime::optimize::{Trial, optimize};
-use runtime::{Backend, Class, DeviceArray, Error, Input, Parameters, Spec, Surroundings, Topology};
+use runtime::optimize::{OptimizationTrial, optimize};
+use runtime::{Backend, DeviceArray, Error, ErrorClass, GlobalTopology, Input, Parameters, Spec, Surroundings};
 use tensor::{DType, Literal};
 
 const DOUBLE: &str = "module @double {
@@ -43,22 +43,22 @@ fn run(backend: &Backend, text: &str) -> Result<DeviceArray, Error> {
 }
 
 /// Does what must fail with this class. A new class does not compile until it is here.
-fn provoke(class: Class) -> Result<(), Error> {
+fn provoke(class: ErrorClass) -> Result<(), Error> {
     let backend = Backend::auto(&config())?;
     match class {
-        Class::Configuration => {
+        ErrorClass::Configuration => {
             let set = [("memory_fraction".to_string(), "2".to_string())];
             Sources { command_line: set.into(), ..Sources::default() }.resolve().map(drop)?;
         }
-        Class::Validation => {
+        ErrorClass::Validation => {
             let model = backend.prepare_program(&program(DOUBLE)?, &Parameters::none())?;
             model.run::<Input>(&[])?;
         }
-        Class::Trace => {
+        ErrorClass::Trace => {
             let matrix = trace::Tensor::of(Spec::new(DType::F32, [2, 3]));
             trace::trace("wrong", &matrix, trace::Donate::Nothing, |x| x.matmul(x))?;
         }
-        Class::Optimization => {
+        ErrorClass::Optimization => {
             // 64 * (1 + 2^-9 + 2^-12) - 64 is 0.14; with a matmul of bf16 it is 0. The argument has no digits to lose.
             let text = "module @cancels {
               func.func @main(%n: tensor<64x64xi32>) -> tensor<64x64xf32> {
@@ -73,48 +73,49 @@ fn provoke(class: Class) -> Result<(), Error> {
             }";
             let ones = Literal::new(DType::I32, [64, 64], 1i32.to_le_bytes().repeat(64 * 64)).unwrap();
             let samples = [Arc::new(ones)];
-            let trial = Trial { samples: &samples, backend: Some(&backend), ..Trial::default() };
+            let trial =
+                OptimizationTrial { samples: &samples, backend: Some(&backend), ..OptimizationTrial::default() };
             let optimizer =
-                Optimizer::new(Level::Balanced, Device::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
+                ProgramOptimizer::new(Level::Balanced, Device::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
             let program = program(text)?;
             optimize(&optimizer, &program, &trial)?;
         }
-        Class::NotAvailable => drop(Backend::auto(&config().device(Target::Plugin("/none.so".into())))?),
-        Class::Compilation => drop(program("func.func @main(")?),
-        Class::CompilationTimeout => {
+        ErrorClass::NotAvailable => drop(Backend::auto(&config().device(Target::Plugin("/none.so".into())))?),
+        ErrorClass::Compilation => drop(program("func.func @main(")?),
+        ErrorClass::CompilationTimeout => {
             let soon = config().compilation_timeout_seconds(Seconds::new(1e-9).unwrap());
             run(&Backend::auto(&soon)?, DOUBLE)?;
         }
-        Class::Memory => {
+        ErrorClass::Memory => {
             let model = backend.prepare_program(&program(DOUBLE)?, &Parameters::none())?;
             let x = backend.send(&numbers())?;
             model.run(&[Input::Donate(x.clone())])?;
             model.run(&[x])?;
         }
-        Class::OutOfMemory => {
+        ErrorClass::OutOfMemory => {
             let client = pjrt::ClientOptions::default().option("memory_limit_bytes", 300i64);
             let small = Surroundings { client, ..Surroundings::host() };
             let backend = Backend::within(&small, &config().memory_fraction(Fraction::new(1.0).unwrap()))?;
             let _kept = backend.send(&numbers())?;
             backend.send(&numbers())?;
         }
-        Class::Pool => {
+        ErrorClass::Pool => {
             let pool = backend.create_pool("one", &Spec::new(DType::F32, [64]), 1)?;
             let _taken = pool.take()?;
             pool.take()?;
         }
-        Class::Device => drop(run(&backend, CALLS_NOTHING)?.to_host()?),
-        Class::Synchronization => {
+        ErrorClass::Device => drop(run(&backend, CALLS_NOTHING)?.to_host()?),
+        ErrorClass::Synchronization => {
             let _failed = run(&backend, CALLS_NOTHING);
             backend.synchronize()?;
         }
-        Class::Distributed => {
+        ErrorClass::Distributed => {
             let mut devices = backend.devices().to_vec();
             devices.push(runtime::DeviceInfo { id: 1, slice_index: Some(1), ..devices[0].clone() });
             devices.push(runtime::DeviceInfo { id: 2, slice_index: Some(1), ..devices[0].clone() });
-            Topology::of(devices)?;
+            GlobalTopology::of(devices)?;
         }
-        Class::Checkpoint => {
+        ErrorClass::Checkpoint => {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), [0xff; 64]).unwrap();
             backend.load_model(&program(DOUBLE)?, file.path())?;
@@ -125,7 +126,7 @@ fn provoke(class: Class) -> Result<(), Error> {
 
 #[test]
 fn every_class_is_provoked() {
-    for class in Class::ALL {
+    for class in ErrorClass::ALL {
         let error = provoke(class).expect_err(&format!("{class:?} was not provoked"));
         assert_eq!(error.class(), class, "{error:?}");
         assert!(!error.to_string().is_empty() && !error.remedy().is_empty(), "{error:?}");
@@ -136,7 +137,7 @@ fn every_class_is_provoked() {
 fn nothing_is_left_of_what_failed() {
     let backend = Backend::auto(&config()).unwrap();
     let failed = run(&backend, CALLS_NOTHING).and_then(|array| array.to_host().map(drop));
-    assert_eq!(failed.unwrap_err().class(), Class::Device);
+    assert_eq!(failed.unwrap_err().class(), ErrorClass::Device);
     let _ = backend.synchronize();
     backend.clear_cache();
     assert_eq!(backend.memory_stats().arrays.used_bytes, 0);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use compile::CompileError;
 use compile::Program;
-use compile::optimize::{ComputePrecision, Level, Optimizer, Target};
+use compile::optimize::{ComputePrecision, Level, ProgramOptimizer, TargetInfo};
 use runtime::config::{Config, Mode, Setting, Target as Device};
-use runtime::optimize::{Trial, optimize};
-use runtime::{Backend, Bucketing, Buckets, Class, Dimension, Error, Extras, Parameters, Signature, Spec};
+use runtime::optimize::{OptimizationTrial, optimize};
+use runtime::{Backend, Bucketing, Buckets, Dimension, Error, ErrorClass, Extras, Parameters, Signature, Spec};
 use tensor::{DType, Literal, encode_float};
 use testkit::{Golden, Needed, golden_files, require};
 
@@ -18,8 +18,8 @@ fn program(text: &str) -> Program {
     Program::read(text.as_bytes().to_vec()).unwrap()
 }
 
-fn v5e() -> Target {
-    Target::tpu(chips::Generation::V5e)
+fn v5e() -> TargetInfo {
+    TargetInfo::tpu(chips::Generation::V5e)
 }
 
 fn backend() -> Backend {
@@ -33,11 +33,11 @@ fn printed(program: &Program) -> String {
 }
 
 /// The optimizer that the first line of a file asks for.
-fn asked_for(line: &str) -> Optimizer {
+fn asked_for(line: &str) -> ProgramOptimizer {
     let value = |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let mut target = match value("target").unwrap() {
         "v5e" => v5e(),
-        "v6e" => Target::tpu(chips::Generation::V6e),
+        "v6e" => TargetInfo::tpu(chips::Generation::V6e),
         other => panic!("no target {other}"),
     };
     if let Some(loss) = value("ragged_loss") {
@@ -48,7 +48,7 @@ fn asked_for(line: &str) -> Optimizer {
     let positions = |name: &str| -> Vec<usize> {
         value(name).map_or_else(Vec::new, |list| list.split(',').map(|n| n.parse().unwrap()).collect())
     };
-    Optimizer::new(level, target, precision).donate(positions("donate")).parameters(positions("parameters"))
+    ProgramOptimizer::new(level, target, precision).donate(positions("donate")).parameters(positions("parameters"))
 }
 
 /// Numbers that look random and are the same in every run: small integers, booleans, and floats of a range.
@@ -92,7 +92,8 @@ fn each_rewrite_does_what_its_file_says() {
         let text = fs::read_to_string(&path).unwrap();
         let program = program(&text);
         let optimizer = asked_for(text.lines().next().unwrap());
-        let trial = Trial { samples: &samples(&program, 0.0..0.1, 0), backend: Some(&backend), compiler: None };
+        let trial =
+            OptimizationTrial { samples: &samples(&program, 0.0..0.1, 0), backend: Some(&backend), compiler: None };
         let optimized = optimize(&optimizer, &program, &trial).unwrap_or_else(|error| panic!("{name}: {error}"));
         let step = optimized.steps.iter().find(|step| step.rewrite == name);
         assert!(step.is_some_and(|step| step.changes > 0), "{name}: {:?}", optimized.steps);
@@ -111,8 +112,11 @@ const PRODUCT: &str = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x2
 #[test]
 fn f32_stays_f32_at_every_level() {
     for level in Level::ALL {
-        let optimized =
-            optimize(&Optimizer::new(level, v5e(), ComputePrecision::F32), &program(PRODUCT), &Trial::default());
+        let optimized = optimize(
+            &ProgramOptimizer::new(level, v5e(), ComputePrecision::F32),
+            &program(PRODUCT),
+            &OptimizationTrial::default(),
+        );
         let optimized = optimized.unwrap();
         assert!(!printed(&optimized.program).contains("bf16"), "{level:?}");
         // Nothing changed: the bytes are those that were given.
@@ -122,21 +126,21 @@ fn f32_stays_f32_at_every_level() {
 
 #[test]
 fn what_does_not_pay_is_left() {
-    let changes = |target: Target, rewrite: &str| {
+    let changes = |target: TargetInfo, rewrite: &str| {
         let text = PRODUCT.replace("256x256", "200x200");
-        let optimizer = Optimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
-        let optimized = optimize(&optimizer, &program(&text), &Trial::default()).unwrap();
+        let optimizer = ProgramOptimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
+        let optimized = optimize(&optimizer, &program(&text), &OptimizationTrial::default()).unwrap();
         optimized.steps.iter().find(|step| step.rewrite == rewrite).unwrap().changes
     };
-    assert_eq!(changes(Target::UNKNOWN, "bf16_products"), 0);
+    assert_eq!(changes(TargetInfo::UNKNOWN, "bf16_products"), 0);
     assert_eq!(changes(v5e(), "bf16_products"), 1);
     // Each element enters 200 matmuls, half of that for each operand that is converted.
-    assert_eq!(changes(Target { bf16_min_reuse: Some(101.0), ..v5e() }, "bf16_products"), 0);
-    assert_eq!(changes(Target { bf16_min_reuse: Some(100.0), ..v5e() }, "bf16_products"), 1);
-    assert_eq!(changes(Target { gains_from_bf16_arithmetic: false, ..v5e() }, "bf16_arithmetic"), 0);
+    assert_eq!(changes(TargetInfo { bf16_min_reuse: Some(101.0), ..v5e() }, "bf16_products"), 0);
+    assert_eq!(changes(TargetInfo { bf16_min_reuse: Some(100.0), ..v5e() }, "bf16_products"), 1);
+    assert_eq!(changes(TargetInfo { gains_from_bf16_arithmetic: false, ..v5e() }, "bf16_arithmetic"), 0);
     // Both operands would be written once more to save a few hundredths of a short matmul.
     assert_eq!(changes(v5e(), "pad_products"), 0);
-    assert_eq!(changes(Target { ragged_loss: 0.9, memory_bytes_per_s: Some(1e15), ..v5e() }, "pad_products"), 1);
+    assert_eq!(changes(TargetInfo { ragged_loss: 0.9, memory_bytes_per_s: Some(1e15), ..v5e() }, "pad_products"), 1);
 }
 
 #[test]
@@ -147,13 +151,13 @@ fn on_the_cpu_device_convolutions_and_arithmetic_stay_f32() {
       %2 = stablehlo.dot_general %1, %w, contracting_dims = [3] x [0] : (tensor<1x32x32x64xf32>, tensor<64x64xf32>) -> tensor<1x32x32x64xf32>
       return %2 : tensor<1x32x32x64xf32>
     }";
-    let changes = |target: Target| {
-        let optimizer = Optimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
-        let steps = optimize(&optimizer, &program(text), &Trial::default()).unwrap().steps;
+    let changes = |target: TargetInfo| {
+        let optimizer = ProgramOptimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
+        let steps = optimize(&optimizer, &program(text), &OptimizationTrial::default()).unwrap().steps;
         ["bf16_products", "bf16_arithmetic"].map(|name| steps.iter().find(|step| step.rewrite == name).unwrap().changes)
     };
     assert_eq!(changes(v5e()), [2, 1]);
-    let gains = Target { bf16_min_reuse: Some(0.0), ..Target::cpu() };
+    let gains = TargetInfo { bf16_min_reuse: Some(0.0), ..TargetInfo::cpu() };
     assert_eq!(changes(gains), [1, 0]);
 }
 
@@ -171,13 +175,14 @@ fn results_that_move_too_far_are_an_error() {
     let bytes = (0..1 << 16).flat_map(|_| 1i32.to_le_bytes()).collect();
     let samples = [Arc::new(Literal::new(DType::I32, [256, 256], bytes).unwrap())];
     let backend = backend();
-    let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
+    let trial = OptimizationTrial { samples: &samples, backend: Some(&backend), compiler: None };
     let error =
-        optimize(&Optimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16), &program(text), &trial).unwrap_err();
-    assert_eq!(error.class(), Class::Optimization);
+        optimize(&ProgramOptimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16), &program(text), &trial)
+            .unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Optimization);
     assert!(error.to_string().contains("balanced may move it by"), "{error}");
-    let exact =
-        optimize(&Optimizer::new(Level::Balanced, v5e(), ComputePrecision::F32), &program(text), &trial).unwrap();
+    let exact = optimize(&ProgramOptimizer::new(Level::Balanced, v5e(), ComputePrecision::F32), &program(text), &trial)
+        .unwrap();
     assert_eq!((exact.deviation, exact.sensitivity), (Some(0.0), None));
 }
 
@@ -192,9 +197,9 @@ fn what_hangs_on_the_last_bits_of_the_inputs_may_move_more() {
     let program = program(text);
     let samples = samples(&program, -1.0..1.0, 0);
     let backend = backend();
-    let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
+    let trial = OptimizationTrial { samples: &samples, backend: Some(&backend), compiler: None };
     let optimized =
-        optimize(&Optimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16), &program, &trial).unwrap();
+        optimize(&ProgramOptimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16), &program, &trial).unwrap();
     assert_eq!((optimized.deviation, optimized.sensitivity), (Some(2.0), Some(2.0)));
     assert!(Level::Balanced.tolerance_at(2.0) > 2.0 && Level::Conservative.tolerance_at(2.0) < 1e-4);
 }
@@ -202,25 +207,25 @@ fn what_hangs_on_the_last_bits_of_the_inputs_may_move_more() {
 #[test]
 fn wrong_samples_and_arguments_are_refused() {
     let backend = backend();
-    let trial = Trial { samples: &[], backend: Some(&backend), compiler: None };
-    let optimizer = Optimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16);
-    assert_eq!(optimize(&optimizer, &program(PRODUCT), &trial).unwrap_err().class(), Class::Validation);
-    let error = optimize(&optimizer.donate([2]), &program(PRODUCT), &Trial::default()).unwrap_err();
+    let trial = OptimizationTrial { samples: &[], backend: Some(&backend), compiler: None };
+    let optimizer = ProgramOptimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16);
+    assert_eq!(optimize(&optimizer, &program(PRODUCT), &trial).unwrap_err().class(), ErrorClass::Validation);
+    let error = optimize(&optimizer.donate([2]), &program(PRODUCT), &OptimizationTrial::default()).unwrap_err();
     let Error::Compilation(CompileError::Arguments(message)) = &error else { panic!("{error:?}") };
     assert!(message.contains("argument 2"), "{message}");
 }
 
 #[test]
 fn presets_are_levels_with_a_purpose() {
-    let changes = |optimizer: Optimizer, rewrite: &str| {
-        let optimized = optimize(&optimizer, &program(PRODUCT), &Trial::default()).unwrap();
+    let changes = |optimizer: ProgramOptimizer, rewrite: &str| {
+        let optimized = optimize(&optimizer, &program(PRODUCT), &OptimizationTrial::default()).unwrap();
         optimized.steps.iter().find(|step| step.rewrite == rewrite).map(|step| step.changes)
     };
-    assert_eq!(changes(Optimizer::for_inference(v5e()), "donate"), Some(0));
-    assert_eq!(changes(Optimizer::for_inference(v5e()), "bf16_arithmetic"), Some(0));
-    assert_eq!(changes(Optimizer::for_training(v5e(), [0]), "donate"), Some(1));
-    assert_eq!(changes(Optimizer::for_training(v5e(), [0]), "bf16_arithmetic"), None);
-    assert_eq!(changes(Optimizer::for_training(v5e(), [0]), "bf16_products"), Some(1));
+    assert_eq!(changes(ProgramOptimizer::for_inference(v5e()), "donate"), Some(0));
+    assert_eq!(changes(ProgramOptimizer::for_inference(v5e()), "bf16_arithmetic"), Some(0));
+    assert_eq!(changes(ProgramOptimizer::for_training(v5e(), [0]), "donate"), Some(1));
+    assert_eq!(changes(ProgramOptimizer::for_training(v5e(), [0]), "bf16_arithmetic"), None);
+    assert_eq!(changes(ProgramOptimizer::for_training(v5e(), [0]), "bf16_products"), Some(1));
 }
 
 #[test]
@@ -230,8 +235,12 @@ fn a_backend_prepares_models_as_configured() {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(level).precision(precision);
         let backend = Backend::auto(&config).unwrap();
         let model = backend.prepare_program(&x, &Parameters::none()).unwrap();
-        let expected =
-            optimize(&Optimizer::new(level, backend.rewrite_target(), precision), &x, &Trial::default()).unwrap();
+        let expected = optimize(
+            &ProgramOptimizer::new(level, backend.rewrite_target(), precision),
+            &x,
+            &OptimizationTrial::default(),
+        )
+        .unwrap();
         assert_eq!(model.executable().program().digest(), expected.program.digest());
         // Outside nothing changes.
         assert_eq!(model.executable().signature(), &Signature::read(x.module()).unwrap());
@@ -241,7 +250,7 @@ fn a_backend_prepares_models_as_configured() {
     };
     assert_eq!(prepared(Level::None, ComputePrecision::Bf16), printed(&x));
     assert!(!prepared(Level::Aggressive, ComputePrecision::F32).contains("bf16"));
-    let pays = Target::cpu().bf16_min_reuse.is_some();
+    let pays = TargetInfo::cpu().bf16_min_reuse.is_some();
     for precision in [ComputePrecision::Bf16, ComputePrecision::Mixed] {
         assert_eq!(prepared(Level::Balanced, precision).contains("bf16"), pays);
         assert!(!prepared(Level::Conservative, precision).contains("bf16"));
@@ -277,7 +286,7 @@ fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
     };
     let (narrow_bytes, narrow, rounded) = prepared(ComputePrecision::Bf16);
     let (wide_bytes, wide, kept) = prepared(ComputePrecision::Mixed);
-    let pays = Target::cpu().bf16_min_reuse.is_some();
+    let pays = TargetInfo::cpu().bf16_min_reuse.is_some();
     assert_eq!((narrow_bytes, wide_bytes), (256 * 256 * if pays { 2 } else { 4 }, 256 * 256 * 4));
     // Rounded before or inside: the same matmuls.
     assert_eq!(narrow, wide);
@@ -311,7 +320,7 @@ fn buckets_are_rewritten_as_models_are() {
     };
     let (bytes, as_written) = run(Level::None, ComputePrecision::Bf16, 128);
     assert_eq!(bytes, 256 * 256 * 4);
-    let pays = Target::cpu().bf16_min_reuse.is_some();
+    let pays = TargetInfo::cpu().bf16_min_reuse.is_some();
     for (precision, smallest, is_half) in
         [(ComputePrecision::Bf16, 128, true), (ComputePrecision::Bf16, 8, false), (ComputePrecision::Mixed, 128, false)]
     {
@@ -357,9 +366,12 @@ fn exported_models_stay_within_their_tolerance() {
         let program = Program::read(fs::read(folder.join(format!("{name}.mlir.bc"))).unwrap()).unwrap();
         // On the CPU device nothing that only the highest level does pays.
         let on_cpu = |level: Level| {
-            let target = Target { bf16_min_reuse: Some(0.0), ..Target::cpu() };
-            let optimized =
-                optimize(&Optimizer::new(level, target, ComputePrecision::Bf16), &program, &Trial::default());
+            let target = TargetInfo { bf16_min_reuse: Some(0.0), ..TargetInfo::cpu() };
+            let optimized = optimize(
+                &ProgramOptimizer::new(level, target, ComputePrecision::Bf16),
+                &program,
+                &OptimizationTrial::default(),
+            );
             optimized.unwrap().program.digest()
         };
         assert_eq!(on_cpu(Level::Balanced), on_cpu(Level::Aggressive), "{name}");
@@ -367,8 +379,9 @@ fn exported_models_stay_within_their_tolerance() {
             let samples = samples(&program, range.clone(), seed);
             let mut last = None;
             for level in Level::ALL {
-                let trial = Trial { samples: &samples, backend: Some(&backend), compiler: None };
-                let optimized = optimize(&Optimizer::new(level, v5e(), ComputePrecision::Bf16), &program, &trial);
+                let trial = OptimizationTrial { samples: &samples, backend: Some(&backend), compiler: None };
+                let optimized =
+                    optimize(&ProgramOptimizer::new(level, v5e(), ComputePrecision::Bf16), &program, &trial);
                 let optimized = optimized.unwrap_or_else(|error| panic!("{name}, {range:?}: {error}"));
                 let deviation = optimized.deviation.unwrap();
                 if level <= Level::Conservative {

@@ -1,7 +1,7 @@
 //! Pools of a backend: arrays go out and come back, statistics tell it, and clearing gives the budget back.
 
 use runtime::config::{Config, Fraction, Mode, Target};
-use runtime::{Backend, Class, Surroundings};
+use runtime::{Backend, ErrorClass, Surroundings};
 use tensor::{DType, Spec};
 
 /// Bytes of an array of the pools here.
@@ -34,7 +34,7 @@ fn arrays_go_out_and_come_back() {
     assert_eq!(backend.memory().used_bytes(), 4 * ARRAY);
     pool.give_back(second).unwrap();
     let taken: Vec<_> = (0..4).map(|_| pool.take().unwrap()).collect();
-    assert_eq!(pool.take().unwrap_err().class(), Class::Pool);
+    assert_eq!(pool.take().unwrap_err().class(), ErrorClass::Pool);
     assert_eq!((pool.stats().taken, pool.stats().hit_rate, pool.stats().utilization), (6, 6.0 / 7.0, 1.0));
     for array in taken {
         pool.give_back(array).unwrap();
@@ -69,7 +69,7 @@ fn clearing_gives_the_budget_back_at_once() {
     let caches = backend.create_pool("caches", &spec(), 6).unwrap();
     let taken = caches.take().unwrap();
     let full = backend.create_pool("more", &spec(), 1).unwrap_err();
-    assert_eq!(full.class(), Class::OutOfMemory);
+    assert_eq!(full.class(), ErrorClass::OutOfMemory);
     assert!(full.to_string().contains("pool caches: 1536 bytes in 6 arrays"), "{full}");
 
     assert_eq!(backend.clear_pools(), 9 * ARRAY);

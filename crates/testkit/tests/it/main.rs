@@ -2,6 +2,7 @@
 
 mod arrows;
 mod book;
+mod names;
 mod rules;
 mod source;
 mod tidy;

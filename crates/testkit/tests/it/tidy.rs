@@ -71,7 +71,7 @@ fn relative(path: &Path) -> String {
     path.strip_prefix(repository()).unwrap().to_string_lossy().into_owned()
 }
 
-fn report(rule: &str, offenders: &[String]) {
+pub(crate) fn report(rule: &str, offenders: &[String]) {
     assert!(offenders.is_empty(), "{rule}:\n  {}", offenders.join("\n  "));
 }
 
@@ -264,7 +264,7 @@ fn modules_import_without_circles() {
     report("modules that import each other in a circle", &offenders);
 }
 
-fn crates() -> Vec<String> {
+pub(crate) fn crates() -> Vec<String> {
     let entries = fs::read_dir(repository().join("crates")).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
@@ -273,7 +273,7 @@ fn crates() -> Vec<String> {
 }
 
 /// The source files of a crate.
-fn sources(name: &str) -> Vec<Source> {
+pub(crate) fn sources(name: &str) -> Vec<Source> {
     let src = repository().join("crates").join(name).join("src");
     let place = |path: &Path| path.strip_prefix(&src).ok().map(|place| place.to_string_lossy().into_owned());
     let read = |path: &PathBuf| Some(Source { place: place(path)?, text: fs::read_to_string(path).unwrap() });

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use cpu::interpret::Options;
-use cpu::{Array, CompileOptions, Compiled, Cpu};
+use cpu::interpret::InterpreterOptions;
+use cpu::{Array, Compiled, Cpu, EngineOptions};
 use serde_json::{Value, json};
 use tensor::{DType, Literal};
 use trace::{Donate, Spec, Tensor};
@@ -37,9 +37,9 @@ impl Device {
             inputs.iter().map(|input| Tensor::of(Spec::new(input.dtype(), input.dims()))).collect();
         let (function, _) = trace::trace("test", &shapes, Donate::Nothing, f).map_err(|error| full(&error))?;
         let run = || {
-            let program = Compiled::from_module(&self.0, function.module, &CompileOptions::default())?;
+            let program = Compiled::from_module(&self.0, function.module, &EngineOptions::default())?;
             let arrays = inputs.iter().map(|input| Array::from_literal(self.0.memory(), input));
-            program.run(vec![arrays.collect::<Result<_, _>>()?], &Options::default())
+            program.run(vec![arrays.collect::<Result<_, _>>()?], &InterpreterOptions::default())
         };
         let results = run().map_err(|error: cpu::Error| full(&error))?;
         Ok(results.into_iter().flatten().map(|array| array.to_literal()).collect())

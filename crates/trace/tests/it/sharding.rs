@@ -1,7 +1,7 @@
 //! Programs of several devices give what one device gives: annotations, functions of parts, collectives, gradients.
 
-use cpu::interpret::Options;
-use cpu::{Array, CompileOptions, Compiled, Cpu, Spread};
+use cpu::interpret::InterpreterOptions;
+use cpu::{Array, Compiled, Cpu, EngineOptions, Spread};
 use tensor::{DType, Literal};
 use trace::{
     Dialect, Donate, Leaf, LeafShardings, LogicalAxisRules, Mesh, PartitionSpec, Reduction, RematPolicy, Role, Spec,
@@ -50,7 +50,7 @@ fn run_on(
     hlo::verify(hlo::read(text.as_bytes()).unwrap()).unwrap();
     let devices = rules.mesh.num_devices();
     let spread = Spread { num_replicas: 1, num_partitions: devices };
-    let options = CompileOptions { spread, ..CompileOptions::default() };
+    let options = EngineOptions { spread, ..EngineOptions::default() };
     let program = Compiled::from_module(&cpu, function.module, &options).unwrap();
     let mut arguments = vec![Vec::new(); devices];
     for ((input, mine), sharding) in inputs.iter().zip(program.argument_shardings()) {
@@ -60,7 +60,7 @@ fn run_on(
             arguments[device].push(Array::from_literal(cpu.memory(), part).unwrap());
         }
     }
-    let results = program.run(arguments, &Options::default()).unwrap();
+    let results = program.run(arguments, &InterpreterOptions::default()).unwrap();
     (0..outputs.len())
         .map(|n| {
             let parts: Vec<Literal> = results.iter().map(|list| list[n].to_literal()).collect();

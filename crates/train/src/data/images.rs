@@ -16,7 +16,7 @@ use super::tokens::wrong_size;
 
 /// How an image that is not of the wanted size gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
+pub enum ImageFit {
     /// Its middle of the wanted proportions is scaled.
     Crop,
     /// All of it is scaled, and may be distorted.
@@ -33,7 +33,7 @@ pub struct ImageOptions {
     /// 1 for grey, 3 for colour.
     pub channels: usize,
     /// How images get this size.
-    pub fit: Fit,
+    pub fit: ImageFit,
     /// Subtracted from pixels between 0 and 1, by channel; the first one for grey.
     pub mean: [f32; 3],
     /// Divides them then.
@@ -55,7 +55,7 @@ impl ImageOptions {
             height,
             width,
             channels: 3,
-            fit: Fit::Crop,
+            fit: ImageFit::Crop,
             mean: [0.5; 3],
             deviation: [0.5; 3],
             split: Split::All,
@@ -141,8 +141,8 @@ impl ImageFolder {
         let ImageOptions { height, width, channels, fit, mean, deviation, .. } = self.options;
         let decoded = decode(path, if channels == 1 { Channels::Grey } else { Channels::Colour })?;
         let fitted = match fit {
-            Fit::Stretch => decoded,
-            Fit::Crop => decoded.crop(height, width),
+            ImageFit::Stretch => decoded,
+            ImageFit::Crop => decoded.crop(height, width),
         };
         let bytes = fitted.scale(height, width);
         let number = |byte: u8, channel: usize| {

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tensor::{Literal, Spec};
 use trace::Tree;
-use weights::{AsyncSaver, Check, CheckpointManager, Piece, Region, Saved, Saver, Snapshot, WhenBusy};
+use weights::{
+    AsyncSaver, CheckpointManager, IntegrityCheck, Saved, Saver, Snapshot, SnapshotPiece, TensorRegion, WhenBusy,
+};
 
 use super::options::TrainOptions;
 use crate::sharding::StateSharding;
@@ -86,7 +88,7 @@ impl Checkpoints {
         if self.manager.steps()?.is_empty() {
             return Ok(None);
         }
-        let found = self.manager.latest_good(Check::Contents)?;
+        let found = self.manager.latest_good(IntegrityCheck::Contents)?;
         let damaged = found.damaged.into_iter().map(|(step, error)| (step, compile::with_causes(&error))).collect();
         Ok(Some(Newest { saved: found.saved, damaged }))
     }
@@ -133,14 +135,14 @@ impl Checkpoints {
                     must_fit(&path, &spec)?;
                     let sharding = on.state(&path, &spec)?;
                     let placed = NamedSharding { mesh: on.mesh().clone(), sharding: sharding.clone() };
-                    let mut regions: Vec<Region> = Vec::new();
+                    let mut regions: Vec<TensorRegion> = Vec::new();
                     for (_, region) in placed.local_regions(&spec)? {
                         if !regions.contains(&region) {
                             regions.push(region);
                         }
                     }
                     let parts = saved.read_regions_as(&path, &regions, spec.dtype)?;
-                    let mut parts: Vec<(Region, Arc<Literal>)> =
+                    let mut parts: Vec<(TensorRegion, Arc<Literal>)> =
                         regions.into_iter().zip(parts.into_iter().map(Arc::new)).collect();
                     backend.send_parts(on.mesh(), &sharding, &spec, &mut |wanted| {
                         let at = parts.iter().position(|(region, _)| region == wanted);
@@ -166,12 +168,12 @@ impl Checkpoints {
             let dims = array.spec().dims.clone();
             if let Some(placed) = array.named_sharding().filter(|_| !matches!(array.is_here(), Ok(true))) {
                 let whole = backend.gather(array)?;
-                let mut written: Vec<Region> = Vec::new();
+                let mut written: Vec<TensorRegion> = Vec::new();
                 // In the parts of the devices: who reads them again on such a mesh needs no others.
                 for region in placed.regions(array.spec())?.into_iter().filter(|_| backend.rank() == 0) {
                     if !written.contains(&region) {
                         let part = region.cut(&whole).ok_or_else(|| placed.does_not_fit(array.spec()))?;
-                        pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
+                        pieces.push(SnapshotPiece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
                         written.push(region);
                     }
                 }
@@ -181,7 +183,7 @@ impl Checkpoints {
                 continue;
             }
             for (region, part) in array.parts_to_host()? {
-                pieces.push(Piece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
+                pieces.push(SnapshotPiece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
             }
         }
         let Some(saver) = &mut self.saver else {

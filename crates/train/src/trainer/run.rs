@@ -9,7 +9,7 @@ use runtime::{Backend, Feed, Jit, Nested, NestedLiterals, TreeArrays, Validation
 use trace::{Donate, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
-use super::watch::{Ended, Event, Measured};
+use super::watch::{Ended, Measured, TrainEvent};
 use super::{Measures, Task, TrainOptions, guard};
 use crate::data::{DataError, Dataset, Loader};
 use crate::error::Error;
@@ -89,7 +89,7 @@ impl<T: Task + 'static> Trainer<T> {
         data: Arc<dyn Dataset>,
         evaluation: Option<Arc<dyn Dataset>>,
         stop: &AtomicBool,
-        watch: &mut dyn FnMut(&Event),
+        watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<Trained<T::State>, Error> {
         let structure = self.state_structure()?;
         if let Some(session) = self.backend.session() {
@@ -106,18 +106,18 @@ impl<T: Task + 'static> Trainer<T> {
             match checkpoints.as_ref().map(|c| c.newest(self.backend.session())).transpose()?.flatten() {
                 Some(Newest { saved, damaged }) => {
                     for (step, message) in damaged {
-                        watch(&Event::Damaged(step, message));
+                        watch(&TrainEvent::Damaged(step, message));
                     }
                     let restored = checkpoints
                         .as_ref()
                         .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
                         .transpose()?;
                     let Some((step, state)) = restored else { return Ok(stopped(0)) };
-                    watch(&Event::Resumed(step));
+                    watch(&TrainEvent::Resumed(step));
                     (step, state)
                 }
                 None => {
-                    watch(&Event::Compiling("init"));
+                    watch(&TrainEvent::Compiling("init"));
                     let task = self.task.clone();
                     let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
                         .on(self.mesh.as_ref().map(StateSharding::init));
@@ -200,7 +200,7 @@ struct Run<'a, T: Task> {
     step: u64,
     last: Option<Measured>,
     stop: &'a AtomicBool,
-    watch: &'a mut dyn FnMut(&Event),
+    watch: &'a mut dyn FnMut(&TrainEvent),
 }
 
 impl<T: Task + 'static> Run<'_, T> {
@@ -213,7 +213,7 @@ impl<T: Task + 'static> Run<'_, T> {
         if self.step >= options.steps {
             return Ok(Ended::Finished);
         }
-        (self.watch)(&Event::Compiling("step"));
+        (self.watch)(&TrainEvent::Compiling("step"));
         let inputs = (self.structure.clone(), self.batch.clone());
         if self.step_jit.prepare(&inputs, self.stop)?.is_none() {
             return Ok(Ended::Stopped);
@@ -258,7 +258,7 @@ impl<T: Task + 'static> Run<'_, T> {
                 let Some(measured) = evaluation.run(state, step, self.stop, self.watch)? else {
                     return Ok(Ended::Stopped);
                 };
-                (self.watch)(&Event::Evaluated(measured.clone()));
+                (self.watch)(&TrainEvent::Evaluated(measured.clone()));
                 let mut record = Record::new(step);
                 for (name, value) in &measured.values {
                     record = record.with(format!("evaluation_{name}"), *value);
@@ -291,16 +291,16 @@ impl<T: Task + 'static> Run<'_, T> {
             record = record.mfu(mfu);
         }
         self.metrics.write(&record);
-        (self.watch)(&Event::Step(measured.clone()));
+        (self.watch)(&TrainEvent::Step(measured.clone()));
         self.last = Some(measured);
     }
 
     /// Saves in the background. A save that fails is told and does not stop the training: the last good one stays.
     fn save(&mut self) {
         if let (Some(checkpoints), Some(state)) = (&mut self.checkpoints, &self.state) {
-            (self.watch)(&Event::Saving(self.step));
+            (self.watch)(&TrainEvent::Saving(self.step));
             if let Err(error) = checkpoints.save(&self.trainer.backend, self.step, state) {
-                (self.watch)(&Event::SaveFailed(compile::with_causes(&error)));
+                (self.watch)(&TrainEvent::SaveFailed(compile::with_causes(&error)));
             }
         }
     }
@@ -412,11 +412,11 @@ impl<T: Task + 'static> Evaluation<T> {
         state: &T::State,
         step: u64,
         stop: &AtomicBool,
-        watch: &mut dyn FnMut(&Event),
+        watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<Option<Measured>, Error> {
         let inputs = (state.clone(), shapes_of_specs(&self.data.specs()));
         if self.jit.num_compiled() == 0 {
-            watch(&Event::Compiling("evaluate"));
+            watch(&TrainEvent::Compiling("evaluate"));
         }
         if self.jit.prepare(&inputs, stop)?.is_none() {
             return Ok(None);

@@ -27,7 +27,7 @@ impl Measured {
 /// Something that happened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event {
+pub enum TrainEvent {
     /// A program is being compiled: `init`, `step` or `evaluate`.
     Compiling(&'static str),
     /// The training goes on from this step.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use compile::CompileError;
 use compile::optimize::ComputePrecision;
-use plan::batch_size::{BatchSearch, BatchSizes, Outcome, SearchEnd};
+use plan::batch_size::{BatchSearch, BatchSizes, SearchEnd, TrialOutcome};
 use runtime::config::{Config, Fraction, Mode, Target};
 use runtime::{Backend, Surroundings, ValidationError};
 use tensor::{DType, Literal, Spec};
@@ -75,7 +75,10 @@ fn memory_bounds_the_batch_and_the_device_stays_usable() {
         if let (Some(needed), Some(limit)) = (trial.needed_bytes, trial.limit_bytes) {
             assert_eq!(needed <= limit, trial.fits(), "{trial:?}");
         }
-        assert!(trial.fits() || matches!(&trial.outcome, Outcome::TooLarge(why) if why.contains("bytes")), "{trial:?}");
+        assert!(
+            trial.fits() || matches!(&trial.outcome, TrialOutcome::TooLarge(why) if why.contains("bytes")),
+            "{trial:?}"
+        );
     }
     assert!(found.trials.iter().any(|trial| Some(trial.batch) == found.fastest && trial.fits()));
     // Nothing is left behind.

@@ -9,9 +9,9 @@ use std::sync::{Arc, mpsc};
 use runtime::Spec;
 use tensor::{DType, Literal};
 use train::data::{
-    Augment, Batching, DataError, Dataset, Fit, Flip, ImageFolder, ImageOptions, Loader, LoaderOptions, MarkovOptions,
-    MarkovTokens, STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth,
-    Tokenizer, WindowOptions, check_vocab_size, stories, tokenize_files,
+    Augment, Batching, DataError, Dataset, Flip, ImageFit, ImageFolder, ImageOptions, Loader, LoaderOptions,
+    MarkovOptions, MarkovTokens, STORIES_BYTES, STORIES_SEED, ShapeImages, ShapeOptions, Split, TextOptions,
+    TokenDataset, TokenWidth, Tokenizer, WindowOptions, check_vocab_size, stories, tokenize_files,
 };
 
 fn windows(sequence: usize, batching: Batching) -> WindowOptions {
@@ -542,7 +542,7 @@ fn images_are_cropped_or_stretched() {
         let batch = ImageFolder::open(folder.path(), options).unwrap().batch(0).unwrap();
         batch[0].bytes().chunks(4).filter(|bytes| f32::from_le_bytes((*bytes).try_into().unwrap()) > 0.0).count()
     };
-    assert_eq!((whites(Fit::Crop), whites(Fit::Stretch)), (0, 4));
+    assert_eq!((whites(ImageFit::Crop), whites(ImageFit::Stretch)), (0, 4));
 }
 
 /// Every line of `expected.txt` is a file in a size: JPEG in colour and grey, PNG of 16 bits, with a palette, and grey.

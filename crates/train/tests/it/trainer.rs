@@ -12,7 +12,7 @@ use runtime::{Backend, TreeArrays};
 use tensor::{DType, Literal, Spec};
 use trace::{Tensor, Tree, value_and_grad};
 use train::data::{DataError, Dataset};
-use train::trainer::{Ended, Event, Measures, Task, TrainOptions, Trained, Trainer};
+use train::trainer::{Ended, Measures, Task, TrainEvent, TrainOptions, Trained, Trainer};
 use train::{Error, ParameterShapes, StateSharding};
 
 use crate::processes::{free_address, together};
@@ -125,7 +125,7 @@ fn train(
     options: TrainOptions,
     rate: f64,
     seed: u64,
-    watch: &mut dyn FnMut(&Event, &AtomicBool),
+    watch: &mut dyn FnMut(&TrainEvent, &AtomicBool),
 ) -> Result<Trained<State>, Error> {
     let stop = AtomicBool::new(false);
     let data: Arc<dyn Dataset> = Arc::new(Lines { seed, broken_at: None });
@@ -144,8 +144,8 @@ fn a_model_learns_and_is_measured() {
     let mut losses = Vec::new();
     let mut evaluations = 0;
     let trained = train(options(Some(folder.path()), 200), 0.05, 1, &mut |event, _| match event {
-        Event::Step(measured) => losses.push(measured.loss().unwrap()),
-        Event::Evaluated(_) => evaluations += 1,
+        TrainEvent::Step(measured) => losses.push(measured.loss().unwrap()),
+        TrainEvent::Evaluated(_) => evaluations += 1,
         _ => {}
     })
     .unwrap();
@@ -164,7 +164,7 @@ fn a_resumed_training_equals_an_uninterrupted_one_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
     // Stopped between checkpoints: the state of the moment is saved.
     let stopped = train(options(Some(folder.path()), 60), 0.05, 2, &mut |event, stop| {
-        if matches!(event, Event::Step(measured) if measured.step == 25) {
+        if matches!(event, TrainEvent::Step(measured) if measured.step == 25) {
             stop.store(true, Ordering::Relaxed);
         }
     })
@@ -172,7 +172,7 @@ fn a_resumed_training_equals_an_uninterrupted_one_to_the_bit() {
     assert_eq!((stopped.ended, stopped.step), (Ended::Stopped, 25));
     let mut resumed_at = None;
     let resumed = train(options(Some(folder.path()), 60), 0.05, 2, &mut |event, _| {
-        if let Event::Resumed(step) = event {
+        if let TrainEvent::Resumed(step) = event {
             resumed_at = Some(*step);
         }
     })
@@ -213,8 +213,8 @@ fn a_damaged_checkpoint_is_passed_over_and_another_training_is_refused() {
     std::fs::write(&file, bytes).unwrap();
     let mut seen = Vec::new();
     let resumed = train(options(Some(folder.path()), 50), 0.05, 4, &mut |event, _| match event {
-        Event::Damaged(step, message) => seen.push(format!("damaged {step}: {message}")),
-        Event::Resumed(step) => seen.push(format!("resumed {step}")),
+        TrainEvent::Damaged(step, message) => seen.push(format!("damaged {step}: {message}")),
+        TrainEvent::Resumed(step) => seen.push(format!("resumed {step}")),
         _ => {}
     })
     .unwrap();
@@ -346,7 +346,7 @@ fn processes_read_only_the_parts_they_need() {
         copy_folder(first.path(), folder.path());
         for name in ["weights", "momentum"] {
             for other in (0..3).filter(|&other| other != id) {
-                let region = weights::Region { start: vec![other], size: vec![1] };
+                let region = weights::TensorRegion { start: vec![other], size: vec![1] };
                 let part = saved.read_region(name, &region).unwrap();
                 assert_eq!(damage(folder.path(), part.bytes()), 1, "{name} {other}");
             }

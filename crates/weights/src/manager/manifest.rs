@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tensor::DType;
 
 use crate::error::Error;
-use crate::region::{Region, why_no_tiling};
+use crate::region::{TensorRegion, why_no_tiling};
 use crate::safetensors::MAX_HEADER_BYTES;
 use crate::store::is_plain_name;
 
@@ -79,7 +79,7 @@ pub(super) struct PieceRecord {
     pub(super) offset: u64,
     /// Where the piece lies in the tensor.
     #[serde(flatten)]
-    pub(super) region: Region,
+    pub(super) region: TensorRegion,
     pub(super) crc32: u32,
 }
 
@@ -164,11 +164,11 @@ impl Manifest {
         if tensor.shape.len() > MAX_RANK || tensor.pieces.len() > MAX_PIECES {
             return Some(format!("{} dimensions and {} pieces are too many", tensor.shape.len(), tensor.pieces.len()));
         }
-        let regions: Vec<&Region> = tensor.pieces.iter().map(|piece| &piece.region).collect();
+        let regions: Vec<&TensorRegion> = tensor.pieces.iter().map(|piece| &piece.region).collect();
         if let Some(problem) = why_no_tiling(&regions, &tensor.shape) {
             return Some(problem);
         }
-        if Region::whole(&tensor.shape).size_bytes(dtype.size_bytes()).is_none() {
+        if TensorRegion::whole(&tensor.shape).size_bytes(dtype.size_bytes()).is_none() {
             return Some(format!("the shape {:?} is too large", tensor.shape));
         }
         for piece in &tensor.pieces {

@@ -16,7 +16,7 @@ pub use background::{AsyncSaver, WhenBusy};
 pub use manifest::MANIFEST_VERSION;
 pub use saved::{Saved, SavedTensor, Types};
 pub use saver::{Keep, SaveReport, Saver};
-pub use snapshot::{Piece, Snapshot};
+pub use snapshot::{Snapshot, SnapshotPiece};
 pub use write::Part;
 
 use crate::error::Error;
@@ -34,7 +34,7 @@ pub struct CheckpointManager {
 
 /// How closely a checkpoint is looked at before it is called good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum IntegrityCheck {
     /// The manifest is right and every file is there in its size. Contents are checked when they are read.
     Sizes,
     /// Every byte is read and compared with its checksum.
@@ -90,13 +90,13 @@ impl CheckpointManager {
 
     /// The newest checkpoint that is good, passing over damaged ones. A store that cannot be reached is an error, not
     /// a damaged checkpoint: training must not go back because of a network that is down. So is a newer version.
-    pub fn latest_good(&self, check: Check) -> Result<Found, Error> {
+    pub fn latest_good(&self, check: IntegrityCheck) -> Result<Found, Error> {
         let mut damaged = Vec::new();
         for (step, files) in self.folders()?.into_iter().rev().filter(|(_, files)| has_manifest(files)) {
             let opened = self.load_listed(step, &files);
             let checked = opened.and_then(|saved| match check {
-                Check::Sizes => Ok(saved),
-                Check::Contents => saved.verify().map(|()| saved),
+                IntegrityCheck::Sizes => Ok(saved),
+                IntegrityCheck::Contents => saved.verify().map(|()| saved),
             });
             match checked {
                 Ok(saved) => return Ok(Found { saved, damaged }),

@@ -8,7 +8,7 @@ use tensor::{DType, Literal};
 
 use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
 use crate::error::Error;
-use crate::region::Region;
+use crate::region::TensorRegion;
 use crate::store::Store;
 
 /// Bytes that are read at once when contents are only checked.
@@ -83,18 +83,18 @@ impl Saved {
     /// Reads a tensor as it was saved.
     pub fn read(&self, name: &str) -> Result<Literal, Error> {
         let (tensor, _) = self.tensor(name)?;
-        self.read_region(name, &Region::whole(&tensor.shape))
+        self.read_region(name, &TensorRegion::whole(&tensor.shape))
     }
 
     /// Reads a tensor, converted when it is a float of another type.
     pub fn read_as(&self, name: &str, dtype: DType) -> Result<Literal, Error> {
         let (tensor, _) = self.tensor(name)?;
-        let mut parts = self.read_regions_as(name, &[Region::whole(&tensor.shape)], dtype)?;
+        let mut parts = self.read_regions_as(name, &[TensorRegion::whole(&tensor.shape)], dtype)?;
         parts.pop().ok_or_else(|| Error::Missing { path: self.address().into(), name: name.to_string() })
     }
 
     /// Reads parts of a tensor, converted when it is a float of another type.
-    pub fn read_regions_as(&self, name: &str, regions: &[Region], dtype: DType) -> Result<Vec<Literal>, Error> {
+    pub fn read_regions_as(&self, name: &str, regions: &[TensorRegion], dtype: DType) -> Result<Vec<Literal>, Error> {
         let (_, from) = self.tensor(name)?;
         let refused = || Error::Cast { name: name.to_string(), from, to: dtype };
         if from != dtype && !(from.is_float() && dtype.is_float()) {
@@ -105,13 +105,13 @@ impl Saved {
     }
 
     /// Reads a part of a tensor, from the pieces it was saved in: they need not be the part's.
-    pub fn read_region(&self, name: &str, region: &Region) -> Result<Literal, Error> {
+    pub fn read_region(&self, name: &str, region: &TensorRegion) -> Result<Literal, Error> {
         let mut parts = self.read_regions(name, std::slice::from_ref(region))?;
         parts.pop().ok_or_else(|| Error::Missing { path: self.address().into(), name: name.to_string() })
     }
 
     /// Reads parts of a tensor. Of the pieces it was saved in, those that have something of a part are read, once.
-    pub fn read_regions(&self, name: &str, regions: &[Region]) -> Result<Vec<Literal>, Error> {
+    pub fn read_regions(&self, name: &str, regions: &[TensorRegion]) -> Result<Vec<Literal>, Error> {
         let (tensor, dtype) = self.tensor(name)?;
         let element_bytes = dtype.size_bytes();
         let wrong = || Error::format(self.address(), format!("tensor `{name}` has another size"));
@@ -133,7 +133,7 @@ impl Saved {
             });
         }
         for piece in &tensor.pieces {
-            let shares = |(n, region): (usize, &Region)| {
+            let shares = |(n, region): (usize, &TensorRegion)| {
                 (parts[n].0.is_none() && piece.region.shared_with(region).is_some()).then_some(n)
             };
             let into: Vec<usize> = regions.iter().enumerate().filter_map(shares).collect();
@@ -142,7 +142,7 @@ impl Saved {
             }
             let bytes = self.read_piece(tensor, piece, piece.region.size_bytes(element_bytes).ok_or_else(wrong)?)?;
             for n in into {
-                Region::copy(&piece.region, &bytes, &regions[n], &mut parts[n].1, element_bytes);
+                TensorRegion::copy(&piece.region, &bytes, &regions[n], &mut parts[n].1, element_bytes);
             }
         }
         let made = parts.into_iter().zip(regions).map(|((made, bytes), region)| match made {

@@ -5,11 +5,11 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use serde_json::Value;
 
-use super::snapshot::{Piece, Snapshot};
+use super::snapshot::{Snapshot, SnapshotPiece};
 use super::write::Part;
 use super::{CheckpointManager, has_manifest, step_of};
 use crate::error::Error;
-use crate::region::{Region, why_no_tiling};
+use crate::region::{TensorRegion, why_no_tiling};
 use crate::store::Lock;
 
 /// Tensors' files are about this large: large enough for few requests, small enough that one can be uploaded again.
@@ -200,8 +200,8 @@ impl Saver {
 }
 
 /// Found before anything is written, because gigabytes may follow.
-fn check_tiling(pieces: &[Piece]) -> Result<(), Error> {
-    let mut tensors: BTreeMap<&str, (&[usize], Vec<&Region>)> = BTreeMap::new();
+fn check_tiling(pieces: &[SnapshotPiece]) -> Result<(), Error> {
+    let mut tensors: BTreeMap<&str, (&[usize], Vec<&TensorRegion>)> = BTreeMap::new();
     for piece in pieces {
         let tensor = tensors.entry(&piece.name).or_insert_with(|| (&piece.dims, Vec::new()));
         tensor.1.push(&piece.region);

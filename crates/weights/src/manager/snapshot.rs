@@ -7,7 +7,7 @@ use serde_json::Value;
 use tensor::{DType, Literal};
 
 use crate::error::{Cause, Error};
-use crate::region::Region;
+use crate::region::TensorRegion;
 
 /// The state of a training run at one step.
 #[derive(Debug)]
@@ -15,18 +15,18 @@ pub struct Snapshot {
     /// The step.
     pub step: u64,
     /// Every tensor, whole or as pieces that tile it.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<SnapshotPiece>,
     /// Anything that belongs to the state: the place in the data, random state, configuration. Numbers come back to
     /// the last bit; what JSON has no number for (NaN, infinities) does not, so keep such values as text or bits.
     pub metadata: Value,
 }
 
 /// A tensor or a slice of one.
-pub struct Piece {
+pub struct SnapshotPiece {
     pub(super) name: String,
     pub(super) dtype: DType,
     pub(super) dims: Vec<usize>,
-    pub(super) region: Region,
+    pub(super) region: TensorRegion,
     source: Source,
 }
 
@@ -37,18 +37,24 @@ enum Source {
     Later(Fetch),
 }
 
-impl Piece {
+impl SnapshotPiece {
     /// A tensor.
-    pub fn whole(name: impl Into<String>, value: Arc<Literal>) -> Piece {
+    pub fn whole(name: impl Into<String>, value: Arc<Literal>) -> SnapshotPiece {
         let (dtype, dims) = (value.dtype(), value.dims().to_vec());
-        let region = Region::whole(&dims);
-        Piece { name: name.into(), dtype, dims, region, source: Source::Ready(value) }
+        let region = TensorRegion::whole(&dims);
+        SnapshotPiece { name: name.into(), dtype, dims, region, source: Source::Ready(value) }
     }
 
     /// The part of a tensor of shape `dims` that begins at `start`.
-    pub fn slice(name: impl Into<String>, dims: &[usize], start: &[usize], value: Arc<Literal>) -> Piece {
-        let region = Region { start: start.to_vec(), size: value.dims().to_vec() };
-        Piece { name: name.into(), dtype: value.dtype(), dims: dims.to_vec(), region, source: Source::Ready(value) }
+    pub fn slice(name: impl Into<String>, dims: &[usize], start: &[usize], value: Arc<Literal>) -> SnapshotPiece {
+        let region = TensorRegion { start: start.to_vec(), size: value.dims().to_vec() };
+        SnapshotPiece {
+            name: name.into(),
+            dtype: value.dtype(),
+            dims: dims.to_vec(),
+            region,
+            source: Source::Ready(value),
+        }
     }
 
     /// A tensor that is fetched when it is written, on the thread that saves. Only as many are in memory at once as are
@@ -58,8 +64,8 @@ impl Piece {
         dtype: DType,
         dims: &[usize],
         fetch: impl FnOnce() -> Result<Literal, Cause> + Send + 'static,
-    ) -> Piece {
-        Piece::fetched_slice(name, dtype, dims, Region::whole(dims), fetch)
+    ) -> SnapshotPiece {
+        SnapshotPiece::fetched_slice(name, dtype, dims, TensorRegion::whole(dims), fetch)
     }
 
     /// A part of a tensor of shape `dims` that is fetched when it is written.
@@ -67,10 +73,10 @@ impl Piece {
         name: impl Into<String>,
         dtype: DType,
         dims: &[usize],
-        region: Region,
+        region: TensorRegion,
         fetch: impl FnOnce() -> Result<Literal, Cause> + Send + 'static,
-    ) -> Piece {
-        Piece { name: name.into(), dtype, dims: dims.to_vec(), region, source: Source::Later(Box::new(fetch)) }
+    ) -> SnapshotPiece {
+        SnapshotPiece { name: name.into(), dtype, dims: dims.to_vec(), region, source: Source::Later(Box::new(fetch)) }
     }
 
     /// Bytes of the piece; `None` if that is no number.
@@ -80,7 +86,7 @@ impl Piece {
 
     /// The values, of the type and shape that were announced.
     pub(super) fn produce(self) -> Result<Arc<Literal>, Error> {
-        let Piece { name, dtype, region, source, .. } = self;
+        let SnapshotPiece { name, dtype, region, source, .. } = self;
         let value = match source {
             Source::Ready(value) => value,
             Source::Later(fetch) => {
@@ -99,7 +105,7 @@ impl Piece {
     }
 }
 
-impl fmt::Debug for Piece {
+impl fmt::Debug for SnapshotPiece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Piece({} {} {:?} of {:?})", self.name, self.dtype, self.region, self.dims)
     }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
-use super::snapshot::Piece;
+use super::snapshot::SnapshotPiece;
 use super::{CheckpointManager, MANIFEST, folder_name};
 use crate::error::Error;
 use crate::safetensors::{HeaderEntry, has_type, header};
@@ -25,7 +25,7 @@ pub struct Part {
 
 /// What a file calls a piece.
 struct Labelled {
-    piece: Piece,
+    piece: SnapshotPiece,
     /// The tensor's name, and where the piece lies if it is not the whole tensor.
     label: String,
     /// As the file describes it: types the format does not have are bytes there.
@@ -37,7 +37,13 @@ struct Labelled {
 impl CheckpointManager {
     /// Writes the pieces one process has, into files of about `file_bytes`. They belong to no checkpoint until
     /// [`Saver::finish_parts`](super::Saver::finish_parts) has written the manifest. Processes have different numbers.
-    pub fn write_part(&self, step: u64, process: usize, pieces: Vec<Piece>, file_bytes: u64) -> Result<Part, Error> {
+    pub fn write_part(
+        &self,
+        step: u64,
+        process: usize,
+        pieces: Vec<SnapshotPiece>,
+        file_bytes: u64,
+    ) -> Result<Part, Error> {
         let mut part = Part { step, files: Vec::new(), tensors: Vec::new() };
         let written = self.write_files(&mut part, process, pieces, file_bytes);
         if let Err(error) = written {
@@ -51,7 +57,13 @@ impl CheckpointManager {
         Ok(part)
     }
 
-    fn write_files(&self, part: &mut Part, process: usize, pieces: Vec<Piece>, file_bytes: u64) -> Result<(), Error> {
+    fn write_files(
+        &self,
+        part: &mut Part,
+        process: usize,
+        pieces: Vec<SnapshotPiece>,
+        file_bytes: u64,
+    ) -> Result<(), Error> {
         let mut labelled = pieces.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
         labelled.sort_by(|a, b| a.label.cmp(&b.label));
         if let Some(pair) = labelled.windows(2).find(|pair| pair[0].label == pair[1].label) {
@@ -205,7 +217,7 @@ fn joined(step: u64, parts: Vec<Part>, metadata: serde_json::Value) -> Result<Ma
     Ok(Manifest { step, files, tensors: tensors.into_values().collect(), metadata })
 }
 
-fn label(piece: Piece) -> Result<Labelled, Error> {
+fn label(piece: SnapshotPiece) -> Result<Labelled, Error> {
     let wrong = |message: String| Error::Tensor { name: piece.name.clone(), message };
     if piece.name.is_empty() {
         return Err(wrong("it has no name".into()));

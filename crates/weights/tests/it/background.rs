@@ -5,7 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use serde_json::json;
 use tensor::{DType, Literal};
-use weights::{AsyncSaver, Check, CheckpointManager, Error, Keep, Piece, Saver, Snapshot, Store, WhenBusy};
+use weights::{
+    AsyncSaver, CheckpointManager, Error, IntegrityCheck, Keep, Saver, Snapshot, SnapshotPiece, Store, WhenBusy,
+};
 
 use crate::state::{assert_exact, snapshot};
 
@@ -19,7 +21,7 @@ fn start(folder: &std::path::Path, when_busy: WhenBusy) -> (CheckpointManager, A
 fn held(step: u64) -> (Snapshot, Receiver<()>, Sender<()>) {
     let (begun, has_begun) = channel();
     let (go, may_go) = channel::<()>();
-    let piece = Piece::fetched("t", DType::U8, &[1], move || {
+    let piece = SnapshotPiece::fetched("t", DType::U8, &[1], move || {
         begun.send(())?;
         may_go.recv()?;
         Ok(Literal::zeros(DType::U8, [1]).ok_or("no memory")?)
@@ -37,7 +39,7 @@ fn everything_handed_over_is_written() {
     let reports = saver.finish().unwrap();
     assert_eq!(reports.iter().map(|report| report.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     assert_eq!(manager.steps().unwrap(), [4, 5, 6]);
-    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
 }
 
 #[test]
@@ -73,7 +75,7 @@ fn errors_surface_once_and_saving_goes_on() {
     let (manager, saver) = start(folder.path(), WhenBusy::Wait);
     saver.save(snapshot(1)).unwrap();
     let broken = |step| {
-        let piece = Piece::fetched("t", DType::U8, &[1], || Err("the device is gone".into()));
+        let piece = SnapshotPiece::fetched("t", DType::U8, &[1], || Err("the device is gone".into()));
         Snapshot { step, pieces: vec![piece], metadata: json!({}) }
     };
     saver.save(broken(2)).unwrap();
@@ -88,7 +90,7 @@ fn errors_surface_once_and_saving_goes_on() {
     let error = saver.finish().unwrap_err();
     assert!(crate::state::chain(&error).contains("the device is gone"));
     assert_eq!(manager.steps().unwrap(), [1, 3]);
-    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn the_callers_copy_may_change_after_it_was_handed_over() {
     let folder = tempfile::tempdir().unwrap();
     let (manager, saver) = start(folder.path(), WhenBusy::Replace);
     let mut value = Arc::new(Literal::zeros(DType::F32, [1000]).unwrap());
-    let pieces = vec![Piece::whole("w", value.clone())];
+    let pieces = vec![SnapshotPiece::whole("w", value.clone())];
     saver.save(Snapshot { step: 1, pieces, metadata: json!({}) }).unwrap();
     Arc::make_mut(&mut value).bytes_mut().fill(7);
     saver.finish().unwrap();

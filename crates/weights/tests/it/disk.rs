@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::skip;
-use weights::{AsyncSaver, Check, CheckpointManager, Error, Keep, Piece, Saver, Snapshot, WhenBusy};
+use weights::{AsyncSaver, CheckpointManager, Error, IntegrityCheck, Keep, Saver, Snapshot, SnapshotPiece, WhenBusy};
 
 use crate::state::{assert_exact, chain, snapshot};
 
@@ -26,8 +26,9 @@ fn child_on_a_small_disk() {
     saver.save(snapshot(1)).unwrap();
     saver.wait().unwrap();
     // Four files of 300 kB on a disk of 1 MiB: some are written before it is full.
-    let large =
-        |number: usize| Piece::whole(format!("t{number}"), Arc::new(Literal::zeros(DType::U8, [300_000]).unwrap()));
+    let large = |number: usize| {
+        SnapshotPiece::whole(format!("t{number}"), Arc::new(Literal::zeros(DType::U8, [300_000]).unwrap()))
+    };
     let pieces = (0..4).map(large).collect();
     saver.save(Snapshot { step: 2, pieces, metadata: json!({}) }).unwrap();
     let error = saver.save(snapshot(3)).unwrap_err();
@@ -38,12 +39,12 @@ fn child_on_a_small_disk() {
         chain(&error)
     );
     // The failed save gave its space back, the last good one is intact, and saving goes on.
-    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
     assert_eq!(manager.steps().unwrap(), [1]);
     assert!(!std::path::Path::new(&place).join("step-00000002").exists());
     saver.save(snapshot(3)).unwrap();
     saver.finish().unwrap();
-    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
     // With every byte taken, not even small files can be written.
     let filler = std::path::Path::new(&place).join("filler");
     let mut taken = 1 << 20;
@@ -54,7 +55,7 @@ fn child_on_a_small_disk() {
     let error = saver.save(snapshot(4)).unwrap_err();
     assert!(error.remedy().contains("free some disk space"), "{}", chain(&error));
     fs::remove_file(filler).unwrap();
-    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
     saver.save(snapshot(4)).unwrap();
     assert_eq!(manager.steps().unwrap(), [4]);
     // A disk that may only be read.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::Random;
-use weights::{Access, AsyncSaver, Check, CheckpointManager, Error, Keep, Saver, WhenBusy};
+use weights::{Access, AsyncSaver, CheckpointManager, Error, IntegrityCheck, Keep, Saver, WhenBusy};
 
 use crate::servers::S3Server;
 use crate::state::{assert_exact, snapshot};
@@ -18,7 +18,7 @@ const PLACE: &str = "TPUBRIDGE_TEST_KILL_PLACE";
 fn child_that_saves_until_it_is_killed() {
     let Ok(place) = std::env::var(PLACE) else { return };
     let manager = CheckpointManager::open(&place).unwrap();
-    let resumed = match manager.latest_good(Check::Contents) {
+    let resumed = match manager.latest_good(IntegrityCheck::Contents) {
         Ok(found) => {
             assert_exact(&found.saved);
             assert!(found.damaged.is_empty(), "{:?}", found.damaged);
@@ -82,7 +82,7 @@ fn kill_and_look(manager: &CheckpointManager, rounds: u64, start: impl Fn() -> C
         if saved == 0 {
             continue;
         }
-        let found = manager.latest_good(Check::Contents).unwrap();
+        let found = manager.latest_good(IntegrityCheck::Contents).unwrap();
         assert!(found.damaged.is_empty(), "round {round}: {:?}", found.damaged);
         assert!(found.saved.step() >= saved, "round {round}: {saved} was saved, {} is there", found.saved.step());
         assert_exact(&found.saved);

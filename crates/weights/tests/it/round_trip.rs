@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::{Mutator, Random};
-use weights::{Check, CheckpointManager, Error, Keep, Piece, Region, Saver, Snapshot, Store, Types};
+use weights::{
+    CheckpointManager, Error, IntegrityCheck, Keep, Saver, Snapshot, SnapshotPiece, Store, TensorRegion, Types,
+};
 
 use crate::state::{assert_exact, literal, snapshot, tensors};
 
@@ -36,7 +38,7 @@ fn files(folder: &Path, step: u64, ending: &str) -> Vec<PathBuf> {
 #[test]
 fn a_series_comes_back_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(manager(folder.path()).latest_good(Check::Sizes), Err(Error::NoCheckpoint { .. })));
+    assert!(matches!(manager(folder.path()).latest_good(IntegrityCheck::Sizes), Err(Error::NoCheckpoint { .. })));
     assert_eq!(manager(folder.path()).latest().unwrap(), None);
     save(folder.path(), [0, 7, 1_000_000_000]);
     let manager = manager(folder.path());
@@ -49,7 +51,7 @@ fn a_series_comes_back_to_the_bit() {
     assert!(matches!(manager.load(8), Err(Error::NoCheckpoint { step: Some(8), .. })));
     let saved = manager.load(7).unwrap();
     assert!(matches!(saved.read("none"), Err(Error::Missing { .. })));
-    let found = manager.latest_good(Check::Contents).unwrap();
+    let found = manager.latest_good(IntegrityCheck::Contents).unwrap();
     assert_eq!((found.saved.step(), found.damaged.len()), (1_000_000_000, 0));
 }
 
@@ -74,9 +76,9 @@ fn random_tensors_in_random_pieces_come_back_in_any_other_pieces() {
         let rank = random.below(4);
         let dims: Vec<usize> = (0..rank).map(|_| 1 + random.below(9)).collect();
         let value = literal(dtype, &dims, &mut random);
-        let pieces: Vec<Piece> = cut(&Region::whole(&dims), 4, &mut random)
+        let pieces: Vec<SnapshotPiece> = cut(&TensorRegion::whole(&dims), 4, &mut random)
             .into_iter()
-            .map(|region| Piece::slice("t", &dims, &region.start, Arc::new(part(&value, &region))))
+            .map(|region| SnapshotPiece::slice("t", &dims, &region.start, Arc::new(part(&value, &region))))
             .collect();
         let count = pieces.len();
         let mut saver =
@@ -85,16 +87,16 @@ fn random_tensors_in_random_pieces_come_back_in_any_other_pieces() {
         let saved = manager(folder.path()).load(round).unwrap();
         saved.verify().unwrap();
         assert_eq!(saved.read("t").unwrap(), value, "{dtype} {dims:?} in {count} pieces");
-        for region in cut(&Region::whole(&dims), 5, &mut random) {
+        for region in cut(&TensorRegion::whole(&dims), 5, &mut random) {
             assert_eq!(saved.read_region("t", &region).unwrap(), part(&value, &region), "{dtype} {dims:?} {region:?}");
         }
-        let outside = Region { start: dims.clone(), size: vec![1; rank] };
+        let outside = TensorRegion { start: dims.clone(), size: vec![1; rank] };
         assert!(rank == 0 || matches!(saved.read_region("t", &outside), Err(Error::OutOfRange { .. })));
     }
 }
 
 /// Cuts a box into boxes, at random places.
-fn cut(region: &Region, depth: usize, random: &mut Random) -> Vec<Region> {
+fn cut(region: &TensorRegion, depth: usize, random: &mut Random) -> Vec<TensorRegion> {
     let splittable: Vec<usize> = (0..region.size.len()).filter(|&d| region.size[d] > 1).collect();
     if depth == 0 || splittable.is_empty() || random.below(4) == 0 {
         return vec![region.clone()];
@@ -109,7 +111,7 @@ fn cut(region: &Region, depth: usize, random: &mut Random) -> Vec<Region> {
 }
 
 /// A part of a tensor, element by element.
-fn part(value: &Literal, region: &Region) -> Literal {
+fn part(value: &Literal, region: &TensorRegion) -> Literal {
     let width = value.dtype().size_bytes();
     let mut bytes = Vec::new();
     for index in 0..value.num_elements() {
@@ -158,8 +160,8 @@ fn parts_of_several_processes_make_one_checkpoint() {
     saver.save(snapshot(1)).unwrap();
     let value = literal(DType::F32, &[8, 6], &mut Random::new(9));
     let process = |number: usize| {
-        let region = Region { start: vec![number * 2, 0], size: vec![2, 6] };
-        let piece = Piece::slice("w", &[8, 6], &region.start, Arc::new(part(&value, &region)));
+        let region = TensorRegion { start: vec![number * 2, 0], size: vec![2, 6] };
+        let piece = SnapshotPiece::slice("w", &[8, 6], &region.start, Arc::new(part(&value, &region)));
         manager.write_part(2, number, vec![piece], 1 << 20).unwrap()
     };
     saver.clean().unwrap();
@@ -173,9 +175,9 @@ fn parts_of_several_processes_make_one_checkpoint() {
     assert_eq!(report.deleted, [1]);
     let saved = manager.load(2).unwrap();
     assert_eq!(saved.read("w").unwrap(), value);
-    let column = Region { start: vec![1, 3], size: vec![5, 2] };
+    let column = TensorRegion { start: vec![1, 3], size: vec![5, 2] };
     assert_eq!(saved.read_region("w", &column).unwrap(), part(&value, &column));
-    let whole = Region::whole(value.dims());
+    let whole = TensorRegion::whole(value.dims());
     let parts = saved.read_regions("w", &[column.clone(), whole, column.clone()]).unwrap();
     assert_eq!(parts, [part(&value, &column), value.clone(), part(&value, &column)]);
     assert_eq!(saved.read_regions("w", &[]).unwrap(), []);
@@ -186,30 +188,30 @@ fn snapshots_that_make_no_sense_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let mut saver = Saver::new(manager(folder.path()), Keep::ALL).unwrap();
     let half = Arc::new(Literal::zeros(DType::F32, [2, 2]).unwrap());
-    let check = |saver: &mut Saver, pieces: Vec<Piece>, expected: &str| {
+    let check = |saver: &mut Saver, pieces: Vec<SnapshotPiece>, expected: &str| {
         let error = saver.save(Snapshot { step: 1, pieces, metadata: json!({}) }).unwrap_err();
         let text = crate::state::chain(&error);
         assert!(text.contains(expected), "{text}");
         assert!(!error.remedy().is_empty());
     };
-    let slice = |start: &[usize]| Piece::slice("w", &[4, 2], start, half.clone());
+    let slice = |start: &[usize]| SnapshotPiece::slice("w", &[4, 2], start, half.clone());
     check(&mut saver, vec![slice(&[0, 0])], "4 of 8");
     check(&mut saver, vec![slice(&[0, 0]), slice(&[1, 0])], "overlap");
     check(&mut saver, vec![slice(&[3, 0]), slice(&[0, 0])], "does not lie in");
-    check(&mut saver, vec![Piece::whole("w", half.clone()), Piece::whole("w", half.clone())], "8 of 4");
-    check(&mut saver, vec![Piece::whole("", half.clone())], "no name");
-    check(&mut saver, vec![Piece::whole("__metadata__", half.clone())], "taken by the format");
+    check(&mut saver, vec![SnapshotPiece::whole("w", half.clone()), SnapshotPiece::whole("w", half.clone())], "8 of 4");
+    check(&mut saver, vec![SnapshotPiece::whole("", half.clone())], "no name");
+    check(&mut saver, vec![SnapshotPiece::whole("__metadata__", half.clone())], "taken by the format");
     let other_type = Arc::new(Literal::zeros(DType::F16, [2, 2]).unwrap());
-    check(&mut saver, vec![slice(&[0, 0]), Piece::slice("w", &[4, 2], &[2, 0], other_type)], "differ in type");
+    check(&mut saver, vec![slice(&[0, 0]), SnapshotPiece::slice("w", &[4, 2], &[2, 0], other_type)], "differ in type");
     check(
         &mut saver,
-        vec![Piece::fetched("w", DType::F32, &[3], || Err("the device is gone".into()))],
+        vec![SnapshotPiece::fetched("w", DType::F32, &[3], || Err("the device is gone".into()))],
         "the device is gone",
     );
-    check(&mut saver, vec![Piece::fetched("w", DType::F32, &[3], || panic!("on purpose"))], "panicked");
+    check(&mut saver, vec![SnapshotPiece::fetched("w", DType::F32, &[3], || panic!("on purpose"))], "panicked");
     let wrong = || Ok(Literal::zeros(DType::F32, [4]).unwrap());
-    check(&mut saver, vec![Piece::fetched("w", DType::F32, &[3], wrong)], "was announced");
-    check(&mut saver, vec![Piece::fetched("w", DType::F64, &[usize::MAX, 2], wrong)], "too large");
+    check(&mut saver, vec![SnapshotPiece::fetched("w", DType::F32, &[3], wrong)], "was announced");
+    check(&mut saver, vec![SnapshotPiece::fetched("w", DType::F64, &[usize::MAX, 2], wrong)], "too large");
     assert!(manager(folder.path()).steps().unwrap().is_empty());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".lock"], "nothing is left of saves that failed");
@@ -217,7 +219,7 @@ fn snapshots_that_make_no_sense_are_refused_before_anything_is_written() {
 
 #[test]
 fn damaged_checkpoints_are_named_and_passed_over() {
-    let check = |damage: &dyn Fn(&Path), check: Check, expected: &str| {
+    let check = |damage: &dyn Fn(&Path), check: IntegrityCheck, expected: &str| {
         let folder = tempfile::tempdir().unwrap();
         save(folder.path(), [1, 2]);
         damage(folder.path());
@@ -232,7 +234,7 @@ fn damaged_checkpoints_are_named_and_passed_over() {
         assert_eq!((*step, warning.to_string()), (2, error.to_string()));
         // Training goes on from there, and saves step 2 again.
         save(folder.path(), [2]);
-        assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+        assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
         assert_eq!(manager.latest().unwrap(), Some(2));
     };
     let flip = |path: &Path, at: usize| {
@@ -244,19 +246,19 @@ fn damaged_checkpoints_are_named_and_passed_over() {
     let shard = |folder: &Path, index: usize| files(folder, 2, ".safetensors")[index].clone();
     let manifest = |folder: &Path| folder.join("step-00000002/manifest.json");
     let truncate = |path: &Path| fs::write(path, &fs::read(path).unwrap()[..100]).unwrap();
-    check(&|folder| truncate(&manifest(folder)), Check::Sizes, "manifest.json");
-    check(&|folder| fs::write(manifest(folder), "").unwrap(), Check::Sizes, "manifest.json");
-    check(&|folder| flip(&manifest(folder), 700), Check::Sizes, "manifest.json");
-    check(&|folder| truncate(&shard(folder, 1)), Check::Sizes, "it has 100 bytes");
-    check(&|folder| fs::remove_file(shard(folder, 0)).unwrap(), Check::Sizes, "it is missing");
-    check(&|folder| flip(&shard(folder, 1), usize::MAX), Check::Contents, "checksum of tensor");
-    check(&|folder| flip(&shard(folder, 2), 20), Check::Contents, "checksum of its header");
+    check(&|folder| truncate(&manifest(folder)), IntegrityCheck::Sizes, "manifest.json");
+    check(&|folder| fs::write(manifest(folder), "").unwrap(), IntegrityCheck::Sizes, "manifest.json");
+    check(&|folder| flip(&manifest(folder), 700), IntegrityCheck::Sizes, "manifest.json");
+    check(&|folder| truncate(&shard(folder, 1)), IntegrityCheck::Sizes, "it has 100 bytes");
+    check(&|folder| fs::remove_file(shard(folder, 0)).unwrap(), IntegrityCheck::Sizes, "it is missing");
+    check(&|folder| flip(&shard(folder, 1), usize::MAX), IntegrityCheck::Contents, "checksum of tensor");
+    check(&|folder| flip(&shard(folder, 2), 20), IntegrityCheck::Contents, "checksum of its header");
     // A manifest of another step is not this one's.
     check(
         &|folder| {
             fs::copy(folder.join("step-00000001/manifest.json"), manifest(folder)).unwrap();
         },
-        Check::Sizes,
+        IntegrityCheck::Sizes,
         "of step 1",
     );
 }
@@ -266,18 +268,18 @@ fn when_nothing_is_good_the_error_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     save(folder.path(), [1]);
     fs::write(folder.path().join("step-00000001/manifest.json"), "{").unwrap();
-    let error = manager(folder.path()).latest_good(Check::Sizes).unwrap_err();
+    let error = manager(folder.path()).latest_good(IntegrityCheck::Sizes).unwrap_err();
     assert!(error.to_string().contains("manifest.json"), "{error}");
     // A newer release's checkpoint is no damage: going back silently would be wrong.
     fs::write(folder.path().join("step-00000001/manifest.json"), r#"{"version":99}"#).unwrap();
-    assert!(matches!(manager(folder.path()).latest_good(Check::Sizes), Err(Error::Newer { found: 99, .. })));
+    assert!(matches!(manager(folder.path()).latest_good(IntegrityCheck::Sizes), Err(Error::Newer { found: 99, .. })));
 }
 
 #[test]
 fn mutated_checkpoints_never_crash_and_never_give_other_values() {
     let folder = tempfile::tempdir().unwrap();
     let value = Literal::new(DType::U8, [3], vec![1, 2, 3]).unwrap();
-    let pieces = vec![Piece::whole("t", Arc::new(value.clone()))];
+    let pieces = vec![SnapshotPiece::whole("t", Arc::new(value.clone()))];
     let mut saver = Saver::new(manager(folder.path()), Keep::ALL).unwrap();
     saver.save(Snapshot { step: 4, pieces, metadata: json!({ "a": [1, 2.5] }) }).unwrap();
     let manifest = folder.path().join("step-00000004/manifest.json");

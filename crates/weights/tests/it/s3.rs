@@ -6,7 +6,8 @@ use serde_json::json;
 use tensor::{DType, Literal};
 use testkit::Random;
 use weights::{
-    AsyncSaver, Check, CheckpointManager, Error, Keep, Piece, Region, Saver, Snapshot, Store, StoreFailure, WhenBusy,
+    AsyncSaver, CheckpointManager, Error, IntegrityCheck, Keep, Saver, Snapshot, SnapshotPiece, Store, StoreFailure,
+    TensorRegion, WhenBusy,
 };
 
 use crate::servers::{Fault, Proxy, S3Server};
@@ -22,7 +23,7 @@ fn value(step: u64) -> Literal {
 
 fn large(step: u64) -> Snapshot {
     let value = value(step);
-    Snapshot { step, pieces: vec![Piece::whole("large", Arc::new(value))], metadata: json!({}) }
+    Snapshot { step, pieces: vec![SnapshotPiece::whole("large", Arc::new(value))], metadata: json!({}) }
 }
 
 #[track_caller]
@@ -37,7 +38,7 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
     let store = Store::open_with("s3://bucket/runs/a/", &server.access()).unwrap();
     assert!(store.list("").unwrap().is_empty());
     let manager = CheckpointManager::at(store.clone());
-    assert!(matches!(manager.latest_good(Check::Sizes), Err(Error::NoCheckpoint { .. })));
+    assert!(matches!(manager.latest_good(IntegrityCheck::Sizes), Err(Error::NoCheckpoint { .. })));
     let saver = Saver::new(manager.clone(), Keep::newest(2)).unwrap().with_file_bytes(10_000);
     let saver = AsyncSaver::new(saver, WhenBusy::Wait).unwrap();
     for step in 1..=4 {
@@ -45,7 +46,7 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
     }
     saver.finish().unwrap();
     assert_eq!(manager.steps().unwrap(), [3, 4]);
-    let found = manager.latest_good(Check::Contents).unwrap();
+    let found = manager.latest_good(IntegrityCheck::Contents).unwrap();
     assert!(found.damaged.is_empty());
     assert_exact(&found.saved);
     // Leftovers, and a neighbour that only begins alike.
@@ -57,7 +58,7 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
     assert_eq!(report.deleted, [3, 4]);
     assert_large(&manager, 10);
     manager.load(10).unwrap().verify().unwrap();
-    let rows = Region { start: vec![9, 5], size: vec![2, 100] };
+    let rows = TensorRegion { start: vec![9, 5], size: vec![2, 100] };
     let part = manager.load(10).unwrap().read_region("large", &rows).unwrap();
     let whole = value(10);
     assert_eq!(part.bytes()[..100], whole.bytes()[9 << 20..][5..105]);
@@ -113,7 +114,7 @@ fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
                 }
             }
             // Good is what was good before, or the new one if its manifest arrived; nothing is damaged.
-            let found = manager.latest_good(Check::Sizes).unwrap();
+            let found = manager.latest_good(IntegrityCheck::Sizes).unwrap();
             assert!(found.damaged.is_empty(), "{fault:?} from {first}: {:?}", found.damaged);
             assert!([good, step].contains(&found.saved.step()), "{fault:?} from {first}");
             assert_large(&manager, found.saved.step());
@@ -153,7 +154,7 @@ fn an_unreachable_store_is_no_reason_to_go_back() {
     saver.save(snapshot(2)).unwrap();
     for first in 0..4 {
         proxy.fail(Fault::Overloaded, first, usize::MAX);
-        let error = manager.latest_good(Check::Contents).unwrap_err();
+        let error = manager.latest_good(IntegrityCheck::Contents).unwrap_err();
         assert!(matches!(error, Error::Store { .. }) && !error.is_damage(), "{}", chain(&error));
     }
     proxy.fail(Fault::Refused, 0, usize::MAX);
@@ -168,7 +169,7 @@ fn an_unreachable_store_is_no_reason_to_go_back() {
     let nowhere = server.access().with("aws_endpoint_url", "http://127.0.0.1:1");
     let error = CheckpointManager::open_with("s3://bucket/a", &nowhere).unwrap().latest().unwrap_err();
     assert!(chain(&error).contains("s3://bucket/a"), "{}", chain(&error));
-    assert_exact(&manager.latest_good(Check::Contents).unwrap().saved);
+    assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tensor::{DType, Literal};
 use testkit::Random;
-use weights::{Piece, Saved, Snapshot, Types};
+use weights::{Saved, Snapshot, SnapshotPiece, Types};
 
 /// Random bytes of a type and shape.
 pub(crate) fn literal(dtype: DType, dims: &[usize], random: &mut Random) -> Literal {
@@ -40,7 +40,7 @@ pub(crate) fn metadata(step: u64) -> Value {
 
 /// The state of a step.
 pub(crate) fn snapshot(step: u64) -> Snapshot {
-    let pieces = tensors(step).into_iter().map(|(name, value)| Piece::whole(name, Arc::new(value))).collect();
+    let pieces = tensors(step).into_iter().map(|(name, value)| SnapshotPiece::whole(name, Arc::new(value))).collect();
     Snapshot { step, pieces, metadata: metadata(step) }
 }
 

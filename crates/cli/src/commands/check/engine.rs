@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cpu::interpret::{Interpreter, Options};
-use cpu::{CompileOptions, Compiled, Cpu, Folding, Mode};
+use cpu::interpret::{Interpreter, InterpreterOptions};
+use cpu::{Compiled, Cpu, EngineOptions, ExecutionMode, Folding};
 use hlo::Verified;
 
 use super::plugin::Devices;
@@ -63,13 +63,17 @@ impl Engine {
 
     /// Runs a function without arguments until it ends, a check fails, or the flag is set.
     pub(crate) fn run(&self, module: &Verified, function: &str, stop: Arc<AtomicBool>) -> Verdict {
-        let options = Options { max_steps: Some(MAX_STEPS), stop: Some(Arc::clone(&stop)), ..Options::default() };
+        let options = InterpreterOptions {
+            max_steps: Some(MAX_STEPS),
+            stop: Some(Arc::clone(&stop)),
+            ..InterpreterOptions::default()
+        };
         let ended = match self {
             Engine::Interpreter => Interpreter::new(module, options).run(function, Vec::new()).map(drop),
             Engine::Compiler(cpu) => {
                 // Inputs are constants: folded, they would never reach a kernel.
-                let (mode, folding) = (Mode::Compiled, Folding::Nothing);
-                let compile = CompileOptions { mode, folding, entry: Some(function), ..CompileOptions::default() };
+                let (mode, folding) = (ExecutionMode::Compiled, Folding::Nothing);
+                let compile = EngineOptions { mode, folding, entry: Some(function), ..EngineOptions::default() };
                 let compiled = Compiled::from_module(cpu, module.clone(), &compile);
                 compiled.and_then(|compiled| compiled.run(vec![Vec::new()], &options)).map(drop)
             }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use compile::cache::Cache;
-use compile::worker::Limits;
+use compile::worker::WorkerLimits;
 use compile::{PluginFile, SliceCompiler};
-use plan::batch_size::{BatchSizes, Outcome, SearchEnd, Trial};
+use plan::batch_size::{BatchSizes, SearchEnd, Trial, TrialOutcome};
 use runtime::Backend;
 use runtime::config::Config;
 use serde::Serialize;
@@ -70,7 +70,7 @@ fn compiled(training: &Training, device: &Config, slice: &str) -> Result<Record,
         plugin: PluginFile::open(&plugins::tpu(None)?)?,
         cache: Cache::open(&commands::cache::config(&CacheFolderArgs::default())),
         launch: plugins::launch()?,
-        limits: Limits { time: config.compilation_timeout_seconds.get(), ..Limits::default() },
+        limits: WorkerLimits { time: config.compilation_timeout_seconds.get(), ..WorkerLimits::default() },
     };
     let progress = Progress::start();
     let found =
@@ -175,10 +175,10 @@ fn line(record: &Record, trial: &Trial) -> [String; 6] {
     let none = || "-".to_string();
     let rate = trial.examples_per_second().map(|rate| rate * record.tokens_per_example / record.chips.max(1) as f64);
     let mark = match &trial.outcome {
-        Outcome::Fits if Some(trial.batch) == record.sizes.fastest => "fastest".to_string(),
-        Outcome::Fits => String::new(),
-        Outcome::TooLarge(_) => "does not fit".to_string(),
-        Outcome::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
+        TrialOutcome::Fits if Some(trial.batch) == record.sizes.fastest => "fastest".to_string(),
+        TrialOutcome::Fits => String::new(),
+        TrialOutcome::TooLarge(_) => "does not fit".to_string(),
+        TrialOutcome::Failed(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
     };
     [
         trial.batch.to_string(),

@@ -13,7 +13,7 @@ use std::time::Instant;
 use runtime::Backend;
 use runtime::mesh::site_of;
 use serde::Serialize;
-use train::trainer::{Ended, Event, Measured};
+use train::trainer::{Ended, Measured, TrainEvent};
 use train::{MeshChoice, Training};
 
 use self::notice::Notices;
@@ -214,23 +214,23 @@ impl Shown {
         let _ = writeln!(std::io::stderr(), "{clear}{line}");
     }
 
-    fn hear(&mut self, event: &Event) {
+    fn hear(&mut self, event: &TrainEvent) {
         match event {
-            Event::Compiling(what) if self.is_terminal => {
+            TrainEvent::Compiling(what) if self.is_terminal => {
                 let _ = write!(std::io::stderr(), "\r\x1b[Kcompiling {what} …");
             }
-            Event::Resumed(step) => self.say(&format!("resuming from step {step}")),
-            Event::Damaged(step, message) => {
+            TrainEvent::Resumed(step) => self.say(&format!("resuming from step {step}")),
+            TrainEvent::Damaged(step, message) => {
                 self.say(&format!("warning: the checkpoint of step {step} is damaged: {message}"))
             }
-            Event::Step(measured) => self.step(measured),
-            Event::Evaluated(measured) => {
+            TrainEvent::Step(measured) => self.step(measured),
+            TrainEvent::Evaluated(measured) => {
                 self.evaluation = measured.values.clone();
                 let values: Vec<String> =
                     measured.values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
                 self.say(&format!("step {}: validation {}", measured.step, values.join(", ")));
             }
-            Event::SaveFailed(message) => self.say(&format!("warning: saving a checkpoint failed: {message}")),
+            TrainEvent::SaveFailed(message) => self.say(&format!("warning: saving a checkpoint failed: {message}")),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hlo::{OpId, TensorType, Type};
 
 use crate::error::Error;
-use crate::interpret::{self, Tensor, Value, decode, encode, storage};
+use crate::interpret::{self, InterpreterValue, TensorValue, decode, encode, storage};
 use crate::kernels::machine::KeepDenormals;
 use crate::lower::block::{Lowering, captures};
 use crate::program::{Kernel, Run};
@@ -48,8 +48,8 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
 }
 
 /// A tensor of a static type from its bytes.
-pub(crate) fn tensor(ty: &TensorType, bytes: &[u8]) -> Tensor {
-    Tensor { ty: ty.clone(), elements: decode(storage(&ty.element), bytes) }
+pub(crate) fn tensor(ty: &TensorType, bytes: &[u8]) -> TensorValue {
+    TensorValue { ty: ty.clone(), elements: decode(storage(&ty.element), bytes) }
 }
 
 impl Kernel for Interpreted {
@@ -67,15 +67,17 @@ impl Kernel for Interpreted {
         for ((value, ty, bytes), &pointer) in self.inputs.iter().zip(inputs) {
             let operand = match ty {
                 // SAFETY: the slot holds this many bytes of the operand.
-                Type::Tensor(ty) => Value::Tensor(tensor(ty, unsafe { std::slice::from_raw_parts(pointer, *bytes) })),
-                _ => Value::Token,
+                Type::Tensor(ty) => {
+                    InterpreterValue::Tensor(tensor(ty, unsafe { std::slice::from_raw_parts(pointer, *bytes) }))
+                }
+                _ => InterpreterValue::Token,
             };
             values.push((*value, operand));
         }
         let (op, draws) = ((&*self.func, self.op), run.steps());
         let results = interpret::evaluate(run.module, op, values, run.options, run.process.clone(), draws)?;
         for ((result, &bytes), &pointer) in results.iter().zip(&self.outputs).zip(outputs) {
-            let Value::Tensor(tensor) = result else { continue };
+            let InterpreterValue::Tensor(tensor) = result else { continue };
             let encoded = encode(tensor.dtype(), &tensor.elements);
             if encoded.len() != bytes {
                 return Err(Error::Internal(format!("{} gave {} bytes, not {bytes}", self.name, encoded.len())));

@@ -320,7 +320,8 @@ fn programs_compute_what_the_interpreter_computes() {
             tensor::Literal::new(source, vec![64], bytes.collect()).unwrap()
         };
         let (a, b) = (literal(&|p| p.0), literal(&|p| p.1));
-        let inputs = [&a, &b].map(|l| crate::interpret::Value::Tensor(crate::interpret::Tensor::from_literal(l)));
+        let inputs = [&a, &b]
+            .map(|l| crate::interpret::InterpreterValue::Tensor(crate::interpret::TensorValue::from_literal(l)));
         let expected = interpreter.run(&func.name, inputs.to_vec()).unwrap();
         let expected = expected[0].tensor().unwrap().to_literal().unwrap();
         let element = |literal: &tensor::Literal, n: usize| {

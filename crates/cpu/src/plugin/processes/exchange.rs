@@ -11,7 +11,7 @@ use std::time::Duration;
 use pjrt_sys::{PJRT_Error_Code_CANCELLED, PJRT_Error_Code_RESOURCE_EXHAUSTED, PJRT_Error_Code_UNAVAILABLE};
 
 use super::{Processes, link};
-use crate::engine::{Compiled, Port};
+use crate::engine::{Compiled, PortType};
 use crate::memory::Array;
 use crate::plugin::call::Failure;
 use crate::plugin::client::Client;
@@ -174,8 +174,8 @@ fn plan(compiled: &Compiled, owners: &[usize], num_processes: usize) -> Result<V
         }
         for (part, device, by) in holders.into_iter().filter(|(_, _, by)| by.len() < num_processes) {
             let bytes = match port {
-                Port::Array(..) => port.bytes(),
-                Port::Token => Some(0),
+                PortType::Array(..) => port.bytes(),
+                PortType::Token => Some(0),
             };
             let bytes = bytes.ok_or_else(|| {
                 Failure::unimplemented(format!(

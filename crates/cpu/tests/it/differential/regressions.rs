@@ -1,6 +1,6 @@
 //! Programs that once gave something else compiled.
 
-use cpu::{Cpu, Folding, Mode, Port};
+use cpu::{Cpu, ExecutionMode, Folding, PortType};
 
 use super::generate::Generated;
 use super::numbers::{Look, Numbers};
@@ -11,20 +11,20 @@ fn check(text: &str) {
     let cpu = Cpu::new(Some(2));
     let module = hlo::text::parse(text).and_then(hlo::verify).unwrap();
     let mut numbers = Numbers::new(1);
-    let ports = cpu::Compiled::from_module(&cpu, module.clone(), &cpu::CompileOptions::default()).unwrap();
-    let literal = |port: &Port| match port {
-        Port::Array(dtype, dims) => {
+    let ports = cpu::Compiled::from_module(&cpu, module.clone(), &cpu::EngineOptions::default()).unwrap();
+    let literal = |port: &PortType| match port {
+        PortType::Array(dtype, dims) => {
             let dims: Vec<usize> = dims.iter().map(|d| d.unwrap()).collect();
             numbers.literal(*dtype, &dims, Look::Quarters)
         }
-        Port::Token => unreachable!("no tokens here"),
+        PortType::Token => unreachable!("no tokens here"),
     };
     let arguments: Vec<_> = ports.arguments().iter().map(literal).collect();
     let donated = vec![false; arguments.len()];
     let program = Generated { text: text.into(), arguments, donated, results: Vec::new() };
     for folding in [Folding::Nothing, Folding::Constants] {
-        let (compiled, dump) = run(&cpu, &module, Mode::Compiled, folding, &program).unwrap();
-        let (expected, _) = run(&cpu, &module, Mode::Interpreted, folding, &program).unwrap();
+        let (compiled, dump) = run(&cpu, &module, ExecutionMode::Compiled, folding, &program).unwrap();
+        let (expected, _) = run(&cpu, &module, ExecutionMode::Interpreted, folding, &program).unwrap();
         assert_eq!(compiled, expected, "{dump}");
     }
 }

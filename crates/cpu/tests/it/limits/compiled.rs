@@ -4,18 +4,18 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cpu::interpret::Options;
-use cpu::{Array, CompileOptions, Compiled, Cpu, Error, Folding};
+use cpu::interpret::InterpreterOptions;
+use cpu::{Array, Compiled, Cpu, EngineOptions, Error, Folding};
 use tensor::{DType, Literal};
 
-fn options() -> Options {
-    Options { max_steps: Some(100_000), ..Options::default() }
+fn options() -> InterpreterOptions {
+    InterpreterOptions { max_steps: Some(100_000), ..InterpreterOptions::default() }
 }
 
 /// Compiles and runs a program on zeros of `f32`.
-fn run(text: &str, arguments: &[&[usize]], options: &Options) -> Result<Vec<Array>, Error> {
+fn run(text: &str, arguments: &[&[usize]], options: &InterpreterOptions) -> Result<Vec<Array>, Error> {
     let cpu = Cpu::new(Some(2));
-    let choice = CompileOptions { folding: Folding::Nothing, ..CompileOptions::default() };
+    let choice = EngineOptions { folding: Folding::Nothing, ..EngineOptions::default() };
     let compiled = Compiled::compile(&cpu, text.as_bytes(), &choice)?;
     let array = |dims: &&[usize]| Array::from_literal(cpu.memory(), &Literal::zeros(DType::F32, *dims).unwrap());
     let arguments = arguments.iter().map(array).collect::<Result<Vec<_>, _>>()?;
@@ -51,7 +51,7 @@ fn an_endless_loop_is_stopped() {
     assert!(matches!(&error, Error::Exhausted(text) if text.contains("more than 100000 steps")), "{error:?}");
     let stop = Arc::new(AtomicBool::new(false));
     let other = stop.clone();
-    let limits = Options { stop: Some(stop), ..Options::default() };
+    let limits = InterpreterOptions { stop: Some(stop), ..InterpreterOptions::default() };
     let running = std::thread::spawn(move || run(ENDLESS, &[&[]], &limits));
     other.store(true, Ordering::Relaxed);
     assert!(matches!(running.join().unwrap(), Err(Error::Interrupted)));
@@ -80,7 +80,7 @@ fn more_memory_than_the_machine_has_is_refused() {
     check_fails(&sized("200000000000"), "the machine has no");
     // So many that even sums of sizes would not fit: the interpreter takes it, and has limits of its own.
     check_fails(&sized("1000000000000000"), "elements");
-    let limits = Options { max_bytes: Some(1 << 20), ..options() };
+    let limits = InterpreterOptions { max_bytes: Some(1 << 20), ..options() };
     let error = run(&sized("1000000"), &[], &limits).unwrap_err();
     assert!(error.to_string().contains("working memory"), "{error}");
 }

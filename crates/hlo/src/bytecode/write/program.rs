@@ -9,7 +9,7 @@ use crate::bytecode::container::section;
 use crate::bytecode::op_attrs::LATE_ATTRS;
 use crate::bytecode::program::{MAX_REGION_DEPTH, part};
 use crate::error::Error;
-use crate::ir::{Attr, Attrs, Func, FunctionType, Loc, Mesh, Module, Op, OpKind, OpName, Region, Type, Visibility};
+use crate::ir::{Attr, Attrs, Func, FunctionType, Loc, MeshOp, Module, Op, OpKind, OpName, Region, Type, Visibility};
 use crate::ops::Presence;
 
 /// An op with everything numbered but its operands, whose numbers depend on where the op stands.
@@ -68,7 +68,7 @@ pub(super) fn module(tables: &mut Tables, module: &Module) -> Result<Vec<u8>, Er
     Ok(out.finish())
 }
 
-fn write_mesh(tables: &mut Tables, out: &mut Emitter, mesh: &Mesh) -> Result<(), Error> {
+fn write_mesh(tables: &mut Tables, out: &mut Emitter, mesh: &MeshOp) -> Result<(), Error> {
     let mut properties = Emitter::default();
     let axes = tables.sdy_mesh(&mesh.mesh);
     properties.varint(axes);

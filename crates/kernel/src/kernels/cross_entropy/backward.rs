@@ -3,12 +3,12 @@
 use chips::Generation;
 use tensor::{DType, Spec};
 
-use super::{Blocks, CrossEntropy, Logits};
+use super::{CrossEntropyBlockSizes, FusedCrossEntropy, Logits};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedLhs};
 use crate::ir::RefId;
-use crate::kernel::{Axis, Kernel, Semantics};
+use crate::kernel::{AxisId, Kernel, Semantics};
 use crate::writer::{Val, Writer};
 
 /// Whether a gradient of the weight begins with these rows.
@@ -30,7 +30,7 @@ const ROWS: Rows<(&str, DType)> = [
     ("share of labels", DType::F32),
 ];
 
-impl CrossEntropy {
+impl FusedCrossEntropy {
     /// Gradients of a block of logits: probabilities by their share, less the other share at the label.
     fn dlogits<'k>(&self, logits: &Logits<'k>, rows: Rows<Val<'k>>) -> Val<'k> {
         let [labels, logsumexp, share, of_label] = rows;
@@ -39,14 +39,19 @@ impl CrossEntropy {
         logits.known(gradient, 0.0).cast(self.dtype)
     }
 
-    fn sum_spec(&self, blocks: &Blocks) -> Spec {
+    fn sum_spec(&self, blocks: &CrossEntropyBlockSizes) -> Spec {
         Spec::new(DType::F32, [self.padded(blocks), self.depth])
     }
 }
 
 /// The kernel of both gradients, in `f32`. All of `x` and its gradient stay in VMEM while the weight passes by, so there cannot be many
 /// rows: more of them are several calls.
-pub fn backward(loss: &CrossEntropy, blocks: Blocks, sum: Sum, generation: Generation) -> Result<Kernel, Error> {
+pub fn backward(
+    loss: &FusedCrossEntropy,
+    blocks: CrossEntropyBlockSizes,
+    sum: Sum,
+    generation: Generation,
+) -> Result<Kernel, Error> {
     loss.check(&blocks)?;
     let (l, b) = (*loss, blocks);
     let rounds = l.rows / b.rows;
@@ -95,13 +100,18 @@ struct Parts {
     x: RefId,
     weight: RefId,
     rows: Rows<RefId>,
-    row: Axis,
-    vocab_block: Axis,
+    row: AxisId,
+    vocab_block: AxisId,
 }
 
-impl CrossEntropy {
+impl FusedCrossEntropy {
     /// Operands by the axes of a grid.
-    fn parts(&self, kernel: &mut KernelBuilder, b: &Blocks, (row, vocab_block): (Axis, Axis)) -> Parts {
+    fn parts(
+        &self,
+        kernel: &mut KernelBuilder,
+        b: &CrossEntropyBlockSizes,
+        (row, vocab_block): (AxisId, AxisId),
+    ) -> Parts {
         let x = kernel.input("x", self.x(), [b.rows, self.depth], |m| vec![m.program_id(row), m.i32(0)]);
         let weight = kernel
             .input("weight", self.weight(b), [b.vocab, self.depth], |m| vec![m.program_id(vocab_block), m.i32(0)]);
@@ -118,7 +128,11 @@ impl CrossEntropy {
 }
 
 /// The kernel of the gradient of `x`.
-pub fn backward_x(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {
+pub fn backward_x(
+    loss: &FusedCrossEntropy,
+    blocks: CrossEntropyBlockSizes,
+    generation: Generation,
+) -> Result<Kernel, Error> {
     loss.check(&blocks)?;
     let (l, b) = (*loss, blocks);
     let count = l.padded(&b) / b.vocab;
@@ -140,7 +154,11 @@ pub fn backward_x(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -
 }
 
 /// The kernel of the gradient of the weight.
-pub fn backward_weight(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {
+pub fn backward_weight(
+    loss: &FusedCrossEntropy,
+    blocks: CrossEntropyBlockSizes,
+    generation: Generation,
+) -> Result<Kernel, Error> {
     loss.check(&blocks)?;
     let (l, b) = (*loss, blocks);
     let count = l.rows / b.rows;

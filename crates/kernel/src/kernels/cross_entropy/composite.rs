@@ -4,21 +4,21 @@ use hlo::{Attr, Attrs, Func, FuncBuilder, OpKind, TensorType, Value, Visibility}
 use tensor::{DType, Spec};
 
 use super::{
-    Blocks, CrossEntropy, KERNEL, Sum, backward, backward_weight, backward_x, decomposition,
+    CrossEntropyBlockSizes, FusedCrossEntropy, KERNEL, Sum, backward, backward_weight, backward_x, decomposition,
     decomposition_of_gradients, divisor, forward,
 };
 use crate::call::{call, static_spec, tensor_type};
 use crate::composites::{CrossEntropyAttributes, UseKernel};
 use crate::error::Error;
 use crate::kernel::Kernel;
-use crate::kernels::{Pass, Program, Request};
+use crate::kernels::{PassDirection, Program, Request};
 
 /// Calls that rows are taken in at most: each is compiled by itself.
 const MOST_CALLS: usize = 16;
 /// With so many rows a call, matmuls take longer than reading the weight and adding to its gradient, on every generation.
 const ENOUGH_ROWS: usize = 1024;
 
-fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
+fn read(request: &Request<'_>) -> Result<FusedCrossEntropy, Error> {
     let [rows, depth] = request.dims(KERNEL, 0)?;
     let [vocab_size, _] = request.dims(KERNEL, 1)?;
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
@@ -28,23 +28,23 @@ fn read(request: &Request<'_>) -> Result<CrossEntropy, Error> {
     if use_kernel == UseKernel::WhereFaster && generation.spec().is_megacore() {
         return Err(Error::Slower { kernel: KERNEL, generation });
     }
-    Ok(CrossEntropy { rows, depth, vocab_size, dtype })
+    Ok(FusedCrossEntropy { rows, depth, vocab_size, dtype })
 }
 
 /// Blocks as asked for, else those to try.
-fn blocks(request: &Request<'_>, loss: &CrossEntropy, pass: Pass) -> Vec<Blocks> {
+fn blocks(request: &Request<'_>, loss: &FusedCrossEntropy, pass: PassDirection) -> Vec<CrossEntropyBlockSizes> {
     match (request.size("block_rows"), request.size("block_vocab")) {
-        (Some(rows), Some(vocab)) => vec![Blocks { rows, vocab }],
-        _ => Blocks::preferred(loss, pass).collect(),
+        (Some(rows), Some(vocab)) => vec![CrossEntropyBlockSizes { rows, vocab }],
+        _ => CrossEntropyBlockSizes::preferred(loss, pass).collect(),
     }
 }
 
 /// What is made of the first blocks that fit into VMEM, and the blocks.
 fn fitting<T>(
-    blocks: Vec<Blocks>,
-    loss: &CrossEntropy,
-    make: impl Fn(Blocks) -> Result<T, Error>,
-) -> Result<(Blocks, T), Error> {
+    blocks: Vec<CrossEntropyBlockSizes>,
+    loss: &FusedCrossEntropy,
+    make: impl Fn(CrossEntropyBlockSizes) -> Result<T, Error>,
+) -> Result<(CrossEntropyBlockSizes, T), Error> {
     let message = format!("{} rows are not whole blocks of 128", loss.rows);
     let mut refused = Error::Shape { kernel: KERNEL, message };
     for blocks in blocks {
@@ -68,8 +68,9 @@ pub(crate) fn backward_plain(request: &Request<'_>, name: &str) -> Result<Func, 
 pub(crate) fn forward_for(request: &Request<'_>, name: &str) -> Result<Program, Error> {
     let loss = read(request)?;
     let mut program = Written::new(request, name);
-    let (blocks, kernel) =
-        fitting(blocks(request, &loss, Pass::Forward), &loss, |blocks| forward(&loss, blocks, request.generation))?;
+    let (blocks, kernel) = fitting(blocks(request, &loss, PassDirection::Forward), &loss, |blocks| {
+        forward(&loss, blocks, request.generation)
+    })?;
     let weight = program.in_blocks(&loss, &blocks)?;
     let operands = program.operands_with(weight);
     let results = program.call(&kernel, operands)?;
@@ -91,8 +92,8 @@ pub(crate) fn backward_for(request: &Request<'_>, name: &str) -> Result<Program,
 }
 
 /// A call for each gradient, which two cores share.
-fn one_by_one(request: &Request<'_>, loss: &CrossEntropy, program: &mut Written) -> Result<(Value, Value), Error> {
-    let (blocks, kernels) = fitting(blocks(request, loss, Pass::Backward), loss, |blocks| {
+fn one_by_one(request: &Request<'_>, loss: &FusedCrossEntropy, program: &mut Written) -> Result<(Value, Value), Error> {
+    let (blocks, kernels) = fitting(blocks(request, loss, PassDirection::Backward), loss, |blocks| {
         Ok([backward_x(loss, blocks, request.generation)?, backward_weight(loss, blocks, request.generation)?])
     })?;
     let weight = program.in_blocks(loss, &blocks)?;
@@ -104,7 +105,11 @@ fn one_by_one(request: &Request<'_>, loss: &CrossEntropy, program: &mut Written)
 }
 
 /// Calls one after the other, each for as many rows as fit into VMEM; the gradient of the weight goes through all.
-fn both_gradients(request: &Request<'_>, loss: &CrossEntropy, program: &mut Written) -> Result<(Value, Value), Error> {
+fn both_gradients(
+    request: &Request<'_>,
+    loss: &FusedCrossEntropy,
+    program: &mut Written,
+) -> Result<(Value, Value), Error> {
     let (part, blocks, [begins, goes_on]) = largest(request, loss)?;
     let weight = program.in_blocks(loss, &blocks)?;
     let (mut dxs, mut so_far) = (Vec::new(), None);
@@ -127,15 +132,18 @@ fn both_gradients(request: &Request<'_>, loss: &CrossEntropy, program: &mut Writ
 }
 
 /// As many rows as fit into VMEM, their blocks, and the kernels of the first rows and of the others.
-fn largest(request: &Request<'_>, loss: &CrossEntropy) -> Result<(CrossEntropy, Blocks, [Kernel; 2]), Error> {
+fn largest(
+    request: &Request<'_>,
+    loss: &FusedCrossEntropy,
+) -> Result<(FusedCrossEntropy, CrossEntropyBlockSizes, [Kernel; 2]), Error> {
     let mut most = loss.rows;
     loop {
         let rows = divisor(loss.rows, 128, most).filter(|rows| loss.rows / rows <= MOST_CALLS).ok_or_else(|| {
             let message = format!("{} rows are not {MOST_CALLS} equal parts that fit into VMEM", loss.rows);
             Error::Shape { kernel: KERNEL, message }
         })?;
-        let part = CrossEntropy { rows, ..*loss };
-        let mut blocks = blocks(request, &part, Pass::Backward);
+        let part = FusedCrossEntropy { rows, ..*loss };
+        let mut blocks = blocks(request, &part, PassDirection::Backward);
         // Small blocks cost more than calls of fewer rows, as long as these are enough to hide what is read and written.
         if rows > ENOUGH_ROWS {
             blocks.truncate(2);
@@ -187,7 +195,7 @@ impl Written {
     }
 
     /// The weight, with zeros up to whole blocks.
-    fn in_blocks(&mut self, loss: &CrossEntropy, blocks: &Blocks) -> Result<Value, Error> {
+    fn in_blocks(&mut self, loss: &FusedCrossEntropy, blocks: &CrossEntropyBlockSizes) -> Result<Value, Error> {
         let weight = self.arguments.get(1).copied().ok_or_else(missing)?;
         let more = loss.padded(blocks) - loss.vocab_size;
         if more == 0 {

@@ -3,13 +3,17 @@
 use chips::Generation;
 use tensor::DType;
 
-use super::{Blocks, CrossEntropy, Logits};
+use super::{CrossEntropyBlockSizes, FusedCrossEntropy, Logits};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::kernel::{Kernel, Semantics};
 
 /// The forward kernel.
-pub fn forward(loss: &CrossEntropy, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {
+pub fn forward(
+    loss: &FusedCrossEntropy,
+    blocks: CrossEntropyBlockSizes,
+    generation: Generation,
+) -> Result<Kernel, Error> {
     loss.check(&blocks)?;
     let (l, b) = (*loss, blocks);
     let count = l.padded(&b) / b.vocab;

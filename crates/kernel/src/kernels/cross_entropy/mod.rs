@@ -7,7 +7,7 @@ mod plain;
 
 use tensor::{DType, Spec};
 
-use super::{Pass, divisor};
+use super::{PassDirection, divisor};
 use crate::error::Error;
 use crate::ir::MatMulForm::TransposedRhs;
 use crate::kernel::CostEstimate;
@@ -22,7 +22,7 @@ const KERNEL: &str = "cross_entropy";
 
 /// Shapes of one loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CrossEntropy {
+pub struct FusedCrossEntropy {
     /// Hidden states.
     pub rows: usize,
     /// Size of a hidden state.
@@ -35,24 +35,27 @@ pub struct CrossEntropy {
 
 /// Block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
+pub struct CrossEntropyBlockSizes {
     /// Hidden states.
     pub rows: usize,
     /// Rows of the weight (tokens of the vocabulary), padded with zeros to a whole number of blocks.
     pub vocab: usize,
 }
 
-impl Blocks {
+impl CrossEntropyBlockSizes {
     /// Sizes from the one that the compiler's static estimate prefers (`docs/kernel-cycles.md`) down to the smallest: the first
     /// that fits into VMEM is to be taken.
-    pub fn preferred(loss: &CrossEntropy, pass: Pass) -> impl Iterator<Item = Blocks> {
+    pub fn preferred(loss: &FusedCrossEntropy, pass: PassDirection) -> impl Iterator<Item = CrossEntropyBlockSizes> {
         let sizes = match pass {
-            Pass::Forward => [(1024, 512), (512, 512), (512, 256), (256, 256), (128, 128)],
-            Pass::Backward => [(1024, 256), (512, 256), (256, 256), (256, 128), (128, 128)],
+            PassDirection::Forward => [(1024, 512), (512, 512), (512, 256), (256, 256), (128, 128)],
+            PassDirection::Backward => [(1024, 256), (512, 256), (256, 256), (256, 128), (128, 128)],
         };
         let loss = *loss;
         sizes.into_iter().filter_map(move |(rows, vocab)| {
-            Some(Blocks { rows: divisor(loss.rows, 128, rows)?, vocab: whole_blocks(loss.vocab_size, vocab) })
+            Some(CrossEntropyBlockSizes {
+                rows: divisor(loss.rows, 128, rows)?,
+                vocab: whole_blocks(loss.vocab_size, vocab),
+            })
         })
     }
 }
@@ -67,17 +70,17 @@ fn whole_blocks(vocab_size: usize, most: usize) -> usize {
     }
 }
 
-impl CrossEntropy {
+impl FusedCrossEntropy {
     fn x(&self) -> Spec {
         Spec::new(self.dtype, [self.rows, self.depth])
     }
 
     /// Size of the vocabulary in whole blocks.
-    fn padded(&self, blocks: &Blocks) -> usize {
+    fn padded(&self, blocks: &CrossEntropyBlockSizes) -> usize {
         self.vocab_size.next_multiple_of(blocks.vocab.max(1))
     }
 
-    fn weight(&self, blocks: &Blocks) -> Spec {
+    fn weight(&self, blocks: &CrossEntropyBlockSizes) -> Spec {
         Spec::new(self.dtype, [self.padded(blocks), self.depth])
     }
 
@@ -85,7 +88,7 @@ impl CrossEntropy {
         Spec::new(dtype, [1, self.rows])
     }
 
-    fn check(&self, blocks: &Blocks) -> Result<(), Error> {
+    fn check(&self, blocks: &CrossEntropyBlockSizes) -> Result<(), Error> {
         let is_whole = |size: usize| size > 0 && size.is_multiple_of(128);
         let fits = is_whole(blocks.rows)
             && is_whole(blocks.vocab)
@@ -127,7 +130,7 @@ struct Logits<'k> {
 }
 
 impl<'k> Logits<'k> {
-    fn new(k: &'k Writer, loss: &CrossEntropy, x: Val<'k>, (weight, index): (Val<'k>, Val<'k>)) -> Logits<'k> {
+    fn new(k: &'k Writer, loss: &FusedCrossEntropy, x: Val<'k>, (weight, index): (Val<'k>, Val<'k>)) -> Logits<'k> {
         let (vocab, rows) = (weight.dims()[0], x.dims()[0]);
         let limit = (!loss.vocab_size.is_multiple_of(vocab.max(1))).then_some(loss.vocab_size);
         Logits { k, values: k.matmul(weight, x, TransposedRhs), index, vocab, rows, limit }

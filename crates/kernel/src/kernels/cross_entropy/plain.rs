@@ -3,12 +3,12 @@
 use hlo::Func;
 use tensor::DType;
 
-use super::CrossEntropy;
+use super::FusedCrossEntropy;
 use crate::error::Error;
 use crate::kernels::{function, tensor};
 
 /// Logits and where labels are, in plain ops (`%logits`, `%is_label`).
-fn plain_logits(l: &CrossEntropy) -> String {
+fn plain_logits(l: &FusedCrossEntropy) -> String {
     let Types { x, weight, wide, truths, .. } = Types::of(l);
     let ints = tensor(DType::I32, [l.rows, l.vocab_size]);
     format!(
@@ -35,7 +35,7 @@ struct Types {
 }
 
 impl Types {
-    fn of(l: &CrossEntropy) -> Types {
+    fn of(l: &FusedCrossEntropy) -> Types {
         Types {
             x: tensor(l.dtype, [l.rows, l.depth]),
             weight: tensor(l.dtype, [l.vocab_size, l.depth]),
@@ -48,7 +48,7 @@ impl Types {
 }
 
 /// The forward pass in plain ops, a function of that name.
-pub fn decomposition(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
+pub fn decomposition(loss: &FusedCrossEntropy, name: &str) -> Result<Func, Error> {
     let l = loss;
     let Types { x, weight, wide, column, row, truths } = Types::of(l);
     function(format!(
@@ -76,7 +76,7 @@ pub fn decomposition(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
 }
 
 /// Both gradients in plain ops, a function of that name.
-pub fn decomposition_of_gradients(loss: &CrossEntropy, name: &str) -> Result<Func, Error> {
+pub fn decomposition_of_gradients(loss: &FusedCrossEntropy, name: &str) -> Result<Func, Error> {
     let l = loss;
     let Types { x, weight, wide, column, row, truths } = Types::of(l);
     let narrow = tensor(l.dtype, [l.rows, l.vocab_size]);

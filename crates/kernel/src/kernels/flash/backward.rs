@@ -8,7 +8,7 @@ use tensor::{DType, Spec};
 
 use super::forward::LANES;
 use super::mask::{Edges, Orientation, masked, offset, query_iterations};
-use super::{Attention, Blocks, Segments};
+use super::{FlashAttention, FlashBlockSizes, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedLhs, TransposedRhs};
@@ -18,10 +18,10 @@ use crate::writer::Val;
 
 /// The backward kernel. Operands: queries, keys, values, the forward pass's two results, the gradient of the first of them, and
 /// segments as in the forward pass. Results: gradients of queries, keys and values. `blocks.kv_major` is not used.
-pub fn backward(attention: &Attention, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {
+pub fn backward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: Generation) -> Result<Kernel, Error> {
     attention.check(&blocks)?;
     let a = attention;
-    let Blocks { q: bq, kv: bk, .. } = blocks;
+    let FlashBlockSizes { q: bq, kv: bk, .. } = blocks;
     let (steps, count, depth, group) = (a.kv_len / bk, a.q_len / bq, a.depth, a.group() as i32);
     let mut kernel = KernelBuilder::new("flash_attention_bwd", generation);
     let batches = kernel.grid(a.batch, Semantics::Parallel);

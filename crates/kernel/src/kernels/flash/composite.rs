@@ -6,7 +6,7 @@
 use hlo::Func;
 use tensor::DType;
 
-use super::{Attention, Blocks, Causality, Pass, Segments};
+use super::{Causality, FlashAttention, FlashBlockSizes, PassDirection, Segments};
 use crate::composites::FlashAttributes;
 use crate::error::Error;
 use crate::kernel::Kernel;
@@ -15,28 +15,32 @@ use crate::kernels::{Request, bits, function, tensor};
 const KERNEL: &str = "flash attention";
 
 pub(crate) fn forward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (attention, blocks) = read(request, 3, Pass::Forward)?;
+    let (attention, blocks) = read(request, 3, PassDirection::Forward)?;
     super::forward(&attention, blocks, request.generation)
 }
 
 pub(crate) fn backward_for(request: &Request<'_>) -> Result<Kernel, Error> {
-    let (attention, blocks) = read(request, 6, Pass::Backward)?;
+    let (attention, blocks) = read(request, 6, PassDirection::Backward)?;
     super::backward(&attention, blocks, request.generation)
 }
 
 pub(crate) fn forward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    decomposition(&read(request, 3, Pass::Forward)?.0, name)
+    decomposition(&read(request, 3, PassDirection::Forward)?.0, name)
 }
 
 pub(crate) fn backward_plain(request: &Request<'_>, name: &str) -> Result<Func, Error> {
-    decomposition_of_gradient(&read(request, 6, Pass::Backward)?.0, name)
+    decomposition_of_gradient(&read(request, 6, PassDirection::Backward)?.0, name)
 }
 
-fn read(request: &Request<'_>, operands: usize, pass: Pass) -> Result<(Attention, Blocks), Error> {
+fn read(
+    request: &Request<'_>,
+    operands: usize,
+    pass: PassDirection,
+) -> Result<(FlashAttention, FlashBlockSizes), Error> {
     let [batch, q_heads, q_len, depth] = request.dims(KERNEL, 0)?;
     let [_, kv_heads, kv_len, _] = request.dims(KERNEL, 1)?;
     let FlashAttributes { causal, window, scale } = FlashAttributes::of(request.attributes);
-    let attention = Attention {
+    let attention = FlashAttention {
         batch,
         q_heads,
         kv_heads,
@@ -49,11 +53,11 @@ fn read(request: &Request<'_>, operands: usize, pass: Pass) -> Result<(Attention
         window,
         segments: if request.operands.len() > operands { Segments::Packed } else { Segments::One },
     };
-    let blocks = Blocks::preferred(&attention, request.generation, pass).ok_or_else(|| {
+    let blocks = FlashBlockSizes::preferred(&attention, request.generation, pass).ok_or_else(|| {
         let message = format!("{q_len} queries and {kv_len} keys are not whole blocks of 128");
         Error::Shape { kernel: KERNEL, message }
     })?;
-    let blocks = Blocks {
+    let blocks = FlashBlockSizes {
         q: request.size("block_q").unwrap_or(blocks.q),
         kv_major: request.size("block_kv_major").unwrap_or(blocks.kv_major),
         kv: request.size("block_kv").unwrap_or(blocks.kv),
@@ -62,7 +66,7 @@ fn read(request: &Request<'_>, operands: usize, pass: Pass) -> Result<(Attention
 }
 
 /// The forward pass in plain ops, a function of that name.
-pub fn decomposition(attention: &Attention, name: &str) -> Result<Func, Error> {
+pub fn decomposition(attention: &FlashAttention, name: &str) -> Result<Func, Error> {
     let t = Types::of(attention);
     let Types { q, kv, row, scores, column, .. } = &t;
     let weights = weights(attention, &t);
@@ -95,7 +99,7 @@ pub fn decomposition(attention: &Attention, name: &str) -> Result<Func, Error> {
 }
 
 /// The backward pass in plain ops, a function of that name.
-pub fn decomposition_of_gradient(attention: &Attention, name: &str) -> Result<Func, Error> {
+pub fn decomposition_of_gradient(attention: &FlashAttention, name: &str) -> Result<Func, Error> {
     let t = Types::of(attention);
     let Types { q, kv, row, scores, column, .. } = &t;
     let head = weights(attention, &t);
@@ -161,7 +165,7 @@ struct Types {
 }
 
 impl Types {
-    fn of(a: &Attention) -> Types {
+    fn of(a: &FlashAttention) -> Types {
         let q_dims = [a.batch, a.q_heads, a.q_len, a.depth];
         let kv_dims = [a.batch, a.kv_heads, a.kv_len, a.depth];
         let scores_dims = [a.batch, a.q_heads, a.q_len, a.kv_len];
@@ -180,7 +184,7 @@ impl Types {
         }
     }
 
-    fn arguments(a: &Attention, named: &[(&str, &String)]) -> String {
+    fn arguments(a: &FlashAttention, named: &[(&str, &String)]) -> String {
         let mut all: Vec<String> = named.iter().map(|(name, ty)| format!("%{name}: {ty}")).collect();
         if a.segments == Segments::Packed {
             all.push(format!("%q_segments: tensor<{}x1x{}xi32>", a.batch, a.q_len));
@@ -192,7 +196,7 @@ impl Types {
 
 /// Scores scaled and masked (`%hidden`), their maxima and sums, which queries have any key, and keys and values repeated for the heads
 /// of queries (`%ks`, `%vs`).
-fn weights(a: &Attention, t: &Types) -> String {
+fn weights(a: &FlashAttention, t: &Types) -> String {
     let Types { q, kv, scores, column, .. } = t;
     let group = a.group();
     let [b, kv_heads, s, d] = t.kv_dims;

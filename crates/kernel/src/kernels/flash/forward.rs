@@ -7,7 +7,7 @@ use chips::Generation;
 use tensor::{DType, Spec};
 
 use super::mask::{Edges, Orientation, key_iterations, masked, offset, unmasked_block};
-use super::{Attention, Blocks, MASK_VALUE, Segments};
+use super::{FlashAttention, FlashBlockSizes, MASK_VALUE, Segments};
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::MatMulForm::{Plain, TransposedRhs};
@@ -20,10 +20,10 @@ pub(super) const LANES: usize = 128;
 
 /// The forward kernel. Operands: queries, keys, values and, if packed, segments of queries `[batch, 1, q_len]` and keys
 /// `[batch, 1, kv_len]`. Results: like the queries, and log-sum-exp `[batch, q_heads, 1, q_len]`.
-pub fn forward(attention: &Attention, blocks: Blocks, generation: Generation) -> Result<Kernel, Error> {
+pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: Generation) -> Result<Kernel, Error> {
     attention.check(&blocks)?;
     let a = attention;
-    let Blocks { q: bq, kv_major, kv: bk } = blocks;
+    let FlashBlockSizes { q: bq, kv_major, kv: bk } = blocks;
     let (steps, inner, depth) = (a.kv_len / kv_major, kv_major / bk, a.depth);
     let group = a.group() as i32;
     let mut kernel = KernelBuilder::new("flash_attention_fwd", generation);

@@ -1,6 +1,6 @@
 //! The attention mask by blocks: which are masked in whole, in part or not at all, as scalars of a kernel; and masking within a block.
 
-use super::{Attention, Causality, MASK_VALUE, Segments};
+use super::{Causality, FlashAttention, MASK_VALUE, Segments};
 use crate::writer::{Val, Writer};
 
 /// Bounds of a loop over blocks: partly masked, unmasked, partly masked again.
@@ -40,7 +40,7 @@ pub(super) enum Orientation {
 
 impl<'k> Iterations<'k> {
     /// Writes the loops; only blocks with edges inside are compared position by position.
-    pub(super) fn run(self, k: &'k Writer, attention: &Attention, iteration: impl Fn(Val<'k>, Edges)) {
+    pub(super) fn run(self, k: &'k Writer, attention: &FlashAttention, iteration: impl Fn(Val<'k>, Edges)) {
         let each = |from, to, edges: Edges| {
             k.for_each(from, to, &[], |n, _| {
                 iteration(n, edges);
@@ -61,7 +61,7 @@ impl<'k> Iterations<'k> {
 }
 
 /// Position (of keys) of the first query.
-pub(super) fn offset(attention: &Attention) -> i32 {
+pub(super) fn offset(attention: &FlashAttention) -> i32 {
     match attention.causality {
         Causality::Full => 0,
         Causality::Causal => (attention.kv_len - attention.q_len) as i32,
@@ -69,14 +69,14 @@ pub(super) fn offset(attention: &Attention) -> i32 {
 }
 
 /// A window that leaves room for sums of positions.
-fn window(attention: &Attention) -> Option<i32> {
+fn window(attention: &FlashAttention) -> Option<i32> {
     attention.window.map(|window| i32::try_from(window).unwrap_or(i32::MAX).min(i32::MAX / 4))
 }
 
 /// Iterations over `count` blocks of `block` keys from `kv_begin`, for `rows` queries from position `q_begin`.
 pub(super) fn key_iterations<'k>(
     k: &'k Writer,
-    attention: &Attention,
+    attention: &FlashAttention,
     (q_begin, rows): (Val<'k>, usize),
     (kv_begin, block, count): (Val<'k>, usize, usize),
 ) -> Iterations<'k> {
@@ -99,7 +99,7 @@ pub(super) fn key_iterations<'k>(
 /// Iterations over `count` blocks of `block` queries, the first at position [`offset`], for `rows` keys from `kv_begin`.
 pub(super) fn query_iterations<'k>(
     k: &'k Writer,
-    attention: &Attention,
+    attention: &FlashAttention,
     (kv_begin, rows): (Val<'k>, usize),
     (block, count): (usize, usize),
 ) -> Iterations<'k> {
@@ -131,7 +131,7 @@ fn ordered([begin, whole_begin, whole_end, end]: [Val<'_>; 4], partial: Partial)
 /// Masked scores. `ahead` is how far the block's first query is after its first key.
 pub(super) fn masked<'k>(
     k: &'k Writer,
-    attention: &Attention,
+    attention: &FlashAttention,
     (scores, orientation): (Val<'k>, Orientation),
     ahead: Val<'k>,
     same_segment: Option<Val<'k>>,
@@ -158,7 +158,7 @@ pub(super) fn masked<'k>(
 
 /// The block of keys a step needs: itself, or the nearest one that is not masked, so that nothing is fetched in vain.
 pub(super) fn unmasked_block<'k>(
-    attention: &Attention,
+    attention: &FlashAttention,
     (row, rows): (Val<'k>, usize),
     (column, columns): (Val<'k>, usize),
 ) -> Val<'k> {

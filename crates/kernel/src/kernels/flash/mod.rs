@@ -8,7 +8,7 @@ mod mask;
 use chips::Generation;
 use tensor::{DType, Spec};
 
-pub use super::Pass;
+pub use super::PassDirection;
 use super::divisor;
 use crate::error::Error;
 pub use backward::backward;
@@ -40,7 +40,7 @@ pub enum Segments {
 ///
 /// Queries are `[batch, q_heads, q_len, depth]`, keys and values `[batch, kv_heads, kv_len, depth]`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attention {
+pub struct FlashAttention {
     /// Sequences.
     pub batch: usize,
     /// Heads of queries, a multiple of the KV heads (grouped-query attention, GQA).
@@ -67,7 +67,7 @@ pub struct Attention {
 
 /// Block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
+pub struct FlashBlockSizes {
     /// Queries of one step.
     pub q: usize,
     /// Keys of one step, in VMEM.
@@ -76,13 +76,17 @@ pub struct Blocks {
     pub kv: usize,
 }
 
-impl Blocks {
+impl FlashBlockSizes {
     /// The sizes that the compiler's static estimate prefers (`docs/kernel-cycles.md`), as far as they divide the lengths.
-    pub fn preferred(attention: &Attention, generation: Generation, pass: Pass) -> Option<Blocks> {
+    pub fn preferred(
+        attention: &FlashAttention,
+        generation: Generation,
+        pass: PassDirection,
+    ) -> Option<FlashBlockSizes> {
         // Scores of larger blocks leave no room for anything else in the memory of v4.
         let (q_most, kv_most) = match (generation, pass) {
             (Generation::V4, _) => (256, 256),
-            (Generation::V6e, Pass::Forward) => (1024, 512),
+            (Generation::V6e, PassDirection::Forward) => (1024, 512),
             _ => (512, 512),
         };
         let q = divisor(attention.q_len, 128, q_most)?;
@@ -91,14 +95,14 @@ impl Blocks {
         let vmem_bytes = generation.spec().memory.vmem_bytes_per_core.value as usize;
         let row_bytes = 4 * attention.depth.max(128) * attention.dtype.size_bytes();
         let kv_major = divisor(attention.kv_len, kv, (vmem_bytes / 4 / row_bytes.max(1)).max(kv))?;
-        Some(Blocks { q, kv_major, kv })
+        Some(FlashBlockSizes { q, kv_major, kv })
     }
 }
 
 /// Scores of masked keys.
 pub(crate) const MASK_VALUE: f32 = -0.7 * f32::MAX;
 
-impl Attention {
+impl FlashAttention {
     pub(crate) fn q_spec(&self) -> Spec {
         Spec::new(self.dtype, [self.batch, self.q_heads, self.q_len, self.depth])
     }
@@ -117,7 +121,7 @@ impl Attention {
         self.q_heads / self.kv_heads.max(1)
     }
 
-    fn check(&self, blocks: &Blocks) -> Result<(), Error> {
+    fn check(&self, blocks: &FlashBlockSizes) -> Result<(), Error> {
         let refuse = |message: String| Err(Error::Shape { kernel: "flash attention", message });
         if self.kv_heads == 0 || !self.q_heads.is_multiple_of(self.kv_heads) {
             return refuse(format!("{} heads are not a multiple of {} KV heads", self.q_heads, self.kv_heads));
@@ -155,7 +159,7 @@ impl Attention {
     }
 
     /// Pairs of positions whose scores are computed, about: unmasked ones, and with a window all of the blocks that have any.
-    pub(crate) fn computed_pairs(&self, blocks: &Blocks) -> u64 {
+    pub(crate) fn computed_pairs(&self, blocks: &FlashBlockSizes) -> u64 {
         let (q, kv) = (self.q_len as u64, self.kv_len as u64);
         let seen = match (self.causality, self.window) {
             (Causality::Full, _) => q.saturating_mul(kv),
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_window_costs_the_blocks_it_touches() {
-        let attention = Attention {
+        let attention = FlashAttention {
             batch: 2,
             q_heads: 4,
             kv_heads: 2,
@@ -189,12 +193,15 @@ mod tests {
             window: Some(1024),
             segments: Segments::One,
         };
-        let blocks = Blocks { q: 512, kv_major: 2048, kv: 512 };
+        let blocks = FlashBlockSizes { q: 512, kv_major: 2048, kv: 512 };
         assert_eq!(attention.computed_pairs(&blocks), 8 * 8192 * 1536);
-        assert_eq!(Attention { window: Some(1 << 20), ..attention.clone() }.computed_pairs(&blocks), 8 * 8192 * 8192);
-        let causal = Attention { window: None, ..attention.clone() };
+        assert_eq!(
+            FlashAttention { window: Some(1 << 20), ..attention.clone() }.computed_pairs(&blocks),
+            8 * 8192 * 8192
+        );
+        let causal = FlashAttention { window: None, ..attention.clone() };
         assert_eq!(causal.computed_pairs(&blocks), 8 * (8192 * 8193 / 2));
-        let full = Attention { window: None, causality: Causality::Full, ..attention };
+        let full = FlashAttention { window: None, causality: Causality::Full, ..attention };
         assert_eq!(full.computed_pairs(&blocks), 8 * 8192 * 8192);
     }
 }

@@ -21,7 +21,7 @@ use super::divisor;
 use crate::builder::KernelBuilder;
 use crate::error::Error;
 use crate::ir::RefId;
-use crate::kernel::Axis;
+use crate::kernel::AxisId;
 use crate::kernel::CostEstimate;
 use crate::writer::{Val, Writer};
 
@@ -162,16 +162,16 @@ impl Tables {
         }
     }
 
-    fn group<'k>(self, k: &'k Writer, visit: Axis) -> Val<'k> {
+    fn group<'k>(self, k: &'k Writer, visit: AxisId) -> Val<'k> {
         k.load_scalar(self.group, &[k.program_id(visit)])
     }
 
-    fn tile<'k>(self, k: &'k Writer, visit: Axis) -> Val<'k> {
+    fn tile<'k>(self, k: &'k Writer, visit: AxisId) -> Val<'k> {
         k.load_scalar(self.tile, &[k.program_id(visit)])
     }
 
     /// Which of a tile's rows belong to the visit's group: booleans of a shape whose first axis is rows.
-    fn mine<'k>(self, k: &'k Writer, visit: Axis, dims: [usize; 2]) -> Val<'k> {
+    fn mine<'k>(self, k: &'k Writer, visit: AxisId, dims: [usize; 2]) -> Val<'k> {
         let group = self.group(k, visit);
         let first = self.tile(k, visit) * dims[0] as i32;
         let row = k.iota(dims, 0) + first;
@@ -181,7 +181,7 @@ impl Tables {
 }
 
 /// Whether a table's entry differs from the one before, and from the one after.
-fn changes<'k>(k: &'k Writer, table: RefId, visit: Axis, count: usize) -> (Val<'k>, Val<'k>) {
+fn changes<'k>(k: &'k Writer, table: RefId, visit: AxisId, count: usize) -> (Val<'k>, Val<'k>) {
     let at = k.program_id(visit);
     let here = k.load_scalar(table, &[at]);
     let before = k.load_scalar(table, &[(at - 1).max(0)]);

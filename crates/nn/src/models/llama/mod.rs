@@ -12,9 +12,9 @@ pub use self::config::{DenseLayers, Experts, GlobalLayers, Head, HeadNorm, Llama
 
 use crate::init::Init;
 use crate::layers::{
-    Bias, CachePosition, Context, Embedding, ExpertSizes, GatedFeedForward, KvCache, Linear, MixtureOfExperts,
-    MultiHeadAttention, MultiHeadLatentAttention, Positions, RmsNorm, Rope, RopeScaling, RouterScores, Start, Usage,
-    at_use,
+    Bias, CachePosition, CacheStart, Context, Embedding, ExpertSizes, GatedFeedForward, KvCache, Linear,
+    MixtureOfExperts, MultiHeadAttention, MultiHeadLatentAttention, Positions, RmsNorm, Rope, RopeScaling,
+    RouterScores, Usage, at_use,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::stacked::{init_stacked, run_on_all, run_repeating_pattern, scan_repeating_pattern};
@@ -335,7 +335,7 @@ impl LanguageModel for Llama {
     }
 
     #[track_caller]
-    fn extend(&self, tokens: &Tensor, start: &Start, cache: &KvCache) -> (Tensor, KvCache) {
+    fn extend(&self, tokens: &Tensor, start: &CacheStart, cache: &KvCache) -> (Tensor, KvCache) {
         trace::scope("llama", || {
             let positions = start.positions(tokens.dim(1), cache.capacity());
             let ropes = self.ropes(&positions.queries);

@@ -4,7 +4,7 @@ use super::super::number::seconds;
 use super::super::text::{Text, tail, text};
 use super::{CHARACTER, CLOSE, WIDTH, bound_class, open, px, ticks};
 use crate::op_time::Bound;
-use crate::pictures::{LoopSpan, Span, SpanKind, Timeline, Window};
+use crate::pictures::{LoopSpan, Span, SpanKind, Timeline, TransferWindow};
 
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = 12.0;
@@ -38,7 +38,7 @@ pub(in super::super) fn timeline(timeline: &Timeline) -> String {
     }
     top += CORE + BETWEEN;
     for (lane, name) in LANES {
-        let windows: Vec<&Window> = timeline.windows.iter().filter(|window| window.lane == lane).collect();
+        let windows: Vec<&TransferWindow> = timeline.windows.iter().filter(|window| window.lane == lane).collect();
         if windows.is_empty() {
             continue;
         }
@@ -150,7 +150,7 @@ fn waits(timeline: &Timeline, lane: Bound, x: &dyn Fn(f64) -> f64, top: f64, hei
     svg
 }
 
-fn window_bar(window: &Window, x: &dyn Fn(f64) -> f64, top: f64) -> String {
+fn window_bar(window: &TransferWindow, x: &dyn Fn(f64) -> f64, top: f64) -> String {
     let (left, right) = (x(window.begin_s), x(window.end_s));
     let many = if window.transfers > 1 { format!(", {} transfers", window.transfers) } else { String::new() };
     format!(
@@ -166,7 +166,7 @@ fn window_bar(window: &Window, x: &dyn Fn(f64) -> f64, top: f64) -> String {
 }
 
 /// The row of each window: the first that is free, the last where none is.
-fn place(windows: &[&Window]) -> Vec<usize> {
+fn place(windows: &[&TransferWindow]) -> Vec<usize> {
     let mut free_at = [f64::MIN; WINDOW_ROWS];
     let mut rows = Vec::with_capacity(windows.len());
     for window in windows {

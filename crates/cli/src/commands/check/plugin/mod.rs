@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use compile::worker::Launch;
-use cpu::interpret::{Interpreter, Options, Tensor, Value};
+use compile::worker::WorkerCommand;
+use cpu::interpret::{Interpreter, InterpreterOptions, InterpreterValue, TensorValue};
 use hlo::{ElementType, Type, Verified};
 use message::Output;
 use pjrt::discover::Discovery;
@@ -30,7 +30,7 @@ pub(crate) use serve::serve;
 /// The processes that hold a plugin, as many as cases run at the same time.
 #[derive(Debug)]
 pub(crate) struct Devices {
-    launch: Launch,
+    launch: WorkerCommand,
     name: String,
     /// Processes without a case.
     idle: Mutex<Vec<Worker>>,
@@ -43,7 +43,7 @@ impl Devices {
         signal_hook::flag::register(signal_hook::consts::SIGPIPE, Arc::default())
             .map_err(|e| Failure::new(format!("cannot handle signals: {e}")))?;
         let (name, path) = find(plugin)?;
-        let mut launch = Launch::this_program(["check-worker".into(), path.clone().into_os_string()])
+        let mut launch = WorkerCommand::this_program(["check-worker".into(), path.clone().into_os_string()])
             .map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))?;
         launch.env.extend(plugins::environment(&name));
         let first = Worker::start(&launch, stop).map_err(|trouble| {
@@ -60,7 +60,13 @@ impl Devices {
     }
 
     /// Runs a case without its checks on a device, then the checks on what came back.
-    pub(crate) fn run(&self, module: &Verified, function: &str, options: &Options, stop: &AtomicBool) -> Verdict {
+    pub(crate) fn run(
+        &self,
+        module: &Verified,
+        function: &str,
+        options: &InterpreterOptions,
+        stop: &AtomicBool,
+    ) -> Verdict {
         let split = match rewrite::split(module, function) {
             Ok(split) => split,
             Err(why) => return Verdict::Skipped(format!("not for plugins: {why}")),
@@ -111,7 +117,7 @@ fn find(plugin: &Path) -> Result<(String, PathBuf), Failure> {
 }
 
 /// What a device gave, as values of the types the program has.
-fn values(types: &[Type], outputs: Vec<Output>) -> Result<Vec<Value>, String> {
+fn values(types: &[Type], outputs: Vec<Output>) -> Result<Vec<InterpreterValue>, String> {
     if types.len() != outputs.len() {
         return Err(format!("the device gave {} results, not {}", outputs.len(), types.len()));
     }
@@ -124,7 +130,7 @@ fn values(types: &[Type], outputs: Vec<Output>) -> Result<Vec<Value>, String> {
         }
         let dims: Option<Vec<usize>> = output.dims.iter().map(|&d| usize::try_from(d).ok()).collect();
         let literal = dims.and_then(|dims| Literal::new(dtype, dims, output.bytes.clone())).ok_or_else(wrong)?;
-        Ok(Value::Tensor(Tensor::from_literal(&literal)))
+        Ok(InterpreterValue::Tensor(TensorValue::from_literal(&literal)))
     };
     types.iter().zip(outputs).map(value).collect()
 }
@@ -149,7 +155,7 @@ mod tests {
     fn every_element_type_has_the_name_plugins_use() {
         for &dtype in DType::ALL {
             let name = hlo_name(dtype);
-            assert!(pjrt::ElementType::from_name(&name).is_some(), "{name}");
+            assert!(pjrt::BufferType::from_name(&name).is_some(), "{name}");
         }
     }
 

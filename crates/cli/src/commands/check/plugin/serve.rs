@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use compile::with_causes;
-use pjrt::{Client, ClientOptions, CompileOptions, ExecuteOptions, Plugin, Program};
+use pjrt::{Client, ClientOptions, CompileOptions, EncodedProgram, ExecuteOptions, Plugin};
 
 use super::message::{self, Answer, Output};
 use crate::failure::{self, Failure};
@@ -68,7 +68,7 @@ fn open(path: &Path) -> Result<(Client, String), pjrt::Error> {
 }
 
 fn execute(client: &Client, program: Vec<u8>) -> Result<Vec<Output>, pjrt::Error> {
-    let loaded = client.compile(&Program::mlir(program), &CompileOptions::default())?;
+    let loaded = client.compile(&EncodedProgram::mlir(program), &CompileOptions::default())?;
     let launch = loaded.execute(&[Vec::new()], &ExecuteOptions::default())?;
     launch.wait()?;
     let output = |buffer: &pjrt::Buffer| {

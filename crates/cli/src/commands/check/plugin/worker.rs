@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
-use compile::worker::{Launch, Reaped};
+use compile::worker::{Reaped, WorkerCommand};
 
 use super::message::{self, Answer, Output};
 
@@ -66,7 +66,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Starts a process and waits until its plugin is loaded.
-    pub(super) fn start(launch: &Launch, stop: &AtomicBool) -> Result<Worker, Trouble> {
+    pub(super) fn start(launch: &WorkerCommand, stop: &AtomicBool) -> Result<Worker, Trouble> {
         let failed = |error: io::Error| Trouble::Start(format!("cannot start a process: {error}"));
         let child = Command::new(&launch.program)
             .args(&launch.args)
@@ -196,9 +196,9 @@ mod tests {
     use super::*;
 
     /// A process that runs a shell script instead of a plugin.
-    fn script(script: &str) -> Launch {
+    fn script(script: &str) -> WorkerCommand {
         let args = ["-c".into(), script.into()].into();
-        Launch { program: "/bin/sh".into(), args, env: BTreeMap::new(), chatter: Chatter::Keep }
+        WorkerCommand { program: "/bin/sh".into(), args, env: BTreeMap::new(), chatter: Chatter::Keep }
     }
 
     fn start(text: &str) -> Result<Worker, String> {

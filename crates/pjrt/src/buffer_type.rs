@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-macro_rules! element_types {
+macro_rules! buffer_types {
     ($($value:literal $variant:ident $name:literal $bits:literal,)*) => {
         /// Element type of an array, as plugins number them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs)]
-        pub enum ElementType {
+        pub enum BufferType {
             $($variant,)*
             /// A type this crate does not know.
             Other(u32),
         }
 
-        impl ElementType {
+        impl BufferType {
             /// Every type with a number known here.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
@@ -60,7 +60,7 @@ macro_rules! element_types {
     };
 }
 
-element_types! {
+buffer_types! {
     1 Pred "pred" 8,
     2 S8 "s8" 8,
     3 S16 "s16" 16,
@@ -96,14 +96,14 @@ element_types! {
     33 F6E3M2FN "f6e3m2fn" 6,
 }
 
-impl ElementType {
+impl BufferType {
     /// Bytes one element takes in host memory, where elements smaller than a byte take a whole one.
     pub fn host_bytes(self) -> Option<usize> {
         self.bits().map(|bits| bits.div_ceil(8) as usize)
     }
 }
 
-impl fmt::Display for ElementType {
+impl fmt::Display for BufferType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Other(number) => write!(f, "type {number}"),
@@ -118,20 +118,20 @@ mod tests {
 
     #[test]
     fn numbers_and_names_lead_back() {
-        for element in ElementType::ALL {
-            assert_eq!(ElementType::from_number(element.number()), *element);
-            assert_eq!(ElementType::from_name(element.name()), Some(*element));
+        for element in BufferType::ALL {
+            assert_eq!(BufferType::from_number(element.number()), *element);
+            assert_eq!(BufferType::from_name(element.name()), Some(*element));
         }
-        assert_eq!(ElementType::from_number(pjrt_sys::PJRT_Buffer_Type_BF16), ElementType::Bf16);
-        assert_eq!(ElementType::from_number(pjrt_sys::PJRT_Buffer_Type_F6E3M2FN), ElementType::F6E3M2FN);
-        assert_eq!(ElementType::ALL.len() as u32, pjrt_sys::PJRT_Buffer_Type_F6E3M2FN);
+        assert_eq!(BufferType::from_number(pjrt_sys::PJRT_Buffer_Type_BF16), BufferType::Bf16);
+        assert_eq!(BufferType::from_number(pjrt_sys::PJRT_Buffer_Type_F6E3M2FN), BufferType::F6E3M2FN);
+        assert_eq!(BufferType::ALL.len() as u32, pjrt_sys::PJRT_Buffer_Type_F6E3M2FN);
     }
 
     #[test]
     fn sizes() {
-        assert_eq!(ElementType::S4.host_bytes(), Some(1));
-        assert_eq!(ElementType::C128.host_bytes(), Some(16));
-        assert_eq!(ElementType::Token.host_bytes(), None);
-        assert_eq!(ElementType::Other(99).bits(), None);
+        assert_eq!(BufferType::S4.host_bytes(), Some(1));
+        assert_eq!(BufferType::C128.host_bytes(), Some(16));
+        assert_eq!(BufferType::Token.host_bytes(), None);
+        assert_eq!(BufferType::Other(99).bits(), None);
     }
 }
