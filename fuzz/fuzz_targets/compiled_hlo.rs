@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(module) = xla::Module::from_hlo_with_config(data) {
+    if let Ok(module) = xla::HloModule::from_hlo_with_config(data) {
         let executions = module.executions();
         let _ = module.cost(&executions);
         let _ = module.collective_totals(&executions);

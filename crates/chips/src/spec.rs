@@ -71,7 +71,7 @@ pub struct Rates {
 pub struct MemorySpec {
     /// HBM of a chip as documented.
     pub hbm_bytes_per_chip: Figure<u64>,
-    /// What the compiler lets one device use in a slice of 2x2 chips; see [`Spec::usable_hbm_bytes_per_device`].
+    /// What the compiler lets one device use in a slice of 2x2 chips; see [`ChipSpec::usable_hbm_bytes_per_device`].
     pub usable_hbm_bytes_per_device: Figure<u64>,
     /// What every further device in a slice takes from that.
     pub runtime_reserve: Figure<RuntimeReserve>,

@@ -7,7 +7,7 @@
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use compile::cache::{Cache, CacheConfig};
-//! use compile::worker::{Launch, Limits};
+//! use compile::worker::{WorkerCommand, WorkerLimits};
 //! use compile::{CompileRequest, PluginFile, SliceCompiler};
 //!
 //! // The compiler runs in a child: this program, started again with this argument, must do nothing else.
@@ -17,8 +17,8 @@
 //! let compiler = SliceCompiler {
 //!     plugin: PluginFile::open("libtpu.so".as_ref())?,
 //!     cache: Cache::open(&CacheConfig::default()),
-//!     launch: Launch::this_program(["compile-worker"])?,
-//!     limits: Limits::default(),
+//!     launch: WorkerCommand::this_program(["compile-worker"])?,
+//!     limits: WorkerLimits::default(),
 //! };
 //! let program = std::fs::read("step.mlir")?;
 //! let request = CompileRequest::new("v5e-16".parse()?);

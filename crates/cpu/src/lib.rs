@@ -1,7 +1,7 @@
 //! A PJRT device in pure Rust: the reference interpreter, the compiler, and the PJRT API table.
 //!
 //! ```
-//! use cpu::{Array, CompileOptions, Compiled, Cpu};
+//! use cpu::{Array, Compiled, Cpu, EngineOptions};
 //! use tensor::Literal;
 //!
 //! let twice = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -9,7 +9,7 @@
 //!   return %y : tensor<2xf32>
 //! }";
 //! let cpu = Cpu::new(None);
-//! let program = Compiled::compile(&cpu, twice.as_bytes(), &CompileOptions::default())?;
+//! let program = Compiled::compile(&cpu, twice.as_bytes(), &EngineOptions::default())?;
 //! let x = Array::from_literal(cpu.memory(), &Literal::from([1.0f32, 2.0]))?;
 //! let results = program.run(vec![vec![x]], &Default::default())?;
 //! assert_eq!(results[0][0].to_literal(), Literal::from([2.0f32, 4.0]));

@@ -1,7 +1,7 @@
 //! Operate: look at a machine and say what is wrong with it, and put plugins in place.
 //!
-//! - [`doctor::examine`] runs an ordered list of checks and gives a [`doctor::Report`], each line with its remedy.
-//! - [`setup::Plan`] gets a PJRT plugin through the user's own pip or uv into the managed folder, pinned and
+//! - [`doctor::examine`] runs an ordered list of checks and gives a [`doctor::DoctorReport`], each line with its remedy.
+//! - [`setup::SetupPlan`] gets a PJRT plugin through the user's own pip or uv into the managed folder, pinned and
 //!   hash-checked.
 //! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
 //!

@@ -7,7 +7,7 @@ use pjrt_sys::PJRT_Program;
 
 use crate::api::chars;
 
-/// How the bytes of a [`Program`] are to be read.
+/// How the bytes of an [`EncodedProgram`] are to be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// An MLIR module, as text or bytecode.
@@ -79,7 +79,7 @@ impl EncodedProgram {
     }
 }
 
-/// A program in C form, borrowed from a [`Program`].
+/// A program in C form, borrowed from an [`EncodedProgram`].
 pub(crate) struct RawProgram<'a> {
     pub(crate) raw: PJRT_Program,
     program: PhantomData<&'a EncodedProgram>,

@@ -1,11 +1,11 @@
 //! Know before you rent: does a program fit a slice, how long is a step, what limits it, what does it cost.
 //!
 //! ```
-//! use plan::{RunCost, RunLength, Step, Tariff};
+//! use plan::{BilledStep, RunCost, RunLength, Tariff};
 //!
 //! let slice = "v5e-4".parse().unwrap();
 //! let tariff = Tariff { usd_per_chip_hour: Some(1.2), ..Tariff::default() };
-//! let step = Step { seconds: 0.5, tokens: Some(8192.0) };
+//! let step = BilledStep { seconds: 0.5, tokens: Some(8192.0) };
 //! let cost = RunCost::of(&slice, step, RunLength::Steps(7200.0), &tariff)?;
 //! assert_eq!((cost.chips, cost.hours), (4, Some(1.0)));
 //! # Ok::<(), plan::Error>(())

@@ -17,7 +17,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainConfig {
-    /// See [`crate::model::ModelConfig`].
+    /// See [`crate::model::TrainModelConfig`].
     pub model: serde_json::Value,
     /// How the model is run: precision, rematerialization, attention.
     #[serde(default)]

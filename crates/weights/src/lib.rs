@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use tensor::Literal;
-//! use weights::Region;
+//! use weights::TensorRegion;
 //!
 //! let whole = Literal::from([[1.0f32, 2.0], [3.0, 4.0]]);
-//! let second_row = Region { start: vec![1, 0], size: vec![1, 2] };
+//! let second_row = TensorRegion { start: vec![1, 0], size: vec![1, 2] };
 //! assert_eq!(second_row.cut(&whole), Some(Literal::from([[3.0f32, 4.0]])));
 //! ```
 

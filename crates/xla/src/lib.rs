@@ -5,7 +5,7 @@
 //!
 //! ```
 //! // What is no HLO module is told, and does not panic.
-//! assert!(xla::Module::from_any(b"not an HLO module").is_err());
+//! assert!(xla::HloModule::from_any(b"not an HLO module").is_err());
 //! let config = xla::Json::parse(br#"{"flag": [1, 2]}"#).unwrap();
 //! assert!(config.get("flag").is_some());
 //! ```

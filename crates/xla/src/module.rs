@@ -7,11 +7,11 @@ use crate::proto;
 use crate::shape::Shape;
 use std::collections::HashMap;
 
-/// An instruction of a [`Module`].
+/// An instruction of an [`HloModule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InstructionId(pub u32);
 
-/// A computation of a [`Module`].
+/// A computation of an [`HloModule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ComputationId(pub u32);
 

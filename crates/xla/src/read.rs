@@ -1,4 +1,4 @@
-//! Turns the protobuf messages into a validated [`Module`].
+//! Turns the protobuf messages into a validated [`HloModule`].
 
 use crate::attributes::{Attributes, OperandAliasing};
 use crate::module::{Alias, Computation, ComputationId, HloModule, Instruction, InstructionId, Metadata};
@@ -35,7 +35,7 @@ impl HloModule {
         HloModule::from_zstd_within(bytes, Limits::default())
     }
 
-    /// As [`Module::from_zstd`] with limits on the size after decompression.
+    /// As [`HloModule::from_zstd`] with limits on the size after decompression.
     pub fn from_zstd_within(bytes: &[u8], limits: Limits) -> Result<HloModule, Error> {
         HloModule::from_hlo_with_config(&decompress(bytes, limits)?)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use compile::Program;
-//! use compile::optimize::{Level, Metrics, Optimizer, ComputePrecision, Target};
+//! use compile::optimize::{ComputePrecision, Level, ProgramMetrics, ProgramOptimizer, TargetInfo};
 //!
 //! let text = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
 //!   %0 = stablehlo.transpose %w, dims = [1, 0] : (tensor<256x256xf32>) -> tensor<256x256xf32>
@@ -10,10 +10,11 @@
 //!   return %1 : tensor<256x256xf32>
 //! }";
 //! let program = Program::read(text.as_bytes().to_vec())?;
-//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
+//! let target = TargetInfo::tpu(chips::Generation::V5e);
+//! let optimizer = ProgramOptimizer::new(Level::Conservative, target, ComputePrecision::Bf16);
 //! let (rewritten, steps) = optimizer.rewrite(&program)?;
 //! // The matmul reads through the transpose.
-//! assert!(Metrics::of(rewritten.module()).ops < Metrics::of(program.module()).ops);
+//! assert!(ProgramMetrics::of(rewritten.module()).ops < ProgramMetrics::of(program.module()).ops);
 //! for step in &steps {
 //!     println!("{}: {}", step.rewrite, step.detail);
 //! }

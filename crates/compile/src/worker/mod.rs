@@ -1,7 +1,7 @@
 //! The compiler's own process: what is asked of it, how it answers, and the watch kept over it.
 //!
 //! libtpu ends the process on some programs, hangs on others and prints as it likes. So it only ever runs in a child:
-//! the program that links this crate, started again with [`Launch::args`], which must call [`serve`].
+//! the program that links this crate, started again with [`WorkerCommand::args`], which must call [`serve`].
 
 mod frame;
 mod message;

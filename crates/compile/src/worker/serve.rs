@@ -25,7 +25,7 @@ const MAX_PLAIN_ARGUMENTS: usize = 2000;
 
 type Out = BufWriter<std::fs::File>;
 
-/// Serves one request from standard input and answers on standard output. For the process that [`super::Launch`] starts.
+/// Serves one request from standard input and answers on standard output. For the process that [`super::WorkerCommand`] starts.
 pub fn serve() -> ExitCode {
     match serve_once() {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! Doctor: an ordered list of checks of a machine, each answered with what was found and what to do about it.
 //!
 //! A check never fails as a function: whatever it finds, including files with odd contents, becomes a line of the
-//! [`Report`]. Loading a plugin can hang or end the process, so the doctor does not do it: the caller passes a probe,
+//! [`DoctorReport`]. Loading a plugin can hang or end the process, so the doctor does not do it: the caller passes a probe,
 //! which should load the library in a child process. [`probe_file`] is one that only reads the file.
 
 mod compute_metadata;

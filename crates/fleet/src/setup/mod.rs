@@ -1,7 +1,7 @@
 //! Setup: a PJRT plugin from the package index, or from a wheel file, into the managed folder.
 //!
-//! [`Plan::new`] decides everything that can be decided without the network, [`Plan::describe`] says it, [`Plan::run`]
-//! does it. What lies at the destination is either whole and checked or not there: everything is made in a folder
+//! [`SetupPlan::new`] decides everything that can be decided without the network, [`SetupPlan::describe`] says it,
+//! [`SetupPlan::run`] does it. What lies at the destination is either whole and checked or not there: everything is made in a folder
 //! beside it and renamed. Several setups may run at once; the later ones wait and find the work done.
 
 mod hash;

@@ -189,7 +189,7 @@ impl SetupPlan {
         self.installed_bytes
     }
 
-    /// Whether this version seems to be there already. [`Plan::run`] checks its hash before it relies on that.
+    /// Whether this version seems to be there already. [`SetupPlan::run`] checks its hash before it relies on that.
     pub fn already_installed(&self) -> bool {
         self.already_installed
     }

@@ -28,7 +28,7 @@ const MILLION: f64 = 1e6;
 const MISSED: f64 = 1e30;
 
 impl Goal {
-    /// Tokens that [`Outcome`] is about.
+    /// Tokens that [`PlanCost`] is about.
     pub fn measured_tokens(&self) -> f64 {
         self.tokens.unwrap_or(MILLION)
     }

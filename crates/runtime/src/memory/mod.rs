@@ -1,6 +1,6 @@
 //! Device memory: who holds how much, within a budget, so that the device is never asked for more than it has.
 //!
-//! Every array of a backend holds an [`Allocation`] of an [`Owner`]. A request past the budget is refused before the device
+//! Every array of a backend holds a [`MemoryReservation`] of an [`Owner`]. A request past the budget is refused before the device
 //! sees it, with the largest owners named.
 
 mod budget;

@@ -2,8 +2,8 @@
 //!
 //! ```
 //! use compile::Program;
-//! use compile::optimize::{Level, Optimizer, ComputePrecision, Target};
-//! use runtime::optimize::{Trial, optimize};
+//! use compile::optimize::{ComputePrecision, Level, ProgramOptimizer, TargetInfo};
+//! use runtime::optimize::{OptimizationTrial, optimize};
 //!
 //! let text = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
 //!   %0 = stablehlo.transpose %w, dims = [1, 0] : (tensor<256x256xf32>) -> tensor<256x256xf32>
@@ -11,8 +11,9 @@
 //!   return %1 : tensor<256x256xf32>
 //! }";
 //! let program = Program::read(text.as_bytes().to_vec())?;
-//! let optimizer = Optimizer::new(Level::Conservative, Target::tpu(chips::Generation::V5e), ComputePrecision::Bf16);
-//! let optimized = optimize(&optimizer, &program, &Trial::default())?;
+//! let target = TargetInfo::tpu(chips::Generation::V5e);
+//! let optimizer = ProgramOptimizer::new(Level::Conservative, target, ComputePrecision::Bf16);
+//! let optimized = optimize(&optimizer, &program, &OptimizationTrial::default())?;
 //! // The matmul reads through the transpose.
 //! assert!(optimized.after.ops < optimized.before.ops);
 //! # Ok::<(), runtime::Error>(())
