@@ -7,7 +7,10 @@ use crate::source::{code, paths, without_tests, words};
 use crate::tidy::{crates, report, sources};
 
 /// Names that several crates may give, each for a reason.
-const SHARED: &[(&str, &str)] = &[("Error", "each crate has one error type, named with its crate: `hlo::Error`")];
+const SHARED: &[(&str, &str)] = &[
+    ("Error", "each crate has one error type, named with its crate: `hlo::Error`"),
+    ("GetPjrtApi", "the C API has one name for the function that a plugin exports and for the function's type"),
+];
 
 const KINDS: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
 
