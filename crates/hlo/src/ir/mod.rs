@@ -17,6 +17,6 @@ pub use kind::OpKind;
 pub(crate) use kind::for_each_op;
 pub use loc::{Loc, Location};
 pub use module::{
-    Definition, Func, Mesh, Module, NewOp, Op, OpId, OpName, Region, RegionData, Value, ValueData, Visibility,
+    Definition, Func, MeshOp, Module, NewOp, Op, OpId, OpName, Region, RegionData, Value, ValueData, Visibility,
 };
 pub use ty::{DYNAMIC, ElementType, FunctionType, Quantized, Real, TensorType, Type};
