@@ -1,5 +1,8 @@
 //! Writes a traced graph as StableHLO.
 
+mod memory;
+mod sharding;
+
 use std::collections::HashMap;
 use std::panic::Location as Caller;
 use std::sync::Arc;
@@ -9,11 +12,13 @@ use hlo::{Attr, Attrs, Func, FuncBuilder, Keyword, Loc, Location, OpKind, Type, 
 use tensor::DType;
 
 use crate::Spec;
-use crate::control::{Composite, Cond, Direction, MemoryKind, Scan, While, row_major};
-use crate::graph::{Graph, Node, Prim};
+use crate::graph::{Composite, Cond, Direction, Graph, MemoryKind, Node, Prim, Scan, While};
+use crate::ops::collective::is_collective;
 use crate::ops::{attrs, i64s};
 use crate::region::{self, comparison, type_of};
-use crate::sharding::{ShardingAttributes, is_collective};
+
+use memory::row_major;
+pub(crate) use sharding::ShardingAttributes;
 
 /// Writes graphs.
 pub(crate) struct Emitter {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::panic::Location;
 
+use crate::line;
+
 /// A position in the user's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
@@ -95,7 +97,7 @@ pub(crate) fn leave(error: Error) -> ! {
 
 /// Stops the traced function: its caller did something wrong at that line.
 pub(crate) fn misuse(at: &'static Location<'static>, message: impl Into<String>) -> ! {
-    let at = crate::stack::line().unwrap_or(at);
+    let at = line::current().unwrap_or(at);
     leave(Error::Misuse { at: At::of(at), message: message.into() })
 }
 

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use hlo::attr::ALIAS;
 use hlo::{Attr, Attrs, FuncBuilder, ModuleBuilder, Verified, Visibility};
 
-use crate::emit::Emitter;
+use crate::emit::{Emitter, ShardingAttributes};
 use crate::error::{Error, caught};
 use crate::graph::Graph;
 use crate::region::type_of;
-use crate::sharding::{LogicalAxisRules, PartitionSpec, ShardingAttributes, with_rules};
+use crate::sharding::{LogicalAxisRules, PartitionSpec, with_rules};
 use crate::tree::Tree;
 use crate::{Spec, stack};
 

@@ -1,5 +1,8 @@
 //! The traced program: nodes in order over dense values, with loops and branches as nodes that own graphs.
 
+mod remat_policy;
+mod structure;
+
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,12 +11,12 @@ use hlo::{Attr, Attrs, Dense, OpKind, TensorType};
 use tensor::Literal;
 
 use crate::Spec;
-use crate::control::{Composite, Cond, Custom, MemoryKind, Remat, Scan, While};
-use crate::sharding::{Manual, PartitionSpec};
+use crate::sharding::PartitionSpec;
+use crate::tensor::Ref;
 
-/// A value of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Ref(pub(crate) u32);
+pub use remat_policy::RematPolicy;
+pub use structure::Direction;
+pub(crate) use structure::{Composite, Cond, Custom, Derivative, Exponentials, Manual, Remat, Scan, While};
 
 /// How an op with a region combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +43,15 @@ pub(crate) enum Combine {
     ArgMaximum,
     /// As above, the smaller value.
     ArgMinimum,
+}
+
+/// A memory that a value of a program can be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryKind {
+    /// The device's own.
+    Device,
+    /// The host's, which the device reaches by itself.
+    Host,
 }
 
 /// What a node computes.

@@ -21,6 +21,7 @@ mod emit;
 mod error;
 mod function;
 mod graph;
+mod line;
 mod ops;
 pub mod random;
 mod region;
@@ -32,12 +33,13 @@ mod tree;
 
 pub use ::tensor::Spec;
 pub use control::{
-    Branch, Direction, MemoryKind, RematPolicy, checkpoint, composite, cond, custom_call, custom_vjp, scan,
-    scan_reversed, switch, while_loop,
+    Branch, checkpoint, composite, cond, custom_call, custom_vjp, scan, scan_reversed, shard_map, switch, while_loop,
 };
 pub use dtype_policy::{DTypePolicy, ParseDTypePolicyError};
 pub use error::{At, Error, refuse};
 pub use function::{Donate, Function, Leaf, LeafShardings, Role, shapes_of, trace, trace_on};
+pub use graph::{Direction, MemoryKind, RematPolicy};
+pub use ops::collective::{Exchange, Over, Reduction, axis_index, sync_gradients};
 pub use ops::contract::{Contraction, Precision};
 pub use ops::convolve::Convolution;
 pub use ops::index::Update;
@@ -45,10 +47,7 @@ pub use ops::linear::{Fourier, Side, Triangle, Triangular};
 pub use ops::order::{Order, sort_together};
 pub use ops::window::Window;
 pub use random::{Key, Rows};
-pub use sharding::{
-    Axis, Dialect, Exchange, LogicalAxisRules, Mesh, Network, Over, PartitionSpec, Reduction, Site, Torus, axis_index,
-    current_rules, shard_map, sync_gradients,
-};
+pub use sharding::{Axis, Dialect, LogicalAxisRules, Mesh, Network, PartitionSpec, Site, Torus, current_rules};
 pub use stack::scope;
 pub use tensor::Tensor;
 pub use trace_derive::Tree;

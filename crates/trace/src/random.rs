@@ -5,8 +5,8 @@ use std::panic::Location;
 use tensor::{DType, Literal};
 
 use crate::error::misuse;
+use crate::line;
 use crate::ops::order::{Order, sort_together};
-use crate::stack;
 use crate::tensor::Tensor;
 use crate::tree::{Path, Tree};
 
@@ -238,7 +238,7 @@ impl Key {
     /// As many independent keys.
     #[track_caller]
     pub fn split(&self, count: usize) -> Vec<Key> {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let all = self.stacked(count).data;
         (0..count).map(|n| Key { data: all.at(0, n) }).collect()
     }
@@ -303,7 +303,7 @@ impl Key {
 
     #[track_caller]
     fn uniform_between(&self, dims: &[usize], rows: Option<&Rows>, low: &Tensor, high: &Tensor) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let dtype = low.dtype();
         let (mantissa, unsigned) = rules(dtype);
         // A short mantissa takes its bits from one byte.
@@ -329,7 +329,7 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn truncated_normal(&self, dtype: DType, dims: &[usize], lower: f64, upper: f64) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let edge = |bound: f64| (&Tensor::scalar(dtype, bound) / std::f64::consts::SQRT_2).erf();
         let uniform = self.uniform_between(dims, None, &edge(lower), &edge(upper));
         let out = &uniform.erf_inv() * std::f64::consts::SQRT_2;
@@ -377,7 +377,7 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn permutation(&self, count: usize) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let mut order = Tensor::iota(DType::I32, &[count], 0);
         // Keys of 32 bits may be equal; so many rounds make every order equally likely for all that can be measured.
         let rounds = (3.0 * (count.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
@@ -402,7 +402,7 @@ impl Key {
     #[track_caller]
     #[must_use]
     pub fn randint(&self, dtype: DType, dims: &[usize], low: i64, high: i64) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let at = Location::caller();
         let bits = dtype.bits();
         let unsigned = if bits == 64 { DType::U64 } else { DType::U32 };

@@ -11,8 +11,9 @@ use tensor::Literal;
 
 use crate::Spec;
 use crate::error::misuse;
-use crate::graph::{Graph, Node, Prim, Ref};
-use crate::tensor::Tensor;
+use crate::graph::{Graph, Node, Prim};
+use crate::line;
+use crate::tensor::{Ref, Tensor};
 use crate::tree::Tree;
 
 /// A function being traced.
@@ -31,8 +32,6 @@ struct Frame {
 thread_local! {
     static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
     static SCOPE: RefCell<Rc<str>> = RefCell::new("".into());
-    /// Line that nodes get when one rule writes them for another node.
-    static LINE: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
 }
 
 /// Ids of frames; an id is never used twice on a thread, so a tensor of an ended trace is recognised.
@@ -100,7 +99,7 @@ pub(crate) fn closed_over<I: Tree, O: Tree>(inputs: &I, f: impl FnOnce(&I) -> O)
 
 /// Writes a node into the innermost function.
 pub(crate) fn push(prim: Prim, inputs: &[&Tensor], results: Vec<Spec>, at: &'static Location<'static>) -> Vec<Tensor> {
-    let at = LINE.get().unwrap_or(at);
+    let at = line::current().unwrap_or(at);
     STACK.with_borrow_mut(|stack| {
         if stack.is_empty() {
             misuse(at, "tensors are computed inside a traced function only; call trace::trace or a jit around this");
@@ -192,36 +191,8 @@ pub(crate) fn within<T>(scope: Rc<str>, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Puts the line before back.
-pub(crate) struct Line(Option<&'static Location<'static>>);
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        LINE.set(self.0);
-    }
-}
-
-/// Gives what is written until the guard is dropped the user's line: closures do not know who called the function around
-/// them. The outermost line counts.
-pub(crate) fn line_of(at: &'static Location<'static>) -> Line {
-    let before = LINE.get();
-    LINE.set(before.or(Some(at)));
-    Line(before)
-}
-
-/// The line that stands for what is written now, if it is not the caller's own.
-pub(crate) fn line() -> Option<&'static Location<'static>> {
-    LINE.get()
-}
-
-/// Runs a function of the user's, whose lines count again.
-pub(crate) fn as_user<T>(f: impl FnOnce() -> T) -> T {
-    let _restore = Line(LINE.replace(None));
-    f()
-}
-
 /// Runs a rule of a node, so that what it writes keeps the node's line and scope.
 pub(crate) fn on_behalf_of<T>(node: &Node, f: impl FnOnce() -> T) -> T {
-    let _restore = Line(LINE.replace(Some(node.at)));
+    let _line = line::instead(node.at);
     within(node.scope.clone(), f)
 }

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use tensor::{DType, Literal};
 
 use crate::Spec;
-use crate::graph::Ref;
+
+/// A value of a traced function, as its graph counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ref(pub(crate) u32);
 
 /// A tensor; cheap to clone.
 ///

@@ -5,20 +5,10 @@ use std::rc::Rc;
 
 use hlo::Attrs;
 
-use crate::control::{batched_body, spread};
-use crate::graph::{Graph, Prim};
+use crate::graph::{Composite, Prim};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::Lane;
 use crate::tree::Tree;
-
-/// A graph under a name.
-#[derive(Clone, Debug)]
-pub(crate) struct Composite {
-    pub(crate) name: Rc<str>,
-    pub(crate) attributes: Attrs,
-    pub(crate) body: Graph,
-}
 
 /// Runs `f` as one op of the program by that name, as in `space.op`, with attributes: compilers that know it may compute it
 /// in another way, all others run `f`. Its derivative is that of `f`.
@@ -31,12 +21,4 @@ pub fn composite<I: Tree, O: Tree>(name: &str, attributes: Attrs, inputs: &I, f:
     let composite = Composite { name: name.into(), attributes, body: closed.graph };
     let outputs = stack::push(Prim::Composite(Rc::new(composite)), &tensors.iter().collect::<Vec<_>>(), specs, at);
     result.with_leaves(outputs)
-}
-
-/// The function for a batch, which nobody knows by that name any more.
-pub(crate) fn batched(composite: &Composite, ins: &[Lane], size: usize) -> Vec<Tensor> {
-    let lanes: Vec<Lane> = ins.to_vec();
-    let closed = batched_body(&composite.body, &lanes, size, |outs| spread(outs, size));
-    let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
-    crate::transform::replay(&closed.graph, &tensors)
 }

@@ -9,10 +9,10 @@ use tensor::DType;
 
 use crate::Spec;
 use crate::error::misuse;
+use crate::line;
+use crate::ops::lane::Lane;
 use crate::ops::{attrs, op_as};
-use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::Lane;
 
 /// Which axes of two tensors are summed over, and which go along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn matmul(&self, rhs: &Tensor) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         if self.rank() == 0 || rhs.rank() == 0 {
             misuse(
                 Location::caller(),

@@ -9,10 +9,10 @@ use tensor::DType;
 
 use crate::Spec;
 use crate::error::misuse;
+use crate::ops::lane::Lane;
 use crate::ops::shape::usizes;
 use crate::ops::{attrs, i64s, op_as};
 use crate::tensor::Tensor;
-use crate::transform::Lane;
 
 /// How a convolution moves its window; lists have one entry a spatial axis.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use tensor::DType;
 
 use crate::Spec;
 use crate::error::misuse;
+use crate::line;
 use crate::ops::{op, op_as};
 use crate::region::comparison;
-use crate::stack;
 use crate::tensor::Tensor;
 
 macro_rules! unary {
@@ -263,7 +263,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn select(&self, on_true: &Tensor, on_false: &Tensor) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let (on_true, on_false) = together("select", on_true, on_false);
         let dims = common_dims("select", &[self.spec(), on_true.spec()]);
         let [predicate, on_true, on_false] = [self, &on_true, &on_false].map(|tensor| tensor.broadcast_to(&dims));

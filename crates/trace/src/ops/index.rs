@@ -9,11 +9,11 @@ use tensor::DType;
 
 use crate::error::misuse;
 use crate::graph::Combine;
+use crate::line;
+use crate::ops::lane::Lane;
 use crate::ops::shape::usizes;
 use crate::ops::{attrs, i64s, only, op, scattered, write};
-use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::Lane;
 
 /// What a scatter does with an element that is already there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,7 +114,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn dynamic_slice_in(&self, axis: isize, start: &Tensor, size: usize) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let axis = self.axis(axis);
         let mut sizes = self.dims().to_vec();
         sizes[axis] = size;
@@ -133,7 +133,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn dynamic_update_in(&self, axis: isize, start: &Tensor, update: &Tensor) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let axis = self.axis(axis);
         self.dynamic_update(update, &starts_at(self.rank(), axis, start))
     }

@@ -1,9 +1,12 @@
 //! Operations on tensors, one file per family: what they write, their derivative, and how they act on a batch.
 
+pub(crate) mod collective;
+pub(crate) mod constraint;
 pub(crate) mod contract;
 pub(crate) mod convolve;
 pub(crate) mod elementwise;
 pub(crate) mod index;
+pub(crate) mod lane;
 pub(crate) mod linear;
 mod operators;
 pub(crate) mod order;

@@ -1,11 +1,14 @@
 //! Reductions along axes, and means.
 
+use std::panic::Location;
+
 use hlo::{Attrs, OpKind};
 use tensor::DType;
 
-use crate::graph::Combine;
+use crate::graph::{Combine, Prim};
 use crate::ops::shape::{Shift, shift_axes};
 use crate::ops::{attrs, i64s, only, write};
+use crate::stack;
 use crate::tensor::Tensor;
 
 /// The element a reduction starts from.
@@ -153,7 +156,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn stop_gradient(&self) -> Tensor {
-        crate::control::stopped(self)
+        only(stack::push(Prim::Stop, &[self], vec![self.spec().clone()], Location::caller()))
     }
 }
 

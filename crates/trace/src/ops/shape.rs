@@ -6,10 +6,10 @@ use hlo::{Attr, Attrs, OpKind};
 
 use crate::Spec;
 use crate::error::misuse;
+use crate::line;
+use crate::ops::lane::Lane;
 use crate::ops::{attrs, i64s, op, op_as};
-use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::Lane;
 
 impl Tensor {
     /// The same elements in another shape.
@@ -150,7 +150,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn split(&self, axis: isize, parts: usize) -> Vec<Tensor> {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let size = self.dim(axis);
         if parts == 0 || !size.is_multiple_of(parts) {
             misuse(Location::caller(), format!("axis {axis} of {} in {parts} equal parts", self.spec()));
@@ -199,7 +199,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn stack(parts: &[Tensor], axis: isize) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let parts: Vec<Tensor> = parts.iter().map(|part| part.expand(axis)).collect();
         Tensor::concat(&parts, axis)
     }

@@ -1,22 +1,13 @@
 //! Softmax, its logarithm, and the logarithm of a sum of exponentials, with derivatives that need nothing but the result.
 
 use std::panic::Location;
+use std::rc::Rc;
 
-use crate::control::{self, Derivative};
+use crate::graph::{Custom, Derivative, Exponentials, Prim};
+use crate::line;
 use crate::ops::only;
-use crate::stack;
+use crate::stack::{self, Closed};
 use crate::tensor::Tensor;
-
-/// Which function of exponentials along an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exponentials {
-    /// Scaled to a sum of 1.
-    Softmax,
-    /// The logarithm of that.
-    LogSoftmax,
-    /// The logarithm of their sum; the axis is dropped.
-    LogSum,
-}
 
 impl Exponentials {
     /// The function, as ops.
@@ -96,9 +87,18 @@ impl Tensor {
 
     #[track_caller]
     fn exponentials(&self, function: Exponentials, axis: isize) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         let axis = self.axis(axis);
         let closed = stack::closed(&[self.spec().clone()], |args| vec![function.of(&only(args), axis)]);
-        only(control::with_derivative(closed, std::slice::from_ref(self), Derivative::Exponentials(function, axis)))
+        only(with_derivative(closed, std::slice::from_ref(self), Derivative::Exponentials(function, axis)))
     }
+}
+
+/// Writes a traced function of these inputs with a derivative.
+#[track_caller]
+fn with_derivative(closed: Closed, inputs: &[Tensor], derivative: Derivative) -> Vec<Tensor> {
+    let specs = closed.graph.output_specs();
+    let tensors: Vec<&Tensor> = inputs.iter().chain(&closed.captured).collect();
+    let custom = Custom { body: closed.graph, derivative };
+    stack::push(Prim::Custom(Rc::new(custom)), &tensors, specs, Location::caller())
 }

@@ -8,9 +8,9 @@ use tensor::DType;
 
 use crate::error::misuse;
 use crate::graph::Combine;
+use crate::line;
 use crate::ops::shape::usizes;
 use crate::ops::{attrs, i64s, only, write};
-use crate::stack;
 use crate::tensor::Tensor;
 
 /// A window over all axes of a tensor; lists have one entry an axis.
@@ -115,7 +115,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn cumulative_product(&self, axis: isize) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         self.cumulative(axis, 1.0, |sofar, shifted| sofar * shifted)
     }
 
@@ -123,7 +123,7 @@ impl Tensor {
     #[track_caller]
     #[must_use]
     pub fn cumulative_max(&self, axis: isize) -> Tensor {
-        let _line = stack::line_of(Location::caller());
+        let _line = line::of(Location::caller());
         self.cumulative(axis, f64::NEG_INFINITY, |sofar, shifted| sofar.maximum(shifted))
     }
 

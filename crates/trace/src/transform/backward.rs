@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use hlo::{Attrs, OpKind};
 
-use crate::control;
 use crate::error::{At, Error, leave};
-use crate::graph::{Combine, Graph, Node, Prim, Ref};
+use crate::graph::{Combine, Graph, Node, Prim};
+use crate::ops::collective::{self, is_collective};
+use crate::ops::constraint::constrained;
 use crate::ops::{contract, convolve, elementwise, index, linear, order, reduce, shape, window, write};
-use crate::sharding;
 use crate::stack;
-use crate::tensor::Tensor;
-use crate::transform::again;
+use crate::tensor::{Ref, Tensor};
 use crate::transform::replay::Values;
+use crate::transform::{again, nodes};
 
 /// Cotangents of a node's inputs from those of its outputs.
 pub(crate) type Pull = Box<dyn FnOnce(&[Option<Tensor>]) -> Vec<Option<Tensor>>>;
@@ -76,20 +76,20 @@ pub(crate) fn forward_from(
         let flags: Vec<bool> = node.inputs.iter().map(|input| active[input.0 as usize]).collect();
         let (mut outs, pull) = match &node.prim {
             _ if !is_active => (again(graph, node, &ins), None),
-            Prim::Scan(scan) => with_pull(stack::on_behalf_of(node, || control::scan_vjp(scan, &ins, &flags, node.at))),
-            Prim::Cond(cond) => with_pull(stack::on_behalf_of(node, || control::cond_vjp(cond, &ins, &flags, node.at))),
+            Prim::Scan(scan) => with_pull(stack::on_behalf_of(node, || nodes::scan::vjp(scan, &ins, &flags, node.at))),
+            Prim::Cond(cond) => with_pull(stack::on_behalf_of(node, || nodes::cond::vjp(cond, &ins, &flags, node.at))),
             Prim::Composite(composite) => {
                 let (outs, tape) = stack::on_behalf_of(node, || forward(&composite.body, &ins, &flags));
                 let pull: Pull = Box::new(move |cts| tape.backward(cts.to_vec()));
                 (outs, Some(pull))
             }
-            Prim::Remat(remat) => with_pull(stack::on_behalf_of(node, || control::remat_vjp(remat, &ins, &flags))),
+            Prim::Remat(remat) => with_pull(stack::on_behalf_of(node, || nodes::remat::vjp(remat, &ins, &flags))),
             Prim::Custom(custom) => {
                 let known: Vec<Option<&Tensor>> = node.results().map(|result| known.get(&result)).collect();
-                with_pull(stack::on_behalf_of(node, || control::custom_vjp_of(custom, &ins, &known)))
+                with_pull(stack::on_behalf_of(node, || nodes::custom::vjp(custom, &ins, &known)))
             }
             Prim::Manual(manual) => {
-                with_pull(stack::on_behalf_of(node, || sharding::manual_vjp(manual, &ins, &flags, node.at)))
+                with_pull(stack::on_behalf_of(node, || nodes::manual::vjp(manual, &ins, &flags, node.at)))
             }
             _ => (again(graph, node, &ins), None),
         };
@@ -170,7 +170,7 @@ fn pull_op(
     let (kind, attrs, combine) = match &node.prim {
         Prim::Named(_) | Prim::Moved(_) | Prim::Ordered | Prim::Stop => return cts.to_vec(),
         Prim::Shard(sharding) => {
-            return cts.iter().map(|ct| ct.as_ref().map(|ct| sharding::constrained(ct, sharding))).collect();
+            return cts.iter().map(|ct| ct.as_ref().map(|ct| constrained(ct, sharding))).collect();
         }
         Prim::While(_) => no_derivative(
             node,
@@ -230,7 +230,7 @@ fn pull_operand(
             })
         }
         OpKind::Fft | OpKind::Cholesky | OpKind::TriangularSolve => linear::transposed(kind, attrs, (ins, out), n, ct),
-        kind if sharding::is_collective(kind) => sharding::collective_transposed((kind, attrs, combine), ct)
+        kind if is_collective(kind) => collective::transposed((kind, attrs, combine), ct)
             .or_else(|| no_derivative(node, "the extreme over devices has no gradient")),
         OpKind::SelectAndScatter => window::selection_transposed(attrs, combine, ins, n, ct),
         _ if elementwise::is_elementwise(kind) => elementwise::transposed_complex(kind, ins, out, n, ct)

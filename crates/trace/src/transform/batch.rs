@@ -7,58 +7,17 @@ use std::sync::Arc;
 use hlo::{Attrs, OpKind};
 
 use crate::Spec;
-use crate::control;
 use crate::error::misuse;
 use crate::graph::{Combine, Graph, Node, Prim};
+use crate::ops::collective::{self, is_collective};
+use crate::ops::constraint::constrained;
+use crate::ops::lane::{Lane, with_axis};
 use crate::ops::{contract, convolve, elementwise, index, order, reduce, shape, window, write};
-use crate::sharding::{
-    PartitionSpec, collective_batched, constrained, current_rules, is_collective, lane_axes, manual_batched,
-    with_lane_axes, with_lanes, with_rules,
-};
+use crate::sharding::{PartitionSpec, current_rules, lane_axes, with_lane_axes, with_lanes, with_rules};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::again;
+use crate::transform::{again, nodes};
 use crate::tree::Tree;
-
-/// A value of a function that runs for a batch: its first axis is that of the batch, or it is the same for all examples.
-#[derive(Clone, Debug)]
-pub(crate) struct Lane {
-    pub(crate) tensor: Tensor,
-    pub(crate) is_batched: bool,
-}
-
-impl Lane {
-    pub(crate) fn shared(tensor: Tensor) -> Lane {
-        Lane { tensor, is_batched: false }
-    }
-
-    pub(crate) fn batched(tensor: Tensor) -> Lane {
-        Lane { tensor, is_batched: true }
-    }
-
-    /// With an axis of the batch, also where all examples have the same.
-    pub(crate) fn spread(&self, size: usize) -> Tensor {
-        if self.is_batched {
-            return self.tensor.clone();
-        }
-        let mut dims = vec![size];
-        dims.extend(self.tensor.dims());
-        let along: Vec<usize> = (1..dims.len()).collect();
-        self.tensor.broadcast_along(&dims, &along)
-    }
-
-    /// Number of axes of one example.
-    pub(crate) fn rank(&self) -> usize {
-        self.tensor.rank() - usize::from(self.is_batched)
-    }
-}
-
-/// A type with the axis of the batch in front.
-pub(crate) fn with_axis(spec: &Spec, size: usize) -> Spec {
-    let mut dims = vec![size];
-    dims.extend(&spec.dims);
-    Spec::new(spec.dtype, dims)
-}
 
 /// Runs `f`, written for one example, for a batch: each tensor of the inputs has one example at each position of its first
 /// axis, and so has each tensor of the result. Outer tensors that `f` uses are the same for all examples.
@@ -137,7 +96,7 @@ pub(crate) fn batch(graph: &Graph, lanes: &[Lane], size: usize) -> Vec<Lane> {
     for (input, lane) in graph.inputs.iter().zip(lanes) {
         values[input.0 as usize] = Some(lane.clone());
     }
-    let get = |values: &[Option<Lane>], at: crate::graph::Ref| match &values[at.0 as usize] {
+    let get = |values: &[Option<Lane>], at: crate::tensor::Ref| match &values[at.0 as usize] {
         Some(lane) => lane.clone(),
         None => unreachable!("nodes come after what they read"),
     };
@@ -159,11 +118,11 @@ pub(crate) fn batch(graph: &Graph, lanes: &[Lane], size: usize) -> Vec<Lane> {
 /// Results of a node with a batched input; all have the axis of the batch.
 fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tensor> {
     match &node.prim {
-        Prim::Scan(scan) => control::scan_batched(scan, ins, size, node.at),
-        Prim::While(looped) => control::while_batched(looped, ins, size),
-        Prim::Cond(cond) => control::cond_batched(cond, ins, size, node.at),
-        Prim::Remat(remat) => control::remat_batched(remat, ins, size, node.at),
-        Prim::Custom(custom) => control::custom_batched(custom, ins, size, node.at),
+        Prim::Scan(scan) => nodes::scan::batched(scan, ins, size, node.at),
+        Prim::While(looped) => nodes::while_::batched(looped, ins, size),
+        Prim::Cond(cond) => nodes::cond::batched(cond, ins, size, node.at),
+        Prim::Remat(remat) => nodes::remat::batched(remat, ins, size, node.at),
+        Prim::Custom(custom) => nodes::custom::batched(custom, ins, size, node.at),
         Prim::Stop | Prim::Named(_) | Prim::Moved(_) | Prim::Ordered => {
             let inputs: Vec<Tensor> = ins.iter().map(|lane| lane.spread(size)).collect();
             let specs = inputs.iter().map(|input| input.spec().clone()).collect();
@@ -181,8 +140,8 @@ fn batch_node(graph: &Graph, node: &Node, ins: &[Lane], size: usize) -> Vec<Tens
             };
             vec![constrained(&ins[0].tensor, &sharding)]
         }
-        Prim::Composite(composite) => control::composite_batched(composite, ins, size),
-        Prim::Manual(manual) => manual_batched(manual, ins, size, node.at),
+        Prim::Composite(composite) => nodes::composite::batched(composite, ins, size),
+        Prim::Manual(manual) => nodes::manual::batched(manual, ins, size, node.at),
         Prim::Op { kind, attrs, combine } => {
             let specs = node.results().map(|result| with_axis(graph.spec(result), size)).collect();
             batch_op(node, (*kind, attrs, *combine), ins, size, specs)
@@ -214,7 +173,7 @@ fn batch_op(
         | OpKind::Concatenate
         | OpKind::Reverse => put(all(), shape::batched(kind, attrs, size)),
         OpKind::Sort => put(all(), order::batched(attrs)),
-        kind if is_collective(kind) => collective_batched((kind, attrs, combine), ins, results),
+        kind if is_collective(kind) => collective::batched((kind, attrs, combine), ins, results),
         OpKind::Reduce | OpKind::ReduceWindow => {
             // The second half is what the reductions start from, which are constants.
             let (tensors, starts) = ins.split_at(ins.len() / 2);

@@ -2,15 +2,15 @@
 
 use hlo::OpKind;
 
-use crate::control;
 use crate::graph::{Combine, Graph, Node, Prim};
+use crate::ops::collective::is_collective;
+use crate::ops::constraint::constrained;
 use crate::ops::{elementwise, index, linear, order, reduce, shape, window, write};
-use crate::sharding::{constrained, is_collective, manual_jvp};
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::again;
 use crate::transform::backward::no_derivative;
 use crate::transform::replay::Values;
+use crate::transform::{again, nodes};
 
 /// Outputs of a graph and their tangents; `None` is zero.
 pub(crate) fn push_forward(
@@ -46,12 +46,12 @@ fn push_node(
     given: &[Option<Tensor>],
 ) -> (Vec<Tensor>, Vec<Option<Tensor>>) {
     match &node.prim {
-        Prim::Scan(scan) => control::scan_jvp(scan, ins, given, node.at),
-        Prim::While(looped) => control::while_jvp(looped, ins, given, node.at),
-        Prim::Cond(cond) => control::cond_jvp(cond, ins, given, node.at),
+        Prim::Scan(scan) => nodes::scan::jvp(scan, ins, given, node.at),
+        Prim::While(looped) => nodes::while_::jvp(looped, ins, given, node.at),
+        Prim::Cond(cond) => nodes::cond::jvp(cond, ins, given, node.at),
         Prim::Remat(remat) => push_forward(&remat.body, ins, given),
         Prim::Composite(composite) => push_forward(&composite.body, ins, given),
-        Prim::Custom(custom) => control::custom_jvp_of(custom, ins, given).unwrap_or_else(|| {
+        Prim::Custom(custom) => nodes::custom::jvp(custom, ins, given).unwrap_or_else(|| {
             let message = "a function with custom_vjp has no forward-mode derivative (jvp): use grad or vjp";
             no_derivative(node, message)
         }),
@@ -60,7 +60,7 @@ fn push_node(
             let tangents = given.iter().map(|tangent| tangent.as_ref().map(|tangent| constrained(tangent, sharding)));
             (again(graph, node, ins), tangents.collect())
         }
-        Prim::Manual(manual) => manual_jvp(manual, ins, given, node.at),
+        Prim::Manual(manual) => nodes::manual::jvp(manual, ins, given, node.at),
         Prim::Stop => (again(graph, node, ins), vec![None]),
         Prim::Op { kind, .. } => {
             let outs = again(graph, node, ins);

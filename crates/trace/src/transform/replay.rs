@@ -3,7 +3,7 @@
 use crate::Spec;
 use crate::graph::{Graph, Node};
 use crate::stack;
-use crate::tensor::Tensor;
+use crate::tensor::{Ref, Tensor};
 
 /// The same node with other inputs of the same types.
 pub(crate) fn again(graph: &Graph, node: &Node, ins: &[Tensor]) -> Vec<Tensor> {
@@ -39,7 +39,7 @@ impl Values {
         Values(values)
     }
 
-    pub(crate) fn get(&self, value: crate::graph::Ref) -> Tensor {
+    pub(crate) fn get(&self, value: Ref) -> Tensor {
         match &self.0[value.0 as usize] {
             Some(tensor) => tensor.clone(),
             None => unreachable!("nodes come after what they read"),

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use hlo::{OpClass, OpKind};
 
-use crate::graph::{Graph, Node, Prim, Ref};
+use crate::graph::{Graph, Node, Prim};
+use crate::tensor::Ref;
 
 /// How a known input reaches the second part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! What devices do together inside `shard_map`: sums, gathers, exchanges.
 
+mod gradients;
+
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
@@ -12,11 +14,13 @@ use tensor::DType;
 use crate::Spec;
 use crate::error::misuse;
 use crate::graph::{Combine, Prim};
+use crate::ops::lane::Lane;
 use crate::ops::{attrs, only, write};
 use crate::sharding::Mesh;
 use crate::stack;
 use crate::tensor::Tensor;
-use crate::transform::Lane;
+
+pub use gradients::{Exchange, sync_gradients};
 
 /// How values of devices are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +65,7 @@ thread_local! {
 }
 
 /// Runs `f`, which writes what one device of a mesh does.
-pub(super) fn on_device_of<T>(mesh: Option<Rc<Mesh>>, f: impl FnOnce() -> T) -> T {
+pub(crate) fn on_device_of<T>(mesh: Option<Rc<Mesh>>, f: impl FnOnce() -> T) -> T {
     struct Restore(Option<Rc<Mesh>>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -113,7 +117,7 @@ fn table_of(attrs: &Attrs, name: &str) -> Vec<Vec<usize>> {
 
 /// The sum or extreme over devices.
 #[track_caller]
-pub(super) fn all_reduced(tensor: &Tensor, names: &[Arc<str>], reduction: Reduction) -> Tensor {
+pub(crate) fn all_reduced(tensor: &Tensor, names: &[Arc<str>], reduction: Reduction) -> Tensor {
     let Some(groups) = groups(names) else { return tensor.clone() };
     let combine = match reduction {
         Reduction::Sum | Reduction::Mean => Combine::Add,

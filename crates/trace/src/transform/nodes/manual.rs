@@ -1,104 +1,20 @@
-//! `shard_map`: a function of one device's parts, run by all devices of a mesh.
+//! Derivatives of `shard_map`, and the function for a batch.
 
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::Spec;
-use crate::control::{batched_body, spread};
-use crate::error::{Error, misuse};
-use crate::graph::{Graph, Prim, Ref};
-use crate::sharding::collective::{Reduction, all_reduced};
-use crate::sharding::{
-    LogicalAxisRules, Mesh, PartitionSpec, current_rules, lane_axes, with_lane_axes, with_lanes, with_rules,
-};
+use crate::control::{inside_shard_map, push_manual};
+use crate::error::misuse;
+use crate::graph::{Graph, Manual};
+use crate::ops::collective::{Reduction, all_reduced};
+use crate::ops::lane::{Lane, with_axis};
+use crate::sharding::{Mesh, PartitionSpec, lane_axes, with_lanes};
 use crate::stack;
-use crate::tensor::Tensor;
-use crate::transform::{self, Lane, Pull, Source, Split};
-use crate::tree::Tree;
-
-/// A graph over one device's parts.
-#[derive(Clone, Debug)]
-pub(crate) struct Manual {
-    pub(crate) body: Graph,
-    pub(crate) rules: Rc<LogicalAxisRules>,
-    pub(crate) inputs: Vec<PartitionSpec>,
-    pub(crate) outputs: Vec<PartitionSpec>,
-}
-
-/// Runs `f` on every device of the mesh with its parts of the inputs; the parts of the results make up the results.
-///
-/// `inputs` and `outputs` say how each tensor is split, in order of the leaves. A result that is not split along an axis
-/// must be the same on all devices of that axis. Outer tensors that `f` uses are whole on every device. Collectives such as
-/// [`Tensor::all_reduce`] work inside. Without a mesh, `f` runs on the whole inputs.
-#[track_caller]
-pub fn shard_map<I: Tree, O: Tree>(
-    inputs: &I,
-    in_shardings: &[PartitionSpec],
-    out_shardings: &[PartitionSpec],
-    f: impl FnOnce(&I) -> O,
-) -> O {
-    let at = Location::caller();
-    let Some(rules) = current_rules() else { return f(inputs) };
-    let specs = inputs.specs();
-    if specs.len() != in_shardings.len() {
-        misuse(at, format!("shard_map of {} tensors with {} shardings", specs.len(), in_shardings.len()));
-    }
-    let parts: Vec<Spec> = specs
-        .iter()
-        .zip(in_shardings)
-        .map(|(spec, sharding)| part(&rules.mesh, spec, sharding).unwrap_or_else(|error| misuse(at, error.to_string())))
-        .collect();
-    let mut result = None;
-    let closed = inside(&rules, || {
-        stack::closed(&parts, |args| {
-            let output = f(&inputs.with_leaves(args));
-            let leaves = output.leaves();
-            result = Some(output);
-            leaves
-        })
-    });
-    let Some(result) = result else { unreachable!("the function was traced") };
-    if closed.graph.outputs.len() != out_shardings.len() {
-        let (given, made) = (out_shardings.len(), closed.graph.outputs.len());
-        misuse(at, format!("shard_map with {given} shardings of results gives {made} tensors"));
-    }
-    let tensors: Vec<Tensor> = inputs.leaves().into_iter().chain(closed.captured).collect();
-    let mut all: Vec<PartitionSpec> = in_shardings.to_vec();
-    all.extend(tensors[in_shardings.len()..].iter().map(|outer| PartitionSpec::replicated(outer.rank())));
-    let manual = Manual { body: closed.graph, rules, inputs: all, outputs: out_shardings.to_vec() };
-    result.with_leaves(push(manual, &tensors, at))
-}
-
-/// Traces what runs on one device: the mesh is known to collectives, but nothing is laid out any more.
-fn inside<T>(rules: &Rc<LogicalAxisRules>, f: impl FnOnce() -> T) -> T {
-    let mesh = Rc::new(rules.mesh.clone());
-    crate::sharding::collective::on_device_of(Some(mesh), || with_rules(None, || with_lane_axes(&[], f)))
-}
-
-fn part(mesh: &Mesh, spec: &Spec, sharding: &PartitionSpec) -> Result<Spec, Error> {
-    Ok(Spec::new(spec.dtype, sharding.part_dims(mesh, &spec.dims)?))
-}
-
-pub(super) fn whole(mesh: &Mesh, spec: &Spec, sharding: &PartitionSpec) -> Spec {
-    let parts = |axes: &Option<Vec<Arc<str>>>| mesh.size_along(axes.iter().flatten().map(|name| &**name)).unwrap_or(1);
-    let dims = spec.dims.iter().zip(&sharding.dims).map(|(&size, axes)| size * parts(axes));
-    Spec::new(spec.dtype, dims.collect::<Vec<_>>())
-}
-
-fn push(manual: Manual, inputs: &[Tensor], at: &'static Location<'static>) -> Vec<Tensor> {
-    let mesh = &manual.rules.mesh;
-    for (spec, sharding) in manual.body.output_specs().iter().zip(&manual.outputs) {
-        let rank = spec.dims.len();
-        let known = sharding.axes().all(|name| mesh.size_of(name).is_some());
-        if sharding.dims.len() != rank || !known || sharding.dims.iter().any(Option::is_none) {
-            misuse(at, format!("a result of {spec} on each device of {mesh} cannot be a part of {sharding}"));
-        }
-    }
-    let specs: Vec<Spec> =
-        manual.body.output_specs().iter().zip(&manual.outputs).map(|(spec, s)| whole(mesh, spec, s)).collect();
-    stack::push(Prim::Manual(Rc::new(manual)), &inputs.iter().collect::<Vec<_>>(), specs, at)
-}
+use crate::tensor::{Ref, Tensor};
+use crate::transform::nodes::{batched_body, spread};
+use crate::transform::{self, Pull, Source, Split};
 
 /// Mesh axes that a sharding does not use.
 fn unused(mesh: &Mesh, sharding: &PartitionSpec) -> Vec<Arc<str>> {
@@ -125,7 +41,7 @@ pub(crate) fn vjp(
     let differentiable: Vec<usize> =
         (0..outputs.len()).filter(|&n| outputs[n].dtype.is_float() || outputs[n].dtype.is_complex()).collect();
     specs.extend(differentiable.iter().map(|&n| outputs[n].clone()));
-    let both = inside(&manual.rules, || {
+    let both = inside_shard_map(&manual.rules, || {
         stack::closed(&specs, |args| {
             let (ins, cts) = args.split_at(num_inputs);
             let (outs, tape) = transform::forward(body, ins, active);
@@ -148,7 +64,7 @@ pub(crate) fn vjp(
     let is_input = |value: &Ref| split.forward.inputs.iter().position(|input| input == value);
     let kept: Vec<(usize, Ref)> =
         split.residuals.iter().copied().enumerate().filter(|(_, value)| is_input(value).is_none()).collect();
-    let first = inside(&manual.rules, || {
+    let first = inside_shard_map(&manual.rules, || {
         stack::closed(&specs[..num_inputs], |args| {
             let made = transform::replay(&split.forward, &args);
             let (outs, residuals) = made.split_at(outputs.len());
@@ -167,7 +83,7 @@ pub(crate) fn vjp(
         inputs: manual.inputs.clone(),
         outputs: manual.outputs.iter().cloned().chain(rows.iter().cloned()).collect(),
     };
-    let made = push(forward, ins, at);
+    let made = push_manual(forward, ins, at);
     let (outs, residuals) = made.split_at(outputs.len());
     let (outs, residuals) = (outs.to_vec(), residuals.to_vec());
     let (manual, ins, results) = (manual.clone(), ins.to_vec(), outs.clone());
@@ -188,7 +104,7 @@ pub(crate) fn vjp(
                     let Some((residual, row)) = rows.next() else { unreachable!("one row for each residual") };
                     inputs.push(residual.clone());
                     shardings.push(row.clone());
-                    parts.push(transform::with_axis(&spec, 1));
+                    parts.push(with_axis(&spec, 1));
                 }
             }
         }
@@ -197,7 +113,7 @@ pub(crate) fn vjp(
             shardings.push(manual.outputs[n].clone());
             parts.push(outputs[n].clone());
         }
-        let closed = inside(&manual.rules, || {
+        let closed = inside_shard_map(&manual.rules, || {
             stack::closed(&parts, |args| {
                 let squeezed: Vec<Tensor> = args
                     .iter()
@@ -213,7 +129,7 @@ pub(crate) fn vjp(
         let outputs = wanted.iter().map(|&n| manual.inputs[n].clone()).collect();
         let backward = Manual { body: closed.graph, rules: manual.rules.clone(), inputs: shardings, outputs };
         let mut grads: Vec<Option<Tensor>> = vec![None; ins.len()];
-        for (&n, grad) in wanted.iter().zip(push(backward, &inputs, at)) {
+        for (&n, grad) in wanted.iter().zip(push_manual(backward, &inputs, at)) {
             grads[n] = Some(grad);
         }
         grads
@@ -233,7 +149,7 @@ pub(crate) fn jvp(
     let mut specs: Vec<Spec> = body.inputs.iter().map(|&input| body.spec(input).clone()).collect();
     specs.extend(with.iter().map(|&n| body.spec(body.inputs[n]).clone()));
     let mut moves = Vec::new();
-    let closed = inside(&manual.rules, || {
+    let closed = inside_shard_map(&manual.rules, || {
         stack::closed(&specs, |args| {
             let (values, tangents) = args.split_at(ins.len());
             let mut given = vec![None; values.len()];
@@ -254,7 +170,7 @@ pub(crate) fn jvp(
         outputs: [manual.outputs.clone(), pick(&manual.outputs, &moves)].concat(),
     };
     let inputs: Vec<Tensor> = ins.iter().cloned().chain(given.iter().flatten().cloned()).collect();
-    let mut outs = push(pushed, &inputs, at);
+    let mut outs = push_manual(pushed, &inputs, at);
     let moved = outs.split_off(manual.outputs.len());
     let mut tangents = vec![None; outs.len()];
     for (n, tangent) in moves.into_iter().zip(moved) {
@@ -274,11 +190,11 @@ pub(crate) fn batched(manual: &Rc<Manual>, ins: &[Lane], size: usize, at: &'stat
         .zip(&body.inputs)
         .map(|(lane, &input)| {
             let spec = body.spec(input);
-            let spec = if lane.is_batched { transform::with_axis(spec, here) } else { spec.clone() };
+            let spec = if lane.is_batched { with_axis(spec, here) } else { spec.clone() };
             Lane { tensor: Tensor::of(spec), is_batched: lane.is_batched }
         })
         .collect();
-    let closed = inside(&manual.rules, || match here {
+    let closed = inside_shard_map(&manual.rules, || match here {
         1 => for_one(body, &lanes),
         _ => batched_body(body, &lanes, here, |outs| spread(outs, here)),
     });
@@ -298,7 +214,7 @@ pub(crate) fn batched(manual: &Rc<Manual>, ins: &[Lane], size: usize, at: &'stat
         outputs: manual.outputs.iter().map(with_row).collect(),
     };
     let tensors: Vec<Tensor> = ins.iter().map(|lane| lane.tensor.clone()).chain(closed.captured).collect();
-    push(batched, &tensors, at)
+    push_manual(batched, &tensors, at)
 }
 
 /// The function for a batch of one: as it is, so that composites keep their names.

@@ -4,9 +4,8 @@ use std::panic::Location;
 
 use tensor::DType;
 
-use crate::sharding::collective::all_reduced;
-use crate::sharding::{Over, Reduction};
-use crate::stack;
+use crate::line;
+use crate::ops::collective::{Over, Reduction, all_reduced};
 use crate::tensor::Tensor;
 use crate::tree::Tree;
 
@@ -27,7 +26,7 @@ pub enum Exchange {
 #[track_caller]
 #[must_use]
 pub fn sync_gradients<T: Tree>(gradients: &T, over: impl Over, reduction: Reduction, exchange: Exchange) -> T {
-    let _line = stack::line_of(Location::caller());
+    let _line = line::of(Location::caller());
     let names = over.names();
     let leaves = gradients.leaves();
     let mut combined = leaves.clone();

@@ -9,9 +9,10 @@ use hlo::ops::Violation;
 use hlo::sdy::{DimensionSharding, MeshAttr, MeshRef, SdyAttr, TensorSharding};
 use hlo::{Attr, Attrs, FuncBuilder, ModuleBuilder, OpKind, Type, Value};
 
+use crate::graph::Manual;
 use crate::ops::attrs;
 use crate::region::type_of;
-use crate::sharding::{Dialect, LogicalAxisRules, Manual, Mesh, PartitionSpec};
+use crate::sharding::{Dialect, LogicalAxisRules, Mesh, PartitionSpec};
 
 /// The name of the mesh in programs.
 const MESH: &str = "mesh";
@@ -88,13 +89,7 @@ impl ShardingAttributes {
     ) -> Result<Vec<Value>, Violation> {
         let mesh = &self.rules.mesh;
         let parts: Vec<Type> = manual.body.inputs.iter().map(|&input| type_of(manual.body.spec(input))).collect();
-        let wholes: Vec<Type> = manual
-            .body
-            .output_specs()
-            .iter()
-            .zip(&manual.outputs)
-            .map(|(spec, sharding)| type_of(&super::manual::whole(mesh, spec, sharding)))
-            .collect();
+        let wholes: Vec<Type> = manual.results().iter().map(type_of).collect();
         match self.rules.dialect {
             Dialect::Shardy => {
                 let per_value = |list: &[PartitionSpec]| {
