@@ -556,7 +556,7 @@ fn images_are_decoded_and_scaled_to_the_bytes_of_the_image_crate() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("class")).unwrap();
         fs::copy(image_data().join(file), folder.path().join("class").join(file)).unwrap();
-        let fit = if fit == "crop" { Fit::Crop } else { Fit::Stretch };
+        let fit = if fit == "crop" { ImageFit::Crop } else { ImageFit::Stretch };
         let size = ImageOptions::new(height.parse().unwrap(), width.parse().unwrap(), Batching::new(1, 0));
         let scale = ImageOptions { mean: [0.0; 3], deviation: [1.0; 3], channels: channels.parse().unwrap(), ..size };
         let batch = ImageFolder::open(folder.path(), ImageOptions { fit, ..scale }).unwrap().batch(0).unwrap();
