@@ -90,7 +90,7 @@ class TorchEngine:
         return self.torch.__version__
 
     def prepare(self, entry: Entry, arguments: tuple[Any, ...], compiles: int) -> Ready:
-        """Builds the twin. torch compiles in the first call."""
+        """Builds the entry in PyTorch, which compiles in the first call."""
         import models_torch
 
         self.torch.compiler.reset()

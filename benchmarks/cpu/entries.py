@@ -24,7 +24,7 @@ class Entry:
     absolute: float = 1e-5
     # Whole models: peak memory is measured for these.
     model: bool = False
-    # The torch twin keeps its parameters and changes them in place, so its gradients are on.
+    # The entry in PyTorch keeps its parameters and changes them in place, so its gradients are on.
     training: bool = False
 
 

@@ -49,7 +49,7 @@ def arguments_of(entry: Any) -> tuple[Any, ...]:
 
 
 def difference(entry: Any, results: list[Any], reference: list[Any]) -> str | None:
-    """What is wrong with the results, or nothing. A torch twin may give fewer than JAX does."""
+    """What is wrong with the results, or nothing. PyTorch may give fewer than JAX does."""
     import numpy as np
 
     for index, (result, expected) in enumerate(zip(results, reference)):

@@ -1,4 +1,4 @@
-"""The torch twin of every entry, written as a torch user would: modules, fused attention, channels_last, fused optimizers.
+"""Every entry in PyTorch, written as a torch user would: modules, fused attention, channels_last, fused optimizers.
 
 Each builder gets the entry's NumPy arguments and `wrap`, which is `torch.compile` or nothing, and returns a function without
 arguments that runs the entry once. Its results are the first of those that the JAX function returns.

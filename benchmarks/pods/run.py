@@ -1,11 +1,11 @@
 """The shipped configurations of pods, compiled for their slices by the real TPU compiler, as a table.
 
-    python benchmarks/pods/run.py [--out docs/pods.md] [--full] [--twin PYTHON]
+    python benchmarks/pods/run.py [--out docs/pods.md] [--full] [--jax PYTHON]
 
 Each configuration of examples/pods is written as a program for its mesh (`tpu train --export`), compiled (`tpu compile`), and
 asked about (`tpu fit`). A collective that a strategy promises and the compiled program does not have ends the run with an error.
-Several slices need the whole compiler, which takes minutes: only with --full. With --twin, a Python that has jax and libtpu, each
-step is also written in JAX (twin.py) and both are compiled in the same way. TPU: the `tpu` binary; default: target/release/tpu.
+Several slices need the whole compiler, which takes minutes: only with --full. With --jax, a Python that has jax and libtpu, each
+step is also written in JAX (jax_reference.py) and both are compiled in the same way. TPU: the `tpu` binary; default: target/release/tpu.
 """
 
 from __future__ import annotations
@@ -76,20 +76,20 @@ def judged(tpu: str, program: str, slice_: str, more: list[str]) -> tuple[float,
     return fit["verdict"]["needed_bytes"] / GIB, step, step - kernels
 
 
-def beside_twin(
+def beside_reference(
     tpu: str, python: str, name: str, slice_: str, folder: str, settings: dict[str, list[str]], more: list[str]
 ) -> list[str]:
-    """Our step and its twin in JAX under each setting; one row where the setting changes neither."""
-    twin = f"{folder}/{name}-twin.mlir.bc"
+    """Our step and its reference in JAX under each setting; one row where the setting changes neither."""
+    reference = f"{folder}/{name}-jax.mlir.bc"
     written = subprocess.run(
-        [python, str(ROOT / "benchmarks/pods/twin.py"), name, slice_, twin],
+        [python, str(ROOT / "benchmarks/pods/jax_reference.py"), name, slice_, reference],
         env=os.environ | {"TPU": tpu}, capture_output=True, text=True,
     )
     if written.returncode != 0:
         sys.exit(f"the reference of {name} cannot be written:\n{written.stderr[-2000:]}")
     pairs = {}
     for setting, options in settings.items():
-        ours, theirs = (judged(tpu, program, slice_, options + more) for program in (f"{folder}/{name}.mlir", twin))
+        ours, theirs = (judged(tpu, program, slice_, options + more) for program in (f"{folder}/{name}.mlir", reference))
         pairs[setting] = ours, theirs
     if len(pairs) > 1 and pairs["default"] == pairs["off"]:
         pairs = {"either": pairs["off"]}
@@ -101,11 +101,11 @@ def beside_twin(
     return rows
 
 
-TWIN = """
+REFERENCE = """
 ## Beside a reference implementation in JAX
 
-Written by `python benchmarks/pods/run.py --twin PYTHON`, which for each pod does `tpu train examples/pods/NAME.toml --export ours.mlir`,
-`PYTHON benchmarks/pods/twin.py NAME SLICE twin.mlir.bc`, and for both `tpu fit FILE --slice SLICE`, without and with
+Written by `python benchmarks/pods/run.py --jax PYTHON`, which for each pod does `tpu train examples/pods/NAME.toml --export ours.mlir`,
+`PYTHON benchmarks/pods/jax_reference.py NAME SLICE jax.mlir.bc`, and for both `tpu fit FILE --slice SLICE`, without and with
 `--set collective_matmul=off`; the one on two slices with `--full`, as it is. The better setting is the one in which both steps together take less.
 
 | configuration | collective matmul | HBM, GiB: ours | reference | ratio | step, s: ours | reference | ratio | outside attention, s: ours | reference | ratio |
@@ -138,22 +138,22 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=str(ROOT / "docs/pods.md"))
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--twin", metavar="PYTHON", help="also compare with the steps written in JAX by this Python")
+    parser.add_argument("--jax", metavar="PYTHON", help="also compare with the steps written in JAX by this Python")
     parser.add_argument("more", nargs="*", help="further options of tpu compile and tpu fit, after --")
     args = parser.parse_args()
     tpu = os.environ.get("TPU", str(ROOT / "target/release/tpu"))
     pods = PODS + (MANY if args.full else [])
     with tempfile.TemporaryDirectory() as folder:
-        rows, twins = [], []
+        rows, references = [], []
         for pod in pods:
             rows.append(row(tpu, *pod, folder, args.more))
             print(rows[-1], flush=True)
-            if args.twin:
+            if args.jax:
                 # Several slices need the whole compiler, minutes for each program.
                 settings = SETTINGS if pod in PODS else {"default": ["--full"]}
-                beside = beside_twin(tpu, args.twin, pod[0], pod[1], folder, settings, args.more)
+                beside = beside_reference(tpu, args.jax, pod[0], pod[1], folder, settings, args.more)
                 print("\n".join(beside), flush=True)
-                twins += beside
+                references += beside
     text = (
         "# Shipped pods, compiled\n\nWritten by `python benchmarks/pods/run.py`: each configuration of `examples/pods` as our own front"
         " end writes its training step for its mesh,\ncompiled by libtpu on a machine without a TPU. Every strategy's collectives and the"
@@ -163,8 +163,8 @@ def main() -> None:
     )
     if not args.full:
         text += "\n`llama-3.1-405b` on two slices needs the whole compiler: `--full`.\n"
-    if twins:
-        text += TWIN + "\n".join(twins) + "\n" + DIFFERENCES
+    if references:
+        text += REFERENCE + "\n".join(references) + "\n" + DIFFERENCES
     pathlib.Path(args.out).write_text(text)
 
 

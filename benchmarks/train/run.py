@@ -67,7 +67,7 @@ def main():
     args = parser.parse_args()
     s = {**MODELS[args.model], "rate": 1e-3, "clip": 1.0, "rounds": 1}
     settings = json.dumps(s)
-    twin = str(HERE.parents[1] / "crates/testkit/python/gpt_twin.py")
+    reference = str(HERE.parents[1] / "crates/testkit/python/gpt_reference.py")
     peers = {}
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "train.toml"
@@ -75,11 +75,11 @@ def main():
         peers["tpu train"] = lambda: run([args.tpu, "train", str(file), "-d", args.device, "--json"])
         if args.jax:
             platform = {"JAX_PLATFORMS": "cpu"} if args.device == "cpu" else {}
-            peers["JAX"] = lambda: run([args.jax, twin, "speed", settings], platform)
+            peers["JAX"] = lambda: run([args.jax, reference, "speed", settings], platform)
         if args.torch:
-            peers["PyTorch eager"] = lambda: run([args.torch, str(HERE / "torch_twin.py"), settings])
+            peers["PyTorch eager"] = lambda: run([args.torch, str(HERE / "torch_reference.py"), settings])
             compiled = json.dumps({**s, "compiled": True})
-            peers["PyTorch compiled"] = lambda: run([args.torch, str(HERE / "torch_twin.py"), compiled])
+            peers["PyTorch compiled"] = lambda: run([args.torch, str(HERE / "torch_reference.py"), compiled])
         seen = {name: [] for name in peers}
         mfu = None
         for _ in range(args.rounds):

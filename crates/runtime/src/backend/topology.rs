@@ -155,7 +155,7 @@ mod tests {
             let Err(Error::Distributed(message)) = GlobalTopology::of(devices) else { panic!("{expected}") };
             assert!(message.contains(expected), "{message}");
         };
-        // A hole in the middle; a host missing at the edge; another chip; a device without its twin.
+        // A hole in the middle; a host missing at the edge; another kind of chip; coordinates of another rank, or far away.
         let without = |ids: std::ops::Range<i32>| {
             let mut devices = two_slices();
             devices.retain(|device| !ids.contains(&device.id));

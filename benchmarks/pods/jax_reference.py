@@ -1,6 +1,6 @@
 """The training step of each pod of examples/pods written in JAX: same mesh, shardings, remat, precision, optimizer and batch.
 
-    python benchmarks/pods/twin.py NAME SLICE FILE      # TPU: the `tpu` binary
+    python benchmarks/pods/jax_reference.py NAME SLICE FILE      # TPU: the `tpu` binary
 
 Writes portable StableHLO bytecode. The decoder is the one of benchmarks/accuracy, with JAX's splash attention. Needs jax and libtpu.
 """

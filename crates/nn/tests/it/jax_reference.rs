@@ -43,8 +43,8 @@ fn stacked(literals: &[Literal]) -> Literal {
 }
 
 #[test]
-fn a_jax_twin_follows_the_same_curve() {
-    let Some(python) = require("a_jax_twin_follows_the_same_curve", Needed::Python) else { return };
+fn the_jax_reference_follows_the_same_curve() {
+    let Some(python) = require("the_jax_reference_follows_the_same_curve", Needed::Python) else { return };
     // As written: nothing is rounded to bf16 on the way.
     let mut settings = Config::new(Mode::Training).device(Target::Cpu);
     settings.optimization = Level::None;
@@ -93,19 +93,19 @@ fn a_jax_twin_follows_the_same_curve() {
     weights::write_npz(&folder.path().join("batches.npz"), &columns).unwrap();
     let text = format!("{{\"heads\": 4, \"rate\": {RATE}, \"clip\": {CLIP}}}");
     std::fs::write(folder.path().join("settings.json"), text).unwrap();
-    let script = repository().join("crates/testkit/python/gpt_twin.py");
+    let script = repository().join("crates/testkit/python/gpt_reference.py");
     let output =
         Command::new(python).arg(script).arg("losses").arg(folder.path()).env("JAX_PLATFORMS", "cpu").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(folder.path().join("losses.json")).unwrap();
-    let twin: Vec<f64> = serde_json::from_str(&text).unwrap();
-    assert_eq!(twin.len(), STEPS);
+    let reference: Vec<f64> = serde_json::from_str(&text).unwrap();
+    assert_eq!(reference.len(), STEPS);
     let mut worst = 0.0f64;
-    for (n, (ours, theirs)) in losses.iter().zip(&twin).enumerate() {
+    for (n, (ours, theirs)) in losses.iter().zip(&reference).enumerate() {
         let off = (f64::from(*ours) - theirs).abs() / theirs;
         assert!(off < 1e-4, "step {n}: {ours} here, {theirs} there");
         worst = worst.max(off);
     }
-    assert!(twin[STEPS - 1] < 0.8 * twin[0], "it learned: {} to {}", twin[0], twin[STEPS - 1]);
+    assert!(reference[STEPS - 1] < 0.8 * reference[0], "it learned: {} to {}", reference[0], reference[STEPS - 1]);
     eprintln!("largest relative distance of {STEPS} losses: {worst:.1e}");
 }

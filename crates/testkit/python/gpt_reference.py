@@ -1,7 +1,7 @@
-"""A GPT-2 in JAX, the twin of `nn::models::Gpt2`: the same losses from the same parameters and batches, or its speed.
+"""A GPT-2 in JAX, the reference implementation for `nn::models::Gpt2`: the same losses from the same parameters and batches, or its speed.
 
-    gpt_twin.py losses FOLDER      parameters.npz, batches.npz and settings.json in FOLDER; writes losses.json there
-    gpt_twin.py speed SETTINGS     settings as JSON on the command line; prints tokens per second as JSON
+    gpt_reference.py losses FOLDER      parameters.npz, batches.npz and settings.json in FOLDER; writes losses.json there
+    gpt_reference.py speed SETTINGS     settings as JSON on the command line; prints tokens per second as JSON
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A GPT-2 in PyTorch, the peer of `tpu train` and of gpt_twin.py: prints tokens per second as JSON.
+"""A GPT-2 in PyTorch, the peer of `tpu train` and of gpt_reference.py: prints tokens per second as JSON.
 
-    torch_twin.py SETTINGS      settings as JSON; "compiled" true uses torch.compile
+    torch_reference.py SETTINGS      settings as JSON; "compiled" true uses torch.compile
 """
 
 import json
