@@ -1,5 +1,5 @@
 // A feed-forward layer with a residual connection, sharded over four devices: the batch over "data", the hidden dimension over "model".
-// The second product sums over the sharded hidden dimension, so the compiler adds an all-reduce along "model".
+// The second matmul sums over the sharded hidden dimension, so the compiler adds an all-reduce along "model".
 module @ffn attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["data"=2, "model"=2]>
   func.func public @main(

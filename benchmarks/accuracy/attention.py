@@ -1,4 +1,4 @@
-"""Attention of queries to keys and values: splash and flash kernels of JAX, or plain dot products."""
+"""Attention of queries to keys and values: splash and flash kernels of JAX, or plain dot-product attention."""
 
 from __future__ import annotations
 

@@ -202,13 +202,13 @@ def approximations(run: rows.Run, check: dict[str, Any]) -> list[str]:
     if run.setting("use_tokamax_splash"):
         out.append("JAX's splash attention instead of tokamax's, with the recipe's block sizes")
     if run.setting("use_tokamax_gmm") and run.model.get("experts"):
-        out.append("JAX's megablox grouped product instead of tokamax's")
+        out.append("JAX's megablox grouped matmul instead of tokamax's")
     if family == "parallel2023" and run.row.get("attention") in (None, "?"):
-        out.append("the row does not say which attention was used: dot products")
+        out.append("the row does not say which attention was used: dot-product attention")
     if run.model.get("experts") and run.setting("sparse_matmul") and run.mesh["expert"] > 1:
         out.append("experts' weights are gathered over the expert axis, where the run moved tokens")
     if run.quantization == "int8":
-        out.append("int8 products round to nearest in the backward pass, where AQT rounds stochastically")
+        out.append("int8 matmuls round to nearest in the backward pass, where AQT rounds stochastically")
     if run.quantization == "fp8":
         out.append("float8 by our own rule (one scale per tensor, e4m3 forward, e5m2 gradients), not Qwix")
     if family in ("gemma4", "gemma4_small"):

@@ -1,4 +1,4 @@
-"""Mixtures of experts: grouped matrix products over sorted tokens, or dispatch by einsum with a capacity."""
+"""Mixtures of experts: grouped matmuls over sorted tokens, or dispatch by einsum with a capacity."""
 
 from __future__ import annotations
 
@@ -106,15 +106,15 @@ def sparse(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, 
         gather = _gather_sorted if run.setting("use_custom_sort_vjp") else (lambda y, to, _: jnp.take(y, to, axis=0))
         rows = gather(repeated, order, back)
         sizes = jnp.bincount(flat, length=run.model["experts"]).astype(jnp.int32)
-        product = functools.partial(_grouped, run, fp8, calibration)
+        matmul = functools.partial(_grouped, run, fp8, calibration)
         experts = flat[order]
         hidden = []
         for i in range(len(run.model["activations"])):
-            h = product("wi", gathers[f"wi_{i}"], rows, k[f"wi_{i}"], sizes)
+            h = matmul("wi", gathers[f"wi_{i}"], rows, k[f"wi_{i}"], sizes)
             if f"bi_{i}" in k:
                 h = h + k[f"bi_{i}"][experts]
             hidden.append(checkpoint_name(h, f"mlpwi_{i}"))
-        out = product("wo", gathers["wo"], act(hidden), k["wo"], sizes)
+        out = matmul("wo", gathers["wo"], act(hidden), k["wo"], sizes)
         if tensor:
             out = jax.lax.psum(out, tensor)
         if "bo" in k:
@@ -152,7 +152,7 @@ _gather_sorted.defvjp(
 
 
 def _tiling(run: Run, which: str, pass_: str, m: int, k: int, n: int) -> Tiling:
-    """Tile of a grouped product as the recipe says, for rows, contraction and columns."""
+    """Tile of a grouped matmul as the recipe says, for rows, contraction and columns."""
 
     def size(name: str, default: int) -> int:
         return int(run.settings.get(f"{which}_tile_{pass_}_{name}") or run.settings.get(f"tile_{name}") or default)
@@ -198,7 +198,7 @@ def _grouped(
         return megablox.gmm(x, w, sizes, COMPUTE, forward), (x, scale, w, scale, sizes)
 
     @jax.custom_vjp
-    def run_product(x: jax.Array, w: jax.Array, sizes: jax.Array) -> jax.Array:
+    def run_matmul(x: jax.Array, w: jax.Array, sizes: jax.Array) -> jax.Array:
         return multiply(x, w, sizes)[0]
 
     def backward(kept: tuple[jax.Array, ...], grad: jax.Array) -> tuple[jax.Array, jax.Array, None]:
@@ -215,12 +215,12 @@ def _grouped(
             dw = jax.lax.psum_scatter(dw, axes, scatter_dimension=dimension, tiled=True)
         return (dx * sg * sw).astype(COMPUTE), dw, None
 
-    run_product.defvjp(multiply, backward)
-    return run_product(x, w, sizes)
+    run_matmul.defvjp(multiply, backward)
+    return run_matmul(x, w, sizes)
 
 
 def dropping(run: Run, layout: Layout, w: Weights, x: jax.Array, gate: jax.Array, act: Activation) -> jax.Array:
-    """Each expert takes at most its capacity of every sequence; tokens go there and back by products with masks."""
+    """Each expert takes at most its capacity of every sequence; tokens go there and back by matmuls with masks."""
     model = run.model
     experts, per_token, length = model["experts"], model["experts_per_token"], x.shape[1]
     factor = run.setting("capacity_factor")

@@ -132,7 +132,7 @@ def _loss(run: Run, layout: Layout, p: Weights, batch: Batch) -> jax.Array:
 
 
 def _embed(run: Run, table: jax.Array, tokens: jax.Array) -> jax.Array:
-    """Rows of the embedding: by a product with one-hot rows where the recipe asks for it, else by gathering."""
+    """Rows of the embedding: by a matmul with one-hot rows where the recipe asks for it, else by gathering."""
     if run.setting("use_iota_embed") or run.model.get("use_iota_embed"):
         rows = tokens[..., None] == jax.lax.iota(jnp.int32, table.shape[0])
         return jnp.dot(rows.astype(COMPUTE), table.astype(COMPUTE))

@@ -1,4 +1,4 @@
-"""Matrix products of activations with weights in bfloat16, int8 (as AQT trains) or float8 (as Qwix trains)."""
+"""Matmuls of activations with weights in bfloat16, int8 (as AQT trains) or float8 (as Qwix trains)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _E5M2_MAX = 57344.0
 
 
 def dot_for(quantization: str, calibration: str) -> Dot:
-    """The product `einsum(spec, activation, weight)` with the gradient rule of a precision."""
+    """The matmul `einsum(spec, activation, weight)` with the gradient rule of a precision."""
     if quantization == "int8":
         return _int8_dot
     if quantization == "fp8":
@@ -47,7 +47,7 @@ def _int8_einsum(spec: str, x: jax.Array, y: jax.Array) -> jax.Array:
     contracted = set(a) & set(b) - set(out)
     qx, sx = _int8(x, tuple(i for i, c in enumerate(a) if c in contracted))
     qy, sy = _int8(y, tuple(i for i, c in enumerate(b) if c in contracted))
-    product = jnp.einsum(spec, qx, qy, preferred_element_type=jnp.int32).astype(jnp.float32)
+    dot = jnp.einsum(spec, qx, qy, preferred_element_type=jnp.int32).astype(jnp.float32)
 
     def spread(scale: jax.Array, term: str) -> jax.Array:
         scale = jnp.squeeze(scale, tuple(i for i, c in enumerate(term) if c in contracted))
@@ -56,7 +56,7 @@ def _int8_einsum(spec: str, x: jax.Array, y: jax.Array) -> jax.Array:
         scale = jnp.transpose(scale, order)
         return jnp.expand_dims(scale, tuple(i for i, c in enumerate(out) if c not in kept))
 
-    return (product * spread(sx, a) * spread(sy, b)).astype(COMPUTE)
+    return (dot * spread(sx, a) * spread(sy, b)).astype(COMPUTE)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

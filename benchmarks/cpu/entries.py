@@ -51,7 +51,7 @@ def tokens(rng: np.random.Generator, vocabulary: int, *shape: int) -> np.ndarray
 
 
 def matmul(dtype: str, size: int) -> Entry:
-    """A square product."""
+    """A square matmul."""
 
     def arguments(rng: np.random.Generator) -> tuple[Any, ...]:
         if dtype == "int8":

@@ -12,12 +12,12 @@ NHWC = ("NHWC", "HWIO", "NHWC")
 
 
 def matmul(a, b):
-    """Product in the arguments' own type."""
+    """Matmul in the arguments' own type."""
     return a @ b
 
 
 def matmul_int8(a, b):
-    """Product of bytes, summed in 32 bits."""
+    """Matmul of bytes, summed in 32 bits."""
     return lax.dot(a, b, preferred_element_type=jnp.int32)
 
 

@@ -35,7 +35,7 @@ Case = tuple[Callable[..., Any], list[Any]]
 
 
 def matmul_8192() -> Case:
-    """A square product in bf16."""
+    """A square matmul in bf16."""
     keys = jax.random.split(jax.random.key(0), 2)
     return jnp.matmul, [jax.random.normal(key, (8192, 8192), jnp.bfloat16) for key in keys]
 

@@ -34,8 +34,8 @@ BLOCKS = {
 }
 # With twice the vocabulary: the difference is free of what a kernel loads before its first step and stores after its last.
 LONGER = {"loss-fwd": "2048,2048,8192", "loss-bwd": "1024,2048,4096"}
-# The product of the loss by itself, as the compiler writes it.
-PRODUCT = """func.func @main(%x: tensor<2048x2048xbf16>, %w: tensor<4096x2048xbf16>) -> tensor<4096x2048xf32> {
+# The matmul of the loss by itself, as the compiler writes it.
+MATMUL = """func.func @main(%x: tensor<2048x2048xbf16>, %w: tensor<4096x2048xbf16>) -> tensor<4096x2048xf32> {
   %y = stablehlo.dot_general %w, %x, contracting_dims = [1] x [1] : (tensor<4096x2048xbf16>, tensor<2048x2048xbf16>) -> tensor<4096x2048xf32>
   return %y : tensor<4096x2048xf32>
 }
@@ -160,7 +160,7 @@ def report(record, out):
         "",
         "## Blocks of the loss and the norm",
         "bf16, weights of norms f32. Sizes: rows, depth and vocabulary of the loss; rows and size of the norm. Blocks: rows and vocabulary;",
-        "rows. The backward pass of the loss gives both gradients, three products. Those in bold are the crate's own.",
+        "rows. The backward pass of the loss gives both gradients, three matmuls. Those in bold are the crate's own.",
         "",
         "| kernel | sizes | blocks | " + " | ".join(GENERATIONS) + " |",
         "|---|---|---|" + "---|" * len(GENERATIONS),
@@ -172,15 +172,15 @@ def report(record, out):
             cells = [cell(of(generation, kind, blocks)) for generation in GENERATIONS]
             shown = f"**{blocks}**" if blocks == choices[0] else blocks
             lines.append(f"| {kind} | {sizes} | {shown} | " + " | ".join(cells) + " |")
-    products = [of(generation, "product", "-") for generation in GENERATIONS]
-    lines.append("| the product alone | 2048,2048,4096 | the compiler's | " + " | ".join(map(cell, products)) + " |")
+    matmuls = [of(generation, "matmul", "-") for generation in GENERATIONS]
+    lines.append("| the matmul alone | 2048,2048,4096 | the compiler's | " + " | ".join(map(cell, matmuls)) + " |")
     shares = []
-    for generation, product in zip(GENERATIONS, products):
+    for generation, matmul in zip(GENERATIONS, matmuls):
         passes = {kind: (of(generation, kind, BLOCKS[kind][1][0]), of(generation, kind, "longer")) for kind in LONGER}
-        if product and all(all(pair) for pair in passes.values()):
+        if matmul and all(all(pair) for pair in passes.values()):
             more = {kind: longer - short for kind, (short, longer) in passes.items()}
-            # The backward pass has three products of a quarter of the size.
-            forward, backward = product / more["loss-fwd"], 0.75 * product / more["loss-bwd"]
+            # The backward pass has three matmuls of a quarter of the size.
+            forward, backward = matmul / more["loss-fwd"], 0.75 * matmul / more["loss-bwd"]
             shares.append(f"{generation}: {forward:.2f} forward, {backward:.2f} backward")
     share = "Share of the rate of the matmul alone that the loss reaches, by the extra cycles of twice the vocabulary: "
     lines += ["", share + "; ".join(shares) + "."]
@@ -201,7 +201,7 @@ def main():
     record = json.load(open(options.record)) if os.path.exists(options.record) else {}
     attention = [f"{g},{n},{kind}" for n in LENGTHS for g in GENERATIONS for kind in KINDS]
     blocks = [f"{g},{kind},{b.replace(',', 'x')}" for kind, (_, all) in BLOCKS.items() for b in all for g in GENERATIONS]
-    blocks += [f"{g},product,-" for g in GENERATIONS]
+    blocks += [f"{g},matmul,-" for g in GENERATIONS]
     blocks += [f"{g},{kind},longer" for kind in LONGER for g in GENERATIONS]
     wanted = options.only or attention + ["blocks"]
     for key in [key for given in wanted for key in (blocks if given == "blocks" else [given])]:
@@ -209,8 +209,8 @@ def main():
             continue
         generation, length, kind = key.split(",")
         try:
-            if length == "product":
-                cycles = counted(options, generation, PRODUCT)
+            if length == "matmul":
+                cycles = counted(options, generation, MATMUL)
             elif length in BLOCKS:
                 is_longer = kind == "longer"
                 sizes = LONGER[length] if is_longer else BLOCKS[length][0]

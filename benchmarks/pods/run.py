@@ -114,7 +114,7 @@ Written by `python benchmarks/pods/run.py --jax PYTHON`, which for each pod does
 
 DIFFERENCES = """
 The same in both: mesh and order of devices, shardings of parameters, optimizer and batch, a scan over layers that keeps nothing but each
-layer's input, float32 parameters and moments, bfloat16 products, float32 logits that are computed again on the way back where the
+layer's input, float32 parameters and moments, bfloat16 matmuls, float32 logits that the backward pass recomputes where the
 configuration has `loss_chunk_size`, gradients of the embedding summed in float32, AdamW, clipping, donated state, no packed sequences.
 Both have the same number of parameters.
 

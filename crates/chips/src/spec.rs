@@ -62,7 +62,7 @@ pub struct Rates {
     pub int4_tops: Figure<Option<f64>>,
     /// 8-bit floats.
     pub fp8_tflops: Figure<Option<f64>>,
-    /// StableHLO element types whose products run at twice the bf16 rate.
+    /// StableHLO element types whose matmuls run at twice the bf16 rate.
     pub double_rate_types: Figure<&'static [&'static str]>,
 }
 
@@ -225,7 +225,7 @@ impl ChipSpec {
             .saturating_sub(taken(devices_per_slice.into()))
     }
 
-    /// Peak rate of one device for products of a StableHLO element type, in operations per second.
+    /// Peak rate of one device for matmuls of a StableHLO element type, in operations per second.
     ///
     /// A documented rate above bf16 is taken as documented; where the compiler doubles the rate of a type without a
     /// documented one, it is twice bf16; everything else runs as bf16.

@@ -1,4 +1,4 @@
-//! Matrix products against what this machine's multiply-add units can do: `cargo run --release -p tpubridge-cpu --example peak [THREADS]`.
+//! Matmuls against what this machine's multiply-add units can do: `cargo run --release -p tpubridge-cpu --example peak [THREADS]`.
 #![allow(unsafe_code)]
 
 use std::sync::Barrier;
@@ -18,14 +18,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut limit = fma_limit(threads)?;
     println!("  multiply-adds on registers        {:8.1}", limit / 1e9);
     for size in [256, 512, 1024, 2048] {
-        let rate = product(threads, size)?;
+        let rate = matmul(threads, size)?;
         // The clock moves: the limit is the best that was seen on either side.
         limit = limit.max(fma_limit(threads)?);
-        println!(
-            "  f32 product of {size:>4} x {size:>4}         {:8.1}  {:4.2} of the limit",
-            rate / 1e9,
-            rate / limit
-        );
+        println!("  f32 matmul of {size:>4} x {size:>4}         {:8.1}  {:4.2} of the limit", rate / 1e9, rate / limit);
     }
     Ok(())
 }
@@ -105,8 +101,8 @@ fn chains() -> Option<Chains> {
     None
 }
 
-/// f32 operations a second of a compiled product of square matrices.
-fn product(threads: usize, size: usize) -> Result<f64, Box<dyn std::error::Error>> {
+/// f32 operations a second of a compiled matmul of square matrices.
+fn matmul(threads: usize, size: usize) -> Result<f64, Box<dyn std::error::Error>> {
     let ty = format!("tensor<{size}x{size}xf32>");
     let program = format!(
         "func.func @main(%a: {ty}, %b: {ty}) -> {ty} {{

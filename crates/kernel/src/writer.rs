@@ -212,15 +212,15 @@ impl Writer {
                 MatMulForm::TransposedLhs => (a1, a0, b0, b1),
             };
             if k != other {
-                return Err(format!("a product of {a} and {b} sums over {k} and {other}"));
+                return Err(format!("a matmul of {a} and {b} sums over {k} and {other}"));
             }
             if a.dtype != b.dtype {
-                return Err(format!("a product of {a} and {b}, of two types"));
+                return Err(format!("a matmul of {a} and {b}, of two types"));
             }
             let sum = match a.dtype {
                 DType::F32 | DType::BF16 => DType::F32,
                 DType::I8 => DType::I32,
-                _ => return Err(format!("no product of {a}")),
+                _ => return Err(format!("no matmul of {a}")),
             };
             Ok(Spec::new(sum, [m, n]))
         })();

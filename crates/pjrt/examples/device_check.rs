@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p tpubridge-pjrt --example device_check -- PLUGIN.so [OPTION=VALUE]...`
 //! Options are the plugin's client options, as in `preallocate=false` for CUDA. Prints one line per check and the rate of a
-//! bf16 matrix product; exit code 1 when a check fails.
+//! bf16 matmul; exit code 1 when a check fails.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         ("donation", donation),
         ("serialize and load again", stored),
         ("compile without the client, then load", without_client),
-        ("bf16 matrix product", matrix_product),
+        ("bf16 matmul", matmul),
     ];
     let mut failed = false;
     if execute(&bench).is_ok() {
@@ -215,17 +215,17 @@ fn without_client(bench: &Bench) -> Result<String, Error> {
     Ok("right sum".into())
 }
 
-fn matrix_product(bench: &Bench) -> Result<String, Error> {
+fn matmul(bench: &Bench) -> Result<String, Error> {
     let size: usize = if bench.client.platform_name()? == "cpu" { 512 } else { 8192 };
     let loaded = bench.client.compile(&EncodedProgram::mlir(matmul(size)), &CompileOptions::default())?;
-    // 1.0 in bf16: every element of the product is exactly `size`.
+    // 1.0 in bf16: every element of the result is exactly `size`.
     let ones: Vec<u8> = [0x80, 0x3f].repeat(size * size);
     let dims = [size as i64, size as i64];
     let a = upload(bench, &ones, BufferType::Bf16, &dims)?;
-    let product = run(&loaded, vec![Argument::Keep(&a), Argument::Keep(&a)])?.to_host()?.wait()?;
+    let result = run(&loaded, vec![Argument::Keep(&a), Argument::Keep(&a)])?.to_host()?.wait()?;
     let expected = ((size as f32).to_bits() >> 16) as u16;
-    if product.chunks_exact(2).any(|e| u16::from_le_bytes([e[0], e[1]]) != expected) {
-        return Err(wrong("wrong product".into()));
+    if result.chunks_exact(2).any(|e| u16::from_le_bytes([e[0], e[1]]) != expected) {
+        return Err(wrong("wrong matmul".into()));
     }
     let mut times: Vec<Duration> = (0..30)
         .map(|_| {
@@ -236,5 +236,5 @@ fn matrix_product(bench: &Bench) -> Result<String, Error> {
     times.sort();
     let median = times[times.len() / 2].as_secs_f64();
     let flops = 2.0 * (size as f64).powi(3);
-    Ok(format!("{size}³, right product, median {:.3} ms = {:.0} TFLOP/s", median * 1e3, flops / median / 1e12))
+    Ok(format!("{size}³, right result, median {:.3} ms = {:.0} TFLOP/s", median * 1e3, flops / median / 1e12))
 }

@@ -92,7 +92,7 @@ fn try_advice(
         (driver.progress)(&format!("trying: {}", fit.advice[index].remedy));
         let Some(after) = measure(driver, &rewritten, &compile, request)? else { continue };
         let advice: &mut Advice = &mut fit.advice[index];
-        if advice.kind == AdviceKind::Bf16Products && compile.mode == CompileMode::Quick && after.0 >= before.0 {
+        if advice.kind == AdviceKind::Bf16Matmuls && compile.mode == CompileMode::Quick && after.0 >= before.0 {
             // Before code generation matmuls of both types have the same price.
             advice.remedy.push_str("; the whole compiler (--full) prices it");
             continue;
@@ -131,11 +131,11 @@ fn measure(
 fn rewrite(program: &Program, slice: &Slice, kind: AdviceKind) -> Option<Program> {
     match kind {
         AdviceKind::Donation => donation::donate(program, &arguments(program.module()), Donors::State).ok().flatten(),
-        AdviceKind::Bf16Products => {
+        AdviceKind::Bf16Matmuls => {
             let target = TargetInfo::tpu(slice.generation());
             let optimizer = ProgramOptimizer::new(Level::Balanced, target, ComputePrecision::Mixed);
             let (rewritten, steps) = optimizer.rewrite(program).ok()?;
-            let has_changed = steps.iter().any(|step| step.rewrite == "bf16_products" && step.changes > 0);
+            let has_changed = steps.iter().any(|step| step.rewrite == "bf16_matmuls" && step.changes > 0);
             has_changed.then_some(rewritten)
         }
         _ => None,

@@ -4,12 +4,12 @@ use xla::{HloModule, InstructionId, Opcode, PrimitiveType, Shape};
 
 use crate::machine::Machine;
 use crate::op_time::OpTime;
-use crate::work::{Product, Work};
+use crate::work::{Matmul, Work};
 
 /// Simple vector operations for each score of an attention kernel, beside the exponential: running maximum, subtraction, sum,
 /// conversion; masks only where a block is partly visible.
 const FORWARD_OPS_PER_SCORE: f64 = 5.0;
-/// The same on the way back: subtraction, the gradient's subtraction and product, conversions of both.
+/// The same on the way back: subtraction, the gradient's subtraction and multiplication, conversions of both.
 const BACKWARD_OPS_PER_SCORE: f64 = 6.0;
 /// Share of the rate of a plain matmul that a grouped matmul reaches: its tiles are smaller, and matrices are read once for
 /// each tile of rows. Calibrated on the sparse models of the published runs.
@@ -20,7 +20,7 @@ const LOSS: &str = "loss";
 /// Share of the rate of a plain matmul that a kernel of the loss reaches: its exponentials are not all hidden. By the
 /// compiler's static cycles of both (`docs/kernel-cycles.md`), on MXUs of 128 and of 256 rows.
 const LOSS_REACH: [f64; 2] = [0.95, 0.87];
-/// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or product, where the label
+/// Simple vector operations for each logit of the loss, beside the exponential: subtraction, maximum or multiplication, where the label
 /// is, sums.
 const OPS_PER_LOGIT: f64 = 7.0;
 
@@ -30,7 +30,7 @@ pub struct KernelWork {
     /// Family, as text.
     pub family: &'static str,
     /// Matmuls, if any.
-    products: Vec<Product>,
+    matmuls: Vec<Matmul>,
     vector_ops: f64,
     transcendentals: f64,
     /// Share of the rate of a plain matmul that its matmuls reach.
@@ -44,23 +44,23 @@ impl KernelWork {
     pub fn read(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
         let instruction = module.instruction(id);
         let name = kernel_name(module, id);
-        if let Some(products) = loss_products(instruction.name()) {
-            return loss(module, id, products);
+        if let Some(matmuls) = loss_matmuls(instruction.name()) {
+            return loss(module, id, matmuls);
         }
         if instruction.name().contains("rms_norm") {
             return norm(module, id);
         }
-        if let Some(products) = attention_products(module, id, &name) {
-            return attention(module, id, products);
+        if let Some(matmuls) = attention_matmuls(module, id, &name) {
+            return attention(module, id, matmuls);
         }
         if name.contains("gmm") {
-            return grouped_product(module, id);
+            return grouped_matmul(module, id);
         }
         let stated = instruction.kernel_cost()?;
-        let product = Product { flops: stated.flops as f64, element: PrimitiveType::Bf16, contracted: 0, columns: 0 };
+        let matmul = Matmul { flops: stated.flops as f64, element: PrimitiveType::Bf16, contracted: 0, columns: 0 };
         Some(KernelWork {
             family: "kernel with a stated cost",
-            products: vec![product],
+            matmuls: vec![matmul],
             vector_ops: 0.0,
             transcendentals: stated.transcendentals as f64,
             reach: 1.0,
@@ -70,7 +70,7 @@ impl KernelWork {
 
     /// Operations of its matmuls.
     pub fn flops(&self) -> f64 {
-        self.products.iter().map(|product| product.flops).sum()
+        self.matmuls.iter().map(|matmul| matmul.flops).sum()
     }
 
     /// Time on a machine; matrix and vector units work side by side.
@@ -81,7 +81,7 @@ impl KernelWork {
         };
         let plain = machine.op_time(work);
         OpTime {
-            matrix_s: self.products.iter().map(|product| machine.product_s(product)).sum::<f64>()
+            matrix_s: self.matmuls.iter().map(|matmul| machine.matmul_s(matmul)).sum::<f64>()
                 / (machine.reach.in_a_model * reach),
             vector_s: machine.vector_s(self.vector_ops, self.transcendentals),
             hbm_s: plain.hbm_s.max(self.hbm_bytes / (machine.hbm_bytes_per_s * machine.reach.hbm)),
@@ -97,7 +97,7 @@ fn kernel_name(module: &HloModule, id: InstructionId) -> String {
 }
 
 /// Matmuls of an attention kernel for each pair of positions, by its name and results.
-fn attention_products(module: &HloModule, id: InstructionId, name: &str) -> Option<u32> {
+fn attention_matmuls(module: &HloModule, id: InstructionId, name: &str) -> Option<u32> {
     let is_attention = ["splash", "flash", "attention", "mha", "mqa"].iter().any(|word| name.contains(word));
     if !is_attention {
         return None;
@@ -126,7 +126,7 @@ fn attention_products(module: &HloModule, id: InstructionId, name: &str) -> Opti
     })
 }
 
-fn attention(module: &HloModule, id: InstructionId, products: u32) -> Option<KernelWork> {
+fn attention(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<KernelWork> {
     let operands = module.instruction(id).operands();
     let is_values = |shape: &&Shape| {
         !shape.is_tuple()
@@ -148,21 +148,21 @@ fn attention(module: &HloModule, id: InstructionId, products: u32) -> Option<Ker
     let ((rows, depth), (columns, _)) = (last_two(query), last_two(key));
     let others = query.element_count() / (rows * depth).max(1);
     let all = others as f64 * rows as f64 * columns as f64;
-    let stated = stated_share(module, id, all * f64::from(2 * products) * depth as f64);
+    let stated = stated_share(module, id, all * f64::from(2 * matmuls) * depth as f64);
     let scores = all * visible(module, operands, rows, columns).or(stated).unwrap_or(CAUSAL);
-    let one = |contracted: u64, columns: u64| Product {
+    let one = |contracted: u64, columns: u64| Matmul {
         flops: 2.0 * scores * depth as f64,
         element: query.element_type(),
         contracted,
         columns,
     };
     // Half of the matmuls sum over the depth, the others have it as columns.
-    let by_depth = products / 2;
-    let list = (0..products).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
-    let ops = if products == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
+    let by_depth = matmuls / 2;
+    let list = (0..matmuls).map(|n| if n < by_depth { one(depth, columns) } else { one(columns, depth) });
+    let ops = if matmuls == 2 { FORWARD_OPS_PER_SCORE } else { BACKWARD_OPS_PER_SCORE };
     Some(KernelWork {
         family: "attention",
-        products: list.collect(),
+        matmuls: list.collect(),
         vector_ops: scores * ops,
         transcendentals: scores,
         reach: 1.0,
@@ -261,7 +261,7 @@ fn element(module: &HloModule, tuple: InstructionId, index: u32) -> Option<Instr
 }
 
 /// Matmuls of a kernel of the loss for each logit, by its name: the logits, and one for each gradient.
-fn loss_products(name: &str) -> Option<u32> {
+fn loss_matmuls(name: &str) -> Option<u32> {
     let (_, pass) = name.split_once("cross_entropy_")?;
     Some(match pass {
         pass if pass.starts_with("bwd_") => 2,
@@ -271,7 +271,7 @@ fn loss_products(name: &str) -> Option<u32> {
 }
 
 /// Hidden states `[rows, depth]` and the LM head `[vocab, depth]` come first.
-fn loss(module: &HloModule, id: InstructionId, products: u32) -> Option<KernelWork> {
+fn loss(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<KernelWork> {
     let operands = module.instruction(id).operands();
     let size = |operand: usize, axis: usize| {
         let shape = module.instruction(*operands.get(operand)?).shape();
@@ -281,12 +281,12 @@ fn loss(module: &HloModule, id: InstructionId, products: u32) -> Option<KernelWo
     let element = module.instruction(*operands.first()?).shape().element_type();
     let logits = rows as f64 * vocab_size as f64;
     let one =
-        |contracted: u64, columns: u64| Product { flops: 2.0 * logits * depth as f64, element, contracted, columns };
+        |contracted: u64, columns: u64| Matmul { flops: 2.0 * logits * depth as f64, element, contracted, columns };
     // The first sums over the depth, the others have it as columns.
-    let list = (0..products).map(|n| if n == 0 { one(depth, rows) } else { one(rows, depth) });
+    let list = (0..matmuls).map(|n| if n == 0 { one(depth, rows) } else { one(rows, depth) });
     Some(KernelWork {
         family: LOSS,
-        products: list.collect(),
+        matmuls: list.collect(),
         vector_ops: logits * OPS_PER_LOGIT,
         transcendentals: logits,
         reach: 1.0,
@@ -301,7 +301,7 @@ fn norm(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
     let ops = if module.instruction(id).name().contains("bwd") { 12.0 } else { 4.0 };
     Some(KernelWork {
         family: "norm",
-        products: Vec::new(),
+        matmuls: Vec::new(),
         vector_ops: elements * ops,
         transcendentals: 0.0,
         reach: 1.0,
@@ -311,7 +311,7 @@ fn norm(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
 
 /// A matmul of rows with the matrix of their group: every row meets one matrix, however many groups there are. Where a kernel
 /// says that it computes less, there are rows of no group: room for the worst case.
-fn grouped_product(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
+fn grouped_matmul(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
     let instruction = module.instruction(id);
     let is_matrix = |shape: &&Shape| {
         shape.dimensions().len() >= 2
@@ -336,10 +336,10 @@ fn grouped_product(module: &HloModule, id: InstructionId) -> Option<KernelWork> 
     let stated = instruction.kernel_cost().map(|cost| cost.flops as f64).filter(|stated| *stated > 0.0);
     let flops = stated.map_or(flops, |stated| stated.min(flops));
     let element = if lhs.element_type().bits() > rhs.element_type().bits() { lhs } else { rhs }.element_type();
-    let product = Product { flops, element, contracted, columns };
+    let matmul = Matmul { flops, element, contracted, columns };
     Some(KernelWork {
         family: "grouped matmul",
-        products: vec![product],
+        matmuls: vec![matmul],
         vector_ops: 0.0,
         transcendentals: 0.0,
         reach: GROUPED_REACH,

@@ -50,4 +50,4 @@ pub use memory::{BufferClass, ClassBytes, Held, MemoryBreakdown, Peak, ProgramAr
 pub use op_time::{Bound, OpTime};
 pub use simulate::{OpCost, Simulation, simulate};
 pub use torus::{Group, IciTorus, TorusSpan};
-pub use work::{Product, Work};
+pub use work::{Matmul, Work};

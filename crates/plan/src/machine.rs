@@ -91,7 +91,7 @@ impl Machine {
     }
 
     /// Matmuls of a type, operations per second. f32 is multiplied as bf16 unless asked otherwise.
-    pub fn product_flops(&self, element: PrimitiveType) -> f64 {
+    pub fn matmul_flops(&self, element: PrimitiveType) -> f64 {
         let is_double = self.double_rate_types.iter().any(|name| name.eq_ignore_ascii_case(stablehlo_name(element)));
         if is_double { 2.0 * self.bf16_flops } else { self.bf16_flops }
     }

@@ -5,7 +5,7 @@ use xla::CollectiveKind;
 
 use crate::machine::Machine;
 use crate::torus::Group;
-use crate::work::{Product, Work};
+use crate::work::{Matmul, Work};
 
 /// What limits an op, or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -84,17 +84,17 @@ impl Machine {
     /// Time of an op that is no collective and no custom kernel.
     pub fn op_time(&self, work: &Work) -> OpTime {
         let hbm_bytes = work.traffic.read.hbm + work.traffic.written.hbm;
-        let is_product = !work.products.is_empty();
+        let is_matmul = !work.matmuls.is_empty();
         let matrix_s = match work.cycles {
             // The compiler prices matmuls well, everything else per element instead of per byte.
-            Some(cycles) if is_product => cycles as f64 / self.clock_hz / self.reach.cycles,
-            _ => work.products.iter().map(|product| self.product_s(product)).sum::<f64>() / self.reach.in_a_model,
+            Some(cycles) if is_matmul => cycles as f64 / self.clock_hz / self.reach.cycles,
+            _ => work.matmuls.iter().map(|matmul| self.matmul_s(matmul)).sum::<f64>() / self.reach.in_a_model,
         };
         OpTime {
             matrix_s,
             // Beside a matmul vector work hides in the compiler's estimate.
             vector_s: work.indexed_rows * self.reach.indexed_row_s
-                + if is_product { 0.0 } else { self.vector_s(work.vector_ops, work.transcendentals) },
+                + if is_matmul { 0.0 } else { self.vector_s(work.vector_ops, work.transcendentals) },
             hbm_s: hbm_bytes / (self.hbm_bytes_per_s * self.reach.hbm),
             launch_s: self.reach.launch_s,
         }
@@ -121,12 +121,12 @@ impl Machine {
     }
 
     /// Time of a matmul without the compiler's estimate: sizes rounded up to the MXU.
-    pub(crate) fn product_s(&self, product: &Product) -> f64 {
+    pub(crate) fn matmul_s(&self, matmul: &Matmul) -> f64 {
         let padded = |size: u64| {
             let edge = self.mxu_edge;
             if size == 0 { 1.0 } else { (size.div_ceil(edge) * edge) as f64 / size as f64 }
         };
-        let waste = padded(product.contracted) * padded(product.columns);
-        product.flops * waste / (self.product_flops(product.element) * self.reach.mxu)
+        let waste = padded(matmul.contracted) * padded(matmul.columns);
+        matmul.flops * waste / (self.matmul_flops(matmul.element) * self.reach.mxu)
     }
 }

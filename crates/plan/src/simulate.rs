@@ -240,7 +240,7 @@ impl Program<'_> {
         let work = Work::of(self.module, &self.users, at);
         let bytes =
             work.traffic.read.hbm + work.traffic.written.hbm + work.traffic.read.vmem + work.traffic.written.vmem;
-        if work.products.is_empty() && bytes == 0.0 && work.cycles.is_none() {
+        if work.matmuls.is_empty() && bytes == 0.0 && work.cycles.is_none() {
             return;
         }
         let time = self.machine.op_time(&work);
@@ -279,7 +279,7 @@ impl Program<'_> {
         let pending = Pending { done_at, over: transfer.over };
         if *self.module.instruction(at).opcode() == Opcode::Fusion {
             let work = Work::of(self.module, &self.users, at);
-            if !work.products.is_empty() || collective.overlap == Overlap::Asynchronous {
+            if !work.matmuls.is_empty() || collective.overlap == Overlap::Asynchronous {
                 pass.spend(at, self.machine.op_time(&work), &work, work.flops());
             }
         }
@@ -375,7 +375,7 @@ impl Program<'_> {
         let is_caller = matches!(instruction.opcode(), Opcode::AsyncStart | Opcode::Call | Opcode::CustomCall)
             && !instruction.called_computations().is_empty();
         if !is_caller {
-            let is_work = work.traffic.read.hbm + work.traffic.written.hbm > 0.0 || !work.products.is_empty();
+            let is_work = work.traffic.read.hbm + work.traffic.written.hbm > 0.0 || !work.matmuls.is_empty();
             sum.seconds = if is_work { self.machine.op_time(&work).seconds() } else { 0.0 };
             return sum;
         }

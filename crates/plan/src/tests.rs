@@ -51,10 +51,10 @@ fn loops_count_as_often_as_they_run() {
     assert_eq!(flops("scan_3"), flops("scan_3_unrolled"));
     assert_eq!(flops("fori_nested"), 5.0 * 4.0 * 2.0 * 256.0 * 512.0 * 512.0);
     // What is rematerialized counts again: of two matmuls in each of 5 layers, forward, the first again, and two for each back.
-    let product = 2.0 * 512.0 * 256.0 * 1024.0;
+    let matmul_flops = 2.0 * 512.0 * 256.0 * 1024.0;
     let (scanned, unrolled) = (flops("remat_scan"), flops("remat_unrolled"));
     assert!((scanned / unrolled - 1.0).abs() < 1e-3, "{scanned} {unrolled}");
-    assert!((scanned / (5.0 * 7.0 * product) - 1.0).abs() < 0.03, "{}", scanned / product);
+    assert!((scanned / (5.0 * 7.0 * matmul_flops) - 1.0).abs() < 0.03, "{}", scanned / matmul_flops);
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn utilization_is_of_the_peak_and_by_the_callers_figures() {
 }
 
 #[test]
-fn products_know_their_sides() {
+fn matmuls_know_their_sides() {
     let module = load("matmul_tanh");
     let users = module.users();
-    let product = |id: InstructionId| Work::of(&module, &users, id).products.first().copied();
+    let matmul = |id: InstructionId| Work::of(&module, &users, id).matmuls.first().copied();
     let order = module.order(module.entry());
-    let product = order.iter().find_map(|&id| product(id)).unwrap();
-    assert_eq!((product.contracted, product.columns), (512, 1024));
-    assert_eq!(product.flops, 2.0 * 256.0 * 512.0 * 1024.0);
+    let matmul = order.iter().find_map(|&id| matmul(id)).unwrap();
+    assert_eq!((matmul.contracted, matmul.columns), (512, 1024));
+    assert_eq!(matmul.flops, 2.0 * 256.0 * 512.0 * 1024.0);
 }

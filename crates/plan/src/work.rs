@@ -6,7 +6,7 @@ use xla::{ComputationId, HloModule, InstructionId, Opcode, OpcodeClass, Primitiv
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     /// Matmuls.
-    pub products: Vec<Product>,
+    pub matmuls: Vec<Matmul>,
     /// Simple operations on elements.
     pub vector_ops: f64,
     /// Exponentials, logarithms, roots and the like, on elements.
@@ -21,7 +21,7 @@ pub struct Work {
 
 /// A matmul.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Product {
+pub struct Matmul {
     /// Operations: two for each multiply-add.
     pub flops: f64,
     /// Type that decides the rate.
@@ -35,7 +35,7 @@ pub struct Product {
 impl Work {
     /// Operations of all matmuls.
     pub fn flops(&self) -> f64 {
-        self.products.iter().map(|product| product.flops).sum()
+        self.matmuls.iter().map(|matmul| matmul.flops).sum()
     }
 
     /// Reads the work of an instruction that is scheduled (not inside a fusion).
@@ -61,7 +61,7 @@ impl Work {
                 let flops = module.matmul_flops(id) as f64;
                 let element = module.matmul_type(id).unwrap_or(PrimitiveType::Bf16);
                 let (contracted, columns) = sides(module, id, flops);
-                self.products.push(Product { flops, element, contracted, columns });
+                self.matmuls.push(Matmul { flops, element, contracted, columns });
             }
             Opcode::Gather => self.indexed_rows += rows(module, id, 1),
             Opcode::Scatter => self.indexed_rows += rows(module, id, (instruction.operands().len() - 1) / 2),

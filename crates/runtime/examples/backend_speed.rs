@@ -61,7 +61,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     row("allocate and free an array of 8 kB", None, 1000, &mut || {
         backend.uninitialized(&backend.memory().owner("data"), pool.spec()).map(drop)
     })?;
-    row("run a product of 8x256 and 256x256 and wait", None, 100, &mut || {
+    row("run a matmul of 8x256 and 256x256 and wait", None, 100, &mut || {
         model.run(std::slice::from_ref(&x))?.iter().try_for_each(|array| array.wait())
     })?;
     Ok(if all_met { ExitCode::SUCCESS } else { ExitCode::from(1) })

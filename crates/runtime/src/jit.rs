@@ -39,9 +39,9 @@ impl Backend {
     /// use trace::Tensor;
     ///
     /// let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu))?;
-    /// let mut product = backend.jit(|(w, x): &(Tensor, Tensor)| w.matmul(x));
+    /// let mut matmul = backend.jit(|(w, x): &(Tensor, Tensor)| w.matmul(x));
     /// let w = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
-    /// let y = product.call((w, Tensor::from([1.0f32, 1.0])))?;
+    /// let y = matmul.call((w, Tensor::from([1.0f32, 1.0])))?;
     /// assert_eq!(y.to_vec::<f32>()?, [3.0, 7.0]);
     /// # Ok::<(), runtime::Error>(())
     /// ```

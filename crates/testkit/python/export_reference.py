@@ -50,12 +50,12 @@ class Case:
 
 
 def matmul(place: Place):
-    """A bf16 matrix product, the smallest program with real MXU code."""
+    """A bf16 matmul, the smallest program with real MXU code."""
     return (lambda x, w: x @ w), [place((4096, 4096), BF16), place((4096, 2048), BF16)], ()
 
 
 def ffn(place: Place):
-    """Two matrix products with the hidden axis sharded."""
+    """Two matmuls with the hidden axis sharded."""
     arguments = [
         place((16384, 4096), BF16, "data", None),
         place((4096, 16384), BF16, None, "model"),

@@ -1,7 +1,7 @@
 """Exports an unsharded Llama-style training, prefill or decode step from JAX, as a portable artifact.
 
     python export_step.py FILE [--model tiny|llama3.1-8b] [--step train|prefill|decode] [--sequence N] [--batch N|symbolic]
-                               [--remat full|dots|gate|products] [--attention-block N] [--attention-parts N]
+                               [--remat full|dots|gate|gate_up] [--attention-block N] [--attention-parts N]
                                [--loss-block N]
 
 Global shapes, no shardings: where a program like this should run, and how it is split there, is what `tpu plan` answers.
@@ -28,7 +28,7 @@ REMAT = {
     "full": (),
     "dots": ("dot",),
     "gate": ("dot", "gate"),
-    "products": ("dot", "gate", "up"),
+    "gate_up": ("dot", "gate", "up"),
 }
 COMPUTE = jnp.bfloat16
 
@@ -122,7 +122,7 @@ def whole(blocks):
 def attention(query, key, value, block, parts):
     """Causal attention, one head of keys and one block of queries at a time, nothing of the scores kept.
 
-    Small enough a block stays in vector memory between the products, as it would in a kernel. Each of `parts` of the
+    Small enough a block stays in vector memory between the matmuls, as it would in a kernel. Each of `parts` of the
     sequence reads only the keys up to its own end.
     """
     return attention_forward(query, key, value, block, parts)[0]

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# Products as exact as the type, as on the CPU device of the tests.
+# Matmuls as exact as the type, as on the CPU device of the tests.
 jax.config.update("jax_default_matmul_precision", "highest")
 
 UNARY = {

@@ -45,7 +45,7 @@ const LOSS_CHUNK_SIZE: u64 = 2048;
 pub fn program_of(record: &RunRecord) -> Result<Program, String> {
     let run = record.run.as_ref().ok_or("its record does not describe the run")?;
     if run.quantization != "none" {
-        return Err(format!("products in {} are not in our front end", run.quantization));
+        return Err(format!("matmuls in {} are not in our front end", run.quantization));
     }
     // Moments have the type of the parameters, as in the recipes.
     let (precision, moments) = match run.weight_dtype.as_str() {

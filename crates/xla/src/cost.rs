@@ -10,7 +10,7 @@ use crate::traffic::Traffic;
 /// Work of one computation, executed once, without what it calls except fusions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComputationCost {
-    /// Operations of matrix products.
+    /// Operations of matmuls.
     pub matmul_flops: f64,
     /// Bytes read and written.
     pub traffic: Traffic,
@@ -21,7 +21,7 @@ pub struct ComputationCost {
 /// Work of one step on one device.
 #[derive(Clone, Debug, Default)]
 pub struct HloCost {
-    /// Operations of matrix products.
+    /// Operations of matmuls.
     pub matmul_flops: f64,
     /// The same by the wider operand type, largest first.
     pub matmul_flops_by_type: Vec<(PrimitiveType, f64)>,

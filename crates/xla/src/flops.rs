@@ -9,7 +9,7 @@ impl HloModule {
     /// Operations of one execution of a `dot`, `ragged-dot` or `convolution` (2 per multiply-add); 0 for others.
     ///
     /// Window positions that fall on padding or between dilated elements are not counted: the TPU compiler writes batched
-    /// matrix products as convolutions whose window is mostly padding.
+    /// matmuls as convolutions whose window is mostly padding.
     pub fn matmul_flops(&self, id: InstructionId) -> u64 {
         let instruction = self.instruction(id);
         let multiply_adds = match instruction.opcode {
@@ -20,7 +20,7 @@ impl HloModule {
         multiply_adds.unwrap_or(0).saturating_mul(2)
     }
 
-    /// The wider operand type of a matrix product: what decides the rate of the matrix unit.
+    /// The wider operand type of a matmul: what decides the rate of the matrix unit.
     pub fn matmul_type(&self, id: InstructionId) -> Option<PrimitiveType> {
         let instruction = self.instruction(id);
         let types = || instruction.operands.iter().take(2).map(|&o| self.instruction(o).shape.element_type());

@@ -58,7 +58,7 @@ fn flops_count_loops() {
     assert_eq!(flops("scan_3"), flops("scan_3_unrolled"));
     assert_eq!(flops("scan_3"), 3.0 * 2.0 * 256.0 * 512.0 * 512.0);
     assert_eq!(flops("fori_nested"), 5.0 * 4.0 * 2.0 * 256.0 * 512.0 * 512.0);
-    // Per layer two products forward, one recomputed, four backward.
+    // Per layer two matmuls forward, one recomputed, four backward.
     assert_eq!(flops("scan_grad_4"), 5.0 * 7.0 * 2.0 * 1024.0 * 1024.0 * 4096.0);
     // The compiler's own figure for this program, which has nothing but the convolution.
     assert_eq!(flops("conv"), 36_192_256.0);
@@ -94,7 +94,7 @@ fn fused_transfers_count_once() {
     let executions = module.executions();
     let totals = module.collective_totals(&executions);
     let count = |kind| totals.iter().find(|t| t.kind == kind).map(|t| t.instructions);
-    // Two of the gathers run inside matrix products and appear in three fusions each.
+    // Two of the gathers run inside matmuls and appear in three fusions each.
     assert_eq!(count(CollectiveKind::AllGather), Some(4));
     assert_eq!(count(CollectiveKind::ReduceScatter), Some(1));
     assert_eq!(count(CollectiveKind::AllToAll), Some(2));

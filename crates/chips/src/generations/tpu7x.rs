@@ -19,7 +19,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         matrix_ops_per_cycle_per_core: Figure::noted(
             524_288,
             &[LIBTPU],
-            "libtpu prices products at up to 445k; twice what 2 units of 256x256 would do with one multiply-add per cell",
+            "libtpu prices matmuls at up to 445k; twice what 2 units of 256x256 would do with one multiply-add per cell",
         ),
         clock_ghz: Figure::noted(
             2.2,
@@ -33,7 +33,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         int8_tops: Figure::noted(
             None,
             &[JAX, LIBTPU],
-            "the scaling book lists 4614; libtpu prices an int8 product as bf16",
+            "the scaling book lists 4614; libtpu prices an int8 matmul as bf16",
         ),
         int4_tops: Figure::new(None, &[JAX, LIBTPU]),
         fp8_tflops: Figure::new(Some(4614.0), &[DOC_TPU7X]),

@@ -30,7 +30,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         int8_tops: Figure::noted(
             Some(275.0),
             &[DOC_V4],
-            "documented as bf16 or int8; libtpu prices an int8 product no faster than bf16",
+            "documented as bf16 or int8; libtpu prices an int8 matmul no faster than bf16",
         ),
         int4_tops: Figure::new(None, &[LIBTPU]),
         fp8_tflops: Figure::new(None, &[LIBTPU]),

@@ -24,11 +24,11 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
     rates: Rates {
         bf16_tflops: Figure::new(197.0, &[DOC_V5E]),
         int8_tops: Figure::new(Some(393.0), &[DOC_V5E]),
-        int4_tops: Figure::noted(Some(788.0), &[JAX], "libtpu prices a plain int4 product at the int8 rate"),
+        int4_tops: Figure::noted(Some(788.0), &[JAX], "libtpu prices a plain int4 matmul at the int8 rate"),
         fp8_tflops: Figure::noted(
             None,
             &[JAX, LIBTPU],
-            "no rate is documented; libtpu prices f8E5M2 products at twice bf16, f8E4M3FN at bf16",
+            "no rate is documented; libtpu prices f8E5M2 matmuls at twice bf16, f8E4M3FN at bf16",
         ),
         double_rate_types: Figure::new(&["i8", "i4", "f8E5M2", "f8E4M3B11FNUZ"], &[LIBTPU]),
     },

@@ -28,7 +28,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         fp8_tflops: Figure::noted(
             Some(459.0),
             &[DOC_V5P],
-            "no gain over bf16; libtpu prices f8E5M2 products at twice bf16",
+            "no gain over bf16; libtpu prices f8E5M2 matmuls at twice bf16",
         ),
         double_rate_types: Figure::new(&["i8", "i4", "f8E5M2", "f8E4M3B11FNUZ"], &[LIBTPU]),
     },

@@ -28,7 +28,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         matrix_ops_per_cycle_per_core: Figure::noted(
             524_288,
             &[LIBTPU],
-            "libtpu prices products at up to 456k; twice what 2 units of 256x256 would do with one multiply-add per cell",
+            "libtpu prices matmuls at up to 456k; twice what 2 units of 256x256 would do with one multiply-add per cell",
         ),
         clock_ghz: Figure::noted(1.75, &[DERIVED, LIBTPU], "918e12 / 524288 = 1.751"),
         sparse_cores_per_chip: Some(Figure::new(2, &[DOC_TPU7X, JAX])),
@@ -40,7 +40,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         fp8_tflops: Figure::noted(
             Some(918.0),
             &[DOC_TPU7X],
-            "no gain over bf16; libtpu prices f8E5M2 products at twice bf16",
+            "no gain over bf16; libtpu prices f8E5M2 matmuls at twice bf16",
         ),
         double_rate_types: Figure::new(&["i8", "i4", "f8E5M2", "f8E4M3B11FNUZ"], &[LIBTPU]),
     },

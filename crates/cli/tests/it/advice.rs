@@ -72,8 +72,8 @@ fn matmuls_in_f32() {
     let Some(bench) = Bench::with_libtpu("matmuls_in_f32") else { return };
     // Only a full compilation says how long a matmul in f32 takes.
     let given = |dtype: &str| advice_with(&bench, &matmul(4096, 4096, 4096, dtype), "v5e-1", &["--full"]);
-    gain_seconds(of_kind(&given("f32"), "bf16_products", "bf16"));
-    assert_none(&given("bf16"), "bf16_products");
+    gain_seconds(of_kind(&given("f32"), "bf16_matmuls", "bf16"));
+    assert_none(&given("bf16"), "bf16_matmuls");
 }
 
 #[test]

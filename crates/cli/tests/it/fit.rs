@@ -323,7 +323,7 @@ fn advice_on_a_program_that_fits_is_compiled_and_applied() {
     let weight: u64 = 4096 * 4096 * 4;
     assert_eq!(donation["verified"], true);
     assert!(donation["gain_bytes"].as_u64().unwrap().abs_diff(3 * weight) * 100 <= 3 * weight, "{donation}");
-    assert!(of("bf16_products")["remedy"].as_str().unwrap().contains("bf16"));
+    assert!(of("bf16_matmuls")["remedy"].as_str().unwrap().contains("bf16"));
     assert!(record["roofline"]["machine_intensity"].as_f64().unwrap() > 100.0);
     assert_eq!(record["roofline"]["compute_bound_batch"]["bf16"], 241);
     assert_eq!(bench.json(&["compile", arg(&applied), "--slice", "v5e-1", "--quick"])["fits"], true);

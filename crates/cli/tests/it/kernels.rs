@@ -282,7 +282,7 @@ fn experts_are_kernels_on_tpus() {
     let Some(bench) = Bench::with_libtpu("experts_are_kernels_on_tpus") else { return };
     bench.write("mixture.toml", MIXTURE);
     // Eight sequences of 128 positions, two choices each; 256 by 512 numbers in a matrix.
-    let product = |chips: f64| 2.0 * (8.0 * 128.0 * 2.0 / chips) * 256.0 * 512.0;
+    let matmul_flops = |chips: f64| 2.0 * (8.0 * 128.0 * 2.0 / chips) * 256.0 * 512.0;
     for (mesh, slice, chips) in
         [(None, "v5e-1", 1.0), (Some("fsdp=2,expert=2"), "v5e-4", 4.0), (Some("fsdp=4"), "v5e-4", 4.0)]
     {
@@ -308,7 +308,7 @@ fn experts_are_kernels_on_tpus() {
         // Three matmuls, two of them again in the backward pass, and three for the gradients of rows; three for those of matrices.
         assert_eq!((of("gmm").len(), of("tgmm").len()), (8, 3), "{slice} {mesh:?}: {ops:?}");
         for flops in of("gmm").iter().chain(&of("tgmm")) {
-            assert_eq!(*flops, product(chips), "{slice} {mesh:?}");
+            assert_eq!(*flops, matmul_flops(chips), "{slice} {mesh:?}");
         }
     }
 }

@@ -101,10 +101,10 @@ fn stages_keep_what_layers_keep() {
     for remat in ["none", "dots_with_no_batch_dims", "full"] {
         let with = format!("run.remat={remat}");
         // The body of a layer is written once in both, so that recomputation shows in the number of matmuls.
-        let products =
+        let flops =
             |mesh: &[&str]| step(&bench, &[&["--with", &with], mesh].concat()).matches("stablehlo.dot_general").count();
-        let plain = products(&[]);
-        assert_eq!(products(&["--mesh", "stage=2"]), plain, "{remat}");
+        let plain = flops(&[]);
+        assert_eq!(flops(&["--mesh", "stage=2"]), plain, "{remat}");
         assert_ne!(before.replace(plain), Some(plain), "{remat} computes as much again as the policy before it");
     }
 }

@@ -22,15 +22,15 @@
 //! ```
 
 mod bf16_chains;
+mod bf16_matmuls;
 mod bf16_parameters;
-mod bf16_products;
 mod clean_up;
 mod donate;
 mod edit;
 mod level;
 mod metrics;
 mod optimizer;
-mod pad_products;
+mod pad_matmuls;
 mod precision;
 mod step;
 mod target;

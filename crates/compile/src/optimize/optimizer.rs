@@ -6,7 +6,7 @@ use super::level::Level;
 use super::precision::ComputePrecision;
 use super::step::RewriteStep;
 use super::target::TargetInfo;
-use super::{bf16_chains, bf16_parameters, bf16_products, clean_up, donate, pad_products};
+use super::{bf16_chains, bf16_matmuls, bf16_parameters, clean_up, donate, pad_matmuls};
 use crate::error::CompileError;
 use crate::program::Program;
 
@@ -50,10 +50,10 @@ const fn lowers(level: Level, run: Run) -> Rewrite {
 const REWRITES: &[Rewrite] = &[
     lowers(Level::Balanced, bf16_parameters::always),
     keeps(Level::Conservative, clean_up::run),
-    lowers(Level::Balanced, bf16_products::run),
+    lowers(Level::Balanced, bf16_matmuls::run),
     lowers(Level::Balanced, bf16_chains::through_moves),
     lowers(Level::Aggressive, bf16_chains::through_arithmetic),
-    keeps(Level::Aggressive, pad_products::run),
+    keeps(Level::Aggressive, pad_matmuls::run),
     keeps(Level::Balanced, clean_up::run),
     lowers(Level::Balanced, bf16_parameters::where_read),
     keeps(Level::Conservative, donate::run),

@@ -61,7 +61,7 @@ impl TargetInfo {
     /// This machine's CPU: bf16 pays where it has instructions for it, and not for matrix-vector products. For
     /// convolutions and arithmetic no gain was seen: `docs/optimizer-levels.md`.
     pub fn cpu() -> TargetInfo {
-        let bf16_min_reuse = has_bf16_products().then_some(CPU_MIN_REUSE);
+        let bf16_min_reuse = has_bf16_dots().then_some(CPU_MIN_REUSE);
         TargetInfo { bf16_min_reuse, ..TargetInfo::UNKNOWN }
     }
 }
@@ -78,7 +78,7 @@ const GPU_MIN_REUSE: f64 = 16.0;
 /// Below this the conversion takes longer on the CPU device than the faster matmul saves.
 const CPU_MIN_REUSE: f64 = 64.0;
 
-fn has_bf16_products() -> bool {
+fn has_bf16_dots() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         std::arch::is_x86_feature_detected!("avx512bf16")

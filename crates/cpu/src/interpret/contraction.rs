@@ -26,7 +26,7 @@ fn dot(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let (lhs, rhs) = (context.tensor(0)?, context.tensor(1)?);
     let dims = attributes::dot_dims(context.op, lhs.dims().len())?;
     let element = result_element(context)?;
-    Ok(vec![product(context, lhs, rhs, &dims, &element, None)?.into()])
+    Ok(vec![contract(context, lhs, rhs, &dims, &element, None)?.into()])
 }
 
 fn dot_general(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
@@ -36,7 +36,7 @@ fn dot_general(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, E
         _ => None,
     };
     let element = result_element(context)?;
-    Ok(vec![product(context, context.tensor(0)?, context.tensor(1)?, &dims, &element, algorithm)?.into()])
+    Ok(vec![contract(context, context.tensor(0)?, context.tensor(1)?, &dims, &element, algorithm)?.into()])
 }
 
 /// Element type written for the first result.
@@ -48,7 +48,7 @@ pub(crate) fn result_element(context: &Context<'_, '_>) -> Result<ElementType, E
 }
 
 /// The contraction of two tensors; quantized ones through the reals they stand for.
-pub(crate) fn product(
+pub(crate) fn contract(
     context: &Context<'_, '_>,
     lhs: &TensorValue,
     rhs: &TensorValue,
@@ -60,7 +60,7 @@ pub(crate) fn product(
     if is_quantized(&lhs.ty.element) || is_quantized(&rhs.ty.element) || is_quantized(element) {
         let (lhs, rhs) = (quantization::expressed(lhs)?, quantization::expressed(rhs)?);
         let real = quantization::expressed_type(element);
-        let result = product(context, &lhs, &rhs, dims, &real, algorithm)?;
+        let result = contract(context, &lhs, &rhs, dims, &real, algorithm)?;
         return quantization::stored(&result, element);
     }
     let dtype = storage(element);
@@ -264,7 +264,7 @@ fn ragged_dot(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Er
     let dot = &dims.dot;
     if dot.lhs_batching.contains(&ragged) {
         // Ragged along a batch dimension: every batch still meets its own part of rhs.
-        return Ok(vec![product(context, lhs, rhs, dot, &element, None)?.into()]);
+        return Ok(vec![contract(context, lhs, rhs, dot, &element, None)?.into()]);
     }
     let is_contracting = dot.lhs_contracting.contains(&ragged);
     let rows = lhs.dims()[ragged as usize];
@@ -306,13 +306,13 @@ fn ragged_dot(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Er
     for group in 0..count {
         let lhs = masked(group)?;
         if is_contracting {
-            parts.push(product(context, &lhs, rhs, dot, &element, None)?.elements);
+            parts.push(contract(context, &lhs, rhs, dot, &element, None)?.elements);
             continue;
         }
         let &[along] = &dims.rhs_group[..] else { return context.fail("there must be one group dimension") };
         let (rhs, dot) = without(rhs, dot, along, group);
         // Every row belongs to one group at most, so the sum picks it.
-        add(&mut total, &product(context, &lhs, &rhs, &dot, &element, None)?)?;
+        add(&mut total, &contract(context, &lhs, &rhs, &dot, &element, None)?)?;
     }
     if !parts.is_empty() {
         total.elements = join(parts.iter())?;

@@ -6,11 +6,11 @@ use hlo::{Attr, Definition, DenseData, Func, Op, OpId, OpKind, Region, Value};
 use tensor::DType;
 
 use super::constant;
+use super::dots::Chain;
 use super::fuse::{self, Fusion, Group};
 use super::group::{self, LoopKernel};
 use super::ops;
-use super::ops::contraction::{self, Product};
-use super::products::Chain;
+use super::ops::contraction::{self, PendingDot};
 use super::view::{View, array_type, is_transparent, through};
 use crate::error::Error;
 use crate::kernels::loops::Ready;
@@ -54,12 +54,12 @@ pub(crate) struct Lowering<'m> {
     narrowed: Vec<(Value, Slot, DType)>,
     /// Dots of which only the transpose is needed, and that transpose.
     pub(super) transposed: HashMap<OpId, Value>,
-    /// Products that the loop reading them finishes.
+    /// Dots that the loop reading them finishes.
     pub(super) finished_by: HashMap<Value, u32>,
-    pub(super) deferred: HashMap<Value, Product>,
-    /// Loops over whole rows of a product whose result only another product reads, by that result.
+    pub(super) deferred: HashMap<Value, PendingDot>,
+    /// Loops over whole rows of a dot whose result only another dot reads, by that result.
     pub(super) chained: HashMap<u32, Value>,
-    /// Such products and loops, until the second product comes.
+    /// Such dots and loops, until the second dot comes.
     pub(super) chains: Vec<Chain>,
     /// Loops that read nothing, by the one array they fill.
     pub(super) generated: HashMap<Slot, Loop>,
@@ -335,23 +335,23 @@ impl<'m> Lowering<'m> {
     }
 
     fn group(&mut self, number: u32, group: &Group) -> Result<(), Error> {
-        let product = self.finished_by.iter().find(|(_, n)| **n == number).map(|(value, _)| *value);
-        let product = product.and_then(|value| Some((self.views.get(&value)?.slot, self.deferred.remove(&value)?)));
+        let dot = self.finished_by.iter().find(|(_, n)| **n == number).map(|(value, _)| *value);
+        let dot = dot.and_then(|value| Some((self.views.get(&value)?.slot, self.deferred.remove(&value)?)));
         let start = self.steps.len();
         let lowered = group::lower(self, group)?;
-        match product {
-            // The loop needs the product in another order first: a step of its own, before those that bring it there.
-            Some((own, product)) if self.steps[start..].iter().any(|step| step.inputs.contains(&own)) => {
+        match dot {
+            // The loop needs the dot in another order first: a step of its own, before those that bring it there.
+            Some((own, dot)) if self.steps[start..].iter().any(|step| step.inputs.contains(&own)) => {
                 let rest = self.steps.split_off(start);
-                contraction::push(self, product, own);
+                contraction::push(self, dot, own);
                 self.steps.extend(rest);
                 let kernel = LoopKernel { ready: Ready::new(lowered.code, self.machine), label: lowered.label };
                 self.step(lowered.inputs, lowered.outputs, kernel);
             }
-            Some((own, product)) if self.chained.contains_key(&number) => {
-                self.chains.push(Chain { own, product, lowered });
+            Some((own, dot)) if self.chained.contains_key(&number) => {
+                self.chains.push(Chain { own, dot, lowered });
             }
-            Some((own, product)) => self.finish(own, product, lowered),
+            Some((own, dot)) => self.finish(own, dot, lowered),
             None => {
                 if let ([], &[output]) = (&lowered.inputs[..], &lowered.outputs[..]) {
                     self.generated.insert(output, lowered.code.clone());

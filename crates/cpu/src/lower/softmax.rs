@@ -1,4 +1,4 @@
-//! Loops that are a softmax along their rows, as attention has it between its two products.
+//! Loops that are a softmax along their rows, as attention has it between its two dots.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! `stablehlo.dot`: matrix product (deprecated).
+//! `stablehlo.dot`: matmul (deprecated).
 
 use crate::ir::{Attr, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
@@ -37,5 +37,5 @@ fn check(op: &OpView<'_>) -> Checked {
     let (a, b) = (lhs.dims[lhs.rank() - 1], rhs.dims[0]);
     require!(shapes::dims_agree(a, b), "dot", "lhs dim {} is {a}, rhs dim 0 is {b}", lhs.rank() - 1);
     let dims = [&lhs.dims[..lhs.rank() - 1], &rhs.dims[1..]].concat();
-    shapes::same_dims("dot", ("the product", &dims), ("result", &result.dims))
+    shapes::same_dims("dot", ("the matmul", &dims), ("result", &result.dims))
 }

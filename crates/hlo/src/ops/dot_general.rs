@@ -117,7 +117,7 @@ fn check(op: &OpView<'_>) -> Checked {
         );
     }
     let clauses = ["dot_general C14", "dot_general C17", "dot_general C18", "dot_general C19", "dot_general C20"];
-    quantization::product(clauses, lhs, rhs, result)
+    quantization::dot(clauses, lhs, rhs, result)
 }
 
 /// Whether the algorithm is one that the reference implementation accepts.

@@ -57,7 +57,7 @@ fn transposed(g: &Grouped, matrices: &[f64]) -> Literal {
 }
 
 #[test]
-fn product_and_gradient() {
+fn matmul_and_gradient() {
     let mut numbers = Numbers::new(41);
     for sizes in [vec![16, 8, 24], vec![0, 5, 0, 40, 3], vec![48], vec![1, 1, 1], vec![0, 0], vec![13, 0, 35]] {
         let g = Grouped { groups: sizes.len(), ..PLAIN };
@@ -83,7 +83,7 @@ fn product_and_gradient() {
         let kernel = grouped::matmul(&g, tiles, Generation::V5e).unwrap();
         let mut operands = tables(&g, &tiles, &sizes, Visits::EveryTile);
         operands.extend([lhs.clone(), rhs]);
-        assert_close(&format!("product {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
+        assert_close(&format!("matmul {sizes:?}"), &interpret(&kernel, &operands).unwrap()[0], &out, 4e-3);
         let other = Grouped { matrices: Matrices::Transposed, expected_rows: Some(12), ..g };
         let kernel = grouped::matmul(&other, tiles, Generation::V5e).unwrap();
         assert_eq!(kernel.cost.flops, 2 * 12 * 256 * 128);

@@ -20,11 +20,10 @@ fn golden() {
     let kernel = b.body(|k| {
         k.when(k.program_id(inner).equals(0), || k.store(sum, k.zeros(DType::F32, [128, 128])));
         let block = k.load(x);
-        let product = k.matmul(block, block, MatMulForm::TransposedRhs);
-        let rows = k.for_each(k.i32(0), k.i32(3), &[product.maximum(1)], |n, carried| {
-            vec![carried[0] * 0.5 + n.cast(DType::F32)]
-        });
-        let wave = (product - rows[0]).exp2().tanh();
+        let dot = k.matmul(block, block, MatMulForm::TransposedRhs);
+        let rows =
+            k.for_each(k.i32(0), k.i32(3), &[dot.maximum(1)], |n, carried| vec![carried[0] * 0.5 + n.cast(DType::F32)]);
+        let wave = (dot - rows[0]).exp2().tanh();
         let kept = k.iota([128, 128], 0).at_most(k.iota([128, 128], 1)).select(wave, f32::NEG_INFINITY);
         k.store(sum, k.load(sum) + kept);
         k.when(k.program_id(inner).equals(1), || k.store(y, k.load(sum).transpose()));

@@ -37,13 +37,13 @@ impl Linear {
     /// Applied to the last axis of `x`.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
-        self.product(x, &self.weight.cast(x.dtype()))
+        self.matmul(x, &self.weight.cast(x.dtype()))
     }
 
     /// [`Linear::apply`] of a weight whose axes mean this to the mesh, if there is one.
     #[track_caller]
     pub(crate) fn apply_as(&self, x: &Tensor, logical_axes: [&str; 2]) -> Tensor {
-        self.product(x, &at_use(&self.weight.cast(x.dtype()), &logical_axes))
+        self.matmul(x, &at_use(&self.weight.cast(x.dtype()), &logical_axes))
     }
 
     /// [`Linear::apply`] to `[batch, positions, width]`, giving heads of so many features: `[batch, positions, heads, size]`.
@@ -72,7 +72,7 @@ impl Linear {
     }
 
     #[track_caller]
-    fn product(&self, x: &Tensor, weight: &Tensor) -> Tensor {
+    fn matmul(&self, x: &Tensor, weight: &Tensor) -> Tensor {
         // A matmul of bf16 is accumulated in f32 by every device and rounded once, so its result need not be wider.
         let y = x.matmul(weight);
         match &self.bias {

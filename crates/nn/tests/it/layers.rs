@@ -23,24 +23,21 @@ fn experts_are_a_weighted_sum_of_the_best() {
         (moe.router.weight, moe.gate, moe.up, moe.down, x, out)
     });
     let [router, gate, up, down, x, out] = [0, 1, 2, 3, 4, 5].map(|n| floats(&results[n]));
-    let product = |x: &[f32], w: &[f32], columns: usize| -> Vec<f32> {
+    let matmul = |x: &[f32], w: &[f32], columns: usize| -> Vec<f32> {
         (0..columns).map(|c| x.iter().enumerate().map(|(r, x)| x * w[r * columns + c]).sum()).collect()
     };
     let mut expected = Vec::new();
     for x in x.chunks(6) {
-        let scores: Vec<f32> = product(x, &router, 4).iter().map(|s| s.exp()).collect();
+        let scores: Vec<f32> = matmul(x, &router, 4).iter().map(|s| s.exp()).collect();
         let mut order: Vec<usize> = (0..4).collect();
         order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         let total: f32 = order[..2].iter().map(|&e| scores[e]).sum();
         let mut sum = vec![0.0; 6];
         for &e in &order[..2] {
-            let gated = product(x, &gate[e * 60..][..60], 10);
-            let inner: Vec<f32> = gated
-                .iter()
-                .zip(product(x, &up[e * 60..][..60], 10))
-                .map(|(g, u)| g / (1.0 + (-g).exp()) * u)
-                .collect();
-            for (sum, y) in sum.iter_mut().zip(product(&inner, &down[e * 60..][..60], 6)) {
+            let gated = matmul(x, &gate[e * 60..][..60], 10);
+            let inner: Vec<f32> =
+                gated.iter().zip(matmul(x, &up[e * 60..][..60], 10)).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
+            for (sum, y) in sum.iter_mut().zip(matmul(&inner, &down[e * 60..][..60], 6)) {
                 *sum += scores[e] / total * y;
             }
         }
@@ -209,7 +206,7 @@ fn dropout_keeps_the_mean() {
 }
 
 #[test]
-fn narrow_products_are_summed_wide() {
+fn narrow_matmuls_are_summed_wide() {
     // In bf16 a sum of ones would stay at 256.
     let results = with_key(0, |key| {
         let layer = Linear::init(key, 4096, 1, Bias::None, Init::Ones);

@@ -65,7 +65,7 @@ fn chunks_give_what_the_whole_gives() {
 }
 
 #[test]
-fn fused_with_the_product_gives_what_the_whole_gives() {
+fn fused_with_the_matmul_gives_what_the_whole_gives() {
     let differences = with_key(12, |key| {
         let keys = key.split(3);
         let hidden = keys[0].normal(DType::F32, &[2, 10, 6]);

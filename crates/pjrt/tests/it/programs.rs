@@ -28,7 +28,7 @@ module @donating {
 }
 "#;
 
-/// A matrix product split over four devices, with the sum over the split dimension left to the partitioner.
+/// A matmul split over four devices, with the sum over the split dimension left to the partitioner.
 pub(crate) const SHARDED: &str = r#"
 module @sharded attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   func.func @main(%a: tensor<512x1024xbf16> {mhlo.sharding = "{devices=[1,4]<=[4]}"},

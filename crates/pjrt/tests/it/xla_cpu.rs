@@ -84,12 +84,12 @@ fn adds_and_multiplies() {
     let b = upload(client, device, &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], &[3, 2]);
     let launch = program.execute(&[vec![(&a).into(), (&b).into()]], &ExecuteOptions::default()).unwrap();
     launch.wait().unwrap();
-    let [product, same] = &launch.outputs[0][..] else { panic!("{launch:?}") };
-    assert_eq!(product.dims().unwrap(), [2, 2]);
-    assert_eq!(product.element_type().unwrap(), BufferType::F32);
-    assert_eq!(product.device().unwrap(), *device);
-    assert_eq!(product.memory().unwrap(), device.default_memory().unwrap());
-    assert_eq!(to_f32s(&product.to_host().unwrap().wait().unwrap()), [4.0, 5.0, 10.0, 11.0]);
+    let [matmul, same] = &launch.outputs[0][..] else { panic!("{launch:?}") };
+    assert_eq!(matmul.dims().unwrap(), [2, 2]);
+    assert_eq!(matmul.element_type().unwrap(), BufferType::F32);
+    assert_eq!(matmul.device().unwrap(), *device);
+    assert_eq!(matmul.memory().unwrap(), device.default_memory().unwrap());
+    assert_eq!(to_f32s(&matmul.to_host().unwrap().wait().unwrap()), [4.0, 5.0, 10.0, 11.0]);
     assert_eq!(to_f32s(&same.to_host().unwrap().wait().unwrap()), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     assert!(!a.is_deleted().unwrap());
     let executable = program.executable().unwrap();

@@ -7,7 +7,7 @@ use xla::{CollectiveKind, PrimitiveType, SpaceBytes, Traffic};
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::work::{Product, Work};
+use crate::work::{Matmul, Work};
 
 /// A micro-benchmark beside its prediction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,8 +78,8 @@ fn read(row: &Value) -> Result<(String, f64, f64), String> {
         let machine = Machine::of(&slice(one_chip(text(row, "tpu")))?);
         let bytes = 3.0 * 2.0 * n * n;
         let size = n as u64;
-        let product = Product { flops, element: PrimitiveType::Bf16, contracted: size, columns: size };
-        let work = Work { products: vec![product], traffic: moved(bytes), ..Work::default() };
+        let matmul = Matmul { flops, element: PrimitiveType::Bf16, contracted: size, columns: size };
+        let work = Work { matmuls: vec![matmul], traffic: moved(bytes), ..Work::default() };
         return Ok((format!("bf16 matmul {n} cubed"), measured, machine.alone_s(&work)));
     }
     if op.contains("copy") {

@@ -1,7 +1,7 @@
 //! What limits a program, and what would make it faster: each with the seconds it should save.
 
+mod matmuls;
 mod moves;
-mod products;
 mod roofline;
 mod state;
 mod transfers;
@@ -24,7 +24,7 @@ pub enum AdviceKind {
     /// Arguments that could give their memory to results, and do not.
     Donation,
     /// Matmuls in f32 that could take bf16.
-    Bf16Products,
+    Bf16Matmuls,
     /// Matmuls whose sizes leave parts of the MXU idle.
     Tiles,
     /// Copies and transposes that change a layout.
@@ -69,7 +69,7 @@ impl Advice {
             gain_s,
             gain_bytes: 0,
             places: Vec::new(),
-            can_apply: matches!(kind, AdviceKind::Donation | AdviceKind::Bf16Products),
+            can_apply: matches!(kind, AdviceKind::Donation | AdviceKind::Bf16Matmuls),
             verified: false,
         }
     }
@@ -124,8 +124,8 @@ pub(crate) fn advise(
 ) -> Vec<Advice> {
     let scene = Scene { module, users: module.users(), machine: Machine::of(slice), estimate };
     let mut advice = Vec::new();
-    advice.extend(products::tiles(&scene));
-    advice.extend(products::f32_products(&scene));
+    advice.extend(matmuls::tiles(&scene));
+    advice.extend(matmuls::f32_matmuls(&scene));
     advice.extend(moves::layouts(&scene));
     advice.extend(moves::unfused(&scene));
     advice.extend(transfers::collectives(&scene));

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::fit::{device_numbers, hbm_limit};
 use crate::search::{
-    BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, Products, ProgramSource, SplitChoice,
+    BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, ProgramSource, SplitChoice, WindowedEinsum,
 };
 
 /// What to ask.
@@ -142,7 +142,7 @@ impl Finder<'_, '_> {
             batch,
             precision: PrecisionChoice::AsWritten,
             flags: FlagSet::Default,
-            products: Products::AsCompiled,
+            windowed_einsum: WindowedEinsum::Default,
         })
     }
 

@@ -111,7 +111,7 @@ impl Plan {
         for n in 0..plan.stacks.len() {
             let stack = &plan.stacks[n];
             let is_input = matches!(func.value(stack.source).definition, Definition::Argument(..));
-            let is_wanted = extent == Extent::Everything || !is_product(func, stack.source);
+            let is_wanted = extent == Extent::Everything || !is_matmul(func, stack.source);
             plan.dropped[n] = stack.reads.is_some() && !is_input && is_wanted;
         }
         // What cannot be computed from the others stays, which may let others be computed.
@@ -375,7 +375,7 @@ fn is_costly(op: &Op) -> bool {
 }
 
 /// Whether a value is the result of something costly, as it is or moved.
-fn is_product(func: &Func, value: Value) -> bool {
+fn is_matmul(func: &Func, value: Value) -> bool {
     let mut value = value;
     loop {
         let Some(op) = defining(func, value) else { return false };
@@ -473,8 +473,8 @@ mod tests {
                 assert_eq!(extent, Extent::Cheap, "nothing is computed again");
                 continue;
             };
-            let products = |program: &Program| hlo::cost::cost(program.module()).flops;
-            assert!(products(&again) > products(&plain), "{extent:?}");
+            let flops = |program: &Program| hlo::cost::cost(program.module()).flops;
+            assert!(flops(&again) > flops(&plain), "{extent:?}");
             assert!(carried(&again) < carried(&plain), "{extent:?}");
             let actual = run(&again);
             assert_eq!(actual.len(), expected.len());

@@ -32,17 +32,16 @@ pub(crate) fn arguments(module: &Module) -> Vec<ProgramArgument> {
     let Some(entry) = module.entry() else { return Vec::new() };
     let names: Vec<String> = (0..entry.inputs.len()).map(|index| argument_name(entry, index)).collect();
     let replaced = pairs(entry, &names);
-    let in_products = read_by_products(module, entry);
+    let in_matmuls = read_by_matmuls(module, entry);
     let ops = module.funcs.iter().flat_map(|func| &func.ops);
     let is_trained = ops.into_iter().any(|op| op.loc.as_deref().is_some_and(mentions_backward));
-    let has_idle_state =
-        (0..entry.inputs.len()).any(|index| replaced[index].is_some() && !in_products.contains(&index));
+    let has_idle_state = (0..entry.inputs.len()).any(|index| replaced[index].is_some() && !in_matmuls.contains(&index));
     (0..entry.inputs.len())
         .map(|index| {
             let attrs = entry.input_attrs.get(index);
             let has = |key| attrs.is_some_and(|attrs| attrs.get(key).is_some());
             let by_role = || match replaced[index] {
-                Some(_) if !in_products.contains(&index) => BufferClass::OptimizerState,
+                Some(_) if !in_matmuls.contains(&index) => BufferClass::OptimizerState,
                 Some(_) if is_trained || has_idle_state => BufferClass::Parameters,
                 Some(_) if has(ALIAS) || has(DONOR) => BufferClass::CarriedState,
                 // A layer whose result looks like its input.
@@ -174,7 +173,7 @@ fn class_of_name(name: &str, is_state: bool) -> Option<BufferClass> {
 }
 
 /// Arguments that reach a matmul, a convolution, a look-up or a kernel through nothing but moves and conversions.
-fn read_by_products(module: &Module, entry: &Func) -> HashSet<usize> {
+fn read_by_matmuls(module: &Module, entry: &Func) -> HashSet<usize> {
     let funcs: HashMap<&str, &Func> = module.funcs.iter().map(|func| (&*func.name, func)).collect();
     let mut users: HashMap<&str, HashMap<Value, Vec<OpId>>> = HashMap::new();
     for func in &module.funcs {
@@ -209,7 +208,7 @@ fn read_by_products(module: &Module, entry: &Func) -> HashSet<usize> {
             for &id in readers.into_iter().flatten() {
                 let op = func.op(id);
                 match op.kind() {
-                    Some(kind) if is_product(kind) => drop(found.insert(index)),
+                    Some(kind) if is_matmul(kind) => drop(found.insert(index)),
                     Some(OpKind::CustomCall) if is_kernel(op.attr("call_target_name")) => drop(found.insert(index)),
                     Some(OpKind::FuncCall) => {
                         let callee = match op.attr("callee") {
@@ -253,7 +252,7 @@ fn read_by_products(module: &Module, entry: &Func) -> HashSet<usize> {
 /// Values followed for one argument.
 const MAX_WALK: usize = 20_000;
 
-fn is_product(kind: OpKind) -> bool {
+fn is_matmul(kind: OpKind) -> bool {
     matches!(
         kind,
         OpKind::DotGeneral

@@ -23,7 +23,7 @@ impl Roof {
         let machine = Machine::of(slice);
         let narrow = [("int8", PrimitiveType::S8), ("fp8", PrimitiveType::F8E4M3Fn)];
         let faster: Vec<(&str, f64)> = (narrow.into_iter())
-            .map(|(name, element)| (name, machine.product_flops(element)))
+            .map(|(name, element)| (name, machine.matmul_flops(element)))
             .filter(|(_, rate)| *rate > machine.bf16_flops)
             .collect();
         let most = faster.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);

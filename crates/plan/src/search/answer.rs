@@ -3,7 +3,7 @@
 use chips::Slice;
 use serde::Serialize;
 
-use super::candidate::{Candidate, FlagSet, PrecisionChoice, Products, SplitChoice, Variant};
+use super::candidate::{Candidate, FlagSet, PrecisionChoice, SplitChoice, Variant, WindowedEinsum};
 use super::facts::Facts;
 use super::goal::{Goal, PlanCost, Trade, pareto};
 use super::load::Load;
@@ -39,8 +39,8 @@ pub struct Plan {
     pub variant: Option<Variant>,
     /// Compiler flags beside the caller's.
     pub flags: FlagSet,
-    /// Whether matmuls are cut.
-    pub products: Products,
+    /// Whether the partitioner may cut matmuls into windows.
+    pub windowed_einsum: WindowedEinsum,
     /// How sure.
     pub confidence: Confidence,
     /// Time of a step.

@@ -71,23 +71,23 @@ impl FlagSet {
     }
 }
 
-/// Matmuls whose operands or results travel between devices.
+/// XLA's windowed einsum: a collective matmul made by the partitioner, whose parts travel while others are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Products {
-    /// As the compiler chooses: it may cut a matmul into a loop of parts that travel while others are computed.
-    AsCompiled,
-    /// In one piece. What is cut reads its other operand once for each part, which can cost more than what it hides.
-    Whole,
+pub enum WindowedEinsum {
+    /// The compiler chooses: it may cut a matmul between collectives into a loop of parts.
+    Default,
+    /// No matmul is cut. One that is cut reads its other operand once for each part, which can cost more than what it hides.
+    Off,
 }
 
-impl Products {
+impl WindowedEinsum {
     /// The flags.
     pub fn flags(self) -> BTreeMap<String, String> {
         match self {
-            Products::AsCompiled => BTreeMap::new(),
+            WindowedEinsum::Default => BTreeMap::new(),
             // Cut are matmuls above so many MiB.
-            Products::Whole => {
+            WindowedEinsum::Off => {
                 BTreeMap::from([("xla_jf_spmd_threshold_for_windowed_einsum_mib".to_string(), "1000000".to_string())])
             }
         }
@@ -107,8 +107,8 @@ pub struct Candidate {
     pub precision: PrecisionChoice,
     /// Compiler flags.
     pub flags: FlagSet,
-    /// Whether matmuls are cut.
-    pub products: Products,
+    /// Whether the partitioner may cut matmuls into windows.
+    pub windowed_einsum: WindowedEinsum,
     /// How the model is written; `None` is as the program has it.
     pub variant: Option<Variant>,
 }
@@ -127,7 +127,7 @@ impl Candidate {
     /// All compiler flags of the candidate.
     pub fn compiler_flags(&self) -> BTreeMap<String, String> {
         let mut flags = self.flags.flags(self.slice.generation());
-        flags.extend(self.products.flags());
+        flags.extend(self.windowed_einsum.flags());
         flags
     }
 }
@@ -149,8 +149,8 @@ impl std::fmt::Display for Candidate {
                 write!(f, " remat {remat}")?;
             }
         }
-        if self.products == Products::Whole {
-            write!(f, " whole matmuls")?;
+        if self.windowed_einsum == WindowedEinsum::Off {
+            write!(f, " windowed_einsum=off")?;
         }
         match self.flags {
             FlagSet::Default => Ok(()),
@@ -200,7 +200,7 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                 (None, None) => SAMPLES_PER_PART.iter().filter_map(|n| n.checked_mul(parts)).collect(),
             };
             for batch in sizes.into_iter().filter(|batch| batch.is_multiple_of(parts.max(1))) {
-                let precisions: &[PrecisionChoice] = match facts.precise_products {
+                let precisions: &[PrecisionChoice] = match facts.precise_matmuls {
                     0 => &[PrecisionChoice::AsWritten],
                     _ => &[PrecisionChoice::AsWritten, PrecisionChoice::Default],
                 };
@@ -211,7 +211,7 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                         batch,
                         precision,
                         flags: FlagSet::Default,
-                        products: Products::AsCompiled,
+                        windowed_einsum: WindowedEinsum::Default,
                         variant: variant.clone(),
                     });
                 }

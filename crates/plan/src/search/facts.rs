@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::again::{is_again, names};
 use super::flow::{Flow, UseKind};
 use super::roles::{ArgumentRole, Roles, StepKind, argument_bytes, dims};
-use super::source::is_product_by_groups;
+use super::source::is_grouped_matmul;
 
 /// Figures of a program for one sample, or for all of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,7 +54,7 @@ pub struct Facts {
     /// Largest power of two that the positions of a sample can be split by; programs of any writer are not split so.
     pub max_context_parts: u64,
     /// Matmuls that ask for more than the default precision.
-    pub precise_products: usize,
+    pub precise_matmuls: usize,
 }
 
 /// Batch that programs with a symbolic one are measured at: a prime, so that sizes with the batch in them are known by it.
@@ -65,11 +65,11 @@ impl Facts {
     pub(crate) fn of(module: &Verified, roles: &Roles, flow: &Flow, batch: u64) -> Facts {
         let samples = batch.max(1) as f64;
         let Some(func) = module.entry() else { return Facts::empty(roles) };
-        let flops = hlo::cost::cost(&products_only(module, Count::All)).flops;
+        let flops = hlo::cost::cost(&matmuls_only(module, Count::All)).flops;
         let tokens = roles.batch.tokens_per_sample as f64;
         let mut facts = Facts { flops_per_sample: flops / samples, ..Facts::empty(roles) };
         let mut largest: f64 = 0.0;
-        let mut product_parameters = 0u64;
+        let mut matmul_parameters = 0u64;
         for (n, ty) in func.inputs.iter().enumerate() {
             let bytes = argument_bytes(ty);
             let elements = dims(ty).iter().fold(1u64, |n, d| n.saturating_mul(u64::try_from(*d).unwrap_or(0)));
@@ -82,8 +82,8 @@ impl Facts {
                     facts.weight_bytes += elements as f64 * read;
                     facts.gradient_bytes += bytes as f64;
                     largest = largest.max(elements as f64 * read / steps.max(1) as f64);
-                    if flow.uses_of(n).any(|site| site.kind == UseKind::Product) {
-                        product_parameters = product_parameters.saturating_add(elements);
+                    if flow.uses_of(n).any(|site| site.kind == UseKind::Matmul) {
+                        matmul_parameters = matmul_parameters.saturating_add(elements);
                     }
                     let width = dims(ty).iter().filter(|d| **d > 1).min().copied().unwrap_or(1).max(1);
                     // One value of the model's width for each weight; weights hold the width as one of their sizes, and it
@@ -103,15 +103,15 @@ impl Facts {
         facts.kept_bytes_per_sample = (held.kept - held.on_host).max(0.0) / samples;
         facts.host_bytes_per_sample = held.on_host / samples;
         facts.largest_bytes_per_sample = held.largest / samples;
-        facts.precise_products = func.ops.iter().filter(|op| super::source::is_precise(op)).count();
+        facts.precise_matmuls = func.ops.iter().filter(|op| super::source::is_precise(op)).count();
         facts.max_model_parts = max_model_parts(func, roles, flow);
         (facts.model_flops_per_sample, facts.convention) = if has_names(func) {
-            let flops = hlo::cost::cost(&products_only(module, Count::First)).flops / samples;
+            let flops = hlo::cost::cost(&matmuls_only(module, Count::First)).flops / samples;
             (flops, "matmuls of the program, without rematerialized ones".to_string())
         } else {
             let factor = if roles.kind == StepKind::Training { 6.0 } else { 2.0 };
             let text = format!("{factor:.0} FLOPs for each weight of a matmul and token (no names in the program)");
-            (factor * product_parameters as f64 * tokens, text)
+            (factor * matmul_parameters as f64 * tokens, text)
         };
         facts
     }
@@ -138,7 +138,7 @@ impl Facts {
             exchanged_bytes_per_sample: 0.0,
             max_model_parts: 1,
             max_context_parts: 1,
-            precise_products: 0,
+            precise_matmuls: 0,
         }
     }
 }
@@ -154,7 +154,7 @@ enum Count {
 
 /// The program with everything that is not to be counted made into ops that cost nothing. Scalars stay: loops are
 /// counted by them.
-fn products_only(module: &Module, count: Count) -> Module {
+fn matmuls_only(module: &Module, count: Count) -> Module {
     let mut module = module.clone();
     for func in &mut module.funcs {
         for n in 0..func.ops.len() {
@@ -163,7 +163,7 @@ fn products_only(module: &Module, count: Count) -> Module {
                 Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => {
                     count == Count::All || !is_again(&op.loc)
                 }
-                Some(OpKind::Composite) if is_product_by_groups(op) => count == Count::All || !is_again(&op.loc),
+                Some(OpKind::Composite) if is_grouped_matmul(op) => count == Count::All || !is_again(&op.loc),
                 Some(OpKind::While | OpKind::If | OpKind::Case | OpKind::Return | OpKind::FuncReturn) => true,
                 _ => op.num_results == 1 && func.ty(op.first_result).as_tensor().is_some_and(|ty| ty.rank() == 0),
             };
@@ -231,7 +231,7 @@ impl Held {
                     held.largest = op.results().map(bytes).fold(held.largest, f64::max);
                 }
                 // Rows of the batch, several for each position; the gradient of the matrices is none.
-                Some(OpKind::Composite) if is_product_by_groups(op) => {
+                Some(OpKind::Composite) if is_grouped_matmul(op) => {
                     let rows =
                         op.results().filter(|value| func.ty(*value).as_tensor().is_some_and(|ty| ty.rank() == 2));
                     let all = |value: Value| {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use hlo::{Attr, Definition, Func, Op, OpId, OpKind, Value};
 
-use super::source::is_product_by_groups;
+use super::source::is_grouped_matmul;
 
 /// An argument behind a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) struct Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UseKind {
     /// A matmul or convolution.
-    Product,
+    Matmul,
     /// Rows are taken by index.
     LookUp,
 }
@@ -80,8 +80,8 @@ impl Flow {
                 }
                 return;
             }
-            Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => UseKind::Product,
-            Some(OpKind::Composite) if is_product_by_groups(op) => UseKind::Product,
+            Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => UseKind::Matmul,
+            Some(OpKind::Composite) if is_grouped_matmul(op) => UseKind::Matmul,
             Some(OpKind::Gather) => UseKind::LookUp,
             Some(kind) => {
                 let moved = op.operands.first().and_then(|value| Some((*value, origins.get(value)?)));
@@ -95,7 +95,7 @@ impl Flow {
             None => return,
         };
         let read = match kind {
-            UseKind::Product => &op.operands[..],
+            UseKind::Matmul => &op.operands[..],
             UseKind::LookUp => op.operands.get(..1).unwrap_or_default(),
         };
         for (operand, &value) in read.iter().enumerate() {

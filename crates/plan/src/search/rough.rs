@@ -21,7 +21,7 @@ pub(crate) struct Rough {
 }
 
 /// Share of the peak rate that matmuls reach in large programs.
-const PRODUCT_REACH: f64 = 0.7;
+const MATMUL_REACH: f64 = 0.7;
 /// Share of a transfer that stands in the way of matmuls even where there is enough to hide it behind.
 const EXPOSED: f64 = 0.15;
 /// Share of what layers exchange that keys and values are, which all parts of a sequence need.
@@ -42,7 +42,7 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
     let (model, split) = (mesh.model as f64, (mesh.fsdp * mesh.model) as f64);
     let is_training = facts.kind == StepKind::Training;
 
-    let products = facts.flops_per_sample * samples / devices / (machine.bf16_flops * PRODUCT_REACH);
+    let matmuls = facts.flops_per_sample * samples / devices / (machine.bf16_flops * MATMUL_REACH);
     let passes = if is_training { 3.0 } else { 1.0 };
     let traffic = facts.traffic_bytes_per_sample * samples / devices
         + passes * facts.weight_bytes / model
@@ -63,7 +63,7 @@ pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, arg
     let seen = exchanged * mesh.context as f64 * SEEN / model;
     let between_layers = links.seconds(CollectiveKind::AllReduce, Axis::Model, exchanged)
         + links.seconds(CollectiveKind::AllGather, Axis::Context, seen);
-    let core = products.max(memory);
+    let core = matmuls.max(memory);
     // Weights can come while the layer before is computed; what layers exchange is waited for.
     let hidden = transfers.min(core);
     // Out in the forward pass, back in the backward pass, both while layers are computed.

@@ -10,7 +10,7 @@ use compile::{CompileError, CompileMode, CompileRequest, SliceCompiler};
 use xla::Opcode;
 
 use super::answer::{Answer, Confidence, Plan, Refused};
-use super::candidate::{self, Candidate, FlagSet, Products, SplitChoice};
+use super::candidate::{self, Candidate, FlagSet, SplitChoice, WindowedEinsum};
 use super::goal::Goal;
 use super::load;
 use super::roles::StepKind;
@@ -135,7 +135,7 @@ pub fn search(
             refused: Vec::new(),
             asked: 0,
             corrections: Vec::new(),
-            products: BTreeMap::new(),
+            windowed_einsum: BTreeMap::new(),
             cut: Vec::new(),
             failure: None,
         }),
@@ -201,8 +201,8 @@ fn notes(source: &dyn ProgramSource, options: &SearchOptions) -> Vec<String> {
     if !facts.is_donated && facts.state_bytes > 0 && facts.kind == StepKind::Training {
         notes.push("the state is not donated: it is in memory twice; export with donated arguments".into());
     }
-    if facts.precise_products > 0 {
-        notes.push(format!("{} matmuls ask for more than the default precision", facts.precise_products));
+    if facts.precise_matmuls > 0 {
+        notes.push(format!("{} matmuls ask for more than the default precision", facts.precise_matmuls));
     }
     let priced =
         |slice: &Slice| slice.spec().with(&options.overrides).price(options.price, options.region.as_deref()).is_some();
@@ -275,7 +275,7 @@ struct Board {
     asked: usize,
     corrections: Vec<Correction>,
     /// What was faster on a slice where the compiler cuts matmuls.
-    products: BTreeMap<(Slice, Layers), Products>,
+    windowed_einsum: BTreeMap<(Slice, Layers), WindowedEinsum>,
     /// Candidates whose matmuls the compiler cut, with their seconds.
     cut: Vec<(Candidate, f64)>,
     failure: Option<CompileError>,
@@ -351,7 +351,7 @@ impl Hunt<'_> {
                     while !self.expired.load(Ordering::Relaxed) {
                         let Some((candidate, rough)) = self.take(limit) else { break };
                         self.ask(&candidate, rough, CompileMode::Quick);
-                        self.compare_products(&candidate, rough);
+                        self.compare_windowed_einsum(&candidate, rough);
                     }
                 });
             }
@@ -380,18 +380,18 @@ impl Hunt<'_> {
         let point = &mut board.points[n];
         point.state = PointState::Taken;
         let (mut candidate, rough) = (point.candidate.clone(), point.rough);
-        if let Some(products) = board.products.get(&(candidate.slice, Layers::of(&candidate))) {
-            candidate.products = *products;
+        if let Some(windowed_einsum) = board.windowed_einsum.get(&(candidate.slice, Layers::of(&candidate))) {
+            candidate.windowed_einsum = *windowed_einsum;
         }
         Some((candidate, rough))
     }
 
     /// Where the compiler cut matmuls, asks about them in one piece too, once for each slice and way to lay layers out. The
     /// faster way is then taken for the other candidates of that kind.
-    fn compare_products(&self, candidate: &Candidate, rough: Rough) {
+    fn compare_windowed_einsum(&self, candidate: &Candidate, rough: Rough) {
         let cut_s = {
             let mut board = self.board();
-            let is_known = board.products.contains_key(&(candidate.slice, Layers::of(candidate)));
+            let is_known = board.windowed_einsum.contains_key(&(candidate.slice, Layers::of(candidate)));
             let Some(cut_s) = board.cut.iter().find(|(cut, _)| cut == candidate).map(|(_, seconds)| *seconds) else {
                 return;
             };
@@ -399,22 +399,22 @@ impl Hunt<'_> {
                 return;
             }
             // Also keeps other workers from asking the same.
-            board.products.insert((candidate.slice, Layers::of(candidate)), Products::AsCompiled);
+            board.windowed_einsum.insert((candidate.slice, Layers::of(candidate)), WindowedEinsum::Default);
             board.asked += 1;
             cut_s
         };
-        let whole = Candidate { products: Products::Whole, ..candidate.clone() };
+        let whole = Candidate { windowed_einsum: WindowedEinsum::Off, ..candidate.clone() };
         self.ask(&whole, rough, CompileMode::Quick);
         let mut board = self.board();
         let whole_s = board.plans.iter().find(|plan| plan.candidate == whole).map(|plan| plan.step.seconds);
         match whole_s {
             Some(whole_s) if whole_s < cut_s => {
-                board.products.insert((candidate.slice, Layers::of(candidate)), Products::Whole);
+                board.windowed_einsum.insert((candidate.slice, Layers::of(candidate)), WindowedEinsum::Off);
             }
             Some(_) => {}
             // It did not fit, which says nothing of smaller batches.
             None => {
-                board.products.remove(&(candidate.slice, Layers::of(candidate)));
+                board.windowed_einsum.remove(&(candidate.slice, Layers::of(candidate)));
             }
         }
     }
@@ -528,7 +528,7 @@ impl Hunt<'_> {
         let usd_per_chip_hour = self.prices.get(&candidate.slice.generation()).copied();
         let goal = &self.options.goal;
         let outcome = goal.outcome(tokens_per_step, estimate.step.seconds, f64::from(chips), usd_per_chip_hour);
-        if is_cut && candidate.products == Products::AsCompiled {
+        if is_cut && candidate.windowed_einsum == WindowedEinsum::Default {
             self.board().cut.push((candidate.clone(), estimate.step.seconds));
         }
         let tokens_per_s = tokens_per_step / estimate.step.seconds.max(1e-30);
@@ -541,7 +541,7 @@ impl Hunt<'_> {
             precision: candidate.precision,
             variant: candidate.variant.clone(),
             flags: candidate.flags,
-            products: candidate.products,
+            windowed_einsum: candidate.windowed_einsum,
             confidence: if mode == CompileMode::Full { Confidence::Full } else { Confidence::Quick },
             step: estimate.step,
             rough_step_s: rough.step_s,

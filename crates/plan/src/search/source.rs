@@ -159,7 +159,7 @@ pub(crate) fn inlined(module: &Verified) -> Result<Verified, Error> {
 }
 
 /// Whether an op is a matmul of rows with the matrices of their groups, or its gradient.
-pub(crate) fn is_product_by_groups(op: &Op) -> bool {
+pub(crate) fn is_grouped_matmul(op: &Op) -> bool {
     let name = op.attr("name").filter(|_| op.kind() == Some(OpKind::Composite)).and_then(Attr::as_str);
     name.is_some_and(|name| [GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT].contains(&name))
 }
@@ -181,8 +181,8 @@ fn arguments(types: &[Type], batch: u64) -> Vec<Type> {
 /// Whether a matmul asks for more than the default precision.
 pub(crate) fn is_precise(op: &Op) -> bool {
     let Some(Attr::Array(precisions)) = op.attr("precision_config") else { return false };
-    let is_product = matches!(op.kind(), Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution));
-    is_product && precisions.iter().any(|p| !matches!(p, Attr::Keyword(Keyword::PrecisionDefault)))
+    let is_matmul = matches!(op.kind(), Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution));
+    is_matmul && precisions.iter().any(|p| !matches!(p, Attr::Keyword(Keyword::PrecisionDefault)))
 }
 
 fn with_default_precision(module: Verified) -> Result<Verified, Error> {

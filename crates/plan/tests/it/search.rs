@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::search::{
-    ArgumentRole, BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, Products, ProgramSource,
-    SplitChoice, StepKind,
+    ArgumentRole, BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, ProgramSource, SplitChoice,
+    StepKind, WindowedEinsum,
 };
 use testkit::{Needed, repository, require};
 
@@ -27,7 +27,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
         batch,
         precision: PrecisionChoice::AsWritten,
         flags: FlagSet::Default,
-        products: Products::AsCompiled,
+        windowed_einsum: WindowedEinsum::Default,
     }
 }
 
@@ -35,7 +35,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
 const SIZES: [f64; 8] = [256.0, 2.0, 4.0, 2.0, 64.0, 512.0, 1024.0, 256.0];
 
 /// Weights of the tiny model that matmuls read.
-fn product_weights() -> f64 {
+fn matmul_weights() -> f64 {
     let [width, layers, heads, kv_heads, head, inner, vocabulary, _] = SIZES;
     layers * (width * head * (2.0 * heads + 2.0 * kv_heads) + 3.0 * width * inner) + width * vocabulary
 }
@@ -56,12 +56,12 @@ fn a_training_step_is_understood() {
         assert_eq!(count(|role| *role == ArgumentRole::Parameter), 9, "{roles:?}");
         assert_eq!(count(|role| *role == ArgumentRole::State), 3 + 24, "{roles:?}");
         assert_eq!(count(|role| matches!(role, ArgumentRole::Batch { dim: 0 })), 2, "{roles:?}");
-        assert_eq!(facts.parameters as f64, product_weights() + width * vocabulary);
+        assert_eq!(facts.parameters as f64, matmul_weights() + width * vocabulary);
         let norms = (2.0 * layers + 1.0) * width;
         assert_eq!(facts.state_bytes as f64, 12.0 * (facts.parameters as f64 + norms));
         // Six for each weight and token, and attention to every token, forward and twice that backward.
         let attention = 3.0 * layers * 4.0 * tokens * tokens * heads * head;
-        let expected = 6.0 * product_weights() * tokens + attention;
+        let expected = 6.0 * matmul_weights() * tokens + attention;
         let off = facts.model_flops_per_sample / expected - 1.0;
         assert!(off.abs() < 1e-3, "{options:?}: {} against {expected}", facts.model_flops_per_sample);
         assert!(facts.flops_per_sample > 1.1 * expected, "{options:?}: {} again", facts.flops_per_sample);
@@ -127,7 +127,7 @@ fn programs_without_an_entry_or_a_batch_are_refused() {
 
 /// Matrices of groups are weights, and every row is counted once, however many groups there are.
 #[test]
-fn products_by_groups_are_products() {
+fn grouped_matmuls_count_as_matmuls() {
     let text = r#"
 module {
   func.func public @main(%w: tensor<4x128x256xf32>, %x: tensor<64x128xf32>, %sizes: tensor<4xi32>) -> tensor<64x256xf32> {

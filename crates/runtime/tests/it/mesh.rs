@@ -99,7 +99,7 @@ fn meshes_that_the_devices_do_not_make_up_are_refused() {
 /// What a step of a random program does.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Product,
+    Matmul,
     Tanh,
     Add,
     Turn,
@@ -108,14 +108,14 @@ enum Step {
     Lay,
 }
 
-const STEPS: [Step; 7] = [Step::Product, Step::Tanh, Step::Add, Step::Turn, Step::MeanRows, Step::Softmax, Step::Lay];
+const STEPS: [Step; 7] = [Step::Matmul, Step::Tanh, Step::Add, Step::Turn, Step::MeanRows, Step::Softmax, Step::Lay];
 
 /// The program on `x` and `w`, square matrices; shardings are those of the steps that lay out.
 fn program(steps: &[Step], shardings: &[PartitionSpec], x: &Tensor, w: &Tensor) -> Tensor {
     let mut y = x.clone();
     for (step, sharding) in steps.iter().zip(shardings) {
         y = match step {
-            Step::Product => &y.matmul(w) * 0.25,
+            Step::Matmul => &y.matmul(w) * 0.25,
             Step::Tanh => y.tanh(),
             Step::Add => &y + w,
             Step::Turn => y.swap_axes(0, 1),
@@ -204,8 +204,8 @@ fn functions_of_parts_run_on_every_device() {
                     &[rows.clone(), inner.clone()],
                     std::slice::from_ref(&out),
                     |(x, w)| {
-                        let product = x.matmul(w).all_reduce("model", Reduction::Sum);
-                        let back = product.all_to_all(1, 0, "data").all_to_all(0, 1, "data");
+                        let dot = x.matmul(w).all_reduce("model", Reduction::Sum);
+                        let back = dot.all_to_all(1, 0, "data").all_to_all(0, 1, "data");
                         back.permute("data", 1).permute("data", -1).tanh()
                     },
                 )

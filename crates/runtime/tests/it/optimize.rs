@@ -104,7 +104,7 @@ fn each_rewrite_does_what_its_file_says() {
     }
 }
 
-const PRODUCT: &str = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
+const MATMUL: &str = "func.func @main(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
   return %0 : tensor<256x256xf32>
 }";
@@ -114,33 +114,33 @@ fn f32_stays_f32_at_every_level() {
     for level in Level::ALL {
         let optimized = optimize(
             &ProgramOptimizer::new(level, v5e(), ComputePrecision::F32),
-            &program(PRODUCT),
+            &program(MATMUL),
             &OptimizationTrial::default(),
         );
         let optimized = optimized.unwrap();
         assert!(!printed(&optimized.program).contains("bf16"), "{level:?}");
         // Nothing changed: the bytes are those that were given.
-        assert_eq!(optimized.program.bytes(), PRODUCT.as_bytes(), "{level:?}");
+        assert_eq!(optimized.program.bytes(), MATMUL.as_bytes(), "{level:?}");
     }
 }
 
 #[test]
 fn what_does_not_pay_is_left() {
     let changes = |target: TargetInfo, rewrite: &str| {
-        let text = PRODUCT.replace("256x256", "200x200");
+        let text = MATMUL.replace("256x256", "200x200");
         let optimizer = ProgramOptimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
         let optimized = optimize(&optimizer, &program(&text), &OptimizationTrial::default()).unwrap();
         optimized.steps.iter().find(|step| step.rewrite == rewrite).unwrap().changes
     };
-    assert_eq!(changes(TargetInfo::UNKNOWN, "bf16_products"), 0);
-    assert_eq!(changes(v5e(), "bf16_products"), 1);
+    assert_eq!(changes(TargetInfo::UNKNOWN, "bf16_matmuls"), 0);
+    assert_eq!(changes(v5e(), "bf16_matmuls"), 1);
     // Each element enters 200 matmuls, half of that for each operand that is converted.
-    assert_eq!(changes(TargetInfo { bf16_min_reuse: Some(101.0), ..v5e() }, "bf16_products"), 0);
-    assert_eq!(changes(TargetInfo { bf16_min_reuse: Some(100.0), ..v5e() }, "bf16_products"), 1);
+    assert_eq!(changes(TargetInfo { bf16_min_reuse: Some(101.0), ..v5e() }, "bf16_matmuls"), 0);
+    assert_eq!(changes(TargetInfo { bf16_min_reuse: Some(100.0), ..v5e() }, "bf16_matmuls"), 1);
     assert_eq!(changes(TargetInfo { gains_from_bf16_arithmetic: false, ..v5e() }, "bf16_arithmetic"), 0);
     // Both operands would be written once more to save a few hundredths of a short matmul.
-    assert_eq!(changes(v5e(), "pad_products"), 0);
-    assert_eq!(changes(TargetInfo { ragged_loss: 0.9, memory_bytes_per_s: Some(1e15), ..v5e() }, "pad_products"), 1);
+    assert_eq!(changes(v5e(), "pad_matmuls"), 0);
+    assert_eq!(changes(TargetInfo { ragged_loss: 0.9, memory_bytes_per_s: Some(1e15), ..v5e() }, "pad_matmuls"), 1);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn on_the_cpu_device_convolutions_and_arithmetic_stay_f32() {
     let changes = |target: TargetInfo| {
         let optimizer = ProgramOptimizer::new(Level::Aggressive, target, ComputePrecision::Bf16);
         let steps = optimize(&optimizer, &program(text), &OptimizationTrial::default()).unwrap().steps;
-        ["bf16_products", "bf16_arithmetic"].map(|name| steps.iter().find(|step| step.rewrite == name).unwrap().changes)
+        ["bf16_matmuls", "bf16_arithmetic"].map(|name| steps.iter().find(|step| step.rewrite == name).unwrap().changes)
     };
     assert_eq!(changes(v5e()), [2, 1]);
     let gains = TargetInfo { bf16_min_reuse: Some(0.0), ..TargetInfo::cpu() };
@@ -209,8 +209,8 @@ fn wrong_samples_and_arguments_are_refused() {
     let backend = backend();
     let trial = OptimizationTrial { samples: &[], backend: Some(&backend), compiler: None };
     let optimizer = ProgramOptimizer::new(Level::Balanced, v5e(), ComputePrecision::Bf16);
-    assert_eq!(optimize(&optimizer, &program(PRODUCT), &trial).unwrap_err().class(), ErrorClass::Validation);
-    let error = optimize(&optimizer.donate([2]), &program(PRODUCT), &OptimizationTrial::default()).unwrap_err();
+    assert_eq!(optimize(&optimizer, &program(MATMUL), &trial).unwrap_err().class(), ErrorClass::Validation);
+    let error = optimize(&optimizer.donate([2]), &program(MATMUL), &OptimizationTrial::default()).unwrap_err();
     let Error::Compilation(CompileError::Arguments(message)) = &error else { panic!("{error:?}") };
     assert!(message.contains("argument 2"), "{message}");
 }
@@ -218,19 +218,19 @@ fn wrong_samples_and_arguments_are_refused() {
 #[test]
 fn presets_are_levels_with_a_purpose() {
     let changes = |optimizer: ProgramOptimizer, rewrite: &str| {
-        let optimized = optimize(&optimizer, &program(PRODUCT), &OptimizationTrial::default()).unwrap();
+        let optimized = optimize(&optimizer, &program(MATMUL), &OptimizationTrial::default()).unwrap();
         optimized.steps.iter().find(|step| step.rewrite == rewrite).map(|step| step.changes)
     };
     assert_eq!(changes(ProgramOptimizer::for_inference(v5e()), "donate"), Some(0));
     assert_eq!(changes(ProgramOptimizer::for_inference(v5e()), "bf16_arithmetic"), Some(0));
     assert_eq!(changes(ProgramOptimizer::for_training(v5e(), [0]), "donate"), Some(1));
     assert_eq!(changes(ProgramOptimizer::for_training(v5e(), [0]), "bf16_arithmetic"), None);
-    assert_eq!(changes(ProgramOptimizer::for_training(v5e(), [0]), "bf16_products"), Some(1));
+    assert_eq!(changes(ProgramOptimizer::for_training(v5e(), [0]), "bf16_matmuls"), Some(1));
 }
 
 #[test]
 fn a_backend_prepares_models_as_configured() {
-    let x = Arc::new(program(PRODUCT));
+    let x = Arc::new(program(MATMUL));
     let prepared = |level: Level, precision: ComputePrecision| {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(level).precision(precision);
         let backend = Backend::auto(&config).unwrap();
@@ -268,19 +268,19 @@ fn weights_and_input() -> (Parameters, Arc<Literal>) {
 #[test]
 fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
     let (parameters, x) = weights_and_input();
-    let product = Arc::new(program(PRODUCT));
+    let matmul = Arc::new(program(MATMUL));
     let file = tempfile::tempdir().unwrap();
     let prepared = |precision: ComputePrecision| {
         let config = Config::new(Mode::Training).device(Device::Cpu).optimization(Level::Balanced).precision(precision);
         let backend = Backend::auto(&config).unwrap();
-        let model = backend.prepare_program(&product, &parameters).unwrap();
+        let model = backend.prepare_program(&matmul, &parameters).unwrap();
         let bytes = backend.memory_stats().arrays.used_bytes;
         let results = model.run(&[backend.send(&x).unwrap()]).unwrap();
         // What is read back and saved has the type that was exported.
         assert_eq!(model.read_parameters().unwrap()["argument 1"].dtype(), DType::F32);
         let path = file.path().join(format!("{}.safetensors", precision.name()));
         backend.save_model(&model, Extras::default(), &path).unwrap();
-        let (loaded, _) = backend.load_model(&product, &path).unwrap();
+        let (loaded, _) = backend.load_model(&matmul, &path).unwrap();
         assert_eq!(loaded.read_parameters().unwrap(), model.read_parameters().unwrap());
         (bytes, results[0].to_host().unwrap(), model.read_parameters().unwrap())
     };
@@ -297,7 +297,7 @@ fn with_bf16_parameters_take_half_the_memory_and_with_mixed_they_stay() {
 
 #[test]
 fn buckets_are_rewritten_as_models_are() {
-    let text = PRODUCT.replace("%x: tensor<256x256xf32>", "%x: tensor<?x256xf32>");
+    let text = MATMUL.replace("%x: tensor<256x256xf32>", "%x: tensor<?x256xf32>");
     let text = text.replace(
         "(tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>",
         "(tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>",
@@ -396,6 +396,6 @@ fn exported_models_stay_within_their_tolerance() {
             }
         }
     }
-    assert!(narrowed > RANGES.len() * MODELS.len() / 2, "most models have products: {narrowed}");
+    assert!(narrowed > RANGES.len() * MODELS.len() / 2, "most models have matmuls: {narrowed}");
     assert!(beyond > 0, "some model depends on the last bits of its inputs");
 }

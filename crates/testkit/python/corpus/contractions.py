@@ -1,4 +1,4 @@
-"""Dot products in every batching, contracting, precision and element-type form, and ragged dots."""
+"""Dots in every batching, contracting, precision and element-type form, and ragged dots."""
 
 import jax
 import jax.numpy as jnp
@@ -122,8 +122,8 @@ def _mixed_dot(a, b):
 def _quantised_matmul(x, w, scales):
     magnitude = jnp.max(jnp.abs(x), axis=1, keepdims=True) / 127.0
     quantised = jnp.clip(jnp.round(x / magnitude), -127, 127).astype(jnp.int8)
-    products = lax.dot(quantised, w, preferred_element_type=jnp.int32)
-    return products.astype(jnp.float32) * magnitude * scales
+    dots = lax.dot(quantised, w, preferred_element_type=jnp.int32)
+    return dots.astype(jnp.float32) * magnitude * scales
 
 
 def _precisions() -> list[Program]:

@@ -1,4 +1,4 @@
-//! Products of tensors: `dot_general`, `matmul` and `einsum`.
+//! Contractions of tensors: `dot_general`, `matmul` and `einsum`.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Tensor {
         };
         let attrs =
             attrs([("dot_dimension_numbers", Attr::Dot(Arc::new(dims))), ("precision_config", precision.attr())]);
-        product(self, rhs, contraction, attrs, result)
+        contract(self, rhs, contraction, attrs, result)
     }
 
     /// Matmul over the last axis of this and the last but one of `rhs`; axes before are batches, broadcast together. A vector is
@@ -187,15 +187,15 @@ impl Tensor {
         if order.len() != output.len() || order.iter().any(|letter| !output.contains(letter)) {
             malformed();
         }
-        let product = lhs.dot_general(&rhs, &contraction, result, Precision::Default);
+        let dot = lhs.dot_general(&rhs, &contraction, result, Precision::Default);
         let permutation: Vec<usize> = output.iter().filter_map(|&letter| position(&order, letter)).collect();
-        product.transpose(&permutation)
+        dot.transpose(&permutation)
     }
 }
 
 /// Writes a contraction, with the result's shape worked out.
 #[track_caller]
-fn product(lhs: &Tensor, rhs: &Tensor, contraction: &Contraction, attrs: Attrs, result: DType) -> Tensor {
+fn contract(lhs: &Tensor, rhs: &Tensor, contraction: &Contraction, attrs: Attrs, result: DType) -> Tensor {
     let at = Location::caller();
     let size = |tensor: &Tensor, axis: usize| match tensor.dims().get(axis) {
         Some(&size) => size,
@@ -258,7 +258,7 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
         lhs_sum: ct_sum,
         rhs_sum: other_free,
     };
-    let product = ct.dot_general(other, &backward, own.dtype(), precision_of(attrs));
+    let dot = ct.dot_general(other, &backward, own.dtype(), precision_of(attrs));
     // The result has batches, own free axes, then the summed axes in the order they have in the other operand.
     let mut have: Vec<usize> = own_batch.clone();
     have.extend(&own_free);
@@ -269,7 +269,7 @@ pub(crate) fn transposed(attrs: &Attrs, ins: &[Tensor], n: usize, ct: &Tensor) -
     for (at, &axis) in have.iter().enumerate() {
         order[axis] = at;
     }
-    product.transpose(&order)
+    dot.transpose(&order)
 }
 
 /// A contraction of which at least one operand has the axis of a batch in front.
@@ -296,6 +296,6 @@ pub(crate) fn batched(attrs: &Attrs, ins: &[Lane], result: DType) -> Tensor {
         (true, false) => batches,
         _ => batches + lhs.rank() - batches - own.lhs_sum.len(),
     };
-    let product = lhs.tensor.dot_general(&rhs.tensor, &contraction, result, precision_of(attrs));
-    product.move_axis(at as isize, 0)
+    let dot = lhs.tensor.dot_general(&rhs.tensor, &contraction, result, precision_of(attrs));
+    dot.move_axis(at as isize, 0)
 }

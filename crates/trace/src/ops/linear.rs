@@ -132,8 +132,8 @@ impl Tensor {
     }
 }
 
-/// Product of the last two axes of batches, as exact as the type.
-fn product(lhs: &Tensor, rhs: &Tensor) -> Tensor {
+/// Matmul of the last two axes of batches, as exact as the type.
+fn matmul(lhs: &Tensor, rhs: &Tensor) -> Tensor {
     let batch: Vec<usize> = (0..lhs.rank() - 2).collect();
     let last = lhs.rank() - 1;
     let contraction =
@@ -227,7 +227,7 @@ pub(crate) fn transposed(
             // Backward through `dl = l half(l⁻¹ da l⁻ᴴ)`. By JAX's convention cotangents are not conjugated, so that of
             // all factors only `l⁻ᴴ` comes back as a conjugate.
             let l = out.lower_triangle(0);
-            let inner = lower_half(&product(&turned(&l), ct));
+            let inner = lower_half(&matmul(&turned(&l), ct));
             let lower = Triangle::Lower;
             let left = l.triangular_solve(&inner, Triangular::left(lower).transposed());
             conjugate(&l).triangular_solve(&left, Triangular::right(lower))
@@ -239,7 +239,7 @@ pub(crate) fn transposed(
                 return Some(of_b);
             }
             let (of_b, x) = (of_b.negate(), turned(out));
-            let whole = if how.side == Side::Left { product(&of_b, &x) } else { product(&x, &of_b) };
+            let whole = if how.side == Side::Left { matmul(&of_b, &x) } else { matmul(&x, &of_b) };
             read_part(how, &if how.is_transposed { turned(&whole) } else { whole })
         }
         _ => return None,
@@ -261,14 +261,14 @@ pub(crate) fn pushed(
             let adjoint = Triangular::right(lower).transposed();
             let right = conjugate(&l).triangular_solve(tangents[0].as_ref()?, adjoint);
             let both = l.triangular_solve(&right, Triangular::left(lower));
-            Some(product(&l, &lower_half(&both)))
+            Some(matmul(&l, &lower_half(&both)))
         }
         OpKind::TriangularSolve => {
             let how = triangular_of(attrs);
             let of_a = tangents[0].as_ref().map(|tangent| {
                 let part = read_part(how, tangent);
                 let part = if how.is_transposed { turned(&part) } else { part };
-                if how.side == Side::Left { product(&part, out) } else { product(out, &part) }
+                if how.side == Side::Left { matmul(&part, out) } else { matmul(out, &part) }
             });
             let change = match (of_a, &tangents[1]) {
                 (Some(of_a), Some(of_b)) => of_b - &of_a,

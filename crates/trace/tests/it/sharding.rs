@@ -157,8 +157,8 @@ fn gradients_of_functions_of_parts() {
     let shardings = [split(&[&["data"], &["model"]]), split(&[&["model"], &[]]), split(&[&[]])];
     let body = |parts: &(Tensor, Tensor, Tensor)| {
         let (x, w, bias) = parts;
-        let product = x.matmul(w).all_reduce("model", Reduction::Sum);
-        (&product.tanh() + bias).exp()
+        let dot = x.matmul(w).all_reduce("model", Reduction::Sum);
+        (&dot.tanh() + bias).exp()
     };
     let plain_body = |(x, w, bias): &(Tensor, Tensor, Tensor)| (&x.matmul(w).tanh() + bias).exp();
     let through = |args: &(Tensor, Tensor, Tensor)| shard_map(args, &shardings, &[split(&[&["data"], &[]])], body);

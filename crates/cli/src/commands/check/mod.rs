@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Answer, Failure> 
 }
 
 /// What a job gives back.
-enum Product {
+enum JobResult {
     Loaded(Vec<Case>),
     Ran(Verdict),
 }
@@ -89,7 +89,7 @@ struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    fn run(&mut self, files: &[PathBuf], mut jobs: Jobs<Product>, stop: &AtomicBool) -> Result<(), Failure> {
+    fn run(&mut self, files: &[PathBuf], mut jobs: Jobs<JobResult>, stop: &AtomicBool) -> Result<(), Failure> {
         let progress = Progress::start();
         let at_once = match self.args.jobs {
             Some(jobs) => jobs.get(),
@@ -141,11 +141,11 @@ impl Suite<'_> {
         }
     }
 
-    fn start_load(&self, jobs: &mut Jobs<Product>, file: &Path) -> Result<u64, Failure> {
+    fn start_load(&self, jobs: &mut Jobs<JobResult>, file: &Path) -> Result<u64, Failure> {
         let file = file.to_path_buf();
         let disabled = if self.args.include_disabled { Disabled::Run } else { Disabled::Skip };
         let started = jobs.start(move |_| {
-            Product::Loaded(match std::fs::read(&file) {
+            JobResult::Loaded(match std::fs::read(&file) {
                 Ok(bytes) => cases::load(&bytes, disabled),
                 Err(error) => vec![unreadable(format!("cannot read the file: {error}"))],
             })
@@ -156,7 +156,7 @@ impl Suite<'_> {
     /// Starts a case, or judges it when there is nothing to run.
     fn start_case(
         &mut self,
-        jobs: &mut Jobs<Product>,
+        jobs: &mut Jobs<JobResult>,
         files: &[PathBuf],
         place: Place,
         case: Case,
@@ -173,24 +173,24 @@ impl Suite<'_> {
             }
         };
         let engine = self.engine.clone();
-        let started = jobs.start(move |stop| Product::Ran(engine.run(&module, &function, stop)));
+        let started = jobs.start(move |stop| JobResult::Ran(engine.run(&module, &function, stop)));
         let id = started.map_err(|e| Failure::new(format!("cannot start a thread: {e}")))?;
         Ok(Some((id, Work::Run { place, name: case.name, started: Instant::now() })))
     }
 
-    fn loaded(&self, ended: Ended<Product>) -> Vec<Case> {
+    fn loaded(&self, ended: Ended<JobResult>) -> Vec<Case> {
         match ended {
-            Ended::Done(Product::Loaded(cases)) => cases,
-            Ended::Done(Product::Ran(_)) => vec![unreadable("internal error: a file was run".into())],
+            Ended::Done(JobResult::Loaded(cases)) => cases,
+            Ended::Done(JobResult::Ran(_)) => vec![unreadable("internal error: a file was run".into())],
             Ended::Panicked(why) => vec![unreadable(format!("internal error while reading: {why}"))],
             Ended::TimedOut => vec![unreadable(self.time_limit())],
         }
     }
 
-    fn verdict(&self, ended: Ended<Product>) -> Verdict {
+    fn verdict(&self, ended: Ended<JobResult>) -> Verdict {
         match ended {
-            Ended::Done(Product::Ran(verdict)) => verdict,
-            Ended::Done(Product::Loaded(_)) => Verdict::Failed("internal error: a case was read".into()),
+            Ended::Done(JobResult::Ran(verdict)) => verdict,
+            Ended::Done(JobResult::Loaded(_)) => Verdict::Failed("internal error: a case was read".into()),
             Ended::Panicked(why) => Verdict::Failed(format!("internal error: {why}")),
             Ended::TimedOut => Verdict::Failed(self.time_limit()),
         }

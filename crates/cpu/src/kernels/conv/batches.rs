@@ -2,7 +2,7 @@
 //! are few.
 //!
 //! The window goes by in blocks. For each, the input it meets is padded into memory with the images side by side and the
-//! filter's part is packed; then every output adds the products of the block.
+//! filter's part is packed; then every output adds the matmuls of the block.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -255,7 +255,7 @@ impl<T: Number> Shared<'_, T> {
         }
     }
 
-    /// Adds the block's products to one output of some images.
+    /// Adds the block's matmuls to one output of some images.
     ///
     /// # Safety
     /// The input and the panels of the block are in place, and no other task writes these sums.

@@ -13,7 +13,7 @@ mod direct;
 mod fill;
 mod pack;
 mod pixels;
-mod product;
+mod pointwise;
 mod scratch;
 mod shape;
 #[cfg(test)]
@@ -87,8 +87,8 @@ pub(crate) struct Plan {
 enum Form {
     /// The result is zero, or nothing.
     Zero,
-    /// A product of matrices.
-    Product(Box<product::Product>),
+    /// A matmul.
+    Pointwise(Box<pointwise::Pointwise>),
     /// Rows are outputs side by side.
     Pixels(Mix),
     /// The same, with the input where it lies.
@@ -97,9 +97,9 @@ enum Form {
     Batches,
 }
 
-/// A convolution that is a product of matrices.
+/// A convolution that is a matmul.
 #[derive(Debug)]
-pub(crate) struct AsProduct {
+pub(crate) struct AsMatmul {
     pub(crate) problem: super::matmul::MatMul,
     pub(crate) plan: super::matmul::Plan,
     /// Which operand, 0 for the input and 1 for the filter, is the left and the right factor.
@@ -136,8 +136,8 @@ impl Convolution {
         let nothing = problem.batch == 0 || problem.outputs == 0 || problem.pixels() == 0;
         let form = if is_empty || nothing {
             Form::Zero
-        } else if let Some(product) = product::Product::new(&problem, self.dtype, machine) {
-            Form::Product(Box::new(product))
+        } else if let Some(pointwise) = pointwise::Pointwise::new(&problem, self.dtype, machine) {
+            Form::Pointwise(Box::new(pointwise))
         } else if problem.inputs == 1 && problem.outputs == 1 && problem.groups > 1 && self.feature_groups > 1 {
             Form::Pixels(Mix::Channels)
         } else if batches::is_better(&problem) {
@@ -213,7 +213,7 @@ impl Plan {
         let form = unsafe {
             match &self.form {
                 Form::Zero | Form::Batches => return None,
-                Form::Product(product) => PackedForm::Matrix(product.pack(filter)?),
+                Form::Pointwise(pointwise) => PackedForm::Matrix(pointwise.pack(filter)?),
                 Form::Pixels(_) | Form::Direct => with_type!(self.dtype, T => {
                     let mix = if let Form::Pixels(mix) = self.form { mix } else { Mix::Features };
                     let kernel = <T as Number>::kernel(machine);
@@ -227,10 +227,10 @@ impl Plan {
         Some(Packed { form })
     }
 
-    /// The product of matrices that this is, if it is one whose result is dense.
-    pub(crate) fn product(&self) -> Option<AsProduct> {
+    /// The matmul that this is, if it is one whose result is dense.
+    pub(crate) fn as_matmul(&self) -> Option<AsMatmul> {
         match &self.form {
-            Form::Product(product) => product.as_product(),
+            Form::Pointwise(pointwise) => pointwise.as_matmul(),
             _ => None,
         }
     }
@@ -239,7 +239,7 @@ impl Plan {
     pub(crate) fn name(&self) -> &'static str {
         match &self.form {
             Form::Zero => "zero",
-            Form::Product(_) => "product",
+            Form::Pointwise(_) => "matmul",
             Form::Pixels(Mix::Features) => "pixels",
             Form::Pixels(Mix::Channels) => "channels",
             Form::Direct => "direct",
@@ -262,13 +262,13 @@ impl Plan {
         let mix = match &self.form {
             // SAFETY: the caller's promise.
             Form::Zero => return unsafe { zero(problem, output) },
-            Form::Product(product) => {
+            Form::Pointwise(pointwise) => {
                 let packed = packed.and_then(|packed| match &packed.form {
                     PackedForm::Matrix(packed) => Some(packed),
                     PackedForm::Panels(_) => None,
                 });
                 // SAFETY: the caller's promise.
-                return unsafe { product.run(input.cast(), filter.cast(), output.cast(), packed, cores) };
+                return unsafe { pointwise.run(input.cast(), filter.cast(), output.cast(), packed, cores) };
             }
             // SAFETY: the caller's promise.
             Form::Batches => return unsafe { batches::run(problem, input, filter, output, cores) },

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::kernels::attention::{Arrays, Attention};
 use crate::program::{Kernel, Run};
 
-/// Two products and the rows between them.
+/// Two dots and the rows between them.
 pub(crate) struct Step {
     attention: Attention,
     /// Bytes to the first elements of the three factors.

@@ -1,4 +1,4 @@
-//! Contractions: every dot is a batch of matrix products, its operands read by their strides where they can be.
+//! Contractions: every dot is a batch of matmuls, its operands read by their strides where they can be.
 #![allow(unsafe_code)]
 
 use hlo::dims::DotDims;
@@ -18,7 +18,7 @@ use crate::program::{Kernel, Preparation, Run, Slot};
 /// Constants of at least this many bytes are packed when the program is compiled.
 const PACKED_FROM_BYTES: usize = 4 << 10;
 
-/// What makes a product. A factor that is a constant may be packed.
+/// What computes a dot. A factor that is a constant may be packed.
 pub(crate) enum Multiply {
     Matrices(Plan, Right),
     /// A convolution whose result is a dense matrix, and its name.
@@ -55,8 +55,8 @@ impl Multiply {
     }
 }
 
-/// A product that is yet to become a step.
-pub(crate) struct Product {
+/// A dot that is yet to become a step.
+pub(crate) struct PendingDot {
     pub(crate) multiply: Multiply,
     /// Of a convolution only the sizes and the type of the result.
     pub(crate) problem: MatMul,
@@ -65,7 +65,7 @@ pub(crate) struct Product {
     pub(crate) offsets: [isize; 2],
 }
 
-/// A product, and the loop that finishes each block of it while it is in the cache.
+/// A dot, and the loop that finishes each block of it while it is in the cache.
 pub(crate) struct Dot {
     multiply: Multiply,
     offsets: [isize; 2],
@@ -83,38 +83,38 @@ pub(crate) enum Right {
     Packed,
 }
 
-/// The right factor of a product in the order of its kernel.
+/// The right factor of a dot in the order of its kernel.
 struct Pack {
     plan: Plan,
     offset: isize,
     label: String,
 }
 
-/// A loop over the blocks of a product.
+/// A loop over the blocks of a dot.
 pub(crate) struct Finish {
     pub(crate) ready: Ready,
-    /// For each array the loop reads: an input of the step, or `None` for the product itself.
+    /// For each array the loop reads: an input of the step, or `None` for the dot itself.
     pub(crate) reads: Vec<Option<usize>>,
     pub(crate) label: String,
 }
 
 pub(crate) fn dot(lowering: &mut Lowering<'_>, id: OpId) -> Result<Option<()>, Error> {
     let op = lowering.func.op(id);
-    let result = lowering.product_of(id);
+    let result = lowering.dot_value(id);
     let order = if result == op.first_result { Order::AsWritten } else { Order::Exchanged };
     let (start, left) = (lowering.steps.len(), lowering.view(op.operands[0])?.slot);
-    let found = product(lowering, op, order)?;
+    let found = pending(lowering, op, order)?;
     let (dtype, dims) = lowering.array_type(result)?;
     if let Some(chain) = lowering.take_chain(left) {
         match found {
-            Some((product, wide)) if wide == dtype && product.inputs[0] == left => {
-                lowering.finish_chain(chain, product, result)?;
+            Some((dot, wide)) if wide == dtype && dot.inputs[0] == left => {
+                lowering.finish_chain(chain, dot, result)?;
                 return Ok(Some(()));
             }
             // Steps made since read the rows of the chain, or the op runs elsewhere.
             _ => lowering.break_chain(chain, start),
         }
-        let again = product(lowering, op, order)?;
+        let again = pending(lowering, op, order)?;
         return dot_of(lowering, result, again, (dtype, dims));
     }
     dot_of(lowering, result, found, (dtype, dims))
@@ -123,31 +123,31 @@ pub(crate) fn dot(lowering: &mut Lowering<'_>, id: OpId) -> Result<Option<()>, E
 fn dot_of(
     lowering: &mut Lowering<'_>,
     result: Value,
-    found: Option<(Product, DType)>,
+    found: Option<(PendingDot, DType)>,
     (dtype, dims): (DType, Vec<usize>),
 ) -> Result<Option<()>, Error> {
-    let Some((product, wide)) = found else { return Ok(None) };
+    let Some((dot, wide)) = found else { return Ok(None) };
     if wide == dtype {
         if lowering.defers(result) {
-            lowering.defer(result, product)?;
+            lowering.defer(result, dot)?;
             return Ok(Some(()));
         }
         let slot = lowering.result_slot(result)?;
-        push(lowering, product, slot);
+        push(lowering, dot, slot);
     } else {
         let slot = lowering.temporary(wide, &dims)?;
-        push(lowering, product, slot);
+        push(lowering, dot, slot);
         let view = lowering.converted(&View::dense(slot, wide, dims), dtype)?;
         lowering.define(result, view.slot);
     }
     Ok(Some(()))
 }
 
-/// Which factor gives the rows of a product.
+/// Which factor gives the rows of a dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     AsWritten,
-    /// The right one: the product is the transpose.
+    /// The right one: the dot is the transpose.
     Exchanged,
 }
 
@@ -168,35 +168,35 @@ pub(crate) fn is_exchanged(lowering: &Lowering<'_>, dot: &Op, transpose: &Op) ->
     order.iter().map(|&d| d as usize).eq(expected)
 }
 
-/// A product as a step of its own.
-pub(crate) fn push(lowering: &mut Lowering<'_>, product: Product, result: Slot) {
-    let label = label(&product);
-    let Product { multiply, inputs, offsets, .. } = product;
+/// A dot as a step of its own.
+pub(crate) fn push(lowering: &mut Lowering<'_>, dot: PendingDot, result: Slot) {
+    let label = label(&dot);
+    let PendingDot { multiply, inputs, offsets, .. } = dot;
     lowering.step(inputs.to_vec(), vec![result], Dot { multiply, offsets, finish: None, label });
 }
 
-/// A product and the loop that finishes it as one step. `outputs` are the loop's; the product itself lies in `own`.
+/// A dot and the loop that finishes it as one step. `outputs` are the loop's; the dot itself lies in `own`.
 pub(crate) fn push_finished(
     lowering: &mut Lowering<'_>,
-    product: Product,
+    dot: PendingDot,
     own: Slot,
     finish: Finish,
     mut inputs: Vec<Slot>,
     outputs: Vec<Slot>,
 ) {
-    let label = format!("{} then {}", label(&product), finish.label);
-    let Product { multiply, inputs: factors, offsets, .. } = product;
+    let label = format!("{} then {}", label(&dot), finish.label);
+    let PendingDot { multiply, inputs: factors, offsets, .. } = dot;
     inputs.splice(0..0, factors);
     let mut slots = vec![own];
     slots.extend(outputs);
     lowering.step(inputs, slots, Dot { multiply, offsets, finish: Some(finish), label });
 }
 
-fn label(product: &Product) -> String {
-    if let Multiply::Images(_, _, label) = &product.multiply {
+fn label(dot: &PendingDot) -> String {
+    if let Multiply::Images(_, _, label) = &dot.multiply {
         return label.clone();
     }
-    let MatMul { batch, m, n, k, lhs, .. } = &product.problem;
+    let MatMul { batch, m, n, k, lhs, .. } = &dot.problem;
     format!("dot {} {batch}x{m}x{n}x{k}", lhs.dtype)
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn dimension_numbers(lowering: &Lowering<'_>, op: &Op) -> Option<DotD
 }
 
 /// What a dot multiplies, and the type of the result; `None` where there is no kernel.
-fn product(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<(Product, DType)>, Error> {
+fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<(PendingDot, DType)>, Error> {
     let plain = |v: Value| lowering.func.ty(v).as_tensor().and_then(|ty| ty.element.plain());
     let (Some(lhs), Some(rhs), Some(out)) = (plain(op.operands[0]), plain(op.operands[1]), plain(op.first_result))
     else {
@@ -262,7 +262,7 @@ fn product(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
     let offsets = [left.offset, right.offset].map(|offset| offset * left.dtype.size_bytes() as isize);
     let packed = packed(lowering, &plan, &right, offsets[1]);
     let multiply = Multiply::matrices(plan, packed);
-    Ok(Some((Product { multiply, problem, inputs: [left.slot, right.slot], offsets }, wide)))
+    Ok(Some((PendingDot { multiply, problem, inputs: [left.slot, right.slot], offsets }, wide)))
 }
 
 fn operand(view: &View) -> Operand {
@@ -336,7 +336,7 @@ impl Kernel for Pack {
     }
 
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
-        // SAFETY: the input is the product's right factor, the output has the bytes the plan asked for.
+        // SAFETY: the input is the dot's right factor, the output has the bytes the plan asked for.
         unsafe { self.plan.pack_rhs_into(inputs[0].wrapping_offset(self.offset), outputs[0], run.cores) };
         Ok(())
     }
@@ -374,7 +374,7 @@ impl Kernel for Dot {
         let reads = Pointers(finish.reads.iter().map(|n| n.map_or(out.cast_const(), |n| inputs[2 + n])).collect());
         let writes = Pointers(outputs[1..].to_vec());
         let done = |_worker: usize, batch: usize, rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| {
-            // SAFETY: the loop's space is that of the product; blocks tile it, so each is written once, after its values
+            // SAFETY: the loop's space is that of the dot; blocks tile it, so each is written once, after its values
             // are final.
             unsafe { finish.ready.run_box(reads.get(), writes.get(), &[batch..batch + 1, rows, cols]) };
         };

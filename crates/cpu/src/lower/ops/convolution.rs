@@ -4,10 +4,10 @@
 use hlo::{Op, Value};
 use tensor::DType;
 
-use super::contraction::{self, Multiply, Product};
+use super::contraction::{self, Multiply, PendingDot};
 use crate::attributes;
 use crate::error::Error;
-use crate::kernels::conv::{AsProduct, Convolution, Layout, Packed, Plan, Window};
+use crate::kernels::conv::{AsMatmul, Convolution, Layout, Packed, Plan, Window};
 use crate::kernels::matmul::{MatMul, Operand, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::{View, row_major};
@@ -41,8 +41,8 @@ pub(crate) fn convolution(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
     let planned = self::problem(op, wide, &views, &result_dims)?.and_then(|problem| problem.plan(lowering.machine));
     let Some(plan) = planned else { return Ok(None) };
     let offsets = [0, 1].map(|n| views[n].offset * wide.size_bytes() as isize);
-    if let (Some(product), true) = (plan.product(), wide == result_type) {
-        return product_step(lowering, op.first_result, product, &views, offsets).map(Some);
+    if let (Some(dot), true) = (plan.as_matmul(), wide == result_type) {
+        return matmul_step(lowering, op.first_result, dot, &views, offsets).map(Some);
     }
     let packed = packed(lowering, &plan, &views[1], offsets[1]);
     let label = label(&problem, &plan);
@@ -51,7 +51,7 @@ pub(crate) fn convolution(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
         let sizes = matrix_of(wide, m, n, taps * problem.input_features);
         let multiply = Multiply::Images(Box::new(plan), packed, label);
         let inputs = [views[0].slot, views[1].slot];
-        lowering.defer(op.first_result, Product { multiply, problem: sizes, inputs, offsets })?;
+        lowering.defer(op.first_result, PendingDot { multiply, problem: sizes, inputs, offsets })?;
         return Ok(Some(()));
     }
     let step = Convolve { plan, offsets, packed, label };
@@ -68,15 +68,15 @@ pub(crate) fn convolution(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
     Ok(Some(()))
 }
 
-/// A convolution with a window of one point, which other loops can finish as they do a product.
-fn product_step(
+/// A convolution with a window of one point, which other loops can finish as they do a dot.
+fn matmul_step(
     lowering: &mut Lowering<'_>,
     result: Value,
-    product: AsProduct,
+    dot: AsMatmul,
     views: &[View; 2],
     offsets: [isize; 2],
 ) -> Result<(), Error> {
-    let AsProduct { problem, plan, factors } = product;
+    let AsMatmul { problem, plan, factors } = dot;
     let [left, right] = factors;
     let constant = match lowering.slots[views[right].slot.0 as usize].origin {
         Origin::Constant(n) if plan.gains_by_packing() => Some(lowering.constants[n].as_ptr()),
@@ -86,12 +86,12 @@ fn product_step(
     let packed = constant.map(|bytes| unsafe { plan.pack_rhs(bytes.wrapping_offset(offsets[right])) });
     let inputs = [views[left].slot, views[right].slot];
     let multiply = Multiply::matrices(plan, packed);
-    let product = Product { multiply, problem, inputs, offsets: [offsets[left], offsets[right]] };
+    let dot = PendingDot { multiply, problem, inputs, offsets: [offsets[left], offsets[right]] };
     if lowering.defers(result) {
-        return lowering.defer(result, product);
+        return lowering.defer(result, dot);
     }
     let slot = lowering.result_slot(result)?;
-    contraction::push(lowering, product, slot);
+    contraction::push(lowering, dot, slot);
     Ok(())
 }
 

@@ -107,7 +107,7 @@ pub(crate) fn check(op: &OpView<'_>, c: &Clauses, inferred: &TensorType) -> Chec
     if !elements::is_quantized(lhs) && !elements::is_quantized(rhs) {
         shapes::same_element(c[27], ("lhs", lhs), ("rhs", rhs))?;
     }
-    quantization::product([c[28], c[31], c[32], c[33], c[34]], lhs, rhs, result)?;
+    quantization::dot([c[28], c[31], c[32], c[33], c[34]], lhs, rhs, result)?;
     for (clause, name, ty, dim) in
         [(c[29], "rhs", rhs, dims.kernel_output_feature), (c[30], "result", result, dims.output_feature)]
     {

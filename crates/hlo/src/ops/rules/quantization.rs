@@ -49,7 +49,7 @@ pub(crate) fn sum(lhs: &TensorType, rhs: &TensorType, result: &TensorType) -> Ch
 }
 
 /// Clauses that `dot_general` and `convolution` share, in the order C14, C17, C18, C19, C20 of the former.
-pub(crate) fn product(c: [&'static str; 5], lhs: &TensorType, rhs: &TensorType, result: &TensorType) -> Checked {
+pub(crate) fn dot(c: [&'static str; 5], lhs: &TensorType, rhs: &TensorType, result: &TensorType) -> Checked {
     if ![lhs, rhs, result].into_iter().any(elements::is_quantized) {
         return Ok(());
     }

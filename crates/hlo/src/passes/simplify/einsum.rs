@@ -57,9 +57,9 @@ fn apply(site: &mut Site<'_>, _: Exactness) -> Replacement {
     }
     let ty = TensorType::new(joined.iter().map(|&(_, size)| size).collect::<Vec<i64>>(), site.dtype(site.result())?);
     let numbers = attrs([("dot_dimension_numbers", Attr::Dot(Arc::new(numbers)))]);
-    let product = site.emit(OpKind::DotGeneral, &[lhs, rhs], numbers, ty);
+    let dot = site.emit(OpKind::DotGeneral, &[lhs, rhs], numbers, ty);
     let ty = site.result_type().clone();
-    Some(vec![site.emit(OpKind::Transpose, &[product], attrs([("permutation", Attr::i64s(permutation))]), ty)])
+    Some(vec![site.emit(OpKind::Transpose, &[dot], attrs([("permutation", Attr::i64s(permutation))]), ty)])
 }
 
 /// The labels of one value, each once.

@@ -103,13 +103,13 @@ impl FusedCrossEntropy {
 
     /// Work of so many matmuls. `x` and the weight are read so many times, blocks that come back included; other bytes are
     /// given.
-    fn cost(&self, products: u64, (x_times, weight_times): (usize, usize), more_bytes: u64) -> CostEstimate {
+    fn cost(&self, matmuls: u64, (x_times, weight_times): (usize, usize), more_bytes: u64) -> CostEstimate {
         let logits = self.rows as u64 * self.vocab_size as u64;
         let weight = Spec::new(self.dtype, [self.vocab_size, self.depth]);
         let rows = 4 * self.row(DType::F32).bytes();
         let read = x_times as u64 * self.x().bytes() + weight_times as u64 * weight.bytes();
         CostEstimate {
-            flops: products * 2 * logits * self.depth as u64,
+            flops: matmuls * 2 * logits * self.depth as u64,
             transcendentals: logits,
             bytes_accessed: read + rows + more_bytes,
         }

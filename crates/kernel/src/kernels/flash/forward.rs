@@ -103,8 +103,8 @@ pub fn forward(attention: &FlashAttention, blocks: FlashBlockSizes, generation: 
             let weights = ((scores - now.repeat(bk / LANES)) * factor).exp2();
             k.store(maxima, now);
             k.store(sums, k.load(sums) * shrink + weights.sum(1));
-            let product = k.matmul(weights.cast(a.dtype), values, Plain);
-            k.store(sum, k.load(sum) * fitted(shrink, depth) + product);
+            let weighted = k.matmul(weights.cast(a.dtype), values, Plain);
+            k.store(sum, k.load(sum) * fitted(shrink, depth) + weighted);
         });
         k.when(column.equals(steps as i32 - 1), || {
             let (maxima, sums) = (k.load(maxima), k.load(sums));

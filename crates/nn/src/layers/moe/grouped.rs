@@ -144,9 +144,9 @@ fn matmul_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent
     let (out, ()) = scan(&out, &visits, None, |out, visit| {
         let own = visit.rows_of(rows, tile);
         let matrix = matrices.dynamic_slice_in(0, &visit.group, 1).squeeze(0);
-        let product = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default).cast(rows.dtype());
+        let dot = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default).cast(rows.dtype());
         // Rows of other groups get zeros. What is carried is only ever added to, which devices do where it lies.
-        (out.scatter(&visit.start.expand(0), &product, window, Update::Add), ())
+        (out.scatter(&visit.start.expand(0), &dot, window, Update::Add), ())
     });
     out
 }
@@ -166,8 +166,8 @@ fn gradient_by_visits((rows, ct, sizes): &Inputs, extent: Extent) -> Tensor {
     };
     let (sum, ()) = scan(&sum, &visits, None, |sum, visit| {
         let ct = ct.dynamic_slice_in(0, &visit.start, tile);
-        let product = visit.rows_of(rows, tile).dot_general(&ct, &contraction, DType::F32, Precision::Default);
-        (sum.scatter(&visit.group.expand(0), &product, window, Update::Add), ())
+        let dot = visit.rows_of(rows, tile).dot_general(&ct, &contraction, DType::F32, Precision::Default);
+        (sum.scatter(&visit.group.expand(0), &dot, window, Update::Add), ())
     });
     sum.cast(rows.dtype())
 }

@@ -1,5 +1,5 @@
 // level=aggressive precision=bf16 target=v5e
-// Bias and activation between two products go to bf16; the norm before the first one keeps f32, up to the product.
+// Bias and activation between two matmuls go to bf16; the norm before the first one keeps f32, up to the matmul.
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %b: tensor<8xf32>, %v: tensor<8x2xf32>) -> tensor<4x2xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %eighth = stablehlo.constant dense<0.125> : tensor<4xf32>

@@ -46,14 +46,14 @@ pub(crate) fn cases() -> Vec<Case> {
             .second(),
         );
     }
-    let products: [(&[usize], &[usize], [&[usize]; 4]); 5] = [
+    let dots: [(&[usize], &[usize], [&[usize]; 4]); 5] = [
         (&[2, 3, 4], &[4, 3, 2], [&[], &[], &[1, 2], &[1, 0]]),
         (&[2, 3, 4], &[4, 3, 2], [&[], &[], &[2, 1], &[0, 1]]),
         (&[2, 3, 4, 5], &[5, 3, 2, 6], [&[1, 0], &[1, 2], &[3], &[0]]),
         (&[3, 2], &[2, 3], [&[], &[], &[], &[]]),
         (&[2, 3], &[3, 2], [&[0, 1], &[1, 0], &[], &[]]),
     ];
-    for (left, right, [lhs_batch, rhs_batch, lhs_sum, rhs_sum]) in products {
+    for (left, right, [lhs_batch, rhs_batch, lhs_sum, rhs_sum]) in dots {
         let contraction = Contraction {
             lhs_batch: lhs_batch.to_vec(),
             rhs_batch: rhs_batch.to_vec(),

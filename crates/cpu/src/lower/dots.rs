@@ -1,4 +1,4 @@
-//! Products and what is done with them at once: loops that finish each block, transposes, attention.
+//! Dots and what is done with them at once: loops that finish each block, transposes, attention.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use super::fuse::Fusion;
 use super::group::{LoopKernel, Lowered};
 use super::mask::{self, Mask};
 use super::ops;
-use super::ops::contraction::{self, Finish, Product};
+use super::ops::contraction::{self, Finish, PendingDot};
 use super::softmax::{self, Known};
 use super::view::{View, array_type, is_transparent, row_major};
 use crate::error::Error;
@@ -19,31 +19,31 @@ use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Inst, Loop, Write};
 use crate::program::Slot;
 
-/// A product and the loop over its rows, before the product that reads them.
+/// A dot and the loop over its rows, before the dot that reads them.
 pub(crate) struct Chain {
     pub(super) own: Slot,
-    pub(super) product: Product,
+    pub(super) dot: PendingDot,
     pub(super) lowered: Lowered,
 }
 
 impl Lowering<'_> {
-    /// Whether a product waits for the loop that finishes it.
+    /// Whether a dot waits for the loop that finishes it.
     pub(crate) fn defers(&self, value: Value) -> bool {
         self.finished_by.contains_key(&value)
     }
 
-    pub(crate) fn defer(&mut self, value: Value, product: Product) -> Result<(), Error> {
+    pub(crate) fn defer(&mut self, value: Value, dot: PendingDot) -> Result<(), Error> {
         self.result_slot(value)?;
-        self.deferred.insert(value, product);
+        self.deferred.insert(value, dot);
         Ok(())
     }
 
-    /// The value that a dot's product is: its result, or the transpose of it.
-    pub(crate) fn product_of(&self, id: OpId) -> Value {
+    /// The value that a dot gives: its result, or the transpose of it.
+    pub(crate) fn dot_value(&self, id: OpId) -> Value {
         self.transposed.get(&id).copied().unwrap_or(self.func.op(id).first_result)
     }
 
-    /// Dots whose only user exchanges rows and columns: the product is made the other way round at once.
+    /// Dots whose only user exchanges rows and columns: the dot is made the other way round at once.
     pub(super) fn find_transposed(&mut self, region: Region, uses: &HashMap<Value, Vec<(OpId, usize)>>) {
         let func = self.func;
         for &id in &func.region(region).ops {
@@ -59,7 +59,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Products that only one loop reads, so that it can work on each block as soon as it is there.
+    /// Dots that only one loop reads, so that it can work on each block as soon as it is there.
     pub(super) fn find_finished(&mut self, region: Region, uses: &HashMap<Value, Vec<(OpId, usize)>>, fusion: &Fusion) {
         let func = self.func;
         let mut taken: BTreeSet<u32> = BTreeSet::new();
@@ -73,12 +73,12 @@ impl Lowering<'_> {
             let size = |dims: &[usize]| dims.iter().product::<usize>();
             let Some((_, dims)) = array_type(func.ty(op.first_result)) else { continue };
             if loops.row_dims == 0 && !loops.has_combined() && size(&loops.dims) == size(&dims) && taken.insert(group) {
-                self.finished_by.insert(self.product_of(id), group);
+                self.finished_by.insert(self.dot_value(id), group);
             }
         }
     }
 
-    /// Row loops between two products: attention, whose matrix of weights need not exist as a whole.
+    /// Row loops between two dots: attention, whose matrix of weights need not exist as a whole.
     pub(super) fn find_chained(&mut self, region: Region, uses: &HashMap<Value, Vec<(OpId, usize)>>, fusion: &Fusion) {
         let func = self.func;
         for &id in &func.region(region).ops {
@@ -94,7 +94,7 @@ impl Lowering<'_> {
             if group.row_dims != 1 || group.has_combined() || taken || group.dims.last().is_none_or(|&n| n < 16) {
                 continue;
             }
-            // The one user of the weights is a product that has them on its left.
+            // The one user of the weights is a dot that has them on its left.
             let Some(user) = only_user(func, weights, uses) else { continue };
             let is_dot = func.op(user.0).kind() == Some(OpKind::DotGeneral) && user.1 == 0;
             let is_plain = !self.transposed.contains_key(&user.0) && !self.transposed.contains_key(&id);
@@ -111,11 +111,11 @@ impl Lowering<'_> {
         Some(self.chains.remove(at))
     }
 
-    /// Two products and the rows between them as one step, or as the three they are where their shapes do not fit.
-    pub(crate) fn finish_chain(&mut self, chain: Chain, last: Product, result: Value) -> Result<(), Error> {
+    /// Two dots and the rows between them as one step, or as the three they are where their shapes do not fit.
+    pub(crate) fn finish_chain(&mut self, chain: Chain, last: PendingDot, result: Value) -> Result<(), Error> {
         let slot = self.result_slot(result)?;
-        let Chain { own, product, lowered } = chain;
-        let (first, second) = (&product.problem, &last.problem);
+        let Chain { own, dot, lowered } = chain;
+        let (first, second) = (&dot.problem, &last.problem);
         let dims = [first.batch, first.m, first.n];
         let is_dense = second.lhs.col_stride == 1
             && second.lhs.row_stride == first.n as isize
@@ -124,7 +124,7 @@ impl Lowering<'_> {
             && (second.batch, second.m, second.k) == (first.batch, first.m, first.n)
             && last.offsets[0] == 0
             && first.m >= 16
-            && product.multiply.is_plain()
+            && dot.multiply.is_plain()
             && last.multiply.is_plain()
             && lowered.inputs.len() <= Attention::MAX_READS;
         let code = fits.then(|| with_three_dims(&lowered.code, &dims)).flatten();
@@ -138,18 +138,18 @@ impl Lowering<'_> {
             Tiled::new(first, second, softmax, self.machine)
         });
         let Some(code) = code.filter(|_| tiled.is_some() || Attention::pays(first, second)) else {
-            self.break_chain(Chain { own, product, lowered }, self.steps.len());
+            self.break_chain(Chain { own, dot, lowered }, self.steps.len());
             contraction::push(self, last, slot);
             return Ok(());
         };
         let others: Vec<Slot> = lowered.inputs.iter().copied().filter(|&slot| slot != own).collect();
         let mut next = 0..others.len();
         let reads = lowered.inputs.iter().map(|&slot| if slot == own { None } else { next.next() }).collect();
-        let mut inputs = vec![product.inputs[0], product.inputs[1], last.inputs[1]];
+        let mut inputs = vec![dot.inputs[0], dot.inputs[1], last.inputs[1]];
         inputs.extend(&others);
-        let offsets = [product.offsets[0], product.offsets[1], last.offsets[1]];
+        let offsets = [dot.offsets[0], dot.offsets[1], last.offsets[1]];
         let ready = Ready::new(code, self.machine);
-        let attention = Attention::new(product.problem, last.problem, ready, reads, tiled, self.machine);
+        let attention = Attention::new(dot.problem, last.problem, ready, reads, tiled, self.machine);
         self.step(inputs, vec![slot], ops::attention::Step::new(attention, offsets));
         Ok(())
     }
@@ -195,23 +195,23 @@ impl Lowering<'_> {
         softmax::recognise(code, &Known { is_scores: &is_scores, runs: &runs, bias: &bias })
     }
 
-    /// The product and the loop of a chain as two steps, before those from `start` on.
+    /// The dot and the loop of a chain as two steps, before those from `start` on.
     pub(crate) fn break_chain(&mut self, chain: Chain, start: usize) {
-        let Chain { own, product, lowered } = chain;
+        let Chain { own, dot, lowered } = chain;
         let rest = self.steps.split_off(start);
-        contraction::push(self, product, own);
+        contraction::push(self, dot, own);
         let kernel = LoopKernel { ready: Ready::new(lowered.code, self.machine), label: lowered.label };
         self.step(lowered.inputs, lowered.outputs, kernel);
         self.steps.extend(rest);
     }
 
-    /// A product and the loop that reads it as one step where the loop can go block by block, as two otherwise.
-    pub(super) fn finish(&mut self, own: Slot, product: Product, lowered: Lowered) {
+    /// A dot and the loop that reads it as one step where the loop can go block by block, as two otherwise.
+    pub(super) fn finish(&mut self, own: Slot, dot: PendingDot, lowered: Lowered) {
         let Lowered { code, inputs, mut outputs, label } = lowered;
-        let problem = &product.problem;
+        let problem = &dot.problem;
         let dims = [problem.batch, problem.m, problem.n];
         let Some(code) = reshaped(&code, &dims, &inputs, own) else {
-            contraction::push(self, product, own);
+            contraction::push(self, dot, own);
             let kernel = LoopKernel { ready: Ready::new(code, self.machine), label };
             return self.step(inputs, outputs, kernel);
         };
@@ -219,7 +219,7 @@ impl Lowering<'_> {
         let types: Vec<(DType, bool)> =
             code.writes.iter().map(|write| (write.access.dtype, is_in_order(&write.access, &dims))).collect();
         let ready = Ready::new(code, self.machine);
-        // The product may lie where the loop puts a result of the same type.
+        // The dot may lie where the loop puts a result of the same type.
         let place = (0..outputs.len()).find(|&n| {
             types[n] == (problem.out.dtype, true) && reads_own.iter().all(|&read| ready.in_place_ok(read, n))
         });
@@ -237,7 +237,7 @@ impl Lowering<'_> {
             })
             .collect();
         let outputs = std::mem::take(&mut outputs);
-        contraction::push_finished(self, product, own_place, Finish { ready, reads, label }, others, outputs);
+        contraction::push_finished(self, dot, own_place, Finish { ready, reads, label }, others, outputs);
     }
 }
 
@@ -262,7 +262,7 @@ fn only_group(func: &Func, value: Value, uses: &HashMap<Value, Vec<(OpId, usize)
     found
 }
 
-/// A loop over other sizes of the same product, where every array can be read so, and `own` in order.
+/// A loop over other sizes of the same dot, where every array can be read so, and `own` in order.
 fn reshaped(code: &Loop, dims: &[usize], inputs: &[Slot], own: Slot) -> Option<Loop> {
     if code.insts.iter().any(|inst| matches!(inst, Inst::Index { .. } | Inst::Reduce(..))) {
         return None;

@@ -21,12 +21,12 @@ pub(super) fn tiles(scene: &Scene<'_>) -> Option<Advice> {
         // Sizes the compiler wrote as a window count to whichever side needs them.
         let window = window_size(scene.module, id, 0);
         let filled = |size: u64| if size.is_multiple_of(edge) { size } else { size.saturating_mul(window) };
-        for product in &work.products {
-            let used = (1.0 - idle(filled(product.contracted))) * (1.0 - idle(filled(product.columns)));
-            let seconds = op.seconds * product.flops / flops.max(1.0) * (1.0 - used);
+        for matmul in &work.matmuls {
+            let used = (1.0 - idle(filled(matmul.contracted))) * (1.0 - idle(filled(matmul.columns)));
+            let seconds = op.seconds * matmul.flops / flops.max(1.0) * (1.0 - used);
             if seconds > 0.0 {
                 gain += seconds;
-                sizes.push((seconds, product.contracted, product.columns));
+                sizes.push((seconds, matmul.contracted, matmul.columns));
             }
         }
         if gain > 0.0 {
@@ -68,17 +68,13 @@ fn window_size(module: &HloModule, id: InstructionId, depth: u32) -> u64 {
 const MAX_DEPTH: u32 = 8;
 
 /// Matmuls that read f32.
-pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
+pub(super) fn f32_matmuls(scene: &Scene<'_>) -> Option<Advice> {
     let slower = f32_slowdown(scene.machine.generation);
     let mut found: Vec<(f64, &OpLine)> = Vec::new();
     for (op, id) in scene.ops() {
         let work = Work::of(scene.module, &scene.users, id);
-        let wide: f64 = work
-            .products
-            .iter()
-            .filter(|product| product.element == PrimitiveType::F32)
-            .map(|product| product.flops)
-            .sum();
+        let wide: f64 =
+            work.matmuls.iter().filter(|matmul| matmul.element == PrimitiveType::F32).map(|matmul| matmul.flops).sum();
         if wide == 0.0 {
             continue;
         }
@@ -96,7 +92,7 @@ pub(super) fn f32_products(scene: &Scene<'_>) -> Option<Advice> {
     let gain: f64 = found.iter().map(|(gain, _)| gain).sum();
     let title = format!("{} matmuls read f32; the MXU multiplies bf16", found.len());
     let remedy = "convert operands to bf16 and keep sums in f32";
-    Some(Advice::new(AdviceKind::Bf16Products, title, remedy, gain).at(places(found)))
+    Some(Advice::new(AdviceKind::Bf16Matmuls, title, remedy, gain).at(places(found)))
 }
 
 /// Cycles of an f32 matmul over those of a bf16 one, as libtpu 0.0.51 prices matmuls of 8192 by 8192 by 8192.

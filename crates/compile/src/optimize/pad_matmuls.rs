@@ -11,7 +11,7 @@ use super::step::RewriteStep;
 use super::target::TargetInfo;
 use crate::error::CompileError;
 
-const NAME: &str = "pad_products";
+const NAME: &str = "pad_matmuls";
 
 /// Sizes the compiler rounds to without being told, in elements: the lanes of a vector register.
 const NATIVE_MULTIPLE: u64 = 128;
@@ -28,16 +28,16 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
     for func in &mut module.funcs {
         let readers = readers(func);
         visit_ops(func, |func, region, id| {
-            let Some(product) = Product::of(func, func.op(id)) else { return };
-            if product.size.is_multiple_of(edge) {
+            let Some(matmul) = Matmul::of(func, func.op(id)) else { return };
+            if matmul.size.is_multiple_of(edge) {
                 return;
             }
-            let Some(padded) = product.size.checked_next_multiple_of(edge) else { return };
-            if saved_seconds(func, func.op(id), &product, padded, context.target, &readers) <= 0.0 {
+            let Some(padded) = matmul.size.checked_next_multiple_of(edge) else { return };
+            if saved_seconds(func, func.op(id), &matmul, padded, context.target, &readers) <= 0.0 {
                 does_not_pay += 1;
                 return;
             }
-            for (operand, dim) in [(0, product.lhs), (1, product.rhs)] {
+            for (operand, dim) in [(0, matmul.lhs), (1, matmul.rhs)] {
                 let value = func.op(id).operands[operand];
                 if let Some(value) = pad(func, region, id, value, dim, padded) {
                     func.op_mut(id).operands[operand] = value;
@@ -51,7 +51,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
 }
 
 /// A matmul that contracts one dimension.
-struct Product {
+struct Matmul {
     /// The dimension in the left operand.
     lhs: usize,
     /// The dimension in the right operand.
@@ -60,8 +60,8 @@ struct Product {
     size: u64,
 }
 
-impl Product {
-    fn of(func: &Func, op: &Op) -> Option<Product> {
+impl Matmul {
+    fn of(func: &Func, op: &Op) -> Option<Matmul> {
         if op.kind() != Some(OpKind::DotGeneral) {
             return None;
         }
@@ -75,20 +75,20 @@ impl Product {
         };
         let &[left, right] = &op.operands[..] else { return None };
         of_floats(right)?;
-        Some(Product { lhs, rhs, size: u64::try_from(*of_floats(left)?.dims.get(lhs)?).ok()? })
+        Some(Matmul { lhs, rhs, size: u64::try_from(*of_floats(left)?.dims.get(lhs)?).ok()? })
     }
 }
 
 /// Seconds that padding saves, by what is known of the device. A matmul that is not padded loses a share of its time; a
 /// padded one multiplies zeros, and its operands are written once more, unless they are constants or can be padded while
 /// they are computed.
-fn saved_seconds(func: &Func, op: &Op, product: &Product, padded: u64, target: &TargetInfo, readers: &[u32]) -> f64 {
+fn saved_seconds(func: &Func, op: &Op, matmul: &Matmul, padded: u64, target: &TargetInfo, readers: &[u32]) -> f64 {
     let (Some(flops), Some(bandwidth)) = (target.bf16_flops, target.memory_bytes_per_s) else { return 0.0 };
-    let native = product.size.next_multiple_of(NATIVE_MULTIPLE);
-    let product_seconds = hlo::cost::op_flops(func, op) / flops;
+    let native = matmul.size.next_multiple_of(NATIVE_MULTIPLE);
+    let matmul_seconds = hlo::cost::op_flops(func, op) / flops;
     let zeros = padded as f64 / native as f64 - 1.0;
-    let moved: f64 = op.operands.iter().map(|&value| padding_bytes(func, value, product.size, padded, readers)).sum();
-    product_seconds * (target.ragged_loss - zeros) - moved / bandwidth
+    let moved: f64 = op.operands.iter().map(|&value| padding_bytes(func, value, matmul.size, padded, readers)).sum();
+    matmul_seconds * (target.ragged_loss - zeros) - moved / bandwidth
 }
 
 fn padding_bytes(func: &Func, value: Value, size: u64, padded: u64, readers: &[u32]) -> f64 {

@@ -11,7 +11,7 @@ use super::optimizer::Context;
 use super::step::RewriteStep;
 use crate::error::CompileError;
 
-const NAME: &str = "bf16_products";
+const NAME: &str = "bf16_matmuls";
 
 pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, RewriteStep), CompileError> {
     let Some(min_reuse) = context.target.bf16_min_reuse else {
@@ -25,7 +25,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
         let mut narrower = Narrower::of(func);
         visit_ops(func, |func, region, id| {
             let op = func.op(id);
-            if !is_f32_product(func, op) {
+            if !is_f32_matmul(func, op) {
                 return;
             }
             if !has_default_precision(op) {
@@ -61,7 +61,7 @@ pub(super) fn run(module: Verified, context: &Context<'_>) -> Result<(Verified, 
 }
 
 /// Whether an op is a matmul of f32 with a sum in f32.
-fn is_f32_product(func: &Func, op: &Op) -> bool {
+fn is_f32_matmul(func: &Func, op: &Op) -> bool {
     matches!(op.kind(), Some(OpKind::DotGeneral | OpKind::Convolution))
         && op.operands.iter().copied().chain(op.results()).all(|value| array_of(func, value, DType::F32).is_some())
 }
@@ -76,8 +76,8 @@ fn has_default_precision(op: &Op) -> bool {
 
 /// How often each element that must be converted enters a matmul.
 fn reuse(func: &Func, op: &Op) -> f64 {
-    let products = hlo::cost::op_flops(func, op) / 2.0;
+    let multiplications = hlo::cost::op_flops(func, op) / 2.0;
     let wide = op.operands.iter().filter(|&&value| !is_narrow_already(func, value));
     let converted: u64 = wide.filter_map(|&value| func.ty(value).as_tensor()?.num_elements()).sum();
-    products / converted.max(1) as f64
+    multiplications / converted.max(1) as f64
 }

@@ -1,4 +1,4 @@
-//! Convolutions that are products of matrices: windows of one point and no padding.
+//! Pointwise convolutions, which are matmuls: windows of one point and no padding.
 #![allow(unsafe_code)]
 
 use tensor::DType;
@@ -6,12 +6,12 @@ use tensor::DType;
 use super::super::Cores;
 use super::super::machine::Machine;
 use super::super::matmul::{MatMul, Operand, Packed, Plan, Target};
-use super::AsProduct;
+use super::AsMatmul;
 use super::shape::{Axis, Problem};
 
-/// A convolution as a product.
+/// A convolution as a matmul.
 #[derive(Debug)]
-pub(super) struct Product {
+pub(super) struct Pointwise {
     problem: MatMul,
     plan: Plan,
     factors: Factors,
@@ -26,9 +26,9 @@ enum Factors {
     Features,
 }
 
-impl Product {
-    /// `None` where it is no product of matrices with one stride for their rows.
-    pub(super) fn new(problem: &Problem, dtype: DType, machine: &Machine) -> Option<Product> {
+impl Pointwise {
+    /// `None` where it is no matmul with one stride for its rows.
+    pub(super) fn new(problem: &Problem, dtype: DType, machine: &Machine) -> Option<Pointwise> {
         if problem.groups > 1 || !problem.axes.iter().all(Axis::is_point) {
             return None;
         }
@@ -71,14 +71,14 @@ impl Product {
         } else {
             return None;
         };
-        Some(Product { plan: problem.clone().plan(machine), problem, factors })
+        Some(Pointwise { plan: problem.clone().plan(machine), problem, factors })
     }
 
-    pub(super) fn as_product(&self) -> Option<AsProduct> {
+    pub(super) fn as_matmul(&self) -> Option<AsMatmul> {
         let MatMul { batch, m, n, out, .. } = &self.problem;
         let is_dense = out.row_stride == *n as isize && (*batch == 1 || out.batch_stride == (m * n) as isize);
         let factors = if self.factors == Factors::Pixels { [0, 1] } else { [1, 0] };
-        is_dense.then(|| AsProduct { problem: self.problem.clone(), plan: self.plan.clone(), factors })
+        is_dense.then(|| AsMatmul { problem: self.problem.clone(), plan: self.plan.clone(), factors })
     }
 
     /// # Safety

@@ -1,5 +1,5 @@
 // level=balanced precision=mixed target=v5e
-// The softmax between the products keeps f32; so does the product that asks for it.
+// The softmax between the matmuls keeps f32; so does the matmul that asks for it.
 func.func @main(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %x: tensor<1x6x6x2xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>, tensor<1x4x4x2xf32>) {
   %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
