@@ -73,7 +73,7 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Remat:
-    """What is kept for the backward pass: on the device, on the host; all else of a layer is computed again."""
+    """What is kept for the backward pass: on the device, on the host; all else of a layer is rematerialized."""
 
     policy: str
     save: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ GOAL_MEAN, GOAL_LEAST = 1.5, 0.95
 
 
 def machine() -> str:
-    """The processor, how much of it there is, and memory."""
+    """The CPU, how much of it there is, and memory."""
     facts = pathlib.Path("/proc/cpuinfo").read_text()
 
     def fact(name: str) -> str:

@@ -518,7 +518,7 @@ pub(crate) struct TrainArgs {
     /// needed.
     #[arg(long, value_name = "SLICE", requires = "asked")]
     pub(crate) slice: Option<String>,
-    /// Whether Google's notice that it takes the machine back is waited for, to save in time: on machines of Google's, or
+    /// Whether a preemption notice saves the state and stops. `auto` watches for one on Google's machines, or
     /// where $GCE_METADATA_HOST names a metadata server.
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) preemption_notice: NoticeArg,

@@ -34,7 +34,7 @@ macro_rules! api_table {
     ($($name:ident: $ty:ty,)*) => {
         /// The function table of a plugin.
         ///
-        /// Only a plugin may hold one by value. A client must not form `&PJRT_Api`: an older plugin's table ends
+        /// Only a plugin may hold one by value. A client must not form `&PJRT_Api`: an older plugin's API table ends
         /// earlier than this type. Read functions through [`slot`].
         #[repr(C)]
         #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use crate::version::ApiVersion;
 /// Longest chain of extensions that is followed; a longer one is a loop.
 const MAX_EXTENSIONS: usize = 256;
 
-/// A plugin's table.
+/// A plugin's PJRT API table.
 pub(crate) struct Api {
     /// Valid for the rest of the process: libraries are never closed.
     pub(crate) table: *const PJRT_Api,

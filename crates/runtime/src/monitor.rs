@@ -61,13 +61,13 @@ impl Backend {
         let backend = self.clone();
         let work = move || {
             let started = Instant::now();
-            let mut manager = TimeSeries::default();
+            let mut series = TimeSeries::default();
             let mut interval = interval.max(SHORTEST_INTERVAL);
             loop {
-                manager.readings.push(backend.reading(started));
-                if manager.readings.len() >= MAX_READINGS {
+                series.readings.push(backend.reading(started));
+                if series.readings.len() >= MAX_READINGS {
                     let mut is_kept = false;
-                    manager.readings.retain(|_| {
+                    series.readings.retain(|_| {
                         is_kept = !is_kept;
                         is_kept
                     });
@@ -75,14 +75,14 @@ impl Backend {
                 }
                 let left = duration.saturating_sub(started.elapsed());
                 if left.is_zero() {
-                    return manager;
+                    return series;
                 }
                 // A stopped monitor, or one whose owner is gone, takes one last reading.
                 match stopped.recv_timeout(interval.min(left)) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                        manager.readings.push(backend.reading(started));
-                        return manager;
+                        series.readings.push(backend.reading(started));
+                        return series;
                     }
                 }
             }
@@ -114,9 +114,9 @@ impl Monitor {
     pub fn wait(self) -> TimeSeries {
         // Dropping the sender would end the monitor early.
         let Monitor { stop, thread } = self;
-        let manager = thread.join().unwrap_or_default();
+        let series = thread.join().unwrap_or_default();
         drop(stop);
-        manager
+        series
     }
 
     fn finish(self) -> TimeSeries {

@@ -23,7 +23,7 @@ MODELS = {
     "tiny": (256, 2, 4, 2, 64, 512, 1024),
     "llama3.1-8b": (4096, 32, 32, 8, 128, 14336, 128256),
 }
-# What the forward pass keeps of each layer beside its input, by the names in `layer`; the rest is computed again.
+# What the forward pass keeps of each layer beside its input, by the names in `layer`; the rest is rematerialized.
 REMAT = {
     "full": (),
     "dots": ("dot",),
@@ -86,7 +86,7 @@ def attend(query, key, value, first):
 
 def attend_backward(query, key, value, first, total, inner, cotangent):
     """Cotangents of a block's queries, keys and values. `inner` is the sum of the result times its cotangent."""
-    # The name is what JAX gives to all that is computed again, so that it counts as such here too.
+    # The name is what JAX gives to all that is rematerialized, so that it counts as such here too.
     with jax.named_scope("rematted_computation"):
         weights = jnp.exp(scores_of(query, key, first) - total[..., None])
     of_weights = jnp.einsum("bqkgd,bskd->bkgqs", cotangent, value, preferred_element_type=jnp.float32)

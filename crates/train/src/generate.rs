@@ -42,10 +42,10 @@ pub struct Generator {
 impl Generator {
     /// Opens a checkpoint of a training's folder: that of a step, or the newest good one. Without a tokenizer that of the training.
     pub fn open(folder: &str, step: Option<u64>, tokenizer_name: Option<&str>) -> Result<Generator, Error> {
-        let series = CheckpointManager::open(&format!("{}/checkpoints", folder.trim_end_matches('/')))?;
+        let manager = CheckpointManager::open(&format!("{}/checkpoints", folder.trim_end_matches('/')))?;
         let saved = match step {
-            Some(step) => series.load(step)?,
-            None => series.latest_good(IntegrityCheck::Sizes)?.saved,
+            Some(step) => manager.load(step)?,
+            None => manager.latest_good(IntegrityCheck::Sizes)?.saved,
         };
         let wrong = |error: serde_json::Error| {
             Error::new(format!("{}: {error}", saved.address())).hint("give the folder of a `tpu train` run")

@@ -112,7 +112,7 @@ impl Planned {
                 PlannedStepKind::Prefill | PlannedStepKind::Decode => 1,
             },
         };
-        // What is costly to compute again and small beside it; attention is neither kept nor cheap.
+        // What is costly to recompute and small beside it; attention is neither kept nor cheap.
         let host = ["layer_input", "query", "key", "value", "attention_output"].map(String::from).to_vec();
         let offload = RematPolicy::Offload { host, device: Vec::new() };
         let remats = match self.step {

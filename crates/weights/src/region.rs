@@ -25,7 +25,7 @@ impl TensorRegion {
         TensorRegion { start: vec![0; dims.len()], size: dims.to_vec() }
     }
 
-    /// Bytes of the region's elements; `None` if that is no number.
+    /// Bytes of the region's elements; `None` if that overflows.
     pub(crate) fn size_bytes(&self, element_bytes: usize) -> Option<usize> {
         self.size.iter().try_fold(element_bytes, |bytes, &size| bytes.checked_mul(size))
     }

@@ -210,7 +210,7 @@ fn rematerialization_makes_a_program_fit() {
         assert!(on.is_some_and(|bytes| bytes < 1200 << 20), "{slice}: {on:?}");
         assert_eq!(total_bytes(&bench, &chain(), slice, &[budget, "rematerialization=off"]), None, "{slice}");
     }
-    // Where the compiler computes values again by itself, `off` keeps it from that.
+    // Where the compiler rematerializes by itself, `off` keeps it from that.
     let near = "xla_flags=xla_tpu_max_hbm_size_mib=1700";
     let by_itself = optimized(&bench, &chain(), "v5e-1", &[near]);
     assert!(by_itself.contains("remat"), "{by_itself}");

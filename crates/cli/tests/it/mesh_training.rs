@@ -140,7 +140,8 @@ fn eight_devices_learn_what_one_learns() {
     }
 }
 
-/// Devices that share sequences exchange positions for heads around the kernel, or work on all heads where there are too few.
+/// Ulysses sequence parallelism: an all-to-all between positions and heads around the kernel, or all heads on every device
+/// where there are too few.
 #[test]
 fn attention_in_blocks_is_the_same_where_sequences_are_split() {
     let bench = Bench::bare();

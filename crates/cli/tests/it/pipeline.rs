@@ -105,7 +105,7 @@ fn stages_keep_what_layers_keep() {
             |mesh: &[&str]| step(&bench, &[&["--with", &with], mesh].concat()).matches("stablehlo.dot_general").count();
         let plain = flops(&[]);
         assert_eq!(flops(&["--mesh", "stage=2"]), plain, "{remat}");
-        assert_ne!(before.replace(plain), Some(plain), "{remat} computes as much again as the policy before it");
+        assert_ne!(before.replace(plain), Some(plain), "{remat} rematerializes as much as the policy before it");
     }
 }
 

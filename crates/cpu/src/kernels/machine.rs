@@ -14,7 +14,7 @@ pub(crate) struct Machine {
     pub(crate) avx512_vnni: bool,
     pub(crate) avx512_vbmi: bool,
     pub(crate) avx512_fp16: bool,
-    /// AMX tiles with bf16 and int8 products, and the kernel's permission to use them.
+    /// AMX tiles with bf16 and int8 dot products, and the kernel's permission to use them.
     pub(crate) amx: bool,
     /// NEON of AArch64.
     pub(crate) neon: bool,

@@ -115,7 +115,7 @@ impl Planner<'_> {
                     self.measure(&body.body);
                     let end = self.time;
                     self.time += 1;
-                    // What was written before the loop and is used in it is used in every round.
+                    // What was written before the loop and is used in it is used in every iteration.
                     let mut inside = self.touched.split_off(before);
                     inside.sort_unstable();
                     inside.dedup();
@@ -126,7 +126,7 @@ impl Planner<'_> {
                             self.touched.push(slot);
                         }
                     }
-                    // What the loop uses from outside, or hands on, is there in every round.
+                    // What the loop uses from outside, or hands on, is there in every iteration.
                     for slot in step.inputs.iter().chain(&step.outputs) {
                         self.touch(slot.0 as usize, end);
                     }

@@ -23,8 +23,8 @@ module @manual attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
       %2 = sdy.manual_computation(%carried, %w)
           in_shardings=[<@mesh, [{"data"}, {"model"}]>, <@mesh, [{"model"}, {}]>]
           out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data", "model"} (%rows: tensor<2x3xf32>, %part: tensor<3x6xf32>) {
-        %product = stablehlo.dot_general %rows, %part, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x6xf32>) -> tensor<2x6xf32>
-        %sum = "stablehlo.all_reduce"(%product) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        %dot = stablehlo.dot_general %rows, %part, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x6xf32>) -> tensor<2x6xf32>
+        %sum = "stablehlo.all_reduce"(%dot) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
             replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
         ^bb0(%a: tensor<f32>, %b: tensor<f32>):
           %s = stablehlo.add %a, %b : tensor<f32>
@@ -67,7 +67,7 @@ fn compiled_parts_of_a_device_give_what_interpreted_ones_give() {
     let ((compiled, steps), (interpreted, _)) = (run(ExecutionMode::Compiled), run(ExecutionMode::Interpreted));
     assert!(steps.contains("join tiles") && !steps.contains("interpret sdy.manual_computation"), "{steps}");
     for (device, (a, b)) in compiled.iter().zip(&interpreted).enumerate() {
-        assert_eq!(a[1].bytes(), 3i32.to_le_bytes(), "rounds of device {device}");
+        assert_eq!(a[1].bytes(), 3i32.to_le_bytes(), "iterations of device {device}");
         assert_eq!((a[0].dims(), b[0].dims()), (&[2usize, 6][..], &[2usize, 6][..]));
         let values = |literal: &Literal| -> Vec<f32> {
             literal.bytes().chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()

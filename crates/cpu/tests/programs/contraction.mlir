@@ -46,7 +46,7 @@ func.func @ragged_rows_meet_their_own_group() {
   func.return
 }
 
-func.func @ragged_contraction_gives_one_product_for_each_group() {
+func.func @ragged_contraction_gives_one_matmul_for_each_group() {
   %c1 = stablehlo.constant dense<[[2.0, -2.0, 1.0, 3.0, 4.0], [0.0, 0.0, 3.0, 3.0, 0.0]]> : tensor<2x5xf32>
   %c2 = stablehlo.constant dense<[[-4.0, -2.0, -4.0], [3.0, -3.0, 3.0], [4.0, 0.0, -4.0], [-3.0, 4.0, -2.0], [-1.0, -3.0, -2.0]]> : tensor<5x3xf32>
   %c3 = stablehlo.constant dense<[2, 0, 2]> : tensor<3xi64>

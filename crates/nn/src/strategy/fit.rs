@@ -114,10 +114,10 @@ impl ShardingRules {
 
     /// The same strategy and rules on another mesh.
     fn on(&self, mesh: &Mesh) -> Option<ShardingRules> {
-        let mut placement = ShardingRules::new(mesh, self.strategy).ok()?;
-        placement.rules.clone_from(&self.rules);
-        placement.axis_rules.microbatches = self.axis_rules.microbatches;
-        Some(placement)
+        let mut sharding = ShardingRules::new(mesh, self.strategy).ok()?;
+        sharding.rules.clone_from(&self.rules);
+        sharding.axis_rules.microbatches = self.axis_rules.microbatches;
+        Some(sharding)
     }
 
     /// Where nothing but the batch is wrong: one that would work.
@@ -224,9 +224,9 @@ mod tests {
             ("layers.feed_forward.up.weight", &[12, 64, 96]),
             ("layers.norm.weight", &[12, 64]),
         ]);
-        let placement = ShardingRules::new(&mesh.parse().unwrap(), strategy).unwrap();
+        let sharding = ShardingRules::new(&mesh.parse().unwrap(), strategy).unwrap();
         let batch = shapes(&[("tokens", &[batch, 16])]);
-        placement
+        sharding
             .check(&parameters.into_iter().collect(), &batch, site)
             .err()
             .map_or_else(String::new, |e| e.to_string())

@@ -367,14 +367,14 @@ fn use_of(name: &str, strategy: Strategy) -> Result<Use, String> {
 mod tests {
     use super::*;
 
-    fn placement(mesh: &str, strategy: Strategy) -> ShardingRules {
+    fn sharding(mesh: &str, strategy: Strategy) -> ShardingRules {
         ShardingRules::new(&mesh.parse().unwrap(), strategy).unwrap()
     }
 
     #[test]
     fn parameters_by_strategy() {
         let check = |mesh: &str, strategy: Strategy, path: &str, dims: &[usize], expected: &str| {
-            assert_eq!(placement(mesh, strategy).parameter(path, dims).unwrap().to_string(), expected, "{path}");
+            assert_eq!(sharding(mesh, strategy).parameter(path, dims).unwrap().to_string(), expected, "{path}");
         };
         let query = ("model.layers.attention.query.weight", &[12, 64, 128][..]);
         check("data=4,model=2", Strategy::Data, query.0, query.1, "[-, -, -]");
@@ -471,7 +471,7 @@ mod tests {
     #[test]
     fn rules_of_the_user_come_first() {
         let axes = vec![vec![], vec!["model".to_string()], vec![]];
-        let placed = placement("data=4,model=2", Strategy::Megatron).with_rule("query.weight", axes);
+        let placed = sharding("data=4,model=2", Strategy::Megatron).with_rule("query.weight", axes);
         assert_eq!(
             placed.parameter("layers.attention.query.weight", &[12, 64, 128]).unwrap().to_string(),
             "[-, model, -]"
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_parameter() {
-        let error = placement("data=2,model=8", Strategy::Megatron)
+        let error = sharding("data=2,model=8", Strategy::Megatron)
             .parameter("layers.feed_forward.up.weight", &[2, 64, 100])
             .unwrap_err()
             .to_string();
@@ -495,7 +495,7 @@ mod tests {
         let text = new("rows=8,data=2", Strategy::Hybrid);
         assert!(text.contains("`rows` is not known") && text.ends_with("; fsdp=8,data=2 would work"), "{text}");
         assert!(new("data=8", Strategy::Pipeline).contains("needs an axis `stage`"));
-        let staged = placement("stage=2,data=2", Strategy::Hybrid);
+        let staged = sharding("stage=2,data=2", Strategy::Hybrid);
         let check =
             |path: &str| staged.check(&BTreeMap::from([(path.into(), vec![4, 4])]), &[], &trace::Site::default());
         assert!(check("layers.0.kernel").unwrap_err().to_string().contains("the model has no stacked layers"));
@@ -503,8 +503,8 @@ mod tests {
         assert_eq!(staged.batch("tokens", &[8, 4]).unwrap().to_string(), "[data+stage, -]");
         assert_eq!(staged.batch("tokens", &[6, 4]).unwrap().to_string(), "[data, -]");
         assert!(staged.with_microbatches(0).is_err());
-        assert!(placement("data=8", Strategy::Data).with_microbatches(2).unwrap_err().to_string().contains("`stage`"));
-        let batch = placement("data=8", Strategy::Data).batch("tokens", &[12, 64]).unwrap_err().to_string();
+        assert!(sharding("data=8", Strategy::Data).with_microbatches(2).unwrap_err().to_string().contains("`stage`"));
+        let batch = sharding("data=8", Strategy::Data).batch("tokens", &[12, 64]).unwrap_err().to_string();
         assert!(batch.contains("`tokens`") && batch.contains("12 is not a multiple of 8"), "{batch}");
     }
 }

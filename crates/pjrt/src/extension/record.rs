@@ -27,7 +27,7 @@ impl<T> fmt::Debug for Record<T> {
     }
 }
 
-// SAFETY: a record is part of the plugin's table: written before the table is handed out, only read afterwards, and its
+// SAFETY: a record is part of the plugin's API table: written before the table is handed out, only read afterwards, and its
 // functions may be called from any thread.
 unsafe impl<T> Send for Record<T> {}
 // SAFETY: as for `Send`.

@@ -40,7 +40,7 @@ pub(crate) fn load(api: PJRT_Api) -> Result<Plugin, Error> {
     unsafe { Plugin::from_api(table) }
 }
 
-/// The end of a slot, where an older plugin's table may end.
+/// The end of a slot, where an older plugin's API table may end.
 pub(crate) const AFTER_INITIALIZE: usize = offset_of!(PJRT_Api, PJRT_Plugin_Initialize) + size_of::<usize>();
 
 // ---- errors

@@ -14,7 +14,7 @@ pub(super) fn memory_fitting(situation: &Situation<'_>) -> Result<Option<Proposa
     }
     let title = "let the compiler spend all its effort on fitting (memory_fitting_level O3)";
     let mut proposal =
-        situation.proposal(FixKind::CompilerEffort, title, "the compiler computes more again; costs step time");
+        situation.proposal(FixKind::CompilerEffort, title, "the compiler rematerializes more; costs step time");
     proposal.request.memory_fitting_level = Some(Effort::O3);
     proposal.options = vec!["--memory-fitting-level".into(), "O3".into()];
     Ok(Some(proposal))

@@ -73,7 +73,7 @@ struct Stack {
     update: Value,
     /// The same without that axis, where it is made of that.
     source: Value,
-    /// Where later loops read it, if they alone do and round by round.
+    /// Where later loops read it, if they alone do and iteration by iteration.
     reads: Option<Vec<Read>>,
 }
 
@@ -236,7 +236,7 @@ impl Plan {
 }
 
 impl Stack {
-    /// Carried value `n` of a loop, if each round writes its slice of it and does nothing else with it.
+    /// Carried value `n` of a loop, if each iteration writes its slice of it and does nothing else with it.
     fn of(func: &Func, uses: &Uses, forward: OpId, body: Region, n: usize) -> Option<Stack> {
         let arg = *func.region(body).args.get(n)?;
         let write = defining(func, *returned(func, body)?.get(n)?)?;
@@ -470,7 +470,7 @@ mod tests {
         let expected = run(&plain);
         for extent in [Extent::Cheap, Extent::Everything] {
             let Some(again) = again(&plain, extent).unwrap() else {
-                assert_eq!(extent, Extent::Cheap, "nothing is computed again");
+                assert_eq!(extent, Extent::Cheap, "nothing is rematerialized");
                 continue;
             };
             let flops = |program: &Program| hlo::cost::cost(program.module()).flops;

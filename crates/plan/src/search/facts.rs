@@ -217,7 +217,7 @@ impl Held {
                 {
                     host_values.extend(op.results());
                 }
-                // Where a loop stacks what each round gives.
+                // Where a loop stacks what each iteration gives.
                 Some(OpKind::DynamicUpdateSlice)
                     if op.operands.get(1).is_some_and(|value| host_values.contains(value)) =>
                 {

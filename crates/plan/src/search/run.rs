@@ -319,7 +319,7 @@ impl Hunt<'_> {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             });
-            // What is held back for other compiler flags, and other loads, on the best plan.
+            // What is reserved for other compiler flags, and other loads, on the best plan.
             let is_enough = self.options.compiles > FEW;
             let facts = self.source.facts();
             let is_served = facts.kind == StepKind::Inference && facts.batch.is_none();

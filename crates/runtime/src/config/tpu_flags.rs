@@ -79,7 +79,7 @@ impl Config {
     pub fn tpu_options(&self, generation: Generation, devices_per_slice: u32) -> Result<TpuOptions, ConfigError> {
         self.check_megacore(generation)?;
         if self.rematerialization == Switch::On && self.memory_optimization == MemoryOptimization::None {
-            let reason = "with `memory_optimization = none` the compiler computes nothing again";
+            let reason = "with `memory_optimization = none` the compiler rematerializes nothing";
             return Err(unsupported("rematerialization", &self.rematerialization, reason));
         }
         let mut flags: BTreeMap<String, String> = BTreeMap::new();

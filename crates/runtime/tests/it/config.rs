@@ -301,7 +301,7 @@ fn what_a_generation_cannot_do_is_refused_with_the_reason() {
         check(&on, generation, on_refused);
         check(&off, generation, off_refused);
         let at_odds = config().rematerialization(Switch::On).memory_optimization(MemoryOptimization::None);
-        check(&at_odds, generation, Some("computes nothing again"));
+        check(&at_odds, generation, Some("rematerializes nothing"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `DeviceManager` and `Distributed`: devices by index, what processes do together, models placed by a strategy, gradients of
+//! `DeviceManager` and `Distributed`: devices by index, collectives between processes, models placed by a strategy, gradients of
 //! a step written for one device.
 
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What devices do together inside `shard_map`: sums, gathers, exchanges.
+//! Collectives inside `shard_map`: all-reduce, all-gather, all-to-all and their like.
 
 mod gradients;
 

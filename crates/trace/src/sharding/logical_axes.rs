@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn meanings_take_each_mesh_axis_once_and_where_it_divides() {
+    fn rules_take_each_mesh_axis_once_and_where_it_divides() {
         let mesh = Mesh::new([("data", 4), ("model", 2)]).unwrap();
         let rules = LogicalAxisRules::new(mesh).with("batch", ["data", "model"]).with("heads", ["model"]);
         let of = |dims: &[usize]| rules.sharding(&["batch", "sequence", "heads"], dims).to_string();

@@ -79,7 +79,7 @@ impl SnapshotPiece {
         SnapshotPiece { name: name.into(), dtype, dims: dims.to_vec(), region, source: Source::Later(Box::new(fetch)) }
     }
 
-    /// Bytes of the piece; `None` if that is no number.
+    /// Bytes of the piece; `None` if that overflows.
     pub(super) fn size_bytes(&self) -> Option<usize> {
         self.region.size_bytes(self.dtype.size_bytes())
     }

@@ -17,10 +17,10 @@ pub(super) fn configured(args: &TrainArgs) -> Result<Option<MultiHostConfig>, Fa
 
 /// Devices the CPU device has to pretend in this process; `None` without a mesh.
 pub(super) fn devices_here(
-    placement: Option<&ShardingRules>,
+    sharding: Option<&ShardingRules>,
     together: Option<&MultiHostConfig>,
 ) -> Result<Option<usize>, Failure> {
-    let devices = placement.map(|placement| placement.logical_axes().mesh.num_devices());
+    let devices = sharding.map(|sharding| sharding.logical_axes().mesh.num_devices());
     let Some(config) = together else { return Ok(devices) };
     let processes = config.processes;
     match devices {

@@ -1,7 +1,7 @@
-//! Two products with a loop over rows between them: attention without its matrix of weights.
+//! Two matmuls with a loop over rows between them: attention without its matrix of weights.
 //!
-//! In general the first product gives a block of rows of scores, the loop turns whole rows of them into weights while they
-//! are in the cache, and the second product consumes them. Where the loop is a softmax, [`tiles`] do the same without whole
+//! In general the first matmul gives a block of rows of scores, the loop turns whole rows of them into weights while they
+//! are in the cache, and the second matmul consumes them. Where the loop is a softmax, [`tiles`] do the same without whole
 //! rows, and leave out what a mask hides; where the numbers make that a difference, rows are computed whole after all.
 #![allow(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Attention by tiles of keys, with a softmax that learns the largest score as it goes: neither the scores nor a row of
 //! them exist as a whole, and keys that no query of a panel sees are left out.
 //!
-//! Queries lie side by side. The scores of a tile are `keys × queries`, the product of the keys (packed rows) and a panel
+//! Queries lie side by side. The scores of a tile are `keys × queries`, the matmul of the keys (packed rows) and a panel
 //! of queries; as weights they are the panel that the values, turned, are multiplied with. Nothing is packed in between.
 #![allow(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! A row is walked in *phases*. A reduction is complete after the phase that folds it, so element values that depend on
 //! it belong to a later phase. Between phases the uniform instructions run. An element value of an earlier phase that a
-//! later one needs is computed again where that is cheap, and otherwise kept: read back from an array it was stored to,
+//! later one needs is recomputed where that is cheap, and otherwise kept: read back from an array it was stored to,
 //! or from a row of scratch memory.
 //!
 //! No `a·b + c` is contracted here: results equal those of rounding after each operation. The lowering asks for one

@@ -1,4 +1,4 @@
-//! The product on AMX tiles: 32 by 32 sums in four tiles, bf16 or bytes, packed so that a tile is one run of memory.
+//! The matmul on AMX tiles: 32 by 32 sums in four tiles, bf16 or bytes, packed so that a tile is one run of memory.
 //!
 //! A tile is 16 rows of 64 bytes. Of the left matrix a row holds 64 bytes of steps of one lane; of the right matrix it
 //! holds, for each of 16 lanes, four bytes of steps side by side.
@@ -31,8 +31,8 @@ pub(super) struct LeftPanel {
     step: isize,
 }
 
-/// The product instruction of a pair of types.
-pub(super) trait Product {
+/// The dot-product instruction of a pair of types.
+pub(super) trait DotProduct {
     type Elem: Copy;
     type Sum: Copy;
     const SUM: DType;
@@ -40,7 +40,7 @@ pub(super) trait Product {
     ///
     /// # Safety
     /// Tiles are configured, `left` is readable as it says, `right` is packed, and 32 rows of 128 bytes at `sum` are writable.
-    unsafe fn product(
+    unsafe fn dot_product(
         blocks: usize,
         left: LeftPanel,
         right: *const u8,
@@ -63,7 +63,7 @@ macro_rules! near {
     };
 }
 
-/// The walk along both panels, and the store of the sums. `$more` goes between the last products.
+/// The walk along both panels, and the store of the sums. `$more` goes between the last dot products.
 macro_rules! walk {
     ($instruction:literal, $more:expr, $left:ident, $right:ident, $blocks:ident, $near:ident, $sum:ident, $second:ident,
      $row:ident) => {
@@ -99,14 +99,14 @@ macro_rules! walk {
     };
 }
 
-macro_rules! product {
+macro_rules! dot_product {
     ($name:ident, $elem:ty, $sum:ty, $dtype:expr, $instruction:literal) => {
-        impl Product for $name {
+        impl DotProduct for $name {
             type Elem = $elem;
             type Sum = $sum;
             const SUM: DType = $dtype;
 
-            unsafe fn product(
+            unsafe fn dot_product(
                 blocks: usize,
                 left: LeftPanel,
                 right: *const u8,
@@ -148,16 +148,16 @@ macro_rules! product {
     };
 }
 
-product!(Bf16, u16, f32, DType::F32, "tdpbf16ps");
-product!(SignedSigned, u8, i32, DType::I32, "tdpbssd");
-product!(SignedUnsigned, u8, i32, DType::I32, "tdpbsud");
-product!(UnsignedSigned, u8, i32, DType::I32, "tdpbusd");
-product!(UnsignedUnsigned, u8, i32, DType::I32, "tdpbuud");
+dot_product!(Bf16, u16, f32, DType::F32, "tdpbf16ps");
+dot_product!(SignedSigned, u8, i32, DType::I32, "tdpbssd");
+dot_product!(SignedUnsigned, u8, i32, DType::I32, "tdpbsud");
+dot_product!(UnsignedSigned, u8, i32, DType::I32, "tdpbusd");
+dot_product!(UnsignedUnsigned, u8, i32, DType::I32, "tdpbuud");
 
-/// The kernel of a product instruction.
+/// The kernel of a dot-product instruction.
 pub(super) struct Amx<P>(PhantomData<P>);
 
-impl<P: Product> Kernel for Amx<P> {
+impl<P: DotProduct> Kernel for Amx<P> {
     type Left = P::Elem;
     type Right = P::Elem;
     type Sum = P::Sum;
@@ -189,13 +189,13 @@ impl<P: Product> Kernel for Amx<P> {
         };
         if b.rows == SIDE && b.cols == SIDE && blocks > 0 {
             // SAFETY: the caller's promise, and the whole block belongs to the result.
-            return unsafe { P::product(blocks, left, b.right.cast(), b.sum.cast(), b.sum_row * 4, b.start) };
+            return unsafe { P::dot_product(blocks, left, b.right.cast(), b.sum.cast(), b.sum_row * 4, b.start) };
         }
         let mut sums = Aligned([0; SIDE * SIDE]);
         if blocks > 0 {
             let at = sums.0.as_mut_ptr().cast();
             // SAFETY: the panels are packed; the sums are 32 rows of 128 bytes.
-            unsafe { P::product(blocks, left, b.right.cast(), at, SIDE as isize * 4, Start::Zero) };
+            unsafe { P::dot_product(blocks, left, b.right.cast(), at, SIDE as isize * 4, Start::Zero) };
         }
         // SAFETY: the block of the result is writable for its rows and columns.
         unsafe { store_part::<P>(&sums, &b) };
@@ -238,7 +238,7 @@ struct Aligned([u32; SIDE * SIDE]);
 /// # Safety
 /// The block's part of the result is readable and writable.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn store_part<P: Product>(sums: &Aligned, b: &Block<Amx<P>>) {
+unsafe fn store_part<P: DotProduct>(sums: &Aligned, b: &Block<Amx<P>>) {
     for row in 0..b.rows {
         for half in 0..b.cols.div_ceil(TILE) {
             let mask = ((1u32 << (b.cols - half * TILE).min(TILE)) - 1) as u16;
@@ -261,7 +261,7 @@ unsafe fn store_part<P: Product>(sums: &Aligned, b: &Block<Amx<P>>) {
     }
 }
 
-/// Rounds rows of 32 sums to bf16. The instruction takes denormal sums for zeros: products of tiles have none.
+/// Rounds rows of 32 sums to bf16. The instruction takes denormal sums for zeros: matmuls of tiles have none.
 ///
 /// # Safety
 /// As [`round_sums`] for 32 columns.

@@ -1,4 +1,4 @@
-//! The product with AVX2 and FMA: six rows by two vectors in registers.
+//! The matmul with AVX2 and FMA: six rows by two vectors in registers.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;

@@ -1,4 +1,4 @@
-//! The product with AVX-512: 14 rows by two vectors in registers, panels packed through in-register transposes.
+//! The matmul with AVX-512: 14 rows by two vectors in registers, panels packed through in-register transposes.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;

@@ -68,7 +68,7 @@ pub(super) trait Kernel {
     unsafe fn end() {}
 }
 
-/// One register block: packed panels and where their product goes.
+/// One register block: packed panels and where their matmul goes.
 #[derive(Debug)]
 pub(super) struct Block<K: Kernel + ?Sized> {
     pub(super) steps: usize,
@@ -83,7 +83,7 @@ pub(super) struct Block<K: Kernel + ?Sized> {
     pub(super) cols: usize,
 }
 
-/// How a product is cut, found by [`Cut::new`].
+/// How a matmul is cut, found by [`Cut::new`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     /// Rows of a task.
@@ -158,14 +158,14 @@ fn part(whole: usize, most: usize, unit: usize) -> usize {
     whole.div_ceil(parts).next_multiple_of(unit)
 }
 
-/// Who runs the tasks of a product.
+/// Who runs the tasks of a matmul.
 pub(super) type Tasks<'a> = &'a dyn Fn(usize, &(dyn Fn(usize, usize) + Sync));
 
-/// One product of two matrices.
+/// One matmul of two matrices.
 pub(super) struct Job<'a> {
     pub(super) problem: &'a super::MatMul,
     pub(super) cut: Cut,
-    /// Rows of this product; the pointers are to its first elements.
+    /// Rows of this matmul; the pointers are to its first elements.
     pub(super) rows: usize,
     pub(super) lhs: *const u8,
     pub(super) rhs: *const u8,
@@ -290,7 +290,7 @@ struct Part {
     steps: Range<usize>,
 }
 
-/// Computes a product.
+/// Computes a matmul.
 ///
 /// # Safety
 /// The job's pointers are to matrices as the problem says; the machine has the kernel's instructions.

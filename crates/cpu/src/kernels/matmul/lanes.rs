@@ -1,10 +1,10 @@
-//! One register-blocked product for every vector width: a block of the result stays in registers while the common
+//! One register-blocked matmul for every vector width: a block of the result stays in registers while the common
 //! dimension goes by.
 #![allow(unsafe_code)]
 
 use super::ahead::{Ahead, near_line};
 
-/// A vector of a machine and what the product needs of it.
+/// A vector of a machine and what the matmul needs of it.
 ///
 /// # Safety
 /// The functions are for callers compiled for the instruction set of the implementation.

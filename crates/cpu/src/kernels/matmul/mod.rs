@@ -1,4 +1,4 @@
-//! Products of matrices: `out[b] = lhs[b]·rhs[b]` for strided factors, on every instruction set there is a kernel for.
+//! Matmuls: `out[b] = lhs[b]·rhs[b]` for strided factors, on every instruction set there is a kernel for.
 //!
 //! A [`MatMul`] says what is multiplied, [`MatMul::plan`] chooses how on a machine, and the [`Plan`] runs any number of
 //! times. The result does not depend on which thread computes what.
@@ -37,7 +37,7 @@ use scratch::Scratch;
 #[cfg(target_arch = "x86_64")]
 pub(super) use avx512::transpose;
 
-/// A batch of products of an `m × k` and a `k × n` matrix.
+/// A batch of matmuls of an `m × k` and a `k × n` matrix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MatMul {
     pub(crate) batch: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Target {
 /// Called with a worker, a matrix of the batch, and the rows and columns of a block that has its final values.
 pub(crate) type Finish<'a> = dyn Fn(usize, usize, Range<usize>, Range<usize>) + Sync + 'a;
 
-/// A product with its kernel chosen.
+/// A matmul with its kernel chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     problem: MatMul,

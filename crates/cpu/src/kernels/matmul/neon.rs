@@ -1,4 +1,4 @@
-//! The product with NEON: eight rows by two vectors in registers.
+//! The matmul with NEON: eight rows by two vectors in registers.
 #![allow(unsafe_code)]
 
 use std::arch::aarch64::*;

@@ -1,4 +1,4 @@
-//! The product on a machine of which nothing is known: arrays the compiler turns into what vectors there are.
+//! The matmul on a machine of which nothing is known: arrays the compiler turns into what vectors there are.
 #![allow(unsafe_code)]
 
 use tensor::DType;

@@ -1,4 +1,4 @@
-//! Memory a thread keeps between matrix products, so that a product in steady state allocates nothing.
+//! Memory a thread keeps between matmuls, so that a matmul in steady state allocates nothing.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

@@ -1,4 +1,4 @@
-//! Products of up to four vectors with a matrix, with AVX-512: the matrix is read once, as it lies in memory.
+//! Matmuls of up to four vectors with a matrix, with AVX-512: the matrix is read once, as it lies in memory.
 #![allow(unsafe_code)]
 // Vectors, steps and lanes are indices into several arrays at once.
 #![allow(clippy::needless_range_loop)]

@@ -88,7 +88,7 @@ fn read(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// One product of the tests.
+/// One matmul of the tests.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     types: [DType; 3],

@@ -1,4 +1,4 @@
-//! Products of small tiles for kernels that keep both the factors and the sums near: packed panels of f32, one panel of
+//! Matmuls of small tiles for kernels that keep both the factors and the sums near: packed panels of f32, one panel of
 //! columns at a time.
 #![allow(unsafe_code)]
 
@@ -28,7 +28,7 @@ pub(crate) struct Source {
     pub(crate) steps: usize,
 }
 
-/// Rows on the left of a product, packed by [`Tiles::pack_left`].
+/// Rows on the left of a matmul, packed by [`Tiles::pack_left`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
     pub(crate) at: *const f32,
@@ -94,7 +94,7 @@ impl Tiles {
         self.blocks(rows) * self.height() * steps
     }
 
-    /// Packs rows for the left of a product: the lanes of the source.
+    /// Packs rows for the left of a matmul: the lanes of the source.
     ///
     /// # Safety
     /// The source is readable, `to` takes [`Tiles::left_len`] elements; the machine is the one of [`Tiles::new`].

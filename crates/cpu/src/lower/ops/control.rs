@@ -13,7 +13,7 @@ use crate::program::{Case, Selector, Slot, Step, While, Work};
 pub(crate) fn repeat(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> {
     let func = lowering.func;
     let (condition, body) = (op.regions[0], op.regions[1]);
-    // First, so that what has to be written out is written once, not in every round.
+    // First, so that what has to be written out is written once, not in every iteration.
     let outside = captured(lowering, op)?;
     let mut carried = Vec::with_capacity(op.operands.len());
     for (&operand, result) in op.operands.iter().zip(op.results()) {

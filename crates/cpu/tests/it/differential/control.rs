@@ -23,7 +23,7 @@ impl Writer {
         (std::mem::replace(&mut self.lines, lines), returned)
     }
 
-    /// A value that may take the place of another in every round of a loop.
+    /// A value that may take the place of another in every iteration of a loop.
     fn successor(&mut self, value: &V) -> V {
         let fits = |v: &V| {
             v.dtype == value.dtype

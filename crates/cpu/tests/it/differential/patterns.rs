@@ -208,7 +208,7 @@ impl Writer {
         V { name, ..mask }
     }
 
-    /// A matrix product, a row added to it, a function of that.
+    /// A matmul, a row added to it, a function of that.
     fn layer(&mut self) {
         let dtype = self.numbers.pick(&[DType::F32, DType::F32, DType::BF16, DType::F64, DType::F16]);
         let (m, k, n) =
@@ -231,16 +231,16 @@ impl Writer {
         if ![&a, &b, &c].into_iter().all(calm) {
             return;
         }
-        let product = V { dims: vec![m, n], ..a.clone() }.product(k + 1, 4.0, 0.0, Some(4));
-        if product.size > limit(dtype) {
+        let dot = V { dims: vec![m, n], ..a.clone() }.product(k + 1, 4.0, 0.0, Some(4));
+        if dot.size > limit(dtype) {
             return;
         }
         let text = format!("stablehlo.dot_general {}, {}, contracting_dims = [1] x [0]", a.name, b.name);
-        let product = self.op(&text, &[&a, &b], product);
+        let dot = self.op(&text, &[&a, &b], dot);
         let text = format!("stablehlo.broadcast_in_dim {}, dims = [1]", c.name);
         let row = self.op(&text, &[&c], V { dims: vec![m, n], ..c.clone() });
-        let error = product.error + epsilon(dtype) * product.size;
-        let sum = V { error, ..self.apply("add", &product, &row) };
+        let error = dot.error + epsilon(dtype) * dot.size;
+        let sum = V { error, ..self.apply("add", &dot, &row) };
         let is_transposed = self.numbers.one_in(3);
         let last = match self.numbers.below(3) {
             0 => {

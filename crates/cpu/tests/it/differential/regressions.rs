@@ -106,7 +106,7 @@ fn a_copy_made_before_a_loop_lasts_through_it() {
 }
 
 #[test]
-fn a_product_is_there_before_it_is_read_in_another_order() {
+fn a_dot_is_there_before_it_is_read_in_another_order() {
     check(
         "func.func @main(%a: tensor<40x8xf32>, %b: tensor<8x50xf32>, %c: tensor<50x40xf32>) -> tensor<50x40xf32> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<40x8xf32>, tensor<8x50xf32>) -> tensor<40x50xf32>
