@@ -17,7 +17,7 @@ fn main() -> Result<()> {
 
     let (batch, length) = (8, 1024);
     let config = Gpt2Config::default();
-    let optimizer = Adam::with_decay(Schedule::constant(3e-4), 0.1);
+    let optimizer = Adam::with_weight_decay(Schedule::constant(3e-4), 0.1);
     let options = StepOptions::default();
     let run = RunOptions::default();
     let (_, state) = trace_init(&optimizer, &options, |key| Gpt2::init(key, &config, &run))?;

@@ -80,7 +80,7 @@ type State = TrainState<Gpt, Moments<Gpt>>;
 
 fn main() -> Result<()> {
     let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu))?;
-    let optimizer = Adam::with_decay(Schedule::constant(1e-3), 0.1);
+    let optimizer = Adam::with_weight_decay(Schedule::constant(1e-3), 0.1);
     let (first, options) = (optimizer.clone(), StepOptions::default());
     let init = move |(): &()| State::init(Gpt::init(&Key::from_seed(0)), &first, &options, &Key::from_seed(1));
     let step = backend.jit(move |(state, batch): &(State, Tensor)| {

@@ -40,7 +40,7 @@ kind = "synthetic"
 sequence_length = {s["sequence"]}
 [optimizer]
 name = "adamw"
-learning_rate = {{ kind = "constant", rate = {s["rate"]} }}
+learning_rate = {s["rate"]}
 [train]
 steps = {2 * s["steps"]}
 batch_size = {s["batch"]}

@@ -32,7 +32,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         loss_chunk_size: Some(1024),
         ..RunOptions::default()
     };
-    let optimizer = Adam::with_decay(Schedule::Cosine { rate: 3e-4, warmup: 2000, steps: 500_000, last: 3e-5 }, 0.1);
+    let optimizer = Adam::with_weight_decay(
+        Schedule::Cosine { peak_value: 3e-4, warmup_steps: 2000, total_steps: 500_000, end_value: 3e-5 },
+        0.1,
+    );
     let options = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
     for _ in 0..3 {
         let started = Instant::now();

@@ -6,7 +6,7 @@
 //! use nn::{CrossEntropy, StepOptions, trace_init, trace_train_step};
 //!
 //! let config = Gpt2Config { n_layer: 2, n_embd: 64, n_head: 4, n_positions: 32, vocab_size: 256, ..Gpt2Config::default() };
-//! let optimizer = Adam::with_decay(Schedule::Cosine { rate: 3e-4, warmup: 10, steps: 100, last: 0.0 }, 0.1);
+//! let optimizer = Adam::with_weight_decay(Schedule::Cosine { peak_value: 3e-4, warmup_steps: 10, total_steps: 100, end_value: 0.0 }, 0.1);
 //! let options = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
 //! let (init, state) = trace_init(&optimizer, &options, |key| Gpt2::init(key, &config, &RunOptions::default()))?;
 //! let batch = TokenBatch::shape(8, 32);

@@ -234,8 +234,8 @@ fn parts_of(sequence: usize) -> u64 {
 fn usual(path: &Path) -> Result<TrainConfig, Error> {
     let text = format!(
         "[model]\nconfig = {:?}\n\n[run]\nprecision = \"mixed\"\nloss_chunk_size = {LOSS_CHUNK_SIZE}\n\n[data]\nkind = \"synthetic\"\n\
-         sequence_length = {SEQUENCE}\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = {{ kind = \"cosine\", rate = 3e-4, warmup = \
-         2000, steps = 100000, last = 3e-5 }}\ndecay = {{ rate = 0.1 }}\n\n[train]\nsteps = 100000\nbatch_size = 1\nmax_grad_norm = 1.0\n",
+         sequence_length = {SEQUENCE}\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = {{ kind = \"cosine\", peak_value = 3e-4, \
+         warmup_steps = 2000, total_steps = 100000, end_value = 3e-5 }}\nweight_decay = 0.1\n\n[train]\nsteps = 100000\nbatch_size = 1\nmax_grad_norm = 1.0\n",
         path.display().to_string()
     );
     toml::from_str(&text).map_err(|error| Error::new(format!("{}: {error}", path.display())))

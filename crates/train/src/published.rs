@@ -72,9 +72,9 @@ pub fn program_of(record: &RunRecord) -> Result<Program, String> {
         "data": { "kind": "synthetic", "sequence_length": run.sequence },
         "optimizer": {
             "name": "adamw",
-            "learning_rate": { "kind": "constant", "rate": 1e-4 },
-            "decay": { "rate": 0.1 },
-            "moments": moments,
+            "learning_rate": 1e-4,
+            "weight_decay": 0.1,
+            "moment_dtype": moments,
         },
         "train": { "steps": 1, "batch_size": run.sequences, "max_grad_norm": 1.0 },
     });

@@ -65,7 +65,7 @@ impl Training {
         };
         format!(
             "[model]\n{model}\n[run]\nprecision = \"{precision}\"\nremat = {remat}\n{run}\n[data]\n{data}\n[optimizer]\nname = \"adamw\"\n\
-             learning_rate = {{ kind = \"constant\", rate = 1e-4 }}\n[train]\nsteps = 1\nbatch_size = {batch}\n"
+             learning_rate = 1e-4\n[train]\nsteps = 1\nbatch_size = {batch}\n"
         )
     }
 

@@ -19,7 +19,7 @@ sequence_length = 16
 
 [optimizer]
 name = "sgd"
-learning_rate = { kind = "constant", rate = 1e-2 }
+learning_rate = 1e-2
 
 [train]
 steps = 40

@@ -269,7 +269,7 @@ sequence_length = 128
 
 [optimizer]
 name = "adamw"
-learning_rate = { kind = "constant", rate = 1e-3 }
+learning_rate = 1e-3
 
 [train]
 steps = 1

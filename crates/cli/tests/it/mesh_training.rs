@@ -7,7 +7,7 @@ use crate::harness::Bench;
 const COMMON: &str = r#"
 [optimizer]
 name = "adamw"
-learning_rate = { kind = "constant", rate = 1e-2 }
+learning_rate = 1e-2
 
 [train]
 steps = 4

@@ -22,7 +22,7 @@ sequence_length = 8
 
 [optimizer]
 name = "sgd"
-learning_rate = { kind = "constant", rate = 1e-2 }
+learning_rate = 1e-2
 
 [train]
 steps = 10000000

@@ -23,7 +23,7 @@ sequence_length = 8
 
 [optimizer]
 name = "adamw"
-learning_rate = { kind = "constant", rate = 1e-2 }
+learning_rate = 1e-2
 
 [train]
 steps = 2

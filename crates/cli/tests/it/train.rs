@@ -29,7 +29,7 @@ sequence_length = 16
 
 [optimizer]
 name = "adamw"
-learning_rate = { kind = "constant", rate = 1e-2 }
+learning_rate = 1e-2
 
 [train]
 steps = 40

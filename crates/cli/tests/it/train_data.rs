@@ -111,7 +111,7 @@ fn threads_that_decode_images_change_no_loss() {
         "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 4\nnum_channels = 1\nnum_classes = 2\n\
          norm = { group = 2 }\nstem = \"small\"\n\n[data]\nkind = \"images\"\nfolder = \"images\"\nsize = 8\n\
          validation_fraction = 0.0\ncrop_padding = 2\n\n[optimizer]\nname = \"sgd\"\n\
-         learning_rate = { kind = \"constant\", rate = 1e-2 }\n\n[train]\nsteps = 6\nbatch_size = 4\nlog_every = 1\n",
+         learning_rate = 1e-2\n\n[train]\nsteps = 6\nbatch_size = 4\nlog_every = 1\n",
     );
     let of = |workers: usize, threads: usize| {
         let (workers, threads) = (format!("data.workers={workers}"), format!("data.decode_threads={threads}"));

@@ -4,37 +4,60 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Tensor, Tree};
 
-use crate::optim::{Decay, Optimizer, Schedule, changed, count};
+use crate::optim::{Optimizer, Schedule, WeightDecay, changed, count, number_or_table};
 use crate::stacked::is_stacked;
 
 /// Memory of rows and columns instead of matrices; steps relative to the size of the parameter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Adafactor {
-    /// By step; relative to a parameter's root mean square, and no more than one over the root of the step.
+    /// By step, in a file a number or a schedule. Relative to a parameter's root mean square, and no more than one over the
+    /// root of the step.
+    #[serde(deserialize_with = "number_or_table")]
     pub learning_rate: Schedule,
     /// The second moment forgets `count^this` at a step.
+    #[serde(default = "beta2_decay")]
     pub beta2_decay: f64,
     /// Smallest root of the second moment.
-    pub epsilon: f64,
+    #[serde(default = "eps")]
+    pub eps: f64,
     /// Smallest root mean square a parameter counts as.
-    pub smallest_scale: f64,
+    #[serde(default = "min_parameter_scale")]
+    pub min_parameter_scale: f64,
     /// Root mean square above which a step is scaled down.
-    pub clip: f64,
+    #[serde(default = "clip_threshold")]
+    pub clip_threshold: f64,
     /// Taken away beside the step.
-    #[serde(default)]
-    pub decay: Decay,
+    #[serde(default, deserialize_with = "number_or_table")]
+    pub weight_decay: WeightDecay,
+}
+
+fn beta2_decay() -> f64 {
+    -0.8
+}
+
+fn eps() -> f64 {
+    f64::from(f32::EPSILON)
+}
+
+fn min_parameter_scale() -> f64 {
+    1e-3
+}
+
+fn clip_threshold() -> f64 {
+    1.0
 }
 
 impl Adafactor {
-    /// With the usual constants and without decay.
+    /// With the usual constants and without weight decay.
     pub fn new(learning_rate: Schedule) -> Adafactor {
         Adafactor {
             learning_rate,
-            beta2_decay: -0.8,
-            epsilon: f64::from(f32::EPSILON),
-            smallest_scale: 1e-3,
-            clip: 1.0,
-            decay: Decay::none(),
+            beta2_decay: beta2_decay(),
+            eps: eps(),
+            min_parameter_scale: min_parameter_scale(),
+            clip_threshold: clip_threshold(),
+            weight_decay: WeightDecay::none(),
         }
     }
 }
@@ -101,17 +124,17 @@ impl<P: Tree + Clone> Optimizer<P> for Adafactor {
             let (mut new_params, mut new_second) = (Vec::new(), Vec::new());
             let leaves = params.leaves().into_iter().zip(grads.leaves()).zip(params.paths());
             for (((param, grad), path), (second, decay)) in
-                leaves.zip(state.second.iter().zip(self.decay.rates(params)))
+                leaves.zip(state.second.iter().zip(self.weight_decay.rates(params)))
             {
                 let (wide, grad) = (param.cast(DType::F32), grad.cast(DType::F32));
                 let axes = own_axes(&path, wide.rank());
-                let scale = root_mean_square(&wide, &axes).maximum(&number(self.smallest_scale));
+                let scale = root_mean_square(&wide, &axes).maximum(&number(self.min_parameter_scale));
                 let (estimate, second) = match second {
                     SecondMoment::Factored { row, column } => {
                         let last = grad.rank() - 1;
                         let row = follow(row, &grad.square().mean(&[last]).expand(-1));
                         let column = follow(column, &grad.square().mean(&[last - 1]).expand(-2));
-                        let mean = row.mean(&[last - 1]).expand(-2).maximum(&number(self.epsilon));
+                        let mean = row.mean(&[last - 1]).expand(-2).maximum(&number(self.eps));
                         (&(&row * &column) / &mean, SecondMoment::Factored { row, column })
                     }
                     SecondMoment::Whole(old) => {
@@ -119,8 +142,8 @@ impl<P: Tree + Clone> Optimizer<P> for Adafactor {
                         (new.clone(), SecondMoment::Whole(new))
                     }
                 };
-                let by = &estimate.maximum(&number(self.epsilon * self.epsilon)).rsqrt() * &grad;
-                let too_long = (&root_mean_square(&by, &axes) / self.clip).maximum(&number(1.0));
+                let by = &estimate.maximum(&number(self.eps * self.eps)).rsqrt() * &grad;
+                let too_long = (&root_mean_square(&by, &axes) / self.clip_threshold).maximum(&number(1.0));
                 let mut by = &by * &(&(&scale * &relative) / &too_long);
                 if decay != 0.0 {
                     by = &by + &(&wide * &(&base * decay));

@@ -1,16 +1,18 @@
-//! Adam, and AdamW where its decay is not zero.
+//! Adam, and AdamW where its weight decay is not zero.
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Tensor, Tree};
 
 use crate::DTypePolicy;
-use crate::optim::{Decay, Optimizer, Schedule, changed, count, filled, moved, zeros_like};
+use crate::optim::{Optimizer, Schedule, WeightDecay, changed, count, filled, moved, number_or_table, zeros_like};
 
-/// Steps scaled by EMAs of the gradient and of its square; decay is decoupled from both.
+/// Steps scaled by EMAs of the gradient and of its square; weight decay is decoupled from both.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Adam {
-    /// By step.
+    /// By step; in a file a number or a schedule.
+    #[serde(deserialize_with = "number_or_table")]
     pub learning_rate: Schedule,
     /// How much of the first moment stays.
     #[serde(default = "beta1")]
@@ -19,14 +21,14 @@ pub struct Adam {
     #[serde(default = "beta2")]
     pub beta2: f64,
     /// Added to the root of the second moment.
-    #[serde(default = "epsilon")]
-    pub epsilon: f64,
+    #[serde(default = "eps")]
+    pub eps: f64,
     /// Taken away beside the step.
-    #[serde(default)]
-    pub decay: Decay,
+    #[serde(default, deserialize_with = "number_or_table")]
+    pub weight_decay: WeightDecay,
     /// What moments are kept in: `bf16` halves their memory.
     #[serde(default)]
-    pub moments: DTypePolicy,
+    pub moment_dtype: DTypePolicy,
 }
 
 fn beta1() -> f64 {
@@ -37,26 +39,26 @@ fn beta2() -> f64 {
     0.999
 }
 
-fn epsilon() -> f64 {
+fn eps() -> f64 {
     1e-8
 }
 
 impl Adam {
-    /// With the usual constants and without decay.
+    /// With the usual constants and without weight decay.
     pub fn new(learning_rate: Schedule) -> Adam {
         Adam {
             learning_rate,
             beta1: beta1(),
             beta2: beta2(),
-            epsilon: epsilon(),
-            decay: Decay::none(),
-            moments: DTypePolicy::F32,
+            eps: eps(),
+            weight_decay: WeightDecay::none(),
+            moment_dtype: DTypePolicy::F32,
         }
     }
 
-    /// AdamW: with decay of weights, but not of norms, biases and embeddings.
-    pub fn with_decay(learning_rate: Schedule, rate: f64) -> Adam {
-        Adam { decay: Decay::weights(rate), ..Adam::new(learning_rate) }
+    /// AdamW: with weight decay, but not of norms, biases and embeddings.
+    pub fn with_weight_decay(learning_rate: Schedule, rate: f64) -> Adam {
+        Adam { weight_decay: WeightDecay::weights(rate), ..Adam::new(learning_rate) }
     }
 }
 
@@ -73,7 +75,7 @@ impl<P: Tree + Clone> Optimizer<P> for Adam {
     type State = Moments<P>;
 
     fn init(&self, params: &P) -> Self::State {
-        let zeros = zeros_like(params, Some(self.moments.params()));
+        let zeros = zeros_like(params, Some(self.moment_dtype.params()));
         Moments { first: zeros.clone(), second: zeros }
     }
 
@@ -82,7 +84,7 @@ impl<P: Tree + Clone> Optimizer<P> for Adam {
             let rate = self.learning_rate.at(step);
             let count = count(step);
             let (filled1, filled2) = (filled(self.beta1, &count), filled(self.beta2, &count).sqrt());
-            let decays = self.decay.rates(params);
+            let decays = self.weight_decay.rates(params);
             let (params_in, grads_in) = (params.leaves(), grads.leaves());
             let (firsts, seconds) = (state.first.leaves(), state.second.leaves());
             let (mut new_params, mut new_first, mut new_second) = (Vec::new(), Vec::new(), Vec::new());
@@ -92,7 +94,7 @@ impl<P: Tree + Clone> Optimizer<P> for Adam {
                 let grad = grad.cast(DType::F32);
                 let m = moved(first, self.beta1, &grad);
                 let v = moved(second, self.beta2, &grad.square());
-                let scale = &(&v.sqrt() / &filled2) + self.epsilon;
+                let scale = &(&v.sqrt() / &filled2) + self.eps;
                 let mut by = &(&m / &filled1) / &scale;
                 if decay != 0.0 {
                     by = &by + &(&param.cast(DType::F32) * decay);

@@ -13,7 +13,7 @@ use crate::optim::{
 pub enum AnyOptimizer {
     /// Gradient descent.
     Sgd(Sgd),
-    /// Adam; AdamW with decay.
+    /// Adam; AdamW with weight decay.
     #[serde(alias = "adamw")]
     Adam(Adam),
     /// Adafactor.

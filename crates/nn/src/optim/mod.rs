@@ -5,24 +5,27 @@ mod adafactor;
 mod adam;
 mod any;
 mod clip;
-mod decay;
 mod ema;
 mod lion;
 mod muon;
+mod number_or_table;
 mod schedule;
 mod sgd;
+mod weight_decay;
 
 pub use accumulate::{accumulated, accumulated_with};
 pub use adafactor::{Adafactor, AdafactorState, SecondMoment};
 pub use adam::{Adam, Moments};
 pub use any::{AnyOptimizer, AnyState};
 pub use clip::{clipped, global_norm};
-pub use decay::Decay;
 pub use ema::{Ema, updated_ema};
 pub use lion::{Lion, LionState};
 pub use muon::{Muon, MuonState, Named};
 pub use schedule::Schedule;
-pub use sgd::{Momentum, Sgd, SgdState};
+pub use sgd::{Sgd, SgdState};
+pub use weight_decay::WeightDecay;
+
+use number_or_table::number_or_table;
 
 use tensor::DType;
 use trace::{Tensor, Tree};

@@ -5,7 +5,7 @@ use tensor::DType;
 use trace::{Tensor, Tree};
 
 use crate::DTypePolicy;
-use crate::optim::{Adam, Decay, Moments, Optimizer, Schedule, changed, moved};
+use crate::optim::{Adam, Moments, Optimizer, Schedule, WeightDecay, changed, moved, number_or_table};
 use crate::stacked::is_stacked;
 
 /// Coefficients of the quintic iteration that brings singular values near 1 in few iterations.
@@ -13,35 +13,57 @@ const QUINTIC: (f64, f64, f64) = (3.4445, -4.7750, 2.0315);
 
 /// Orthogonal steps for matrices, and [`Adam`] for the rest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Muon {
-    /// Of matrices, by step.
+    /// Of matrices, by step; in a file a number or a schedule.
+    #[serde(deserialize_with = "number_or_table")]
     pub learning_rate: Schedule,
     /// How much of the momentum stays.
+    #[serde(default = "momentum")]
     pub momentum: f64,
-    /// Rounds of the iteration.
-    pub rounds: usize,
+    /// Steps of the Newton-Schulz iteration.
+    #[serde(default = "ns_steps")]
+    pub ns_steps: usize,
     /// Taken away from matrices beside the step.
-    #[serde(default)]
-    pub decay: Decay,
+    #[serde(default, deserialize_with = "number_or_table")]
+    pub weight_decay: WeightDecay,
     /// What the iteration computes in.
-    pub compute: DTypePolicy,
-    /// Parameters with one of these words in their path go to `rest` though they are matrices.
+    #[serde(default = "compute_dtype")]
+    pub compute_dtype: DTypePolicy,
+    /// Parameters with one of these words in their path go to `adam` though they are matrices.
+    #[serde(default = "except")]
     pub except: Vec<String>,
     /// For everything that is no matrix.
-    pub rest: Adam,
+    pub adam: Adam,
+}
+
+fn momentum() -> f64 {
+    0.95
+}
+
+fn ns_steps() -> usize {
+    5
+}
+
+fn compute_dtype() -> DTypePolicy {
+    DTypePolicy::Mixed
+}
+
+fn except() -> Vec<String> {
+    ["embedding", "head", "norm", "bias", "position"].map(str::to_owned).into()
 }
 
 impl Muon {
     /// With the usual constants: embeddings, heads, norms and biases go to Adam.
-    pub fn new(learning_rate: Schedule, rest: Adam) -> Muon {
+    pub fn new(learning_rate: Schedule, adam: Adam) -> Muon {
         Muon {
             learning_rate,
-            momentum: 0.95,
-            rounds: 5,
-            decay: Decay::none(),
-            compute: DTypePolicy::Mixed,
-            except: ["embedding", "head", "norm", "bias", "position"].map(str::to_owned).into(),
-            rest,
+            momentum: momentum(),
+            ns_steps: ns_steps(),
+            weight_decay: WeightDecay::none(),
+            compute_dtype: compute_dtype(),
+            except: except(),
+            adam,
         }
     }
 
@@ -83,13 +105,13 @@ impl Tree for Named {
 }
 
 /// The nearest orthogonal matrix, roughly, of each matrix in the last two axes.
-fn orthogonal(x: &Tensor, rounds: usize, compute: DType) -> Tensor {
+fn orthogonal(x: &Tensor, ns_steps: usize, compute: DType) -> Tensor {
     let (rank, is_tall) = (x.rank(), x.dim(-2) > x.dim(-1));
     let wide = if is_tall { x.swap_axes(-1, -2) } else { x.clone() }.cast(compute);
     let norm = wide.cast(DType::F32).square().sum(&[rank - 2, rank - 1]).sqrt();
     let norm = norm.maximum(&Tensor::scalar(DType::F32, 1e-7)).cast(compute).expand(-1).expand(-1);
     let (a, b, c) = QUINTIC;
-    let (found, ()) = trace::scan(&(&wide / &norm), &(), Some(rounds), |x, ()| {
+    let (found, ()) = trace::scan(&(&wide / &norm), &(), Some(ns_steps), |x, ()| {
         let gram = x.matmul(&x.swap_axes(-1, -2));
         let polynomial = &(&gram * b) + &(&gram.matmul(&gram) * c);
         (&(x * a) + &polynomial.matmul(x), ())
@@ -105,19 +127,19 @@ impl<P: Tree + Clone> Optimizer<P> for Muon {
         let is_matrix = self.matrices(params);
         let momentum = params.leaves().into_iter().zip(&is_matrix).filter(|(_, is_matrix)| **is_matrix);
         let momentum = momentum.map(|(leaf, _)| Tensor::zeros(DType::F32, leaf.dims())).collect();
-        MuonState { momentum, rest: self.rest.init(&rest(params, &is_matrix)) }
+        MuonState { momentum, rest: self.adam.init(&rest(params, &is_matrix)) }
     }
 
     fn update(&self, grads: &P, state: &Self::State, params: &P, step: &Tensor) -> (P, Self::State) {
         trace::scope("muon", || {
             let is_matrix = self.matrices(params);
             let of_rest = (rest(grads, &is_matrix), rest(params, &is_matrix));
-            let (rest_params, rest_state) = self.rest.update(&of_rest.0, &state.rest, &of_rest.1, step);
+            let (rest_params, rest_state) = self.adam.update(&of_rest.0, &state.rest, &of_rest.1, step);
             let mut rest_params = rest_params.into_iter();
             let rate = self.learning_rate.at(step);
             let mut old = state.momentum.iter();
             let (mut new_params, mut new_momentum) = (Vec::new(), Vec::new());
-            let leaves = params.leaves().into_iter().zip(grads.leaves()).zip(self.decay.rates(params));
+            let leaves = params.leaves().into_iter().zip(grads.leaves()).zip(self.weight_decay.rates(params));
             for (((param, grad), decay), is_matrix) in leaves.zip(is_matrix) {
                 let momentum = if is_matrix { old.next() } else { None };
                 let Some(momentum) = momentum else {
@@ -129,7 +151,7 @@ impl<P: Tree + Clone> Optimizer<P> for Muon {
                 let ahead = moved(&grad, 1.0 - self.momentum, &momentum);
                 // Matrices with more outputs than inputs take longer steps.
                 let scale = (param.dim(-1) as f64 / param.dim(-2).max(1) as f64).max(1.0).sqrt();
-                let mut by = &orthogonal(&ahead, self.rounds, self.compute.compute()) * scale;
+                let mut by = &orthogonal(&ahead, self.ns_steps, self.compute_dtype.compute()) * scale;
                 if decay != 0.0 {
                     by = &by + &(&param.cast(DType::F32) * decay);
                 }

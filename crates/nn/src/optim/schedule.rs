@@ -6,61 +6,68 @@ use trace::Tensor;
 
 /// A learning rate by step. Steps count from 0; rates after the end stay at the last.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Schedule {
     /// The same at every step.
     Constant {
         /// The rate.
-        rate: f64,
+        value: f64,
     },
     /// From 0 up over the warm-up, then down a straight line.
     Linear {
         /// Highest.
-        rate: f64,
+        peak_value: f64,
         /// Steps of warm-up.
-        warmup: u64,
+        warmup_steps: u64,
         /// Steps in all.
-        steps: u64,
+        total_steps: u64,
         /// At the end.
-        last: f64,
+        end_value: f64,
     },
     /// From 0 up over the warm-up, then down half a cosine.
     Cosine {
         /// Highest.
-        rate: f64,
+        peak_value: f64,
         /// Steps of warm-up.
-        warmup: u64,
+        warmup_steps: u64,
         /// Steps in all.
-        steps: u64,
+        total_steps: u64,
         /// At the end.
-        last: f64,
+        end_value: f64,
     },
     /// From 0 up over the warm-up, then down with one over the root of the step.
     InverseSqrt {
         /// Highest.
-        rate: f64,
+        peak_value: f64,
         /// Steps of warm-up.
-        warmup: u64,
+        warmup_steps: u64,
     },
     /// Warm-up, stable, decay: up, constant, and down a straight line over the last steps.
     Wsd {
         /// Highest.
-        rate: f64,
+        peak_value: f64,
         /// Steps of warm-up.
-        warmup: u64,
+        warmup_steps: u64,
         /// Steps in all.
-        steps: u64,
+        total_steps: u64,
         /// Steps of the decay.
-        decay: u64,
+        decay_steps: u64,
         /// At the end.
-        last: f64,
+        end_value: f64,
     },
+}
+
+/// In a configuration file a number is a constant learning rate.
+impl From<f64> for Schedule {
+    fn from(value: f64) -> Self {
+        Schedule::constant(value)
+    }
 }
 
 impl Schedule {
     /// The same rate at every step.
-    pub fn constant(rate: f64) -> Schedule {
-        Schedule::Constant { rate }
+    pub fn constant(value: f64) -> Schedule {
+        Schedule::Constant { value }
     }
 
     /// The rate at a step, an `i32` scalar; `f32`.
@@ -78,21 +85,23 @@ impl Schedule {
             _ => step.less(&number(warmup as f64)).select(&(&progress(0, warmup) * rate), &after),
         };
         match *self {
-            Schedule::Constant { rate } => number(rate),
-            Schedule::Linear { rate, warmup, steps, last } => {
-                warmed(rate, warmup, &(&progress(warmup, steps) * (last - rate)) + rate)
+            Schedule::Constant { value } => number(value),
+            Schedule::Linear { peak_value, warmup_steps, total_steps, end_value } => warmed(
+                peak_value,
+                warmup_steps,
+                &(&progress(warmup_steps, total_steps) * (end_value - peak_value)) + peak_value,
+            ),
+            Schedule::Cosine { peak_value, warmup_steps, total_steps, end_value } => {
+                let half = &(&(&progress(warmup_steps, total_steps) * std::f64::consts::PI).cos() + 1.0) * 0.5;
+                warmed(peak_value, warmup_steps, &(&half * (peak_value - end_value)) + end_value)
             }
-            Schedule::Cosine { rate, warmup, steps, last } => {
-                let half = &(&(&progress(warmup, steps) * std::f64::consts::PI).cos() + 1.0) * 0.5;
-                warmed(rate, warmup, &(&half * (rate - last)) + last)
+            Schedule::InverseSqrt { peak_value, warmup_steps } => {
+                let since = step.maximum(&number(warmup_steps.max(1) as f64));
+                warmed(peak_value, warmup_steps, &since.rsqrt() * (peak_value * (warmup_steps.max(1) as f64).sqrt()))
             }
-            Schedule::InverseSqrt { rate, warmup } => {
-                let since = step.maximum(&number(warmup.max(1) as f64));
-                warmed(rate, warmup, &since.rsqrt() * (rate * (warmup.max(1) as f64).sqrt()))
-            }
-            Schedule::Wsd { rate, warmup, steps, decay, last } => {
-                let down = progress(steps.saturating_sub(decay), steps);
-                warmed(rate, warmup, &(&down * (last - rate)) + rate)
+            Schedule::Wsd { peak_value, warmup_steps, total_steps, decay_steps, end_value } => {
+                let down = progress(total_steps.saturating_sub(decay_steps), total_steps);
+                warmed(peak_value, warmup_steps, &(&down * (end_value - peak_value)) + peak_value)
             }
         }
     }

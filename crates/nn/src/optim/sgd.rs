@@ -4,39 +4,30 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Tensor, Tree};
 
-use crate::optim::{Decay, Optimizer, Schedule, changed, zeros_like};
-
-/// How momentum is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Momentum {
-    /// The velocity.
-    #[default]
-    Plain,
-    /// The velocity as it will be.
-    Nesterov,
-}
+use crate::optim::{Optimizer, Schedule, WeightDecay, changed, number_or_table, zeros_like};
 
 /// Descent along the gradient, or along a velocity that gradients add to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sgd {
-    /// By step.
+    /// By step; in a file a number or a schedule.
+    #[serde(deserialize_with = "number_or_table")]
     pub learning_rate: Schedule,
     /// How much of the velocity stays; 0 keeps none.
     #[serde(default)]
     pub momentum: f64,
-    /// How momentum is used.
+    /// Whether the step looks ahead along the velocity (Nesterov).
     #[serde(default)]
-    pub kind: Momentum,
+    pub nesterov: bool,
     /// Added to the gradient.
-    #[serde(default)]
-    pub decay: Decay,
+    #[serde(default, deserialize_with = "number_or_table")]
+    pub weight_decay: WeightDecay,
 }
 
 impl Sgd {
     /// Without momentum.
     pub fn new(learning_rate: Schedule) -> Sgd {
-        Sgd { learning_rate, momentum: 0.0, kind: Momentum::Plain, decay: Decay::none() }
+        Sgd { learning_rate, momentum: 0.0, nesterov: false, weight_decay: WeightDecay::none() }
     }
 }
 
@@ -59,7 +50,7 @@ impl<P: Tree + Clone> Optimizer<P> for Sgd {
             let rate = self.learning_rate.at(step);
             let velocities = state.velocity.as_ref().map(Tree::leaves);
             let (mut new_params, mut new_velocities) = (Vec::new(), Vec::new());
-            let leaves = params.leaves().into_iter().zip(grads.leaves()).zip(self.decay.rates(params));
+            let leaves = params.leaves().into_iter().zip(grads.leaves()).zip(self.weight_decay.rates(params));
             for (n, ((param, grad), decay)) in leaves.enumerate() {
                 let mut grad = grad.cast(DType::F32);
                 if decay != 0.0 {
@@ -68,10 +59,7 @@ impl<P: Tree + Clone> Optimizer<P> for Sgd {
                 let mut by = grad.clone();
                 if let Some(old) = velocities.as_ref().and_then(|all| all.get(n)) {
                     let velocity = &(&old.cast(DType::F32) * self.momentum) + &grad;
-                    by = match self.kind {
-                        Momentum::Plain => velocity.clone(),
-                        Momentum::Nesterov => &grad + &(&velocity * self.momentum),
-                    };
+                    by = if self.nesterov { &grad + &(&velocity * self.momentum) } else { velocity.clone() };
                     new_velocities.push(velocity.cast(old.dtype()));
                 }
                 new_params.push(changed(&param, &(&by * &rate)));

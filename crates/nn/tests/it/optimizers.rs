@@ -1,7 +1,7 @@
 //! Optimizers step by step against PyTorch's, and what goes with them against formulas.
 
 use nn::optim::{
-    Adafactor, Adam, AnyOptimizer, Decay, Ema, Lion, Momentum, Muon, Optimizer, Schedule, Sgd, accumulated, clipped,
+    Adafactor, Adam, AnyOptimizer, Ema, Lion, Muon, Optimizer, Schedule, Sgd, WeightDecay, accumulated, clipped,
     global_norm, updated_ema,
 };
 use nn::{DTypePolicy, Init};
@@ -46,12 +46,12 @@ fn steps_are_those_of_pytorch() {
     let Some(folder) = peer("steps_are_those_of_pytorch", "optimizers", folder.path()) else { return };
     let file = SafeTensors::open(&folder.join("optimizers.safetensors")).unwrap();
     let at = Schedule::constant;
-    let adam = Adam { beta2: 0.95, decay: Decay::all(0.1), ..Adam::new(at(0.05)) };
-    let momentum = Sgd { momentum: 0.9, decay: Decay::all(0.01), ..Sgd::new(at(0.1)) };
-    let nesterov = Sgd { momentum: 0.9, kind: Momentum::Nesterov, ..Sgd::new(at(0.1)) };
-    let lion = Lion { decay: Decay::all(0.1), ..Lion::new(at(0.02)) };
-    let adafactor = Adafactor { decay: Decay::all(0.02), ..Adafactor::new(at(0.05)) };
-    let muon = Muon { decay: Decay::all(0.1), ..Muon::new(at(0.05), adam.clone()) };
+    let adam = Adam { beta2: 0.95, weight_decay: WeightDecay::all(0.1), ..Adam::new(at(0.05)) };
+    let momentum = Sgd { momentum: 0.9, weight_decay: WeightDecay::all(0.01), ..Sgd::new(at(0.1)) };
+    let nesterov = Sgd { momentum: 0.9, nesterov: true, ..Sgd::new(at(0.1)) };
+    let lion = Lion { weight_decay: WeightDecay::all(0.1), ..Lion::new(at(0.02)) };
+    let adafactor = Adafactor { weight_decay: WeightDecay::all(0.02), ..Adafactor::new(at(0.05)) };
+    let muon = Muon { weight_decay: WeightDecay::all(0.1), ..Muon::new(at(0.05), adam.clone()) };
     let cases = [
         ("sgd", AnyOptimizer::Sgd(Sgd::new(at(0.1))), 3, 1e-6),
         ("sgd-momentum", AnyOptimizer::Sgd(momentum), 3, 1e-6),
@@ -87,8 +87,8 @@ fn decay_goes_by_path_and_moments_by_type() {
             bias: Tensor::ones(DType::F32, &[2]),
         };
         let grads = ones.map_leaves(Tensor::zeros_like);
-        let decay = Decay { rate: 0.5, except: vec!["wide".into(), "bias".into()] };
-        let adam = Adam { decay, moments: DTypePolicy::Bf16, ..Adam::new(Schedule::constant(0.1)) };
+        let weight_decay = WeightDecay { rate: 0.5, except: vec!["wide".into(), "bias".into()] };
+        let adam = Adam { weight_decay, moment_dtype: DTypePolicy::Bf16, ..Adam::new(Schedule::constant(0.1)) };
         let state = adam.init(&ones);
         assert!(state.leaves().iter().all(|leaf| leaf.dtype() == DType::BF16));
         let (params, state) = adam.update(&grads, &state, &ones, step);
@@ -110,18 +110,56 @@ fn schedules_follow_their_shape() {
         }
     };
     check(Schedule::constant(0.3), &[(0, 0.3), (1000, 0.3)]);
-    let linear = Schedule::Linear { rate: 1.0, warmup: 4, steps: 14, last: 0.5 };
+    let linear = Schedule::Linear { peak_value: 1.0, warmup_steps: 4, total_steps: 14, end_value: 0.5 };
     check(linear, &[(0, 0.0), (1, 0.25), (4, 1.0), (9, 0.75), (14, 0.5), (99, 0.5)]);
-    let cosine = Schedule::Cosine { rate: 1.0, warmup: 0, steps: 8, last: 0.0 };
+    let cosine = Schedule::Cosine { peak_value: 1.0, warmup_steps: 0, total_steps: 8, end_value: 0.0 };
     check(cosine, &[(0, 1.0), (4, 0.5), (8, 0.0), (9, 0.0)]);
-    let root = Schedule::InverseSqrt { rate: 1.0, warmup: 4 };
+    let root = Schedule::InverseSqrt { peak_value: 1.0, warmup_steps: 4 };
     check(root, &[(2, 0.5), (4, 1.0), (16, 0.5), (64, 0.25)]);
-    let wsd = Schedule::Wsd { rate: 1.0, warmup: 2, steps: 10, decay: 4, last: 0.0 };
+    let wsd = Schedule::Wsd { peak_value: 1.0, warmup_steps: 2, total_steps: 10, decay_steps: 4, end_value: 0.0 };
     check(wsd, &[(1, 0.5), (2, 1.0), (6, 1.0), (8, 0.5), (10, 0.0)]);
     // As a configuration file has it.
     let read: Schedule =
-        serde_json::from_str(r#"{"kind":"cosine","rate":1.0,"warmup":0,"steps":8,"last":0.0}"#).unwrap();
+        serde_json::from_str(r#"{"kind":"cosine","peak_value":1.0,"warmup_steps":0,"total_steps":8,"end_value":0.0}"#)
+            .unwrap();
     assert_eq!(read, cosine);
+}
+
+#[test]
+fn configuration_files_give_numbers_or_tables() {
+    let read = |text: &str| serde_json::from_str::<AnyOptimizer>(text).map_err(|error| error.to_string());
+    let written = |text: &str| serde_json::to_value(read(text).unwrap()).unwrap();
+    // A number is what the longer form says, whole numbers too.
+    let short = r#"{"name":"adamw","learning_rate":1,"weight_decay":0.1}"#;
+    let long = r#"{"name":"adamw","learning_rate":{"kind":"constant","value":1.0},"weight_decay":{"rate":0.1}}"#;
+    assert_eq!(written(short), written(long));
+    // All else has the defaults of the constructors.
+    let rate = || Schedule::constant(0.5);
+    let adam = || Adam::new(rate());
+    let optimizers = [
+        (r#"{"name":"sgd","learning_rate":0.5}"#, AnyOptimizer::Sgd(Sgd::new(rate()))),
+        (r#"{"name":"adam","learning_rate":0.5}"#, AnyOptimizer::Adam(adam())),
+        (r#"{"name":"adafactor","learning_rate":0.5}"#, AnyOptimizer::Adafactor(Adafactor::new(rate()))),
+        (r#"{"name":"lion","learning_rate":0.5}"#, AnyOptimizer::Lion(Lion::new(rate()))),
+        (
+            r#"{"name":"muon","learning_rate":0.5,"adam":{"learning_rate":0.5}}"#,
+            AnyOptimizer::Muon(Muon::new(rate(), adam())),
+        ),
+    ];
+    for (text, expected) in optimizers {
+        assert_eq!(written(text), serde_json::to_value(expected).unwrap(), "{text}");
+    }
+    // A key that does not exist is refused, not ignored.
+    let unknown = [
+        (r#"{"name":"adamw","learning_rate":1.0,"decay":0.1}"#, "unknown field `decay`"),
+        (r#"{"name":"adamw","learning_rate":{"kind":"constant","rate":1.0}}"#, "unknown field `rate`"),
+        (r#"{"name":"adamw","learning_rate":1.0,"weight_decay":{"ratio":1.0}}"#, "unknown field `ratio`"),
+        (r#"{"name":"adamw","learning_rate":"high"}"#, "expected a number or a table"),
+    ];
+    for (text, expected) in unknown {
+        let error = read(text).unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
 }
 
 #[test]

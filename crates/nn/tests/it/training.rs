@@ -109,7 +109,7 @@ pub(crate) fn four(dispatch: Dispatch) -> Experts {
 }
 
 fn optimizer() -> Adam {
-    Adam::with_decay(Schedule::constant(3e-3), 0.01)
+    Adam::with_weight_decay(Schedule::constant(3e-3), 0.01)
 }
 
 /// The programs that start and step a model of token sequences.

@@ -5,34 +5,41 @@ use trace::Tree;
 
 /// Weight decay, and the parameters it leaves alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Decay {
+#[serde(default, deny_unknown_fields)]
+pub struct WeightDecay {
     /// How much of a parameter is taken away at a learning rate of 1.
     pub rate: f64,
     /// Parameters with one of these words in their path do not decay.
     pub except: Vec<String>,
 }
 
-impl Default for Decay {
+impl Default for WeightDecay {
     fn default() -> Self {
-        Decay::none()
+        WeightDecay::none()
     }
 }
 
-impl Decay {
+/// In a configuration file a number is the rate of all parameters, as PyTorch has it.
+impl From<f64> for WeightDecay {
+    fn from(rate: f64) -> Self {
+        WeightDecay::all(rate)
+    }
+}
+
+impl WeightDecay {
     /// None.
-    pub fn none() -> Decay {
-        Decay { rate: 0.0, except: Vec::new() }
+    pub fn none() -> WeightDecay {
+        WeightDecay { rate: 0.0, except: Vec::new() }
     }
 
     /// At a rate, for everything.
-    pub fn all(rate: f64) -> Decay {
-        Decay { rate, except: Vec::new() }
+    pub fn all(rate: f64) -> WeightDecay {
+        WeightDecay { rate, except: Vec::new() }
     }
 
     /// At a rate, but not of norms, biases and embeddings.
-    pub fn weights(rate: f64) -> Decay {
-        Decay { rate, except: ["norm", "bias", "embedding"].map(str::to_owned).into() }
+    pub fn weights(rate: f64) -> WeightDecay {
+        WeightDecay { rate, except: ["norm", "bias", "embedding"].map(str::to_owned).into() }
     }
 
     /// The rate of each parameter, in order.
