@@ -1,7 +1,7 @@
 //! Compile for slices that are not here: the real TPU compiler in a child process, its report, and the compile cache.
 //!
 //! A [`SliceCompiler`] is a plugin, a cache, and the way its process is started. It turns StableHLO into a [`Report`] and an
-//! executable for any slice, on a machine that has none of its devices.
+//! executable for any slice, on a machine that has none of its devices. The example needs libtpu, so it is not run.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;

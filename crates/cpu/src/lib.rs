@@ -34,3 +34,8 @@ pub use memory::{Arena, Array};
 pub use plugin::{GetPjrtApi, api};
 pub use program::ProfiledStep;
 pub use sharding::Sharding;
+
+/// The reference page, whose example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/cpu.md")]
+struct Page;

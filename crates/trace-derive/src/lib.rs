@@ -1,4 +1,21 @@
 //! `#[derive(Tree)]` for structures of tensors.
+//!
+//! ```
+//! use trace::{Tensor, Tree};
+//!
+//! #[derive(Clone, Tree)]
+//! struct Layer {
+//!     weight: Tensor,
+//!     bias: Option<Tensor>,
+//!     #[tree(skip)]
+//!     name: String,
+//! }
+//!
+//! let layer = Layer { weight: Tensor::from([1.0f32, 2.0]), bias: None, name: "first".into() };
+//! assert_eq!(layer.paths(), ["weight"]);
+//! let same = layer.map_leaves(Tensor::clone);
+//! assert_eq!((same.leaves().len(), same.name.as_str()), (1, "first"));
+//! ```
 
 mod home;
 mod tree;

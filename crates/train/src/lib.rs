@@ -1,16 +1,19 @@
 //! Train models: the trainer, data, metrics, the batch-size search, training files, and the steps of models as programs.
 //!
-//! ```no_run
+//! ```
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use runtime::Backend;
-//! use runtime::config::{Config, Mode};
+//! use runtime::config::{Config, Mode, Target};
 //! use train::{MeshChoice, Training};
 //!
-//! let training = Training::read("examples/train/tiny-gpt.toml".as_ref(), &[], &MeshChoice::default())?;
-//! let backend = Backend::auto(&Config::new(Mode::Training))?;
+//! # std::env::set_current_dir("../..").unwrap();
+//! // The changes make it short: one layer and two steps.
+//! let changes = ["model.n_layer=1", "train.batch_size=2", "train.steps=2"].map(String::from);
+//! let training = Training::read("examples/train/tiny-gpt.toml".as_ref(), &changes, &MeshChoice::default())?;
+//! let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu))?;
 //! let finished = training.run(&backend, &AtomicBool::new(false), &mut |_| {})?;
-//! println!("{} parameters, {} steps", finished.parameters, finished.step);
+//! assert_eq!(finished.step, 2);
 //! # Ok::<(), train::Error>(())
 //! ```
 

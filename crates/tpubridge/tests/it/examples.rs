@@ -134,6 +134,18 @@ fn tpu_kernel() {
     check_with_libtpu("tpu_kernel");
 }
 
+/// What the page that compares GPTs shows of ours is in the example.
+#[test]
+fn the_page_shows_lines_of_the_example() {
+    let page = std::fs::read_to_string(repository().join("docs/explain/gpt-compared.md")).unwrap();
+    let example = std::fs::read_to_string(repository().join("examples/gpt.rs")).unwrap();
+    let pieces: Vec<&str> = page.split("Ours:\n```rust,ignore\n").skip(1).collect();
+    assert!(pieces.len() >= 3, "{} pieces of ours", pieces.len());
+    for line in pieces.iter().flat_map(|piece| piece.lines().take_while(|line| *line != "```")) {
+        assert!(example.lines().any(|have| have.trim() == line.trim()), "examples/gpt.rs does not have: {line}");
+    }
+}
+
 /// The JAX version of the page that compares GPTs runs, and learns as the page says.
 #[test]
 fn the_jax_version_of_the_gpt_runs() {
