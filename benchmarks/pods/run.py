@@ -121,8 +121,8 @@ Both have the same number of parameters.
 What differs:
 
 - The reference's attention is JAX's splash kernel with blocks of 1024 and its fused backward kernel. `tpu fit` prices kernels by the shapes
-  they are given, not by their code, and not alike: ours by half of the scores, splash by the blocks its mask leaves. The last three columns leave attention kernels out;
-  their code is compared in `docs/kernel-cycles.md`.
+  they are given, not by their code, and not alike: ours by half of the scores, splash by the blocks its mask leaves. The last three columns
+  leave attention kernels out; their code is compared in `docs/kernel-cycles.md`.
 - The reference's weights of heads have an axis for heads, ours are matrices; the reference scales norms in bfloat16, ours in float32.
 - On v6e ours computes logits and loss in kernels; the reference holds the logits of a piece.
 - Ours tells the compiler where gathered weights and gradients lie, the reference only where activations do.

@@ -1,4 +1,4 @@
-//! The PJRT C table of this device: every function filled, those it cannot serve answering UNIMPLEMENTED.
+//! The PJRT API table of this device: every function filled, those it cannot serve answering UNIMPLEMENTED.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::sync::OnceLock;

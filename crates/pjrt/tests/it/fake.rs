@@ -1,4 +1,4 @@
-//! A plugin written for tests: a C table whose length, holes, failures and timing the test decides.
+//! A plugin written for tests: a PJRT API table whose length, holes, failures and timing the test decides.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_void};

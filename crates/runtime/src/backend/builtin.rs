@@ -1,4 +1,4 @@
-//! The CPU device that is linked into this program, behind the same C table as any plugin.
+//! The CPU device that is linked into this program, behind the same PJRT API as any plugin.
 #![allow(unsafe_code)]
 
 use pjrt::Plugin;

@@ -103,7 +103,7 @@ options! {
     };
     /// How hard the compiler tries to save memory: none, normal or aggressive.
     memory_optimization: MemoryOptimization = |_| MemoryOptimization::Normal;
-    /// Whether the compiler may compute values again instead of keeping them.
+    /// Whether the compiler may recompute values instead of keeping them.
     rematerialization: Switch = |_| Switch::Auto;
     /// Collectives that run beside arithmetic.
     async_collectives: Switch = |_| Switch::Auto;

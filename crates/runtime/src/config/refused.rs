@@ -21,7 +21,7 @@ pub static REFUSED: &[RefusedOption] = &[
     },
     RefusedOption {
         name: "gradient_checkpointing",
-        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler compute values again",
+        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler recompute values",
     },
     RefusedOption {
         name: "enable_hardware_acceleration",
@@ -61,7 +61,7 @@ pub static REFUSED: &[RefusedOption] = &[
     RefusedOption { name: "use_mixed_precision", reason: "use `precision`: bf16, f32 or mixed" },
     RefusedOption {
         name: "activation_checkpointing_layers",
-        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler compute values again",
+        reason: "which values a gradient keeps is part of the program; `rematerialization` lets the compiler recompute values",
     },
     RefusedOption { name: "version", reason: "use `slice`, such as v5e-16: it names generation, chips and topology" },
     RefusedOption {
