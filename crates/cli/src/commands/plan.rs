@@ -9,7 +9,7 @@ use compile::worker::WorkerLimits;
 use compile::{PluginFile, SliceCompiler};
 use plan::search::{
     Answer as Found, BatchName, Confirm, Facts, Goal, Load, OneProgram, Plan, ProgramSource, SearchOptions,
-    SplitChoice, StepKind, Variant, search,
+    ShardingChoice, StepKind, Variant, search,
 };
 use serde::Serialize;
 use train::{Planned, PlannedStep};
@@ -316,9 +316,9 @@ fn table(found: &Found) -> Table {
     let step = if is_training { "step" } else { "latency" };
     table.row(["", "slice", "mesh", "batch", step, rate, "HBM free", &time, &cost, "meets"]);
     for plan in &found.plans {
-        let mesh = match plan.layout {
-            SplitChoice::ByRule(mesh) => mesh.to_string(),
-            SplitChoice::AsWritten => "as written".into(),
+        let mesh = match plan.sharding {
+            ShardingChoice::ByRule(mesh) => mesh.to_string(),
+            ShardingChoice::AsWritten => "as written".into(),
         };
         let mesh = match &plan.variant {
             Some(Variant { remat: Some(remat), types }) => {

@@ -76,7 +76,7 @@ fn a_model_gets_a_plan_of_inference() {
     let cache_bytes = 2 * 2 * 4 * 32 * 1024 * 2;
     assert_eq!(facts["cache_bytes_per_sample"], cache_bytes);
     assert_eq!(best["types"], "bf16");
-    assert!(best.get("remat").is_none() && best["layout"]["by_rule"]["fsdp"] == 1, "{best}");
+    assert!(best.get("remat").is_none() && best["sharding"]["by_rule"]["fsdp"] == 1, "{best}");
     let all = 64 * cache_bytes / 4;
     let taken = best["hbm_bytes"].as_u64().unwrap();
     assert!((all..all + all / 2).contains(&taken), "{taken} bytes for caches of {all}");
@@ -152,7 +152,7 @@ fn a_decode_step_is_ranked_by_latency_and_tokens_per_chip() {
     assert_eq!(record["facts"]["kind"], "inference");
     // Weights gathered for every token would be all it does.
     for plan in record["plans"].as_array().unwrap() {
-        assert_eq!(plan["layout"]["by_rule"]["fsdp"], 1, "{plan}");
+        assert_eq!(plan["sharding"]["by_rule"]["fsdp"], 1, "{plan}");
     }
 }
 

@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::estimate::{Estimate, Workload};
 use crate::fit::{device_numbers, hbm_limit};
 use crate::search::{
-    BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, ProgramSource, SplitChoice, WindowedEinsum,
+    BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, ProgramSource, ShardingChoice,
+    WindowedEinsum,
 };
 
 /// What to ask.
@@ -138,7 +139,7 @@ impl Finder<'_, '_> {
         source.program(&Candidate {
             variant: None,
             slice: self.request.compile.slice,
-            layout: SplitChoice::ByRule(mesh),
+            sharding: ShardingChoice::ByRule(mesh),
             batch,
             precision: PrecisionChoice::AsWritten,
             flags: FlagSet::Default,

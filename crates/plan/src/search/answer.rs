@@ -3,7 +3,7 @@
 use chips::Slice;
 use serde::Serialize;
 
-use super::candidate::{Candidate, FlagSet, PrecisionChoice, SplitChoice, Variant, WindowedEinsum};
+use super::candidate::{Candidate, FlagSet, PrecisionChoice, ShardingChoice, Variant, WindowedEinsum};
 use super::facts::Facts;
 use super::goal::{Goal, PlanCost, Trade, pareto};
 use super::load::Load;
@@ -26,8 +26,8 @@ pub struct Plan {
     pub slice: String,
     /// Chips.
     pub chips: u32,
-    /// How the program lies on the slice.
-    pub layout: SplitChoice,
+    /// How the program is sharded over the slice.
+    pub sharding: ShardingChoice,
     /// Samples in a step.
     pub batch: u64,
     /// Tokens in a step.

@@ -13,7 +13,7 @@ use super::source::ProgramSource;
 /// How a program is split over devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SplitChoice {
+pub enum ShardingChoice {
     /// By rule, over a mesh.
     ByRule(MeshShape),
     /// As the program says.
@@ -99,8 +99,8 @@ impl WindowedEinsum {
 pub struct Candidate {
     /// The slice.
     pub slice: Slice,
-    /// How the program lies on it.
-    pub layout: SplitChoice,
+    /// How the program is sharded over it.
+    pub sharding: ShardingChoice,
     /// Samples in a step, on all devices together.
     pub batch: u64,
     /// Precision of matmuls.
@@ -135,9 +135,9 @@ impl Candidate {
 impl std::fmt::Display for Candidate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.slice)?;
-        match self.layout {
-            SplitChoice::ByRule(mesh) => write!(f, " {mesh}")?,
-            SplitChoice::AsWritten => write!(f, " as written")?,
+        match self.sharding {
+            ShardingChoice::ByRule(mesh) => write!(f, " {mesh}")?,
+            ShardingChoice::AsWritten => write!(f, " as written")?,
         }
         write!(f, " batch {}", self.batch)?;
         if self.precision == PrecisionChoice::Default {
@@ -169,8 +169,8 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
     let mut found = Vec::new();
     for &slice in slices {
         let on = u64::from(slice.devices());
-        let layouts: Vec<SplitChoice> = match devices {
-            Some(devices) if devices == on => vec![SplitChoice::AsWritten],
+        let layouts: Vec<ShardingChoice> = match devices {
+            Some(devices) if devices == on => vec![ShardingChoice::AsWritten],
             Some(_) => Vec::new(),
             None => {
                 // Weights gathered for every token of a decode step would be all it does.
@@ -181,16 +181,17 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                     context: facts.max_context_parts,
                     model: facts.max_model_parts,
                 };
-                MeshShape::all(on, most).into_iter().map(SplitChoice::ByRule).collect()
+                MeshShape::all(on, most).into_iter().map(ShardingChoice::ByRule).collect()
             }
         };
         for layout in layouts {
             let parts = match layout {
-                SplitChoice::ByRule(mesh) => mesh.batch_parts(),
-                SplitChoice::AsWritten => 1,
+                ShardingChoice::ByRule(mesh) => mesh.batch_parts(),
+                ShardingChoice::AsWritten => 1,
             };
             // Slices reach each other over the data axis alone.
-            let crosses = matches!(layout, SplitChoice::ByRule(mesh) if mesh.data % u64::from(slice.num_slices()) != 0);
+            let crosses =
+                matches!(layout, ShardingChoice::ByRule(mesh) if mesh.data % u64::from(slice.num_slices()) != 0);
             if crosses {
                 continue;
             }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::answer::Plan;
-use super::candidate::{Candidate, SplitChoice};
+use super::candidate::{Candidate, ShardingChoice};
 use super::facts::Facts;
 use super::roles::StepKind;
 
@@ -65,9 +65,9 @@ pub(crate) fn candidates(best: &Candidate, facts: &Facts, batches: Option<&[u64]
     if facts.kind == StepKind::Training || facts.batch.is_some() {
         return Vec::new();
     }
-    let parts = match best.layout {
-        SplitChoice::ByRule(mesh) => mesh.batch_parts().max(1),
-        SplitChoice::AsWritten => 1,
+    let parts = match best.sharding {
+        ShardingChoice::ByRule(mesh) => mesh.batch_parts().max(1),
+        ShardingChoice::AsWritten => 1,
     };
     let mut sizes: Vec<u64> = match batches {
         Some(batches) => batches.iter().copied().filter(|batch| batch.is_multiple_of(parts)).collect(),

@@ -5,7 +5,7 @@ use std::fmt;
 use compile::Program;
 use hlo::Verified;
 
-use super::candidate::{Candidate, SplitChoice, Variant};
+use super::candidate::{Candidate, ShardingChoice, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::roles::BatchName;
 use super::rules::MeshShape;
@@ -99,9 +99,9 @@ impl<'a> ModelSource<'a> {
 
 /// The choice that a candidate stands for.
 pub fn choice_of(candidate: &Candidate) -> ModelChoice {
-    let mesh = match candidate.layout {
-        SplitChoice::ByRule(mesh) => mesh,
-        SplitChoice::AsWritten => MeshShape { data: u64::from(candidate.slice.devices()), ..MeshShape::ONE },
+    let mesh = match candidate.sharding {
+        ShardingChoice::ByRule(mesh) => mesh,
+        ShardingChoice::AsWritten => MeshShape { data: u64::from(candidate.slice.devices()), ..MeshShape::ONE },
     };
     ModelChoice {
         mesh,

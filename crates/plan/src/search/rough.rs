@@ -5,7 +5,7 @@
 
 use xla::CollectiveKind;
 
-use super::candidate::{Candidate, SplitChoice};
+use super::candidate::{Candidate, ShardingChoice};
 use super::facts::Facts;
 use super::roles::StepKind;
 use super::rules::MeshShape;
@@ -32,10 +32,10 @@ const WORKING_VALUES: f64 = 2.0;
 /// The closed form. `argument_bytes` are those on one device.
 pub(crate) fn rough(facts: &Facts, machine: &Machine, candidate: &Candidate, argument_bytes: f64) -> Rough {
     let devices = f64::from(candidate.slice.devices()).max(1.0);
-    let mesh = match candidate.layout {
-        SplitChoice::ByRule(mesh) => mesh,
+    let mesh = match candidate.sharding {
+        ShardingChoice::ByRule(mesh) => mesh,
         // Unknown; as if parameters were split over everything.
-        SplitChoice::AsWritten => MeshShape { fsdp: candidate.slice.devices().into(), ..MeshShape::ONE },
+        ShardingChoice::AsWritten => MeshShape { fsdp: candidate.slice.devices().into(), ..MeshShape::ONE },
     };
     let samples = candidate.batch as f64;
     let samples_per_part = samples / (mesh.batch_parts() * mesh.context) as f64;

@@ -10,7 +10,7 @@ use compile::{CompileError, CompileMode, CompileRequest, SliceCompiler};
 use xla::Opcode;
 
 use super::answer::{Answer, Confidence, Plan, Refused};
-use super::candidate::{self, Candidate, FlagSet, SplitChoice, WindowedEinsum};
+use super::candidate::{self, Candidate, FlagSet, ShardingChoice, WindowedEinsum};
 use super::goal::Goal;
 use super::load;
 use super::roles::StepKind;
@@ -252,8 +252,8 @@ enum Layers {
 
 impl Layers {
     fn of(candidate: &Candidate) -> Layers {
-        match candidate.layout {
-            SplitChoice::ByRule(mesh) if mesh.model == 1 => Layers::Whole,
+        match candidate.sharding {
+            ShardingChoice::ByRule(mesh) if mesh.model == 1 => Layers::Whole,
             _ => Layers::Shared,
         }
     }
@@ -478,7 +478,7 @@ impl Hunt<'_> {
                 board.points.retain(|point| {
                     let other = &point.candidate;
                     let is_larger = other.slice == candidate.slice
-                        && other.layout == candidate.layout
+                        && other.sharding == candidate.sharding
                         && other.variant == candidate.variant
                         && other.batch > candidate.batch;
                     point.state == PointState::Taken || !is_larger
@@ -535,7 +535,7 @@ impl Hunt<'_> {
         Ok(Plan {
             slice: candidate.slice.to_string(),
             chips,
-            layout: candidate.layout,
+            sharding: candidate.sharding,
             batch: candidate.batch,
             tokens_per_step,
             precision: candidate.precision,

@@ -7,7 +7,7 @@ use hlo::passes::{self, INLINE, Options, Partitioned};
 use hlo::{Attr, DYNAMIC, Keyword, Op, OpKind, Type, Verified};
 use kernel::composites::{FLASH, FLASH_BACKWARD, GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT};
 
-use super::candidate::{Candidate, PrecisionChoice, SplitChoice, Variant};
+use super::candidate::{Candidate, PrecisionChoice, ShardingChoice, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::flow::Flow;
 use super::roles::{ArgumentRole, BatchName, Roles, argument_bytes, dims, find_batch, find_roles};
@@ -106,7 +106,7 @@ impl ProgramSource for OneProgram {
 
     fn argument_bytes(&self, candidate: &Candidate) -> f64 {
         let Some(func) = self.reference.entry() else { return 0.0 };
-        let SplitChoice::ByRule(mesh) = candidate.layout else {
+        let ShardingChoice::ByRule(mesh) = candidate.sharding else {
             let all = func.inputs.iter().map(argument_bytes).fold(0, u64::saturating_add);
             return all as f64 / f64::from(candidate.slice.devices()).max(1.0);
         };
@@ -136,8 +136,8 @@ impl ProgramSource for OneProgram {
         if candidate.precision == PrecisionChoice::Default {
             module = with_default_precision(module)?;
         }
-        let module = match candidate.layout {
-            SplitChoice::ByRule(mesh) if mesh.devices() > 1 => rules::annotate(&module, &self.roles, &flow, mesh)?,
+        let module = match candidate.sharding {
+            ShardingChoice::ByRule(mesh) if mesh.devices() > 1 => rules::annotate(&module, &self.roles, &flow, mesh)?,
             _ => module,
         };
         Ok(Program::from_module(module))

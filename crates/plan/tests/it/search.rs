@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::search::{
-    ArgumentRole, BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, ProgramSource, SplitChoice,
+    ArgumentRole, BatchName, Candidate, FlagSet, MeshShape, OneProgram, PrecisionChoice, ProgramSource, ShardingChoice,
     StepKind, WindowedEinsum,
 };
 use testkit::{Needed, repository, require};
@@ -23,7 +23,7 @@ fn candidate(slice: &str, mesh: MeshShape, batch: u64) -> Candidate {
     Candidate {
         variant: None,
         slice: slice.parse().unwrap(),
-        layout: SplitChoice::ByRule(mesh),
+        sharding: ShardingChoice::ByRule(mesh),
         batch,
         precision: PrecisionChoice::AsWritten,
         flags: FlagSet::Default,
