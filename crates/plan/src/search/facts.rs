@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use hlo::{Attr, Func, Module, Op, OpKind, OpName, Value, Verified};
 use serde::Serialize;
 
-use super::again::{is_again, names};
 use super::flow::{Flow, UseKind};
+use super::rematerialized::{is_rematerialized, names};
 use super::roles::{ArgumentRole, Roles, StepKind, argument_bytes, dims};
 use super::source::is_grouped_matmul;
 
@@ -161,9 +161,9 @@ fn matmuls_only(module: &Module, count: Count) -> Module {
             let op = &func.ops[n];
             let counts = match op.kind() {
                 Some(OpKind::DotGeneral | OpKind::Dot | OpKind::Convolution) => {
-                    count == Count::All || !is_again(&op.loc)
+                    count == Count::All || !is_rematerialized(&op.loc)
                 }
-                Some(OpKind::Composite) if is_grouped_matmul(op) => count == Count::All || !is_again(&op.loc),
+                Some(OpKind::Composite) if is_grouped_matmul(op) => count == Count::All || !is_rematerialized(&op.loc),
                 Some(OpKind::While | OpKind::If | OpKind::Case | OpKind::Return | OpKind::FuncReturn) => true,
                 _ => op.num_results == 1 && func.ty(op.first_result).as_tensor().is_some_and(|ty| ty.rank() == 0),
             };

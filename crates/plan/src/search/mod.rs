@@ -1,6 +1,5 @@
 //! Where to run a program, split how, with which batch: a closed form prunes, the compiler ranks and confirms.
 
-mod again;
 mod answer;
 mod candidate;
 mod facts;
@@ -9,6 +8,7 @@ mod goal;
 mod load;
 mod model;
 pub mod quantity;
+mod rematerialized;
 mod roles;
 mod rough;
 mod rules;

@@ -61,7 +61,7 @@ impl OneProgram {
         if module.entry().is_none_or(|func| func.body.is_none()) {
             return Err(Error::no_entry(&module));
         }
-        again::mark(&mut module);
+        rematerialized::mark(&mut module);
         let original = hlo::verify(module)?;
         let func = original.entry().ok_or_else(|| Error::no_entry(&original))?;
         let batch = find_batch(&original, func, batch)?;

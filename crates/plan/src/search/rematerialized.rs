@@ -1,18 +1,18 @@
-//! What a program computes again for the backward pass, as JAX's names say it.
+//! What a program rematerializes for the backward pass, as JAX's names say it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hlo::{Attr, Func, Loc, Location, Module, Op, OpKind, Region, Visibility};
 
-/// What JAX writes into the names of ops that a checkpointed function computes again.
-const AGAIN: &str = "rematted_computation";
+/// What JAX writes into the names of ops that a checkpointed function rematerializes.
+const REMATTED: &str = "rematted_computation";
 /// Parts of a location that are looked at.
 const MAX_LOCATIONS: usize = 200;
 
 /// Whether an op is rematerialized, by its own name.
-pub(crate) fn is_again(loc: &Loc) -> bool {
-    names(loc).any(|name| name.contains(AGAIN))
+pub(crate) fn is_rematerialized(loc: &Loc) -> bool {
+    names(loc).any(|name| name.contains(REMATTED))
 }
 
 /// The names of a location.
@@ -79,7 +79,7 @@ fn mark_region(func: &mut Func, region: Region, around: Inherited, wanted: &mut 
     }
     for id in func.region(region).ops.clone() {
         let op = func.op_mut(id);
-        let here = if is_again(&op.loc) { Inherited::Yes } else { around };
+        let here = if is_rematerialized(&op.loc) { Inherited::Yes } else { around };
         if here == Inherited::Yes {
             mark_op(op, wanted);
         }
@@ -90,8 +90,8 @@ fn mark_region(func: &mut Func, region: Region, around: Inherited, wanted: &mut 
 }
 
 fn mark_op(op: &mut Op, wanted: &mut BTreeSet<Arc<str>>) {
-    if !is_again(&op.loc) {
-        op.loc = Some(Arc::new(Location::Name(AGAIN.into(), op.loc.take())));
+    if !is_rematerialized(&op.loc) {
+        op.loc = Some(Arc::new(Location::Name(REMATTED.into(), op.loc.take())));
     }
     if op.kind() == Some(OpKind::FuncCall)
         && let Some(Attr::Symbol(callee)) = op.attr("callee").cloned()
@@ -133,7 +133,7 @@ mod tests {
         mark(&mut module);
         let module = hlo::verify(module).unwrap();
         assert_eq!(module.funcs.len(), 5);
-        let again = |name: &str| is_again(&module.func(name).unwrap().ops[0].loc);
+        let again = |name: &str| is_rematerialized(&module.func(name).unwrap().ops[0].loc);
         assert!(!again("g") && !again("f") && again("g.again") && again("f.again"));
         let called = module.funcs.iter().flat_map(|func| &func.ops).filter_map(|op| op.attr("callee"));
         let called: Vec<String> = called.map(|callee| format!("{callee:?}")).collect();
