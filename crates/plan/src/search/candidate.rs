@@ -169,7 +169,7 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
     let mut found = Vec::new();
     for &slice in slices {
         let on = u64::from(slice.devices());
-        let layouts: Vec<ShardingChoice> = match devices {
+        let shardings: Vec<ShardingChoice> = match devices {
             Some(devices) if devices == on => vec![ShardingChoice::AsWritten],
             Some(_) => Vec::new(),
             None => {
@@ -184,14 +184,14 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                 MeshShape::all(on, most).into_iter().map(ShardingChoice::ByRule).collect()
             }
         };
-        for layout in layouts {
-            let parts = match layout {
+        for sharding in shardings {
+            let parts = match sharding {
                 ShardingChoice::ByRule(mesh) => mesh.batch_parts(),
                 ShardingChoice::AsWritten => 1,
             };
             // Slices reach each other over the data axis alone.
             let crosses =
-                matches!(layout, ShardingChoice::ByRule(mesh) if mesh.data % u64::from(slice.num_slices()) != 0);
+                matches!(sharding, ShardingChoice::ByRule(mesh) if mesh.data % u64::from(slice.num_slices()) != 0);
             if crosses {
                 continue;
             }
@@ -208,7 +208,7 @@ pub(crate) fn all(source: &dyn ProgramSource, slices: &[Slice], batches: Option<
                 for (&precision, variant) in precisions.iter().flat_map(|p| variants.iter().map(move |v| (p, v))) {
                     found.push(Candidate {
                         slice,
-                        layout,
+                        sharding,
                         batch,
                         precision,
                         flags: FlagSet::Default,

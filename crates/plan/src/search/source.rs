@@ -11,7 +11,7 @@ use super::candidate::{Candidate, PrecisionChoice, ShardingChoice, Variant};
 use super::facts::{Facts, REFERENCE_BATCH};
 use super::flow::Flow;
 use super::roles::{ArgumentRole, BatchName, Roles, argument_bytes, dims, find_batch, find_roles};
-use super::{again, rules};
+use super::{rematerialized, rules};
 use crate::error::Error;
 
 /// Makes programs for candidates. One StableHLO program whose arguments are split by rule is the first source; models
