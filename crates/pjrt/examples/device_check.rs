@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         ("donation", donation),
         ("serialize and load again", stored),
         ("compile without the client, then load", without_client),
-        ("bf16 matmul", matmul),
+        ("bf16 matmul", run_matmul),
     ];
     let mut failed = false;
     if execute(&bench).is_ok() {
@@ -215,7 +215,7 @@ fn without_client(bench: &Bench) -> Result<String, Error> {
     Ok("right sum".into())
 }
 
-fn matmul(bench: &Bench) -> Result<String, Error> {
+fn run_matmul(bench: &Bench) -> Result<String, Error> {
     let size: usize = if bench.client.platform_name()? == "cpu" { 512 } else { 8192 };
     let loaded = bench.client.compile(&EncodedProgram::mlir(matmul(size)), &CompileOptions::default())?;
     // 1.0 in bf16: every element of the result is exactly `size`.
@@ -225,7 +225,7 @@ fn matmul(bench: &Bench) -> Result<String, Error> {
     let result = run(&loaded, vec![Argument::Keep(&a), Argument::Keep(&a)])?.to_host()?.wait()?;
     let expected = ((size as f32).to_bits() >> 16) as u16;
     if result.chunks_exact(2).any(|e| u16::from_le_bytes([e[0], e[1]]) != expected) {
-        return Err(wrong("wrong matmul".into()));
+        return Err(wrong("wrong result".into()));
     }
     let mut times: Vec<Duration> = (0..30)
         .map(|_| {
