@@ -39,6 +39,7 @@ mod slices;
 pub use ::plan;
 pub use chips;
 pub use compile;
+pub use data;
 pub use fleet;
 pub use hlo;
 pub use kernel;

@@ -19,7 +19,6 @@
 
 pub mod batch_size;
 pub mod config;
-pub mod data;
 mod datasets;
 mod error;
 mod find_batch;
@@ -35,6 +34,7 @@ mod task;
 pub mod trainer;
 mod training;
 
+pub use data;
 pub use datasets::{Datasets, tokenizer};
 pub use error::Error;
 pub use find_batch::{FoundBatch, TriedOn};

@@ -14,7 +14,7 @@ use crate::rules;
 const LAYERS: &[&[&str]] = &[
     &["chips", "tensor", "pjrt-sys", "trace-derive"],
     &["hlo", "pjrt", "weights", "xla"],
-    &["cpu", "kernel", "trace"],
+    &["cpu", "data", "kernel", "trace"],
     &["compile", "cpu-plugin", "nn"],
     &["runtime", "plan"],
     &["train", "fleet"],
@@ -33,7 +33,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/cpu/src/memory.rs",
     "crates/cpu/src/program.rs",
     "crates/runtime/src/backend/builtin.rs",
-    "crates/train/src/data/mapped.rs",
+    "crates/data/src/mapped.rs",
     "crates/fleet/src/glibc.rs",
     "crates/cli/src/stop.rs",
 ];

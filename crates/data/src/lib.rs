@@ -3,6 +3,20 @@
 //! The batch of step `k` depends on the dataset, its options, the seed and `k`, on nothing that happened before. So a run
 //! that resumes at step `k` sees the batches an uninterrupted one sees, without replaying any, and several hosts take
 //! their parts of the same batch ([`Shard`]) without talking to each other.
+//!
+//! ```
+//! use data::{Batching, Dataset, MarkovOptions, MarkovTokens};
+//!
+//! // Eight rows of sixteen tokens and the token that follows each, from seed 0.
+//! let options =
+//!     MarkovOptions { vocab_size: 64, sequence_length: 16, chain_seed: 1, batching: Batching::new(8, 0) };
+//! let dataset = MarkovTokens::new(options)?;
+//! let batch = dataset.batch(100)?;
+//! assert_eq!(batch[0].dims(), [8, 16]);
+//! // The batch of a step is the same whenever it is asked for.
+//! assert_eq!(batch, dataset.batch(100)?);
+//! # Ok::<(), data::DataError>(())
+//! ```
 
 mod augment;
 mod corpus;

@@ -254,7 +254,7 @@ fn last_line_end(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::stories;
+    use crate::stories;
 
     const PIECE: usize = 4096;
 
