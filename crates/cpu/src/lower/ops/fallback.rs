@@ -66,9 +66,10 @@ impl Kernel for Interpreted {
         let mut values = Vec::with_capacity(self.inputs.len());
         for ((value, ty, bytes), &pointer) in self.inputs.iter().zip(inputs) {
             let operand = match ty {
-                // SAFETY: the slot holds this many bytes of the operand.
                 Type::Tensor(ty) => {
-                    InterpreterValue::Tensor(tensor(ty, unsafe { std::slice::from_raw_parts(pointer, *bytes) }))
+                    // SAFETY: the slot holds this many bytes of the operand.
+                    let bytes = unsafe { std::slice::from_raw_parts(pointer, *bytes) };
+                    InterpreterValue::Tensor(tensor(ty, bytes))
                 }
                 _ => InterpreterValue::Token,
             };
