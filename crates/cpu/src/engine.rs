@@ -1,5 +1,6 @@
 //! A program made ready to run: read, verified, and everything a caller may ask about it known.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use hlo::{ElementType, Func, Module, OpKind, OpName, Type, Verified};
@@ -11,7 +12,7 @@ use crate::kernels::Cores;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
 use crate::lower::{self, Donation, Folding};
-use crate::memory::{Arena, Array};
+use crate::memory::{Arena, Array, byte_count};
 use crate::program::{ProfiledStep, Program};
 use crate::sharding::Sharding;
 
@@ -109,6 +110,18 @@ impl PortType {
         }
     }
 
+    /// Whether a value is of this type.
+    fn holds(&self, literal: &Literal) -> bool {
+        match self {
+            PortType::Array(dtype, dims) => {
+                let sizes = literal.dims().iter().map(|&size| Some(size));
+                let fits = sizes.zip(dims).all(|(size, want)| want.is_none() || *want == size);
+                literal.dtype() == *dtype && literal.dims().len() == dims.len() && fits
+            }
+            PortType::Token => literal.bytes().is_empty(),
+        }
+    }
+
     /// Number of dimensions.
     pub fn rank(&self) -> usize {
         match self {
@@ -120,7 +133,7 @@ impl PortType {
     /// Bytes on the device; `None` where a size is dynamic or too large.
     pub fn bytes(&self) -> Option<usize> {
         match self {
-            PortType::Array(dtype, dims) => dims.iter().try_fold(dtype.size_bytes(), |n, d| n.checked_mul((*d)?)),
+            PortType::Array(dtype, dims) => byte_count(*dtype, &dims.iter().copied().collect::<Option<Vec<_>>>()?),
             PortType::Token => Some(0),
         }
     }
@@ -142,8 +155,8 @@ impl PortType {
 #[derive(Clone, Debug)]
 pub struct Compiled {
     cpu: Arc<Cpu>,
-    /// `None` where the interpreter runs the module.
-    program: Option<Arc<Program>>,
+    /// Why not, where the interpreter runs the module.
+    program: Result<Arc<Program>, String>,
     module: Verified,
     entry: String,
     name: String,
@@ -153,6 +166,8 @@ pub struct Compiled {
     /// As one device has them.
     arguments: Vec<PortType>,
     results: Vec<PortType>,
+    /// As the whole program has them.
+    whole_results: Vec<PortType>,
     argument_shardings: Vec<Sharding>,
     result_shardings: Vec<Sharding>,
     donated: Vec<Donation>,
@@ -239,7 +254,7 @@ impl Compiled {
         let donated = donations(func);
         let program = match options.mode {
             ExecutionMode::Compiled => compile_program(cpu, &module, &func.name, &donated, options.folding)?,
-            ExecutionMode::Interpreted => None,
+            ExecutionMode::Interpreted => Err("the caller asked for it".into()),
         };
         Ok(Compiled {
             cpu: cpu.clone(),
@@ -252,6 +267,7 @@ impl Compiled {
             donated,
             partitioning: Partitioning::of(&module, func),
             whole_arguments: arguments,
+            whole_results: results,
             argument_shardings,
             result_shardings,
             module,
@@ -329,25 +345,44 @@ impl Compiled {
 
     /// Bytes of working memory that a run takes beside arguments and results; `None` where only the run tells.
     pub fn temporary_bytes(&self) -> Option<usize> {
-        self.program.as_ref().map(|program| program.arena_bytes)
+        self.program.as_ref().ok().map(|program| program.arena_bytes)
+    }
+
+    /// Why the interpreter runs the program; `None` where it is compiled.
+    pub fn why_interpreted(&self) -> Option<&str> {
+        self.program.as_ref().err().map(String::as_str)
     }
 
     /// Whether a run is a straight line of kernels on one device, which any thread has the stack for.
     pub(crate) fn is_flat(&self) -> bool {
-        self.spread == Spread::ONE && self.program.as_ref().is_some_and(|program| program.is_flat())
+        self.spread == Spread::ONE && self.program.as_ref().is_ok_and(|program| program.is_flat())
     }
 
     /// The steps of the compiled program, one line each; nothing for one that is interpreted.
     pub fn dump(&self) -> String {
-        self.program.as_ref().map_or_else(String::new, |program| program.dump())
+        self.program.as_ref().map_or_else(|_| String::new(), |program| program.dump())
     }
 
     /// What each step takes in one run on one device, in no order; nothing for a program that is interpreted.
     pub fn profile(&self, arguments: Vec<Array>, options: &InterpreterOptions) -> Result<Vec<ProfiledStep>, Error> {
-        let Some(program) = &self.program else { return Ok(Vec::new()) };
+        let Ok(program) = &self.program else { return Ok(Vec::new()) };
         let mut times = Vec::new();
         program.run(arguments, &self.cpu.cores, &self.cpu.memory, options, None, Some(&mut times))?;
         Ok(times)
+    }
+
+    /// Runs on one device with every array of the program in memory of its own, fenced by pages that nobody may touch, and
+    /// every kernel twice on memory that held something else: an error says what a step touches beyond what it declares.
+    /// `None` for a program that is interpreted. For tests: it is slow.
+    #[cfg(unix)]
+    #[doc(hidden)]
+    pub fn run_guarded(
+        &self,
+        arguments: Vec<Array>,
+        options: &InterpreterOptions,
+    ) -> Result<Option<Vec<Literal>>, Error> {
+        let Ok(program) = &self.program else { return Ok(None) };
+        program.run_guarded(&arguments, &self.cpu.cores, options).map(Some)
     }
 
     /// Which part of an argument a device has, by `[replica][partition]`: a number that devices with the same part share.
@@ -440,7 +475,7 @@ impl Compiled {
         options: &InterpreterOptions,
     ) -> Result<Vec<Vec<Array>>, Error> {
         let size = GridSize { replicas: grid.len() / partitions, partitions };
-        let Some(program) = &self.program else {
+        let Ok(program) = &self.program else {
             return self.interpret(grid, size, options);
         };
         let Cpu { cores, memory } = &*self.cpu;
@@ -473,25 +508,45 @@ impl Compiled {
                 interpreter.run_grid(size, &self.entry, grid)?
             }
         };
-        let array = |value: &InterpreterValue| Array::from_literal(&self.cpu.memory, &to_literal(value)?);
-        results.iter().map(|list| list.iter().map(array).collect()).collect()
+        let array = |(value, port): (&InterpreterValue, &PortType)| {
+            let literal = to_literal(value)?;
+            if !port.holds(&literal) {
+                let message = format!("a result is {} {:?}, not {port:?}", literal.dtype(), literal.dims());
+                return Err(Error::Program { op: "return".into(), message });
+            }
+            Array::from_literal(&self.cpu.memory, &literal)
+        };
+        let arrays = |list: &Vec<InterpreterValue>| {
+            if list.len() != self.whole_results.len() {
+                let message = format!("{} results, not {}", list.len(), self.whole_results.len());
+                return Err(Error::Program { op: "return".into(), message });
+            }
+            list.iter().zip(&self.whole_results).map(array).collect()
+        };
+        results.iter().map(arrays).collect()
     }
 }
 
-/// Simplifies and compiles; `None` where the program has to be interpreted.
+/// Simplifies and compiles; says why where the program has to be interpreted.
 fn compile_program(
     cpu: &Cpu,
     module: &Verified,
     entry: &str,
     donated: &[Donation],
     folding: Folding,
-) -> Result<Option<Program>, Error> {
-    let simplified = lower::simplify(module.clone(), folding)?;
-    let module: Arc<Module> = Arc::new(simplified.into_inner());
-    match lower::compile(module, entry, donated, &cpu.cores.machine, &cpu.memory) {
-        Ok(program) => Ok(Some(program)),
-        // Sizes known only at run time, tuples: the interpreter knows them.
-        Err(Error::Unsupported { .. }) => Ok(None),
+) -> Result<Result<Program, String>, Error> {
+    // A program that makes the compiler stop is refused: the caller goes on.
+    let compiled = catch_unwind(AssertUnwindSafe(|| {
+        let simplified = lower::simplify(module.clone(), folding)?;
+        let module: Arc<Module> = Arc::new(simplified.into_inner());
+        lower::compile(module, entry, donated, &cpu.cores.machine, &cpu.memory)
+    }));
+    let stopped =
+        |_| Err(Error::Internal("the compiler stopped; report this program, and interpret it until then".into()));
+    match compiled.unwrap_or_else(stopped) {
+        Ok(program) => Ok(Ok(program)),
+        // Sizes known only at run time, tuples, types that no kernel has: the interpreter knows or refuses them.
+        Err(Error::Unsupported { what }) => Ok(Err(what)),
         Err(error) => Err(error),
     }
 }

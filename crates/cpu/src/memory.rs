@@ -164,15 +164,24 @@ impl Storage {
         matches!(self.owner, Owner::Memory { .. })
     }
 
+    /// What it holds. Only of storage that was filled: by [`Storage::fill`], by the caller it is of, or by a program whose
+    /// check found that every byte of its results is written.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: valid for `size` bytes while the storage lives; whoever filled it did so before sharing it.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
 
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        debug_assert!(self.is_own());
-        // SAFETY: as above, and the borrow is unique.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
+    /// Writes all of it, and gives what it holds then.
+    ///
+    /// # Panics
+    /// If there are more or fewer bytes than it has, or it is memory of the caller.
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> &mut [u8] {
+        assert!(self.is_own() && bytes.len() == self.size, "{} bytes for {}", bytes.len(), self.size);
+        // SAFETY: own memory of as many bytes, which nobody else holds; once copied it is initialised.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), self.size);
+            std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size)
+        }
     }
 }
 
@@ -218,8 +227,7 @@ impl Array {
             return Err(Error::Arguments(format!("{} bytes for an array of {dtype} {dims:?}", bytes.len())));
         }
         let mut storage = memory.allocate(bytes.len())?;
-        storage.bytes_mut().copy_from_slice(bytes);
-        fill_spare_bits(dtype, storage.bytes_mut());
+        fill_spare_bits(dtype, storage.fill(bytes));
         Ok(Array { dtype, dims, storage: Arc::new(storage) })
     }
 
@@ -241,6 +249,16 @@ impl Array {
     /// A copy on the host.
     pub fn to_literal(&self) -> Literal {
         Literal::new(self.dtype, self.dims.clone(), self.bytes().to_vec()).expect("the storage has the array's size")
+    }
+
+    /// The same, in memory that begins where kernels can read elements of its type: a caller's may begin anywhere.
+    pub(crate) fn aligned(self, memory: &Arc<Arena>) -> Result<Array, Error> {
+        if is_aligned(self.storage.pointer(), self.dtype) {
+            return Ok(self);
+        }
+        let mut storage = memory.allocate(self.storage.size())?;
+        storage.fill(self.bytes());
+        Ok(Array { storage: Arc::new(storage), ..self })
     }
 
     /// The memory, shared.
@@ -279,6 +297,11 @@ fn machine_bytes() -> usize {
 /// Bytes of an array; `None` if too many to address.
 pub(crate) fn byte_count(dtype: DType, dims: &[usize]) -> Option<usize> {
     dims.iter().try_fold(dtype.size_bytes(), |n, &d| n.checked_mul(d)).filter(|&n| isize::try_from(n).is_ok())
+}
+
+/// Whether an address is one that elements of a type may lie at.
+pub(crate) fn is_aligned(start: *const u8, dtype: DType) -> bool {
+    (start as usize).is_multiple_of(dtype.size_bytes().next_power_of_two())
 }
 
 /// Whether bytes of a caller may differ from ours for equal elements: those of types smaller than a byte.
@@ -331,6 +354,22 @@ mod tests {
         let array = array.into_own_storage().unwrap_err();
         drop(other);
         assert!(array.into_own_storage().is_ok());
+    }
+
+    #[test]
+    fn memory_of_a_caller_is_copied_where_elements_cannot_lie() {
+        let memory = Arena::new();
+        let bytes: Vec<u8> = (0..64).collect();
+        let start = (0..16).find(|&n| is_aligned(bytes[n..].as_ptr(), DType::C128)).unwrap();
+        for (offset, is_kept) in [(0, true), (4, false), (8, false), (1, false)] {
+            let at = NonNull::from(&bytes[start + offset]);
+            // SAFETY: the bytes outlive the array, and nobody writes to them.
+            let storage = unsafe { Storage::foreign(at, 16, Box::new(())) };
+            let array = Array::new(DType::C128, vec![1], Arc::new(storage)).aligned(&memory).unwrap();
+            assert_eq!(array.bytes(), &bytes[start + offset..][..16]);
+            assert!(is_aligned(array.storage().pointer(), DType::C128));
+            assert_eq!(array.storage().pointer().cast_const() == at.as_ptr().cast_const(), is_kept, "at {offset}");
+        }
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! A compiled program: steps over slots of memory, planned before anything runs.
 #![allow(unsafe_code)]
 
+mod bounds;
+pub(crate) mod footprint;
+#[cfg(unix)]
+pub(crate) mod guarded;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +14,7 @@ use std::time::{Duration, Instant};
 use hlo::Module;
 use tensor::DType;
 
+use self::footprint::Footprint;
 use crate::error::Error;
 use crate::interpret::{InterpreterOptions, Process};
 use crate::kernels::Cores;
@@ -43,6 +49,15 @@ pub(crate) trait Kernel: Send + Sync {
         false
     }
 
+    /// What it touches of each input and output, from the numbers that drive its loops; `None` where they contradict each
+    /// other or are too large. The program runs only if every array has this much.
+    fn footprint(&self) -> Option<Footprint>;
+
+    /// Whether two outputs may be the same memory.
+    fn outputs_may_share(&self, _one: usize, _other: usize) -> bool {
+        false
+    }
+
     /// Takes out work on one input alone that stays the same from run to run, so that it can be done once. From then on the
     /// kernel expects the result of that work in the place of the input. `fixed_bytes` says how large such an input is.
     fn prepare(&mut self, _fixed_bytes: &dyn Fn(usize) -> Option<usize>) -> Option<Preparation> {
@@ -57,7 +72,8 @@ pub(crate) trait Kernel: Send + Sync {
     /// Does the work.
     ///
     /// # Safety
-    /// Every pointer is valid for the bytes of its slot; outputs overlap nothing, except inputs as `may_share` allows.
+    /// Every pointer is valid for the bytes of its slot, which has those of the footprint; outputs overlap nothing, except
+    /// inputs as `may_share` and outputs as `outputs_may_share` allow.
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error>;
 }
 
@@ -140,6 +156,8 @@ pub(crate) struct Program {
     /// The program as it was simplified: what ops without a kernel are read from.
     pub(crate) module: Arc<Module>,
     pub(crate) slots: Vec<Place>,
+    /// Bytes of each slot.
+    pub(crate) slot_bytes: Vec<usize>,
     pub(crate) constants: Vec<Storage>,
     pub(crate) steps: Vec<Step>,
     pub(crate) results: Vec<ResultPort>,
@@ -208,7 +226,7 @@ impl Program {
         let mut kept = Vec::with_capacity(arguments.len());
         for (n, array) in arguments.into_iter().enumerate() {
             if !self.owned[n] {
-                kept.push(Some(array));
+                kept.push(Some(array.aligned(memory)?));
                 continue;
             }
             // The caller may still hold what it said it gives: then the program works on a copy.
@@ -216,7 +234,7 @@ impl Program {
                 Ok(storage) => storage,
                 Err(array) => {
                     let mut storage = memory.allocate(array.bytes().len())?;
-                    storage.bytes_mut().copy_from_slice(array.bytes());
+                    storage.fill(array.bytes());
                     storage
                 }
             });
@@ -236,7 +254,7 @@ impl Program {
             Place::Argument(n) => kept[n].as_ref().map_or(std::ptr::null_mut(), |array| array.storage().pointer()),
             Place::OwnedArgument(n) => owned[n].as_ref().map_or(std::ptr::null_mut(), Storage::pointer),
             Place::Constant(n) => self.constants[n].pointer(),
-            // SAFETY: the planner keeps every offset within the arena.
+            // SAFETY: the check of the program found every slot that is used within the arena; others are at its start.
             Place::Arena(offset) => unsafe { arena.pointer().add(offset) },
             Place::Result(n) => results[n].as_ref().map_or(std::ptr::null_mut(), Storage::pointer),
         };

@@ -9,6 +9,7 @@ use rustfft::{Fft, FftNum, FftPlanner};
 use tensor::DType;
 
 use super::Cores;
+use crate::program::footprint::{Footprint, Written, product};
 
 /// Which transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +52,14 @@ impl Fourier {
             _ => return None,
         };
         Some(Fourier { plan })
+    }
+
+    /// What it touches: operand and result.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        match &self.plan {
+            Plans::Single(plan) => plan.footprint(),
+            Plans::Double(plan) => plan.footprint(),
+        }
     }
 
     /// Transforms.
@@ -167,6 +176,18 @@ impl<T: Real> Plan<T> {
         let count: f64 = lengths.iter().map(|&n| n as f64).product();
         let scale = T::of(if backward { 1.0 / count } else { 1.0 });
         Some(Plan { kind, dims: complex, last, outer, rows, scale })
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        let complex = product(&self.dims)?.checked_mul(2 * size_of::<T>())?;
+        let (_, outer) = self.dims.split_last()?;
+        let real = product(outer)?.checked_mul(self.last)?.checked_mul(size_of::<T>())?;
+        let (read, written) = match self.kind {
+            Transform::Fft | Transform::Ifft => (complex, complex),
+            Transform::Rfft => (real, complex),
+            Transform::Irfft => (complex, real),
+        };
+        Some(Footprint { reads: vec![read], writes: vec![Written::Whole(written)] })
     }
 
     /// # Safety

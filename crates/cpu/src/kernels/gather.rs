@@ -11,6 +11,7 @@ use super::copy::runs::{self, Level, Store};
 use super::copy::starts::{Bounds, Component, Shapes, Starts, numbers, others};
 use super::copy::walk::{Dim, Walk};
 use super::copy::{self, Address, Side, dense_strides};
+use crate::program::footprint::{Footprint, Written};
 
 /// Index vectors handled together: their places fit the nearest cache.
 const BLOCK: usize = 256;
@@ -106,9 +107,23 @@ impl Plan {
             &side(offset_dims.iter().map(|&d| to[d]).collect()),
             width,
         );
-        let bytes = starts.count().saturating_mul(window.bytes());
+        let bytes = starts.count().checked_mul(window.bytes())?;
         let order = Order::of(&window, &starts);
         Some(Plan { starts, window, order, bytes })
+    }
+
+    /// What it touches: operand, indices, result. Starts are clamped, whatever the indices say.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        if self.bytes == 0 {
+            return Some(Footprint { reads: vec![0, 0], writes: vec![Written::Whole(0)] });
+        }
+        let moves = |component: &Component| isize::try_from(component.last).ok()?.checked_mul(component.stride);
+        let operand = self.starts.operand_moves(moves)?.checked_add(self.window.reads()?)?;
+        let result = self.window.covers(&self.starts.other_dims())?;
+        Some(Footprint {
+            reads: vec![operand, self.starts.index_reads()?],
+            writes: vec![Written::Whole(Some(result).filter(|&bytes| bytes == self.bytes)?)],
+        })
     }
 
     /// Gathers into `to`, on all threads when it is worth it. Starts are clamped so that windows lie in the operand.

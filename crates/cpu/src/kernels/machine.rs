@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 /// The instruction sets a kernel may use. Each flag stands for a group that real processors have together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Machine {
-    /// AVX2, FMA and F16C.
+    /// AVX2, FMA, F16C and POPCNT.
     pub(crate) avx2: bool,
-    /// AVX-512 F, BW, DQ, VL and CD.
+    /// AVX-512 F, BW, DQ, VL and CD, with BMI2: what machine code made here is free to use.
     pub(crate) avx512: bool,
     pub(crate) avx512_bf16: bool,
     pub(crate) avx512_vnni: bool,
@@ -26,9 +26,9 @@ impl Machine {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("fma") && has!("f16c");
-            let avx512 =
-                avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") && has!("avx512cd");
+            let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("popcnt");
+            let wide = has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") && has!("avx512cd");
+            let avx512 = avx2 && wide && has!("bmi2");
             Machine {
                 avx2,
                 avx512,

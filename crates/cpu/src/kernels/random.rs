@@ -5,6 +5,7 @@ use tensor::DType;
 
 use super::Cores;
 use super::wide::wide;
+use crate::program::footprint::{Footprint, Written, product};
 
 /// A generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +54,7 @@ impl RandomBits {
             Algorithm::ThreeFry => words == 2,
             Algorithm::Philox => words == 2 || words == 3,
         };
-        let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d))?;
+        let count = product(dims)?;
         if !fits || dtype.is_bool() || dtype.is_complex() || (dtype.bits() < 8) {
             return None;
         }
@@ -69,6 +70,13 @@ impl RandomBits {
 }
 
 impl RandomBits {
+    /// What it touches: the state, the next state and the bits.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let state = self.state_len.checked_mul(self.state.size_bytes())?;
+        let bits = product(&[self.count, self.dtype.size_bytes()])?;
+        Some(Footprint { reads: vec![state], writes: vec![Written::Whole(state), Written::Whole(bits)] })
+    }
+
     /// Draws: `next_state` is the state after the bits.
     ///
     /// # Safety

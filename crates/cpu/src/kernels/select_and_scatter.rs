@@ -8,6 +8,7 @@ use super::loops::ir::{Compare, Fold, Inst, Lane, Reg};
 use super::scalar::{self, Combine, Program};
 use super::wide::wide;
 use super::window::{Window, advance, dense_strides};
+use crate::program::footprint::{Footprint, Written, product};
 use pooling::{Pooling, Taps};
 
 mod pooling;
@@ -44,6 +45,13 @@ fn keeps_larger(select: &Program) -> bool {
 }
 
 impl SelectAndScatter {
+    /// What it touches: operand, source, initial value, result.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let bytes = |dims: &[usize]| product(dims)?.checked_mul(self.dtype.size_bytes());
+        let result = bytes(&self.window.dims)?;
+        Some(Footprint { reads: vec![result, bytes(&self.source)?, bytes(&[])?], writes: vec![Written::Whole(result)] })
+    }
+
     /// Of windows without dilation. `select` takes the element kept so far and the next one, and says whether to keep;
     /// `scatter` takes what is at the place and the source's element.
     pub(crate) fn new(window: Window, dtype: DType, select: Program, scatter: Combine) -> Option<SelectAndScatter> {

@@ -8,6 +8,7 @@ use super::loops::ir::Lane;
 use super::scalar::{self, Program};
 use super::wide::wide;
 use super::window::{advance, dense_strides};
+use crate::program::footprint::{Footprint, Written, product};
 
 /// Which element is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +54,21 @@ struct Arrays<'a> {
 unsafe impl Sync for Arrays<'_> {}
 
 impl VariadicReduce {
+    /// What it touches: operands, initial values, results. Positions that are known are not read.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let bytes = |dims: &[usize]| {
+            let count = product(dims)?;
+            self.dtypes.iter().map(|dtype| count.checked_mul(dtype.size_bytes())).collect::<Option<Vec<usize>>>()
+        };
+        let mut reads = bytes(&self.dims)?;
+        if matches!(self.body, Body::Search(_, Indices::Position, _)) {
+            reads[1] = 0;
+        }
+        reads.extend(bytes(&[])?);
+        let kept: Vec<usize> = self.kept.iter().map(|&d| self.dims[d]).collect();
+        Some(Footprint { reads, writes: bytes(&kept)?.into_iter().map(Written::Whole).collect() })
+    }
+
     /// A reduction over the dimensions `reduced`; `None` for types or bodies that are not of this language.
     pub(crate) fn new(dims: &[usize], reduced: &[usize], dtypes: &[DType], body: Body) -> Option<VariadicReduce> {
         let mut along = reduced.to_vec();

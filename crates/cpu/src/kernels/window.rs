@@ -6,6 +6,7 @@ use tensor::DType;
 use super::Cores;
 use super::loops::ir::{Fold, Lane};
 use super::scalar::{self, Combine};
+use crate::program::footprint::{Footprint, Written, product};
 
 mod separate;
 
@@ -123,6 +124,18 @@ impl Arrays<'_> {
 }
 
 impl ReduceWindow {
+    /// What it touches: operands, initial values, results. Positions outside an operand stand for its initial value.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let bytes = |dims: &[usize]| {
+            let count = product(dims)?;
+            self.dtypes.iter().map(|dtype| count.checked_mul(dtype.size_bytes())).collect::<Option<Vec<usize>>>()
+        };
+        let mut reads = bytes(&self.window.dims)?;
+        reads.extend(bytes(&[])?);
+        let results = bytes(&self.result)?;
+        Some(Footprint { reads, writes: results.into_iter().map(Written::Whole).collect() })
+    }
+
     /// A reduction; `None` for types or bodies that are not of this language. A program takes the accumulators and then
     /// the elements, of the operands' types, and gives the accumulators.
     pub(crate) fn new(window: Window, dtypes: &[DType], combine: Combine) -> Option<ReduceWindow> {

@@ -14,6 +14,7 @@ use crate::attributes;
 use crate::error::Error;
 use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Binary, Fold, Inst, Lane, Loop, Mode, Reg, Write};
+use crate::program::footprint::Footprint;
 use crate::program::{Kernel, Run, Slot};
 
 /// Arrays of at least this many elements are brought into row order before a loop reads them against their order.
@@ -34,8 +35,12 @@ impl Kernel for LoopKernel {
         self.ready.in_place_ok(input, output)
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        self.ready.footprint()
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
-        // SAFETY: the accesses were made from the shapes of these slots.
+        // SAFETY: the slots hold what the accesses name: the footprint says so.
         unsafe { self.ready.run(inputs, outputs, run.cores) };
         Ok(())
     }

@@ -91,7 +91,8 @@ pub(crate) fn compile(
     let mut argument_bytes = Vec::with_capacity(func.inputs.len());
     for (n, &argument) in func.args().iter().enumerate() {
         let (dtype, dims) = lowering.array_type(argument)?;
-        let bytes = byte_count(dtype, &dims).unwrap_or(0);
+        let too_large = || Error::Exhausted(format!("argument {n} of {dtype} {dims:?} is too large"));
+        let bytes = byte_count(dtype, &dims).ok_or_else(too_large)?;
         argument_bytes.push(bytes);
         let slot = lowering.slot(bytes, Origin::Argument(n));
         lowering.define(argument, slot);
@@ -118,12 +119,13 @@ pub(crate) fn compile(
     let mut constants = Vec::with_capacity(lowering.constants.len());
     for bytes in &lowering.constants {
         let mut storage = memory.allocate(bytes.len())?;
-        storage.bytes_mut().copy_from_slice(bytes);
+        storage.fill(bytes);
         constants.push(storage);
     }
     let owned = (0..owned.len()).map(|n| layout.places.contains(&crate::program::Place::OwnedArgument(n))).collect();
-    Ok(Program {
+    let program = Program {
         slots: layout.places,
+        slot_bytes: lowering.slots.iter().map(|slot| slot.bytes).collect(),
         constants,
         steps,
         results: ports,
@@ -131,7 +133,9 @@ pub(crate) fn compile(
         owned,
         arena_bytes: layout.arena_bytes,
         module: module.clone(),
-    })
+    };
+    program.check()?;
+    Ok(program)
 }
 
 /// Whether an op leaves something behind that another op of the run looks for.

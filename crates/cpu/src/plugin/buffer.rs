@@ -14,7 +14,7 @@ use super::element;
 use super::event::Event;
 use super::ledger::Reservation;
 use super::strided;
-use crate::memory::{Array, Storage, has_spare_bits};
+use crate::memory::{Array, Storage, byte_count, has_spare_bits, is_aligned};
 
 /// An array in a device's memory.
 pub(crate) struct Data {
@@ -155,8 +155,7 @@ fn deleted() -> Failure {
 /// Accounts for an array in a memory.
 pub(super) fn reserve(client: &Client, memory: usize, dtype: DType, dims: &[usize]) -> Result<Reservation, Failure> {
     let bytes =
-        dims.iter().try_fold(dtype.size_bytes(), |n, &d| n.checked_mul(d)).filter(|&n| isize::try_from(n).is_ok());
-    let bytes = bytes.ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
+        byte_count(dtype, dims).ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
     client.devices[client.memories[memory].device_index()].ledger.reserve(bytes as u64, 0, label(dtype, dims))
 }
 
@@ -192,7 +191,7 @@ unsafe fn device_array(
 ) -> Result<Array, Failure> {
     let width = dtype.size_bytes();
     if !data.is_null() && strides == strided::row_major(dims, width) {
-        let total = crate::memory::byte_count(dtype, dims)
+        let total = byte_count(dtype, dims)
             .ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
         // SAFETY: by the contract above, a dense array.
         let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), total) };
@@ -249,9 +248,12 @@ entries! {
         let reservation = reserve(&client, memory, dtype, &dims)?;
         let lending = [PJRT_HostBufferSemantics_kImmutableZeroCopy, PJRT_HostBufferSemantics_kMutableZeroCopy];
         let is_shared = lending.contains(&args.host_buffer_semantics) && !has_spare_bits(dtype);
-        let total = dims.iter().product::<usize>() * width;
+        let total = byte_count(dtype, &dims)
+            .ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
+        let is_dense = strides == strided::row_major(&dims, width);
         let (array, done) = match NonNull::new(args.data.cast_mut().cast::<u8>()) {
-            Some(start) if is_shared && total > 0 && strides == strided::row_major(&dims, width) => {
+            // Memory that begins between elements is copied: kernels read whole ones.
+            Some(start) if is_shared && total > 0 && is_dense && is_aligned(args.data.cast(), dtype) => {
                 let done = Event::pending();
                 // The caller keeps the memory as it is until the event, which comes when the array is gone.
                 let storage = Storage::foreign(start, total, Box::new(Lent(done.clone())));
@@ -286,7 +288,9 @@ entries! {
         let dtype = element::from_number(args.shape_element_type)?;
         let dims = sizes(args.shape_dims, args.shape_num_dims)?;
         let reservation = reserve(&client, memory, dtype, &dims)?;
-        let bytes = zeros(dims.iter().product::<usize>() * dtype.size_bytes())?;
+        let bytes = byte_count(dtype, &dims)
+            .ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
+        let bytes = zeros(bytes)?;
         let array = Array::from_bytes(client.cpu.memory(), dtype, dims.clone(), &bytes)?;
         let slot = Slot::pending();
         slot.clone().resolve(Ok((array, reservation)));

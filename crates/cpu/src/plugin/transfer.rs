@@ -12,7 +12,7 @@ use super::client::{Client, sizes};
 use super::element;
 use super::event::Event;
 use super::ledger::Reservation;
-use crate::memory::{Arena, Array};
+use crate::memory::{Arena, Array, byte_count};
 
 /// A buffer being filled.
 struct Filling {
@@ -77,7 +77,8 @@ entries! {
             // SAFETY: the caller's specification says how long its list is.
             let dims = unsafe { sizes(spec.dims, spec.num_dims) }?;
             let reservation = reserve(&client, memory.index, dtype, &dims)?;
-            let size_bytes = dims.iter().product::<usize>() * dtype.size_bytes();
+            let size_bytes = byte_count(dtype, &dims)
+                .ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
             let staged = Mutex::new(Some((zeros(size_bytes)?, reservation)));
             let (slot, home) = (Slot::pending(), client.cpu.memory().clone());
             Ok(Filling { number: spec.element_type, dtype, dims, size_bytes, slot, home, staged })

@@ -108,8 +108,11 @@ fn results(cpu: &Arc<Cpu>, text: &str, mode: ExecutionMode, odd: &[(usize, f32)]
         numbers(KEYS, 3, odd),
         Literal::new(DType::Bool, [QUERIES, KEYS], data).expect("bytes of the shape"),
     ];
-    let arguments = literals.iter().map(|l| Array::from_literal(cpu.memory(), l).expect("memory")).collect();
-    let out = compiled.run(vec![arguments], &Default::default()).expect("it runs");
+    let arguments = || literals.iter().map(|l| Array::from_literal(cpu.memory(), l).expect("memory")).collect();
+    let out = compiled.run(vec![arguments()], &Default::default()).expect("it runs");
+    #[cfg(unix)]
+    crate::guarded::check(&compiled, arguments(), &out[0], &Default::default())
+        .expect("steps stay within their arrays");
     let floats = out[0][0].bytes().chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     (floats, compiled.dump())
 }

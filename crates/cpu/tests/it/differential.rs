@@ -52,6 +52,11 @@ fn run(
             return Err(Error::Internal("an argument was overwritten".into()));
         }
     }
+    if mode == ExecutionMode::Compiled
+        && let Some(why) = compiled.why_interpreted()
+    {
+        return Err(Error::Internal(format!("not compiled: {why}")));
+    }
     let dump = compiled.dump();
     if mode == ExecutionMode::Compiled {
         // A second run finds memory that the first one used.
@@ -59,6 +64,8 @@ fn run(
         if results[0].iter().zip(&again[0]).any(|(a, b)| a.bytes() != b.bytes()) {
             return Err(Error::Internal(format!("a second run gives something else\n{dump}")));
         }
+        #[cfg(unix)]
+        crate::guarded::check(&compiled, arrays(&program.arguments)?, &results[0], &limits)?;
     }
     Ok((results[0].iter().map(Array::to_literal).collect(), dump))
 }

@@ -4,6 +4,8 @@ mod attention;
 mod conformance;
 mod corpus;
 mod differential;
+mod guarded;
+mod hostile;
 mod limits;
 mod manual;
 mod passes;

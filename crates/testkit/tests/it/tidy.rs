@@ -32,6 +32,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/cpu/src/lower/ops/",
     "crates/cpu/src/memory.rs",
     "crates/cpu/src/program.rs",
+    "crates/cpu/src/program/guarded.rs",
     "crates/runtime/src/backend/builtin.rs",
     "crates/data/src/mapped.rs",
     "crates/fleet/src/glibc.rs",

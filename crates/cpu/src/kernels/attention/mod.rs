@@ -20,6 +20,7 @@ use super::Cores;
 use super::loops::Ready;
 use super::machine::Machine;
 use super::matmul::{MatMul, Plan};
+use crate::program::footprint::{Footprint, Written, product};
 use tiles::Outcome;
 pub(crate) use tiles::{Hiding, Mask, Softmax, Tiled};
 
@@ -97,6 +98,36 @@ impl Attention {
             tiled,
             parts: OnceLock::new(),
         }
+    }
+
+    /// What it touches: both factors of the scores and the values, at these distances in bytes from the starts of their
+    /// arrays, what the loop reads beside the scores, and the result.
+    pub(crate) fn footprint(&self, offsets: [isize; 3]) -> Option<Footprint> {
+        let (scores, values) = (&self.scores.0, &self.values.0);
+        let dims = [self.batch, scores.m, scores.n];
+        let is_chain = scores.batch == self.batch && [values.batch, values.m, values.k] == dims;
+        let loops = self.weights.footprint()?;
+        if !is_chain || !self.weights.spans(&dims) || loops.reads.len() != self.reads.len() {
+            return None;
+        }
+        let mut reads =
+            vec![scores.lhs_reads(offsets[0])?, scores.rhs_reads(offsets[1])?, values.rhs_reads(offsets[2])?];
+        let elements = product(&dims)?;
+        let fits = |bytes: usize, width: usize| elements.checked_mul(width).is_some_and(|room| bytes <= room);
+        for (&read, &bytes) in self.reads.iter().zip(&loops.reads) {
+            match read {
+                Some(n) if 3 + n == reads.len() => reads.push(bytes),
+                Some(_) => return None,
+                None if fits(bytes, scores.out.dtype.size_bytes()) => {}
+                None => return None,
+            }
+        }
+        // The loop writes the weights, of which there are blocks only.
+        let [Written::Whole(weights)] = loops.writes[..] else { return None };
+        if !fits(weights, values.lhs.dtype.size_bytes()) {
+            return None;
+        }
+        Some(Footprint { reads, writes: vec![Written::Whole(values.out_writes()?)] })
     }
 
     /// Computes the result.

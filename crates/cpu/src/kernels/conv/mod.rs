@@ -24,6 +24,7 @@ use tensor::DType;
 use super::Cores;
 use super::machine::Machine;
 use super::matmul::Finish;
+use crate::program::footprint;
 use block::Number;
 use pixels::Mix;
 use scratch::Lines;
@@ -202,6 +203,35 @@ impl Plan {
         unsafe {
             with_type!(self.dtype, T => self.run_as::<T>(input.cast(), filter.cast(), output.cast(), packed, finish, cores))
         }
+    }
+
+    /// Bytes of the input up to the last one that is read, with its first element `offset` bytes from the start. Taps that
+    /// meet the padding read nothing.
+    pub(crate) fn input_reads(&self, offset: isize) -> Option<usize> {
+        let Problem { groups, batch, inputs, axes, input, .. } = &self.problem;
+        let own = [(*groups, input.group), (*batch, input.outer), (*inputs, input.feature)];
+        let walk = own.into_iter().chain(axes.iter().map(|axis| (axis.input, axis.input_stride)));
+        if matches!(self.form, Form::Zero) { Some(0) } else { footprint::reach_from(offset, walk, self.width()) }
+    }
+
+    /// The same of the filter, where it is not packed.
+    pub(crate) fn filter_reads(&self, offset: isize) -> Option<usize> {
+        let Problem { groups, inputs, outputs, axes, filter, .. } = &self.problem;
+        let own = [(*groups, filter.group), (*outputs, filter.outer), (*inputs, filter.feature)];
+        let walk = own.into_iter().chain(axes.iter().map(|axis| (axis.taps, axis.filter_stride)));
+        if matches!(self.form, Form::Zero) { Some(0) } else { footprint::reach_from(offset, walk, self.width()) }
+    }
+
+    /// Bytes of the output, which is written without a gap; `None` where there are gaps.
+    pub(crate) fn output_writes(&self) -> Option<usize> {
+        let Problem { groups, batch, outputs, axes, output, .. } = &self.problem;
+        let own = [(*groups, output.group), (*batch, output.outer), (*outputs, output.feature)];
+        let walk = own.into_iter().chain(axes.iter().map(|axis| (axis.count, axis.output_stride)));
+        footprint::cover(walk, self.width())
+    }
+
+    fn width(&self) -> usize {
+        self.dtype.size_bytes()
     }
 
     /// The filter in the order of the loops, for any number of runs; `None` where they read it as it is.

@@ -85,6 +85,18 @@ impl Start {
         Some(Start { index: IndexType::of(index)?, dims })
     }
 
+    /// The last element at which a slice may start: every start is clamped to it.
+    pub(crate) fn last_element(&self) -> Option<isize> {
+        self.dims
+            .iter()
+            .try_fold(0isize, |at, &(last, stride)| at.checked_add(isize::try_from(last).ok()?.checked_mul(stride)?))
+    }
+
+    /// Bytes of each index scalar, one for each dimension.
+    pub(crate) fn index_bytes(&self) -> impl Iterator<Item = usize> {
+        std::iter::repeat_n(self.index.bytes(), self.dims.len())
+    }
+
     /// The element at which the slice starts.
     ///
     /// # Safety

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::Cores;
 use super::machine::Machine;
+use crate::program::footprint;
 
 pub(crate) mod index;
 pub(crate) mod runs;
@@ -178,6 +179,48 @@ impl Plan {
         self.bytes
     }
 
+    /// Bytes that are moved at once, and the dimensions they are moved along; `None` when there is nothing to copy.
+    fn shape(&self) -> Option<(usize, Vec<Dim>)> {
+        let mut dims = self.outer.clone();
+        let unit = match self.body {
+            Body::Run { bytes } => bytes,
+            Body::Rows { count, bytes: unit, from, to } | Body::Units { count, unit, from, to } => {
+                dims.push(Dim { count, from, to });
+                unit
+            }
+            Body::Transpose { matrix: transpose::Matrix { unit, columns, rows, from, to }, .. } => {
+                dims.push(Dim { count: columns, from: unit as isize, to });
+                dims.push(Dim { count: rows, from, to: unit as isize });
+                unit
+            }
+        };
+        (self.items > 0).then_some((unit, dims))
+    }
+
+    /// Bytes of the source up to the last one that is read.
+    pub(crate) fn reads(&self) -> Option<usize> {
+        let Some((unit, dims)) = self.shape() else { return Some(0) };
+        let ends = dims.iter().map(|dim| (dim.count, dim.from)).chain([(unit, 1)]);
+        footprint::reach(self.from_offset, ends, 1)
+    }
+
+    /// Bytes of the target up to the last one that is written.
+    pub(crate) fn writes(&self) -> Option<usize> {
+        let Some((unit, dims)) = self.shape() else { return Some(0) };
+        footprint::reach(self.to_offset, dims.iter().map(|dim| (dim.count, dim.to)).chain([(unit, 1)]), 1)
+    }
+
+    /// Bytes of the target when they are written from its start without a gap, with `more` dimensions around the copy:
+    /// sizes and distances in bytes. `None` where there is a gap.
+    pub(crate) fn covers(&self, more: &[(usize, isize)]) -> Option<usize> {
+        let Some((unit, dims)) = self.shape() else { return Some(0) };
+        if self.to_offset != 0 {
+            return None;
+        }
+        let own = dims.iter().map(|dim| (dim.count, dim.to)).chain([(unit, 1)]);
+        footprint::cover(own.chain(more.iter().copied()), 1)
+    }
+
     /// Bytes of the run when the whole copy is one run, contiguous on both sides and without an offset.
     pub(crate) fn run_bytes(&self) -> Option<usize> {
         let plain = self.from_offset == 0 && self.to_offset == 0 && self.outer.is_empty() && self.items > 0;
@@ -189,20 +232,8 @@ impl Plan {
 
     /// The copy as single elements of 1, 2, 4, 8 or 16 bytes in nested dimensions; `None` when runs are longer.
     pub(crate) fn units(&self) -> Option<(usize, Vec<Dim>)> {
-        let mut dims = self.outer.clone();
-        let unit = match self.body {
-            Body::Units { count, unit, from, to } => {
-                dims.push(Dim { count, from, to });
-                unit
-            }
-            Body::Transpose { matrix: transpose::Matrix { unit, columns, rows, from, to }, .. } => {
-                dims.push(Dim { count: columns, from: unit as isize, to });
-                dims.push(Dim { count: rows, from, to: unit as isize });
-                unit
-            }
-            Body::Run { .. } | Body::Rows { .. } => return None,
-        };
-        (self.from_offset == 0 && self.to_offset == 0 && self.items > 0).then_some((unit, dims))
+        let is_single = matches!(self.body, Body::Units { .. } | Body::Transpose { .. });
+        (is_single && self.from_offset == 0 && self.to_offset == 0).then(|| self.shape()).flatten()
     }
 
     /// Copies, on all threads when it is worth it.

@@ -6,6 +6,7 @@ use tensor::DType;
 use super::index::Start;
 use super::{Plan, Side, dense_strides};
 use crate::kernels::Cores;
+use crate::program::footprint::{self, Footprint, Written};
 
 /// `transpose`: result dimension `d` is operand dimension `permutation[d]`.
 #[cfg(test)]
@@ -55,6 +56,8 @@ pub(crate) struct Pad {
     /// Parts of the result that hold the padding value.
     fills: Vec<Plan>,
     copy: Plan,
+    /// Bytes of the result, which the parts fill together.
+    bytes: usize,
 }
 
 impl Pad {
@@ -109,7 +112,18 @@ impl Pad {
         let starts: Vec<usize> = range.iter().map(|range| range.start).collect();
         let strides = (0..rank).map(|d| own[d].wrapping_mul(step[d] as isize)).collect();
         let copy = Plan::new(&dims, &from, &Side { offset: offset(&starts), strides }, width);
-        Some(Pad { fills, copy })
+        Some(Pad { fills, copy, bytes: footprint::product(&result)?.checked_mul(width)? })
+    }
+
+    /// What it touches: operand, padding value, and the result, which the parts cover.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let mut value = 0;
+        for fill in &self.fills {
+            value = value.max(fill.reads()?);
+            fill.writes().filter(|&end| end <= self.bytes)?;
+        }
+        self.copy.writes().filter(|&end| end <= self.bytes)?;
+        Some(Footprint { reads: vec![self.copy.reads()?, value], writes: vec![Written::Whole(self.bytes)] })
     }
 
     /// # Safety
@@ -129,13 +143,29 @@ impl Pad {
 pub(crate) struct DynamicSlice {
     start: Start,
     plan: Plan,
+    width: usize,
+}
+
+/// The end of a part of an array that ends at `end` where it starts first, and is moved to the last place where it may start.
+fn moved(start: &Start, width: usize, end: usize) -> Option<usize> {
+    if end == 0 {
+        return Some(0);
+    }
+    usize::try_from(start.last_element()?).ok()?.checked_mul(width)?.checked_add(end)
 }
 
 impl DynamicSlice {
     /// `None` when the slice is larger than the operand or `index` is not an integer type.
     pub(crate) fn new(operand: &[usize], sizes: &[usize], index: DType, width: usize) -> Option<DynamicSlice> {
         let plan = Plan::new(sizes, &Side::dense(operand), &Side::dense(sizes), width);
-        Some(DynamicSlice { start: Start::new(operand, sizes, index)?, plan })
+        Some(DynamicSlice { start: Start::new(operand, sizes, index)?, plan, width })
+    }
+
+    /// What it touches: operand, one scalar per dimension, result. A start is clamped, whatever the scalars say.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let mut reads = vec![moved(&self.start, self.width, self.plan.reads()?)?];
+        reads.extend(self.start.index_bytes());
+        Some(Footprint { reads, writes: vec![Written::Whole(self.plan.covers(&[])?)] })
     }
 
     /// # Safety
@@ -151,13 +181,22 @@ impl DynamicSlice {
 pub(crate) struct DynamicUpdateSlice {
     start: Start,
     plan: Plan,
+    width: usize,
 }
 
 impl DynamicUpdateSlice {
     /// `None` when the update is larger than the operand or `index` is not an integer type.
     pub(crate) fn new(operand: &[usize], update: &[usize], index: DType, width: usize) -> Option<DynamicUpdateSlice> {
         let plan = Plan::new(update, &Side::dense(update), &Side::dense(operand), width);
-        Some(DynamicUpdateSlice { start: Start::new(operand, update, index)?, plan })
+        Some(DynamicUpdateSlice { start: Start::new(operand, update, index)?, plan, width })
+    }
+
+    /// What it touches: the update and one scalar per dimension, and the operand within its bytes. A start is clamped,
+    /// whatever the scalars say.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let mut reads = vec![self.plan.reads()?];
+        reads.extend(self.start.index_bytes());
+        Some(Footprint { reads, writes: vec![Written::Within(moved(&self.start, self.width, self.plan.writes()?)?)] })
     }
 
     /// # Safety

@@ -9,6 +9,7 @@ use super::dense_strides;
 use super::index::IndexType;
 use super::runs::Level;
 use super::walk::{Dim, Walk, merged};
+use crate::program::footprint::product;
 
 /// The place of a window that does not lie within the operand.
 pub(crate) const OUTSIDE: isize = isize::MIN;
@@ -106,15 +107,43 @@ impl Starts {
             }
             batch.push(dim);
         }
-        let count = batch.iter().fold(1usize, |n, dim| n.saturating_mul(dim.count));
-        let count = if batch.iter().any(|dim| dim.count == 0) { 0 } else { count };
+        let count = product(&batch.iter().map(|dim| dim.count).collect::<Vec<_>>())?;
         Some(Starts {
             index: IndexType::of(shapes.index)?,
             components: addresses.iter().map(component).collect::<Option<_>>()?,
-            inner: indices.iter().skip(vector_dim + 1).fold(1, |n, &size| n.saturating_mul(size)),
+            inner: indices.iter().skip(vector_dim + 1).fold(1, |n: usize, &size| n.saturating_mul(size)).max(1),
             batch: merged(batch),
             count,
         })
+    }
+
+    /// Bytes of the index array up to the last one that is read.
+    pub(crate) fn index_reads(&self) -> Option<usize> {
+        let (Some(last), Some(rest)) = (self.count.checked_sub(1), self.components.len().checked_sub(1)) else {
+            return Some(0);
+        };
+        // The largest of `first`, by its two parts.
+        let rows = (last / self.inner).checked_mul(self.components.len())?.checked_mul(self.inner)?;
+        let end = rows.checked_add(last.min(self.inner - 1))?.checked_add(rest.checked_mul(self.inner)?)?;
+        end.checked_add(1)?.checked_mul(self.index.bytes())
+    }
+
+    /// Bytes by which windows move at most in the operand, by the batch dimensions and by each component up to its `end`.
+    /// What an index says beyond that is clamped, or the window is left out.
+    pub(crate) fn operand_moves(&self, end: impl Fn(&Component) -> Option<isize>) -> Option<usize> {
+        let mut at = 0isize;
+        for dim in &self.batch {
+            at = at.checked_add(isize::try_from(dim.count.saturating_sub(1)).ok()?.checked_mul(dim.from)?)?;
+        }
+        for component in &self.components {
+            at = at.checked_add(end(component)?)?;
+        }
+        usize::try_from(at).ok()
+    }
+
+    /// Sizes of the batch dimensions, and distances on the other side in bytes.
+    pub(crate) fn other_dims(&self) -> Vec<(usize, isize)> {
+        self.batch.iter().map(|dim| (dim.count, dim.to)).collect()
     }
 
     /// Number of index vectors.

@@ -261,6 +261,43 @@ impl Loop {
         lanes
     }
 
+    /// Whether every instruction reads earlier registers of the lanes it is made for, every access has a stride for each
+    /// dimension, and what is written has the lane of its array.
+    pub(crate) fn is_sound(&self) -> bool {
+        let count = |access: &Access| access.strides.len() == self.dims.len() && Lane::of(access.dtype).is_some();
+        if !self.reads.iter().chain(self.writes.iter().map(|write| &write.access)).all(count) || self.dims.is_empty() {
+            return false;
+        }
+        let is_known = |inst: &Inst, n: usize| match inst {
+            Inst::Load(read) => (*read as usize) < self.reads.len(),
+            Inst::Index { lane, dim } => (*dim as usize) < self.dims.len() && matches!(lane, Lane::I32 | Lane::I64),
+            Inst::Const { .. } => true,
+            Inst::Unary(_, a) | Inst::Round(_, a) | Inst::Bitcast(a) | Inst::Convert { value: a, .. } => {
+                (a.0 as usize) < n
+            }
+            Inst::Reduce(_, a) => (a.0 as usize) < n,
+            Inst::Binary(_, a, b) | Inst::Compare(_, a, b) => [a, b].iter().all(|r| (r.0 as usize) < n),
+            Inst::Fma(a, b, c) | Inst::Select(a, b, c) => [a, b, c].iter().all(|r| (r.0 as usize) < n),
+        };
+        if !self.insts.iter().enumerate().all(|(n, inst)| is_known(inst, n)) {
+            return false;
+        }
+        let lanes = self.lanes();
+        let lane = |r: &Reg| lanes[r.0 as usize];
+        let fits = |inst: &Inst| match inst {
+            Inst::Binary(_, a, b) | Inst::Compare(_, a, b) => lane(a) == lane(b),
+            Inst::Fma(a, b, c) => lane(a) == lane(b) && lane(b) == lane(c),
+            Inst::Select(mask, a, b) => lane(mask) == Lane::Mask && lane(a) == lane(b),
+            Inst::Convert { value, source, target } => {
+                Lane::of(*source) == Some(lane(value)) && Lane::of(*target).is_some()
+            }
+            Inst::Round(dtype, a) => Lane::of(*dtype) == Some(lane(a)),
+            _ => true,
+        };
+        let is_written = |write: &Write| lanes.get(write.value.0 as usize).copied() == Lane::of(write.access.dtype);
+        self.insts.iter().all(fits) && self.writes.iter().all(is_written)
+    }
+
     /// Which registers are the same along the last dimension.
     pub(crate) fn uniform(&self) -> Vec<bool> {
         let last = self.dims.len() - 1;

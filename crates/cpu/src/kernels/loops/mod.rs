@@ -25,13 +25,14 @@ mod threads;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use self::ir::Loop;
+use self::ir::{Access, Loop, Mode};
 use self::nest::Nest;
 use self::schedule::Schedule;
 use self::streams::Groups;
 use self::threads::{FEW, Split};
 use super::Cores;
 use super::machine::Machine;
+use crate::program::footprint::{self, Footprint, Written};
 
 /// A run of rows, as the driver hands it to a backend: `rows` rows of `count` elements each.
 ///
@@ -174,6 +175,28 @@ impl Ready {
             kept,
             machine: *machine,
         }
+    }
+
+    /// What it touches of the arrays that the accesses name: all of what it stores, and parts of what it combines with.
+    /// `None` where an access leaves its array or a register has another type than what is done with it.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let Loop { dims, reads, writes, .. } = &self.parts;
+        self.parts.is_sound().then_some(())?;
+        let walk = |access: &Access| dims.iter().copied().zip(access.strides.clone()).collect::<Vec<_>>();
+        let reach = |access: &Access| footprint::reach(access.offset, walk(access), access.dtype.size_bytes());
+        let reads = reads.iter().map(reach).collect::<Option<Vec<usize>>>()?;
+        let written = writes.iter().map(|write| match write.mode {
+            Mode::Combine(_) => reach(&write.access).map(Written::Within),
+            Mode::Store if write.access.offset != 0 => None,
+            Mode::Store => footprint::cover(walk(&write.access), write.access.dtype.size_bytes()).map(Written::Whole),
+        });
+        Some(Footprint { reads, writes: written.collect::<Option<_>>()? })
+    }
+
+    /// Whether the dimensions of the source are these.
+    pub(crate) fn spans(&self, dims: &[usize]) -> bool {
+        let own = |d: usize| self.kept.iter().position(|&kept| kept == d).map_or(1, |at| self.parts.dims[at]);
+        self.kept.iter().all(|&d| d < dims.len()) && dims.iter().enumerate().all(|(d, &size)| own(d) == size)
     }
 
     /// Whether a write may be given the address of a read: each element is read for the last time before it is written.

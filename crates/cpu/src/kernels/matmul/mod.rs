@@ -30,6 +30,7 @@ use tensor::DType;
 
 use super::Cores;
 use super::machine::Machine;
+use crate::program::footprint;
 use drive::{Cut, Job};
 use scratch::Scratch;
 
@@ -215,6 +216,27 @@ impl MatMul {
         Plan { problem: self, kernel, cut }
     }
 
+    /// Bytes of the left factor up to the last one that is read, with its first element `offset` bytes from the start.
+    pub(crate) fn lhs_reads(&self, offset: isize) -> Option<usize> {
+        self.reads(&self.lhs, offset, [self.m, self.k])
+    }
+
+    /// The same of the right factor.
+    pub(crate) fn rhs_reads(&self, offset: isize) -> Option<usize> {
+        self.reads(&self.rhs, offset, [self.k, self.n])
+    }
+
+    fn reads(&self, factor: &Operand, offset: isize, [rows, cols]: [usize; 2]) -> Option<usize> {
+        let strides = [(self.batch, factor.batch_stride), (rows, factor.row_stride), (cols, factor.col_stride)];
+        footprint::reach_from(offset, strides, factor.dtype.size_bytes())
+    }
+
+    /// Bytes of the result, which is written without a gap; `None` where there are gaps.
+    pub(crate) fn out_writes(&self) -> Option<usize> {
+        let strides = [(self.batch, self.out.batch_stride), (self.m, self.out.row_stride), (self.n, 1)];
+        footprint::cover(strides, self.out.dtype.size_bytes())
+    }
+
     /// Multiplications of one matrix of the batch.
     fn size(&self) -> usize {
         self.m.saturating_mul(self.n).saturating_mul(self.k.max(1))
@@ -314,6 +336,11 @@ impl Plan {
                 unsafe { self.run_matrix(&base, batch, threads, &|count, task| cores.pool.run(count, task)) };
             }
         }
+    }
+
+    /// What is multiplied.
+    pub(crate) fn problem(&self) -> &MatMul {
+        &self.problem
     }
 
     /// Whether the right matrices are worth packing once for many runs: a few rows read them best as they are.

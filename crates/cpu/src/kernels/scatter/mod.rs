@@ -7,9 +7,10 @@ use tensor::DType;
 
 use super::Cores;
 use super::copy::runs::Level;
-use super::copy::starts::{Bounds, OUTSIDE, Shapes, Starts, numbers, others};
+use super::copy::starts::{Bounds, Component, OUTSIDE, Shapes, Starts, numbers, others};
 use super::copy::walk::{Dim, Walk, merged};
 use super::copy::{Address, dense_strides};
+use crate::program::footprint::{self, Footprint, Written, product};
 
 mod combine;
 
@@ -66,6 +67,8 @@ pub(crate) struct Places {
     /// the operand or outside, and elements at different positions of windows never meet.
     rigid: bool,
     bytes: usize,
+    /// Bytes of an element, or 1 where places count elements.
+    width: usize,
 }
 
 impl Places {
@@ -124,12 +127,35 @@ impl Places {
             width,
         })?;
         let rigid = starts.components().iter().all(|component| sizes[component.dim] == 1);
-        let elements = if sizes.contains(&0) { 0 } else { sizes.iter().fold(1usize, |n, &s| n.saturating_mul(s)) };
+        let elements = product(&sizes)?;
         let (runs, run_bytes) = in_runs(window.iter().map(|dim| dim.place).collect(), width);
         let positions =
             if elements == 0 { 0 } else { runs.iter().fold(1, |n: usize, dim| n.saturating_mul(dim.count)) };
-        let bytes = elements.saturating_mul(width).saturating_mul(starts.count());
-        Some(Places { starts, window, runs, run_bytes, positions, rigid, bytes })
+        let bytes = elements.checked_mul(width)?.checked_mul(starts.count())?;
+        Some(Places { starts, window, runs, run_bytes, positions, rigid, bytes, width })
+    }
+
+    /// What it touches: indices and updates, and the operand within its bytes. Windows that an index moves out of the
+    /// operand are left out or cut to the part within, whatever the indices say. `unit` is the bytes that places count.
+    pub(crate) fn footprint(&self, unit: usize) -> Option<Footprint> {
+        if self.bytes == 0 {
+            return Some(Footprint { reads: vec![0, 0], writes: vec![Written::Within(0)] });
+        }
+        let is_moved = |dim: usize| self.starts.components().iter().any(|component| component.dim == dim);
+        let last = |component: &Component| match self.window.iter().find(|dim| dim.dim == component.dim) {
+            Some(dim) => isize::try_from(dim.limit.checked_sub(1)?).ok()?.checked_mul(dim.place.to),
+            None => isize::try_from(component.last).ok()?.checked_mul(component.stride),
+        };
+        let fixed = self.window.iter().filter(|dim| !is_moved(dim.dim)).map(|dim| (dim.place.count, dim.place.to));
+        let operand = self.starts.operand_moves(last)?.checked_add(footprint::reach(0, fixed, 1)?)?;
+        let window = self.window.iter().map(|dim| (dim.place.count, dim.place.from));
+        let updates = footprint::reach(0, window.chain(self.starts.other_dims()), 1)?;
+        // Both end at the first byte, or at the one place, of an element.
+        let end = |last: usize| last.checked_add(self.width - 1)?.checked_mul(unit);
+        Some(Footprint {
+            reads: vec![self.starts.index_reads()?, end(updates)?],
+            writes: vec![Written::Within(end(operand)?)],
+        })
     }
 
     /// Calls `f(operand element, update element)` for each update that lies within the operand, in order.
@@ -227,8 +253,13 @@ impl Plan {
     ) -> Option<Plan> {
         let (kernel, width) = (Kernel::of(combine, dtype)?, dtype.size_bytes());
         let places = Places::of_width(dims, operand, indices, index, updates, width)?;
-        let operand_bytes = operand.iter().fold(width, |n, &size| n.saturating_mul(size));
+        let operand_bytes = product(operand)?.checked_mul(width)?;
         Some(Plan { places, kernel, width, uniqueness, operand_bytes })
+    }
+
+    /// As [`Places::footprint`].
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        self.places.footprint(1)
     }
 
     /// Combines the updates into `operand`, which holds the initial values, on all threads when it is worth it. The

@@ -5,6 +5,7 @@ use tensor::DType;
 
 use super::Cores;
 use super::scalar::Program;
+use crate::program::footprint::{Footprint, Written, product};
 
 mod keys;
 mod merge;
@@ -109,6 +110,14 @@ impl Sort {
             _ => {}
         }
         Some(Sort { outer, length, inner, dtypes: dtypes.to_vec(), order, comparator })
+    }
+
+    /// What it touches: operands and results, all of one size.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let count = product(&[self.outer, self.length, self.inner])?;
+        let bytes = self.dtypes.iter().map(|dtype| count.checked_mul(dtype.size_bytes()));
+        let reads = bytes.collect::<Option<Vec<usize>>>()?;
+        Some(Footprint { writes: reads.iter().copied().map(Written::Whole).collect(), reads })
     }
 
     /// Sorts.

@@ -7,6 +7,7 @@ use super::keys::Order;
 use super::{Direction, Key, Nans, SortOrder, Ties, Transform};
 use crate::kernels::Cores;
 use crate::kernels::wide::wide;
+use crate::program::footprint::{Footprint, Written, product};
 
 /// Elements that are passed over together where none is large enough.
 const CHUNK: usize = 128;
@@ -39,6 +40,14 @@ impl TopK {
         let key = Key { operand: 0, transform: Transform::None, direction: Direction::Descending, nans: Nans::Ordered };
         let order = Order::new(SortOrder { keys: vec![key], ties: Ties::Kept }, &[dtype])?;
         (k <= length).then_some(TopK { rows, length, k, dtype, order })
+    }
+
+    /// What it touches: operand, the largest values and their places.
+    pub(crate) fn footprint(&self) -> Option<Footprint> {
+        let bytes = |length: usize, width: usize| product(&[self.rows, length, width]);
+        let width = self.dtype.size_bytes();
+        let results = [bytes(self.k, width)?, bytes(self.k, size_of::<i32>())?];
+        Some(Footprint { reads: vec![bytes(self.length, width)?], writes: results.map(Written::Whole).to_vec() })
     }
 
     /// Searches.

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::kernels::attention::{Arrays, Attention};
+use crate::program::footprint::Footprint;
 use crate::program::{Kernel, Run};
 
 /// Two dots and the rows between them.
@@ -23,10 +24,14 @@ impl Kernel for Step {
         self.attention.label()
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        self.attention.footprint(self.offsets)
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let [left, right, values] = [0, 1, 2].map(|n| inputs[n].wrapping_offset(self.offsets[n]));
         let arrays = Arrays { left, right, values, others: &inputs[3..], out: outputs[0] };
-        // SAFETY: the shapes were taken from these slots.
+        // SAFETY: the slots hold what the footprint says.
         unsafe { self.attention.run(&arrays, run.cores) };
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::kernels::loops::Ready;
 use crate::kernels::matmul::{self, MatMul, Operand, Packed, Plan, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::View;
+use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Preparation, Run, Slot};
 
 /// Constants of at least this many bytes are packed when the program is compiled.
@@ -33,6 +34,36 @@ impl Multiply {
     /// Whether both factors are matrices as the problem says.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Multiply::Matrices(_, Right::Matrix))
+    }
+
+    /// What it touches: both factors, at these distances in bytes from the starts of their arrays, and the result.
+    fn footprint(&self, offsets: [isize; 2]) -> Option<Footprint> {
+        let (reads, out) = match self {
+            Multiply::Matrices(plan, right) => {
+                let right = match right {
+                    Right::Matrix => plan.problem().rhs_reads(offsets[1])?,
+                    Right::Constant(_) => 0,
+                    Right::Packed => plan.packed_bytes()?,
+                };
+                (vec![plan.problem().lhs_reads(offsets[0])?, right], plan.problem().out_writes()?)
+            }
+            Multiply::Images(plan, packed, _) => {
+                let filter = if packed.is_some() { 0 } else { plan.filter_reads(offsets[1])? };
+                (vec![plan.input_reads(offsets[0])?, filter], plan.output_writes()?)
+            }
+        };
+        Some(Footprint { reads, writes: vec![Written::Whole(out)] })
+    }
+
+    /// Sizes of the blocks that are handed on: of the batch, and of one matrix.
+    fn blocks(&self) -> Option<[usize; 3]> {
+        match self {
+            Multiply::Matrices(plan, _) => {
+                let MatMul { batch, m, n, .. } = *plan.problem();
+                Some([batch, m, n])
+            }
+            Multiply::Images(plan, ..) => plan.finishes().map(|(m, n)| [1, m, n]),
+        }
     }
 
     /// # Safety
@@ -281,7 +312,8 @@ fn packed(lowering: &Lowering<'_>, plan: &Plan, right: &View, offset: isize) -> 
     if bytes.len() < PACKED_FROM_BYTES || !plan.gains_by_packing() {
         return None;
     }
-    // SAFETY: the view lies in the constant's bytes.
+    plan.problem().rhs_reads(offset).filter(|&end| end <= bytes.len())?;
+    // SAFETY: the matrices lie in the constant's bytes.
     Some(unsafe { plan.pack_rhs(bytes.as_ptr().wrapping_offset(offset)) })
 }
 
@@ -335,6 +367,11 @@ impl Kernel for Pack {
         self.label.clone()
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        let read = self.plan.problem().rhs_reads(self.offset)?;
+        Some(Footprint { reads: vec![read], writes: vec![Written::Packed(self.plan.packed_bytes()?)] })
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         // SAFETY: the input is the dot's right factor, the output has the bytes the plan asked for.
         unsafe { self.plan.pack_rhs_into(inputs[0].wrapping_offset(self.offset), outputs[0], run.cores) };
@@ -363,11 +400,36 @@ impl Kernel for Dot {
         Some(Preparation { input: RIGHT, bytes, kernel: Box::new(kernel) })
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        let mut all = self.multiply.footprint(self.offsets)?;
+        let Some(finish) = &self.finish else { return Some(all) };
+        let loops = finish.ready.footprint()?;
+        if !finish.ready.spans(&self.multiply.blocks()?) || loops.reads.len() != finish.reads.len() {
+            return None;
+        }
+        let own = all.writes[0].bytes();
+        for (&read, bytes) in finish.reads.iter().zip(loops.reads) {
+            match read {
+                Some(n) if 2 + n == all.reads.len() => all.reads.push(bytes),
+                Some(_) => return None,
+                None if bytes <= own => {}
+                None => return None,
+            }
+        }
+        all.writes.extend(loops.writes);
+        Some(all)
+    }
+
+    fn outputs_may_share(&self, one: usize, other: usize) -> bool {
+        // The dot lies where the loop puts a result, which the lowering allows where the loop does.
+        self.finish.is_some() && (one == 0) != (other == 0)
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let factors = [0, 1].map(|n| inputs[n].wrapping_offset(self.offsets[n]));
         let out = outputs[0];
         let Some(finish) = &self.finish else {
-            // SAFETY: the problem was made from the shapes of these slots.
+            // SAFETY: the slots hold what the footprint says.
             unsafe { self.multiply.run(factors, out, None, run.cores) };
             return Ok(());
         };

@@ -44,7 +44,7 @@ pub(crate) fn repeat(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> 
             let (dtype, dims) = lowering.array_type(value)?;
             let next = lowering.temporary(dtype, &dims)?;
             lowering.copy_into(&view, next);
-            rotate.push((slot, next, dtype.size_bytes() * dims.iter().product::<usize>()));
+            rotate.push((slot, next, lowering.slots[next.0 as usize].bytes));
         }
         Ok(())
     })?;

@@ -11,6 +11,7 @@ use crate::kernels::conv::{AsMatmul, Convolution, Layout, Packed, Plan, Window};
 use crate::kernels::matmul::{MatMul, Operand, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::{View, row_major};
+use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 /// A convolution as a step.
@@ -79,10 +80,12 @@ fn matmul_step(
     let AsMatmul { problem, plan, factors } = dot;
     let [left, right] = factors;
     let constant = match lowering.slots[views[right].slot.0 as usize].origin {
-        Origin::Constant(n) if plan.gains_by_packing() => Some(lowering.constants[n].as_ptr()),
+        Origin::Constant(n) if plan.gains_by_packing() => Some(&lowering.constants[n]),
         _ => None,
     };
-    // SAFETY: the view lies in the constant's bytes.
+    let is_within = |bytes: &&Vec<u8>| problem.rhs_reads(offsets[right]).is_some_and(|end| end <= bytes.len());
+    let constant = constant.filter(is_within).map(|bytes| bytes.as_ptr());
+    // SAFETY: the matrices lie in the constant's bytes.
     let packed = constant.map(|bytes| unsafe { plan.pack_rhs(bytes.wrapping_offset(offsets[right])) });
     let inputs = [views[left].slot, views[right].slot];
     let multiply = Multiply::matrices(plan, packed);
@@ -160,7 +163,8 @@ fn problem(op: &Op, dtype: DType, views: &[View; 2], result: &[usize]) -> Result
 /// A constant filter in the order of the kernel.
 fn packed(lowering: &Lowering<'_>, plan: &Plan, filter: &View, offset: isize) -> Option<Packed> {
     let Origin::Constant(n) = lowering.slots[filter.slot.0 as usize].origin else { return None };
-    // SAFETY: the view lies in the constant's bytes.
+    plan.filter_reads(offset).filter(|&end| end <= lowering.constants[n].len())?;
+    // SAFETY: the filter lies in the constant's bytes.
     unsafe { plan.pack(lowering.constants[n].as_ptr().wrapping_offset(offset), lowering.machine) }
 }
 
@@ -185,9 +189,15 @@ impl Kernel for Convolve {
         self.label.clone()
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        let filter = if self.packed.is_some() { 0 } else { self.plan.filter_reads(self.offsets[1])? };
+        let reads = vec![self.plan.input_reads(self.offsets[0])?, filter];
+        Some(Footprint { reads, writes: vec![Written::Whole(self.plan.output_writes()?)] })
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let [input, filter] = [0, 1].map(|n| inputs[n].wrapping_offset(self.offsets[n]));
-        // SAFETY: the plan was made from the shapes of these slots.
+        // SAFETY: the slots hold what the footprint says.
         unsafe { self.plan.run(input, filter, outputs[0], self.packed.as_ref(), None, run.cores) };
         Ok(())
     }

@@ -4,12 +4,12 @@
 use crate::error::Error;
 use crate::kernels::copy::{Plan, Side};
 use crate::lower::view::View;
+use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 /// Copies a view into a dense array.
 pub(crate) struct Copy {
     plan: Plan,
-    bytes: usize,
     /// The view is the whole array: where source and target are the same memory nothing is left to do.
     is_whole: bool,
     label: String,
@@ -21,7 +21,6 @@ impl Copy {
         let width = view.dtype.size_bytes();
         Copy {
             plan: Plan::new(&view.dims, &from, &Side::dense(&view.dims), width),
-            bytes: view.num_elements() * width,
             is_whole: view.is_dense(),
             label: format!("copy {}{:?} by {:?}", view.dtype, view.dims, view.strides),
         }
@@ -41,8 +40,12 @@ impl Kernel for Copy {
         self.is_whole
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        Some(Footprint { reads: vec![self.plan.reads()?], writes: vec![Written::Whole(self.plan.covers(&[])?)] })
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
-        if self.bytes > 0 && inputs[0] != outputs[0].cast_const() {
+        if self.plan.bytes() > 0 && inputs[0] != outputs[0].cast_const() {
             // SAFETY: the view lies in the input, the output has room for all its elements.
             unsafe { self.plan.run(inputs[0], outputs[0], run.cores) };
         }

@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::interpret::{self, InterpreterValue, TensorValue, decode, encode, storage};
 use crate::kernels::machine::KeepDenormals;
 use crate::lower::block::{Lowering, captures};
+use crate::memory::byte_count;
+use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 /// One op, interpreted.
@@ -25,6 +27,7 @@ struct Interpreted {
 pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> {
     let func = lowering.func;
     let op = func.op(id);
+    let too_large = || Error::Exhausted(format!("an array of {} is too large", op.name.as_str()));
     let mut values = op.operands.clone();
     values.extend(captures(func, op));
     values.sort_unstable();
@@ -33,13 +36,13 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
     for value in values {
         let slot = lowering.dense_value(value)?;
         let (dtype, dims) = lowering.array_type(value)?;
-        inputs.push((value, func.ty(value).clone(), dtype.size_bytes() * dims.iter().product::<usize>()));
+        inputs.push((value, func.ty(value).clone(), byte_count(dtype, &dims).ok_or_else(too_large)?));
         slots.push(slot);
     }
     let (mut outputs, mut results) = (Vec::new(), Vec::new());
     for value in op.results() {
         let (dtype, dims) = lowering.array_type(value)?;
-        outputs.push(dtype.size_bytes() * dims.iter().product::<usize>());
+        outputs.push(byte_count(dtype, &dims).ok_or_else(too_large)?);
         results.push(lowering.result_slot(value)?);
     }
     let name = op.name.as_str().to_string();
@@ -61,6 +64,11 @@ impl Kernel for Interpreted {
         true
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        let writes = self.outputs.iter().copied().map(Written::Whole).collect();
+        Some(Footprint { reads: self.inputs.iter().map(|(_, _, bytes)| *bytes).collect(), writes })
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let _keep = KeepDenormals::new();
         let mut values = Vec::with_capacity(self.inputs.len());
@@ -77,9 +85,15 @@ impl Kernel for Interpreted {
         }
         let (op, draws) = ((&*self.func, self.op), run.steps());
         let results = interpret::evaluate(run.module, op, values, run.options, run.process.clone(), draws)?;
+        if results.len() != self.outputs.len() {
+            let (got, want) = (results.len(), self.outputs.len());
+            return Err(Error::Internal(format!("{} gave {got} results, not {want}", self.name)));
+        }
         for ((result, &bytes), &pointer) in results.iter().zip(&self.outputs).zip(outputs) {
-            let InterpreterValue::Tensor(tensor) = result else { continue };
-            let encoded = encode(tensor.dtype(), &tensor.elements);
+            let encoded = match result {
+                InterpreterValue::Tensor(tensor) => encode(tensor.dtype(), &tensor.elements),
+                _ => Vec::new(),
+            };
             if encoded.len() != bytes {
                 return Err(Error::Internal(format!("{} gave {} bytes, not {bytes}", self.name, encoded.len())));
             }

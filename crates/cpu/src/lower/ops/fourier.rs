@@ -23,7 +23,7 @@ pub(crate) fn fft(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Er
     let Some(plan) = Fourier::new(kind, &dims, &lengths, dtype) else { return Ok(None) };
     let inputs = dense_operands(lowering, op)?;
     let result = lowering.result_slot(op.first_result)?;
-    let call = Routine::new("fft", move |reads, writes, cores| {
+    let call = Routine::new("fft", plan.footprint(), move |reads, writes, cores| {
         // SAFETY: operand and result have the shapes of the plan.
         unsafe { plan.run(reads[0], writes[0], cores) }
     });

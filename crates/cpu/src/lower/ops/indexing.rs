@@ -5,6 +5,7 @@ use hlo::{Func, Op, Region};
 use tensor::DType;
 
 use super::dense_operands;
+use super::movement::updated;
 use crate::attributes;
 use crate::error::Error;
 use crate::kernels::copy::{self, Side};
@@ -14,6 +15,7 @@ use crate::kernels::scalar::{self, Program};
 use crate::kernels::scatter::{self, Combine, Uniqueness};
 use crate::lower::block::Lowering;
 use crate::lower::region;
+use crate::program::footprint::Footprint;
 use crate::program::{Kernel, Run};
 
 struct Gather(gather::Plan);
@@ -44,6 +46,10 @@ impl Kernel for Gather {
         "gather".into()
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        self.0.footprint()
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         // SAFETY: operand, indices and result have the shapes of the plan.
         unsafe { self.0.run(inputs[0], inputs[1], outputs[0], run.cores) };
@@ -54,7 +60,6 @@ impl Kernel for Gather {
 struct Scatter {
     work: Updates,
     whole: copy::Plan,
-    bytes: usize,
 }
 
 /// How updates meet what is there.
@@ -77,7 +82,14 @@ pub(crate) fn scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>
     let Some(dtype) = func.ty(op.operands[0]).as_tensor().and_then(|ty| ty.element.plain()) else { return Ok(None) };
     let (_, operand) = lowering.array_type(op.operands[0])?;
     let (index, indices) = lowering.array_type(op.operands[1])?;
-    let (_, updates) = lowering.array_type(op.operands[2])?;
+    let (update, updates) = lowering.array_type(op.operands[2])?;
+    // Elements are combined in the type of the operand: where an op promotes them, the interpreter does that.
+    let (result, result_dims) = lowering.array_type(op.first_result)?;
+    let body = func.region(op.regions[0]).args.iter().map(|&value| lowering.array_type(value).map(|(dtype, _)| dtype));
+    let is_one_type = body.collect::<Result<Vec<_>, Error>>()?.iter().all(|&argument| argument == dtype);
+    if !is_one_type || update != dtype || (result, &result_dims) != (dtype, &operand) {
+        return Ok(None);
+    }
     let dims = scatter::Dims {
         update_window_dims: &numbers.update_window_dims,
         inserted_window_dims: &numbers.inserted_window_dims,
@@ -93,9 +105,11 @@ pub(crate) fn scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>
         Some(plan) => Updates::Plan(plan),
         None => {
             let places = scatter::Places::new(&dims, &operand, &indices, index, &updates);
-            let (Some(places), Some(program)) = (places, region::program(func, op.regions[0])) else {
-                return Ok(None);
+            let fits = |program: &Program| {
+                program.arguments == [dtype; 2] && matches!(program.results[..], [(result, _)] if result == dtype)
             };
+            let program = region::program(func, op.regions[0]).filter(fits);
+            let (Some(places), Some(program)) = (places, program) else { return Ok(None) };
             Updates::Program { places, program, dtype }
         }
     };
@@ -103,8 +117,7 @@ pub(crate) fn scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>
     let result = lowering.result_slot(op.first_result)?;
     let (width, side) = (dtype.size_bytes(), Side::dense(&operand));
     let whole = copy::Plan::new(&operand, &side, &side, width);
-    let bytes = width * operand.iter().product::<usize>();
-    lowering.step(slots, vec![result], Scatter { work, whole, bytes });
+    lowering.step(slots, vec![result], Scatter { work, whole });
     Ok(Some(()))
 }
 
@@ -136,9 +149,17 @@ impl Kernel for Scatter {
         input == 0
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        let update = match &self.work {
+            Updates::Plan(plan) => plan.footprint()?,
+            Updates::Program { places, dtype, .. } => places.footprint(dtype.size_bytes())?,
+        };
+        updated(&self.whole, update)
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         let (indices, updates, to) = (inputs[1], inputs[2], outputs[0]);
-        if self.bytes > 0 && inputs[0] != to.cast_const() {
+        if self.whole.bytes() > 0 && inputs[0] != to.cast_const() {
             // SAFETY: operand and result have the same shape and do not overlap.
             unsafe { self.whole.run(inputs[0], to, run.cores) };
         }

@@ -11,6 +11,8 @@ use crate::attributes::manual_shardings;
 use crate::error::Error;
 use crate::interpret::manual::joined;
 use crate::lower::block::Lowering;
+use crate::memory::byte_count;
+use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 use crate::sharding::{Sharding, from_sdy};
 
@@ -26,9 +28,10 @@ pub(crate) fn computation(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
     for ((&operand, &argument), sharding) in op.operands.iter().zip(&region.args).zip(before) {
         let from = lowering.dense_value(operand)?;
         let (dtype, dims) = lowering.array_type(operand)?;
-        let part_bytes = bytes_of(lowering, argument)?;
+        let (whole_bytes, part_bytes) = (bytes_of(lowering, operand)?, bytes_of(lowering, argument)?);
         let to = lowering.result_slot(argument)?;
-        lowering.step(vec![from], vec![to], Take { dtype, dims, part_bytes, sharding: Spread::new(sharding) });
+        let take = Take { dtype, dims, whole_bytes, part_bytes, sharding: Spread::new(sharding) };
+        lowering.step(vec![from], vec![to], take);
     }
     let returned = lowering.ops(op.regions[0])?;
     let (mut inputs, mut outputs, mut results) = (Vec::new(), Vec::new(), Vec::new());
@@ -45,7 +48,7 @@ pub(crate) fn computation(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
 
 fn bytes_of(lowering: &Lowering<'_>, value: hlo::Value) -> Result<usize, Error> {
     let (dtype, dims) = lowering.array_type(value)?;
-    Ok(dtype.size_bytes() * dims.iter().product::<usize>())
+    byte_count(dtype, &dims).ok_or_else(|| Error::Exhausted(format!("an array of {dtype} {dims:?} is too large")))
 }
 
 /// One device has whole arrays: a program whose tiles are smaller is for several.
@@ -80,6 +83,7 @@ impl Spread {
 struct Take {
     dtype: DType,
     dims: Vec<usize>,
+    whole_bytes: usize,
     part_bytes: usize,
     sharding: Spread,
 }
@@ -89,8 +93,13 @@ impl Kernel for Take {
         "tile".into()
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        // The tile's size is known when it is made, and compared then.
+        Some(Footprint { reads: vec![self.whole_bytes], writes: vec![Written::Whole(self.part_bytes)] })
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
-        let count = self.dims.iter().product::<usize>() * self.dtype.size_bytes();
+        let count = self.whole_bytes;
         let Some(process) = run.process.clone() else {
             alone(self.part_bytes, count)?;
             // SAFETY: without other processes the tile is the operand, and as large.
@@ -128,6 +137,12 @@ struct Part {
 impl Kernel for Join {
     fn name(&self) -> String {
         "join tiles".into()
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        // The sizes of what comes from others are compared when it is there.
+        let writes = self.results.iter().map(|result| Written::Whole(result.whole_bytes)).collect();
+        Some(Footprint { reads: self.results.iter().map(|result| result.part_bytes).collect(), writes })
     }
 
     fn is_deep(&self) -> bool {

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::kernels::copy::shapes::{self, DynamicSlice, DynamicUpdateSlice, Pad};
 use crate::kernels::copy::{Plan, Side, dense_strides};
 use crate::lower::block::Lowering;
+use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 struct Concatenate {
@@ -21,9 +22,16 @@ pub(crate) fn concatenate(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
     let (mut slots, mut pieces) = (Vec::new(), Vec::new());
     let strides = dense_strides(&dims);
     let mut start = 0;
+    if along >= dims.len() {
+        return Ok(None);
+    }
     for &value in &op.operands {
         // Pieces are read as the views they are: a slice or a transpose costs no copy of its own.
         let view = lowering.view(value)?;
+        let is_slab = view.dtype == dtype && view.dims.len() == dims.len();
+        if !is_slab || (0..dims.len()).any(|d| d != along && view.dims[d] != dims[d]) {
+            return Ok(None);
+        }
         let to = Side { offset: strides[along].wrapping_mul(start), strides: strides.clone() };
         start += view.dims[along] as isize;
         let from = Side { offset: view.offset, strides: view.strides.clone() };
@@ -38,6 +46,15 @@ pub(crate) fn concatenate(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option
 impl Kernel for Concatenate {
     fn name(&self) -> String {
         format!("concatenate {}", self.pieces.len())
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        let reads = self.pieces.iter().map(Plan::reads).collect::<Option<Vec<usize>>>()?;
+        let ends = self.pieces.iter().map(Plan::writes).collect::<Option<Vec<usize>>>()?;
+        // Slabs side by side: they fill the result if they have as many bytes as there are up to their end.
+        let bytes = self.pieces.iter().try_fold(0usize, |n, plan| n.checked_add(plan.bytes()))?;
+        let end = ends.into_iter().max().unwrap_or(0);
+        (bytes == end).then(|| Footprint { reads, writes: vec![Written::Whole(bytes)] })
     }
 
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
@@ -65,6 +82,10 @@ pub(crate) fn pad(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, Er
 impl Kernel for Padding {
     fn name(&self) -> String {
         "pad".into()
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        self.0.footprint()
     }
 
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
@@ -95,6 +116,10 @@ impl Kernel for Slice {
         "dynamic_slice".into()
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        self.0.footprint()
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
         // SAFETY: operand, one scalar for each dimension, and result, as the plan was made for.
         unsafe { self.0.run(inputs[0], &inputs[1..], outputs[0], run.cores) };
@@ -104,7 +129,6 @@ impl Kernel for Slice {
 
 struct Update {
     plan: DynamicUpdateSlice,
-    bytes: usize,
     whole: Plan,
 }
 
@@ -120,8 +144,7 @@ pub(crate) fn dynamic_update_slice(lowering: &mut Lowering<'_>, op: &Op) -> Resu
     let slots = dense_operands(lowering, op)?;
     let result = lowering.result_slot(op.first_result)?;
     let whole = shapes::broadcast_in_dim(&dims, &(0..dims.len()).collect::<Vec<_>>(), &dims, width);
-    let bytes = width * dims.iter().product::<usize>();
-    lowering.step(slots, vec![result], Update { plan, bytes, whole });
+    lowering.step(slots, vec![result], Update { plan, whole });
     Ok(Some(()))
 }
 
@@ -134,8 +157,12 @@ impl Kernel for Update {
         input == 0
     }
 
+    fn footprint(&self) -> Option<Footprint> {
+        updated(&self.whole, self.plan.footprint()?)
+    }
+
     unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
-        if inputs[0] != outputs[0].cast_const() && self.bytes > 0 {
+        if inputs[0] != outputs[0].cast_const() && self.whole.bytes() > 0 {
             // SAFETY: operand and result have the same shape and do not overlap.
             unsafe { self.whole.run(inputs[0], outputs[0], run.cores) };
         }
@@ -143,4 +170,15 @@ impl Kernel for Update {
         unsafe { self.plan.run(inputs[1], &inputs[2..], outputs[0], run.cores) };
         Ok(())
     }
+}
+
+/// What a step touches that copies its first input and then changes a part of the copy, as `update` says.
+pub(super) fn updated(whole: &Plan, update: Footprint) -> Option<Footprint> {
+    let (read, written) = (whole.reads()?, whole.covers(&[])?);
+    if update.writes.iter().any(|part| part.bytes() > written) {
+        return None;
+    }
+    let mut reads = vec![read];
+    reads.extend(update.reads);
+    Some(Footprint { reads, writes: vec![Written::Whole(written)] })
 }

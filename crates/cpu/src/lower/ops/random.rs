@@ -23,7 +23,7 @@ pub(crate) fn bits(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, E
         return Ok(None);
     };
     let (inputs, outputs) = (dense_operands(lowering, op)?, results(lowering, op)?);
-    let call = Routine::new("rng_bit_generator", move |reads, writes, cores| {
+    let call = Routine::new("rng_bit_generator", plan.footprint(), move |reads, writes, cores| {
         // SAFETY: the state, the next state and the bits have the shapes of the plan.
         unsafe { plan.run(reads[0], writes[0], writes[1], cores) }
     });

@@ -36,7 +36,8 @@ pub(crate) fn sort(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, E
     let Some(plan) = Sort::new(&dims, along, &dtypes, order, program) else { return Ok(None) };
     let (inputs, outputs) = (dense_operands(lowering, op)?, results(lowering, op)?);
     // SAFETY: operands and results have the shapes of the plan.
-    let call = Routine::new("sort", move |reads, writes, cores| unsafe { plan.run(reads, writes, cores) });
+    let call =
+        Routine::new("sort", plan.footprint(), move |reads, writes, cores| unsafe { plan.run(reads, writes, cores) });
     lowering.step(inputs, outputs, call);
     Ok(Some(()))
 }
@@ -53,7 +54,7 @@ pub(crate) fn top_k(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>, 
     let rows = outer.iter().product();
     let Some(plan) = TopK::new(rows, length, k, dtype).filter(|_| index == DType::I32) else { return Ok(None) };
     let (inputs, outputs) = (dense_operands(lowering, op)?, results(lowering, op)?);
-    let call = Routine::new("top_k", move |reads, writes, cores| {
+    let call = Routine::new("top_k", plan.footprint(), move |reads, writes, cores| {
         // SAFETY: operand and results have the shapes of the plan.
         unsafe { plan.run(reads[0], writes[0], writes[1].cast(), cores) }
     });
@@ -86,7 +87,7 @@ pub(crate) fn reduce(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>,
         inputs.push(if n == 1 && is_position { inputs[0] } else { lowering.dense_value(value)? });
     }
     let outputs = results(lowering, op)?;
-    let call = Routine::new("reduce", move |reads, writes, cores| {
+    let call = Routine::new("reduce", plan.footprint(), move |reads, writes, cores| {
         let (operands, inits) = reads.split_at(count);
         // SAFETY: operands, initial values and results have the shapes of the plan.
         unsafe { plan.run(operands, inits, writes, cores) }

@@ -43,7 +43,7 @@ pub(crate) fn reduce_window(lowering: &mut Lowering<'_>, op: &Op) -> Result<Opti
     };
     let Some(plan) = ReduceWindow::new(window(lowering, op)?, &dtypes, combine) else { return Ok(None) };
     let (inputs, outputs) = (dense_operands(lowering, op)?, results(lowering, op)?);
-    let call = Routine::new("reduce_window", move |reads, writes, cores| {
+    let call = Routine::new("reduce_window", plan.footprint(), move |reads, writes, cores| {
         let (operands, inits) = reads.split_at(count);
         // SAFETY: operands, initial values and results have the shapes of the plan.
         unsafe { plan.run(operands, inits, writes, cores) }
@@ -59,7 +59,7 @@ pub(crate) fn select_and_scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result
     let Some(scatter) = region::combine(func, op.regions[1]) else { return Ok(None) };
     let Some(plan) = SelectAndScatter::new(window(lowering, op)?, dtype, select, scatter) else { return Ok(None) };
     let (inputs, outputs) = (dense_operands(lowering, op)?, results(lowering, op)?);
-    let call = Routine::new("select_and_scatter", move |reads, writes, cores| {
+    let call = Routine::new("select_and_scatter", plan.footprint(), move |reads, writes, cores| {
         // SAFETY: operand, source, initial value and result have the shapes of the plan.
         unsafe { plan.run(reads[0], reads[1], reads[2], writes[0], cores) }
     });
