@@ -21,7 +21,6 @@ impl Program {
         for (n, place) in self.slots.iter().enumerate() {
             check.written[n] = matches!(place, Place::Argument(_) | Place::OwnedArgument(_) | Place::Constant(_));
         }
-        check.find_rounds(&self.steps)?;
         check.steps(&self.steps)?;
         check.results()
     }
@@ -31,7 +30,7 @@ struct Check<'p> {
     program: &'p Program,
     /// Slots whose memory has been filled, at this point of the program.
     written: Vec<bool>,
-    /// For slots that change places in loops, the number of the group that do so among themselves.
+    /// For slots that change places in the loops around this point, the number of the group that do so among themselves.
     rounds: BTreeMap<Slot, usize>,
 }
 
@@ -68,37 +67,27 @@ impl Check<'_> {
         Ok(*bytes)
     }
 
-    /// Slots that loops exchange, by groups: a step may meet either where it meets one.
-    fn find_rounds(&mut self, steps: &[Step]) -> Result<(), Error> {
-        for step in steps {
-            match &step.work {
-                Work::Kernel(_) => {}
-                Work::While(body) => {
-                    for &(slot, next, bytes) in &body.rotate {
-                        if [self.bytes(slot, "while")?, self.bytes(next, "while")?] != [bytes; 2] {
-                            return Err(self.refuse("while", "exchanges arrays of other sizes"));
-                        }
-                        let is_memory = |slot: Slot| {
-                            !matches!(self.program.slots[slot.index()], Place::Constant(_) | Place::Argument(_))
-                        };
-                        if slot == next || self.overlap(slot, next) || !is_memory(slot) || !is_memory(next) {
-                            return Err(self.refuse("while", "exchanges arrays that share memory"));
-                        }
-                        let groups = [slot, next].map(|slot| self.rounds.get(&slot).copied());
-                        let group = groups[0].or(groups[1]).unwrap_or(self.rounds.len());
-                        for other in groups.into_iter().flatten().filter(|&other| other != group) {
-                            self.rounds
-                                .values_mut()
-                                .filter(|number| **number == other)
-                                .for_each(|number| *number = group);
-                        }
-                        self.rounds.extend([(slot, group), (next, group)]);
-                    }
-                    self.find_rounds(&body.condition)?;
-                    self.find_rounds(&body.body)?;
-                }
-                Work::Case(case) => case.branches.iter().try_for_each(|branch| self.find_rounds(branch))?,
+    /// Adds the slots that a loop exchanges, by groups: within the loop a step may meet either where it meets one.
+    fn exchange(&mut self, body: &While) -> Result<(), Error> {
+        let program = self.program;
+        let is_written = |slot: Slot| {
+            let place = program.slots.get(slot.index());
+            place.is_some_and(|place| !matches!(place, Place::Constant(_) | Place::Argument(_)))
+        };
+        for &(slot, next, bytes) in &body.rotate {
+            if [self.bytes(slot, "while")?, self.bytes(next, "while")?] != [bytes; 2] {
+                return Err(self.refuse("while", "exchanges arrays of other sizes"));
             }
+            if slot == next || self.overlap(slot, next) || !is_written(slot) || !is_written(next) {
+                return Err(self.refuse("while", "exchanges arrays that share memory or are only read"));
+            }
+            let groups = [slot, next].map(|slot| self.rounds.get(&slot).copied());
+            let fresh = self.rounds.values().max().map_or(0, |last| last + 1);
+            let group = groups[0].or(groups[1]).unwrap_or(fresh);
+            for other in groups.into_iter().flatten().filter(|&other| other != group) {
+                self.rounds.values_mut().filter(|number| **number == other).for_each(|number| *number = group);
+            }
+            self.rounds.extend([(slot, group), (next, group)]);
         }
         Ok(())
     }
@@ -203,6 +192,8 @@ impl Check<'_> {
     }
 
     fn repeat(&mut self, body: &While) -> Result<(), Error> {
+        let outside = self.rounds.clone();
+        self.exchange(body)?;
         self.steps(&body.condition)?;
         self.read(body.answer, 1, "the condition of a while")?;
         // The body may not run at all: what it writes is not there after the loop.
@@ -212,7 +203,7 @@ impl Check<'_> {
             self.read(slot, bytes, "while")?;
             self.read(next, bytes, "while")?;
         }
-        self.written = before;
+        (self.written, self.rounds) = (before, outside);
         Ok(())
     }
 
@@ -422,12 +413,25 @@ mod tests {
 
     #[test]
     fn outputs_do_not_lie_where_inputs_do() {
-        let mut program = compile(PROGRAM).unwrap();
-        let places: Vec<usize> = (0..program.slots.len())
-            .filter(|&n| matches!(program.slots[n], Place::Arena(_)) && program.slot_bytes[n] == 144)
-            .collect();
-        let first = program.slots[places[0]];
-        places.iter().for_each(|&n| program.slots[n] = first);
-        assert!(program.check().is_err(), "{}", program.dump());
+        let dot = |left: &str, right: &str| {
+            let types = "(tensor<6x6xf32>, tensor<6x6xf32>) -> tensor<6x6xf32>";
+            format!("stablehlo.dot_general {left}, {right}, contracting_dims = [1] x [0] : {types}")
+        };
+        let (a, b, c) = (dot("%x", "%x"), dot("%a", "%x"), dot("%b", "%a"));
+        let text = format!(
+            "func.func @main(%x: tensor<6x6xf32>) -> tensor<6x6xf32> {{
+  %a = {a}
+  %b = {b}
+  %c = {c}
+  return %c : tensor<6x6xf32>
+}}"
+        );
+        let mut program = compile(&text).unwrap();
+        let arena: Vec<usize> =
+            (0..program.slots.len()).filter(|&n| matches!(program.slots[n], Place::Arena(_))).collect();
+        assert!(arena.len() == 2 && program.slots[arena[0]] != program.slots[arena[1]], "{}", program.dump());
+        program.slots[arena[1]] = program.slots[arena[0]];
+        let error = program.check().unwrap_err().to_string();
+        assert!(error.contains("writes where it reads"), "{error}");
     }
 }

@@ -280,6 +280,7 @@ fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
     let (right, right_sizes) = lowering.matrices(&right, [&batch_right, &contracted_right, &free_right])?;
     let [b, m, k] = sizes;
     let n = right_sizes[2];
+    let Some(matrix) = m.checked_mul(n).and_then(|size| isize::try_from(size).ok()) else { return Ok(None) };
     let problem = MatMul {
         batch: b,
         m,
@@ -287,7 +288,7 @@ fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
         k,
         lhs: operand(&left),
         rhs: operand(&right),
-        out: Target { dtype: wide, row_stride: n as isize, batch_stride: (m * n) as isize },
+        out: Target { dtype: wide, row_stride: n as isize, batch_stride: matrix },
     };
     let plan = problem.clone().plan(lowering.machine);
     let offsets = [left.offset, right.offset].map(|offset| offset * left.dtype.size_bytes() as isize);

@@ -83,7 +83,10 @@ fn matmul_step(
         Origin::Constant(n) if plan.gains_by_packing() => Some(&lowering.constants[n]),
         _ => None,
     };
-    let is_within = |bytes: &&Vec<u8>| problem.rhs_reads(offsets[right]).is_some_and(|end| end <= bytes.len());
+    let is_within = |bytes: &&Vec<u8>| {
+        let is_read = problem.rhs_reads(offsets[right]).is_some_and(|end| end <= bytes.len());
+        is_read && is_worth_packing(&views[right], bytes)
+    };
     let constant = constant.filter(is_within).map(|bytes| bytes.as_ptr());
     // SAFETY: the matrices lie in the constant's bytes.
     let packed = constant.map(|bytes| unsafe { plan.pack_rhs(bytes.wrapping_offset(offsets[right])) });
@@ -160,12 +163,20 @@ fn problem(op: &Op, dtype: DType, views: &[View; 2], result: &[usize]) -> Result
     }))
 }
 
+/// Whether a constant is worth keeping in the order of a kernel: one element that stands for many would grow without bound.
+fn is_worth_packing(view: &View, bytes: &[u8]) -> bool {
+    const MOST_GROWTH: usize = 4;
+    let whole = crate::memory::byte_count(view.dtype, &view.dims);
+    whole.is_some_and(|whole| whole <= bytes.len().saturating_mul(MOST_GROWTH))
+}
+
 /// A constant filter in the order of the kernel.
 fn packed(lowering: &Lowering<'_>, plan: &Plan, filter: &View, offset: isize) -> Option<Packed> {
     let Origin::Constant(n) = lowering.slots[filter.slot.0 as usize].origin else { return None };
-    plan.filter_reads(offset).filter(|&end| end <= lowering.constants[n].len())?;
+    let bytes = &lowering.constants[n];
+    plan.filter_reads(offset).filter(|&end| end <= bytes.len() && is_worth_packing(filter, bytes))?;
     // SAFETY: the filter lies in the constant's bytes.
-    unsafe { plan.pack(lowering.constants[n].as_ptr().wrapping_offset(offset), lowering.machine) }
+    unsafe { plan.pack(bytes.as_ptr().wrapping_offset(offset), lowering.machine) }
 }
 
 fn label(problem: &Convolution, plan: &Plan) -> String {
