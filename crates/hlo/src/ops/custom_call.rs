@@ -75,7 +75,51 @@ pub(crate) const DEF: OpDef = OpDef {
 /// The API version whose configuration is a dictionary.
 const TYPED_FFI: i64 = 4;
 
+/// Calls that say something about a value and give it on: to the partitioner, or to the assignment of memories and layouts.
+const ANNOTATIONS: [&str; 6] = [
+    "Sharding",
+    "annotate_device_placement",
+    "LayoutConstraint",
+    "MoveToDevice",
+    "MoveToHost",
+    "xla.sdy.FuncResultSharding",
+];
+
+/// Calls that give a value on as the part of it that a device has, or the other way round.
+const RESHARDED: [&str; 2] = ["SPMDFullToShardShape", "SPMDShardToFullShape"];
+
+/// A call whose target means that the value is given on has the type of what it is given.
+fn annotation(op: &OpView<'_>) -> Checked {
+    let target = op.attr("call_target_name")?.as_str().unwrap_or_default();
+    if ANNOTATIONS.contains(&target) {
+        return shapes::same_types(
+            "custom_call annotation",
+            ("operand", op.operands.iter()),
+            ("result", op.results.iter()),
+        );
+    }
+    if !RESHARDED.contains(&target) {
+        return Ok(());
+    }
+    let ([_], [_]) = (op.operands, op.results) else {
+        let message =
+            format!("@{target} takes and returns one value, not {} and {}", op.operands.len(), op.results.len());
+        return Err(Violation::new("custom_call annotation", message));
+    };
+    let (operand, result) = (op.tensor(0)?, op.result_tensor(0)?);
+    shapes::same_element("custom_call annotation", ("operand", operand), ("result", result))?;
+    require!(
+        operand.rank() == result.rank(),
+        "custom_call annotation",
+        "@{target} takes {} and returns {}, of another rank",
+        spelling::tensor(operand),
+        spelling::tensor(result)
+    );
+    Ok(())
+}
+
 fn check(op: &OpView<'_>) -> Checked {
+    annotation(op)?;
     let layouts = ["operand_layouts", "result_layouts"].map(|name| op.attrs.get(name));
     require!(
         layouts[0].is_some() == layouts[1].is_some(),

@@ -2,7 +2,7 @@
 
 use crate::ir::{Attr, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
-use crate::ops::rules::{Checked, require, shapes, spelling};
+use crate::ops::rules::{Checked, contraction, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.dot",
@@ -37,5 +37,6 @@ fn check(op: &OpView<'_>) -> Checked {
     let (a, b) = (lhs.dims[lhs.rank() - 1], rhs.dims[0]);
     require!(shapes::dims_agree(a, b), "dot", "lhs dim {} is {a}, rhs dim 0 is {b}", lhs.rank() - 1);
     let dims = [&lhs.dims[..lhs.rank() - 1], &rhs.dims[1..]].concat();
+    contraction::same_field("dot", [lhs, rhs, result])?;
     shapes::same_dims("dot", ("the matmul", &dims), ("result", &result.dims))
 }

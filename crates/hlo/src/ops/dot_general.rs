@@ -78,6 +78,7 @@ fn check(op: &OpView<'_>) -> Checked {
     };
     let inferred = contraction::infer(&CLAUSES, lhs, rhs, dims)?;
     shapes::same_shape("dot_general C12", ("the contraction", &inferred), ("result", result))?;
+    contraction::same_field("dot_general C13", [lhs, rhs, result])?;
     let precision = match op.attrs.get("precision_config") {
         Some(Attr::Array(words)) => &words[..],
         _ => &[],

@@ -1,6 +1,6 @@
 //! `stablehlo.dynamic_conv`: convolution with padding known at run time.
 
-use crate::ir::{Attr, DYNAMIC, KeywordSet};
+use crate::ir::{Attr, KeywordSet};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, clauses, convolution, elements, require, spelling};
@@ -90,8 +90,8 @@ fn check(op: &OpView<'_>) -> Checked {
         spelling::tensor(padding)
     );
     let pairs = match op.constant(2) {
-        Some(values) => values.as_chunks().0.iter().map(|&[low, high]| (low, high)).collect(),
-        None => vec![(DYNAMIC, DYNAMIC); spatial],
+        Some(values) => values.as_chunks().0.iter().map(|&[low, high]| Some((low, high))).collect(),
+        None => vec![None; spatial],
     };
     let inferred = convolution::infer(op, &CLAUSES, Some(pairs))?;
     convolution::check(op, &CLAUSES, &inferred)

@@ -85,7 +85,15 @@ fn infer(op: &OpView<'_>) -> Inferred {
         slice.dims[0],
         operand.rank()
     );
-    let sizes = op.constant(2).unwrap_or(vec![DYNAMIC; operand.rank()]);
+    let sizes = match op.constant(2) {
+        Some(sizes) => {
+            for (d, &size) in sizes.iter().enumerate() {
+                require!(size >= 0, "dynamic_gather C12", "slice_sizes[{d}] is {size}");
+            }
+            sizes
+        }
+        None => vec![DYNAMIC; operand.rank()],
+    };
     Ok(vec![indexing::gather(&CLAUSES, operand, op.tensor(1)?, dims, &sizes)?.into()])
 }
 

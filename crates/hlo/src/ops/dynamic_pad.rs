@@ -53,7 +53,7 @@ fn check(op: &OpView<'_>) -> Checked {
             want.is_some_and(|want| shapes::dims_agree(want, got)),
             "dynamic_pad C4",
             "operand dim {d} is {size}, padded {}, result dim {d} is {got}",
-            want.map_or("beyond 64 bits".into(), |want| want.to_string())
+            want.map_or("negative or beyond 64 bits".into(), |want| want.to_string())
         );
     }
     Ok(())

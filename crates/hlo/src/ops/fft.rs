@@ -49,6 +49,9 @@ fn infer(op: &OpView<'_>) -> Inferred {
         lengths.len(),
         operand.rank()
     );
+    if let Some(negative) = lengths.iter().find(|&&length| length < 0) {
+        return Err(Violation::new("fft C4", format!("fft_length holds {negative}")));
+    }
     let dtype = operand.element.plain();
     let kind = op.keyword("fft_type")?;
     let wrong = || Violation::new("fft C2", format!("{} does not take {}", kind.word(), spelling::tensor(operand)));
@@ -79,7 +82,7 @@ fn infer(op: &OpView<'_>) -> Inferred {
             let length = lengths[lengths.len() - 1];
             let half = if length == 0 { 0 } else { length / 2 + 1 };
             require!(
-                length >= 0 && shapes::dims_agree(operand.dims[last], half),
+                shapes::dims_agree(operand.dims[last], half),
                 "fft C5",
                 "the last dimension is {}, {half} expected for fft_length {length}",
                 operand.dims[last]
@@ -90,6 +93,8 @@ fn infer(op: &OpView<'_>) -> Inferred {
         }
         _ => {
             require!(dtype.is_some_and(|d| d.is_complex()), "fft C2", "{}", wrong().message);
+            // Compilers take the length from either side; the specification leaves it open.
+            shapes::same_dims("fft C4", ("fft_length", lengths), ("end of the operand", &operand.dims[first..]))?;
             Ok(op.operands.to_vec())
         }
     }

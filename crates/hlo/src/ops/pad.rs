@@ -1,6 +1,5 @@
 //! `stablehlo.pad`: adds edge and interior padding.
 
-use crate::ir::DYNAMIC;
 use crate::ops::def::{
     Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation,
 };
@@ -53,11 +52,13 @@ fn infer(op: &OpView<'_>) -> Inferred {
     }
     let padded = |d: usize, size: i64| -> Result<i64, Violation> {
         require!(interior[d] >= 0, "pad C3", "interior_padding[{d}] is {}", interior[d]);
-        match padding::padded(size, low[d], high[d], interior[d]) {
-            Some(size) if size >= 0 || size == DYNAMIC => Ok(size),
-            Some(got) => Err(Violation::new("pad C4", format!("dim {d} is {size}, padded {got}"))),
-            None => Err(Violation::new("pad C4", format!("dim {d} overflows 64 bits"))),
-        }
+        padding::padded(size, low[d], high[d], interior[d]).ok_or_else(|| {
+            let message = format!(
+                "dim {d} is {size}; padded by {}, {} and {} between elements it is negative or beyond 64 bits",
+                low[d], high[d], interior[d]
+            );
+            Violation::new("pad C4", message)
+        })
     };
     let mut dims = Vec::with_capacity(operand.rank());
     let mut limits = Vec::with_capacity(operand.rank());

@@ -58,7 +58,7 @@ fn infer(op: &OpView<'_>) -> Inferred {
 fn check(op: &OpView<'_>) -> Checked {
     elements::operands_from(op, 0, Elements::TENSOR, "reduce_window I1")?;
     let (inputs, inits) = split(op)?;
-    reduction::body(op, 0, &inputs, &inits, op.i64s("window_dimensions")?, "reduce_window C13")
+    reduction::body(op, 0, &inputs, &inits, "reduce_window C13")
 }
 
 type Halves<'a> = (Vec<&'a TensorType>, Vec<&'a TensorType>);

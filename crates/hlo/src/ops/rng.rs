@@ -3,7 +3,7 @@
 use crate::ir::{DYNAMIC, Keyword, KeywordSet, TensorType};
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Checked, Inferred, elements, shapes};
+use crate::ops::rules::{Checked, Inferred, elements, require, shapes};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.rng",
@@ -40,7 +40,12 @@ fn infer(op: &OpView<'_>) -> Inferred {
     shapes::same_element("rng C1", ("a", a), ("b", b))?;
     elements::sizes(op, 2, "rng I3")?;
     let dims = match (op.constant(2), op.tensor(2)?.dims[0]) {
-        (Some(sizes), _) => sizes,
+        (Some(sizes), _) => {
+            for (d, &size) in sizes.iter().enumerate() {
+                require!(size >= 0, "rng C3", "shape[{d}] is {size}");
+            }
+            sizes
+        }
         // An unknown number of dimensions, or more than any tensor has, determines nothing.
         (None, rank) => match usize::try_from(rank) {
             Ok(rank) if rank <= 1 << 10 => vec![DYNAMIC; rank],

@@ -3,7 +3,7 @@
 use tensor::DType;
 
 use crate::ir::{Keyword, KeywordSet};
-use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
+use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
 use crate::ops::rules::elements::Elements;
 use crate::ops::rules::{Checked, elements, require, shapes, spelling};
 
@@ -47,7 +47,10 @@ fn check(op: &OpView<'_>) -> Checked {
         spelling::tensor(initial),
         spelling::tensor(state)
     );
-    let (&[size], true) = (&initial.dims[..], initial.element.plain() == Some(DType::U64)) else { return Ok(()) };
+    let (&[size], Some(DType::U64)) = (&initial.dims[..], initial.element.plain()) else {
+        let message = format!("initial_state is {}, a vector of ui64 expected", spelling::tensor(initial));
+        return Err(Violation::new("rng_bit_generator I2", message));
+    };
     let fits = match op.keyword("rng_algorithm")? {
         Keyword::ThreeFry => shapes::dims_agree(size, 2),
         Keyword::Philox => shapes::dims_agree(size, 2) || size == 3,

@@ -68,11 +68,12 @@ fn check(op: &OpView<'_>) -> Checked {
         let names = (format!("input {n}"), format!("update {n}"));
         shapes::same_shape("scatter C1", ("input 0", inputs[0]), (&names.0, input))?;
         shapes::same_shape("scatter C3", ("update 0", updates[0]), (&names.1, update))?;
+        shapes::same_element("scatter C6", (&names.0, input), (&names.1, update))?;
         indexing::scatter(&CLAUSES, input, indices, update, dims)?;
     }
     let inits: Vec<TensorType> =
         updates.iter().map(|update| TensorType::new(Vec::new(), update.element.clone())).collect();
-    reduction::body(op, 0, &inputs, &inits.iter().collect::<Vec<_>>(), &[], "scatter C23")
+    reduction::body(op, 0, &inputs, &inits.iter().collect::<Vec<_>>(), "scatter C23")
 }
 
 type Parts<'a> = (Vec<&'a TensorType>, &'a TensorType, Vec<&'a TensorType>);

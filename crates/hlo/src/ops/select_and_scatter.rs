@@ -45,13 +45,8 @@ fn check(op: &OpView<'_>) -> Checked {
     let (operand, source, init) = (op.tensor(0)?, op.tensor(1)?, op.tensor(2)?);
     elements::operands_from(op, 0, Elements::TENSOR, "select_and_scatter I1")?;
     elements::rank(op, 2, 0, "select_and_scatter I3")?;
-    require!(
-        reduction::is_promotable(&operand.element, &init.element),
-        "select_and_scatter C3",
-        "elements of the operand are {}, of init_value {}",
-        spelling::element(&operand.element),
-        spelling::element(&init.element)
-    );
+    shapes::same_element("select_and_scatter C1", ("operand", operand), ("source", source))?;
+    shapes::same_element("select_and_scatter C3", ("operand", operand), ("init_value", init))?;
     let scalar = TensorType::new(Vec::new(), operand.element.clone());
     let outputs = op.region_outputs(0)?;
     let args = op.region_inputs(0)?;
@@ -64,8 +59,7 @@ fn check(op: &OpView<'_>) -> Checked {
     );
     for (n, arg) in args.iter().enumerate() {
         require!(
-            arg.as_tensor()
-                .is_some_and(|arg| arg.rank() == 0 && reduction::is_promotable(&scalar.element, &arg.element)),
+            arg.as_tensor().is_some_and(|arg| shapes::tensors_agree(arg, &scalar)),
             "select_and_scatter C9",
             "select's argument {n} is {}, {} expected",
             spelling::ty(arg),
@@ -79,17 +73,10 @@ fn check(op: &OpView<'_>) -> Checked {
         spelling::ty(outputs[0])
     );
     let update = TensorType::new(Vec::new(), source.element.clone());
-    reduction::body(op, 1, &[&update], &[init], &[], "select_and_scatter C10")?;
+    reduction::body(op, 1, &[&update], &[init], "select_and_scatter C10")?;
     let sizes = op.i64s_or("window_dimensions", operand.rank(), 1)?;
     dimensions::count("select_and_scatter C4", "window_dimensions", sizes.len(), operand.rank())?;
     let positions = Window::read(op, &sizes, &FORM)?.positions(&operand.dims)?;
     shapes::same_dims("select_and_scatter C2", ("the windows", &positions), ("source", &source.dims))?;
-    require!(
-        reduction::is_promotable(&source.element, &operand.element),
-        "select_and_scatter C1",
-        "elements of the operand are {}, of source {}",
-        spelling::element(&operand.element),
-        spelling::element(&source.element)
-    );
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::ir::DYNAMIC;
 use crate::ops::def::{Arity, AttrDef, AttrKind, Infer, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm};
 use crate::ops::rules::elements::Elements;
-use crate::ops::rules::{Checked, Inferred, dimensions, elements, shapes};
+use crate::ops::rules::{Checked, Inferred, dimensions, elements, require, shapes, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "stablehlo.set_dimension_size",
@@ -37,6 +37,15 @@ fn infer(op: &OpView<'_>) -> Inferred {
         limits[dim] = dims[dim];
     }
     dims[dim] = DYNAMIC;
+    if let Some([size]) = op.constant(1).as_deref() {
+        let limit = limits[dim];
+        require!(
+            *size >= 0 && (limit == DYNAMIC || *size <= limit),
+            "set_dimension_size",
+            "the size is {size}, dim {dim} is at most {}",
+            spelling::dim(limit)
+        );
+    }
     // A size that is known to fill the bound leaves nothing dynamic.
     if let Some([size]) = op.constant(1).as_deref()
         && *size == limits[dim]

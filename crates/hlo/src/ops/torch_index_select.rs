@@ -32,5 +32,12 @@ fn check(op: &OpView<'_>) -> Checked {
         "batch_dims is {batch}, dim is {dim}, the index has rank {}",
         index.rank()
     );
-    Ok(())
+    let batch = batch as usize;
+    shapes::same_dims(
+        "torch_index_select",
+        ("batch of the operand", &operand.dims[..batch]),
+        ("batch of the index", &index.dims[..batch]),
+    )?;
+    let want = [&operand.dims[..dim], &index.dims[batch..], &operand.dims[dim + 1..]].concat();
+    shapes::same_dims("torch_index_select", ("the selection", &want), ("result", &result.dims))
 }

@@ -164,7 +164,7 @@ impl Checker<'_, '_> {
         if let Some(attr) = op.attr("sdy.sharding") {
             sharding::annotation(Some(self.symbols), attr, &results)?;
         }
-        let Some(kind) = op.kind() else { return Ok(()) };
+        let Some(kind) = op.kind() else { return self.cast(op, &results) };
         let def = kind.def();
         arity("operands", def.operands, op.operands.len())?;
         arity("results", def.results, results.len())?;
@@ -187,6 +187,24 @@ impl Checker<'_, '_> {
             symbols: Some(self.symbols),
         };
         constraints(kind, &view)
+    }
+
+    /// A cast of another dialect between tensors changes no type: readers take its result for its operand.
+    fn cast(&self, op: &Op, results: &[Type]) -> Result<(), Violation> {
+        if op.name.as_str() != "builtin.unrealized_conversion_cast" {
+            return Ok(());
+        }
+        for (n, (&operand, result)) in op.operands.iter().zip(results).enumerate() {
+            let operand = self.func.ty(operand);
+            require!(
+                operand.as_tensor().is_none() || result.as_tensor().is_none() || operand == result,
+                "",
+                "operand {n} is {}, result {n} is {}; a cast between tensors keeps the type",
+                spelling::ty(operand),
+                spelling::ty(result)
+            );
+        }
+        Ok(())
     }
 
     fn returns(&self, operands: &[Type]) -> Result<(), Violation> {

@@ -3,6 +3,7 @@
 mod attributes;
 mod body;
 mod calls;
+mod composite;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::ops::{Symbols, Violation};
 
 pub(crate) use attributes::check as attributes;
 pub(crate) use body::constraints;
+pub(crate) use composite::named_op;
 pub use tpu::{Processes, unsupported_by_tpu};
 
 /// Findings reported at most; a program this wrong is not read to the end.

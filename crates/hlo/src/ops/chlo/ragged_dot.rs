@@ -37,6 +37,7 @@ enum Mode {
 fn check(op: &OpView<'_>) -> Checked {
     let clause = "chlo.ragged_dot";
     let (lhs, rhs, groups, result) = (op.tensor(0)?, op.tensor(1)?, op.tensor(2)?, op.result_tensor(0)?);
+    contraction::same_field(clause, [lhs, rhs, result])?;
     elements::operand(op, 2, Elements::INTEGER, clause)?;
     let Attr::RaggedDot(dims) = op.attr("ragged_dot_dimension_numbers")? else {
         return Err(Violation::new(clause, "attribute `ragged_dot_dimension_numbers` must be #chlo.ragged_dot"));

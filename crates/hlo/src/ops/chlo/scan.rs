@@ -45,7 +45,13 @@ fn check(op: &OpView<'_>) -> Checked {
     );
     require!(inputs > 0 || outputs.len() > carries, clause, "there are neither inputs nor outputs");
     let dimension = op.int("dimension")?;
-    let mut length = op.attrs.get("scan_dim_size").and_then(Attr::as_int).unwrap_or(DYNAMIC);
+    let mut length = match op.attrs.get("scan_dim_size").and_then(Attr::as_int) {
+        Some(length) => {
+            require!(length >= 0, clause, "scan_dim_size is {length}");
+            length
+        }
+        None => DYNAMIC,
+    };
     for (n, ty) in operands.iter().enumerate() {
         let mut want = (*ty).clone();
         if n < inputs {
@@ -70,7 +76,17 @@ fn check(op: &OpView<'_>) -> Checked {
             return Err(Violation::new(clause, format!("the body returns {}", spelling::ty(output))));
         };
         let mut want = output.clone();
-        if n < outputs.len() - carries {
+        let stacked = outputs.len() - carries;
+        if let Some(carry) = n.checked_sub(stacked) {
+            let carried = operands[inputs + carry];
+            require!(
+                shapes::tensors_agree(output, carried),
+                clause,
+                "the body returns {} for carry {carry}, which is {}",
+                spelling::tensor(output),
+                spelling::tensor(carried)
+            );
+        } else {
             let dim = dimensions::index(clause, "dimension", dimension, output.rank() + 1)?;
             want.dims.insert(dim, length);
             want.encoding = None;

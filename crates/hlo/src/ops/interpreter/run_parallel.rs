@@ -2,7 +2,7 @@
 
 use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Presence, Text, Violation};
-use crate::ops::rules::{Checked, require};
+use crate::ops::rules::{Checked, require, spelling};
 
 pub(crate) const DEF: OpDef = OpDef {
     name: "interpreter.run_parallel",
@@ -56,6 +56,19 @@ fn check(op: &OpView<'_>) -> Checked {
             }) else {
                 return Err(Violation::new(clause, format!("{name:?} is not a function")));
             };
+            let fits = |have: &[Type], at: usize, want: &[Type]| {
+                have.get(at..).is_some_and(|have| have.len() >= want.len() && have.starts_with(want))
+            };
+            require!(
+                fits(op.operands, inputs, &func.inputs) && fits(op.results, outputs, &func.outputs),
+                clause,
+                "@{} takes {} and returns {}, which its part of operands {} and results {} is not",
+                func.name,
+                spelling::types(&func.inputs),
+                spelling::types(&func.outputs),
+                spelling::types(op.operands),
+                spelling::types(op.results)
+            );
             inputs += func.inputs.len();
             outputs += func.outputs.len();
         }

@@ -152,7 +152,7 @@ pub(crate) fn source_target_pairs(op: &OpView<'_>, c: &PairClauses) -> Checked {
 pub(crate) fn computation(op: &OpView<'_>, operands: &[&TensorType], clause: &'static str) -> Checked {
     for operand in operands {
         let scalar = TensorType::new(Vec::new(), operand.element.clone());
-        reduction::body(op, 0, &[operand], &[&scalar], &[], clause)?;
+        reduction::body(op, 0, &[operand], &[&scalar], clause)?;
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
-//! Dimensions of tensor contractions.
+//! Dimensions and element types of tensor contractions.
 
-use crate::ir::TensorType;
+use std::collections::BTreeMap;
+
 use crate::ir::dims::DotDims;
+use crate::ir::{DYNAMIC, TensorType};
 use crate::ops::def::Violation;
 
-use super::{dimensions, require, shapes};
+use super::{Checked, dimensions, elements, require, shapes, spelling};
 
 /// Shape of a contraction; `c` holds the clauses C1 to C10 of `dot_general`.
 pub(crate) fn infer(
@@ -43,4 +45,56 @@ pub(crate) fn infer(
         }
     }
     Ok(shapes::bounded(sizes, bounds, lhs.element.clone()))
+}
+
+/// Factors and sums are all complex or all real: no contraction converts between the two. Widths may differ.
+pub(crate) fn same_field(clause: &'static str, types: [&TensorType; 3]) -> Checked {
+    if types.into_iter().any(elements::is_quantized) {
+        return Ok(());
+    }
+    let is_complex = |ty: &TensorType| ty.element.plain().map(|dtype| dtype.is_complex());
+    let [lhs, rhs, result] = types;
+    require!(
+        is_complex(lhs).is_some() && is_complex(lhs) == is_complex(rhs) && is_complex(lhs) == is_complex(result),
+        clause,
+        "lhs is {}, rhs is {}, the result is {}: all must be complex or none",
+        spelling::tensor(lhs),
+        spelling::tensor(rhs),
+        spelling::tensor(result)
+    );
+    Ok(())
+}
+
+/// An Einstein summation such as `ab,bc->ac`: every label has one size, and the result has those of its labels.
+///
+/// What `...` stands for is left to the run.
+pub(crate) fn einsum(clause: &'static str, config: &str, operands: &[&TensorType], result: &TensorType) -> Checked {
+    let config: String = config.chars().filter(|c| !c.is_whitespace()).collect();
+    let Some((inputs, output)) = config.split_once("->") else {
+        return Err(Violation::new(clause, format!("einsum_config \"{config}\" has no `->`")));
+    };
+    let inputs: Vec<&str> = inputs.split(',').collect();
+    dimensions::count(clause, "einsum_config", inputs.len(), operands.len())?;
+    if config.contains("...") {
+        return Ok(());
+    }
+    let mut sizes: BTreeMap<char, i64> = BTreeMap::new();
+    for (labels, ty) in inputs.iter().zip(operands) {
+        require!(labels.chars().count() == ty.rank(), clause, "\"{labels}\" does not fit {}", spelling::tensor(ty));
+        for (label, &size) in labels.chars().zip(&ty.dims) {
+            let known = sizes.entry(label).or_insert(size);
+            require!(shapes::dims_agree(*known, size), clause, "label {label} has sizes {known} and {size}");
+            if *known == DYNAMIC {
+                *known = size;
+            }
+        }
+    }
+    let mut want = Vec::with_capacity(result.rank());
+    for label in output.chars() {
+        match sizes.get(&label) {
+            Some(&size) => want.push(size),
+            None => return Err(Violation::new(clause, format!("no operand has the label {label}"))),
+        }
+    }
+    shapes::same_dims(clause, ("the summation", &want), ("result", &result.dims))
 }

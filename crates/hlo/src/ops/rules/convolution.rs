@@ -4,8 +4,8 @@ use crate::ir::dims::ConvDims;
 use crate::ir::{Attr, DYNAMIC, TensorType};
 use crate::ops::def::{OpView, Violation};
 
-use super::window::{Window, WindowForm};
-use super::{Checked, dimensions, elements, quantization, require, shapes};
+use super::window::{Padding, Window, WindowForm};
+use super::{Checked, contraction, dimensions, elements, quantization, require, shapes};
 
 /// Clauses C1 to C34, by number.
 pub(crate) type Clauses = [&'static str; 35];
@@ -18,7 +18,7 @@ fn conv_dims<'a>(op: &OpView<'a>) -> Result<&'a ConvDims, Violation> {
 }
 
 /// The result's shape; its element type is that of lhs.
-pub(crate) fn infer(op: &OpView<'_>, c: &Clauses, padding: Option<Vec<(i64, i64)>>) -> Result<TensorType, Violation> {
+pub(crate) fn infer(op: &OpView<'_>, c: &Clauses, padding: Option<Vec<Padding>>) -> Result<TensorType, Violation> {
     let (lhs, rhs) = (op.tensor(0)?, op.tensor(1)?);
     let dims = conv_dims(op)?;
     let rank = lhs.rank();
@@ -107,6 +107,7 @@ pub(crate) fn check(op: &OpView<'_>, c: &Clauses, inferred: &TensorType) -> Chec
     if !elements::is_quantized(lhs) && !elements::is_quantized(rhs) {
         shapes::same_element(c[27], ("lhs", lhs), ("rhs", rhs))?;
     }
+    contraction::same_field(c[27], [lhs, rhs, result])?;
     quantization::dot([c[28], c[31], c[32], c[33], c[34]], lhs, rhs, result)?;
     for (clause, name, ty, dim) in
         [(c[29], "rhs", rhs, dims.kernel_output_feature), (c[30], "result", result, dims.output_feature)]

@@ -24,16 +24,13 @@ pub(crate) fn accumulators(
         .collect()
 }
 
-/// Region `n` takes a pair of values for each input and returns the combined ones, in types that the inputs promote to.
-///
-/// Reference programs written before the specification use tensors of a rank up to that of `allowed` in the body, and
-/// a parameter of another float width; both are accepted.
+/// Region `n` takes a pair of scalars for each input and returns the combined ones: all of one type, which the input and
+/// the initial value promote to.
 pub(crate) fn body(
     op: &OpView<'_>,
     region: usize,
     inputs: &[&TensorType],
     inits: &[&TensorType],
-    allowed: &[i64],
     clause: &'static str,
 ) -> Checked {
     let count = inputs.len();
@@ -43,28 +40,26 @@ pub(crate) fn body(
     require!(outputs.len() == count, clause, "the body returns {} values, {count} expected", outputs.len());
     for n in 0..count {
         let output = tensor(clause, "result", n, outputs[n])?;
-        let first = tensor(clause, "argument", n, args[n])?;
-        let second = tensor(clause, "argument", count + n, args[count + n])?;
         require!(
-            shapes::tensors_agree(first, output),
+            output.rank() == 0,
             clause,
-            "the body's argument {n} is {}, its result {n} is {}",
-            spelling::tensor(first),
+            "the body's result {n} is {}, a scalar expected",
             spelling::tensor(output)
         );
+        for at in [n, count + n] {
+            let argument = tensor(clause, "argument", at, args[at])?;
+            require!(
+                shapes::tensors_agree(argument, output),
+                clause,
+                "the body's argument {at} is {}, its result {n} is {}",
+                spelling::tensor(argument),
+                spelling::tensor(output)
+            );
+        }
         require!(
-            shapes::shapes_agree(&second.dims, &output.dims) && same_kind(&second.element, &output.element),
+            inits[n].rank() == 0,
             clause,
-            "the body's argument {} is {}, its result {n} is {}",
-            count + n,
-            spelling::tensor(second),
-            spelling::tensor(output)
-        );
-        require!(
-            shapes::shapes_agree(&inits[n].dims, &output.dims),
-            clause,
-            "the body's result {n} is {}, the initial value is {}",
-            spelling::tensor(output),
+            "initial value {n} is {}, a scalar expected",
             spelling::tensor(inits[n])
         );
         for (name, from) in [("input", inputs[n]), ("initial value", inits[n])] {
@@ -76,14 +71,6 @@ pub(crate) fn body(
                 spelling::element(&output.element)
             );
         }
-        require!(
-            is_subsequence(&second.dims, allowed),
-            clause,
-            "the body's argument {} has shape {}, which does not fit {}",
-            count + n,
-            spelling::dims(&second.dims),
-            spelling::dims(allowed)
-        );
     }
     Ok(())
 }
@@ -93,31 +80,15 @@ fn tensor<'a>(clause: &'static str, name: &str, n: usize, ty: &'a Type) -> Resul
         .ok_or_else(|| Violation::new(clause, format!("the body's {name} {n} is {}, not a tensor", spelling::ty(ty))))
 }
 
-fn is_subsequence(dims: &[i64], of: &[i64]) -> bool {
-    let mut rest = dims.iter().peekable();
-    for &dim in of {
-        if rest.peek().is_some_and(|&&want| shapes::dims_agree(want, dim)) {
-            rest.next();
-        }
-    }
-    rest.peek().is_none()
-}
-
-fn same_kind(a: &ElementType, b: &ElementType) -> bool {
-    match (a.plain(), b.plain()) {
-        (Some(a), Some(b)) if a.is_float() && b.is_float() => true,
-        _ => shapes::elements_agree(a, b),
-    }
-}
-
-/// Whether a value of the first element type may be accumulated in the second.
+/// Whether a value of the first element type may be accumulated in the second: the same kind, and no narrower (spec:
+/// `is_promotable`). Booleans are integers of one bit, as in the reference implementation.
 pub(crate) fn is_promotable(from: &ElementType, to: &ElementType) -> bool {
     match (from, to) {
         (ElementType::Plain(a), ElementType::Plain(b)) => {
             let integers = |d: tensor::DType| d.is_integer() || d.is_bool();
-            (a.is_float() && b.is_float())
-                || (integers(*a) && integers(*b) && a.bits() <= b.bits())
-                || (a.is_complex() && b.is_complex() && a.bits() <= b.bits())
+            let is_same_kind =
+                (a.is_float() && b.is_float()) || (integers(*a) && integers(*b)) || (a.is_complex() && b.is_complex());
+            is_same_kind && a.bits() <= b.bits()
         }
         (ElementType::Quantized(a), ElementType::Quantized(b)) => {
             a.expressed == b.expressed && a.storage.bits() <= b.storage.bits()

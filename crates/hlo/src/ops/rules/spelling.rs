@@ -12,12 +12,6 @@ pub(crate) fn dim(size: i64) -> String {
     if size == DYNAMIC { "?".into() } else { size.to_string() }
 }
 
-/// Dimensions, as in `[2, ?]`.
-pub(crate) fn dims(sizes: &[i64]) -> String {
-    let all: Vec<String> = sizes.iter().map(|&size| dim(size)).collect();
-    format!("[{}]", all.join(", "))
-}
-
 /// An element type.
 pub(crate) fn element(element: &ElementType) -> String {
     ty(&Type::Element(element.clone()))

@@ -25,14 +25,18 @@ pub(crate) struct WindowForm {
     pub(crate) result: &'static str,
 }
 
+/// Padding before and after; `None` where it is known only at run time.
+pub(crate) type Padding = Option<(i64, i64)>;
+
 /// One dimension of a window.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
+    /// [`DYNAMIC`] only where the size is that of a type.
     size: i64,
     stride: i64,
     base_dilation: i64,
     window_dilation: i64,
-    padding: (i64, i64),
+    padding: Padding,
 }
 
 /// A window over `sizes.len()` dimensions.
@@ -43,6 +47,8 @@ pub(crate) struct Window {
 
 impl Window {
     /// Reads strides, dilations and padding of a window of those sizes, each of the expected length.
+    ///
+    /// The sizes are an attribute's where they must be positive, else a type's.
     pub(crate) fn read(op: &OpView<'_>, sizes: &[i64], form: &WindowForm) -> Result<Window, Violation> {
         let padding = match op.dense_i64s("padding")? {
             None => vec![0; 2 * sizes.len()],
@@ -56,7 +62,7 @@ impl Window {
                 values
             }
         };
-        Self::with_padding(op, sizes, form, padding.as_chunks().0.iter().map(|&[low, high]| (low, high)))
+        Self::with_padding(op, sizes, form, padding.as_chunks().0.iter().map(|&[low, high]| Some((low, high))))
     }
 
     /// As [`Window::read`], with the padding given.
@@ -64,7 +70,7 @@ impl Window {
         op: &OpView<'_>,
         sizes: &[i64],
         form: &WindowForm,
-        padding: impl IntoIterator<Item = (i64, i64)>,
+        padding: impl IntoIterator<Item = Padding>,
     ) -> Result<Window, Violation> {
         let count = sizes.len();
         let positive = |name: &'static str, [length, sign]: [&'static str; 2]| {
@@ -82,7 +88,7 @@ impl Window {
         for (n, padding) in padding.into_iter().take(count).enumerate() {
             let size = sizes[n];
             if let Some(clause) = form.sizes_positive {
-                require!(size > 0 || size == DYNAMIC, clause, "window dim {n} is {size}, which is not positive");
+                require!(size > 0, clause, "window dim {n} is {size}, which is not positive");
             }
             extents.push(Extent {
                 size,
@@ -111,10 +117,11 @@ impl Window {
 
 impl Extent {
     fn positions(&self, base: i64) -> Option<i64> {
-        if base == DYNAMIC || self.size == DYNAMIC || self.padding.0 == DYNAMIC || self.padding.1 == DYNAMIC {
-            return Some(DYNAMIC);
-        }
-        let padded = dilated(base, self.base_dilation)?.checked_add(self.padding.0)?.checked_add(self.padding.1)?;
+        let (low, high) = match self.padding {
+            Some(padding) if base != DYNAMIC && self.size != DYNAMIC => padding,
+            _ => return Some(DYNAMIC),
+        };
+        let padded = dilated(base, self.base_dilation)?.checked_add(low)?.checked_add(high)?;
         let window = dilated(self.size, self.window_dilation)?;
         if padded <= 0 || window > padded {
             return Some(0);
