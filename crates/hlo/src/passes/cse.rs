@@ -76,7 +76,7 @@ fn merge(func: &mut Func, effects: &Effects) -> u64 {
                         known.iter().rev().take(MAX_COMPARED).find(|&&other| are_equal(func, other, id))
                     {
                         let (from, to) = (func.op(id).results(), func.op(same).results());
-                        from.zip(to).for_each(|(from, to)| forwards.set(from, to));
+                        from.zip(to).for_each(|(from, to)| forwards.replace(func, from, to));
                         merged += 1;
                         continue;
                     }

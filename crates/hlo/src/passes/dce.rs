@@ -221,7 +221,7 @@ fn narrow(func: &mut Func, id: OpId, needed: &[bool], forwards: &mut Forwards) -
     for (old, _) in op.results().zip(&kept).filter(|(_, kept)| **kept) {
         let ty = func.ty(old).clone();
         func.values.push(ValueData { ty, definition: Definition::Result(id, next), loc: None });
-        forwards.set(old, Value(first + next));
+        forwards.replace(func, old, Value(first + next));
         next += 1;
     }
     let is_loop = op.kind() == Some(OpKind::While);

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ir::{Attr, Definition, Func, Module, Op, OpId, OpKind, OpName, Region, RegionData, Value, ValueData};
+use crate::ir::{Attr, Definition, Func, Module, Op, OpId, OpKind, OpName, Region, RegionData, Type, Value, ValueData};
+
+use crate::ops::rules::shapes::types_agree;
 
 use super::effects::{callee, callees_first};
 use super::rewrite::{Replacement, Site, walk};
@@ -22,10 +24,14 @@ pub(super) fn run(module: &mut Module, options: &Options<'_>, statistics: &mut S
         if options.partitioned == Partitioned::No {
             drop_shardings(&mut func);
         }
-        let mut counts = [0; 3];
+        let mut counts = [0; 4];
         walk(&mut func, u64::MAX, |site| {
             if let Some(values) = pass_through(site, options) {
                 counts[2] += 1;
+                return Some(values);
+            }
+            if let Some(values) = named_op(site, options) {
+                counts[3] += 1;
                 return Some(values);
             }
             let op = site.op();
@@ -44,7 +50,9 @@ pub(super) fn run(module: &mut Module, options: &Options<'_>, statistics: &mut S
             counts[usize::from(!is_call)] += 1;
             Some(values)
         });
-        for (rule, count) in ["inline_call", "inline_composite", "drop_sharding"].into_iter().zip(counts) {
+        for (rule, count) in
+            ["inline_call", "inline_composite", "drop_sharding", "name_composite"].into_iter().zip(counts)
+        {
             statistics.add(rule, count);
         }
         depths[at] = nesting(&func);
@@ -65,9 +73,23 @@ fn nesting(func: &Func) -> usize {
     deepest
 }
 
+/// A composite the caller has a kernel for. One that is named after an op of the language became that op, or is not what
+/// its name says.
 fn is_kept(op: &Op, options: &Options<'_>) -> bool {
     let name = op.attr("name").and_then(Attr::as_str).unwrap_or_default();
-    options.keep_composites.contains(&name)
+    options.keep_composites.contains(&name) && OpKind::from_name(name).is_none()
+}
+
+/// The op a composite to be kept is named after, in its place.
+fn named_op(site: &mut Site<'_>, options: &Options<'_>) -> Replacement {
+    let name = site.op().attr("name").and_then(Attr::as_str)?;
+    if site.op().kind() != Some(OpKind::Composite) || !options.keep_composites.contains(&name) {
+        return None;
+    }
+    let (kind, attrs) = crate::verify::named_op(site.func, site.op())?;
+    let (operands, results) = (site.op().operands.clone(), site.op().results());
+    let types: Vec<Type> = results.map(|value| site.func.ty(value).clone()).collect();
+    Some(site.emit_with_regions(kind, operands, &types, Vec::new(), attrs))
 }
 
 /// A function whose values carry shardings stays a function for the partitioner.
@@ -108,7 +130,8 @@ fn pass_through(site: &mut Site<'_>, options: &Options<'_>) -> Replacement {
         },
         OpName::Known(_) => false,
     };
-    (is_identity && op.operands.len() == op.num_results as usize).then(|| op.operands.clone())
+    let same_types = || op.operands.iter().zip(op.results()).all(|(&a, b)| site.func.ty(a) == site.func.ty(b));
+    (is_identity && op.operands.len() == op.num_results as usize && same_types()).then(|| op.operands.clone())
 }
 
 /// Copies the body of a function before the call; returns what stands for the call's results.
@@ -117,6 +140,10 @@ fn copy_body(site: &mut Site<'_>, callee: &Func) -> Replacement {
     let (&last, ops) = data.ops.split_last()?;
     let mut copy = Copy { from: callee, values: vec![None; callee.values.len()] };
     for (&argument, &operand) in data.args.iter().zip(&site.op().operands) {
+        // Sizes that became known may be known outside only.
+        if !types_agree(callee.ty(argument), site.func.ty(operand)) {
+            return None;
+        }
         copy.values[argument.0 as usize] = Some(operand);
     }
     for &id in ops {

@@ -49,7 +49,8 @@ pub type Evaluate<'a> = dyn Fn(&Op, &[&Dense], &TensorType) -> Option<Dense> + '
 pub struct Options<'a> {
     /// Whether shardings matter.
     pub partitioned: Partitioned,
-    /// Composites that stay as they are, by name, as in `chlo.top_k`.
+    /// Composites that are not inlined, by name. One named after an op of the language, as in `chlo.top_k`, becomes that op
+    /// where its types and attributes are the op's; elsewhere it is inlined.
     pub keep_composites: &'a [&'a str],
     /// How far results may differ.
     pub exactness: Exactness,
@@ -164,8 +165,9 @@ fn once(module: &mut Module, passes: &[Pass], options: &Options<'_>, statistics:
     }
 }
 
-/// Gives ids their program order again. Rules keep programs valid; builds for development verify that they do. Verifying
-/// takes as long as all passes together, so builds for use take it as given.
+/// Gives ids their program order again. Every op that a pass writes was checked as it was written, and every value has the
+/// type of the one it stands for (`rewrite.rs`), so the program is valid. Verifying all of it again takes as long as all
+/// passes together: builds for development do.
 fn finish(mut module: Module) -> Result<Verified, Error> {
     module.funcs.iter_mut().for_each(|func| func.renumber());
     if cfg!(debug_assertions) { verify(module) } else { Ok(Verified::by_construction(module)) }

@@ -8,6 +8,8 @@ use crate::ir::{
     Attr, Attrs, Definition, Dense, DenseData, Func, Op, OpId, OpKind, OpName, Region, TensorType, Type, Value,
     ValueData,
 };
+use crate::ops::OpView;
+use crate::verify::{attributes, constraints};
 
 /// What stands for an op's results; `None` leaves the op.
 pub(super) type Replacement = Option<Vec<Value>>;
@@ -46,14 +48,15 @@ pub(super) fn walk(func: &mut Func, fuel: u64, mut visit: impl FnMut(&mut Site<'
             *operand = forwards.resolve(*operand);
         }
         if done < fuel {
-            let mut site = Site { func, forwards: &mut forwards, emitted: Vec::new(), id, depth };
+            let mut site = Site { func, forwards: &mut forwards, emitted: Vec::new(), written: Vec::new(), id, depth };
             let replacement = visit(&mut site);
-            let emitted = site.emitted;
+            let (emitted, written) = (site.emitted, site.written);
             if let Some(values) = replacement
                 && fits(func, id, &values)
+                && written.iter().all(|&id| keeps_rules(func, id))
             {
                 for (result, value) in func.op(id).results().zip(values) {
-                    forwards.set(result, value);
+                    forwards.replace(func, result, value);
                 }
                 frame.pending.extend(emitted.into_iter().rev());
                 done += 1;
@@ -73,6 +76,30 @@ pub(super) fn walk(func: &mut Func, fuel: u64, mut visit: impl FnMut(&mut Site<'
 fn fits(func: &Func, id: OpId, values: &[Value]) -> bool {
     let op = func.op(id);
     values.len() == op.num_results as usize && op.results().zip(values).all(|(r, &v)| func.ty(r) == func.ty(v))
+}
+
+/// Whether an op that a rule wrote keeps every rule of the specification, as the ops of the verified program do. A
+/// rewrite that would break one is not made, in builds for use too: kernels trust types.
+fn keeps_rules(func: &Func, id: OpId) -> bool {
+    let op = func.op(id);
+    let Some(kind) = op.kind() else { return true };
+    let def = kind.def();
+    let operands: Vec<Type> = op.operands.iter().map(|&value| func.ty(value).clone()).collect();
+    let results: Vec<Type> = op.results().map(|value| func.ty(value).clone()).collect();
+    let view = OpView {
+        operands: &operands,
+        values: &op.operands,
+        attrs: &op.attrs,
+        regions: &op.regions,
+        results: &results,
+        func,
+        symbols: None,
+    };
+    def.operands.allows(operands.len())
+        && def.results.allows(results.len())
+        && def.regions.allows(op.regions.len())
+        && attributes(def, &op.attrs).is_ok()
+        && constraints(kind, &view).is_ok()
 }
 
 /// Which value now stands for which.
@@ -96,10 +123,11 @@ impl Forwards {
         last
     }
 
-    /// Lets a value stand for another from now on.
-    pub(super) fn set(&mut self, from: Value, to: Value) {
+    /// Lets a value stand for another from now on, if both have one type: what reads a value depends on its type. Every
+    /// pass replaces values by this function.
+    pub(super) fn replace(&mut self, func: &Func, from: Value, to: Value) {
         let to = self.resolve(to);
-        if from == to {
+        if from == to || func.ty(from) != func.ty(to) {
             return;
         }
         if self.0.len() <= from.0 as usize {
@@ -114,6 +142,8 @@ pub(super) struct Site<'f> {
     pub(super) func: &'f mut Func,
     forwards: &'f mut Forwards,
     emitted: Vec<OpId>,
+    /// Those of the emitted ops that are new, not moved or copied from a verified program.
+    written: Vec<OpId>,
     id: OpId,
     depth: usize,
 }
@@ -238,6 +268,7 @@ impl Site<'_> {
             loc,
         });
         self.emitted.push(id);
+        self.written.push(id);
         result
     }
 
@@ -296,12 +327,13 @@ impl Site<'_> {
             loc,
         });
         self.emitted.push(id);
+        self.written.push(id);
         (first..first + results.len() as u32).map(Value).collect()
     }
 
     /// Lets a value stand for an argument of a region of this op.
     pub(super) fn forward(&mut self, argument: Value, value: Value) {
-        self.forwards.set(argument, value);
+        self.forwards.replace(self.func, argument, value);
     }
 
     /// Puts the ops of a region of this op in its place; returns what the region returns.
