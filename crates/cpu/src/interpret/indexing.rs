@@ -177,21 +177,22 @@ fn scatter(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error
     let mut walk = Walk::new(&update_sizes);
     let mut batch_index = vec![0; batch.len()];
     let mut from = 0;
-    'updates: while let Some(index) = walk.next() {
+    let mut extent = vec![1i64; rank];
+    dims.update_window_dims.iter().zip(&window).for_each(|(&d, &w)| extent[w] = update_sizes[d as usize]);
+    while let Some(index) = walk.next() {
         let update_at = from;
         from += 1;
         scatter_dims.iter().zip(&mut batch_index).for_each(|(&d, i)| *i = index[d]);
-        let (mut place, batching) = vectors.start(&batch_index, rank);
-        for (&d, &w) in dims.update_window_dims.iter().zip(&window) {
-            place[w] += i128::from(index[d as usize]);
+        let (start, batching) = vectors.start(&batch_index, rank);
+        // XLA drops a window that does not lie within the operand as a whole; the specification's text drops single
+        // elements of it.
+        let first = |d: usize| start[d] + i128::from(batching[d]);
+        if (0..rank).any(|d| first(d) < 0 || first(d) + i128::from(extent[d]) > i128::from(sizes[d])) {
+            continue;
         }
-        let mut at = 0;
-        for d in 0..rank {
-            let i = place[d] + i128::from(batching[d]);
-            if !(0..i128::from(sizes[d])).contains(&i) {
-                continue 'updates;
-            }
-            at += i as usize * strides[d];
+        let mut at: usize = (0..rank).map(|d| first(d) as usize * strides[d]).sum();
+        for (&d, &w) in dims.update_window_dims.iter().zip(&window) {
+            at += index[d as usize] as usize * strides[w];
         }
         let arguments: Vec<Scalar> = results
             .iter()

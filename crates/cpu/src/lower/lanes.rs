@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hlo::{Attr, Func, Op, OpKind};
+use hlo::{Func, Op, OpKind};
 use tensor::DType;
 
 use super::region;
@@ -44,12 +44,7 @@ impl Lanes {
 
     /// An op of the language on registers that hold its operands; `None` where a loop cannot do it.
     pub(crate) fn op(&mut self, func: &Func, op: &Op, operands: &[Reg]) -> Option<Reg> {
-        let is_erf = match op.kind()? {
-            OpKind::ChloErf => true,
-            OpKind::Composite => op.attr("name").and_then(Attr::as_str) == Some("chlo.erf"),
-            _ => false,
-        };
-        if !is_erf {
+        if op.kind()? != OpKind::ChloErf {
             return region::emit(func, op, operands, &mut |inst| self.push(inst));
         }
         let dtype = region::dtype(func, op.first_result).filter(|dtype| dtype.is_float())?;

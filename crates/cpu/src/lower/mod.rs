@@ -32,7 +32,7 @@ pub use fold::evaluate as evaluate_constant;
 /// Bytes one value may have: far more than a machine has, few enough that sums of sizes do not overflow.
 const MAX_VALUE_BYTES: u64 = 1 << 42;
 
-/// Composites that have a kernel of their own.
+/// Composites that become the ops they are named after: those have kernels.
 const KEPT_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
 
 /// What is made of a program before it runs.

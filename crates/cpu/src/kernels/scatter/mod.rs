@@ -1,4 +1,5 @@
-//! `scatter`: updates combined into an array in place, at places that index vectors name.
+//! `scatter`: updates combined into an array in place, at places that index vectors name. A window that does not lie
+//! within the array as a whole is dropped, as XLA does.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -43,28 +44,18 @@ pub(crate) enum Uniqueness {
     Unknown,
 }
 
-/// A dimension of the window.
-#[derive(Clone, Copy, Debug)]
-struct WindowDim {
-    /// Operand dimension.
-    dim: usize,
-    /// Size of the operand along it.
-    limit: i64,
-    /// Size of the window, and distances in updates and operand.
-    place: Dim,
-}
-
 /// Where each update goes. Index vectors are taken in order, and the elements of each window in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     starts: Starts,
-    window: Vec<WindowDim>,
+    /// Sizes of the window, and distances in updates and operand.
+    window: Vec<Dim>,
     /// The window as runs in nested dimensions.
     runs: Vec<Dim>,
     run_bytes: usize,
     positions: usize,
-    /// Whether the index vector only picks dimensions of which the window holds one element. Then a window lies within
-    /// the operand or outside, and elements at different positions of windows never meet.
+    /// Whether the index vector only picks dimensions of which the window holds one element. Then elements at different
+    /// positions of windows never meet.
     rigid: bool,
     bytes: usize,
     /// Bytes of an element, or 1 where places count elements.
@@ -107,8 +98,7 @@ impl Places {
         let mut window = Vec::with_capacity(window_dims.len());
         for (&d, &u) in window_dims.iter().zip(&update_window) {
             sizes[d] = updates[u];
-            let place = Dim { count: updates[u], from: bytes(from[u]), to: bytes(to[d]) };
-            window.push(WindowDim { dim: d, limit: i64::try_from(operand[d]).ok()?, place });
+            window.push(Dim { count: updates[u], from: bytes(from[u]), to: bytes(to[d]) });
         }
         let other: Vec<isize> = scatter_dims.iter().map(|&d| from[d]).collect();
         if sizes.iter().zip(operand).any(|(window, size)| window > size) {
@@ -128,7 +118,7 @@ impl Places {
         })?;
         let rigid = starts.components().iter().all(|component| sizes[component.dim] == 1);
         let elements = product(&sizes)?;
-        let (runs, run_bytes) = in_runs(window.iter().map(|dim| dim.place).collect(), width);
+        let (runs, run_bytes) = in_runs(window.clone(), width);
         let positions =
             if elements == 0 { 0 } else { runs.iter().fold(1, |n: usize, dim| n.saturating_mul(dim.count)) };
         let bytes = elements.checked_mul(width)?.checked_mul(starts.count())?;
@@ -136,19 +126,15 @@ impl Places {
     }
 
     /// What it touches: indices and updates, and the operand within its bytes. Windows that an index moves out of the
-    /// operand are left out or cut to the part within, whatever the indices say. `unit` is the bytes that places count.
+    /// operand are left out, whatever the indices say. `unit` is the bytes that places count.
     pub(crate) fn footprint(&self, unit: usize) -> Option<Footprint> {
         if self.bytes == 0 {
             return Some(Footprint { reads: vec![0, 0], writes: vec![Written::Within(0)] });
         }
-        let is_moved = |dim: usize| self.starts.components().iter().any(|component| component.dim == dim);
-        let last = |component: &Component| match self.window.iter().find(|dim| dim.dim == component.dim) {
-            Some(dim) => isize::try_from(dim.limit.checked_sub(1)?).ok()?.checked_mul(dim.place.to),
-            None => isize::try_from(component.last).ok()?.checked_mul(component.stride),
-        };
-        let fixed = self.window.iter().filter(|dim| !is_moved(dim.dim)).map(|dim| (dim.place.count, dim.place.to));
-        let operand = self.starts.operand_moves(last)?.checked_add(footprint::reach(0, fixed, 1)?)?;
-        let window = self.window.iter().map(|dim| (dim.place.count, dim.place.from));
+        let last = |component: &Component| isize::try_from(component.last).ok()?.checked_mul(component.stride);
+        let window = self.window.iter().map(|dim| (dim.count, dim.to));
+        let operand = self.starts.operand_moves(last)?.checked_add(footprint::reach(0, window, 1)?)?;
+        let window = self.window.iter().map(|dim| (dim.count, dim.from));
         let updates = footprint::reach(0, window.chain(self.starts.other_dims()), 1)?;
         // Both end at the first byte, or at the one place, of an element.
         let end = |last: usize| last.checked_add(self.width - 1)?.checked_mul(unit);
@@ -158,7 +144,7 @@ impl Places {
         })
     }
 
-    /// Calls `f(operand element, update element)` for each update that lies within the operand, in order.
+    /// Calls `f(operand element, update element)` for each update whose window lies within the operand, in order.
     ///
     /// # Safety
     /// `indices` holds the index array.
@@ -166,12 +152,12 @@ impl Places {
         if self.bytes == 0 {
             return;
         }
+        let window = &self.window;
         for vector in 0..self.starts.count() {
             // SAFETY: the caller's promise.
-            let clipped = unsafe { self.clipped(indices, vector) };
-            let Some((place, source, window)) = clipped else { continue };
+            let Some((place, source)) = (unsafe { self.within(indices, vector) }) else { continue };
             let count: usize = window.iter().map(|dim| dim.count).product();
-            let mut walk = Walk::new(&window, 0);
+            let mut walk = Walk::new(window, 0);
             for _ in 0..count {
                 f((place + walk.to()) as usize, (source + walk.from()) as usize);
                 walk.step();
@@ -179,33 +165,21 @@ impl Places {
         }
     }
 
-    /// The part of a window that lies within the operand: its place in operand and updates, and its dimensions.
+    /// Where a window lies in operand and updates; `None` if any of it would lie outside the operand.
     ///
     /// # Safety
     /// `indices` holds the index array.
-    unsafe fn clipped(&self, indices: *const u8, vector: usize) -> Option<(isize, isize, Vec<Dim>)> {
-        let (mut place, mut source) = self.starts.batch_place(vector);
-        let mut window: Vec<Dim> = self.window.iter().map(|dim| dim.place).collect();
+    unsafe fn within(&self, indices: *const u8, vector: usize) -> Option<(isize, isize)> {
+        let (mut place, source) = self.starts.batch_place(vector);
         for (number, component) in self.starts.components().iter().enumerate() {
             // SAFETY: the caller's promise.
             let start = unsafe { self.starts.component(indices, vector, number) };
-            if let Some(at) = self.window.iter().position(|dim| dim.dim == component.dim) {
-                let dim = &mut window[at];
-                let first = start.saturating_neg().max(0);
-                let end = self.window[at].limit.saturating_sub(start).min(dim.count as i64);
-                if first >= end {
-                    return None;
-                }
-                dim.count = (end - first) as usize;
-                source += first as isize * dim.from;
-                place += (start + first) as isize * dim.to;
-            } else if (0..=component.last).contains(&start) {
-                place += start as isize * component.stride;
-            } else {
+            if !(0..=component.last).contains(&start) {
                 return None;
             }
+            place += start as isize * component.stride;
         }
-        Some((place, source, window))
+        Some((place, source))
     }
 }
 
@@ -356,7 +330,7 @@ impl Plan {
         }
     }
 
-    /// Windows that can overlap in part or stick out, one after another.
+    /// Windows that can overlap in part, one after another.
     ///
     /// # Safety
     /// As `run`.
@@ -365,6 +339,7 @@ impl Plan {
         let level = Level::of(&cores.machine);
         let kernel = self.kernel.at(level);
         let threads = cores.pool.threads();
+        let (runs, run_bytes, positions) = (&self.places.runs[..], self.places.run_bytes, self.places.positions);
         let (mut places, mut sources) = ([0isize; BLOCK], [0isize; BLOCK]);
         let mut start = 0;
         while start < starts.count() {
@@ -372,20 +347,10 @@ impl Plan {
             let (places, sources) = (&mut places[..end - start], &mut sources[..end - start]);
             // SAFETY: the caller's promise.
             unsafe { starts.places(indices.get(), start..end, Bounds::Check, places, sources, level) };
-            for (i, (&place, &source)) in places.iter().zip(sources.iter()).enumerate() {
-                let part;
-                let (place, source, runs, run_bytes) = if place == OUTSIDE {
-                    // SAFETY: the caller's promise.
-                    let Some((place, source, window)) = (unsafe { self.places.clipped(indices.get(), start + i) })
-                    else {
-                        continue;
-                    };
-                    part = in_runs(window, self.width);
-                    (place, source, &part.0[..], part.1)
-                } else {
-                    (place, source, &self.places.runs[..], self.places.run_bytes)
-                };
-                let positions: usize = runs.iter().map(|dim| dim.count).product();
+            for (&place, &source) in places.iter().zip(sources.iter()) {
+                if place == OUTSIDE {
+                    continue;
+                }
                 let block = |positions: Range<usize>, run: Range<usize>| {
                     let (place, source) = (place + run.start as isize, source + run.start as isize);
                     let count = run.len() / self.width * self.kernel.parts;
@@ -393,7 +358,7 @@ impl Plan {
                     for _ in positions {
                         let to = operand.get().wrapping_offset(walk.to());
                         let from = updates.get().cast_const().wrapping_offset(walk.from());
-                        // SAFETY: the clipped window lies within both sides.
+                        // SAFETY: places that are not outside hold the whole window.
                         unsafe { kernel(to, &[place], from, &[source], count) };
                         walk.step();
                     }

@@ -79,7 +79,13 @@ pub(crate) fn scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result<Option<()>
     if op.operands.len() != 3 {
         return Ok(None);
     }
-    let Some(dtype) = func.ty(op.operands[0]).as_tensor().and_then(|ty| ty.element.plain()) else { return Ok(None) };
+    let plain = |value: hlo::Value| func.ty(value).as_tensor().and_then(|ty| ty.element.plain());
+    let Some(dtype) = plain(op.operands[0]) else { return Ok(None) };
+    // Where the body works in a wider type, operand and updates are converted first: the interpreter does that.
+    let others = [op.operands[2], op.first_result];
+    if !others.into_iter().chain(func.region(op.regions[0]).args.iter().copied()).all(|v| plain(v) == Some(dtype)) {
+        return Ok(None);
+    }
     let (_, operand) = lowering.array_type(op.operands[0])?;
     let (index, indices) = lowering.array_type(op.operands[1])?;
     let (update, updates) = lowering.array_type(op.operands[2])?;

@@ -15,7 +15,7 @@ mod routine;
 mod sorting;
 mod windows;
 
-use hlo::{Attr, OpId, OpKind};
+use hlo::{OpId, OpKind};
 
 use super::block::Lowering;
 use crate::error::Error;
@@ -40,9 +40,6 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
         Some(K::Scatter) => indexing::scatter(lowering, op),
         Some(K::Sort) => sorting::sort(lowering, op),
         Some(K::ChloTopK) => sorting::top_k(lowering, op),
-        Some(K::Composite) if op.attr("name").and_then(Attr::as_str) == Some("chlo.top_k") => {
-            sorting::top_k(lowering, op)
-        }
         Some(K::Reduce) => sorting::reduce(lowering, op),
         Some(K::ReduceWindow) => windows::reduce_window(lowering, op),
         Some(K::SelectAndScatter) => windows::select_and_scatter(lowering, op),
