@@ -12,4 +12,5 @@ mod passes;
 mod plugin;
 mod plugin_jax;
 mod programs;
+mod refused;
 mod steady;
