@@ -1,7 +1,7 @@
 //! Memory of the device: aligned blocks that are kept for the next run instead of going back to the system.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr::NonNull;
@@ -13,6 +13,8 @@ use crate::error::Error;
 
 /// Alignment of every array: a cache line and the widest vector.
 pub(crate) const ALIGN: usize = 64;
+/// What the system's allocator aligns every block to.
+const SYSTEM_ALIGN: usize = 16;
 /// Smaller blocks come from the system's allocator each time, which is quick for them.
 const KEPT_FROM_BYTES: usize = 32 << 10;
 /// Bytes kept for later at most.
@@ -34,11 +36,14 @@ struct Kept {
     bytes: usize,
 }
 
-/// A block of aligned memory, freed by whoever holds it.
+/// A block of aligned memory, freed by whoever holds it. Its bytes are zeros or what an earlier holder left: never
+/// uninitialised, so that any of them may be read.
 #[derive(Debug)]
 struct Block {
     start: NonNull<u8>,
     size: usize,
+    /// Bytes between the start of what was allocated and `start`.
+    before: usize,
 }
 
 // SAFETY: a block is plain memory owned by one holder at a time.
@@ -48,9 +53,14 @@ unsafe impl Sync for Block {}
 
 impl Block {
     fn new(size: usize) -> Option<Block> {
-        let layout = Layout::from_size_align(size.max(ALIGN), ALIGN).ok()?;
+        let size = size.max(ALIGN);
+        // The system's allocator hands out large blocks as fresh pages, which are zero without being touched. It does so
+        // for its own alignment only: ours is made here.
         // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc(layout) })?;
+        let whole = NonNull::new(unsafe { alloc_zeroed(Block::layout(size)?) })?;
+        let before = (whole.as_ptr() as usize).next_multiple_of(ALIGN) - whole.as_ptr() as usize;
+        // SAFETY: at most the bytes that the layout has more than `size`.
+        let start = unsafe { whole.add(before) };
         #[cfg(target_os = "linux")]
         if size >= HUGE_FROM_BYTES {
             let page = 4096;
@@ -59,14 +69,19 @@ impl Block {
             // SAFETY: the range lies in the block just allocated; the call only advises and may fail.
             unsafe { libc::madvise(first as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
         }
-        Some(Block { start, size: size.max(ALIGN) })
+        Some(Block { start, size, before })
+    }
+
+    fn layout(size: usize) -> Option<Layout> {
+        Layout::from_size_align(size.checked_add(ALIGN - SYSTEM_ALIGN)?, SYSTEM_ALIGN).ok()
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout.
-        unsafe { dealloc(self.start.as_ptr(), Layout::from_size_align_unchecked(self.size, ALIGN)) };
+        let Some(layout) = Block::layout(self.size) else { return };
+        // SAFETY: allocated in `new` with this layout, so many bytes before the start.
+        unsafe { dealloc(self.start.as_ptr().sub(self.before), layout) };
     }
 }
 
@@ -76,7 +91,7 @@ impl Arena {
         Arc::default()
     }
 
-    /// Room for `size` bytes, not initialised.
+    /// Room for `size` bytes: zeros, or what lay in a block that is used again.
     pub(crate) fn allocate(self: &Arc<Arena>, size: usize) -> Result<Storage, Error> {
         let none = || Error::Exhausted(format!("the machine has no {size} bytes for an array"));
         // The system may promise more than there is, and end the process when it is used.
@@ -164,10 +179,9 @@ impl Storage {
         matches!(self.owner, Owner::Memory { .. })
     }
 
-    /// What it holds. Only of storage that was filled: by [`Storage::fill`], by the caller it is of, or by a program whose
-    /// check found that every byte of its results is written.
+    /// What it holds.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: valid for `size` bytes while the storage lives; whoever filled it did so before sharing it.
+        // SAFETY: `size` initialised bytes while the storage lives; nobody writes to them once it is shared.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
 
@@ -177,7 +191,7 @@ impl Storage {
     /// If there are more or fewer bytes than it has, or it is memory of the caller.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> &mut [u8] {
         assert!(self.is_own() && bytes.len() == self.size, "{} bytes for {}", bytes.len(), self.size);
-        // SAFETY: own memory of as many bytes, which nobody else holds; once copied it is initialised.
+        // SAFETY: own memory of as many bytes, which nobody else holds.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), self.size);
             std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size)
@@ -336,6 +350,7 @@ mod tests {
         let first = memory.allocate(1 << 20).unwrap();
         let address = first.pointer();
         assert_eq!(address as usize % ALIGN, 0);
+        assert!(first.bytes().iter().all(|&byte| byte == 0));
         drop(first);
         let second = memory.allocate((1 << 20) - 100).unwrap();
         assert_eq!(second.pointer(), address);

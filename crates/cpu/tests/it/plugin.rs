@@ -370,3 +370,30 @@ fn buffers_are_filled_in_pieces() {
     manager.fail(1, Code::DataLoss, "the reader stopped").unwrap();
     assert_eq!(failing.ready_event().unwrap().wait().unwrap_err().code(), Some(Code::DataLoss));
 }
+
+/// Bytes from a place within a longer array.
+struct Part(Vec<u8>, usize);
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.0[self.1..self.1 + 16]
+    }
+}
+
+#[test]
+fn lent_memory_that_begins_between_elements_is_copied() {
+    let (client, device) = client();
+    let program = compile(&client, ADD);
+    for offset in 0..8 {
+        let mut bytes = vec![0; 32];
+        bytes[offset..offset + 16].copy_from_slice(&f32s(&[1.0, 2.0, 3.0, 4.0]));
+        let is_lent = (bytes.as_ptr() as usize + offset).is_multiple_of(4);
+        let source = HostSource::ZeroCopy(std::sync::Arc::new(Part(bytes, offset)));
+        let place = Placement::Device(&device);
+        let (buffer, done) = client.buffer_from_host(source, BufferType::F32, &[4], None, place).unwrap();
+        // What is lent is used as long as the buffer lives.
+        assert_eq!(done.is_ready().unwrap(), !is_lent, "at {offset}");
+        let launch = program.execute(&[vec![(&buffer).into(), (&buffer).into()]], &ExecuteOptions::default()).unwrap();
+        assert_eq!(download(&launch.outputs[0][0]), [2.0, 4.0, 6.0, 8.0]);
+    }
+}
