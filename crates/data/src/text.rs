@@ -82,7 +82,7 @@ pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<Tokeni
 
     std::fs::create_dir_all(cache).map_err(DataError::io("making", cache))?;
     let writing = || DataError::io("writing", &path);
-    let file = tempfile::NamedTempFile::new_in(cache).map_err(writing())?;
+    let file = weights::unfinished_file(cache, ".tmp").map_err(writing())?;
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get()).min(MAX_THREADS);
     let mut output = TokenWriter { output: BufWriter::new(file), path: &path, width, tokens: 0 };
     for (text, hash) in texts.iter().zip(&hashes) {
@@ -175,7 +175,7 @@ fn cached_tokens(path: &Path, sidecar_path: &Path, width: TokenWidth) -> Option<
 
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     let writing = || DataError::io("writing", path);
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(writing())?;
+    let mut file = weights::unfinished_file(path.parent().unwrap_or(Path::new(".")), ".tmp").map_err(writing())?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(writing())?;
     file.persist(path).map_err(|error| writing()(error.error))?;
     Ok(())

@@ -21,6 +21,7 @@ mod npy;
 mod region;
 mod safetensors;
 mod store;
+mod unfinished;
 
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint};
 pub use error::{Cause, Error, StoreFailure};
@@ -33,3 +34,4 @@ pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
 pub use region::TensorRegion;
 pub use safetensors::{Entry, SafeTensors, write};
 pub use store::{Access, ObjectWriter, Store, StoredObject, choose_cryptography};
+pub use unfinished::unfinished_file;

@@ -8,6 +8,7 @@ use std::path::Path;
 use tensor::{DType, Literal};
 
 use crate::error::Error;
+use crate::unfinished::unfinished_file;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -61,7 +62,7 @@ pub fn read_npy(path: &Path) -> Result<Literal, Error> {
 pub fn write_npz(path: &Path, arrays: &BTreeMap<String, Literal>) -> Result<(), Error> {
     let writing = || Error::io("writing", path);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
+    let mut file = unfinished_file(folder, ".tmp").map_err(writing())?;
     let mut archive = zip::ZipWriter::new(file.as_file_mut());
     let options =
         zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored).large_file(true);

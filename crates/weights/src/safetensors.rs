@@ -11,6 +11,7 @@ use tensor::{DType, Literal};
 
 use crate::error::Error;
 use crate::region::TensorRegion;
+use crate::unfinished::unfinished_file;
 
 /// Longest header that is read.
 pub(crate) const MAX_HEADER_BYTES: u64 = 100 << 20;
@@ -226,7 +227,7 @@ pub fn write<'a>(
 
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let writing = || Error::io("writing", path);
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(writing())?;
+    let mut file = unfinished_file(folder, ".tmp").map_err(writing())?;
     let mut put = |bytes: &[u8]| file.write_all(bytes);
     put(&header).map_err(writing())?;
     for literal in tensors.values() {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use super::disk::Disk;
+use super::disk::{Disk, unfinished_file};
 use super::entry::CacheEntry;
 use super::key::CacheKey;
 use crate::error::CompileError;
@@ -30,7 +30,7 @@ pub(crate) fn export(disk: &Disk, keys: Option<&[CacheKey]>, path: &Path) -> Res
     let failed = |source| CompileError::io("writing the bundle", path, source);
     let mut moved = Moved::default();
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut file = unfinished_file(folder).map_err(failed)?;
     {
         let mut out = BufWriter::new(file.as_file_mut());
         out.write_all(MAGIC).and_then(|()| out.write_all(&FORMAT.to_le_bytes())).map_err(failed)?;

@@ -99,7 +99,7 @@ impl Disk {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let mut file = tempfile::NamedTempFile::new_in(&temporaries)?;
+        let mut file = unfinished_file(&temporaries)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)?;
@@ -227,6 +227,12 @@ impl Drop for Lock {
         // Removed while still held: whoever opened the old file re-checks the cache after locking and finds the entry.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// A file without a name of its own yet, with the permissions of any file: what the umask lets.
+pub(super) fn unfinished_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    tempfile::Builder::new().permissions(mode).tempfile_in(folder)
 }
 
 fn read_dir_or_empty(path: &Path) -> io::Result<Vec<fs::DirEntry>> {

@@ -41,7 +41,7 @@ impl Profile {
         // A process may finish several profiles in a second, and hosts share a folder.
         let run = self.folder.join("plugins/profile").join(format!("{seconds}"));
         std::fs::create_dir_all(&run).map_err(failed(&run))?;
-        let mut file = tempfile::NamedTempFile::new_in(&run).map_err(failed(&run))?;
+        let mut file = weights::unfinished_file(&run, ".tmp").map_err(failed(&run))?;
         file.write_all(&recorded).and_then(|()| file.as_file().sync_all()).map_err(failed(&run))?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         for number in 0u32.. {

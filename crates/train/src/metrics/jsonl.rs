@@ -96,7 +96,7 @@ fn keep_up_to(path: &Path, last_step: u64) -> std::io::Result<u64> {
         return Ok(len);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut file = weights::unfinished_file(folder, ".tmp")?;
     let mut from = BufReader::new(File::open(path)?);
     let mut into = std::io::BufWriter::new(file.as_file_mut());
     while next_line(&mut from, &mut line)? {

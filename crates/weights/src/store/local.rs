@@ -9,6 +9,7 @@ use tempfile::NamedTempFile;
 
 use super::StoredObject;
 use crate::error::Error;
+use crate::unfinished::unfinished_file;
 
 /// Held while a process saves; the system lets go of it when the process ends, however it ends.
 const LOCK_FILE: &str = ".lock";
@@ -49,7 +50,7 @@ impl LocalFolder {
         let path = self.path(name);
         let folder = path.parent().unwrap_or(&self.root);
         make_folder(folder).map_err(Error::io("making the folder", folder))?;
-        let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder);
+        let file = unfinished_file(folder, UNFINISHED);
         Ok(LocalWriter { file: file.map_err(Error::io("writing", &path))?, path })
     }
 
