@@ -1,6 +1,7 @@
 //! The `tpu` command: arguments in, one of the commands run, exit code out.
 
 mod args;
+mod child;
 mod commands;
 mod failure;
 mod human;

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &QuickstartArgs, output: &Output) -> Result<Answer, Fail
         None => Some(config.slice.map_or_else(|| DEFAULT_SLICE.parse(), Ok)?),
     };
     let request = config.compile_request().map_err(runtime::Error::from)?;
-    if must_isolate(&config.device) {
+    if must_isolate(&config.device)? {
         return isolate_again();
     }
     let progress = Progress::start();

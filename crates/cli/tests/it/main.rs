@@ -22,5 +22,6 @@ mod pretrained;
 mod processes;
 mod reference;
 mod run;
+mod signals;
 mod train;
 mod train_data;

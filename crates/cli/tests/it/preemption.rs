@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use crate::harness::{Bench, arg, ran};
 
-const ENDLESS: &str = r#"
+pub(crate) const ENDLESS: &str = r#"
 [model]
 model_type = "gpt2"
 vocab_size = 32

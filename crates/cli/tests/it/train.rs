@@ -186,7 +186,7 @@ fn a_signal_saves_what_was_learned() {
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     let ran = ran(child.wait_with_output().unwrap());
     reader.join().unwrap();
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.code, Some(75), "{ran:?}");
     let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(record["ended"], "stopped");
     assert_eq!(Some(newest(&bench.path("run")).0), record["step"].as_u64());

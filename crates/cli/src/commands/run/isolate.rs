@@ -1,20 +1,23 @@
 //! A plugin may end its process. So a command that loads one runs in a process of its own, and this one tells the tale.
 
-use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
-
 use runtime::config::{Config, Host, Target};
 use runtime::distributed::MultiHostConfig;
 
 use super::is_built_in;
+use crate::child::{self, Parent};
 use crate::failure::{Answer, Failure};
 
 /// Set in the process that loads the plugin.
 const INSIDE: &str = "TPUBRIDGE_RUN_INSIDE";
 
-/// Whether the command must run in a process of its own, and this is not yet it.
-pub(crate) fn must_isolate(target: &Target) -> bool {
-    !is_built_in(target) && std::env::var_os(INSIDE).is_none()
+/// Whether the command must run in a process of its own, and this is not yet it. The first process of a container has
+/// orphans to reap beside, whatever the device.
+pub(crate) fn must_isolate(target: &Target) -> Result<bool, Failure> {
+    if std::env::var_os(INSIDE).is_some() {
+        child::end_with_parent()?;
+        return Ok(false);
+    }
+    Ok(!is_built_in(target) || child::is_first_of_container())
 }
 
 /// Runs this command again, with the same words, in a process of its own.
@@ -30,17 +33,17 @@ pub(crate) fn again_among(config: &Config, together: &MultiHostConfig) -> Result
 }
 
 fn again_with(environment: Vec<(String, String)>) -> Result<Answer, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find this program's own file: {error}")))?;
-    let mut child = Command::new(program);
-    child.args(std::env::args_os().skip(1)).env(INSIDE, "1");
-    child.envs(environment);
-    let status = child.status().map_err(|error| Failure::new(format!("cannot start a process: {error}")))?;
-    match (status.code(), status.signal()) {
+    let mut parent = Parent::new()?;
+    let mut command = Parent::again()?;
+    command.env(INSIDE, "1").envs(environment);
+    let ended = parent.run(&mut command)?;
+    match (ended.code, ended.signal) {
         (Some(0), _) => Ok(Answer::Yes),
         (Some(1), _) => Ok(Answer::No),
         // It has said why.
         (Some(code), _) => std::process::exit(code),
+        // Asked to stop before it had anything to save.
+        (None, Some(signal)) if parent.told() == Some(signal) => std::process::exit(128 + signal),
         (None, signal) => Err(Failure::new(format!(
             "the plugin ended its process{}",
             signal.map_or_else(String::new, |signal| format!(" by signal {signal}"))

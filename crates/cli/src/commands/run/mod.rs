@@ -42,7 +42,7 @@ struct Record {
 
 pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
     let config = config::as_written(&args.config, args.device.as_deref())?;
-    if must_isolate(&config.device) {
+    if must_isolate(&config.device)? {
         return isolate::again();
     }
     let program = Arc::new(Program::read(read_input(&args.file)?).map_err(runtime::Error::from)?);

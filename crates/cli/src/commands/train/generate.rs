@@ -24,7 +24,7 @@ struct Record {
 
 pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failure> {
     let device = commands::config::as_written(&args.config, args.device.as_deref())?;
-    if must_isolate(&device.device) {
+    if must_isolate(&device.device)? {
         return isolate_again();
     }
     let generator = Generator::open(&args.folder, args.step, args.tokenizer.as_deref())?;

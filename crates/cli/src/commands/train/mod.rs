@@ -67,7 +67,7 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
         device = device.cpu_devices(devices);
     }
     // The TPU compiler has a process of its own in any case.
-    if args.slice.is_none() && must_isolate(&device.device) {
+    if args.slice.is_none() && must_isolate(&device.device)? {
         return match &together {
             Some(together) => isolate_again_among(&device, together),
             None => isolate_again(),
@@ -136,15 +136,14 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
             eprintln!("hint: lower the learning rate, set train.max_grad_norm, or use run.precision = \"f32\"");
             Ok(Answer::No)
         }
-        _ => match notice {
-            Some(notice) => {
-                let saved = if record.checkpoints.is_some() { "the state is saved" } else { "nothing is saved" };
-                eprintln!("{notice}: stopped after step {}, {saved}", record.step);
-                eprintln!("hint: run the same command again to resume, on this machine or another");
-                Ok(Answer::Preempted)
-            }
-            None => Ok(Answer::Yes),
-        },
+        Ended::Finished => Ok(Answer::Yes),
+        Ended::Stopped => {
+            let why = notice.map_or_else(String::new, |notice| format!("{notice}: "));
+            let saved = if record.checkpoints.is_some() { "the state is saved" } else { "nothing is saved" };
+            eprintln!("{why}stopped after step {}, {saved}", record.step);
+            eprintln!("hint: run the same command again to resume, on this machine or another");
+            Ok(Answer::Preempted)
+        }
     }
 }
 
