@@ -8,6 +8,7 @@ use tensor::{DType, Literal, Spec};
 use super::Dataset;
 use super::augment::Augment;
 use super::error::DataError;
+use super::fingerprint::Fingerprint;
 use super::order::{Batching, Order, Split};
 use super::permutation::{Permutation, key};
 use super::picture::{Channels, MAX_DECODE_BYTES, MAX_SIDE_PIXELS, Picture};
@@ -239,5 +240,11 @@ impl Dataset for ImageFolder {
             self.names_hash,
             self.order.describe()
         )
+    }
+
+    fn fingerprint(&self) -> Result<Option<String>, DataError> {
+        let mut fingerprint = Fingerprint::new();
+        fingerprint.files(self.images.len(), |n| self.images.get(n).map(|(path, _)| path.as_path()))?;
+        Ok(Some(fingerprint.finish()))
     }
 }

@@ -21,6 +21,7 @@
 mod augment;
 mod corpus;
 mod error;
+mod fingerprint;
 mod images;
 mod loader;
 mod mapped;
@@ -65,6 +66,12 @@ pub trait Dataset: Send + Sync {
     /// What is read and how, in one line. Two datasets that say the same give the same batches as long as their files
     /// keep their contents: a checkpoint keeps it, and a resumed run compares.
     fn describe(&self) -> String;
+
+    /// A fingerprint of the contents of its files, in bounded time; `None` where the examples follow from what
+    /// [`describe`](Self::describe) says. A checkpoint keeps it, and a resumed run compares.
+    fn fingerprint(&self) -> Result<Option<String>, DataError> {
+        Ok(None)
+    }
 
     /// The epoch a step is in, from 0.
     fn epoch(&self, step: u64) -> u64 {

@@ -6,6 +6,7 @@ use tensor::{DType, Literal, Spec};
 
 use super::Dataset;
 use super::error::DataError;
+use super::fingerprint::Fingerprint;
 use super::mapped::Mapped;
 use super::order::{Batching, Order, Split};
 
@@ -222,6 +223,14 @@ impl Dataset for TokenDataset {
         let files: Vec<String> = files.collect();
         let sequence = self.options.sequence_length;
         format!("tokens [{}], sequence {sequence}, {}", files.join(", "), self.order.describe())
+    }
+
+    fn fingerprint(&self) -> Result<Option<String>, DataError> {
+        let mut fingerprint = Fingerprint::new();
+        for file in &self.files {
+            fingerprint.bytes(file.mapped.bytes()?);
+        }
+        Ok(Some(fingerprint.finish()))
     }
 }
 
