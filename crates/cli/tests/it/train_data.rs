@@ -122,3 +122,87 @@ fn threads_that_decode_images_change_no_loss() {
     assert_eq!(of(4, 3), alone);
     assert_eq!(trained(&bench, "images.toml", "as usual", &[]), alone);
 }
+
+const TOKENS: &str = r#"
+[model]
+model_type = "gpt2"
+vocab_size = 32
+n_positions = 16
+n_embd = 16
+n_layer = 1
+n_head = 2
+
+[data]
+kind = "tokens"
+files = ["tokens.bin"]
+sequence_length = 8
+
+[optimizer]
+name = "sgd"
+learning_rate = 1e-2
+
+[train]
+steps = 4
+batch_size = 2
+log_every = 1
+"#;
+
+#[test]
+fn data_of_the_same_name_and_size_with_other_contents_are_refused() {
+    let bench = Bench::bare();
+    bench.write("tokens.toml", TOKENS);
+    let mut tokens: Vec<u8> = (0..4000u16).flat_map(|n| (n % 32).to_le_bytes()).collect();
+    bench.write("tokens.bin", &tokens);
+    let train = |code, steps: &str| {
+        let steps = format!("train.steps={steps}");
+        bench.expect(code, &["train", "tokens.toml", "--folder", "run", "-d", "cpu", "--with", &steps]).stderr
+    };
+    train(0, "4");
+    train(0, "5");
+    tokens[4000] ^= 1;
+    bench.write("tokens.bin", &tokens);
+    let refused = train(2, "6");
+    assert!(refused.contains("of another training: the contents of the data"), "{refused}");
+    assert!(refused.contains("hint: "), "{refused}");
+    // As they were: it goes on.
+    tokens[4000] ^= 1;
+    bench.write("tokens.bin", &tokens);
+    train(0, "6");
+}
+
+/// Everything that is written may be read by whom the umask lets, and by nobody else.
+#[test]
+fn files_get_the_permissions_of_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::bare();
+    bench.write("text.txt", "some text that is long enough. ".repeat(50));
+    let text = TOKENS.replace("kind = \"tokens\"", "kind = \"text\"").replace("tokens.bin", "text.txt");
+    bench.write("text.toml", text.replace("vocab_size = 32", "vocab_size = 256"));
+    for (umask, expected) in [("027", 0o640), ("002", 0o664)] {
+        let folder = format!("run{umask}");
+        let own = bench.command(&["train", "text.toml", "--folder", &folder, "-d", "cpu"]);
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", "umask \"$0\"; exec \"$@\"", umask]).arg(own.get_program()).args(own.get_args());
+        command.current_dir(own.get_current_dir().unwrap());
+        command.env("HOME", bench.path("home")).env("TPUBRIDGE_CACHE", bench.path("cache").join(umask));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut pending = vec![bench.path(&folder), bench.path("cache").join(umask)];
+        let mut names = Vec::new();
+        while let Some(path) = pending.pop() {
+            let Ok(entries) = std::fs::read_dir(&path) else { continue };
+            for entry in entries.map(Result::unwrap) {
+                if entry.path().is_dir() {
+                    pending.push(entry.path());
+                    continue;
+                }
+                let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+                assert_eq!(mode, expected, "{} is {mode:o} with umask {umask}", entry.path().display());
+                names.push(entry.file_name().into_string().unwrap());
+            }
+        }
+        for written in ["manifest.json", ".safetensors", ".bin", "metrics.jsonl", "tfevents"] {
+            assert!(names.iter().any(|name| name.contains(written)), "no {written} in {names:?}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use runtime::distributed::Session;
 use runtime::mesh::NamedSharding;
@@ -15,6 +16,8 @@ use weights::{
 };
 
 use super::options::TrainOptions;
+use super::watch::TrainEvent;
+use crate::data::Dataset;
 use crate::sharding::StateSharding;
 
 /// Version of what is kept beside the tensors.
@@ -29,6 +32,9 @@ pub struct Resume {
     pub step: u64,
     /// What is read, as the dataset says it.
     pub data: String,
+    /// [`Dataset::fingerprint`](data::Dataset::fingerprint) of its files; runs of before have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_fingerprint: Option<String>,
     /// [`TrainOptions::description`].
     pub description: Value,
 }
@@ -46,20 +52,49 @@ pub(super) struct Checkpoints {
     /// Only the first process writes.
     saver: Option<AsyncSaver>,
     data: String,
+    data_fingerprint: Option<String>,
     description: Value,
+    /// The last step that was handed over and has not failed.
     saved: Option<u64>,
+    /// Seconds of the last copy from the device.
+    copy_seconds: f64,
+    save_time: Option<SaveTime>,
 }
 
+/// How long a save takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SaveTime {
+    pub(super) seconds: f64,
+    pub(super) is_measured: bool,
+}
+
+/// What the estimate of a save writes at most.
+const PROBE_BYTES: u64 = 16 << 20;
+
 impl Checkpoints {
-    pub(super) fn open(options: &TrainOptions, data: &str, rank: usize) -> Result<Option<Checkpoints>, Error> {
+    pub(super) fn open(
+        options: &TrainOptions,
+        data: &dyn Dataset,
+        rank: usize,
+    ) -> Result<Option<Checkpoints>, crate::Error> {
         let Some(location) = &options.checkpoints else { return Ok(None) };
+        let data_fingerprint = data.fingerprint()?;
         let manager = CheckpointManager::open(location)?;
         let saver = match rank {
             0 => Some(AsyncSaver::new(Saver::new(manager.clone(), options.keep)?, WhenBusy::Wait)?),
             _ => None,
         };
         let description = options.description.clone();
-        Ok(Some(Checkpoints { manager, saver, data: data.to_string(), description, saved: None }))
+        Ok(Some(Checkpoints {
+            manager,
+            saver,
+            data: data.describe(),
+            data_fingerprint,
+            description,
+            saved: None,
+            copy_seconds: 0.0,
+            save_time: None,
+        }))
     }
 
     /// The newest good checkpoint. Of several processes the first looks, and reads every byte; the others take what it found.
@@ -112,6 +147,12 @@ impl Checkpoints {
         if kept.data != self.data {
             return Err(differs("the data", kept.data, self.data.clone()).into());
         }
+        if let (Some(then), Some(now)) = (&kept.data_fingerprint, &self.data_fingerprint)
+            && then != now
+        {
+            let (then, now) = (format!("of fingerprint {then}"), format!("of fingerprint {now}, under the same name"));
+            return Err(differs("the contents of the data", then, now).into());
+        }
         if kept.description != self.description {
             return Err(differs("the configuration", kept.description.to_string(), self.description.to_string()).into());
         }
@@ -156,12 +197,77 @@ impl Checkpoints {
         Ok((kept.step, placed))
     }
 
-    /// Copies the state to the host and hands it to the thread that writes. An error of an earlier save comes back here.
-    /// Where there are several processes, all of them give their parts and the first writes.
-    pub(super) fn save<S: Tree>(&mut self, backend: &Backend, step: u64, state: &S) -> Result<(), Error> {
-        if self.saved == Some(step) {
-            return Ok(());
+    /// Estimates how long a save takes: a small file is written where checkpoints go, and deleted. That also tells early if
+    /// nothing can be written there.
+    pub(super) fn estimate_save<S: Tree>(&mut self, state: &S, watch: &mut dyn FnMut(&TrainEvent)) {
+        if self.saver.is_none() {
+            return;
         }
+        let state_bytes = state.specs().iter().map(Spec::bytes).fold(0, u64::saturating_add);
+        let probe_bytes = state_bytes.clamp(1, PROBE_BYTES);
+        match self.manager.try_write(probe_bytes) {
+            Ok(seconds) => {
+                let seconds = seconds * (state_bytes as f64 / probe_bytes as f64).max(1.0);
+                self.save_time = Some(SaveTime { seconds, is_measured: false });
+            }
+            Err(error) => watch(&TrainEvent::SaveWarning(format!(
+                "checkpoints may not be written: {}",
+                compile::with_causes(&error)
+            ))),
+        }
+    }
+
+    /// How long a save takes, measured or estimated.
+    pub(super) fn save_time(&self) -> Option<SaveTime> {
+        self.save_time
+    }
+
+    /// Tells how saves went that have ended.
+    pub(super) fn hear(&mut self, watch: &mut dyn FnMut(&TrainEvent)) {
+        let Some(saver) = &self.saver else { return };
+        for report in saver.completed() {
+            let seconds = report.seconds + self.copy_seconds;
+            self.save_time = Some(SaveTime { seconds, is_measured: true });
+            watch(&TrainEvent::Saved { step: report.step, seconds });
+            for warning in report.warnings {
+                watch(&TrainEvent::SaveWarning(compile::with_causes(&warning)));
+            }
+        }
+        if let Some(error) = saver.take_error() {
+            // The step is not saved: if it is the last one, it is saved again.
+            self.saved = None;
+            watch(&TrainEvent::SaveFailed(compile::with_causes(&error)));
+        }
+    }
+
+    /// Waits for the save under way and tells how it went.
+    fn settle(&mut self, watch: &mut dyn FnMut(&TrainEvent)) {
+        if let Some(saver) = &self.saver {
+            saver.wait_idle();
+        }
+        self.hear(watch);
+    }
+
+    /// Copies the state to the host and hands it to the thread that writes. An earlier save that failed is told and stops
+    /// nothing. Where there are several processes, all of them give their parts and the first writes.
+    pub(super) fn save<S: Tree>(
+        &mut self,
+        backend: &Backend,
+        step: u64,
+        state: &S,
+        watch: &mut dyn FnMut(&TrainEvent),
+    ) -> Result<(), Error> {
+        if self.saved == Some(step) {
+            // Of several processes only the first knows whether it is written, and alone it cannot save again.
+            if backend.is_multi_process() {
+                return Ok(());
+            }
+            self.settle(watch);
+            if self.saved == Some(step) {
+                return Ok(());
+            }
+        }
+        let copying = Instant::now();
         let mut pieces = Vec::new();
         for (path, array) in state.arrays()? {
             let array = &array;
@@ -186,23 +292,31 @@ impl Checkpoints {
                 pieces.push(SnapshotPiece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
             }
         }
+        let copy_seconds = copying.elapsed().as_secs_f64();
+        self.settle(watch);
+        self.copy_seconds = copy_seconds;
         let Some(saver) = &mut self.saver else {
             self.saved = Some(step);
             return Ok(());
         };
-        let resume =
-            Resume { version: TRAINING_VERSION, step, data: self.data.clone(), description: self.description.clone() };
+        let resume = Resume {
+            version: TRAINING_VERSION,
+            step,
+            data: self.data.clone(),
+            data_fingerprint: self.data_fingerprint.clone(),
+            description: self.description.clone(),
+        };
         let metadata = serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?;
         saver.save(Snapshot { step, pieces, metadata })?;
         self.saved = Some(step);
         Ok(())
     }
 
-    /// Waits until everything is written.
-    pub(super) fn finish(self) -> Result<(), Error> {
-        if let Some(saver) = self.saver {
-            saver.finish()?;
-        }
-        Ok(())
+    /// Waits until everything is written, and tells how it went. It is an error if the last one could not be.
+    pub(super) fn finish(mut self, watch: &mut dyn FnMut(&TrainEvent)) -> Result<(), Error> {
+        let Some(saver) = &self.saver else { return Ok(()) };
+        let written = saver.wait();
+        self.hear(watch);
+        Ok(written?)
     }
 }

@@ -1,6 +1,7 @@
 //! Measures of steps under way: read late so that the device is not waited for, and checked before anything is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 
 use runtime::TreeArrays;
 
@@ -26,4 +27,72 @@ pub(super) fn read(measures: &Measures) -> Result<BTreeMap<String, f64>, Error> 
 /// Whether every scalar is a number.
 pub(super) fn is_finite(values: &BTreeMap<String, f64>) -> bool {
     values.values().all(|value| value.is_finite())
+}
+
+/// Steps under way at the same time. Two keep the device busy while the host prepares; a stop waits for all of them.
+pub(super) const MAX_IN_FLIGHT: usize = 2;
+
+/// Measures of a step, on the host.
+#[derive(Clone, Debug)]
+pub(super) struct Looked {
+    pub(super) step: u64,
+    pub(super) values: BTreeMap<String, f64>,
+}
+
+/// Steps that were dispatched and not yet looked at. The measures of every step are read, so that no state is kept that
+/// one of them has spoiled.
+#[derive(Default)]
+pub(super) struct InFlight {
+    steps: VecDeque<(u64, Measures)>,
+    /// The first step whose measures are not finite.
+    spoiled: Option<Looked>,
+    last_end: Option<Instant>,
+    step_seconds: Option<f64>,
+}
+
+impl InFlight {
+    /// A step that was dispatched.
+    pub(super) fn push(&mut self, step: u64, measures: Measures) {
+        self.steps.push_back((step, measures));
+    }
+
+    /// Waits until one more step may be dispatched.
+    pub(super) fn make_room(&mut self) -> Result<(), Error> {
+        while self.steps.len() >= MAX_IN_FLIGHT {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all steps; the measures of the last one.
+    pub(super) fn drain(&mut self) -> Result<Option<Looked>, Error> {
+        let mut last = None;
+        while !self.steps.is_empty() {
+            last = self.look()?;
+        }
+        Ok(last)
+    }
+
+    /// The first step whose measures are not finite, of those looked at.
+    pub(super) fn spoiled(&self) -> Option<&Looked> {
+        self.spoiled.as_ref()
+    }
+
+    /// Seconds of the second step, once it has ended: the first one may wait for what is made at first use.
+    pub(super) fn step_seconds(&self) -> Option<f64> {
+        self.step_seconds
+    }
+
+    fn look(&mut self) -> Result<Option<Looked>, Error> {
+        let Some((step, measures)) = self.steps.pop_front() else { return Ok(None) };
+        let looked = Looked { step, values: read(&measures)? };
+        let now = Instant::now();
+        if let Some(last_end) = self.last_end.replace(now) {
+            self.step_seconds.get_or_insert((now - last_end).as_secs_f64());
+        }
+        if !is_finite(&looked.values) && self.spoiled.is_none() {
+            self.spoiled = Some(looked.clone());
+        }
+        Ok(Some(looked))
+    }
 }

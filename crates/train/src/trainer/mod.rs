@@ -17,7 +17,7 @@ use crate::error::Error;
 pub use checkpoints::{Resume, TRAINING_VERSION};
 pub use options::TrainOptions;
 pub use run::{Trained, Trainer};
-pub use watch::{Ended, Measured, TrainEvent};
+pub use watch::{Ended, Measured, SPOT_NOTICE_SECONDS, StopTime, TrainEvent};
 
 /// Scalars of a step by name, `loss` among them.
 pub type Measures = BTreeMap<String, Tensor>;

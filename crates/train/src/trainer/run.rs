@@ -9,8 +9,9 @@ use runtime::{Backend, Feed, Jit, Nested, NestedLiterals, TreeArrays, Validation
 use trace::{Donate, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
-use super::watch::{Ended, Measured, TrainEvent};
-use super::{Measures, Task, TrainOptions, guard};
+use super::guard::{self, InFlight, Looked};
+use super::watch::{Ended, Measured, StopTime, TrainEvent};
+use super::{Measures, Task, TrainOptions};
 use crate::data::{DataError, Dataset, Loader};
 use crate::error::Error;
 use crate::metrics::{Metrics, Record, Start};
@@ -98,7 +99,7 @@ impl<T: Task + 'static> Trainer<T> {
             // Who keeps checkpoints waits for what the first process finds of them.
             session.must_agree("that checkpoints are kept", &self.options.checkpoints.is_some().to_string(), remedy)?;
         }
-        let checkpoints = Checkpoints::open(&self.options, &data.describe(), self.backend.rank())?;
+        let checkpoints = Checkpoints::open(&self.options, data.as_ref(), self.backend.rank())?;
         let stopped =
             |step| Trained { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
@@ -143,6 +144,9 @@ impl<T: Task + 'static> Trainer<T> {
             state: Some(state),
             step: first_step,
             last: None,
+            in_flight: InFlight::default(),
+            since: (Instant::now(), first_step),
+            stop_time: None,
             stop,
             watch,
         };
@@ -199,6 +203,11 @@ struct Run<'a, T: Task> {
     state: Option<T::State>,
     step: u64,
     last: Option<Measured>,
+    in_flight: InFlight,
+    /// When the steps began that are measured next, and the step before them.
+    since: (Instant, u64),
+    /// As it was told.
+    stop_time: Option<StopTime>,
     stop: &'a AtomicBool,
     watch: &'a mut dyn FnMut(&TrainEvent),
 }
@@ -220,13 +229,20 @@ impl<T: Task + 'static> Run<'_, T> {
         }
         let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
         let mut feed = Batches::start(self.trainer, self.data.clone(), first_step..options.steps)?;
-        let mut since = Instant::now();
-        let mut since_step = self.step;
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.estimate_save(&self.structure, self.watch);
+        }
+        self.since = (Instant::now(), self.step);
         while self.step < options.steps {
             if self.is_stopped() {
-                return Ok(Ended::Stopped);
+                return self.stopped();
             }
             let batch = feed.next()?;
+            self.in_flight.make_room()?;
+            if let Some(ended) = self.spoiled() {
+                return Ok(ended);
+            }
+            self.tell_stop_time();
             let Some(state) = self.state.take() else {
                 return Err(ValidationError::Other("the state is gone after a failed step".into()).into());
             };
@@ -234,29 +250,34 @@ impl<T: Task + 'static> Run<'_, T> {
             self.state = Some(next);
             self.step += 1;
             let step = self.step;
+            self.in_flight.push(step, measures);
             let due = |every: Option<u64>| every.is_some_and(|every| step.is_multiple_of(every.max(1)));
             let is_last = step == options.steps;
             let saves = due(options.save_every);
             if due(Some(options.log_every)) || saves || is_last {
-                let values = guard::read(&measures)?;
-                let seconds = since.elapsed().as_secs_f64() / (step - since_step) as f64;
-                if !guard::is_finite(&values) {
-                    self.record(self.measured(step, values, seconds));
-                    return Ok(Ended::Diverged { step });
+                let looked = self.in_flight.drain()?;
+                if let Some(ended) = self.spoiled() {
+                    return Ok(ended);
                 }
-                self.record(self.measured(step, values, seconds));
-                (since, since_step) = (Instant::now(), step);
+                if let Some(Looked { step, values }) = looked {
+                    self.record(self.measured(step, values, self.seconds_per_step()));
+                }
+                self.tell_stop_time();
+                if let Some(checkpoints) = &mut self.checkpoints {
+                    checkpoints.hear(self.watch);
+                }
+                self.since = (Instant::now(), step);
             }
             if saves && !is_last {
                 self.save();
-                since = Instant::now();
+                self.since.0 = Instant::now();
             }
             if (due(options.eval_every) || is_last)
                 && let Some(evaluation) = &mut evaluate
                 && let Some(state) = &self.state
             {
                 let Some(measured) = evaluation.run(state, step, self.stop, self.watch)? else {
-                    return Ok(Ended::Stopped);
+                    return self.stopped();
                 };
                 (self.watch)(&TrainEvent::Evaluated(measured.clone()));
                 let mut record = Record::new(step);
@@ -264,10 +285,42 @@ impl<T: Task + 'static> Run<'_, T> {
                     record = record.with(format!("evaluation_{name}"), *value);
                 }
                 self.metrics.write(&record);
-                since = Instant::now();
+                self.since.0 = Instant::now();
             }
         }
         Ok(Ended::Finished)
+    }
+
+    fn seconds_per_step(&self) -> f64 {
+        let (since, before) = self.since;
+        since.elapsed().as_secs_f64() / self.step.saturating_sub(before).max(1) as f64
+    }
+
+    /// A stop: the steps under way end, and are looked at before their state is saved.
+    fn stopped(&mut self) -> Result<Ended, Error> {
+        self.in_flight.drain()?;
+        Ok(self.spoiled().unwrap_or(Ended::Stopped))
+    }
+
+    /// The end of a training whose measures are not finite, with a record of the step.
+    fn spoiled(&mut self) -> Option<Ended> {
+        let Looked { step, values } = self.in_flight.spoiled()?.clone();
+        self.record(self.measured(step, values, self.seconds_per_step()));
+        Some(Ended::Diverged { step })
+    }
+
+    /// Tells how long a stop takes as soon as it is known, and again if it turns out to be too long.
+    fn tell_stop_time(&mut self) {
+        let Some(checkpoints) = &self.checkpoints else { return };
+        let Some((step_seconds, save)) = self.in_flight.step_seconds().zip(checkpoints.save_time()) else { return };
+        let step_seconds = self.last.as_ref().map_or(step_seconds, |last| last.step_seconds);
+        let steps = guard::MAX_IN_FLIGHT as u64;
+        let now = StopTime { steps, step_seconds, save_seconds: save.seconds, is_measured: save.is_measured };
+        let is_told = self.stop_time.is_some_and(|told| told.is_over_notice() || !now.is_over_notice());
+        if !is_told {
+            self.stop_time = Some(now);
+            (self.watch)(&TrainEvent::StopTime(now));
+        }
     }
 
     fn measured(&self, step: u64, values: BTreeMap<String, f64>, step_seconds: f64) -> Measured {
@@ -299,7 +352,7 @@ impl<T: Task + 'static> Run<'_, T> {
     fn save(&mut self) {
         if let (Some(checkpoints), Some(state)) = (&mut self.checkpoints, &self.state) {
             (self.watch)(&TrainEvent::Saving(self.step));
-            if let Err(error) = checkpoints.save(&self.trainer.backend, self.step, state) {
+            if let Err(error) = checkpoints.save(&self.trainer.backend, self.step, state, self.watch) {
                 (self.watch)(&TrainEvent::SaveFailed(compile::with_causes(&error)));
             }
         }
@@ -314,11 +367,11 @@ impl<T: Task + 'static> Run<'_, T> {
         if let Some(mut checkpoints) = self.checkpoints.take() {
             let saved = match &self.state {
                 Some(state) if is_good && self.step > first_step => {
-                    checkpoints.save(&self.trainer.backend, self.step, state)
+                    checkpoints.save(&self.trainer.backend, self.step, state, self.watch)
                 }
                 _ => Ok(()),
             };
-            let written = checkpoints.finish();
+            let written = checkpoints.finish(self.watch);
             saved.and(written)?;
         }
         Ok(Trained {

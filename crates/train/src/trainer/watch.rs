@@ -40,8 +40,48 @@ pub enum TrainEvent {
     Evaluated(Measured),
     /// A checkpoint of this step is being written.
     Saving(u64),
-    /// A checkpoint could not be written; training goes on.
+    /// A checkpoint of this step is complete.
+    Saved {
+        /// Its step.
+        step: u64,
+        /// Seconds it took, the copy from the device included.
+        seconds: f64,
+    },
+    /// A checkpoint could not be written; training goes on, and the next one is tried.
     SaveFailed(String),
+    /// A checkpoint is complete, but something beside it went wrong: what was to be deleted was not, say.
+    SaveWarning(String),
+    /// How long a stop takes. Told once two steps are done, and again if a save takes so much longer than it was estimated that
+    /// the time of a spot machine is not enough.
+    StopTime(StopTime),
+}
+
+/// Seconds between the preemption notice of a spot machine and its end.
+pub const SPOT_NOTICE_SECONDS: f64 = 30.0;
+
+/// How long it takes from a request to stop to a checkpoint that is safe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StopTime {
+    /// Steps that may be under way.
+    pub steps: u64,
+    /// Seconds of one of them.
+    pub step_seconds: f64,
+    /// Seconds of a save.
+    pub save_seconds: f64,
+    /// Whether a checkpoint was saved; else its seconds are estimated from a small file written to the same place.
+    pub is_measured: bool,
+}
+
+impl StopTime {
+    /// Seconds in all.
+    pub fn seconds(&self) -> f64 {
+        self.steps as f64 * self.step_seconds + self.save_seconds
+    }
+
+    /// Whether a spot machine is gone before the checkpoint is safe.
+    pub fn is_over_notice(&self) -> bool {
+        self.seconds() > SPOT_NOTICE_SECONDS
+    }
 }
 
 /// How a training ended.
@@ -51,7 +91,7 @@ pub enum Ended {
     Finished,
     /// It was asked to stop; the state is saved if there are checkpoints.
     Stopped,
-    /// The loss is NaN or infinite since this step; the last good checkpoint stays.
+    /// The loss, or another measure, is NaN or infinite since this step; the last good checkpoint stays.
     Diverged {
         /// The step whose measures are not finite.
         step: u64,

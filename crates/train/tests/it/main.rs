@@ -5,5 +5,6 @@ mod data;
 mod metrics;
 #[path = "../../../runtime/tests/it/processes.rs"]
 mod processes;
+mod stops;
 mod trainer;
 mod wrapped;

@@ -17,15 +17,15 @@ use train::{Error, ParameterShapes, StateSharding};
 
 use crate::processes::{free_address, together};
 
-fn backend() -> Backend {
+pub(crate) fn backend() -> Backend {
     Backend::auto(&Config::new(Mode::Training).device(Target::Cpu).precision(ComputePrecision::F32)).unwrap()
 }
 
 /// Rows of numbers that depend on seed and step alone, with targets `x · (1, 2, 3)`.
-struct Lines {
-    seed: u64,
+pub(crate) struct Lines {
+    pub(crate) seed: u64,
     /// The step whose batch cannot be read.
-    broken_at: Option<u64>,
+    pub(crate) broken_at: Option<u64>,
 }
 
 impl Dataset for Lines {
@@ -61,14 +61,14 @@ impl Dataset for Lines {
 
 /// Weights and how many steps they have seen.
 #[derive(Clone, Debug, Tree)]
-struct State {
+pub(crate) struct State {
     weights: Tensor,
     momentum: Tensor,
     step: Tensor,
 }
 
-struct Regression {
-    rate: f64,
+pub(crate) struct Regression {
+    pub(crate) rate: f64,
 }
 
 impl Regression {
@@ -109,7 +109,7 @@ impl Task for Regression {
 /// Two for each of three weights and four rows, forward, and twice that backward.
 const FLOPS_PER_STEP: f64 = 72.0;
 
-fn options(folder: Option<&Path>, steps: u64) -> TrainOptions {
+pub(crate) fn options(folder: Option<&Path>, steps: u64) -> TrainOptions {
     TrainOptions {
         checkpoints: folder.map(|folder| folder.join("checkpoints").display().to_string()),
         metrics: folder.map(|folder| folder.join("metrics")),

@@ -95,6 +95,11 @@ impl AsyncSaver {
         state.error.take().map_or(Ok(()), Err)
     }
 
+    /// Waits until everything handed over is written or has failed; how it went is told by the other functions.
+    pub fn wait_idle(&self) {
+        drop(self.shared.wait_while(self.shared.lock(), |state| state.is_busy()));
+    }
+
     /// Waits until everything handed over is written, and ends the thread. Gives the reports not yet taken.
     pub fn finish(mut self) -> Result<Vec<SaveReport>, Error> {
         self.close();

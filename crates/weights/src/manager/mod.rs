@@ -11,6 +11,7 @@ mod snapshot;
 mod write;
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 pub use background::{AsyncSaver, WhenBusy};
 pub use manifest::MANIFEST_VERSION;
@@ -22,6 +23,9 @@ pub use write::Part;
 use crate::error::Error;
 use crate::store::{Access, Store, StoredObject};
 use manifest::Manifest;
+
+/// Written and deleted to see how fast writing is.
+const PROBE: &str = ".probe";
 
 const MANIFEST: &str = "manifest.json";
 const FOLDER_PREFIX: &str = "step-";
@@ -109,6 +113,23 @@ impl CheckpointManager {
             Some((_, error)) => Err(error),
             None => Err(Error::NoCheckpoint { location: self.address(), step: None }),
         }
+    }
+
+    /// Seconds it takes to write so many bytes where the checkpoints go, safely. They are deleted again.
+    pub fn try_write(&self, size_bytes: u64) -> Result<f64, Error> {
+        let started = Instant::now();
+        let mut writer = self.store.write(PROBE, size_bytes)?;
+        let chunk = vec![0x5a; usize::try_from(size_bytes).unwrap_or(usize::MAX).min(1 << 20)];
+        let mut left = size_bytes;
+        while left > 0 {
+            let now = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            writer.push(&chunk[..now])?;
+            left -= now as u64;
+        }
+        writer.finish()?;
+        let seconds = started.elapsed().as_secs_f64();
+        self.store.delete(PROBE)?;
+        Ok(seconds)
     }
 
     fn load_listed(&self, step: u64, files: &[StoredObject]) -> Result<Saved, Error> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -46,6 +47,8 @@ pub struct SaveReport {
     pub step: u64,
     /// Bytes of the checkpoint.
     pub size_bytes: u64,
+    /// Seconds it took until it was complete and safe; without the time to delete others.
+    pub seconds: f64,
     /// Steps whose checkpoints were deleted.
     pub deleted: Vec<u64>,
     /// What could not be deleted, and why: the new checkpoint is complete nevertheless.
@@ -93,16 +96,21 @@ impl Saver {
     /// Saves a checkpoint. Until its manifest is written, which is the last thing that is, every checkpoint that was
     /// there stays, also one of the same step; then it exists, and those that are not to be kept are deleted.
     pub fn save(&mut self, snapshot: Snapshot) -> Result<SaveReport, Error> {
+        let started = Instant::now();
         let Snapshot { step, pieces, metadata } = snapshot;
         check_tiling(&pieces)?;
         self.clean()?;
         let part = self.manager.write_part(step, 0, pieces, self.file_bytes)?;
-        self.finish_parts(step, vec![part], metadata)
+        self.commit(step, vec![part], metadata, started)
     }
 
     /// Makes a checkpoint of what several processes wrote with [`CheckpointManager::write_part`]. Call [`Saver::clean`] before
     /// they begin, not while they write: it deletes files that no manifest names.
     pub fn finish_parts(&mut self, step: u64, parts: Vec<Part>, metadata: Value) -> Result<SaveReport, Error> {
+        self.commit(step, parts, metadata, Instant::now())
+    }
+
+    fn commit(&mut self, step: u64, parts: Vec<Part>, metadata: Value, started: Instant) -> Result<SaveReport, Error> {
         let mut known = match self.known.take() {
             Some(known) => known,
             None => self.conditions()?,
@@ -110,7 +118,8 @@ impl Saver {
         // If this fails, a store may have the manifest nevertheless; the next save looks.
         let size_bytes = self.manager.commit(step, parts, metadata)?;
         known.insert(step, Condition::Good);
-        let mut report = SaveReport { step, size_bytes, deleted: Vec::new(), warnings: Vec::new() };
+        let seconds = started.elapsed().as_secs_f64();
+        let mut report = SaveReport { step, size_bytes, seconds, deleted: Vec::new(), warnings: Vec::new() };
         // Nothing is deleted before the new checkpoint was seen to be there. Then files of an earlier save of the same step.
         let saved = self.manager.load(step)?;
         report.warnings.extend(self.manager.delete_unnamed(step, &saved.file_names()).err());

@@ -13,7 +13,7 @@ use std::time::Instant;
 use runtime::Backend;
 use runtime::mesh::site_of;
 use serde::Serialize;
-use train::trainer::{Ended, Measured, TrainEvent};
+use train::trainer::{Ended, Measured, SPOT_NOTICE_SECONDS, StopTime, TrainEvent};
 use train::{MeshChoice, Training};
 
 use self::notice::Notices;
@@ -48,6 +48,9 @@ struct Record {
     mfu: Option<f64>,
     compilations: usize,
     seconds: f64,
+    /// From a request to stop to a checkpoint that is safe, as it was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoints: Option<String>,
 }
@@ -127,6 +130,7 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
         mfu: last.mfu,
         compilations: trained.compilations,
         seconds: started.elapsed().as_secs_f64(),
+        stop_seconds: shown.stop_seconds,
         checkpoints,
     };
     output.record(&record, || text(&record))?;
@@ -201,11 +205,12 @@ struct Shown {
     steps: u64,
     is_terminal: bool,
     evaluation: BTreeMap<String, f64>,
+    stop_seconds: Option<f64>,
 }
 
 impl Shown {
     fn new(steps: u64) -> Shown {
-        Shown { steps, is_terminal: std::io::stderr().is_terminal(), evaluation: BTreeMap::new() }
+        Shown { steps, is_terminal: std::io::stderr().is_terminal(), evaluation: BTreeMap::new(), stop_seconds: None }
     }
 
     fn say(&self, line: &str) {
@@ -229,7 +234,12 @@ impl Shown {
                     measured.values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
                 self.say(&format!("step {}: validation {}", measured.step, values.join(", ")));
             }
-            TrainEvent::SaveFailed(message) => self.say(&format!("warning: saving a checkpoint failed: {message}")),
+            TrainEvent::SaveFailed(message) => {
+                self.say(&format!("warning: saving a checkpoint failed: {message}"));
+                self.say("hint: training goes on and saves again; until then the last checkpoint counts");
+            }
+            TrainEvent::SaveWarning(message) => self.say(&format!("warning: {message}")),
+            TrainEvent::StopTime(time) => self.stop_time(time),
             _ => {}
         }
     }
@@ -257,6 +267,28 @@ impl Shown {
         } else {
             self.say(&line);
         }
+    }
+
+    /// How long a stop takes, with what to change if a spot machine is gone by then.
+    fn stop_time(&mut self, time: &StopTime) {
+        self.stop_seconds = Some(time.seconds());
+        let how = if time.is_measured { "measured" } else { "estimated" };
+        let takes = format!(
+            "a stop takes up to {:.1} s: {} steps of {:.2} s and a save of {:.1} s ({how})",
+            time.seconds(),
+            time.steps,
+            time.step_seconds,
+            time.save_seconds
+        );
+        if !time.is_over_notice() {
+            return self.say(&takes);
+        }
+        self.say(&format!("warning: {takes}; a spot machine ends {SPOT_NOTICE_SECONDS:.0} s after its notice"));
+        let shorter = match time.save_seconds > time.seconds() / 2.0 {
+            true => "save to a faster or nearer place (train.folder), or use an optimizer with less state",
+            false => "make steps shorter: a smaller train.batch_size, or more devices",
+        };
+        self.say(&format!("hint: {shorter}; a lower train.save_every bounds what is lost"));
     }
 
     fn end(&self) {
