@@ -522,6 +522,10 @@ pub(crate) struct TrainArgs {
     /// where $GCE_METADATA_HOST names a metadata server.
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) preemption_notice: NoticeArg,
+    /// Start the training again after a crash or a preemption notice, at most so many times, with growing pauses. It stops
+    /// when two runs in a row end without a newer checkpoint.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "asked")]
+    pub(crate) restarts: u32,
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,

@@ -21,6 +21,7 @@ mod preemption;
 mod pretrained;
 mod processes;
 mod reference;
+mod restarts;
 mod run;
 mod signals;
 mod train;

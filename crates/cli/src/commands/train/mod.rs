@@ -4,6 +4,7 @@ mod find_batch;
 mod generate;
 mod notice;
 mod processes;
+mod supervise;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -19,6 +20,7 @@ use train::{MeshChoice, Training};
 use self::notice::Notices;
 use super::run::{isolate_again, isolate_again_among, must_isolate};
 use crate::args::TrainArgs;
+use crate::child;
 use crate::commands;
 use crate::commands::compile::write_file;
 use crate::failure::{Answer, Failure};
@@ -56,6 +58,7 @@ struct Record {
 }
 
 pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> {
+    child::end_with_parent()?;
     let slice = args.slice.as_ref().map(|slice| slice.parse::<chips::Slice>()).transpose()?;
     let choice = MeshChoice {
         axes: args.mesh.clone(),
@@ -66,6 +69,14 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let training = Training::read(&args.file, &args.with, &choice)?.in_folder(args.folder.clone());
     let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
     let together = processes::configured(args)?;
+    if supervise::is_supervisor(args.restarts) {
+        if together.is_some() {
+            return Err(Failure::new("--restarts is for a training in one process").hint(
+                "let the launcher of the processes start all of them again: they go on from the newest checkpoint",
+            ));
+        }
+        return supervise::run(args.restarts, training.options().checkpoints.as_deref(), output);
+    }
     if let Some(devices) = processes::devices_here(training.rules(), together.as_ref())? {
         device = device.cpu_devices(devices);
     }

@@ -1,0 +1,154 @@
+//! `tpu train --restarts N`: the training in a child process that is started again after a crash or a preemption notice.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weights::CheckpointManager;
+
+use crate::child::{ChildEnd, Parent};
+use crate::failure::{Answer, Failure};
+use crate::output::Output;
+
+/// Set in the training that is watched.
+const SUPERVISED: &str = "TPUBRIDGE_SUPERVISED";
+
+/// The pause before the first restart; it doubles with each run that brings nothing.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often signals are looked for in a pause.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs in a row that may end without a newer checkpoint: what fails twice at the same place fails again.
+const MAX_FRUITLESS: u32 = 2;
+
+/// What `--json` prints before a restart.
+#[derive(Serialize)]
+struct Restart {
+    version: u32,
+    event: &'static str,
+    /// Which restart, from 1.
+    restart: u32,
+    restarts: u32,
+    /// Why the run ended.
+    reason: String,
+    /// The step of the newest checkpoint, from which the next run goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<u64>,
+    pause_seconds: f64,
+}
+
+/// Whether this process is to watch over the training, and not to do it.
+pub(super) fn is_supervisor(restarts: u32) -> bool {
+    restarts > 0 && std::env::var_os(SUPERVISED).is_none()
+}
+
+/// Runs the training until it ends for good.
+pub(super) fn run(restarts: u32, checkpoints: Option<&str>, output: &Output) -> Result<Answer, Failure> {
+    let Some(checkpoints) = checkpoints else {
+        return Err(Failure::new("--restarts needs checkpoints: without any, every run begins anew")
+            .hint("give --folder, or train.folder in the file"));
+    };
+    let manager = CheckpointManager::open(checkpoints).map_err(train::Error::from)?;
+    let mut parent = Parent::new()?;
+    let (mut used, mut fruitless) = (0, 0);
+    loop {
+        let before = newest(&manager);
+        let ended = parent.run(Parent::again()?.env(SUPERVISED, "1"))?;
+        match ended.code {
+            Some(0) => return Ok(Answer::Yes),
+            // The loss is not finite: it would be so again.
+            Some(1) => return Ok(Answer::No),
+            _ => {}
+        }
+        if parent.told().is_some() {
+            return stopped(&ended);
+        }
+        let after = newest(&manager);
+        let has_progress = after > before;
+        fruitless = if has_progress { 0 } else { fruitless + 1 };
+        let reason = reason(&ended);
+        // An error that is told and comes before any checkpoint is one of the settings: it would come again.
+        let is_refusal = ended.code == Some(2) && !has_progress;
+        let why_not = if is_refusal {
+            Some("it made no progress before the error above".to_string())
+        } else if fruitless >= MAX_FRUITLESS {
+            Some(format!("{fruitless} runs in a row ended without a newer checkpoint"))
+        } else if used >= restarts {
+            Some(format!("all {restarts} restarts are used"))
+        } else {
+            None
+        };
+        if let Some(why_not) = why_not {
+            return given_up(&ended, &reason, &why_not, after);
+        }
+        used += 1;
+        let pause = (FIRST_PAUSE * 2u32.saturating_pow(fruitless)).min(MAX_PAUSE);
+        let from = after.map_or_else(|| "the beginning".to_string(), |step| format!("step {step}"));
+        eprintln!("{reason}; restart {used} of {restarts} from {from} in {:.0} s", pause.as_secs_f64());
+        let restart = Restart {
+            version: 1,
+            event: "restart",
+            restart: used,
+            restarts,
+            reason,
+            step: after,
+            pause_seconds: pause.as_secs_f64(),
+        };
+        output.record(&restart, String::new)?;
+        if !waited(&mut parent, pause) {
+            eprintln!("stopped between two runs; the state of the newest checkpoint is saved");
+            return Ok(Answer::Preempted);
+        }
+    }
+}
+
+/// Whether a pause went by without a signal.
+fn waited(parent: &mut Parent, pause: Duration) -> bool {
+    let started = Instant::now();
+    while started.elapsed() < pause {
+        if parent.told().is_some() {
+            return false;
+        }
+        std::thread::sleep(LOOK.min(pause));
+    }
+    parent.told().is_none()
+}
+
+/// A run that ended because the supervisor was asked to stop.
+fn stopped(ended: &ChildEnd) -> Result<Answer, Failure> {
+    match (ended.code, ended.signal) {
+        (Some(75), _) => Ok(Answer::Preempted),
+        // It has said why, or had nothing to save.
+        (code, signal) => std::process::exit(code.unwrap_or(128 + signal.unwrap_or_default())),
+    }
+}
+
+fn given_up(ended: &ChildEnd, reason: &str, why_not: &str, newest: Option<u64>) -> Result<Answer, Failure> {
+    let saved = newest.map_or_else(|| "no checkpoint".to_string(), |step| format!("the checkpoint of step {step}"));
+    let message = format!("{reason}, and is not started again: {why_not}; there is {saved}");
+    if ended.code == Some(75) {
+        eprintln!("{message}");
+        return Ok(Answer::Preempted);
+    }
+    Err(Failure::new(message).hint("see what the last run said; the same command goes on from the newest checkpoint"))
+}
+
+fn reason(ended: &ChildEnd) -> String {
+    match (ended.code, ended.signal) {
+        (Some(75), _) => "the training was stopped by a preemption notice or a signal".into(),
+        (Some(code), _) => format!("the training ended with code {code}"),
+        (None, Some(signal)) => format!("the training was ended by signal {signal}"),
+        (None, None) => "the training ended".into(),
+    }
+}
+
+/// The step of the newest checkpoint. Where it cannot be seen there is none, which is told.
+fn newest(manager: &CheckpointManager) -> Option<u64> {
+    manager.latest().unwrap_or_else(|error| {
+        eprintln!("warning: checkpoints cannot be listed: {error}");
+        None
+    })
+}
