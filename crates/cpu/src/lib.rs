@@ -19,6 +19,7 @@
 mod attributes;
 mod engine;
 mod error;
+mod footprint;
 pub mod interpret;
 mod kernels;
 mod lower;

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 mod bounds;
-pub(crate) mod footprint;
 #[cfg(unix)]
 pub(crate) mod guarded;
 
@@ -14,8 +13,8 @@ use std::time::{Duration, Instant};
 use hlo::Module;
 use tensor::DType;
 
-use self::footprint::Footprint;
 use crate::error::Error;
+use crate::footprint::Footprint;
 use crate::interpret::{InterpreterOptions, Process};
 use crate::kernels::Cores;
 use crate::kernels::machine::FlushDenormals;

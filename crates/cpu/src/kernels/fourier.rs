@@ -9,7 +9,7 @@ use rustfft::{Fft, FftNum, FftPlanner};
 use tensor::DType;
 
 use super::Cores;
-use crate::program::footprint::{Footprint, Written, product};
+use crate::footprint::{Footprint, Written, product};
 
 /// Which transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

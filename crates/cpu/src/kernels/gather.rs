@@ -11,7 +11,7 @@ use super::copy::runs::{self, Level, Store};
 use super::copy::starts::{Bounds, Component, Shapes, Starts, numbers, others};
 use super::copy::walk::{Dim, Walk};
 use super::copy::{self, Address, Side, dense_strides};
-use crate::program::footprint::{Footprint, Written};
+use crate::footprint::{Footprint, Written};
 
 /// Index vectors handled together: their places fit the nearest cache.
 const BLOCK: usize = 256;

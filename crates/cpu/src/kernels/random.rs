@@ -5,7 +5,7 @@ use tensor::DType;
 
 use super::Cores;
 use super::wide::wide;
-use crate::program::footprint::{Footprint, Written, product};
+use crate::footprint::{Footprint, Written, product};
 
 /// A generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use super::loops::ir::{Compare, Fold, Inst, Lane, Reg};
 use super::scalar::{self, Combine, Program};
 use super::wide::wide;
 use super::window::{Window, advance, dense_strides};
-use crate::program::footprint::{Footprint, Written, product};
+use crate::footprint::{Footprint, Written, product};
 use pooling::{Pooling, Taps};
 
 mod pooling;

@@ -8,7 +8,7 @@ use super::loops::ir::Lane;
 use super::scalar::{self, Program};
 use super::wide::wide;
 use super::window::{advance, dense_strides};
-use crate::program::footprint::{Footprint, Written, product};
+use crate::footprint::{Footprint, Written, product};
 
 /// Which element is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use tensor::DType;
 use super::Cores;
 use super::loops::ir::{Fold, Lane};
 use super::scalar::{self, Combine};
-use crate::program::footprint::{Footprint, Written, product};
+use crate::footprint::{Footprint, Written, product};
 
 mod separate;
 

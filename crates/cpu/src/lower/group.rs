@@ -12,9 +12,9 @@ use super::lanes::Lanes;
 use super::view::{View, array_type, is_transparent, row_major};
 use crate::attributes;
 use crate::error::Error;
+use crate::footprint::Footprint;
 use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Binary, Fold, Inst, Lane, Loop, Mode, Reg, Write};
-use crate::program::footprint::Footprint;
 use crate::program::{Kernel, Run, Slot};
 
 /// Arrays of at least this many elements are brought into row order before a loop reads them against their order.

@@ -1,14 +1,14 @@
 //! The check that no step of a program leaves its arrays, done once when the program is compiled.
 //!
-//! Kernels say what they touch (see [`super::footprint`]), from their own numbers; here that is compared with the memory each
+//! Kernels say what they touch (see [`crate::footprint`]), from their own numbers; here that is compared with the memory each
 //! slot has. Beside it: outputs overlap nothing that a kernel may not share, and what is read was written before, so that a
 //! result never shows what other programs left in memory.
 
 use std::collections::BTreeMap;
 
-use super::footprint::Written;
 use super::{Case, Kernel, Place, Program, Selector, Slot, Step, While, Work};
 use crate::error::Error;
+use crate::footprint::Written;
 use crate::memory::{ALIGN, byte_count};
 
 impl Program {

@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 
 use tensor::Literal;
 
-use super::footprint::{Footprint, Written};
 use super::{Kernel, Place, Program, Run, Selector, Slot, Step, Work};
 use crate::error::Error;
+use crate::footprint::{Footprint, Written};
 use crate::interpret::InterpreterOptions;
 use crate::kernels::Cores;
 use crate::kernels::machine::FlushDenormals;

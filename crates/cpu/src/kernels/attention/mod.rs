@@ -20,7 +20,7 @@ use super::Cores;
 use super::loops::Ready;
 use super::machine::Machine;
 use super::matmul::{MatMul, Plan};
-use crate::program::footprint::{Footprint, Written, product};
+use crate::footprint::{Footprint, Written, product};
 use tiles::Outcome;
 pub(crate) use tiles::{Hiding, Mask, Softmax, Tiled};
 

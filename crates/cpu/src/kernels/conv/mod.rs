@@ -24,7 +24,7 @@ use tensor::DType;
 use super::Cores;
 use super::machine::Machine;
 use super::matmul::Finish;
-use crate::program::footprint;
+use crate::footprint;
 use block::Number;
 use pixels::Mix;
 use scratch::Lines;

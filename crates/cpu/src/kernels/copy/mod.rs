@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::Cores;
 use super::machine::Machine;
-use crate::program::footprint;
+use crate::footprint;
 
 pub(crate) mod index;
 pub(crate) mod runs;

@@ -5,8 +5,8 @@ use tensor::DType;
 
 use super::index::Start;
 use super::{Plan, Side, dense_strides};
+use crate::footprint::{self, Footprint, Written};
 use crate::kernels::Cores;
-use crate::program::footprint::{self, Footprint, Written};
 
 /// `transpose`: result dimension `d` is operand dimension `permutation[d]`.
 #[cfg(test)]

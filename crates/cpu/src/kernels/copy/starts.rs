@@ -9,7 +9,7 @@ use super::dense_strides;
 use super::index::IndexType;
 use super::runs::Level;
 use super::walk::{Dim, Walk, merged};
-use crate::program::footprint::product;
+use crate::footprint::product;
 
 /// The place of a window that does not lie within the operand.
 pub(crate) const OUTSIDE: isize = isize::MIN;

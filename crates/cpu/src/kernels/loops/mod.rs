@@ -32,7 +32,7 @@ use self::streams::Groups;
 use self::threads::{FEW, Split};
 use super::Cores;
 use super::machine::Machine;
-use crate::program::footprint::{self, Footprint, Written};
+use crate::footprint::{self, Footprint, Written};
 
 /// A run of rows, as the driver hands it to a backend: `rows` rows of `count` elements each.
 ///

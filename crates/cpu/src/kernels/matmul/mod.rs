@@ -30,7 +30,7 @@ use tensor::DType;
 
 use super::Cores;
 use super::machine::Machine;
-use crate::program::footprint;
+use crate::footprint;
 use drive::{Cut, Job};
 use scratch::Scratch;
 

@@ -11,7 +11,7 @@ use super::copy::runs::Level;
 use super::copy::starts::{Bounds, Component, OUTSIDE, Shapes, Starts, numbers, others};
 use super::copy::walk::{Dim, Walk, merged};
 use super::copy::{Address, dense_strides};
-use crate::program::footprint::{self, Footprint, Written, product};
+use crate::footprint::{self, Footprint, Written, product};
 
 mod combine;
 

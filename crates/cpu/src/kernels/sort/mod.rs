@@ -5,7 +5,7 @@ use tensor::DType;
 
 use super::Cores;
 use super::scalar::Program;
-use crate::program::footprint::{Footprint, Written, product};
+use crate::footprint::{Footprint, Written, product};
 
 mod keys;
 mod merge;

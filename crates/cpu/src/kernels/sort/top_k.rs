@@ -5,9 +5,9 @@ use tensor::DType;
 
 use super::keys::Order;
 use super::{Direction, Key, Nans, SortOrder, Ties, Transform};
+use crate::footprint::{Footprint, Written, product};
 use crate::kernels::Cores;
 use crate::kernels::wide::wide;
-use crate::program::footprint::{Footprint, Written, product};
 
 /// Elements that are passed over together where none is large enough.
 const CHUNK: usize = 128;

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::error::Error;
+use crate::footprint::Footprint;
 use crate::kernels::attention::{Arrays, Attention};
-use crate::program::footprint::Footprint;
 use crate::program::{Kernel, Run};
 
 /// Two dots and the rows between them.

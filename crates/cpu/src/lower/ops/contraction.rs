@@ -7,13 +7,13 @@ use tensor::DType;
 
 use crate::attributes;
 use crate::error::Error;
+use crate::footprint::{Footprint, Written};
 use crate::kernels::Cores;
 use crate::kernels::conv;
 use crate::kernels::loops::Ready;
 use crate::kernels::matmul::{self, MatMul, Operand, Packed, Plan, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::View;
-use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Preparation, Run, Slot};
 
 /// Constants of at least this many bytes are packed when the program is compiled.

@@ -7,11 +7,11 @@ use tensor::DType;
 use super::contraction::{self, Multiply, PendingDot};
 use crate::attributes;
 use crate::error::Error;
+use crate::footprint::{Footprint, Written};
 use crate::kernels::conv::{AsMatmul, Convolution, Layout, Packed, Plan, Window};
 use crate::kernels::matmul::{MatMul, Operand, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::{View, row_major};
-use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 /// A convolution as a step.

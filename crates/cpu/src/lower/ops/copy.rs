@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use crate::error::Error;
+use crate::footprint::{Footprint, Written};
 use crate::kernels::copy::{Plan, Side};
 use crate::lower::view::View;
-use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 /// Copies a view into a dense array.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use hlo::{OpId, TensorType, Type};
 
 use crate::error::Error;
+use crate::footprint::{Footprint, Written};
 use crate::interpret::{self, InterpreterValue, TensorValue, decode, encode, storage};
 use crate::kernels::machine::KeepDenormals;
 use crate::lower::block::{Lowering, captures};
 use crate::memory::byte_count;
-use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 /// One op, interpreted.

@@ -8,6 +8,7 @@ use super::dense_operands;
 use super::movement::updated;
 use crate::attributes;
 use crate::error::Error;
+use crate::footprint::Footprint;
 use crate::kernels::copy::{self, Side};
 use crate::kernels::gather;
 use crate::kernels::loops::ir::Fold;
@@ -15,7 +16,6 @@ use crate::kernels::scalar::{self, Program};
 use crate::kernels::scatter::{self, Combine, Uniqueness};
 use crate::lower::block::Lowering;
 use crate::lower::region;
-use crate::program::footprint::Footprint;
 use crate::program::{Kernel, Run};
 
 struct Gather(gather::Plan);

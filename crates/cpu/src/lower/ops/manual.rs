@@ -9,10 +9,10 @@ use tensor::{DType, Literal};
 
 use crate::attributes::manual_shardings;
 use crate::error::Error;
+use crate::footprint::{Footprint, Written};
 use crate::interpret::manual::joined;
 use crate::lower::block::Lowering;
 use crate::memory::byte_count;
-use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 use crate::sharding::{Sharding, from_sdy};
 

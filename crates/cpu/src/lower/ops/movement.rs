@@ -6,10 +6,10 @@ use hlo::Op;
 use super::dense_operands;
 use crate::attributes;
 use crate::error::Error;
+use crate::footprint::{Footprint, Written};
 use crate::kernels::copy::shapes::{self, DynamicSlice, DynamicUpdateSlice, Pad};
 use crate::kernels::copy::{Plan, Side, dense_strides};
 use crate::lower::block::Lowering;
-use crate::program::footprint::{Footprint, Written};
 use crate::program::{Kernel, Run};
 
 struct Concatenate {

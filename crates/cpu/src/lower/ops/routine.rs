@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::error::Error;
+use crate::footprint::Footprint;
 use crate::kernels::Cores;
-use crate::program::footprint::Footprint;
 use crate::program::{Kernel, Run};
 
 /// Calls a kernel that was planned for the shapes of its slots.
