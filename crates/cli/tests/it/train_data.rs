@@ -176,7 +176,8 @@ fn files_get_the_permissions_of_the_umask() {
     use std::os::unix::fs::PermissionsExt;
     let bench = Bench::bare();
     bench.write("text.txt", "some text that is long enough. ".repeat(50));
-    let text = TOKENS.replace("kind = \"tokens\"", "kind = \"text\"").replace("tokens.bin", "text.txt");
+    let text =
+        TOKENS.replace("kind = \"tokens\"", "kind = \"text\"\ntokenizer = \"bytes\"").replace("tokens.bin", "text.txt");
     bench.write("text.toml", text.replace("vocab_size = 32", "vocab_size = 256"));
     for (umask, expected) in [("027", 0o640), ("002", 0o664)] {
         let folder = format!("run{umask}");
