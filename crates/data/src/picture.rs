@@ -63,7 +63,7 @@ impl Picture {
             (0..3, Channels::Grey) => pixels.map(|pixel| pixel[0]).collect(),
             (0..3, Channels::Colour) => pixels.flat_map(|pixel| [pixel[0]; 3]).collect(),
             (_, Channels::Grey) => {
-                pixels.map(|pixel| luma([pixel[0], pixel[1], pixel[2]].map(u32::from)) as u8).collect()
+                pixels.map(|pixel| luma([pixel[0], pixel[1], pixel[2]].map(|part| f32::from(part) / 255.0))).collect()
             }
             (_, Channels::Colour) => pixels.flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect(),
         };
@@ -140,9 +140,12 @@ fn weights(from: usize, to: usize) -> Vec<Covered> {
     (0..to).map(covered).collect()
 }
 
-/// Brightness of a colour by the coefficients of sRGB, in the unit of its channels.
-fn luma([red, green, blue]: [u32; 3]) -> u32 {
-    (2126 * red + 7152 * green + 722 * blue) / 10_000
+/// Brightness of a colour from 0 to 1 by the coefficients of sRGB, to the nearest of 256 steps.
+fn luma([red, green, blue]: [f32; 3]) -> u8 {
+    const RED: f32 = 0.212_639;
+    const GREEN: f32 = 0.715_168_7;
+    const BLUE: f32 = 0.072_192_32;
+    ((RED * red + GREEN * green + BLUE * blue) * 255.0).round() as u8
 }
 
 /// Refuses sizes out of bounds before anything is allocated for them.
@@ -183,16 +186,13 @@ fn decode_png(file: &[u8], channels: Channels) -> Result<Picture, Refusal> {
 /// Samples of 16 bits, high byte first, as samples of 8. Brightness is taken before the bits are lost, and stands in all
 /// channels.
 fn narrowed(samples: &[u8], per_pixel: usize, channels: Channels) -> Vec<u8> {
-    let mut wide: Vec<u32> =
-        samples.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).collect();
+    let wide: Vec<u16> = samples.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
     if channels == Channels::Grey && per_pixel >= 3 {
-        for pixel in wide.chunks_exact_mut(per_pixel) {
-            let brightness = luma([pixel[0], pixel[1], pixel[2]]);
-            pixel.fill(brightness);
-        }
+        let brightness = |pixel: &[u16]| luma([pixel[0], pixel[1], pixel[2]].map(|part| f32::from(part) / 65_535.0));
+        return wide.chunks_exact(per_pixel).flat_map(|pixel| vec![brightness(pixel); per_pixel]).collect();
     }
     // To the nearest of 256 steps.
-    wide.into_iter().map(|sample| ((sample + 128) / 257) as u8).collect()
+    wide.into_iter().map(|sample| ((u32::from(sample) + 128) / 257) as u8).collect()
 }
 
 fn decode_jpeg(file: &[u8], channels: Channels) -> Result<Picture, Refusal> {
