@@ -57,7 +57,8 @@ fn exp_of_minus_square(x: f64) -> f64 {
     (-square).exp() * (1.0 - rest)
 }
 
-/// The inverse of `erf`: a rational start, then Newton steps on whichever of `erf` and `erfc` is well conditioned.
+/// The inverse of `erf`, by the rational approximations of the normal quantile of Wichura (1988, AS 241), which are exact to
+/// about one rounding.
 pub(crate) fn erf_inv(y: f64) -> f64 {
     if y.is_nan() || y.abs() > 1.0 {
         return f64::NAN;
@@ -65,24 +66,90 @@ pub(crate) fn erf_inv(y: f64) -> f64 {
     if y.abs() == 1.0 {
         return f64::INFINITY.copysign(y);
     }
-    if y == 0.0 {
-        return y;
-    }
-    let log = ((1.0 - y) * (1.0 + y)).ln();
-    let first = 2.0 / (PI * 0.147) + log / 2.0;
-    let mut x = ((first * first - log / 0.147).sqrt() - first).sqrt().copysign(y);
-    for _ in 0..4 {
-        // The same difference twice; near ±1 only the complement keeps its digits.
-        let off = if y.abs() < 0.5 { erf(x) - y } else { ((1.0 - y.abs()) - erfc(x.abs())) * 1f64.copysign(y) };
-        let slope = 2.0 / PI.sqrt() * exp_of_minus_square(x);
-        if slope == 0.0 {
-            break;
-        }
-        let step = off / slope;
-        x -= step / (1.0 + x * step);
-    }
-    x
+    // The quantile's argument is (1 + y) / 2; its distance from the middle:
+    let middle = y / 2.0;
+    let quantile = if middle.abs() <= 0.425 {
+        let r = 0.180_625 - middle * middle;
+        middle * polynomial(r, &QUANTILE_MIDDLE.0) / polynomial(r, &QUANTILE_MIDDLE.1)
+    } else {
+        let r = (-((1.0 - y.abs()) / 2.0).ln()).sqrt();
+        let (r, (above, below)) = if r <= 5.0 { (r - 1.6, QUANTILE_SIDE) } else { (r - 5.0, QUANTILE_TAIL) };
+        (polynomial(r, &above) / polynomial(r, &below)).copysign(y)
+    };
+    quantile * std::f64::consts::FRAC_1_SQRT_2
 }
+
+/// A polynomial of degree seven, the constant first.
+fn polynomial(x: f64, coefficients: &[f64; 8]) -> f64 {
+    coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
+}
+
+const QUANTILE_MIDDLE: ([f64; 8], [f64; 8]) = (
+    [
+        3.387_132_872_796_366_5,
+        1.331_416_678_917_843_8e2,
+        1.971_590_950_306_551_3e3,
+        1.373_169_376_550_946e4,
+        4.592_195_393_154_987e4,
+        6.726_577_092_700_87e4,
+        3.343_057_558_358_813e4,
+        2.509_080_928_730_122_7e3,
+    ],
+    [
+        1.0,
+        4.231_333_070_160_091e1,
+        6.871_870_074_920_579e2,
+        5.394_196_021_424_751e3,
+        2.121_379_430_158_659_7e4,
+        3.930_789_580_009_271e4,
+        2.872_908_573_572_194_3e4,
+        5.226_495_278_852_854_5e3,
+    ],
+);
+const QUANTILE_SIDE: ([f64; 8], [f64; 8]) = (
+    [
+        1.423_437_110_749_683_5,
+        4.630_337_846_156_546,
+        5.769_497_221_460_691,
+        3.647_848_324_763_204_5,
+        1.270_458_252_452_368_4,
+        2.417_807_251_774_506e-1,
+        2.272_384_498_926_918_4e-2,
+        7.745_450_142_783_414e-4,
+    ],
+    [
+        1.0,
+        2.053_191_626_637_759,
+        1.676_384_830_183_803_8,
+        6.897_673_349_851e-1,
+        1.481_039_764_274_800_8e-1,
+        1.519_866_656_361_645_7e-2,
+        5.475_938_084_995_345e-4,
+        1.050_750_071_644_416_9e-9,
+    ],
+);
+const QUANTILE_TAIL: ([f64; 8], [f64; 8]) = (
+    [
+        6.657_904_643_501_103,
+        5.463_784_911_164_114,
+        1.784_826_539_917_291_3,
+        2.965_605_718_285_048_7e-1,
+        2.653_218_952_657_612_4e-2,
+        1.242_660_947_388_078_4e-3,
+        2.711_555_568_743_487_6e-5,
+        2.010_334_399_292_288_1e-7,
+    ],
+    [
+        1.0,
+        5.998_322_065_558_88e-1,
+        1.369_298_809_227_358e-1,
+        1.487_536_129_085_061_5e-2,
+        7.868_691_311_456_133e-4,
+        1.846_318_317_510_054_8e-5,
+        1.421_511_758_316_446e-7,
+        2.044_263_103_389_939_8e-15,
+    ],
+);
 
 const LANCZOS_G: f64 = 607.0 / 128.0;
 const LANCZOS: [f64; 15] = [
@@ -324,6 +391,8 @@ mod tests {
         check(erfc(1.0), 0.157_299_207_050_285_13);
         check(erf_inv(0.5), 0.476_936_276_204_469_9);
         check(erf_inv(-0.999), -2.326_753_765_513_525);
+        check(erf_inv(-0.999_999_99), -4.052_237_243_268_763);
+        check(erf_inv(1.0 - f64::EPSILON / 2.0), 5.863_584_748_755_167_6);
         check(lgamma(0.5), 0.572_364_942_924_700_1);
         check(lgamma(100.0), 359.134_205_369_575_4);
         check(lgamma(-1.5), 0.860_047_015_376_481);
