@@ -151,3 +151,19 @@ fn guarded<T>(doing: &'static str, action: impl FnOnce() -> T) -> Result<T, Data
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokenizers_without_an_end_or_a_bottom_are_refused() {
+        assert!(matches!(Tokenizer::open(Path::new("/dev/zero")), Err(DataError::Format { .. })));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokenizer.json");
+        for text in [r#"{"a":"#.repeat(100_000), "[".repeat(100_000), r#"{"model":"#.repeat(100_000)] {
+            std::fs::write(&path, text).unwrap();
+            assert!(matches!(Tokenizer::open(&path), Err(DataError::Tokenizer { .. })));
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! A training that starts from a Hugging Face folder: `[model] from = "folder"` gives sizes, weights and the tokenizer.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use nn::hf;
@@ -38,9 +39,13 @@ impl Pretrained {
         })?;
         let folder = std::path::absolute(beside.join(from)).map_err(Error::new)?;
         let path = folder.join("config.json");
-        let text = std::fs::metadata(&path).and_then(|data| match data.len() {
-            length if length > MAX_CONFIG_BYTES => Err(std::io::Error::other(format!("it is {length} bytes long"))),
-            _ => std::fs::read_to_string(&path),
+        let text = std::fs::File::open(&path).and_then(|file| {
+            let mut text = String::new();
+            // A file may be longer than its length says: a pipe, a device.
+            match file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text)? as u64 {
+                0..=MAX_CONFIG_BYTES => Ok(text),
+                _ => Err(std::io::Error::other(format!("it is longer than {MAX_CONFIG_BYTES} bytes"))),
+            }
         });
         let wrong = |error: &dyn std::fmt::Display| {
             Error::new(format!("{}: {error}", path.display()))

@@ -15,6 +15,17 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
+/// Arrays an archive may have.
+const MAX_MEMBERS: usize = 1 << 16;
+
+/// Dimensions an array may have: as many as NumPy allows.
+const MAX_RANK: usize = 64;
+
+/// Bytes that the arrays of any archive may take together, and for each byte of a larger one: a small file must not fill the
+/// memory. Data seldom compresses to a tenth; what compresses to less than this is mostly zeros.
+const ALWAYS_INFLATED_BYTES: u64 = 1 << 30;
+const MAX_INFLATION: u64 = 64;
+
 /// Types by NumPy's names. Types NumPy does not have come as raw bytes of their width.
 const TYPES: &[(&str, DType)] = &[
     ("|b1", DType::Bool),
@@ -37,16 +48,31 @@ const TYPES: &[(&str, DType)] = &[
     ("bfloat16", DType::BF16),
 ];
 
-/// Reads an archive: arrays by name, in the order of the file.
+/// Reads an archive: arrays by name, in the order of the file. One whose arrays share bytes, or would become far larger than
+/// the file, is refused.
 pub fn read_npz(path: &Path) -> Result<Vec<(String, Literal)>, Error> {
+    read_archive(path, ALWAYS_INFLATED_BYTES)
+}
+
+fn read_archive(path: &Path, always_bytes: u64) -> Result<Vec<(String, Literal)>, Error> {
     let file = File::open(path).map_err(Error::io("opening", path))?;
+    let file_bytes = file.metadata().map_err(Error::io("reading", path))?.len();
     let wrong = |error: zip::result::ZipError| Error::format(path, error.to_string());
     let mut archive = zip::ZipArchive::new(file).map_err(wrong)?;
+    if archive.len() > MAX_MEMBERS {
+        return Err(Error::format(path, format!("it has {} arrays; up to {MAX_MEMBERS} are read", archive.len())));
+    }
+    if archive.has_overlapping_files().map_err(wrong)? {
+        return Err(Error::format(path, "its arrays share bytes of the file"));
+    }
+    let mut room_bytes = file_bytes.saturating_mul(MAX_INFLATION).max(always_bytes);
     let mut arrays = Vec::new();
     for index in 0..archive.len() {
         let mut member = archive.by_index(index).map_err(wrong)?;
         let name = member.name().trim_end_matches(".npy").to_string();
-        let literal = read(&mut member).map_err(|message| Error::format(path, format!("array `{name}`: {message}")))?;
+        let literal = read(&mut member, room_bytes)
+            .map_err(|message| Error::format(path, format!("array `{name}`: {message}")))?;
+        room_bytes = room_bytes.saturating_sub(literal.bytes().len() as u64);
         arrays.push((name, literal));
     }
     Ok(arrays)
@@ -55,7 +81,8 @@ pub fn read_npz(path: &Path) -> Result<Vec<(String, Literal)>, Error> {
 /// Reads one array.
 pub fn read_npy(path: &Path) -> Result<Literal, Error> {
     let mut file = File::open(path).map_err(Error::io("opening", path))?;
-    read(&mut file).map_err(|message| Error::format(path, message))
+    // No longer than the file.
+    read(&mut file, u64::MAX).map_err(|message| Error::format(path, message))
 }
 
 /// Writes an archive: whole, or not at all.
@@ -140,15 +167,21 @@ fn read_header(from: &mut impl Read) -> Result<NpyHeader, String> {
     let sizes = shape.trim_matches(['(', ')']).split(',').map(str::trim).filter(|size| !size.is_empty());
     let dims: Vec<usize> =
         sizes.map(str::parse).collect::<Result<_, _>>().map_err(|_| "its shape is no list of sizes")?;
+    if dims.len() > MAX_RANK {
+        return Err(format!("it has {} dimensions; up to {MAX_RANK} are read", dims.len()));
+    }
     let columns_first = field(&header, "fortran_order") == Some("True");
     let data_offset_bytes = data_offset_bytes + length as u64;
     Ok(NpyHeader { dtype: *dtype, dims, data_offset_bytes, columns_first })
 }
 
-fn read(from: &mut impl Read) -> Result<Literal, String> {
+fn read(from: &mut impl Read, room_bytes: u64) -> Result<Literal, String> {
     let NpyHeader { dtype, dims, columns_first, .. } = read_header(from)?;
     let size_bytes = dims.iter().try_fold(dtype.size_bytes(), |bytes, &size| bytes.checked_mul(size));
     let size_bytes = size_bytes.ok_or("its shape is too large")?;
+    if size_bytes as u64 > room_bytes {
+        return Err(format!("it would become {size_bytes} bytes, where the file's size leaves room for {room_bytes}"));
+    }
     // Only as much is allocated as the file has.
     let mut bytes = Vec::new();
     from.take(size_bytes as u64).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
@@ -231,14 +264,65 @@ mod tests {
             bytes.extend((text.len() as u16).to_le_bytes());
             bytes.extend(text.as_bytes());
             bytes.extend(data);
-            let error = read(&mut bytes.as_slice()).unwrap_err();
+            let error = read(&mut bytes.as_slice(), u64::MAX).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         };
         check("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", b"1234", "4 bytes of 8");
         check("{'descr': '<f9', 'fortran_order': False, 'shape': (2,), }", b"", "not known");
         check("{'descr': '<f4', 'shape': (99999999999, 99999999999), }", b"", "too large");
         check("{'descr': '<f4', 'shape': (-1,), }", b"", "no list");
+        check(&format!("{{'descr': '|u1', 'shape': ({}), }}", "1,".repeat(65)), b"1", "65 dimensions");
         check("{}", b"", "no type");
-        assert!(read(&mut b"PK".as_slice()).is_err());
+        assert!(read(&mut b"PK".as_slice(), u64::MAX).is_err());
+    }
+
+    /// An archive of one compressed array of zeros.
+    fn zeros(path: &Path, count: usize) {
+        let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
+        let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+        let literal = Literal::zeros(DType::U8, [count]).unwrap();
+        archive.start_file("zeros.npy", options).unwrap();
+        archive.write_all(&header(&literal).unwrap()).unwrap();
+        archive.write_all(literal.bytes()).unwrap();
+        archive.finish().unwrap();
+    }
+
+    #[test]
+    fn a_small_archive_does_not_fill_the_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bomb.npz");
+        zeros(&path, 8 << 20);
+        let file_bytes = std::fs::metadata(&path).unwrap().len();
+        assert!(file_bytes * MAX_INFLATION < 8 << 20, "{file_bytes}");
+        let error = read_archive(&path, 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("would become 8388608 bytes"), "{error}");
+        assert_eq!(read_archive(&path, 8 << 20).unwrap()[0].1.bytes().len(), 8 << 20);
+        // A member that says it is small and is not gives no more than its shape asks for.
+        zeros(&path, 100);
+        assert_eq!(read_npz(&path).unwrap()[0].1.dims(), [100]);
+    }
+
+    #[test]
+    fn arrays_that_share_bytes_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npz");
+        let one = Literal::zeros(DType::U8, [64]).unwrap();
+        write_npz(&path, &BTreeMap::from([("a".to_string(), one.clone()), ("b".to_string(), one)])).unwrap();
+        assert_eq!(read_npz(&path).unwrap().len(), 2);
+        // Both entries of the directory at the end name the first member.
+        let mut bytes = std::fs::read(&path).unwrap();
+        let entries: Vec<usize> =
+            bytes.windows(4).enumerate().filter(|(_, w)| w == b"PK\x01\x02").map(|(n, _)| n).collect();
+        let offset = |entry: usize| entry + 42..entry + 46;
+        let first = bytes[offset(entries[0])].to_vec();
+        bytes[offset(entries[1])].copy_from_slice(&first);
+        std::fs::write(&path, &bytes).unwrap();
+        let error = read_npz(&path).unwrap_err().to_string();
+        assert!(error.contains("share bytes"), "{error}");
+        // Cut anywhere, it is refused and nothing panics.
+        for end in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..end]).unwrap();
+            assert!(read_npz(&path).is_err());
+        }
     }
 }

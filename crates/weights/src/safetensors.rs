@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tensor::{DType, Literal};
 
@@ -15,6 +16,12 @@ use crate::unfinished::unfinished_file;
 
 /// Longest header that is read.
 pub(crate) const MAX_HEADER_BYTES: u64 = 100 << 20;
+
+/// Longest description of one tensor in a header.
+const MAX_RECORD_BYTES: usize = 1 << 16;
+
+/// Dimensions a tensor may have.
+const MAX_RANK: usize = 64;
 
 /// Key of the header that is no tensor.
 const METADATA: &str = "__metadata__";
@@ -76,20 +83,26 @@ impl SafeTensors {
         }
         let mut header = vec![0; header_bytes as usize];
         file.read_exact(&mut header).map_err(Error::io("reading", path))?;
-        let header: Value = serde_json::from_slice(&header).map_err(|error| Error::format(path, error.to_string()))?;
-        let Value::Object(header) = header else { return Err(Error::format(path, "its header is no JSON object")) };
+        if header.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+            return Err(Error::format(path, "its header is no JSON object"));
+        }
+        // Descriptions are read one by one: as values in memory they take many times their text.
+        let header: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_slice(&header).map_err(|error| Error::format(path, error.to_string()))?;
         let data_start = 8 + header_bytes;
         let mut entries = BTreeMap::new();
         let mut metadata = BTreeMap::new();
-        for (name, value) in &header {
+        for (name, record) in header {
             if name == METADATA {
-                metadata = strings(value).ok_or_else(|| Error::format(path, "its metadata is not text"))?;
+                let notes = serde_json::from_str(record.get());
+                metadata = notes.map_err(|_| Error::format(path, "its metadata is not text"))?;
             } else {
-                let entry = entry(value, data_start, file_bytes);
+                let entry = entry(record.get(), data_start, file_bytes);
                 let entry = entry.map_err(|message| Error::format(path, format!("tensor `{name}`: {message}")))?;
-                entries.insert(name.clone(), entry);
+                entries.insert(name, entry);
             }
         }
+        check_apart(&entries).map_err(|message| Error::format(path, message))?;
         Ok(SafeTensors { path: path.to_path_buf(), file, entries, metadata })
     }
 
@@ -138,12 +151,26 @@ impl SafeTensors {
     }
 }
 
-fn strings(value: &Value) -> Option<BTreeMap<String, String>> {
-    let pairs = value.as_object()?.iter();
-    pairs.map(|(name, value)| Some((name.clone(), value.as_str()?.to_string()))).collect()
+/// Tensors share no bytes: else a small file could hold any number of large ones.
+fn check_apart(entries: &BTreeMap<String, Entry>) -> Result<(), String> {
+    let mut places: Vec<(u64, usize, &String)> = entries
+        .iter()
+        .filter(|(_, entry)| entry.size_bytes > 0)
+        .map(|(name, entry)| (entry.offset, entry.size_bytes, name))
+        .collect();
+    places.sort_unstable();
+    // Offsets and sizes lie within the file, as `entry` found.
+    match places.windows(2).find(|pair| pair[0].0 + pair[0].1 as u64 > pair[1].0) {
+        Some(pair) => Err(format!("tensors `{}` and `{}` share bytes", pair[0].2, pair[1].2)),
+        None => Ok(()),
+    }
 }
 
-fn entry(value: &Value, data_start: u64, file_bytes: u64) -> Result<Entry, String> {
+fn entry(record: &str, data_start: u64, file_bytes: u64) -> Result<Entry, String> {
+    if record.len() > MAX_RECORD_BYTES {
+        return Err(format!("its description has {} bytes", record.len()));
+    }
+    let value: Value = serde_json::from_str(record).map_err(|error| error.to_string())?;
     let name = value.get("dtype").and_then(Value::as_str).ok_or("it has no dtype")?;
     let known = TYPES.iter().find(|(known, _)| *known == name);
     let (_, dtype) = known.ok_or_else(|| format!("its type {name} is not known"))?;
@@ -151,6 +178,9 @@ fn entry(value: &Value, data_start: u64, file_bytes: u64) -> Result<Entry, Strin
     let list = |key: &str| value.get(key).and_then(Value::as_array);
     let dims: Option<Vec<usize>> = list("shape").ok_or("it has no shape")?.iter().map(size).collect();
     let dims = dims.ok_or("its shape is no list of sizes")?;
+    if dims.len() > MAX_RANK {
+        return Err(format!("it has {} dimensions; up to {MAX_RANK} are read", dims.len()));
+    }
     let [start, end] = list("data_offsets").map(Vec::as_slice).ok_or("it has no offsets")? else {
         return Err("it needs two offsets".into());
     };
@@ -290,9 +320,23 @@ mod tests {
         check(&tensor("[-1]", "[0,4]"), b"", "no list of sizes");
         check(&tensor("[18446744073709551615,8]", "[0,4]"), b"", "too large");
         check(&tensor("[0]", "[18446744073709551615,18446744073709551615]"), b"", "too large");
+        check(&tensor(&format!("[{}1]", "1,".repeat(64)), "[0,4]"), b"1234", "65 dimensions");
+        check(&tensor(&format!("[{}1]", "1,".repeat(40_000)), "[0,4]"), b"1234", "description has");
+        check(&"{\"a\":".repeat(100_000), b"", "recursion limit");
+        check(&format!(r#"{{"t":{}}}"#, "[".repeat(100_000)), b"", "recursion limit");
+        check(r#"{"__metadata__":{"a":{}}}"#, b"", "not text");
+        let two = |second: &str| {
+            format!(
+                r#"{{"a":{{"dtype":"U8","shape":[4],"data_offsets":[0,4]}},"b":{{"dtype":"U8","shape":[4],"data_offsets":{second}}}}}"#
+            )
+        };
+        check(&two("[0,4]"), b"12345678", "`a` and `b` share bytes");
+        check(&two("[3,7]"), b"12345678", "`a` and `b` share bytes");
         check(r#"{"t":{"dtype":"F99","shape":[],"data_offsets":[0,4]}}"#, b"", "not known");
-        std::fs::write(&path, u64::MAX.to_le_bytes()).unwrap();
-        assert!(SafeTensors::open(&path).unwrap_err().to_string().contains("header would be"));
+        for length in [u64::MAX, 1 << 63, i64::MAX as u64, MAX_HEADER_BYTES + 1, 9] {
+            std::fs::write(&path, [length.to_le_bytes(), *b"{}      "].concat()).unwrap();
+            assert!(SafeTensors::open(&path).unwrap_err().to_string().contains("header would be"));
+        }
         std::fs::write(&path, b"abc").unwrap();
         assert!(SafeTensors::open(&path).unwrap_err().to_string().contains("shorter"));
     }

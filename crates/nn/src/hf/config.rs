@@ -1,5 +1,6 @@
 //! `config.json` of the families that are known.
 
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
@@ -82,10 +83,12 @@ impl ModelConfig {
 pub fn read_config(path: &Path) -> Result<ModelConfig, Error> {
     let file = if path.is_dir() { path.join("config.json") } else { path.to_path_buf() };
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::ConfigFile { path: file.clone(), source };
-    let length = std::fs::metadata(&file).map_err(|error| failed(error.into()))?.len();
-    if length > MAX_CONFIG_BYTES {
-        return Err(failed(format!("it is {length} bytes long").into()));
+    let mut text = String::new();
+    // A file may be longer than its length says: a pipe, a device.
+    let opened = std::fs::File::open(&file).map_err(|error| failed(error.into()))?;
+    opened.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text).map_err(|error| failed(error.into()))?;
+    if text.len() as u64 > MAX_CONFIG_BYTES {
+        return Err(failed(format!("it is longer than {MAX_CONFIG_BYTES} bytes").into()));
     }
-    let text = std::fs::read_to_string(&file).map_err(|error| failed(error.into()))?;
     ModelConfig::parse(&text).map_err(|error| failed(error.into()))
 }

@@ -1,5 +1,6 @@
 //! Models from Hugging Face files: the logits of transformers, generation with a cache, and files that do not fit.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use nn::hf::{self, Family, ModelConfig};
@@ -323,4 +324,15 @@ fn configurations_that_cannot_be_are_refused() {
     check(&deepseek("deepseek_v2", r#","moe_layer_freq":2"#), "moe_layer_freq");
     assert!(matches!(hf::read_config(Path::new("/nonexistent")), Err(Error::ConfigFile { .. })));
     assert!(SafeTensorsFolder::open(Path::new("/nonexistent/model.safetensors")).is_err());
+}
+
+#[test]
+fn configurations_without_an_end_or_a_bottom_are_refused() {
+    let endless = hf::read_config(Path::new("/dev/zero")).unwrap_err();
+    assert!(endless.source().unwrap().to_string().contains("longer than"), "{endless:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.json");
+    std::fs::write(&path, r#"{"a":"#.repeat(100_000)).unwrap();
+    let deep = hf::read_config(&path).unwrap_err();
+    assert!(format!("{deep:?}").contains("recursion limit"), "{deep:?}");
 }
