@@ -1,5 +1,6 @@
 //! A program made ready to run: read, verified, and everything a caller may ask about it known.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -541,8 +542,10 @@ fn compile_program(
         let module: Arc<Module> = Arc::new(simplified.into_inner());
         lower::compile(module, entry, donated, &cpu.cores.machine, &cpu.memory)
     }));
-    let stopped =
-        |_| Err(Error::Internal("the compiler stopped; report this program, and interpret it until then".into()));
+    let stopped = |panic: Box<dyn Any + Send>| {
+        let what = "the compiler stopped; report this program, and interpret it until then";
+        Err(panic.downcast::<Error>().map_or_else(|_| Error::Internal(what.into()), |error| *error))
+    };
     match compiled.unwrap_or_else(stopped) {
         Ok(program) => Ok(Ok(program)),
         // Sizes known only at run time, tuples, types that no kernel has: the interpreter knows or refuses them.

@@ -1,6 +1,8 @@
 //! Errors of the device: the program's, the machine's, or ours.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::resume_unwind;
 
 /// What can go wrong while running a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,22 @@ pub enum Error {
     Interrupted,
     /// The engine contradicts itself: our fault.
     Internal(String),
+}
+
+impl Error {
+    /// Ends a kernel that cannot return, on any thread of the pool; whoever runs the program gets the error by
+    /// [`Error::raised`]. Not a panic: no hook is called.
+    pub(crate) fn raise(self) -> ! {
+        resume_unwind(Box::new(self))
+    }
+
+    /// The error that was raised; a panic goes on.
+    pub(crate) fn raised(payload: Box<dyn Any + Send>) -> Error {
+        match payload.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
 }
 
 impl fmt::Display for Error {

@@ -290,8 +290,9 @@ impl Array {
     }
 }
 
-/// Bytes of memory that the machine has.
-fn machine_bytes() -> usize {
+/// Bytes of memory that the machine has; where it does not say, more than any has.
+pub(crate) fn machine_bytes() -> usize {
+    const MOST_BYTES: usize = isize::MAX as usize / 2;
     static BYTES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *BYTES.get_or_init(|| {
         #[cfg(unix)]
@@ -299,11 +300,11 @@ fn machine_bytes() -> usize {
             // SAFETY: the calls have no preconditions.
             let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
             let bytes = usize::try_from(pages).ok().zip(usize::try_from(page).ok());
-            bytes.and_then(|(pages, page)| pages.checked_mul(page)).unwrap_or(usize::MAX)
+            bytes.and_then(|(pages, page)| pages.checked_mul(page)).unwrap_or(MOST_BYTES)
         }
         #[cfg(not(unix))]
         {
-            usize::MAX
+            MOST_BYTES
         }
     })
 }

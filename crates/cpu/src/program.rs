@@ -7,6 +7,7 @@ pub(crate) mod guarded;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -262,7 +263,7 @@ impl Program {
         let mut run = Run { cores, options, process, module: &self.module, table, steps: 0, times: timed };
         {
             let _flush = FlushDenormals::new();
-            run.block(&self.steps)?;
+            catch_unwind(AssertUnwindSafe(|| run.block(&self.steps))).unwrap_or_else(|p| Err(Error::raised(p)))?;
         }
         if let (Some(into), Some(times)) = (times, run.times) {
             into.extend(times.into_values());

@@ -229,7 +229,7 @@ impl Shape {
         if !self.element_type.is_array() {
             return 0;
         }
-        self.dimensions.iter().map(|&d| u64::try_from(d).unwrap_or(0)).product()
+        self.dimensions.iter().fold(1, |count: u64, &d| count.saturating_mul(u64::try_from(d).unwrap_or(0)))
     }
 
     /// Bytes of the elements without padding, summed over a tuple. Unbounded arrays count 0.

@@ -406,6 +406,8 @@ impl Fuser<'_> {
                     && a.dims == b.dims
                     && *other_map == map
                     && (a.row_dims == b.row_dims || a.row_dims == 0 || b.row_dims == 0)
+                    && !folds_within_rows(a, b)
+                    && !folds_within_rows(b, a)
                     && a.members.len() + b.members.len() < MAX_MEMBERS
                     && (!is_small || self.share_inputs(a, b))
             };
@@ -440,6 +442,11 @@ impl Fuser<'_> {
         }
         merged
     }
+}
+
+/// Whether rows of several dimensions would hide one that a reduction of the other group keeps.
+fn folds_within_rows(rows: &Group, folding: &Group) -> bool {
+    rows.row_dims > 1 && folding.row_dims == 0 && folding.has_combined
 }
 
 /// Dimensions a reduction removes, in order.

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use tensor::Literal;
@@ -145,7 +146,7 @@ impl Program {
         let mut guard = Guard { run, fences: by_address };
         {
             let _flush = FlushDenormals::new();
-            guard.block(&self.steps)?;
+            catch_unwind(AssertUnwindSafe(|| guard.block(&self.steps))).unwrap_or_else(|p| Err(Error::raised(p)))?;
         }
         for &slot in &slots {
             let before = match self.slots[slot.index()] {

@@ -1,7 +1,8 @@
 //! Programs written to make compiled code leave its arrays: refused, or run as the interpreter runs them.
 //!
-//! Each stands for a class: a result whose type is not what a kernel derives from its operands, a composite that has the
-//! name of an op but not its types, and an annotation that stands for a value of another size.
+//! Each stands for a class: a result whose type is not what a kernel derives from its operands, an annotation that stands for
+//! a value of another size, and sizes whose products overflow. Composites with the name of an op but not its types are in
+//! `refused.rs`.
 
 use cpu::{Array, Compiled, Cpu, EngineOptions, Error, ExecutionMode, Folding};
 use tensor::{DType, Literal};
@@ -75,37 +76,6 @@ fn hostile_results_of_a_narrower_type() {
 }
 
 #[test]
-fn hostile_composites_with_the_name_of_an_op() {
-    check(
-        "module {
-  func.func private @other(%x: tensor<4096x8xf32>) -> (tensor<8xi8>, tensor<1xi32>) {
-    %a = stablehlo.constant dense<3> : tensor<8xi8>
-    %b = stablehlo.constant dense<4> : tensor<1xi32>
-    return %a, %b : tensor<8xi8>, tensor<1xi32>
-  }
-  func.func @main(%x: tensor<4096x8xf32>) -> (tensor<8xi8>, tensor<1xi32>) {
-    %0:2 = stablehlo.composite \"chlo.top_k\" %x {decomposition = @other} : (tensor<4096x8xf32>) -> (tensor<8xi8>, tensor<1xi32>)
-    return %0#0, %0#1 : tensor<8xi8>, tensor<1xi32>
-  }
-}",
-        &[(DType::F32, &[4096, 8])],
-    );
-    check(
-        "module {
-  func.func private @other(%x: tensor<4096xf32>) -> tensor<16xf64> {
-    %a = stablehlo.constant dense<3.0> : tensor<16xf64>
-    return %a : tensor<16xf64>
-  }
-  func.func @main(%x: tensor<4096xf32>) -> tensor<16xf64> {
-    %0 = stablehlo.composite \"chlo.erf\" %x {decomposition = @other} : (tensor<4096xf32>) -> tensor<16xf64>
-    return %0 : tensor<16xf64>
-  }
-}",
-        &[(DType::F32, &[4096])],
-    );
-}
-
-#[test]
 fn hostile_annotations_of_another_size() {
     for (name, given) in [
         ("Sharding", "stablehlo.custom_call @Sharding(%x)"),
@@ -124,6 +94,23 @@ fn hostile_annotations_of_another_size() {
 }}"
             ),
             &[(DType::F32, &[4])],
+        );
+    }
+}
+
+/// The padded input of the window's two axes and 16 features has 2^64 elements: 0, where sizes are multiplied unchecked.
+#[test]
+fn hostile_padding_whose_size_overflows() {
+    let (stride, hole) = ((1i64 << 38) - 1, (1i64 << 22) - 1);
+    for (dtype, name) in [(DType::F32, "f32"), (DType::I32, "i32")] {
+        check(
+            &format!(
+                "func.func @main(%x: tensor<1x1x1x16x{name}>, %w: tensor<1x2x16x4x{name}>) -> tensor<1x2x1x4x{name}> {{
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{stride = [{stride}, 1], pad = [[0, {stride}], [0, {hole}]], rhs_dilate = [1, {hole}]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : (tensor<1x1x1x16x{name}>, tensor<1x2x16x4x{name}>) -> tensor<1x2x1x4x{name}>
+  return %0 : tensor<1x2x1x4x{name}>
+}}"
+            ),
+            &[(dtype, &[1, 1, 1, 16]), (dtype, &[1, 2, 16, 4])],
         );
     }
 }

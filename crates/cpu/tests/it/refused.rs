@@ -12,9 +12,9 @@ fn options(mode: ExecutionMode) -> EngineOptions<'static> {
 }
 
 /// Compiles a program and runs it on zeros of its types; bytes of the results.
-fn run(text: &str, mode: ExecutionMode, arguments: &[(DType, &[usize])]) -> Result<Vec<Vec<u8>>, Error> {
+fn run(text: &str, options: EngineOptions<'_>, arguments: &[(DType, &[usize])]) -> Result<Vec<Vec<u8>>, Error> {
     let cpu = Cpu::new(Some(2));
-    let compiled = Compiled::compile(&cpu, text.as_bytes(), &options(mode))?;
+    let compiled = Compiled::compile(&cpu, text.as_bytes(), &options)?;
     let zeros =
         |&(dtype, dims): &(DType, &[usize])| Array::from_literal(cpu.memory(), &Literal::zeros(dtype, dims).unwrap());
     let arguments = arguments.iter().map(zeros).collect::<Result<Vec<_>, _>>()?;
@@ -22,12 +22,14 @@ fn run(text: &str, mode: ExecutionMode, arguments: &[(DType, &[usize])]) -> Resu
     Ok(results.iter().map(|array| array.bytes().to_vec()).collect())
 }
 
-/// Both engines give the same bytes.
+/// Both engines give the same bytes, whatever is computed before the run.
 fn check_agrees(text: &str, arguments: &[(DType, &[usize])]) -> Vec<Vec<u8>> {
-    let compiled = run(text, ExecutionMode::Compiled, arguments).unwrap();
-    let interpreted = run(text, ExecutionMode::Interpreted, arguments).unwrap();
-    assert_eq!(compiled, interpreted, "{text}");
-    compiled
+    let interpreted = run(text, options(ExecutionMode::Interpreted), arguments).unwrap();
+    for folding in [Folding::Constants, Folding::Nothing] {
+        let options = EngineOptions { folding, ..options(ExecutionMode::Compiled) };
+        assert_eq!(run(text, options, arguments).unwrap(), interpreted, "{text}");
+    }
+    interpreted
 }
 
 /// Every program of a file of lies is refused by the device in either mode, with the finding that stands above it.
@@ -113,7 +115,7 @@ fn a_composite_that_is_not_inlined_is_its_decomposition_too() {
   }}
 }}"
     );
-    let results = run(&text, ExecutionMode::Compiled, &[(DType::F32, &[64, 8])]).unwrap();
+    let results = run(&text, options(ExecutionMode::Compiled), &[(DType::F32, &[64, 8])]).unwrap();
     assert_eq!(results, [vec![7; 8], vec![0; 4]]);
 }
 

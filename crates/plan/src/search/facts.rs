@@ -77,7 +77,8 @@ impl Facts {
                 ArgumentRole::Parameter => {
                     facts.state_bytes = facts.state_bytes.saturating_add(bytes);
                     facts.parameters = facts.parameters.saturating_add(elements);
-                    let steps: i64 = flow.stepped[n].iter().filter_map(|dim| dims(ty).get(*dim)).product();
+                    let steps = flow.stepped[n].iter().filter_map(|dim| dims(ty).get(*dim));
+                    let steps = steps.fold(1i64, |count, size| count.saturating_mul(*size));
                     let read = flow.uses_of(n).map(|site| element_bytes(func, site.value)).fold(0.0, f64::max);
                     facts.weight_bytes += elements as f64 * read;
                     facts.gradient_bytes += bytes as f64;

@@ -149,9 +149,10 @@ impl Convolution {
             Form::Pixels(Mix::Features)
         };
         let is_possible = match &form {
-            Form::Pixels(mix) => pixels::is_possible(&problem, *mix),
-            Form::Direct => pixels::is_possible(&problem, Mix::Features),
-            _ => true,
+            Form::Pixels(mix) => problem.is_addressable() && pixels::is_possible(&problem, *mix),
+            Form::Direct => problem.is_addressable() && pixels::is_possible(&problem, Mix::Features),
+            Form::Batches => problem.is_addressable(),
+            Form::Zero | Form::Pointwise(_) => true,
         };
         is_possible.then_some(Plan { dtype: self.dtype, problem, form })
     }

@@ -3,6 +3,9 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
+use crate::error::Error;
+use crate::memory::machine_bytes;
+
 /// What is kept when the memory goes back to the thread; more is freed.
 const KEPT_BYTES: usize = 64 << 20;
 
@@ -14,9 +17,13 @@ pub(super) struct Line(#[allow(dead_code)] [u8; 64]);
 /// Uninitialised memory at a cache line's start.
 pub(super) type Lines = Vec<MaybeUninit<Line>>;
 
-/// Fresh memory for at least `bytes`.
+/// Fresh memory for at least `bytes`. Where the machine has no more, the run ends with an error.
 pub(super) fn fresh(bytes: usize) -> Lines {
-    Vec::with_capacity(bytes.div_ceil(size_of::<Line>()))
+    let mut lines = Lines::new();
+    if bytes > machine_bytes() || lines.try_reserve_exact(bytes.div_ceil(size_of::<Line>())).is_err() {
+        Error::Exhausted(format!("the machine has no {bytes} bytes for a convolution")).raise();
+    }
+    lines
 }
 
 /// Which of a thread's pieces of memory.
@@ -46,7 +53,7 @@ pub(super) struct Loan {
 impl Loan {
     /// Room for `count` elements.
     pub(super) fn take<T>(piece: Piece, count: usize) -> Loan {
-        let bytes = count * size_of::<T>();
+        let bytes = count.saturating_mul(size_of::<T>());
         let mut lines = PIECES.with(|pieces| pieces[piece as usize].take());
         if lines.capacity() * size_of::<Line>() < bytes {
             drop(lines);

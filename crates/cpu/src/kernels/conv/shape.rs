@@ -6,6 +6,9 @@ use super::{Convolution, Window};
 pub(super) const AXES: usize = 3;
 /// Sizes and offsets beyond this are left to other code, so that no address arithmetic overflows.
 const MOST: i64 = 1 << 40;
+/// Elements of the padded input, with all that is skipped, beyond which the loops are not made for it: the products of sizes
+/// and offsets that find a place stay far from overflow.
+const MOST_ELEMENTS: usize = 1 << 48;
 /// Phases of an axis beyond which the loops are not made for it.
 const MOST_PHASES: usize = 64;
 
@@ -225,6 +228,17 @@ impl Problem {
                 size(&mut self.axes[AXES - 1], count);
             }
         }
+    }
+
+    /// Whether every place in the padded input has an offset that fits: padding and strides are of any size.
+    pub(super) fn is_addressable(&self) -> bool {
+        let span = |axis: &Axis| {
+            let (first, count) = axis.reach(0, axis.count);
+            count.saturating_add(first.unsigned_abs()).saturating_add(1)
+        };
+        let own = [self.batch, self.groups, self.inputs.saturating_add(16)];
+        let all = own.into_iter().chain(self.axes.iter().map(span));
+        all.fold(1, |elements: usize, size| elements.saturating_mul(size.max(1))) < MOST_ELEMENTS
     }
 
     /// Positions of the window.

@@ -1,9 +1,12 @@
 //! Memory a thread keeps between matmuls, so that a matmul in steady state allocates nothing.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ptr::NonNull;
+
+use crate::error::Error;
+use crate::memory::machine_bytes;
 
 /// What is kept when the memory goes back to the thread; more is freed.
 const KEPT_BYTES: usize = 64 << 20;
@@ -24,15 +27,18 @@ unsafe impl Sync for Scratch {}
 impl Scratch {
     const EMPTY: Scratch = Scratch { start: NonNull::dangling(), bytes: 0 };
 
-    /// Fresh memory, at least `bytes` of it.
+    /// Fresh memory, at least `bytes` of it. Where the machine has no more, the run ends with an error.
     pub(super) fn new(bytes: usize) -> Scratch {
         if bytes == 0 {
             return Scratch::EMPTY;
         }
-        let layout = layout(bytes);
+        let none = || Error::Exhausted(format!("the machine has no {bytes} bytes for a matmul"));
+        if bytes > machine_bytes() {
+            none().raise();
+        }
         // SAFETY: the size is not 0.
-        let start = unsafe { alloc(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        let start = unsafe { alloc(layout(bytes)) };
+        let Some(start) = NonNull::new(start) else { none().raise() };
         Scratch { start, bytes }
     }
 
@@ -51,7 +57,7 @@ impl Drop for Scratch {
 }
 
 fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, ALIGN).expect("sizes of matrices that exist fit the address space")
+    Layout::from_size_align(bytes, ALIGN).expect("no more than the machine has")
 }
 
 /// Which of a thread's pieces of memory.
@@ -88,7 +94,7 @@ impl Loan {
             Some(scratch) if scratch.bytes >= bytes => Loan { slot, scratch: Some(scratch), kept: true },
             old => {
                 drop(old);
-                let bytes = bytes.next_multiple_of(4096);
+                let bytes = bytes.checked_next_multiple_of(4096).unwrap_or(usize::MAX);
                 Loan { slot, scratch: Some(Scratch::new(bytes)), kept: false }
             }
         }

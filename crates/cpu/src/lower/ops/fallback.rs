@@ -95,7 +95,9 @@ impl Kernel for Interpreted {
                 _ => Vec::new(),
             };
             if encoded.len() != bytes {
-                return Err(Error::Internal(format!("{} gave {} bytes, not {bytes}", self.name, encoded.len())));
+                // Sizes that are operands need not be those of the type.
+                let message = format!("its result has {} bytes, where its type has {bytes}", encoded.len());
+                return Err(Error::Program { op: self.name.to_string(), message });
             }
             // SAFETY: the slot has room for the result, and the bytes come from memory of their own.
             unsafe { std::ptr::copy_nonoverlapping(encoded.as_ptr(), pointer, bytes) };

@@ -41,7 +41,7 @@ impl Batch {
     pub(super) fn mean(&self, site: &mut Site<'_>, value: Value) -> Option<Value> {
         let sizes = &self.whole.dims;
         let others: Vec<i64> = (0..sizes.len() as i64).filter(|&d| d != self.feature).collect();
-        let count: i64 = others.iter().map(|&d| sizes[d as usize]).product();
+        let count = others.iter().try_fold(1i64, |count, &d| count.checked_mul(sizes[d as usize]))?;
         let zero = site.emit_filled(&[], self.dtype, 0.0)?;
         let scalar = Type::scalar(self.dtype);
         let region = site.func.add_region();
