@@ -1,45 +1,25 @@
-//! Programs, text or bytecode: whatever verifies compiles and runs on zeros without a panic, and fails with no error of ours.
+//! Programs, text or bytecode: whatever verifies compiles, runs in fenced memory, and gives what the interpreter gives.
 #![no_main]
 
-use std::sync::{Arc, OnceLock};
+use std::sync::LazyLock;
 
-use cpu::interpret::InterpreterOptions;
-use cpu::{Array, Compiled, Cpu, EngineOptions, Error, PortType};
-use libfuzzer_sys::fuzz_target;
-use tensor::Literal;
+use fuzzing::{Bench, Numbers, mutate};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
-/// Bytes that arguments and results of one program may have: inputs are small, the sizes they name need not be.
-const MAX_BYTES: usize = 1 << 20;
+static BENCH: LazyLock<Bench> = LazyLock::new(Bench::new);
 
-fn device() -> &'static Arc<Cpu> {
-    static CPU: OnceLock<Arc<Cpu>> = OnceLock::new();
-    CPU.get_or_init(|| Cpu::new(Some(2)))
-}
+fuzz_target!(|data: &[u8]| fuzzing::targets::compiled(&BENCH, data));
 
-fuzz_target!(|data: &[u8]| {
-    let Ok(module) = hlo::read(data).and_then(hlo::verify) else { return };
-    let compiled = match Compiled::from_module(device(), module, &EngineOptions::default()) {
-        Ok(compiled) => compiled,
-        Err(error) => {
-            assert!(!matches!(error, Error::Internal(_)), "{error}");
-            return;
-        }
-    };
-    let small = |port: &PortType| port.bytes().is_some_and(|n| n <= MAX_BYTES);
-    if !compiled.arguments().iter().chain(compiled.results()).all(small)
-        || compiled.temporary_bytes().is_none_or(|n| n > 16 * MAX_BYTES)
+// Every second mutation knows what a program is.
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    if seed.is_multiple_of(2)
+        && let Ok(module) = hlo::read(&data[..size])
     {
-        return;
+        let text = mutate(&module, &mut Numbers::new(seed.into()));
+        if text.len() <= max_size.min(data.len()) {
+            data[..text.len()].copy_from_slice(text.as_bytes());
+            return text.len();
+        }
     }
-    let array = |port: &PortType| {
-        let PortType::Array(dtype, dims) = port else { return None };
-        let dims: Vec<usize> = dims.iter().copied().collect::<Option<_>>()?;
-        Array::from_literal(device().memory(), &Literal::zeros(*dtype, dims)?).ok()
-    };
-    let Some(arguments) = compiled.arguments().iter().map(array).collect::<Option<Vec<_>>>() else { return };
-    let limits =
-        InterpreterOptions { max_steps: Some(10_000), max_bytes: Some(64 << 20), ..InterpreterOptions::default() };
-    if let Err(error) = compiled.run(vec![arguments], &limits) {
-        assert!(!matches!(error, Error::Internal(_)), "{error}");
-    }
+    fuzzer_mutate(data, size, max_size)
 });

@@ -3,7 +3,6 @@
 mod attention;
 mod conformance;
 mod corpus;
-mod differential;
 mod guarded;
 mod hostile;
 mod limits;

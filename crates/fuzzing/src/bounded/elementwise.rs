@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use super::generate::Writer;
+use super::Writer;
 use super::value::{V, epsilon, limit, ty};
 
 /// Rounding of a function that is computed by approximation, in distances between neighbours.

@@ -1,14 +1,23 @@
-//! Numbers that look random and are the same for the same seed.
+//! Choices: numbers that look random and are the same for the same seed, or the bytes of a fuzzer.
 
 use tensor::{DType, Literal, encode_float};
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Numbers(u64);
+pub struct Numbers {
+    state: u64,
+    /// What a fuzzer gave, last first: choices are taken from here while there are any.
+    given: Vec<u8>,
+}
+
+/// A number for a text (FNV-1a).
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
 
 /// What an argument's floats look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     /// Quarters from -2 to 2, with zeros of both signs.
     Quarters,
     /// Quarters, infinities and NaNs.
@@ -20,36 +29,46 @@ pub(super) enum Look {
 }
 
 impl Numbers {
-    pub(super) fn new(seed: u64) -> Numbers {
-        let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d | 1);
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Numbers {
+        let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d | 1;
+        let mut numbers = Numbers { state, given: Vec::new() };
         for _ in 0..8 {
             numbers.bits();
         }
         numbers
     }
 
-    pub(super) fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+    /// Numbers that a fuzzer's bytes decide, two for each, and a seed made of them when they are used up.
+    pub fn from_bytes(bytes: &[u8]) -> Numbers {
+        Numbers { given: bytes.iter().rev().copied().collect(), ..Numbers::new(hash(bytes)) }
     }
 
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn bits(&mut self) -> u64 {
+        if let Some(low) = self.given.pop() {
+            return u64::from(low) | u64::from(self.given.pop().unwrap_or(0)) << 8;
+        }
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+    }
+
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.bits() % n.max(1) as u64) as usize
     }
 
     /// From `low` to `high`, both included.
-    pub(super) fn between(&mut self, low: i64, high: i64) -> i64 {
+    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
         low + self.below((high - low + 1).max(1) as usize) as i64
     }
 
     /// True in one of `n` cases.
-    pub(super) fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    pub(super) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+    pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())].clone()
     }
 
@@ -67,7 +86,10 @@ impl Numbers {
     }
 
     /// The bytes of one element.
-    pub(super) fn element(&mut self, dtype: DType, look: Look) -> Vec<u8> {
+    pub(crate) fn element(&mut self, dtype: DType, look: Look) -> Vec<u8> {
+        if let Some(part) = dtype.complex_part() {
+            return [self.element(part, look), self.element(part, look)].concat();
+        }
         let bits = if dtype.is_bool() {
             self.bits() & 1
         } else if dtype.is_float() {
@@ -90,9 +112,17 @@ impl Numbers {
         bits.to_le_bytes()[..dtype.size_bytes()].to_vec()
     }
 
-    pub(super) fn literal(&mut self, dtype: DType, dims: &[usize], look: Look) -> Literal {
+    /// An array of small numbers that arithmetic does not round: quarters, small integers.
+    pub fn quarters(&mut self, dtype: DType, dims: &[usize]) -> Literal {
+        self.literal(dtype, dims, Look::Quarters)
+    }
+
+    pub(crate) fn literal(&mut self, dtype: DType, dims: &[usize], look: Look) -> Literal {
         let count: usize = dims.iter().product();
+        // Elements are not worth a fuzzer's bytes.
+        let given = std::mem::take(&mut self.given);
         let bytes = (0..count).flat_map(|_| self.element(dtype, look)).collect();
+        self.given = given;
         Literal::new(dtype, dims, bytes).expect("as many bytes as the type says")
     }
 }

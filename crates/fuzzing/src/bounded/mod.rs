@@ -1,11 +1,19 @@
-//! Random programs: a pool of values, and ops that add to it.
+//! Valid programs whose results are known to a bound: a pool of values, and ops that add to it.
+
+mod arrays;
+mod control;
+mod elementwise;
+mod indexing;
+mod patterns;
+mod value;
 
 use std::fmt::Write;
 
 use tensor::{DType, Literal};
 
-use super::numbers::{Look, Numbers};
-use super::value::{V, epsilon, ty};
+use crate::numbers::{Look, Numbers};
+use crate::{Allowed, Subject};
+use value::{V, epsilon, ty};
 
 const FLOATS: &[DType] = &[DType::F32, DType::F64, DType::BF16, DType::F16];
 const RARE_FLOATS: &[DType] = &[DType::F8E4M3FN, DType::F8E5M2];
@@ -13,16 +21,8 @@ const INTEGERS: &[DType] =
     &[DType::I32, DType::I64, DType::I8, DType::I16, DType::U8, DType::U16, DType::U32, DType::U64];
 const RARE_INTEGERS: &[DType] = &[DType::I4, DType::U4];
 
-/// A program, its arguments, and how far each result may be off.
-pub(super) struct Generated {
-    pub(super) text: String,
-    pub(super) arguments: Vec<Literal>,
-    pub(super) donated: Vec<bool>,
-    pub(super) results: Vec<V>,
-}
-
 /// A program while it is written.
-pub(super) struct Writer {
+struct Writer {
     pub(super) numbers: Numbers,
     arguments: Vec<(V, Literal)>,
     /// Values that are in scope.
@@ -34,9 +34,8 @@ pub(super) struct Writer {
     max_elements: usize,
 }
 
-/// The program of a seed.
-pub(super) fn generate(seed: u64) -> Generated {
-    let mut numbers = Numbers::new(seed);
+/// The program of these choices.
+pub fn generate(mut numbers: Numbers) -> Subject {
     // Large ones reach the threads, middling ones the vector bodies with their tails.
     let max_elements = match numbers.below(150) {
         0 => 40_000,
@@ -246,7 +245,7 @@ impl Writer {
         self.lines.extend(lines.iter().map(|line| format!("  {line}")));
     }
 
-    fn finish(mut self) -> Generated {
+    fn finish(mut self) -> Subject {
         let mut results: Vec<V> = Vec::new();
         for _ in 0..self.numbers.between(1, 4) {
             let value = self.any();
@@ -259,7 +258,6 @@ impl Writer {
         if self.numbers.one_in(8) {
             results.push(results[0].clone());
         }
-        let mut donated = vec![false; self.arguments.len()];
         let mut attributes = vec![String::new(); self.arguments.len()];
         if self.numbers.one_in(3) {
             let mut used = vec![false; results.len()];
@@ -269,11 +267,9 @@ impl Writer {
                     Some(r) => {
                         used[r] = true;
                         attributes[n] = format!(" {{tf.aliasing_output = {r} : i32}}");
-                        donated[n] = true;
                     }
                     None if self.numbers.one_in(3) => {
                         attributes[n] = " {jax.buffer_donor = true}".into();
-                        donated[n] = true;
                     }
                     None => {}
                 }
@@ -289,11 +285,10 @@ impl Writer {
         }
         let _ =
             writeln!(text, "  func.return {} : {types}\n}}", list(results.iter().map(|v| v.name.clone()).collect()));
-        Generated {
+        Subject {
             text,
-            arguments: self.arguments.into_iter().map(|(_, literal)| literal).collect(),
-            donated,
-            results,
+            arguments: Some(self.arguments.into_iter().map(|(_, literal)| literal).collect()),
+            allowed: Allowed::Within(results.iter().map(|value| value.error).collect()),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use tensor::DType;
 
+use super::Writer;
 use super::elementwise::either;
-use super::generate::Writer;
 use super::value::{V, ty};
 
 impl Writer {

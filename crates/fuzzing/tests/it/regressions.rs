@@ -1,31 +1,23 @@
 //! Programs that once gave something else compiled.
 
-use cpu::{Cpu, ExecutionMode, Folding, PortType};
-
-use super::generate::Generated;
-use super::numbers::{Look, Numbers};
-use super::run;
+use cpu::Folding;
+use fuzzing::{Allowed, Bench, Numbers, Subject, Verdict};
 
 /// Runs a program both ways on quarters; the results are the same to the last bit.
 fn check(text: &str) {
-    let cpu = Cpu::new(Some(2));
     let module = hlo::text::parse(text).and_then(hlo::verify).unwrap();
+    let main = module.entry().unwrap();
     let mut numbers = Numbers::new(1);
-    let ports = cpu::Compiled::from_module(&cpu, module.clone(), &cpu::EngineOptions::default()).unwrap();
-    let literal = |port: &PortType| match port {
-        PortType::Array(dtype, dims) => {
-            let dims: Vec<usize> = dims.iter().map(|d| d.unwrap()).collect();
-            numbers.literal(*dtype, &dims, Look::Quarters)
-        }
-        PortType::Token => unreachable!("no tokens here"),
+    let mut quarters = |ty: &hlo::Type| {
+        let ty = ty.as_tensor().unwrap();
+        let dims: Vec<usize> = ty.dims.iter().map(|&size| size as usize).collect();
+        numbers.quarters(ty.element.plain().unwrap(), &dims)
     };
-    let arguments: Vec<_> = ports.arguments().iter().map(literal).collect();
-    let donated = vec![false; arguments.len()];
-    let program = Generated { text: text.into(), arguments, donated, results: Vec::new() };
+    let arguments = Some(main.inputs.iter().map(&mut quarters).collect());
+    let subject = Subject { text: text.into(), arguments, allowed: Allowed::Within(vec![0.0; main.outputs.len()]) };
     for folding in [Folding::Nothing, Folding::Constants] {
-        let (compiled, dump) = run(&cpu, &module, ExecutionMode::Compiled, folding, &program).unwrap();
-        let (expected, _) = run(&cpu, &module, ExecutionMode::Interpreted, folding, &program).unwrap();
-        assert_eq!(compiled, expected, "{dump}");
+        let verdict = Bench::new().judge_folded(&subject, folding);
+        assert!(matches!(&verdict, Verdict::Agreed(agreed) if agreed.is_compiled), "{verdict:?}\n{text}");
     }
 }
 

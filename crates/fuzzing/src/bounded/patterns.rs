@@ -2,7 +2,7 @@
 
 use tensor::DType;
 
-use super::generate::Writer;
+use super::Writer;
 use super::value::{V, epsilon, limit};
 
 impl Writer {
