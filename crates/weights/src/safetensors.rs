@@ -322,8 +322,9 @@ mod tests {
         check(&tensor("[0]", "[18446744073709551615,18446744073709551615]"), b"", "too large");
         check(&tensor(&format!("[{}1]", "1,".repeat(64)), "[0,4]"), b"1234", "65 dimensions");
         check(&tensor(&format!("[{}1]", "1,".repeat(40_000)), "[0,4]"), b"1234", "description has");
-        check(&"{\"a\":".repeat(100_000), b"", "recursion limit");
-        check(&format!(r#"{{"t":{}}}"#, "[".repeat(100_000)), b"", "recursion limit");
+        check(&"{\"a\":".repeat(100_000), b"", "EOF");
+        check(&format!(r#"{{"t":{}{}}}"#, "[".repeat(30_000), "]".repeat(30_000)), b"", "recursion limit");
+        check(&format!(r#"{{"t":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000)), b"", "description has");
         check(r#"{"__metadata__":{"a":{}}}"#, b"", "not text");
         let two = |second: &str| {
             format!(
