@@ -90,11 +90,8 @@ impl Derivation<'_> {
             OpClass::Indexing if kind == OpKind::Scatter => self.combined(func, op, all, known),
             OpClass::Indexing => all,
             OpClass::Arithmetic | OpClass::Transcendental => match kind {
-                // Bits of a computed NaN, and numbers below the normal range.
-                OpKind::BitcastConvert => {
-                    let to = op.results().next().is_some_and(|value| self::is_float(func.ty(value)));
-                    when_same(if to { Open } else { Same })
-                }
+                // Bits of a NaN, and numbers below the normal range.
+                OpKind::BitcastConvert if is_float => Open,
                 OpKind::Select | OpKind::Clamp | OpKind::Maximum | OpKind::Minimum | OpKind::Abs | OpKind::Negate => {
                     all
                 }
@@ -119,7 +116,8 @@ impl Derivation<'_> {
             OpClass::Reduction => self.combined(func, op, all, known),
             OpClass::Ordering => self.ordered(func, op, when_same(Same)),
             OpClass::LinearAlgebra if kind == OpKind::Fft => computed,
-            OpClass::Random if kind == OpKind::RngBitGenerator => all,
+            // Bits that are taken for floats are any numbers.
+            OpClass::Random if kind == OpKind::RngBitGenerator && !is_float => all,
             OpClass::Control => return self.control(func, op, kind, operands, known),
             _ => Open,
         };
@@ -136,7 +134,7 @@ impl Derivation<'_> {
         let [region] = op.regions[..] else { return Open };
         let ops: Vec<&Op> = func.region(region).ops.iter().map(|&id| func.op(id)).collect();
         let arguments = func.region(region).args.clone();
-        let returned = self.region(func, region, &vec![all; arguments.len()], known).into_iter().max().unwrap_or(Open);
+        let returned = self.region(func, region, &vec![all; arguments.len()], known).into_iter().fold(all, Level::max);
         let is_float = arguments.iter().any(|&value| is_float(func.ty(value)));
         let element = |value: Value| func.ty(value).as_tensor().and_then(|ty| ty.element.plain());
         let is_wide = arguments.iter().all(|&value| element(value).is_some_and(|dtype| dtype.bits() >= 32));
@@ -217,7 +215,9 @@ impl Derivation<'_> {
                 // It may be computed by the op it is named after: the same only if that is what it says it is.
                 let is_named = op.attr("name").is_some_and(|name| format!("{name:?}").contains("chlo."));
                 let ops = callee.body.map_or(&[][..], |body| &callee.region(body).ops);
-                let is_op = ops.len() == 2 && callee.op(ops[0]).name.as_str().starts_with("chlo.");
+                let is_op = ops.len() == 2
+                    && callee.op(ops[0]).name.as_str().starts_with("chlo.")
+                    && callee.op(ops[1]).operands.iter().copied().eq(callee.op(ops[0]).results());
                 if is_named && !is_op { open } else { self.call(callee, operands).unwrap_or(open) }
             }
             _ => open,

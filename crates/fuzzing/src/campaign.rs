@@ -8,7 +8,7 @@ use crate::bounded;
 use crate::broad;
 use crate::mutate::mutate;
 use crate::numbers::Numbers;
-use crate::oracle::{Subject, Verdict};
+use crate::oracle::{FuzzVerdict, Subject};
 
 /// Where the programs of a campaign come from.
 #[derive(Clone, Debug, Default)]
@@ -69,18 +69,18 @@ pub struct Tally {
 
 impl Tally {
     /// Adds a verdict.
-    pub fn add(&mut self, verdict: &Verdict) {
+    pub fn add(&mut self, verdict: &FuzzVerdict) {
         self.programs += 1;
         match verdict {
-            Verdict::Refused => self.refused += 1,
-            Verdict::Limited => self.limited += 1,
-            Verdict::Failed => self.failed += 1,
-            Verdict::Agreed(agreed) => {
+            FuzzVerdict::Refused => self.refused += 1,
+            FuzzVerdict::Limited => self.limited += 1,
+            FuzzVerdict::Failed => self.failed += 1,
+            FuzzVerdict::Agreed(agreed) => {
                 *(if agreed.is_compiled { &mut self.compiled } else { &mut self.interpreted }) += 1;
                 self.compared += agreed.compared as u64;
                 self.open += agreed.open as u64;
             }
-            Verdict::Wrong(_) => self.wrong += 1,
+            FuzzVerdict::Wrong(_) => self.wrong += 1,
         }
     }
 }

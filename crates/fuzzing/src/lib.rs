@@ -7,7 +7,7 @@
 //! ```
 //! let bench = fuzzing::Bench::new();
 //! let subject = fuzzing::bounded(fuzzing::Numbers::new(7));
-//! assert!(matches!(bench.judge(&subject), fuzzing::Verdict::Agreed(_)));
+//! assert!(matches!(bench.judge(&subject), fuzzing::FuzzVerdict::Agreed(_)));
 //! ```
 
 mod agreement;
@@ -25,5 +25,5 @@ pub use broad::generate as broad;
 pub use campaign::{Campaign, Tally};
 pub use mutate::mutate;
 pub use numbers::Numbers;
-pub use oracle::{Agreed, Allowed, Bench, Subject, Verdict};
+pub use oracle::{Agreed, Allowed, Bench, FuzzVerdict, Subject};
 pub use seeds::read as read_seeds;

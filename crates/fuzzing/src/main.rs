@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuzzing::{Bench, Campaign, Subject, Tally, Verdict, read_seeds};
+use fuzzing::{Bench, Campaign, FuzzVerdict, Subject, Tally, read_seeds};
 
 const USAGE: &str =
     "usage: fuzz-programs [--start SEED] [--count N] [--seconds S] [--programs DIR]... [--save DIR] [FILE]...
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
         let subject = campaign.subject(seed);
         let verdict = bench.judge(&subject);
         tally.add(&verdict);
-        if let Verdict::Wrong(what) = &verdict {
+        if let FuzzVerdict::Wrong(what) = &verdict {
             let what: String = what.lines().map(|line| format!("// {line}\n")).collect();
             let path = arguments.save.join(format!("wrong-{seed}.mlir"));
             println!("seed {seed}: {}", what.lines().next().unwrap_or(""));

@@ -58,7 +58,7 @@ pub struct Agreed {
 
 /// What became of a program.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum FuzzVerdict {
     /// Not a program: the parser or the verifier refuses it.
     Refused,
     /// Too large to be run here, or it ran into a limit.
@@ -83,7 +83,11 @@ impl Default for Bench {
     }
 }
 
-fn limits() -> InterpreterOptions {
+/// What a run may take: the generator bounds the programs that come with their arguments.
+fn limits(subject: &Subject) -> InterpreterOptions {
+    if subject.arguments.is_some() {
+        return InterpreterOptions { max_steps: Some(10_000_000), ..InterpreterOptions::default() };
+    }
     InterpreterOptions {
         max_steps: Some(20_000),
         max_elements: Some(MAX_ELEMENTS),
@@ -116,33 +120,33 @@ impl Bench {
     }
 
     /// Judges a program; a panic is something wrong.
-    pub fn judge(&self, subject: &Subject) -> Verdict {
+    pub fn judge(&self, subject: &Subject) -> FuzzVerdict {
         // Folding takes work from the kernels: both ways are looked at.
         let is_folded = hash(subject.text.as_bytes()).is_multiple_of(3);
         self.judge_folded(subject, if is_folded { Folding::Constants } else { Folding::Nothing })
     }
 
     /// As [`Bench::judge`], with this much done once for all runs.
-    pub fn judge_folded(&self, subject: &Subject, folding: Folding) -> Verdict {
+    pub fn judge_folded(&self, subject: &Subject, folding: Folding) -> FuzzVerdict {
         catch_unwind(AssertUnwindSafe(|| self.verdict(subject, folding))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            Verdict::Wrong(format!("panic: {text}"))
+            FuzzVerdict::Wrong(format!("panic: {text}"))
         })
     }
 
-    fn verdict(&self, subject: &Subject, folding: Folding) -> Verdict {
+    fn verdict(&self, subject: &Subject, folding: Folding) -> FuzzVerdict {
         if subject.text.len() > MAX_TEXT {
-            return Verdict::Limited;
+            return FuzzVerdict::Limited;
         }
-        let Ok(module) = hlo::read(subject.text.as_bytes()).and_then(hlo::verify) else { return Verdict::Refused };
+        let Ok(module) = hlo::read(subject.text.as_bytes()).and_then(hlo::verify) else { return FuzzVerdict::Refused };
         let seed = hash(subject.text.as_bytes());
         let cpu = &self.devices[usize::from(seed.is_multiple_of(8))];
         match self.run_both(cpu, &module, folding, subject, seed) {
-            Ok(agreed) => Verdict::Agreed(agreed),
-            Err(Stop::Limited) => Verdict::Limited,
-            Err(Stop::Failed(_)) => Verdict::Failed,
-            Err(Stop::Wrong(what)) => Verdict::Wrong(what),
+            Ok(agreed) => FuzzVerdict::Agreed(agreed),
+            Err(Stop::Limited) => FuzzVerdict::Limited,
+            Err(Stop::Failed(_)) => FuzzVerdict::Failed,
+            Err(Stop::Wrong(what)) => FuzzVerdict::Wrong(what),
         }
     }
 
@@ -168,16 +172,17 @@ impl Bench {
         if let Some(why) = compiled.why_interpreted().filter(|why| why.contains("does not fit")) {
             return Err(Stop::Wrong(format!("not compiled: {why}")));
         }
-        if !is_small(module, &compiled) {
+        if subject.arguments.is_none() && !is_small(module, &compiled) {
             return Err(Stop::Limited);
         }
         let literals = match &subject.arguments {
             Some(literals) => literals.clone(),
             None => some_arguments(&compiled, seed).ok_or(Stop::Limited)?,
         };
+        let limits = limits(subject);
         let dump = || compiled.dump();
-        let got = run(cpu, &compiled, &literals);
-        let expected = run(cpu, &reference, &literals);
+        let got = run(cpu, &compiled, &literals, &limits);
+        let expected = run(cpu, &reference, &literals, &limits);
         let (got, expected) = match (got, expected) {
             (Ok(got), Ok(expected)) => (got, expected),
             (Err(Stop::Wrong(what)), _) | (_, Err(Stop::Wrong(what))) => {
@@ -207,7 +212,7 @@ impl Bench {
                 // What is below the normal range is zero to kernels.
                 Allowed::AsOpsTell if level == Level::Same => difference(a, b, f64::from(f32::MIN_POSITIVE)),
                 Allowed::AsOpsTell if level == Level::Close => far_difference(a, b, loosest(module))
-                    .filter(|(at, _)| self.is_steady(&reference, cpu, &literals, &expected, a, n, *at)),
+                    .filter(|(at, _)| self.is_steady(&reference, cpu, &literals, &expected, a, n, *at, &limits)),
                 Allowed::AsOpsTell => {
                     agreed.open += 1;
                     // Types and sizes are never open.
@@ -234,13 +239,14 @@ impl Bench {
         got: &Literal,
         result: usize,
         at: usize,
+        limits: &InterpreterOptions,
     ) -> bool {
         let element = |literal: &Literal| numbers(literal).and_then(|numbers| numbers.get(at).copied());
         let (Some(expected), Some(got)) = (element(&expected[result]), element(got)) else { return true };
         let mut choices = Numbers::new(at as u64);
         for _ in 0..4 {
             let moved: Vec<Literal> = literals.iter().map(|literal| nudge(literal, &mut choices)).collect();
-            let Ok(results) = run(cpu, reference, &moved) else { return false };
+            let Ok(results) = run(cpu, reference, &moved, limits) else { return false };
             match results.get(result).and_then(element) {
                 Some(other) if other.is_finite() && (other - expected).abs() * 64.0 < (got - expected).abs() => {}
                 _ => return false,
@@ -300,7 +306,12 @@ fn some_arguments(compiled: &Compiled, seed: u64) -> Option<Vec<Literal>> {
 }
 
 /// Runs a program; a compiled one twice more, of which once in fenced memory, with the same results to the last bit.
-fn run(cpu: &Arc<Cpu>, compiled: &Compiled, literals: &[Literal]) -> Result<Vec<Literal>, Stop> {
+fn run(
+    cpu: &Arc<Cpu>,
+    compiled: &Compiled,
+    literals: &[Literal],
+    limits: &InterpreterOptions,
+) -> Result<Vec<Literal>, Stop> {
     let arrays =
         || literals.iter().map(|literal| Array::from_literal(cpu.memory(), literal)).collect::<Result<Vec<_>, _>>();
     let arguments = arrays()?;
@@ -311,8 +322,7 @@ fn run(cpu: &Arc<Cpu>, compiled: &Compiled, literals: &[Literal]) -> Result<Vec<
         .enumerate()
         .map(|(n, array)| (donated.get(n) == Some(&Donation::Kept)).then(|| array.clone()))
         .collect();
-    let limits = limits();
-    let results = compiled.run(vec![arguments], &limits)?.remove(0);
+    let results = compiled.run(vec![arguments], limits)?.remove(0);
     for (array, literal) in kept.iter().zip(literals) {
         if array.as_ref().is_some_and(|array| array.bytes() != literal.bytes()) {
             return Err(Stop::Wrong("an argument was overwritten".into()));
@@ -326,10 +336,10 @@ fn run(cpu: &Arc<Cpu>, compiled: &Compiled, literals: &[Literal]) -> Result<Vec<
             if differs && !draws { Err(Stop::Wrong(format!("{what} gives something else"))) } else { Ok(()) }
         };
         // A second run finds memory that the first one used.
-        let again = compiled.run(vec![arrays()?], &limits)?.remove(0);
+        let again = compiled.run(vec![arrays()?], limits)?.remove(0);
         same("a second run", &again.iter().map(Array::to_literal).collect::<Vec<_>>())?;
         #[cfg(unix)]
-        if let Some(guarded) = compiled.run_guarded(arrays()?, &limits)? {
+        if let Some(guarded) = compiled.run_guarded(arrays()?, limits)? {
             same("a run in fenced memory", &guarded)?;
         }
     }

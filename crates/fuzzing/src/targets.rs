@@ -2,13 +2,13 @@
 
 use crate::campaign::Campaign;
 use crate::numbers::Numbers;
-use crate::oracle::{Bench, Subject, Verdict};
+use crate::oracle::{Bench, FuzzVerdict, Subject};
 
 /// What a target does with its input.
-pub type Target = fn(&Bench, &[u8]);
+pub type FuzzTarget = fn(&Bench, &[u8]);
 
 /// Every target by its name, which is that of its folder in `fuzz/corpus` too.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("text", |_, data| text(data)),
     ("bytecode", |_, data| bytecode(data)),
     ("compiled_hlo", |_, data| compiled_hlo(data)),
@@ -72,7 +72,7 @@ pub fn generated(bench: &Bench, data: &[u8]) {
 }
 
 fn accept(bench: &Bench, subject: &Subject) {
-    if let Verdict::Wrong(what) = bench.judge(subject) {
+    if let FuzzVerdict::Wrong(what) = bench.judge(subject) {
         panic!("{what}\n{}", subject.text);
     }
 }

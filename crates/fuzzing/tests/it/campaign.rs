@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use fuzzing::{Bench, Campaign, Tally, Verdict, read_seeds};
+use fuzzing::{Bench, Campaign, FuzzVerdict, Tally, read_seeds};
 
 use crate::differential::seeds;
 
 /// Programs of a usual run.
-const PROGRAMS: u64 = 4000;
+const PROGRAMS: u64 = 2500;
 
 #[test]
 fn hostile_programs_stay_in_their_buffers() {
@@ -23,7 +23,7 @@ fn hostile_programs_stay_in_their_buffers() {
         let subject = campaign.subject(seed);
         let verdict = bench.judge(&subject);
         tally.add(&verdict);
-        if let Verdict::Wrong(what) = verdict {
+        if let FuzzVerdict::Wrong(what) = verdict {
             wrong.push(format!("TPUBRIDGE_SEED={seed}: {what}\n{}", subject.text));
         }
     }

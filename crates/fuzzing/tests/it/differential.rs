@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use fuzzing::{Bench, Numbers, Verdict, bounded};
+use fuzzing::{Bench, FuzzVerdict, Numbers, bounded};
 
 /// Programs of a usual run.
 const PROGRAMS: u64 = 1500;
@@ -38,8 +38,8 @@ fn compiled_programs_give_what_the_interpreter_gives() {
         .filter_map(|seed| {
             let subject = bounded(Numbers::new(seed));
             let what = match bench.judge(&subject) {
-                Verdict::Agreed(agreed) if agreed.is_compiled => return None,
-                Verdict::Wrong(what) => what,
+                FuzzVerdict::Agreed(agreed) if agreed.is_compiled => return None,
+                FuzzVerdict::Wrong(what) => what,
                 other => format!("{other:?}"),
             };
             Some(format!("TPUBRIDGE_SEED={seed}: {what}\n{}", subject.text))

@@ -1,7 +1,7 @@
 //! Programs that once gave something else compiled.
 
 use cpu::Folding;
-use fuzzing::{Allowed, Bench, Numbers, Subject, Verdict};
+use fuzzing::{Allowed, Bench, FuzzVerdict, Numbers, Subject};
 
 /// Runs a program both ways on quarters; the results are the same to the last bit.
 fn check(text: &str) {
@@ -17,7 +17,7 @@ fn check(text: &str) {
     let subject = Subject { text: text.into(), arguments, allowed: Allowed::Within(vec![0.0; main.outputs.len()]) };
     for folding in [Folding::Nothing, Folding::Constants] {
         let verdict = Bench::new().judge_folded(&subject, folding);
-        assert!(matches!(&verdict, Verdict::Agreed(agreed) if agreed.is_compiled), "{verdict:?}\n{text}");
+        assert!(matches!(&verdict, FuzzVerdict::Agreed(agreed) if agreed.is_compiled), "{verdict:?}\n{text}");
     }
 }
 
