@@ -548,8 +548,8 @@ pub(crate) struct TrainArgs {
     /// Which of them this is, from 0; default: TPUBRIDGE_PROCESS_ID, or TPU_WORKER_ID with its slice.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) process_id: Option<usize>,
-    /// Where they meet: HOST:PORT of process 0, or etcd://HOST:PORT/JOB; default: TPUBRIDGE_COORDINATOR, or the first of
-    /// TPU_WORKER_HOSTNAMES.
+    /// Where they meet: HOST:PORT of process 0, or etcds://HOST:PORT,…/JOB; default: TPUBRIDGE_COORDINATOR, or the first of
+    /// TPU_WORKER_HOSTNAMES. Processes of several machines need a secret: `tpu config secret`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) coordinator: Option<String>,
     /// Device: auto, cpu, cuda, tpu, or a plugin's path.
@@ -675,6 +675,8 @@ pub(crate) enum ConfigCommand {
         #[arg(long, value_name = "ADDRESS")]
         coordinator: Option<String>,
     },
+    /// A new secret for the processes of a program, to be given to each by TPUBRIDGE_SECRET_FILE or TPUBRIDGE_SECRET.
+    Secret,
     /// Flags of the TPU compiler that option `xla_flags` takes.
     Flags {
         /// Only those whose name contains this.

@@ -44,9 +44,17 @@ impl ClientOptions {
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
-            .field("options", &self.options)
+            .field("options", &self.options.iter().map(shown).collect::<Vec<_>>())
             .field("key_value_store", &self.key_value_store.is_some())
             .finish()
+    }
+}
+
+/// An option as it may be shown: secrets are not.
+fn shown((name, value): &(String, AttributeValue)) -> String {
+    match name.contains("secret") {
+        true => format!("{name}=…"),
+        false => format!("{name}={value:?}"),
     }
 }
 

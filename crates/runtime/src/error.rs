@@ -223,6 +223,11 @@ impl Error {
                 "look at the output of the process that is gone; started again, all go on from the last checkpoint"
                     .into()
             }
+            Error::Distributed(message) if message.contains("secret") => format!(
+                "make a secret with `tpu config secret`, and give every process the same one by {} or {}",
+                channel::SECRET_FILE,
+                channel::SECRET
+            ),
             Error::Distributed(_) => "check the number of processes, their ranks and the coordinator's address".into(),
             Error::Checkpoint(error) => error.remedy(),
         }

@@ -9,10 +9,12 @@
 //! }
 //! ```
 
+mod certificates;
 mod golden;
 mod mutate;
 mod present;
 
+pub use certificates::make_certificates;
 pub use golden::{Golden, golden_files};
 pub use mutate::{Mutator, Random};
 pub use present::{Needed, repository, require, skip};

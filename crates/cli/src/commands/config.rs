@@ -1,9 +1,9 @@
-//! `tpu config`: every option, its value, and where the value came from; what libtpu needs; the compiler's flags.
+//! `tpu config`: every option, its value, and where the value came from; what libtpu needs; a new secret; the compiler's flags.
 
 use compile::optimize::Level;
 use runtime::Variable;
 use runtime::config::{Config, Effective, Host, Mode, OPTIONS, Setting, SettingSource, Sources};
-use runtime::distributed::{Given, MultiHostConfig};
+use runtime::distributed::{Given, MultiHostConfig, Secret};
 use serde::Serialize;
 
 use crate::args::{ConfigArgs, ConfigCommand, ConfigFileArgs};
@@ -31,6 +31,12 @@ struct EnvironmentRecord {
 }
 
 #[derive(Serialize)]
+struct SecretRecord {
+    version: u32,
+    secret: String,
+}
+
+#[derive(Serialize)]
 struct FlagsRecord {
     version: u32,
     flags: Vec<&'static str>,
@@ -43,6 +49,7 @@ pub(crate) fn run(args: &ConfigArgs, output: &Output) -> Result<Answer, Failure>
             let given = Given { processes: *processes, process_id: *process_id, coordinator: coordinator.clone() };
             environment(&resolve(config, None)?.config, MultiHostConfig::from_environment(&given)?, output)
         }
+        ConfigCommand::Secret => secret(output),
         ConfigCommand::Flags { filter } => flags(filter.as_deref().unwrap_or(""), output),
     }
 }
@@ -110,6 +117,13 @@ fn environment(config: &Config, together: Option<MultiHostConfig>, output: &Outp
             |variable: &Variable| format!("# {}\nexport {}={}\n", variable.why, variable.name, quoted(&variable.value));
         record.variables.iter().map(line).collect()
     })?;
+    Ok(Answer::Yes)
+}
+
+/// Only to standard output: a file with it has the rights the shell gives it.
+fn secret(output: &Output) -> Result<Answer, Failure> {
+    let record = SecretRecord { version: 1, secret: Secret::generate().map_err(Failure::new)? };
+    output.record(&record, || format!("{}\n", record.secret))?;
     Ok(Answer::Yes)
 }
 

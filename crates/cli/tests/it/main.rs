@@ -14,6 +14,7 @@ mod harness;
 mod hostile;
 mod kernels;
 mod mesh_training;
+mod networks;
 mod offline;
 mod pipeline;
 mod plan;

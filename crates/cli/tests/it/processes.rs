@@ -4,80 +4,25 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::skip;
 
 use crate::harness::{Bench, Ran};
 use crate::mesh_training::{self, assert_alike, losses};
+use crate::networks::Networks;
 
-const PROCESSES: usize = 4;
+pub(crate) const PROCESSES: usize = 4;
 
 /// The small Llama of the tests of meshes, saved every few steps.
-fn llama() -> String {
+pub(crate) fn llama() -> String {
     format!("{}save_every = 3\n", mesh_training::llama())
 }
 
 /// What hangs longer is a failure; what works is much quicker.
-const PATIENCE: Duration = Duration::from_secs(300);
-const MESH: [&str; 4] = ["--mesh", "fsdp=2,model=2", "--strategy", "hybrid"];
-
-/// Four networks that a bridge connects. Nothing of it is in the network of the machine.
-struct Networks {
-    ip: PathBuf,
-    prefix: String,
-}
-
-impl Networks {
-    fn new() -> Result<Networks, String> {
-        let ip = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"].iter().map(PathBuf::from).find(|p| p.exists());
-        let ip = ip.ok_or("there is no `ip` command (Debian package iproute2)")?;
-        let networks = Networks { ip, prefix: format!("tpub{}", std::process::id()) };
-        let bridge = networks.name("b");
-        networks.run(&["netns", "add", &bridge])?;
-        networks.run(&["-n", &bridge, "link", "add", "br0", "type", "bridge"])?;
-        networks.run(&["-n", &bridge, "link", "set", "br0", "up"])?;
-        for n in 0..PROCESSES {
-            let (name, port) = (networks.name(&n.to_string()), format!("port{n}"));
-            networks.run(&["netns", "add", &name])?;
-            let link = ["link", "add", "eth0", "netns", &name, "type", "veth", "peer", "name", &port, "netns", &bridge];
-            networks.run(&link)?;
-            networks.run(&["-n", &bridge, "link", "set", &port, "master", "br0"])?;
-            networks.run(&["-n", &bridge, "link", "set", &port, "up"])?;
-            let address = format!("{}/24", networks.address(n));
-            networks.run(&["-n", &name, "addr", "add", &address, "dev", "eth0"])?;
-            networks.run(&["-n", &name, "link", "set", "eth0", "up"])?;
-            networks.run(&["-n", &name, "link", "set", "lo", "up"])?;
-        }
-        Ok(networks)
-    }
-
-    fn name(&self, what: &str) -> String {
-        format!("{}{what}", self.prefix)
-    }
-
-    fn address(&self, n: usize) -> String {
-        format!("10.77.0.{}", n + 1)
-    }
-
-    fn run(&self, args: &[&str]) -> Result<(), String> {
-        let output = Command::new(&self.ip).args(args).output().map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim())),
-        }
-    }
-}
-
-impl Drop for Networks {
-    fn drop(&mut self) {
-        for what in ["b", "0", "1", "2", "3"] {
-            let _ = self.run(&["netns", "del", &self.name(what)]);
-        }
-    }
-}
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const MESH: [&str; 4] = ["--mesh", "fsdp=2,model=2", "--strategy", "hybrid"];
 
 /// Processes of a test; those that still run at its end are killed.
 struct Running(Vec<Child>);
@@ -125,14 +70,10 @@ fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: 
         let plain = bench.command(&args);
         let mut command = match networks {
             None => plain,
-            Some(networks) => {
-                let mut command = Command::new(&networks.ip);
-                command.args(["netns", "exec", &networks.name(&id)]).arg(plain.get_program()).args(plain.get_args());
-                command.env_clear().current_dir(plain.get_current_dir().unwrap());
-                command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-                command
-            }
+            Some(networks) => networks.inside(n, &plain),
         };
+        // Networks of their own are not the loopback interface.
+        command.env("TPUBRIDGE_SECRET", "a secret of the test's own, long enough");
         command.env("TPUBRIDGE_CPU_THREADS", "1").env("TPUBRIDGE_HEARTBEAT_TIMEOUT_SECONDS", "30");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
@@ -140,7 +81,7 @@ fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: 
     Running((0..PROCESSES).map(start_one).collect())
 }
 
-fn saved_steps(bench: &Bench, folder: &str) -> BTreeSet<u64> {
+pub(crate) fn saved_steps(bench: &Bench, folder: &str) -> BTreeSet<u64> {
     let Ok(entries) = std::fs::read_dir(bench.path(&format!("{folder}/checkpoints"))) else { return BTreeSet::new() };
     // The manifest is written last.
     let complete = entries.flatten().filter(|entry| entry.path().join("manifest.json").exists());
@@ -169,7 +110,7 @@ fn four_processes_learn_what_one_learns() {
 fn a_killed_process_is_named_and_all_go_on_from_the_checkpoint() {
     let bench = Bench::bare();
     bench.write("llama.toml", llama());
-    let networks = match Networks::new() {
+    let networks = match Networks::new(PROCESSES) {
         Ok(networks) => Some(networks),
         Err(why) => {
             skip("a_killed_process_is_named_and_all_go_on_from_the_checkpoint (its networks)", &why);

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use channel::Secret;
+
 use super::call::Failure;
 use super::named::Named;
 
@@ -39,6 +41,8 @@ pub(super) struct Settings {
     pub(super) limit_bytes: Option<u64>,
     /// Option `threads`, variable `TPUBRIDGE_CPU_THREADS`: for all devices together; `None` for one per core.
     pub(super) threads: Option<usize>,
+    /// Option `link_secret`, in hexadecimal digits; else the secret of the environment ([`Secret::from_environment`]).
+    pub(super) link_secret: Secret,
     node_id: Option<usize>,
     num_nodes: Option<usize>,
     node_address: Option<IpAddr>,
@@ -61,6 +65,11 @@ impl Settings {
             let Some(text) = environment(&variable) else { continue };
             settings.set(option, Named::Text(text)).map_err(|value| refuse(&variable, &value))?;
         }
+        let is_given = |(name, _): &(String, Named)| name == "link_secret";
+        // Read only where it is needed, so that a bad file is no matter of a single process.
+        if options.iter().any(|(name, _)| name == "num_nodes") && !options.iter().any(is_given) {
+            settings.link_secret = Secret::from_environment(&environment).map_err(Failure::invalid)?;
+        }
         for (name, value) in options {
             settings.set(&name, value).map_err(|value| refuse(&name, &value))?;
         }
@@ -81,7 +90,7 @@ impl Settings {
     fn set(&mut self, name: &str, value: Named) -> Result<(), Named> {
         // The environment, and JAX where options are given in its own, know only text.
         let value = match value {
-            Named::Text(text) if !["platform_name", "node_address"].contains(&name) => {
+            Named::Text(text) if !["platform_name", "node_address", "link_secret"].contains(&name) => {
                 text.parse().map_or_else(|_| Named::Text(text), Named::Int)
             }
             value => value,
@@ -97,9 +106,13 @@ impl Settings {
                 Ok(address) => self.node_address = Some(address),
                 Err(_) => return Err(Named::Text(text)),
             },
+            ("link_secret", Named::Text(text)) => match Secret::from_hexadecimal(&text) {
+                Some(secret) => self.link_secret = secret,
+                None => return Err(Named::Text("(not shown)".into())),
+            },
             (
                 "platform_name" | "cpu_device_count" | "memory_limit_bytes" | "threads" | "node_id" | "num_nodes"
-                | "node_address",
+                | "node_address" | "link_secret",
                 value,
             ) => return Err(value),
             // Clients pass options of their own to every plugin.
@@ -116,6 +129,7 @@ impl Default for Settings {
             num_devices: 1,
             limit_bytes: None,
             threads: None,
+            link_secret: Secret::none(),
             node_id: None,
             num_nodes: None,
             node_address: None,

@@ -122,6 +122,10 @@ fn open(target: &Target, cpu_devices: usize, around: &Surroundings) -> Result<(C
         if let (None, Some(address)) = (&plugin_path, session.local_address()) {
             options = options.option("node_address", address.to_string());
         }
+        let secret = session.link_secret();
+        if plugin_path.is_none() && secret.is_set() {
+            options = options.option("link_secret", secret.to_hexadecimal());
+        }
     }
     let client = plugin.and_then(|plugin| plugin.client(&options)).map_err(|error| with_causes(&error))?;
     match client.addressable_devices() {

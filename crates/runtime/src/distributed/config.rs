@@ -5,6 +5,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use channel::Secret;
+
+use super::etcd_config::EtcdConfig;
 use super::{metadata, tpu};
 use crate::error::Error;
 use crate::host::{Variable, tpu_chips};
@@ -21,6 +24,9 @@ pub(super) const PROCESSES: &str = "TPUBRIDGE_PROCESSES";
 pub(super) const PROCESS_ID: &str = "TPUBRIDGE_PROCESS_ID";
 pub(super) const COORDINATOR: &str = "TPUBRIDGE_COORDINATOR";
 const HOST_ADDRESS: &str = "TPUBRIDGE_HOST_ADDRESS";
+pub(super) const LISTEN_ADDRESS: &str = "TPUBRIDGE_LISTEN_ADDRESS";
+pub(super) const RUN_ID: &str = "TPUBRIDGE_RUN_ID";
+const MAX_RUN_ID_CHARS: usize = 64;
 const HEARTBEAT_TIMEOUT: &str = "TPUBRIDGE_HEARTBEAT_TIMEOUT_SECONDS";
 const JOIN_TIMEOUT: &str = "TPUBRIDGE_JOIN_TIMEOUT_SECONDS";
 
@@ -29,13 +35,8 @@ const JOIN_TIMEOUT: &str = "TPUBRIDGE_JOIN_TIMEOUT_SECONDS";
 pub enum Coordinator {
     /// Ours, which process 0 serves at this host and port.
     Own(String),
-    /// An etcd server.
-    Etcd {
-        /// Host and port.
-        address: String,
-        /// What tells this program's keys from those of others.
-        job: String,
-    },
+    /// An etcd server or cluster.
+    Etcd(EtcdConfig),
 }
 
 /// What arguments say; what they leave out comes from the environment.
@@ -45,7 +46,7 @@ pub struct Given {
     pub processes: Option<usize>,
     /// Which of them this is, from 0.
     pub process_id: Option<usize>,
-    /// `HOST:PORT` of process 0, or `etcd://HOST:PORT/JOB`.
+    /// `HOST:PORT` of process 0, or `etcds://HOST:PORT,…/JOB`; `etcd://` for a server of the same machine.
     pub coordinator: Option<String>,
 }
 
@@ -60,6 +61,12 @@ pub struct MultiHostConfig {
     pub coordinator: Coordinator,
     /// Where the others reach this process; `None` for the address it has towards the coordinator.
     pub host_address: Option<IpAddr>,
+    /// Where process 0 serves the coordinator; `None` for the coordinator's own address, which then is one of this machine.
+    pub listen_address: Option<IpAddr>,
+    /// What all processes share, so that nobody else can be taken for one of them. Without it they stay on one machine.
+    pub secret: Secret,
+    /// Which run of the program this is, where its launcher says it: a process of another run is refused. Else process 0 draws one.
+    pub run_id: Option<String>,
     /// Silence after which a process counts as gone. One that is killed is noticed at once.
     pub heartbeat_timeout: Duration,
     /// How long to wait for all processes.
@@ -181,7 +188,7 @@ impl MultiHostConfig {
             )));
         }
         let coordinator = match coordinator {
-            Some(Sourced { value, source }) => parse_coordinator(&source, &value)?,
+            Some(Sourced { value, source }) => parse_coordinator(&source, &value, &environment)?,
             None => match tpu.as_ref().map(tpu::Hosts::coordinator) {
                 Some(host) => Coordinator::Own(with_port(&host)),
                 None => return Err(missing("where the processes meet", "--coordinator", COORDINATOR)),
@@ -191,15 +198,22 @@ impl MultiHostConfig {
             Some(hosts) if hosts.processes() == processes.value => {
                 let leader = match &coordinator {
                     Coordinator::Own(address) => address.rsplit_once(':').map(|(host, _)| host),
-                    Coordinator::Etcd { .. } => None,
+                    Coordinator::Etcd(_) => None,
                 };
                 hosts.variables(leader).into_iter().filter(|needed| environment(needed.name).is_none()).collect()
             }
             _ => Vec::new(),
         };
-        let host_address = environment(HOST_ADDRESS).map(|text| {
-            text.parse().map_err(|_| Error::Distributed(format!("{HOST_ADDRESS} is `{text}`: give an IP address")))
-        });
+        let address = |variable: &str| -> Result<Option<IpAddr>, Error> {
+            let wrong = |text: &str| Error::Distributed(format!("{variable} is `{text}`: give an IP address"));
+            environment(variable).map(|text| text.trim().parse().map_err(|_| wrong(&text))).transpose()
+        };
+        let run_id = environment(RUN_ID).map(|text| text.trim().to_string());
+        if let Some(id) = run_id.as_ref().filter(|id| !id.chars().all(is_plain) || id.len() > MAX_RUN_ID_CHARS) {
+            return Err(Error::Distributed(format!(
+                "{RUN_ID} is `{id}`: give up to {MAX_RUN_ID_CHARS} letters, digits, `-`, `_` and `.`"
+            )));
+        }
         let seconds = |variable: &str, default: Duration| match environment(variable) {
             None => Ok(default),
             Some(text) => match text.parse::<f64>() {
@@ -211,7 +225,10 @@ impl MultiHostConfig {
             processes: processes.value,
             process_id: id.value,
             coordinator,
-            host_address: host_address.transpose()?,
+            host_address: address(HOST_ADDRESS)?,
+            listen_address: address(LISTEN_ADDRESS)?,
+            secret: Secret::from_environment(&environment).map_err(Error::Distributed)?,
+            run_id,
             heartbeat_timeout: seconds(HEARTBEAT_TIMEOUT, DEFAULT_HEARTBEAT_TIMEOUT)?,
             join_timeout: seconds(JOIN_TIMEOUT, DEFAULT_JOIN_TIMEOUT)?,
             tpu_environment,
@@ -236,22 +253,24 @@ fn with_port(host: &str) -> String {
     }
 }
 
-fn parse_coordinator(source: &str, text: &str) -> Result<Coordinator, Error> {
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
+}
+
+fn parse_coordinator(
+    source: &str,
+    text: &str,
+    environment: &impl Fn(&str) -> Option<String>,
+) -> Result<Coordinator, Error> {
     let wrong = || {
         let message =
-            format!("{source} is `{text}`: give HOST:PORT of process 0, or etcd://HOST:PORT/JOB for an etcd server");
+            format!("{source} is `{text}`: give HOST:PORT of process 0, or etcds://HOST:PORT,…/JOB for an etcd server");
         Error::Distributed(message)
     };
     let text = text.trim();
     match text.split_once("://") {
-        Some(("etcd", rest)) => {
-            let (address, job) = rest.split_once('/').unwrap_or((rest, ""));
-            let job = if job.is_empty() { "default" } else { job.trim_end_matches('/') };
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            if !address.contains(':') || !job.chars().all(is_plain) {
-                return Err(wrong());
-            }
-            Ok(Coordinator::Etcd { address: address.into(), job: job.into() })
+        Some((scheme @ ("etcd" | "etcds"), rest)) => {
+            EtcdConfig::read(scheme, rest, environment)?.map(Coordinator::Etcd).ok_or_else(wrong)
         }
         Some(_) => Err(wrong()),
         None if text.is_empty() || text.contains(['/', ' ']) => Err(wrong()),
@@ -326,7 +345,8 @@ mod tests {
         let given = Given { processes: Some(2), process_id: Some(0), coordinator: Some("etcd://e:2379/run-7".into()) };
         let config = resolve(&given, &[(PROCESSES, "8"), (PROCESS_ID, "7"), (COORDINATOR, "x:1")]).unwrap().unwrap();
         assert_eq!((config.processes, config.process_id), (2, 0));
-        assert_eq!(config.coordinator, Coordinator::Etcd { address: "e:2379".into(), job: "run-7".into() });
+        let Coordinator::Etcd(etcd) = config.coordinator else { panic!("{:?}", config.coordinator) };
+        assert_eq!((etcd.endpoints, &*etcd.job), (vec!["e:2379".to_string()], "run-7"));
     }
 
     #[test]
@@ -344,6 +364,11 @@ mod tests {
         refused(&[(PROCESSES, "4"), (PROCESS_ID, "4"), (COORDINATOR, "a:1")], &[PROCESS_ID, "from 0 to 3"]);
         refused(&[(PROCESSES, "0")], &[PROCESSES, "1 to"]);
         refused(&[(PROCESSES, "2"), (PROCESS_ID, "0"), (COORDINATOR, "http://a")], &[COORDINATOR, "HOST:PORT"]);
+        let two = [(PROCESSES, "2"), (PROCESS_ID, "0"), (COORDINATOR, "a:1")];
+        let with = |name, value| [two.as_slice(), &[(name, value)]].concat();
+        refused(&with(channel::SECRET, "secret"), &[channel::SECRET, "tpu config secret"]);
+        refused(&with(RUN_ID, "a b"), &[RUN_ID, "letters"]);
+        refused(&with(LISTEN_ADDRESS, "all"), &[LISTEN_ADDRESS, "IP address"]);
         refused(&[("TPU_WORKER_HOSTNAMES", "a,b")], &["TPU_WORKER_ID"]);
         refused(&[("TPU_WORKER_HOSTNAMES", "a,b"), ("TPU_WORKER_ID", "2")], &["TPU_WORKER_ID", "2 hosts"]);
         refused(&[("MEGASCALE_NUM_SLICES", "2")], &["MEGASCALE_SLICE_ID"]);

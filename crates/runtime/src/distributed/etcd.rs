@@ -1,29 +1,38 @@
-//! etcd as the store, through its JSON gateway: plain HTTP requests, so that no gRPC stack is needed beside the HTTP client that
+//! etcd as the store, through its JSON gateway: HTTP requests, so that no gRPC stack is needed beside the HTTP client that
 //! object stores use already.
 //!
 //! Every key hangs on a lease of its process, which a thread keeps alive: what a process wrote goes when it goes. Process 0
 //! starts a *run* under a fresh name and confirms each process that joins it, so that what an earlier run of the same job left
-//! behind is never taken for this one. Requests go unencrypted and without a password: etcd has to be inside the network of the
-//! job.
+//! behind is never taken for this one.
+//!
+//! `etcds://` encrypts, checks the server's certificate, and may have one of its own; a password is changed for a token. Without
+//! encryption only a server on the loopback interface is used. Errors of the network and of single members are tried again, at
+//! all members in turn, until the deadline of the whole operation. A process whose lease may have run out is no member any more:
+//! [`Session::still_member`](super::Session::still_member) says so without asking anybody.
 
 mod gateway;
 
 use std::collections::HashSet;
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use channel::Secret;
 use pjrt::{Code, KeyValueError, KeyValueStore};
 
-use self::gateway::Gateway;
+use self::gateway::{Gateway, Patience};
 use super::config::MultiHostConfig;
-use super::{Gone, Member};
+use super::etcd_config::EtcdConfig;
+use super::wire::shown;
+use super::{Gone, Member, exists};
 use crate::error::Error;
 
 /// How often a key that is waited for is looked up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Seconds of a lease at least: etcd counts in whole ones.
+const MIN_LEASE_SECONDS: u64 = 2;
 /// Seconds a process's word that it is done outlives it: the others must read it.
 const DONE_SECONDS: u64 = 60;
 /// What etcd takes in one request, less what surrounds a value.
@@ -36,68 +45,68 @@ pub struct Etcd {
     shared: Arc<Shared>,
     leaving: Mutex<Option<mpsc::Sender<()>>>,
     beating: Mutex<Option<JoinHandle<()>>>,
-    local_address: Option<IpAddr>,
 }
 
 #[derive(Debug)]
 struct Shared {
     gateway: Gateway,
-    /// What all keys of the run begin with.
+    local_address: Option<IpAddr>,
+    /// The run's own name.
     run: String,
+    /// What all keys of the run begin with.
+    prefix: String,
     process: usize,
     processes: usize,
     lease: i64,
     done_lease: i64,
+    /// Silence after which the lease may have run out.
     timeout: Duration,
+    /// When the last request to keep the lease alive that was answered was sent.
+    heard: Mutex<Instant>,
     gone: Mutex<Option<Gone>>,
 }
 
 impl Etcd {
     /// Joins the run of a job, waiting until process 0 has confirmed it.
-    pub fn join(address: &str, job: &str, config: &MultiHostConfig) -> Result<Etcd, Error> {
-        let gateway = Gateway::open(address)?;
+    pub fn join(etcd: &EtcdConfig, config: &MultiHostConfig) -> Result<Etcd, Error> {
+        let gateway = Gateway::open(etcd)?;
         let deadline = Instant::now() + config.join_timeout;
-        let connected = TcpStream::connect(address).and_then(|stream| stream.local_addr());
-        let local_address = connected.ok().map(|address| address.ip());
-        let seconds = config.heartbeat_timeout.as_secs().max(2);
-        let lease = loop {
-            match gateway.grant(seconds) {
-                Ok(lease) => break lease,
-                Err(error) if Instant::now() >= deadline => {
-                    return Err(Error::Distributed(format!("no etcd at {address}: {}", error.message)));
-                }
-                Err(_) => std::thread::sleep(LOOK_EVERY),
-            }
-        };
+        let seconds = config.heartbeat_timeout.as_secs().max(MIN_LEASE_SECONDS);
+        let mut heard = Instant::now();
+        let lease = gateway.grant(seconds, &Patience::until(deadline));
+        let lease = lease.map_err(|error| Error::Distributed(format!("no etcd: {}", error.message)))?;
         let (leaving, ask) = mpsc::channel();
-        let name = fresh_name();
-        let joining = Joining { gateway: &gateway, job, config, lease, name: &name, deadline };
-        let run = joining.run()?;
+        let drawn = Secret::fresh_name().map_err(Error::Distributed)?;
+        let name = match (&config.run_id, config.process_id) {
+            (Some(id), 0) => id.clone(),
+            _ => drawn,
+        };
+        let joining = Joining { gateway: &gateway, job: &etcd.job, config, lease, name: &name, deadline };
+        let run = joining.run(&mut heard)?;
         let shared = Arc::new(Shared {
-            done_lease: gateway.grant(DONE_SECONDS)?,
+            done_lease: gateway.grant(DONE_SECONDS, &Patience::until(deadline))?,
+            local_address: gateway.local_address(),
             gateway,
+            prefix: joining_prefix(&etcd.job, &run),
             run,
             process: config.process_id,
             processes: config.processes,
             lease,
-            timeout: config.heartbeat_timeout,
+            heard: Mutex::new(heard),
+            // What was asked for, not what was given: the shorter is the safer.
+            timeout: Duration::from_secs(seconds).min(config.heartbeat_timeout.max(Duration::from_secs(1))),
             gone: Mutex::default(),
         });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("tpubridge-heartbeat".into());
         let beating = thread.spawn(move || theirs.beat(&ask));
         let beating = beating.map_err(|error| Error::Distributed(format!("starting a thread: {error}")))?;
-        Ok(Etcd { shared, leaving: Mutex::new(Some(leaving)), beating: Mutex::new(Some(beating)), local_address })
+        Ok(Etcd { shared, leaving: Mutex::new(Some(leaving)), beating: Mutex::new(Some(beating)) })
     }
 }
 
-/// A name nobody had before.
-fn fresh_name() -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{:x}-{:x}", since.as_nanos(), hasher.finish())
+fn joining_prefix(job: &str, run: &str) -> String {
+    format!("/tpubridge/{job}/runs/{run}/")
 }
 
 /// What a process said of one that is gone.
@@ -118,75 +127,93 @@ struct Joining<'a> {
 }
 
 impl Joining<'_> {
-    /// The prefix of the run's keys.
-    fn run(&self) -> Result<String, Error> {
+    /// The name of the run.
+    fn run(&self, heard: &mut Instant) -> Result<String, Error> {
         match self.config.process_id {
-            0 => self.lead(),
-            _ => self.follow(),
+            0 => self.lead(heard),
+            _ => self.follow(heard),
         }
+    }
+
+    fn patience(&self) -> Patience<'static> {
+        Patience::until(self.deadline)
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.gateway.get(key, &self.patience())?)
+    }
+
+    fn create(&self, key: &str, value: &[u8]) -> Result<bool, Error> {
+        Ok(self.gateway.create(key, value, self.lease, &self.patience())?)
     }
 
     fn run_key(&self) -> String {
         format!("/tpubridge/{}/run", self.job)
     }
 
-    fn prefix(&self, run: &str) -> String {
-        format!("/tpubridge/{}/runs/{run}/", self.job)
-    }
-
     /// Starts a run as soon as the one before has ended, and confirms whoever joins it.
-    fn lead(&self) -> Result<String, Error> {
-        while !self.gateway.create(&self.run_key(), self.name.as_bytes(), self.lease)? {
-            self.wait("an earlier run of this job to end: another process 0 may still be there")?;
+    fn lead(&self, heard: &mut Instant) -> Result<String, Error> {
+        while !self.create(&self.run_key(), self.name.as_bytes())? {
+            self.wait("an earlier run of this job to end: another process 0 may still be there", heard)?;
         }
-        let prefix = self.prefix(self.name);
-        self.gateway.put(&format!("{prefix}member/0"), self.name.as_bytes(), self.lease)?;
+        let prefix = joining_prefix(self.job, self.name);
+        if !self.create(&format!("{prefix}member/0"), self.name.as_bytes())? {
+            let message = format!("there was a run {} of this job already: each needs its own", self.name);
+            return Err(Error::Distributed(message));
+        }
         for process in 1..self.config.processes {
             loop {
-                if let Some(name) = self.gateway.get(&format!("{prefix}member/{process}"))? {
-                    self.gateway.put(&format!("{prefix}confirmed/{process}"), &name, self.lease)?;
+                if let Some(name) = self.get(&format!("{prefix}member/{process}"))? {
+                    self.create(&format!("{prefix}confirmed/{process}"), &name)?;
                     break;
                 }
-                self.wait(&format!("process {process}"))?;
+                self.wait(&format!("process {process}"), heard)?;
             }
         }
-        self.gateway.put(&format!("{prefix}complete"), b"1", self.lease)?;
-        Ok(prefix)
+        self.create(&format!("{prefix}complete"), b"1")?;
+        Ok(self.name.to_string())
     }
 
     /// Joins the run of the day; one whose process 0 does not confirm is of the past, and another will follow.
-    fn follow(&self) -> Result<String, Error> {
+    fn follow(&self, heard: &mut Instant) -> Result<String, Error> {
         let process = self.config.process_id;
         loop {
-            let Some(run) = self.gateway.get(&self.run_key())? else {
-                self.wait("process 0")?;
+            let Some(run) = self.get(&self.run_key())? else {
+                self.wait("process 0", heard)?;
                 continue;
             };
-            let prefix = self.prefix(&String::from_utf8_lossy(&run));
-            let member = format!("{prefix}member/{process}");
-            let refused = !self.gateway.create(&member, self.name.as_bytes(), self.lease)?
-                && self.gateway.get(&member)?.as_deref() != Some(self.name.as_bytes());
-            let confirmed = self.gateway.get(&format!("{prefix}confirmed/{process}"))?;
-            // From here on, a process that is not there is gone.
-            if confirmed.as_deref() == Some(self.name.as_bytes())
-                && self.gateway.get(&format!("{prefix}complete"))?.is_some()
-            {
-                return Ok(prefix);
+            let run = String::from_utf8_lossy(&run).into_owned();
+            if let Some(wanted) = self.config.run_id.as_ref().filter(|wanted| **wanted != run) {
+                self.wait(&format!("run {wanted} to begin: the run of this job is {}", shown(&run)), heard)?;
+                continue;
             }
-            self.wait(match refused {
+            let prefix = joining_prefix(self.job, &run);
+            let refused = !self.create(&format!("{prefix}member/{process}"), self.name.as_bytes())?;
+            let confirmed = self.get(&format!("{prefix}confirmed/{process}"))?;
+            // From here on, a process that is not there is gone.
+            if confirmed.as_deref() == Some(self.name.as_bytes()) && self.get(&format!("{prefix}complete"))?.is_some() {
+                return Ok(run);
+            }
+            let what = match refused {
                 true => "the process of the same number to end: each needs its own",
                 false => "all processes to join",
-            })?;
+            };
+            self.wait(what, heard)?;
         }
     }
 
     /// A pause, unless time is up. The lease is kept alive meanwhile.
-    fn wait(&self, what: &str) -> Result<(), Error> {
+    fn wait(&self, what: &str, heard: &mut Instant) -> Result<(), Error> {
         if Instant::now() >= self.deadline {
             let seconds = self.config.join_timeout.as_secs_f64();
             return Err(Error::Distributed(format!("waited {seconds:.0} s in vain for {what}")));
         }
-        self.gateway.keep_alive(self.lease)?;
+        let sent = Instant::now();
+        if !self.gateway.keep_alive(self.lease, &self.patience())? {
+            let message = "its lease at etcd ran out while it joined: it was cut off for too long";
+            return Err(Error::Distributed(message.into()));
+        }
+        *heard = sent;
         std::thread::sleep(LOOK_EVERY);
         Ok(())
     }
@@ -196,23 +223,18 @@ impl Shared {
     /// Keeps the lease alive and looks for processes whose keys are gone.
     fn beat(&self, ask: &mpsc::Receiver<()>) {
         let pause = (self.timeout / 6).min(Duration::from_secs(1));
-        let mut answered = Instant::now();
         loop {
             match ask.recv_timeout(pause) {
-                Ok(()) => {
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                     // What fails here ends with the lease.
-                    let _ = self.gateway.revoke(self.lease);
-                    return;
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let _ = self.gateway.revoke(self.lease);
+                    let _ = self.gateway.revoke(self.lease, &Patience::until(Instant::now() + pause));
                     return;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             match self.look() {
-                Ok(()) => answered = Instant::now(),
-                Err(error) if answered.elapsed() > self.timeout => {
+                Ok(()) => {}
+                Err(error) if self.heard().elapsed() >= self.timeout => {
                     let why = format!("etcd does not answer it: {}", error.message);
                     return self.note(Gone { process: self.process, why });
                 }
@@ -222,20 +244,23 @@ impl Shared {
     }
 
     fn look(&self) -> Result<(), KeyValueError> {
-        if !self.gateway.keep_alive(self.lease)? {
-            let why = "its lease at etcd ran out: it was cut off for too long".to_string();
-            self.note(Gone { process: self.process, why });
+        let sent = Instant::now();
+        // A member that does not answer leaves time for another.
+        let patience = Patience::until(sent + self.timeout / 2);
+        if !self.gateway.keep_alive(self.lease, &patience)? {
+            self.note(self.lease_lost());
             return Ok(());
         }
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = sent;
         // Whoever notices first says so: those that noticed go too, and must not be taken for it.
-        let key = format!("{}gone", self.run);
-        if let Some(said) = self.gateway.get(&key)? {
+        let key = format!("{}gone", self.prefix);
+        if let Some(said) = self.gateway.get(&key, &patience)? {
             self.note(read_gone(&said));
             return Ok(());
         }
         let present = |what: &str| -> Result<HashSet<usize>, KeyValueError> {
-            let prefix = format!("{}{what}/", self.run);
-            let keys = self.gateway.keys(&prefix)?;
+            let prefix = format!("{}{what}/", self.prefix);
+            let keys = self.gateway.keys(&prefix, &patience)?;
             Ok(keys.iter().filter_map(|key| key.strip_prefix(&prefix)?.parse().ok()).collect())
         };
         let members = present("member")?;
@@ -243,23 +268,50 @@ impl Shared {
         let gone = (0..self.processes).find(|process| !members.contains(process) && !done.contains(process));
         if let Some(process) = gone {
             let why = "its lease at etcd ended before its work did (it was killed, cut off, or ended with an error)";
-            self.gateway.create(&key, format!("{process} {why}").as_bytes(), self.done_lease)?;
-            if let Some(said) = self.gateway.get(&key)? {
+            self.gateway.create(&key, format!("{process} {why}").as_bytes(), self.done_lease, &patience)?;
+            if let Some(said) = self.gateway.get(&key, &patience)? {
                 self.note(read_gone(&said));
             }
         }
         Ok(())
     }
 
+    fn heard(&self) -> Instant {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lease_lost(&self) -> Gone {
+        Gone { process: self.process, why: "its lease at etcd ran out: it was cut off for too long".into() }
+    }
+
     fn note(&self, gone: Gone) {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(gone);
     }
 
-    fn must_be_complete(&self) -> Result<(), KeyValueError> {
-        match self.gone.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            Some(gone) => Err(gone.into()),
-            None => Ok(()),
+    fn still_member(&self) -> Result<(), Gone> {
+        if let Some(gone) = self.gone.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            return Err(gone);
         }
+        match self.heard().elapsed() < self.timeout {
+            true => Ok(()),
+            false => Err(Gone {
+                process: self.process,
+                why: format!("etcd has not answered it for {:.1} s", self.timeout.as_secs_f64()),
+            }),
+        }
+    }
+
+    fn must_be_complete(&self) -> Result<(), KeyValueError> {
+        Ok(self.still_member()?)
+    }
+
+    /// One request of an operation that may take until then.
+    fn act<T>(
+        &self,
+        deadline: Instant,
+        request: impl FnOnce(&Patience<'_>) -> Result<T, KeyValueError>,
+    ) -> Result<T, KeyValueError> {
+        request(&Patience { deadline, check: &|| self.must_be_complete() })
     }
 
     fn key(&self, key: &str) -> Result<String, KeyValueError> {
@@ -267,15 +319,19 @@ impl Shared {
             let message = format!("a key of {} bytes; 1 to {MAX_KEY_BYTES} are allowed", key.len());
             return Err(KeyValueError::new(Code::InvalidArgument, message));
         }
-        Ok(format!("{}{key}", self.run))
+        Ok(format!("{}{key}", self.prefix))
     }
 }
 
 impl KeyValueStore for Etcd {
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, KeyValueError> {
-        let deadline = Instant::now() + timeout;
+        let full = self.shared.key(key)?;
+        // Far enough for any wait, and no overflow.
+        let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
         loop {
-            if let Some(value) = self.try_get(key)? {
+            // A short wait too asks once, for as long as the lease lasts.
+            let until = deadline.max(Instant::now() + self.shared.timeout);
+            if let Some(value) = self.shared.act(until, |patience| self.shared.gateway.get(&full, patience))? {
                 return Ok(value);
             }
             if Instant::now() >= deadline {
@@ -288,24 +344,44 @@ impl KeyValueStore for Etcd {
     }
 
     fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, KeyValueError> {
-        self.shared.must_be_complete()?;
-        self.shared.gateway.get(&self.shared.key(key)?)
+        let key = self.shared.key(key)?;
+        let deadline = Instant::now() + self.shared.timeout;
+        self.shared.act(deadline, |patience| self.shared.gateway.get(&key, patience))
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), KeyValueError> {
-        self.shared.must_be_complete()?;
         if value.len() > MAX_VALUE_BYTES {
             let message = format!("a value of {} bytes; etcd takes {MAX_VALUE_BYTES}", value.len());
             return Err(KeyValueError::new(Code::InvalidArgument, message));
         }
         let lease = if key.starts_with("done/") { self.shared.done_lease } else { self.shared.lease };
-        self.shared.gateway.put(&self.shared.key(key)?, value, lease)
+        let full = self.shared.key(key)?;
+        let deadline = Instant::now() + self.shared.timeout;
+        let created = self.shared.act(deadline, |patience| self.shared.gateway.create(&full, value, lease, patience));
+        match created {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(exists(key)),
+            // The lease that the key would hang on is not there.
+            Err(error) if error.code == Code::NotFound => {
+                self.shared.note(self.shared.lease_lost());
+                self.shared.must_be_complete()
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
 impl Member for Etcd {
     fn local_address(&self) -> Option<IpAddr> {
-        self.local_address
+        self.shared.local_address
+    }
+
+    fn run_id(&self) -> &str {
+        &self.shared.run
+    }
+
+    fn still_member(&self) -> Result<(), Gone> {
+        self.shared.still_member()
     }
 
     fn leave(&self) -> Result<(), Error> {

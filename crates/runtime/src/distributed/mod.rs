@@ -9,12 +9,15 @@
 mod config;
 pub mod coordinator;
 pub mod etcd;
+mod etcd_config;
 mod metadata;
 mod session;
 mod tpu;
 mod wire;
 
+pub use channel::{SECRET, SECRET_FILE, Secret};
 pub use config::{Coordinator, DEFAULT_PORT, Given, MultiHostConfig};
+pub use etcd_config::{Credentials, Encryption, EtcdConfig, Identity};
 pub use session::Session;
 
 use std::net::IpAddr;
@@ -27,6 +30,12 @@ use crate::error::Error;
 pub(crate) trait Member: KeyValueStore {
     /// Where other processes reach this one.
     fn local_address(&self) -> Option<IpAddr>;
+
+    /// The name of the run, the same in all of its processes and in no other run.
+    fn run_id(&self) -> &str;
+
+    /// An error where another process may think already that this one is gone. Asks nobody.
+    fn still_member(&self) -> Result<(), Gone>;
 
     /// This process ends because another is gone: returns when all know which.
     fn abandon(&self) {}
@@ -48,9 +57,23 @@ impl std::fmt::Display for Gone {
     }
 }
 
+/// A key that somebody else has set already.
+fn exists(key: &str) -> KeyValueError {
+    KeyValueError::new(
+        Code::AlreadyExists,
+        format!("`{key}` has another value already: that of its first writer stays"),
+    )
+}
+
 impl From<Gone> for KeyValueError {
     fn from(gone: Gone) -> KeyValueError {
         KeyValueError::new(Code::Unavailable, gone.to_string())
+    }
+}
+
+impl From<Gone> for Error {
+    fn from(gone: Gone) -> Error {
+        Error::Distributed(gone.to_string())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use channel::Secret;
 use pjrt::{ClientOptions, Code, KeyValueError, KeyValueStore};
 
 use super::Member;
@@ -45,25 +46,19 @@ impl Session {
         let store: Arc<dyn Member> = match &config.coordinator {
             Coordinator::Own(address) => {
                 let server = match config.process_id {
-                    0 => Some(Server::start(address, config.processes, config.heartbeat_timeout)?),
+                    0 => Some(Server::start(address, config)?),
                     _ => None,
                 };
-                Arc::new(Connected::connect(
-                    address,
-                    config.process_id,
-                    config.processes,
-                    config.heartbeat_timeout,
-                    config.join_timeout,
-                    server,
-                )?)
+                Arc::new(Connected::connect(address, config, server)?)
             }
-            Coordinator::Etcd { address, job } => Arc::new(Etcd::join(address, job, config)?),
+            Coordinator::Etcd(etcd) => Arc::new(Etcd::join(etcd, config)?),
         };
         let (clients, agreements, findings) = Default::default();
         let inner = Inner { config: config.clone(), store, clients, agreements, findings };
         let session = Session { inner: Arc::new(inner) };
         session.meet("joined", config.join_timeout)?;
-        tracing::info!(process = config.process_id, processes = config.processes, "joined");
+        let run = session.run_id();
+        tracing::info!(process = config.process_id, processes = config.processes, run, "joined");
         Ok(session)
     }
 
@@ -72,7 +67,25 @@ impl Session {
         &self.inner.config
     }
 
-    /// The store all processes share.
+    /// The name of this run, the same in all of its processes and in no other run: [`MultiHostConfig::run_id`], or a fresh one.
+    pub fn run_id(&self) -> &str {
+        self.inner.store.run_id()
+    }
+
+    /// An error where this process is no member of the run any more, or the others may think so: one of them is gone, or this
+    /// one was paused or cut off for longer than the heartbeat timeout. Asks nobody, so it is cheap. To be called right before
+    /// anything that must not be done by two runs, such as the commit of a checkpoint.
+    pub fn still_member(&self) -> Result<(), Error> {
+        Ok(self.inner.store.still_member()?)
+    }
+
+    /// What keeps the links of a client between its processes from strangers.
+    pub(crate) fn link_secret(&self) -> Secret {
+        self.inner.config.secret.derive(&format!("links of run {}", self.run_id()))
+    }
+
+    /// The store all processes share. A key has one value: that of its first writer. Another one is an error
+    /// ([`Code::AlreadyExists`]), the same one is none.
     pub fn store(&self) -> Arc<dyn KeyValueStore> {
         Arc::new(Prefixed { prefix: "user".into(), store: self.inner.store.clone() })
     }

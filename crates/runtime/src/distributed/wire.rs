@@ -1,19 +1,19 @@
-//! What a process and the coordinator say to each other: frames of a length and bytes, bounded.
+//! What a process and the coordinator say to each other in the messages of a [`channel::Channel`].
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::sync::Arc;
 
-/// What the first frame of a connection begins with.
-const MAGIC: &[u8; 8] = b"tpucoord";
+/// What the connection is for: no other can be taken for it.
+pub(super) const CONTEXT: &[u8] = b"tpubridge coordinator";
 /// Version of everything below.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Bytes of a key at most.
 pub(super) const MAX_KEY_BYTES: usize = 4 << 10;
 /// Bytes of a value at most.
 pub(super) const MAX_VALUE_BYTES: usize = 64 << 20;
-const MAX_FRAME_BYTES: usize = MAX_KEY_BYTES + MAX_VALUE_BYTES + 64;
-/// The first frame of a connection is small, whoever sent it.
-pub(super) const MAX_HELLO_BYTES: usize = 64;
+/// Bytes of a message at most.
+pub(super) const MAX_MESSAGE_BYTES: usize = MAX_KEY_BYTES + MAX_VALUE_BYTES + 64;
+/// Bytes of a sign of life at most.
+pub(super) const MAX_BEAT_BYTES: usize = 64;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +27,25 @@ pub(super) enum Role {
 /// What a process says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    Hello { version: u32, process: u32, processes: u32, role: Role },
-    Get { timeout_ms: u64, key: String },
-    TryGet { key: String },
-    Put { key: String, value: Vec<u8> },
+    /// `run` is empty where the process has not heard of one.
+    Hello {
+        version: u32,
+        process: u32,
+        processes: u32,
+        role: Role,
+        run: String,
+    },
+    Get {
+        timeout_ms: u64,
+        key: String,
+    },
+    TryGet {
+        key: String,
+    },
+    Put {
+        key: String,
+        value: Vec<u8>,
+    },
     Beat,
     Bye,
 }
@@ -38,9 +53,13 @@ pub(super) enum Request {
 /// What the coordinator answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Done(Vec<u8>),
+    Done(Arc<Vec<u8>>),
     NotFound,
     TimedOut,
+    /// The key has another value already.
+    Exists,
+    /// The run is over; another may begin here.
+    Over,
     /// A process is gone.
     Gone {
         process: u32,
@@ -53,11 +72,11 @@ impl Request {
     pub(super) fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Request::Hello { version, process, processes, role } => {
+            Request::Hello { version, process, processes, role, run } => {
                 out.push(b'H');
-                out.extend(MAGIC);
                 [version, process, processes].iter().for_each(|number| out.extend(number.to_le_bytes()));
                 out.push(if *role == Role::Control { 0 } else { 1 });
+                out.extend(run.as_bytes());
             }
             Request::Get { timeout_ms, key } => {
                 out.push(b'G');
@@ -80,24 +99,23 @@ impl Request {
         out
     }
 
-    pub(super) fn read(frame: &[u8]) -> Option<Request> {
-        let (&kind, rest) = frame.split_first()?;
+    pub(super) fn read(mut message: Vec<u8>) -> Option<Request> {
+        let (&kind, rest) = message.split_first()?;
         let key = |bytes: &[u8]| {
             let is_good = !bytes.is_empty() && bytes.len() <= MAX_KEY_BYTES;
             is_good.then(|| std::str::from_utf8(bytes).ok().map(str::to_string)).flatten()
         };
         match kind {
             b'H' => {
-                let rest = rest.strip_prefix(MAGIC)?;
                 let (version, rest) = number(rest)?;
                 let (process, rest) = number(rest)?;
                 let (processes, rest) = number(rest)?;
-                let role = match rest {
-                    [0] => Role::Control,
-                    [1] => Role::Requests,
+                let (role, run) = match rest.split_first()? {
+                    (0, run) => (Role::Control, run),
+                    (1, run) => (Role::Requests, run),
                     _ => return None,
                 };
-                Some(Request::Hello { version, process, processes, role })
+                Some(Request::Hello { version, process, processes, role, run: String::from_utf8(run.to_vec()).ok()? })
             }
             b'G' => {
                 let (timeout, rest) = rest.split_first_chunk::<8>()?;
@@ -107,8 +125,10 @@ impl Request {
             b'P' => {
                 let (length, rest) = number(rest)?;
                 let (name, value) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-                let is_good = value.len() <= MAX_VALUE_BYTES;
-                is_good.then(|| Some(Request::Put { key: key(name)?, value: value.to_vec() })).flatten()
+                let key = key(name).filter(|_| value.len() <= MAX_VALUE_BYTES)?;
+                // The message becomes the value: no second copy of what may be large.
+                message.drain(..message.len() - value.len());
+                Some(Request::Put { key, value: message })
             }
             b'B' if rest.is_empty() => Some(Request::Beat),
             b'Y' if rest.is_empty() => Some(Request::Bye),
@@ -118,15 +138,15 @@ impl Request {
 }
 
 impl Answer {
-    pub(super) fn write(&self) -> Vec<u8> {
+    /// The message in two parts: what comes before the value, and the value.
+    pub(super) fn write(&self) -> (Vec<u8>, &[u8]) {
         let mut out = Vec::new();
         match self {
-            Answer::Done(value) => {
-                out.push(b'O');
-                out.extend(value);
-            }
+            Answer::Done(value) => return (vec![b'O'], value),
             Answer::NotFound => out.push(b'N'),
             Answer::TimedOut => out.push(b'T'),
+            Answer::Exists => out.push(b'X'),
+            Answer::Over => out.push(b'E'),
             Answer::Gone { process, why } => {
                 out.push(b'F');
                 out.extend(process.to_le_bytes());
@@ -137,15 +157,20 @@ impl Answer {
                 out.extend(why.as_bytes());
             }
         }
-        out
+        (out, &[])
     }
 
-    pub(super) fn read(frame: &[u8]) -> Option<Answer> {
-        let (&kind, rest) = frame.split_first()?;
+    pub(super) fn read(mut message: Vec<u8>) -> Option<Answer> {
+        let (&kind, rest) = message.split_first()?;
         match kind {
-            b'O' => Some(Answer::Done(rest.to_vec())),
+            b'O' => {
+                message.remove(0);
+                Some(Answer::Done(Arc::new(message)))
+            }
             b'N' => Some(Answer::NotFound),
             b'T' => Some(Answer::TimedOut),
+            b'X' => Some(Answer::Exists),
+            b'E' => Some(Answer::Over),
             b'F' => {
                 let (process, why) = number(rest)?;
                 Some(Answer::Gone { process, why: String::from_utf8_lossy(why).into_owned() })
@@ -156,69 +181,14 @@ impl Answer {
     }
 }
 
+/// What somebody says, as it may be shown: short, and no control characters.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().take(64).filter(|c| c.is_ascii_graphic()).collect()
+}
+
 fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*number), rest))
-}
-
-/// Writes a frame.
-pub(super) fn send(mut stream: &TcpStream, payload: &[u8]) -> std::io::Result<()> {
-    let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= MAX_FRAME_BYTES);
-    let length = length.ok_or_else(|| std::io::Error::new(ErrorKind::InvalidInput, "too much for one frame"))?;
-    let mut frame = Vec::with_capacity(payload.len() + 4);
-    frame.extend(length.to_le_bytes());
-    frame.extend(payload);
-    stream.write_all(&frame)
-}
-
-/// Reads a frame of at most `limit` bytes. Whenever the stream's read timeout passes without a byte, `on_silence` says
-/// whether to go on waiting.
-pub(super) fn receive(
-    stream: &TcpStream,
-    limit: usize,
-    on_silence: &mut dyn FnMut() -> std::io::Result<()>,
-) -> std::io::Result<Vec<u8>> {
-    let mut length = [0; 4];
-    fill(stream, &mut length, on_silence)?;
-    let length = u32::from_le_bytes(length) as usize;
-    if length > limit.min(MAX_FRAME_BYTES) {
-        return Err(std::io::Error::new(ErrorKind::InvalidData, "a frame that is too long"));
-    }
-    // Memory grows with what has come, not with what was announced.
-    let mut payload = Vec::new();
-    let mut chunk = vec![0; length.min(64 << 10)];
-    while payload.len() < length {
-        let part = (length - payload.len()).min(chunk.len());
-        fill(stream, &mut chunk[..part], on_silence)?;
-        payload.extend_from_slice(&chunk[..part]);
-    }
-    Ok(payload)
-}
-
-/// A frame of the usual size.
-pub(super) fn receive_any(
-    stream: &TcpStream,
-    on_silence: &mut dyn FnMut() -> std::io::Result<()>,
-) -> std::io::Result<Vec<u8>> {
-    receive(stream, MAX_FRAME_BYTES, on_silence)
-}
-
-fn fill(
-    mut stream: &TcpStream,
-    buffer: &mut [u8],
-    on_silence: &mut dyn FnMut() -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match stream.read(&mut buffer[filled..]) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => on_silence()?,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -228,7 +198,7 @@ mod tests {
     #[test]
     fn requests_and_answers_are_read_as_written() {
         let requests = [
-            Request::Hello { version: VERSION, process: 3, processes: 4, role: Role::Control },
+            Request::Hello { version: VERSION, process: 3, processes: 4, role: Role::Control, run: "7".into() },
             Request::Get { timeout_ms: 5, key: "a/b".into() },
             Request::TryGet { key: "k".into() },
             Request::Put { key: "k".into(), value: vec![0, 1, 255] },
@@ -236,19 +206,20 @@ mod tests {
             Request::Bye,
         ];
         for request in requests {
-            let frame = request.write();
-            assert_eq!(Request::read(&frame), Some(request));
+            assert_eq!(Request::read(request.write()), Some(request));
         }
         let answers = [
-            Answer::Done(vec![1]),
+            Answer::Done(Arc::new(vec![1])),
             Answer::NotFound,
             Answer::TimedOut,
+            Answer::Exists,
+            Answer::Over,
             Answer::Gone { process: 2, why: "killed".into() },
             Answer::Refused("no".into()),
         ];
         for answer in answers {
-            let frame = answer.write();
-            assert_eq!(Answer::read(&frame), Some(answer));
+            let (head, value) = answer.write();
+            assert_eq!(Answer::read([&head, value].concat()), Some(answer));
         }
     }
 
@@ -259,15 +230,15 @@ mod tests {
             let length = random.below(40);
             let mut frame: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
             if let Some(first) = frame.first_mut() {
-                *first = b"HGTPBYONFR"[random.below(10)];
+                *first = b"HGTPBYONFRXE"[random.below(12)];
             }
-            if let Some(request) = Request::read(&frame) {
-                assert_eq!(Request::read(&request.write()), Some(request));
+            if let Some(request) = Request::read(frame.clone()) {
+                assert_eq!(Request::read(request.write()), Some(request));
             }
-            let _ = Answer::read(&frame);
+            let _ = Answer::read(frame);
         }
         let mut long = vec![b'P'];
         long.extend(u32::MAX.to_le_bytes());
-        assert_eq!(Request::read(&long), None);
+        assert_eq!(Request::read(long), None);
     }
 }

@@ -23,13 +23,22 @@ pub(crate) fn together<T: Send>(
     coordinator: &str,
     run: impl Fn(usize, Session) -> T + Sync,
 ) -> Vec<T> {
+    together_as(processes, |id| config(processes, id, coordinator), run)
+}
+
+/// As [`together`], with configurations of the caller's.
+pub(crate) fn together_as<T: Send>(
+    processes: usize,
+    config: impl Fn(usize) -> MultiHostConfig + Sync,
+    run: impl Fn(usize, Session) -> T + Sync,
+) -> Vec<T> {
     // None runs, and perhaps goes, before all have joined.
     let joined = std::sync::Barrier::new(processes);
     std::thread::scope(|scope| {
-        let (run, joined) = (&run, &joined);
+        let (run, joined, config) = (&run, &joined, &config);
         let start = |id: usize| {
             scope.spawn(move || {
-                let session = Session::join(&config(processes, id, coordinator));
+                let session = Session::join(&config(id));
                 joined.wait();
                 run(id, session.unwrap())
             })

@@ -3,11 +3,11 @@
 //! Every process then runs the whole program, as one process does, and keeps the results of its own devices.
 
 use std::collections::HashMap;
-use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use channel::Channel;
 use pjrt_sys::{PJRT_Error_Code_CANCELLED, PJRT_Error_Code_RESOURCE_EXHAUSTED, PJRT_Error_Code_UNAVAILABLE};
 
 use super::{Processes, link};
@@ -25,21 +25,20 @@ const HEADER_BYTES: usize = 8 + FINGERPRINT_BYTES + 8;
 
 /// Connections to the other processes and how often each was used.
 pub(super) struct State {
-    links: Vec<Option<TcpStream>>,
+    links: Vec<Option<Channel>>,
     exchanges: Vec<u64>,
     /// After a failure nobody knows what the others have seen: nothing goes on.
     failed: Option<Failure>,
 }
 
 impl State {
-    pub(super) fn new(links: Vec<Option<TcpStream>>) -> State {
+    pub(super) fn new(links: Vec<Option<Channel>>) -> State {
         State { exchanges: vec![0; links.len()], links, failed: None }
     }
 
     pub(super) fn close(&mut self) {
         for link in self.links.iter_mut().filter_map(Option::take) {
-            // One that is closed already needs nothing.
-            let _ = link.shutdown(Shutdown::Both);
+            link.close();
         }
     }
 }
@@ -210,7 +209,7 @@ fn all_gather(
     std::thread::scope(|scope| {
         let mut threads = Vec::with_capacity(expected.len());
         for &(peer, bytes) in expected {
-            let Some(stream) = links.get(peer).and_then(Option::as_ref) else {
+            let Some(link) = links.get(peer).and_then(Option::as_ref) else {
                 failures.push((peer, Failure::new(PJRT_Error_Code_UNAVAILABLE, "there is no connection to it")));
                 continue;
             };
@@ -221,12 +220,12 @@ fn all_gather(
                 header.extend(number.to_le_bytes());
                 header.extend(name);
                 header.extend((length as u64).to_le_bytes());
-                link::write(stream, &header, look)?;
-                mine.iter().try_for_each(|part| link::write(stream, part, look))
+                link::write(link, &[&header], look)?;
+                link::write(link, mine, look)
             };
             let receive = move || {
                 let mut header = [0; HEADER_BYTES];
-                link::read(stream, &mut header, look)?;
+                link::read(link, &mut header, look)?;
                 let mut wanted = Vec::with_capacity(HEADER_BYTES);
                 wanted.extend(number.to_le_bytes());
                 wanted.extend(name);
@@ -242,7 +241,7 @@ fn all_gather(
                     return Err(Failure::new(PJRT_Error_Code_RESOURCE_EXHAUSTED, message));
                 }
                 arrays.resize(bytes, 0);
-                link::read(stream, &mut arrays, look)?;
+                link::read(link, &mut arrays, look)?;
                 Ok(arrays)
             };
             let stopping = move |failure: Failure| {

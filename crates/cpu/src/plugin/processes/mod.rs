@@ -14,13 +14,17 @@ use pjrt_sys::{PJRT_Error_Code_DEADLINE_EXCEEDED, PJRT_Error_Code_UNAVAILABLE};
 pub(super) use exchange::Group;
 pub(super) use store::Store;
 
+use channel::{Channel, SECRET_FILE, Secret};
+
 use super::call::Failure;
 use super::settings::{Node, Settings};
 use exchange::State;
-use link::{TOKEN_BYTES, Token};
+use link::Listening;
 
 /// How long a process waits for the others to appear. A store that hears of one that is gone ends the wait earlier.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(300);
+/// Characters of what tells the links of one client from those of others, at most.
+const MAX_TOKEN_CHARS: usize = 64;
 /// Devices of all processes together at most.
 const MAX_DEVICES: usize = 1 << 16;
 
@@ -40,9 +44,18 @@ impl Processes {
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
             Failure::new(PJRT_Error_Code_UNAVAILABLE, format!("process {}: {what} {ip}: {error}", node.id))
         };
+        let secret = &settings.link_secret;
+        if !secret.allows(ip) {
+            return Err(Failure::invalid(format!(
+                "{ip} is not on the loopback interface, and there is no secret for links between processes: \
+                 `tpu config secret > FILE` makes one, {SECRET_FILE}=FILE gives it to a process"
+            )));
+        }
         let listener = TcpListener::bind((ip, 0)).map_err(|error| cannot("listening on", &error))?;
         let address = listener.local_addr().map_err(|error| cannot("listening on", &error))?;
-        let token = link::new_token();
+        let token = Secret::fresh_name().map_err(Failure::internal)?;
+        let listening = Listening::start(listener, secret, &token);
+        let listening = listening.map_err(|error| cannot("listening on", &error))?;
         let me = Entry { devices: settings.num_devices, address, token };
         store.put(&key(node.id), me.write().as_bytes())?;
         let deadline = Instant::now() + JOIN_TIMEOUT;
@@ -59,9 +72,9 @@ impl Processes {
         if counts.iter().sum::<usize>() > MAX_DEVICES {
             return Err(Failure::invalid(format!("the processes have more than {MAX_DEVICES} devices together")));
         }
-        let mut links: Vec<Option<std::net::TcpStream>> = (0..node.count).map(|_| None).collect();
+        let mut links: Vec<Option<Channel>> = (0..node.count).map(|_| None).collect();
         for (id, entry) in entries.iter().enumerate().take(node.id) {
-            let connected = link::connect(entry.address, &entry.token, node.id, deadline, &|| store.check());
+            let connected = link::connect(entry.address, secret, &entry.token, node.id, deadline, &|| store.check());
             links[id] = Some(connected.map_err(|failure| naming(id, entry.address, &failure))?);
         }
         while links.iter().skip(node.id + 1).any(Option::is_none) {
@@ -75,11 +88,11 @@ impl Processes {
             }
             store.check()?;
             // Strangers are turned away.
-            if let Some((id, stream)) = link::accept(&listener, &token)
+            if let Some((id, link)) = listening.next()
                 && id > node.id
                 && let Some(place @ None) = links.get_mut(id)
             {
-                *place = Some(stream);
+                *place = Some(link);
             }
         }
         Ok(Processes { node: node.id, counts, store, state: Mutex::new(State::new(links)) })
@@ -132,28 +145,24 @@ fn naming(id: usize, address: SocketAddr, failure: &Failure) -> Failure {
 struct Entry {
     devices: usize,
     address: SocketAddr,
-    token: Token,
+    /// What tells the links of this client from those of others, and those of this run from those of others.
+    token: String,
 }
 
 impl Entry {
     /// One line; the first word is the format's version.
     fn write(&self) -> String {
-        let token: String = self.token.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("1 {} {} {token}", self.devices, self.address)
+        format!("2 {} {} {}", self.devices, self.address, self.token)
     }
 
     fn read(bytes: &[u8]) -> Option<Entry> {
         let text = std::str::from_utf8(bytes).ok()?;
         let [version, devices, address, token] = text.split(' ').collect::<Vec<_>>()[..] else { return None };
-        if version != "1" || token.len() != 2 * TOKEN_BYTES || !token.is_ascii() {
+        if version != "2" || !(1..=MAX_TOKEN_CHARS).contains(&token.len()) {
             return None;
         }
-        let mut bytes = [0; TOKEN_BYTES];
-        for (n, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(token.get(2 * n..2 * n + 2)?, 16).ok()?;
-        }
         let devices = devices.parse().ok().filter(|count| (1..=MAX_DEVICES).contains(count))?;
-        Some(Entry { devices, address: address.parse().ok()?, token: bytes })
+        Some(Entry { devices, address: address.parse().ok()?, token: token.into() })
     }
 }
 
@@ -163,9 +172,10 @@ mod tests {
 
     #[test]
     fn entries_are_read_as_written_and_nonsense_is_not() {
-        let entry = Entry { devices: 3, address: "10.0.0.7:4100".parse().unwrap(), token: link::new_token() };
+        let entry =
+            Entry { devices: 3, address: "10.0.0.7:4100".parse().unwrap(), token: Secret::fresh_name().unwrap() };
         assert_eq!(Entry::read(entry.write().as_bytes()), Some(entry));
-        for text in ["", "1 2", "2 3 1.1.1.1:1 00", "1 0 1.1.1.1:1 00112233445566778899aabbccddeeff", "1 é é é"] {
+        for text in ["", "2 2", "1 3 1.1.1.1:1 00", "2 0 1.1.1.1:1 00", "2 3 1.1.1.1:1 ", "2 é é é"] {
             assert_eq!(Entry::read(text.as_bytes()), None, "{text}");
         }
     }
