@@ -8,6 +8,7 @@ mod compile;
 mod config;
 mod documents;
 mod estimates;
+mod faults;
 mod find_batch;
 mod fit;
 mod harness;
