@@ -98,6 +98,27 @@ pub enum Error {
         /// Where.
         location: String,
     },
+    /// Another run has taken these checkpoints over: this one can neither save nor delete any more.
+    Replaced {
+        /// Where.
+        location: String,
+        /// The run that did.
+        by: String,
+    },
+    /// The processes that save together could not tell each other: one of them is gone.
+    Group {
+        /// Which one, and how that was noticed.
+        source: Cause,
+    },
+    /// Another process of those that save together could not write its part.
+    Peer {
+        /// Its number.
+        process: usize,
+        /// What it said.
+        message: String,
+        /// Whether it was replaced by another run.
+        is_replaced: bool,
+    },
     /// The function that was to give a tensor did not.
     NotProduced {
         /// The tensor.
@@ -141,6 +162,22 @@ impl Error {
         matches!(self, Error::Format { .. })
     }
 
+    /// Whether another run has taken the checkpoints over: saving again is of no use.
+    pub fn is_replaced(&self) -> bool {
+        matches!(self, Error::Replaced { .. } | Error::Peer { is_replaced: true, .. })
+    }
+
+    /// The error and what caused it, in one line.
+    pub(crate) fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        text
+    }
+
     /// What helps.
     pub fn remedy(&self) -> String {
         match self {
@@ -176,6 +213,14 @@ impl Error {
             }
             Error::NoCheckpoint { .. } => "check the path; a checkpoint that was not finished does not count".into(),
             Error::Busy { .. } => "stop the other process, or save somewhere else".into(),
+            Error::Replaced { .. } | Error::Peer { is_replaced: true, .. } => {
+                "let the other run go on, or stop it and start this one again: it goes on from the newest checkpoint"
+                    .into()
+            }
+            Error::Group { .. } => {
+                "see the output of the process that is gone; started again, all go on from the newest checkpoint".into()
+            }
+            Error::Peer { .. } => "see what that process says; complete checkpoints are untouched".into(),
             Error::NotProduced { .. } => "see the cause; complete checkpoints are untouched".into(),
             Error::Thread { .. } => "allow more threads; if there are enough, report this as a bug".into(),
         }
@@ -201,6 +246,9 @@ impl fmt::Display for Error {
                 write!(f, "{location} has no checkpoint of step {step}")
             }
             Error::Busy { location } => write!(f, "another process is saving into {location}"),
+            Error::Replaced { location, by } => write!(f, "the checkpoints in {location} were taken over by {by}"),
+            Error::Group { .. } => write!(f, "the processes cannot finish the checkpoint together"),
+            Error::Peer { process, message, .. } => write!(f, "process {process} could not save its part: {message}"),
             Error::NotProduced { name, .. } => write!(f, "tensor `{name}` could not be fetched for saving"),
             Error::Thread { doing, .. } => write!(f, "the thread for {doing} could not start or has ended"),
         }
@@ -211,7 +259,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Io { source, .. } | Error::Thread { source: Some(source), .. } => Some(source),
-            Error::Store { source, .. } | Error::NotProduced { source, .. } => Some(source.as_ref()),
+            Error::Store { source, .. } | Error::NotProduced { source, .. } | Error::Group { source } => {
+                Some(source.as_ref())
+            }
             _ => None,
         }
     }

@@ -26,7 +26,7 @@ impl TensorRegion {
     }
 
     /// Bytes of the region's elements; `None` if that overflows.
-    pub(crate) fn size_bytes(&self, element_bytes: usize) -> Option<usize> {
+    pub fn size_bytes(&self, element_bytes: usize) -> Option<usize> {
         self.size.iter().try_fold(element_bytes, |bytes, &size| bytes.checked_mul(size))
     }
 

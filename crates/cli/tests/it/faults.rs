@@ -17,7 +17,7 @@ use self::run::{Campaign, HEARTBEAT, Run, Store};
 use crate::harness::Bench;
 use crate::mesh_training::losses;
 use crate::networks::Networks;
-use crate::processes::{PROCESSES, llama, saved_steps};
+use crate::processes::{PROCESSES, llama, manager};
 
 /// The host outside of the run, beside one for each process: strangers are there, and etcd.
 const OUTSIDE: usize = PROCESSES;
@@ -233,7 +233,7 @@ fn four_processes_survive_faults() {
     let (disturbed, calm) = (losses(&bench, "run"), losses(&bench, "calm"));
     assert_eq!(calm.len() as u64, last);
     assert_eq!(disturbed, calm);
-    assert_eq!(saved_steps(&bench, "run").last(), Some(&last));
+    assert_eq!(manager(&bench, "run").latest().unwrap(), Some(last));
     println!("| fault | injected | the run went on | it ended, and was started again | all had ended after |");
     println!("|---|---|---|---|---|");
     for (name, Outcomes { went_on, ended, longest }) in &outcomes {

@@ -1,15 +1,16 @@
-//! `tpu train --processes`: four processes, each in a network of its own, learn what one learns; one that is killed is named by
-//! the others, and all go on from the checkpoint.
+//! `tpu train --processes`: four processes, each in a network of its own, learn what one learns; a stop of one saves all of them;
+//! one that is killed is named by the others, and all go on from the checkpoint.
 
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::skip;
+use weights::CheckpointManager;
 
-use crate::harness::{Bench, Ran};
+use crate::harness::{Bench, Ran, arg, ran};
 use crate::mesh_training::{self, assert_alike, losses};
 use crate::networks::Networks;
 
@@ -61,10 +62,11 @@ impl Running {
 }
 
 /// Starts all processes of a training, each in its network where there are some.
-fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: &str, steps: u64) -> Running {
+fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: &str, with: &[&str]) -> Running {
     let start_one = |n: usize| {
-        let (id, with, count) = (n.to_string(), format!("train.steps={steps}"), PROCESSES.to_string());
-        let mut args = vec!["train", "llama.toml", "--folder", folder, "-d", "cpu", "--with", &with];
+        let (id, count) = (n.to_string(), PROCESSES.to_string());
+        let mut args = vec!["train", "llama.toml", "--folder", folder, "-d", "cpu", "--json"];
+        args.extend(with.iter().flat_map(|change| ["--with", change]));
         args.extend(MESH);
         args.extend(["--processes", &count, "--process-id", &id, "--coordinator", coordinator]);
         let plain = bench.command(&args);
@@ -81,11 +83,36 @@ fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: 
     Running((0..PROCESSES).map(start_one).collect())
 }
 
-pub(crate) fn saved_steps(bench: &Bench, folder: &str) -> BTreeSet<u64> {
-    let Ok(entries) = std::fs::read_dir(bench.path(&format!("{folder}/checkpoints"))) else { return BTreeSet::new() };
-    // The manifest is written last.
-    let complete = entries.flatten().filter(|entry| entry.path().join("manifest.json").exists());
-    complete.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok()).collect()
+pub(crate) fn manager(bench: &Bench, folder: &str) -> CheckpointManager {
+    CheckpointManager::open(arg(&bench.path(&format!("{folder}/checkpoints")))).unwrap()
+}
+
+fn here() -> String {
+    format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
+}
+
+impl Running {
+    /// Waits for the first checkpoint.
+    fn until_saved(&mut self, bench: &Bench, folder: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while manager(bench, folder).latest().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "no checkpoint appears");
+            if self.0.iter_mut().any(|child| child.try_wait().unwrap().is_some()) {
+                panic!("a process ended: {:?}", self.wait(&[]));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Trains in one process what four have trained, never interrupted, and compares losses to the digit.
+#[track_caller]
+fn assert_equals_one(bench: &Bench, folder: &str, steps: u64) {
+    let with = format!("train.steps={steps}");
+    let args = ["train", "llama.toml", "--folder", "one", "-d", "cpu", "--with", &with];
+    let ran = ran(bench.command(&[&args[..], &MESH[..]].concat()).env("TPUBRIDGE_CPU_THREADS", "1").output().unwrap());
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(losses(bench, folder), losses(bench, "one"));
 }
 
 #[track_caller]
@@ -100,10 +127,49 @@ fn four_processes_learn_what_one_learns() {
     let bench = Bench::bare();
     bench.write("llama.toml", llama());
     bench.expect(0, &["train", "llama.toml", "--folder", "one", "-d", "cpu"]);
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let ended = start(&bench, None, &format!("127.0.0.1:{port}"), "four", 4).wait(&[]);
+    let ended = start(&bench, None, &here(), "four", &[]).wait(&[]);
     all_done(&ended);
     assert_alike("several processes", &losses(&bench, "four"), &losses(&bench, "one"));
+    // Every process has written parts of its own, and none has written all.
+    let files = std::fs::read_dir(bench.path("four/checkpoints/step-00000004")).unwrap();
+    let files =
+        files.map(|file| file.unwrap()).filter(|file| file.path().extension().is_some_and(|e| e == "safetensors"));
+    let mut sizes = files.map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().len()));
+    let mut by_process = std::collections::BTreeMap::<String, u64>::new();
+    sizes.by_ref().for_each(|(name, bytes)| *by_process.entry(name[..4].to_string()).or_default() += bytes);
+    assert_eq!(by_process.len(), PROCESSES, "{by_process:?}");
+    let (least, most) = (by_process.values().min().unwrap(), by_process.values().max().unwrap());
+    assert!(most < &(least * 2), "{by_process:?}");
+    // Another number of processes and another mesh go on from them.
+    bench.expect(0, &["train", "llama.toml", "--folder", "four", "-d", "cpu", "--with", "train.steps=6"]);
+    bench.expect(0, &["train", "llama.toml", "--folder", "one", "-d", "cpu", "--with", "train.steps=6"]);
+    assert_alike("one process after several", &losses(&bench, "four"), &losses(&bench, "one"));
+    let ended = start(&bench, None, &here(), "four", &["train.steps=8"]).wait(&[]);
+    all_done(&ended);
+    assert!(ended.iter().all(|(_, ran)| ran.stderr.contains("resuming from step 6")), "{ended:?}");
+    bench.expect(0, &["train", "llama.toml", "--folder", "one", "-d", "cpu", "--with", "train.steps=8"]);
+    assert_alike("several processes after one", &losses(&bench, "four"), &losses(&bench, "one"));
+}
+
+#[test]
+fn a_signal_to_one_process_stops_and_saves_all_at_the_same_step() {
+    let bench = Bench::bare();
+    bench.write("llama.toml", llama());
+    let mut running = start(&bench, None, &here(), "four", &["train.steps=1000000", "train.save_every=50"]);
+    running.until_saved(&bench, "four");
+    kill_process(Pid::from_child(&running.0[2]), Signal::TERM).unwrap();
+    let ended = running.wait(&[]);
+    let saved = manager(&bench, "four").latest_good(weights::IntegrityCheck::Contents).unwrap().saved.step();
+    for (n, ran) in &ended {
+        assert_eq!(ran.code, Some(75), "process {n}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("process 2 was asked to stop: all processes stop after step"), "{}", ran.stderr);
+        let record: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((record["ended"].as_str(), record["step"].as_u64()), (Some("stopped"), Some(saved)), "process {n}");
+    }
+    let (steps, save) = (saved + 3, "train.save_every=50");
+    let ended = start(&bench, None, &here(), "four", &[&format!("train.steps={steps}"), save]).wait(&[]);
+    all_done(&ended);
+    assert_equals_one(&bench, "four", steps);
 }
 
 #[test]
@@ -117,19 +183,11 @@ fn a_killed_process_is_named_and_all_go_on_from_the_checkpoint() {
             None
         }
     };
-    let address = || match &networks {
-        Some(networks) => format!("{}:4711", networks.address(0)),
-        None => format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()),
-    };
-    let mut running = start(&bench, networks.as_ref(), &address(), "four", 1_000_000);
-    let deadline = Instant::now() + PATIENCE;
-    while saved_steps(&bench, "four").is_empty() {
-        assert!(Instant::now() < deadline, "no checkpoint appears: {:?}", running.wait(&[0, 1, 2, 3]));
-        if running.0.iter_mut().any(|child| child.try_wait().unwrap().is_some()) {
-            panic!("a process ended: {:?}", running.wait(&[]));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let address = || networks.as_ref().map_or_else(here, |networks| format!("{}:4711", networks.address(0)));
+    // A save is under way nearly all the time.
+    let with = ["train.steps=1000000", "train.save_every=1"];
+    let mut running = start(&bench, networks.as_ref(), &address(), "four", &with);
+    running.until_saved(&bench, "four");
     running.0[2].kill().unwrap();
     for (n, ran) in running.wait(&[2]) {
         assert_eq!(ran.code, Some(2), "process {n}: {}{}", ran.stdout, ran.stderr);
@@ -137,19 +195,15 @@ fn a_killed_process_is_named_and_all_go_on_from_the_checkpoint() {
         assert!(ran.stderr.contains("hint:"), "process {n}: {}", ran.stderr);
     }
     drop(running);
-    let from = *saved_steps(&bench, "four").last().unwrap();
-    let ended = start(&bench, networks.as_ref(), &address(), "four", from + 3).wait(&[]);
+    let found = manager(&bench, "four").latest_good(weights::IntegrityCheck::Contents).unwrap();
+    assert!(found.damaged.is_empty(), "{:?}", found.damaged);
+    let (from, steps) = (found.saved.step(), found.saved.step() + 3);
+    let ended = start(&bench, networks.as_ref(), &address(), "four", &[&format!("train.steps={steps}")]).wait(&[]);
     all_done(&ended);
     for (n, ran) in &ended {
         assert!(ran.stderr.contains(&format!("resuming from step {from}")), "process {n}: {}", ran.stderr);
     }
-    // The same program in one process, never interrupted.
-    let with = format!("train.steps={}", from + 3);
-    bench.expect(
-        0,
-        &[&["train", "llama.toml", "--folder", "one", "-d", "cpu", "--with", &with][..], &MESH[..]].concat(),
-    );
-    assert_alike("several processes", &losses(&bench, "four"), &losses(&bench, "one"));
+    assert_equals_one(&bench, "four", steps);
 }
 
 #[test]

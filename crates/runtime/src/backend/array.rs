@@ -170,13 +170,22 @@ impl DeviceArray {
 
     /// The parts of the array that are here, each once, with where they lie in it.
     pub fn parts_to_host(&self) -> Result<Vec<(TensorRegion, Literal)>, Error> {
+        self.some_parts_to_host(&|_| true)
+    }
+
+    /// The parts of the array that are here and wanted, each once, with where they lie in it. Others are not copied.
+    pub fn some_parts_to_host(
+        &self,
+        is_wanted: &dyn Fn(&TensorRegion) -> bool,
+    ) -> Result<Vec<(TensorRegion, Literal)>, Error> {
         self.must_be_here()?;
         let Some(placed) = &self.held.placed else {
-            return Ok(vec![(TensorRegion::whole(&self.held.spec.dims), self.to_host()?)]);
+            let whole = TensorRegion::whole(&self.held.spec.dims);
+            return if is_wanted(&whole) { Ok(vec![(whole, self.to_host()?)]) } else { Ok(Vec::new()) };
         };
         let mut parts: Vec<(TensorRegion, Literal)> = Vec::new();
         for ((_, region), buffer) in placed.local_regions(&self.held.spec)?.into_iter().zip(&self.held.buffers) {
-            if !parts.iter().any(|(have, _)| *have == region) {
+            if is_wanted(&region) && !parts.iter().any(|(have, _)| *have == region) {
                 let part = read(buffer, &Spec::new(self.held.spec.dtype, &region.size[..]))?;
                 parts.push((region, part));
             }

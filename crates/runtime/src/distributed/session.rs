@@ -32,6 +32,8 @@ struct Inner {
     agreements: AtomicUsize,
     /// Questions of [`Session::found_by_first`] so far.
     findings: AtomicUsize,
+    /// Pieces of work begun so far.
+    works: AtomicUsize,
 }
 
 impl std::fmt::Debug for Session {
@@ -53,8 +55,8 @@ impl Session {
             }
             Coordinator::Etcd(etcd) => Arc::new(Etcd::join(etcd, config)?),
         };
-        let (clients, agreements, findings) = Default::default();
-        let inner = Inner { config: config.clone(), store, clients, agreements, findings };
+        let (clients, agreements, findings, works) = Default::default();
+        let inner = Inner { config: config.clone(), store, clients, agreements, findings, works };
         let session = Session { inner: Arc::new(inner) };
         session.meet("joined", config.join_timeout)?;
         let run = session.run_id();
@@ -124,18 +126,40 @@ impl Session {
 
     /// What process 0 finds, told to all; they ask in the same order. The others wait as long as process 0 is there.
     pub fn found_by_first(&self, find: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
-        let key = format!("found/{}", self.inner.findings.fetch_add(1, Ordering::Relaxed));
+        let name = format!("found/{}", self.inner.findings.fetch_add(1, Ordering::Relaxed));
         if self.inner.config.process_id == 0 {
             let found = find()?;
-            self.inner.store.put(&key, found.as_bytes())?;
+            self.tell(&name, found.as_bytes())?;
             return Ok(found);
         }
+        Ok(String::from_utf8_lossy(&self.hear(&name)?).into_owned())
+    }
+
+    /// A name for the next piece of work, under which its processes tell each other things: all begin them in the same order.
+    pub fn next_work(&self) -> String {
+        format!("work/{}", self.inner.works.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Tells all processes something, under a name that is used once.
+    pub fn tell(&self, name: &str, value: &[u8]) -> Result<(), Error> {
+        Ok(self.inner.store.put(&format!("told/{name}"), value)?)
+    }
+
+    /// What a process told under a name. Waits for it as long as all processes are there.
+    pub fn hear(&self, name: &str) -> Result<Vec<u8>, Error> {
         loop {
-            match self.inner.store.get(&key, self.inner.config.join_timeout) {
-                Ok(found) => return Ok(String::from_utf8_lossy(&found).into_owned()),
-                Err(error) if error.code == Code::DeadlineExceeded => {}
-                Err(error) => return Err(error.into()),
+            if let Some(value) = self.hear_within(name, self.inner.config.join_timeout)? {
+                return Ok(value);
             }
+        }
+    }
+
+    /// What a process told under a name, if one does so within this time.
+    pub fn hear_within(&self, name: &str, timeout: Duration) -> Result<Option<Vec<u8>>, Error> {
+        match self.inner.store.get(&format!("told/{name}"), timeout) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.code == Code::DeadlineExceeded => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -38,6 +38,8 @@ pub struct DeviceMesh {
     devices: Vec<Option<usize>>,
     /// Numbers the plugin gives them.
     ids: Vec<i64>,
+    /// The process each belongs to.
+    processes: Vec<usize>,
 }
 
 impl DeviceMesh {
@@ -70,12 +72,14 @@ impl DeviceMesh {
         if let Some(n) = (0..ids.len()).find(|&n| ids[..n].contains(&ids[n])) {
             return refuse(format!("device {} is chosen twice for the mesh {mesh}", ids[n]));
         }
+        let processes =
+            devices.iter().map(|device| usize::try_from(device.process_index).unwrap_or_default()).collect();
         let place = |device: &DeviceInfo| local.iter().position(|have| have.id == device.id);
         let devices: Vec<Option<usize>> = devices.iter().map(place).collect();
         if devices.iter().all(Option::is_none) {
             return refuse(format!("the mesh {mesh} has no device of this process"));
         }
-        Ok(DeviceMesh { mesh: mesh.clone(), devices, ids })
+        Ok(DeviceMesh { mesh: mesh.clone(), devices, ids, processes })
     }
 
     /// The mesh.
@@ -91,6 +95,11 @@ impl DeviceMesh {
     /// Number of its devices that are of this process.
     pub fn num_local(&self) -> usize {
         self.devices.iter().flatten().count()
+    }
+
+    /// The process of each of its devices.
+    pub fn processes(&self) -> &[usize] {
+        &self.processes
     }
 
     /// Numbers of its devices.

@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tensor::{Literal, Spec};
 use trace::Tree;
-use weights::{
-    AsyncSaver, CheckpointManager, IntegrityCheck, Saved, Saver, Snapshot, SnapshotPiece, TensorRegion, WhenBusy,
-};
+use weights::{AsyncSaver, CheckpointManager, IntegrityCheck, Saved, Saver, Snapshot, TensorRegion, WhenBusy};
 
 use super::options::TrainOptions;
+use super::parts::{SavingProcesses, own_pieces};
 use super::watch::TrainEvent;
 use crate::data::Dataset;
 use crate::sharding::StateSharding;
@@ -49,8 +48,11 @@ pub(super) struct Newest {
 /// Writes checkpoints in the background.
 pub(super) struct Checkpoints {
     manager: CheckpointManager,
-    /// Only the first process writes.
-    saver: Option<AsyncSaver>,
+    saver: AsyncSaver,
+    /// Processes that save together, each about as much.
+    processes: usize,
+    /// One process speaks for all.
+    is_first: bool,
     data: String,
     data_fingerprint: Option<String>,
     description: Value,
@@ -75,19 +77,25 @@ impl Checkpoints {
     pub(super) fn open(
         options: &TrainOptions,
         data: &dyn Dataset,
-        rank: usize,
+        session: Option<&Session>,
     ) -> Result<Option<Checkpoints>, crate::Error> {
         let Some(location) = &options.checkpoints else { return Ok(None) };
         let data_fingerprint = data.fingerprint()?;
         let manager = CheckpointManager::open(location)?;
-        let saver = match rank {
-            0 => Some(AsyncSaver::new(Saver::new(manager.clone(), options.keep)?, WhenBusy::Wait)?),
-            _ => None,
+        let saver = match session {
+            None => Saver::new(manager.clone(), options.keep)?,
+            Some(session) => Saver::among(manager.clone(), options.keep, Box::new(SavingProcesses::new(session)))?,
         };
+        let (process, processes) = session.map_or((0, 1), |session| {
+            let config = session.config();
+            (config.process_id, config.processes)
+        });
         let description = options.description.clone();
         Ok(Some(Checkpoints {
             manager,
-            saver,
+            saver: AsyncSaver::new(saver, WhenBusy::Wait)?,
+            processes,
+            is_first: process == 0,
             data: data.describe(),
             data_fingerprint,
             description,
@@ -200,10 +208,11 @@ impl Checkpoints {
     /// Estimates how long a save takes: a small file is written where checkpoints go, and deleted. That also tells early if
     /// nothing can be written there.
     pub(super) fn estimate_save<S: Tree>(&mut self, state: &S, watch: &mut dyn FnMut(&TrainEvent)) {
-        if self.saver.is_none() {
+        if !self.is_first {
             return;
         }
         let state_bytes = state.specs().iter().map(Spec::bytes).fold(0, u64::saturating_add);
+        let state_bytes = state_bytes.div_ceil(self.processes as u64);
         let probe_bytes = state_bytes.clamp(1, PROBE_BYTES);
         match self.manager.try_write(probe_bytes) {
             Ok(seconds) => {
@@ -224,8 +233,7 @@ impl Checkpoints {
 
     /// Tells how saves went that have ended.
     pub(super) fn hear(&mut self, watch: &mut dyn FnMut(&TrainEvent)) {
-        let Some(saver) = &self.saver else { return };
-        for report in saver.completed() {
+        for report in self.saver.completed() {
             let seconds = report.seconds + self.copy_seconds;
             self.save_time = Some(SaveTime { seconds, is_measured: true });
             watch(&TrainEvent::Saved { step: report.step, seconds });
@@ -233,7 +241,7 @@ impl Checkpoints {
                 watch(&TrainEvent::SaveWarning(compile::with_causes(&warning)));
             }
         }
-        if let Some(error) = saver.take_error() {
+        if let Some(error) = self.saver.take_error() {
             // The step is not saved: if it is the last one, it is saved again.
             self.saved = None;
             watch(&TrainEvent::SaveFailed(compile::with_causes(&error)));
@@ -242,14 +250,12 @@ impl Checkpoints {
 
     /// Waits for the save under way and tells how it went.
     fn settle(&mut self, watch: &mut dyn FnMut(&TrainEvent)) {
-        if let Some(saver) = &self.saver {
-            saver.wait_idle();
-        }
+        self.saver.wait_idle();
         self.hear(watch);
     }
 
     /// Copies the state to the host and hands it to the thread that writes. An earlier save that failed is told and stops
-    /// nothing. Where there are several processes, all of them give their parts and the first writes.
+    /// nothing. Of several processes each copies and writes its own parts; all hear whether the checkpoint is complete.
     pub(super) fn save<S: Tree>(
         &mut self,
         backend: &Backend,
@@ -258,47 +264,29 @@ impl Checkpoints {
         watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<(), Error> {
         if self.saved == Some(step) {
-            // Of several processes only the first knows whether it is written, and alone it cannot save again.
-            if backend.is_multi_process() {
-                return Ok(());
-            }
             self.settle(watch);
             if self.saved == Some(step) {
                 return Ok(());
             }
         }
         let copying = Instant::now();
-        let mut pieces = Vec::new();
-        for (path, array) in state.arrays()? {
-            let array = &array;
-            let dims = array.spec().dims.clone();
-            if let Some(placed) = array.named_sharding().filter(|_| !matches!(array.is_here(), Ok(true))) {
-                let whole = backend.gather(array)?;
-                let mut written: Vec<TensorRegion> = Vec::new();
-                // In the parts of the devices: who reads them again on such a mesh needs no others.
-                for region in placed.regions(array.spec())?.into_iter().filter(|_| backend.rank() == 0) {
-                    if !written.contains(&region) {
-                        let part = region.cut(&whole).ok_or_else(|| placed.does_not_fit(array.spec()))?;
-                        pieces.push(SnapshotPiece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
-                        written.push(region);
-                    }
-                }
-                continue;
-            }
-            if backend.rank() > 0 {
-                continue;
-            }
-            for (region, part) in array.parts_to_host()? {
-                pieces.push(SnapshotPiece::slice(path.clone(), &dims, &region.start, Arc::new(part)));
-            }
-        }
+        let pieces = state.arrays().and_then(|arrays| own_pieces(backend, arrays));
         let copy_seconds = copying.elapsed().as_secs_f64();
         self.settle(watch);
         self.copy_seconds = copy_seconds;
-        let Some(saver) = &mut self.saver else {
-            self.saved = Some(step);
-            return Ok(());
+        let snapshot = match pieces {
+            Ok(pieces) => Snapshot { step, pieces, metadata: self.resume_at(step)? },
+            // The others must hear of it, and count this save too.
+            Err(error) if backend.is_multi_process() => Snapshot::failed(step, Box::new(error)),
+            Err(error) => return Err(error),
         };
+        self.saver.save(snapshot)?;
+        self.saved = Some(step);
+        Ok(())
+    }
+
+    /// What is kept beside the tensors.
+    fn resume_at(&self, step: u64) -> Result<Value, Error> {
         let resume = Resume {
             version: TRAINING_VERSION,
             step,
@@ -306,16 +294,12 @@ impl Checkpoints {
             data_fingerprint: self.data_fingerprint.clone(),
             description: self.description.clone(),
         };
-        let metadata = serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?;
-        saver.save(Snapshot { step, pieces, metadata })?;
-        self.saved = Some(step);
-        Ok(())
+        Ok(serde_json::to_value(resume).map_err(|error| ValidationError::Other(error.to_string()))?)
     }
 
     /// Waits until everything is written, and tells how it went. It is an error if the last one could not be.
     pub(super) fn finish(mut self, watch: &mut dyn FnMut(&TrainEvent)) -> Result<(), Error> {
-        let Some(saver) = &self.saver else { return Ok(()) };
-        let written = saver.wait();
+        let written = self.saver.wait();
         self.hear(watch);
         Ok(written?)
     }

@@ -3,7 +3,9 @@
 mod checkpoints;
 mod guard;
 mod options;
+mod parts;
 mod run;
+mod stop;
 mod watch;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use runtime::{Backend, Feed, Jit, Nested, NestedLiterals, TreeArrays, ValidationError, shapes_of_specs};
@@ -10,6 +10,7 @@ use trace::{Donate, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
 use super::guard::{self, InFlight, Looked};
+use super::stop::StopGate;
 use super::watch::{Ended, Measured, StopTime, TrainEvent};
 use super::{Measures, Task, TrainOptions};
 use crate::data::{DataError, Dataset, Loader};
@@ -92,6 +93,16 @@ impl<T: Task + 'static> Trainer<T> {
         stop: &AtomicBool,
         watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<Trained<T::State>, Error> {
+        StopGate::run(stop, self.backend.session(), |stop| self.train_until(data, evaluation, stop, watch))
+    }
+
+    fn train_until(
+        &self,
+        data: Arc<dyn Dataset>,
+        evaluation: Option<Arc<dyn Dataset>>,
+        stop: &StopGate<'_>,
+        watch: &mut dyn FnMut(&TrainEvent),
+    ) -> Result<Trained<T::State>, Error> {
         let structure = self.state_structure()?;
         if let Some(session) = self.backend.session() {
             let remedy = "start all processes with the same files and arguments";
@@ -99,7 +110,7 @@ impl<T: Task + 'static> Trainer<T> {
             // Who keeps checkpoints waits for what the first process finds of them.
             session.must_agree("that checkpoints are kept", &self.options.checkpoints.is_some().to_string(), remedy)?;
         }
-        let checkpoints = Checkpoints::open(&self.options, data.as_ref(), self.backend.rank())?;
+        let checkpoints = Checkpoints::open(&self.options, data.as_ref(), self.backend.session())?;
         let stopped =
             |step| Trained { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
@@ -122,7 +133,7 @@ impl<T: Task + 'static> Trainer<T> {
                     let task = self.task.clone();
                     let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
                         .on(self.mesh.as_ref().map(StateSharding::init));
-                    if init.prepare(&(), stop)?.is_none() {
+                    if init.prepare(&(), stop.alone())?.is_none() {
                         return Ok(stopped(0));
                     }
                     (0, self.with_given(init.call(())?)?)
@@ -208,15 +219,11 @@ struct Run<'a, T: Task> {
     since: (Instant, u64),
     /// As it was told.
     stop_time: Option<StopTime>,
-    stop: &'a AtomicBool,
+    stop: &'a StopGate<'a>,
     watch: &'a mut dyn FnMut(&TrainEvent),
 }
 
 impl<T: Task + 'static> Run<'_, T> {
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
     fn go(&mut self, first_step: u64) -> Result<Ended, Error> {
         let options = &self.trainer.options;
         if self.step >= options.steps {
@@ -224,7 +231,7 @@ impl<T: Task + 'static> Run<'_, T> {
         }
         (self.watch)(&TrainEvent::Compiling("step"));
         let inputs = (self.structure.clone(), self.batch.clone());
-        if self.step_jit.prepare(&inputs, self.stop)?.is_none() {
+        if self.step_jit.prepare(&inputs, self.stop.is_over())?.is_none() {
             return Ok(Ended::Stopped);
         }
         let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
@@ -234,7 +241,7 @@ impl<T: Task + 'static> Run<'_, T> {
         }
         self.since = (Instant::now(), self.step);
         while self.step < options.steps {
-            if self.is_stopped() {
+            if !self.stop.go_on()? {
                 return self.stopped();
             }
             let batch = feed.next()?;
@@ -299,6 +306,9 @@ impl<T: Task + 'static> Run<'_, T> {
     /// A stop: the steps under way end, and are looked at before their state is saved.
     fn stopped(&mut self) -> Result<Ended, Error> {
         self.in_flight.drain()?;
+        if let Some(process) = self.stop.asked_process() {
+            (self.watch)(&TrainEvent::Stopping { process, step: self.step });
+        }
         Ok(self.spoiled().unwrap_or(Ended::Stopped))
     }
 
@@ -361,9 +371,7 @@ impl<T: Task + 'static> Run<'_, T> {
     /// Saves what is not saved, unless it is not worth keeping; waits until it is written.
     fn finish(mut self, first_step: u64, ended: Ended) -> Result<Trained<T::State>, Error> {
         self.metrics.flush();
-        // A process that is stopped alone cannot save: the parts of the others are missing.
-        let is_alone = matches!(ended, Ended::Stopped) && self.trainer.backend.is_multi_process();
-        let is_good = !matches!(ended, Ended::Diverged { .. }) && !is_alone;
+        let is_good = !matches!(ended, Ended::Diverged { .. });
         if let Some(mut checkpoints) = self.checkpoints.take() {
             let saved = match &self.state {
                 Some(state) if is_good && self.step > first_step => {
@@ -464,21 +472,21 @@ impl<T: Task + 'static> Evaluation<T> {
         &mut self,
         state: &T::State,
         step: u64,
-        stop: &AtomicBool,
+        stop: &StopGate<'_>,
         watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<Option<Measured>, Error> {
         let inputs = (state.clone(), shapes_of_specs(&self.data.specs()));
         if self.jit.num_compiled() == 0 {
             watch(&TrainEvent::Compiling("evaluate"));
         }
-        if self.jit.prepare(&inputs, stop)?.is_none() {
+        if self.jit.prepare(&inputs, stop.is_over())?.is_none() {
             return Ok(None);
         }
         let on = self.mesh.as_ref().map(|mesh| mesh.batch(&self.data.specs())).transpose()?;
         let started = Instant::now();
         let mut sums = std::collections::BTreeMap::<String, f64>::new();
         for n in 0..self.batches {
-            if stop.load(Ordering::Relaxed) {
+            if !stop.go_on()? {
                 return Ok(None);
             }
             let batch = self.data.batch(n)?.into_iter().map(Arc::new).enumerate();

@@ -34,6 +34,13 @@ pub enum TrainEvent {
     Resumed(u64),
     /// Newer checkpoints were passed over: the step, and what is wrong with it.
     Damaged(u64, String),
+    /// Several processes stop together after this step.
+    Stopping {
+        /// The process that was asked to.
+        process: usize,
+        /// The last step.
+        step: u64,
+    },
     /// A record.
     Step(Measured),
     /// An evaluation.

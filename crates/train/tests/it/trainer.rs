@@ -352,12 +352,13 @@ fn processes_read_only_the_parts_they_need() {
             }
         }
     }
-    let options = TrainOptions { metrics: None, ..options(None, 20) };
+    let options = TrainOptions { metrics: None, ..options(None, 10) };
     let trainer = Trainer::new(&backend(), Regression { rate: 0.1 }, options);
     let data = Arc::new(Lines { seed: 3, broken_at: None });
     let plain = trainer.train(data, None, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let plain = floats(&plain.state.unwrap().to_literals().unwrap()[0].1);
-    for weights in train_in_three([first.path(), second.path(), third.path()], 20) {
+    // Restored and not trained: what they would save in folders of their own is no checkpoint.
+    for weights in train_in_three([first.path(), second.path(), third.path()], 10) {
         assert!(weights.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-5), "{weights:?}, not {plain:?}");
     }
 }

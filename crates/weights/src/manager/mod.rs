@@ -4,6 +4,7 @@
 //! every other file. What no manifest names does not exist: it is the rest of a save that was interrupted.
 
 mod background;
+mod group;
 mod manifest;
 mod saved;
 mod saver;
@@ -14,11 +15,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 pub use background::{AsyncSaver, WhenBusy};
+pub use group::SaveGroup;
 pub use manifest::MANIFEST_VERSION;
 pub use saved::{Saved, SavedTensor, Types};
 pub use saver::{Keep, SaveReport, Saver};
 pub use snapshot::{Snapshot, SnapshotPiece};
-pub use write::Part;
 
 use crate::error::Error;
 use crate::store::{Access, Store, StoredObject};

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::group::{GroupSave, SaveGroup};
 use super::snapshot::{Snapshot, SnapshotPiece};
 use super::write::Part;
 use super::{CheckpointManager, has_manifest, step_of};
@@ -55,6 +56,13 @@ pub struct SaveReport {
     pub warnings: Vec<Error>,
 }
 
+impl SaveReport {
+    fn new(step: u64, size_bytes: u64, started: Instant) -> SaveReport {
+        let seconds = started.elapsed().as_secs_f64();
+        SaveReport { step, size_bytes, seconds, deleted: Vec::new(), warnings: Vec::new() }
+    }
+}
+
 /// What is known of a checkpoint that was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
@@ -72,6 +80,10 @@ pub struct Saver {
     file_bytes: u64,
     /// Filled by the first save, and again after a failed one.
     known: Option<BTreeMap<u64, Condition>>,
+    /// The processes that save together.
+    group: Option<Box<dyn SaveGroup>>,
+    /// Saves begun so far.
+    saves: u64,
     _lock: Option<Lock>,
 }
 
@@ -79,7 +91,14 @@ impl Saver {
     /// Locks the checkpoints for writing.
     pub fn new(manager: CheckpointManager, keep: Keep) -> Result<Saver, Error> {
         let lock = manager.store.lock()?;
-        Ok(Saver { manager, keep, file_bytes: FILE_BYTES, known: None, _lock: lock })
+        Ok(Saver { manager, keep, file_bytes: FILE_BYTES, known: None, group: None, saves: 0, _lock: lock })
+    }
+
+    /// Saves together with other processes: each gives [`Saver::save`] the pieces it has, and none of them has all. The first
+    /// process locks the checkpoints, commits and deletes.
+    pub fn among(manager: CheckpointManager, keep: Keep, group: Box<dyn SaveGroup>) -> Result<Saver, Error> {
+        let lock = if group.process() == 0 { manager.store.lock()? } else { None };
+        Ok(Saver { manager, keep, file_bytes: FILE_BYTES, known: None, group: Some(group), saves: 0, _lock: lock })
     }
 
     /// Makes the tensors' files about this large. A piece is never split, so that a file may be larger.
@@ -97,32 +116,60 @@ impl Saver {
     /// there stays, also one of the same step; then it exists, and those that are not to be kept are deleted.
     pub fn save(&mut self, snapshot: Snapshot) -> Result<SaveReport, Error> {
         let started = Instant::now();
+        if let Some(group) = self.group.take() {
+            let saved = self.save_among(&*group, snapshot, started);
+            self.group = Some(group);
+            return saved;
+        }
         let Snapshot { step, pieces, metadata } = snapshot;
         check_tiling(&pieces)?;
         self.clean()?;
         let part = self.manager.write_part(step, 0, pieces, self.file_bytes)?;
-        self.commit(step, vec![part], metadata, started)
+        let size_bytes = self.commit(step, vec![part], metadata)?;
+        Ok(self.tidy(SaveReport::new(step, size_bytes, started)))
     }
 
-    /// Makes a checkpoint of what several processes wrote with [`CheckpointManager::write_part`]. Call [`Saver::clean`] before
-    /// they begin, not while they write: it deletes files that no manifest names.
-    pub fn finish_parts(&mut self, step: u64, parts: Vec<Part>, metadata: Value) -> Result<SaveReport, Error> {
-        self.commit(step, parts, metadata, Instant::now())
+    fn save_among(&mut self, group: &dyn SaveGroup, snapshot: Snapshot, started: Instant) -> Result<SaveReport, Error> {
+        let Snapshot { step, pieces, metadata } = snapshot;
+        let save = GroupSave { group, number: self.saves };
+        self.saves += 1;
+        let is_first = group.process() == 0;
+        save.begun(if is_first { self.clean() } else { Ok(()) })?;
+        let parts = save.write(&self.manager, step, pieces, self.file_bytes);
+        if !is_first {
+            parts?;
+            return Ok(SaveReport::new(step, save.ended(Ok(0))?, started));
+        }
+        let committed = parts.and_then(|parts| self.commit(step, parts, metadata));
+        if committed.is_err() {
+            // Parts of others may be left.
+            self.known = None;
+        }
+        let size_bytes = save.ended(committed)?;
+        Ok(self.tidy(SaveReport::new(step, size_bytes, started)))
     }
 
-    fn commit(&mut self, step: u64, parts: Vec<Part>, metadata: Value, started: Instant) -> Result<SaveReport, Error> {
+    /// Makes a checkpoint of what was written, and sees that it is there. Gives its size.
+    fn commit(&mut self, step: u64, parts: Vec<Part>, metadata: Value) -> Result<u64, Error> {
         let mut known = match self.known.take() {
             Some(known) => known,
             None => self.conditions()?,
         };
         // If this fails, a store may have the manifest nevertheless; the next save looks.
         let size_bytes = self.manager.commit(step, parts, metadata)?;
+        self.manager.load(step)?;
         known.insert(step, Condition::Good);
-        let seconds = started.elapsed().as_secs_f64();
-        let mut report = SaveReport { step, size_bytes, seconds, deleted: Vec::new(), warnings: Vec::new() };
-        // Nothing is deleted before the new checkpoint was seen to be there. Then files of an earlier save of the same step.
-        let saved = self.manager.load(step)?;
-        report.warnings.extend(self.manager.delete_unnamed(step, &saved.file_names()).err());
+        self.known = Some(known);
+        Ok(size_bytes)
+    }
+
+    /// Deletes what a new checkpoint makes superfluous: files of an earlier save of the same step, then older checkpoints.
+    fn tidy(&mut self, mut report: SaveReport) -> SaveReport {
+        let Some(mut known) = self.known.take() else { return report };
+        let step = report.step;
+        let named = self.manager.load(step).map(|saved| saved.file_names());
+        let unnamed = named.and_then(|named| self.manager.delete_unnamed(step, &named));
+        report.warnings.extend(unnamed.err());
         for old in self.superseded(step, &known) {
             match self.manager.delete_step(old) {
                 Ok(()) => {
@@ -135,11 +182,11 @@ impl Saver {
         if report.warnings.is_empty() {
             self.known = Some(known);
         }
-        Ok(report)
+        report
     }
 
-    /// Deletes what interrupted saves left. The first save does it too.
-    pub fn clean(&mut self) -> Result<(), Error> {
+    /// Deletes what interrupted saves left, before the first save and after one that failed.
+    fn clean(&mut self) -> Result<(), Error> {
         if self.known.is_some() {
             return Ok(());
         }

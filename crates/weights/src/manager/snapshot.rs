@@ -21,6 +21,14 @@ pub struct Snapshot {
     pub metadata: Value,
 }
 
+impl Snapshot {
+    /// A snapshot that could not be taken. Saved by one of several processes, it tells the others why there is no checkpoint.
+    pub fn failed(step: u64, cause: Cause) -> Snapshot {
+        let piece = SnapshotPiece::fetched("state", DType::U8, &[1], move || Err(cause));
+        Snapshot { step, pieces: vec![piece], metadata: Value::Null }
+    }
+}
+
 /// A tensor or a slice of one.
 pub struct SnapshotPiece {
     pub(super) name: String,

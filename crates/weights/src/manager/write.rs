@@ -15,10 +15,12 @@ use tensor::DType;
 /// Bytes that go to the store in one call.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// What one process wrote of a checkpoint. It can be sent to the process that finishes the checkpoint.
+/// What one process wrote of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub(super) struct Part {
     step: u64,
+    /// Begins the names of its files: the process and a random number.
+    attempt: String,
     files: Vec<FileRecord>,
     tensors: Vec<TensorRecord>,
 }
@@ -35,42 +37,42 @@ struct Labelled {
 }
 
 impl CheckpointManager {
-    /// Writes the pieces one process has, into files of about `file_bytes`. They belong to no checkpoint until
-    /// [`Saver::finish_parts`](super::Saver::finish_parts) has written the manifest. Processes have different numbers.
-    pub fn write_part(
+    /// Writes the pieces one process has, into files of about `file_bytes`. They belong to no checkpoint until the manifest
+    /// is written. Processes have different numbers.
+    pub(super) fn write_part(
         &self,
         step: u64,
         process: usize,
         pieces: Vec<SnapshotPiece>,
         file_bytes: u64,
     ) -> Result<Part, Error> {
-        let mut part = Part { step, files: Vec::new(), tensors: Vec::new() };
-        let written = self.write_files(&mut part, process, pieces, file_bytes);
+        // A random name, so that files of an earlier save of the same step stay as they are until the manifest changes.
+        let attempt = format!("{process:04}-{:016x}", RandomState::new().hash_one(step));
+        let mut part = Part { step, attempt, files: Vec::new(), tensors: Vec::new() };
+        let written = self.write_files(&mut part, pieces, file_bytes);
         if let Err(error) = written {
             // Best effort, so that a full disk is not kept full; what stays is cleaned up by the next save.
-            for file in &part.files {
-                let _ = self.store.delete(&format!("{}/{}", folder_name(step), file.name));
-            }
-            let _ = self.store.remove_empty_folder(&folder_name(step));
+            self.delete_part(&part);
             return Err(error);
         }
         Ok(part)
     }
 
-    fn write_files(
-        &self,
-        part: &mut Part,
-        process: usize,
-        pieces: Vec<SnapshotPiece>,
-        file_bytes: u64,
-    ) -> Result<(), Error> {
+    /// Deletes what a process wrote for a checkpoint that did not come about, as far as that can be done.
+    pub(super) fn delete_part(&self, part: &Part) {
+        let folder = folder_name(part.step);
+        for name in part.files.iter().map(|file| file.name.clone()).chain([part.record_name()]) {
+            let _ = self.store.delete(&format!("{folder}/{name}"));
+        }
+        let _ = self.store.remove_empty_folder(&folder);
+    }
+
+    fn write_files(&self, part: &mut Part, pieces: Vec<SnapshotPiece>, file_bytes: u64) -> Result<(), Error> {
         let mut labelled = pieces.into_iter().map(label).collect::<Result<Vec<_>, _>>()?;
         labelled.sort_by(|a, b| a.label.cmp(&b.label));
         if let Some(pair) = labelled.windows(2).find(|pair| pair[0].label == pair[1].label) {
             return Err(Error::Tensor { name: pair[0].label.clone(), message: "the snapshot has it twice".into() });
         }
-        // A random name, so that files of an earlier save of the same step stay as they are until the manifest changes.
-        let attempt = RandomState::new().hash_one(part.step);
         let mut tensors: BTreeMap<String, TensorRecord> = BTreeMap::new();
         let mut rest = labelled.into_iter().peekable();
         while rest.peek().is_some() {
@@ -82,7 +84,7 @@ impl CheckpointManager {
                 group_bytes = group_bytes.saturating_add(next.size_bytes as u64);
                 group.push(next);
             }
-            let name = format!("{process:04}-{:05}-{attempt:016x}.safetensors", part.files.len());
+            let name = format!("{}-{:05}.safetensors", part.attempt, part.files.len());
             let file = self.write_file(part.step, part.files.len(), name, group, &mut tensors)?;
             part.files.push(file);
         }
@@ -184,9 +186,9 @@ impl CheckpointManager {
 }
 
 impl Part {
-    /// The step it was written for.
-    pub fn step(&self) -> u64 {
-        self.step
+    /// The file in which a process tells the first one of its part.
+    pub(super) fn record_name(&self) -> String {
+        format!("{}.part.json", self.attempt)
     }
 }
 

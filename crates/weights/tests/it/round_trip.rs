@@ -153,37 +153,6 @@ fn floats_are_restored_in_another_type_and_nothing_else_is() {
 }
 
 #[test]
-fn parts_of_several_processes_make_one_checkpoint() {
-    let folder = tempfile::tempdir().unwrap();
-    let manager = manager(folder.path());
-    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
-    saver.save(snapshot(1)).unwrap();
-    let value = literal(DType::F32, &[8, 6], &mut Random::new(9));
-    let process = |number: usize| {
-        let region = TensorRegion { start: vec![number * 2, 0], size: vec![2, 6] };
-        let piece = SnapshotPiece::slice("w", &[8, 6], &region.start, Arc::new(part(&value, &region)));
-        manager.write_part(2, number, vec![piece], 1 << 20).unwrap()
-    };
-    saver.clean().unwrap();
-    let mut parts: Vec<_> = (0..4).map(process).collect();
-    // They travel as text.
-    parts = serde_json::from_str(&serde_json::to_string(&parts).unwrap()).unwrap();
-    let missing = saver.finish_parts(2, parts[..3].to_vec(), json!({})).unwrap_err().to_string();
-    assert!(missing.contains("36 of 48"), "{missing}");
-    assert_eq!(manager.steps().unwrap(), [1], "the last good one is still there");
-    let report = saver.finish_parts(2, parts, json!({ "by": 4 })).unwrap();
-    assert_eq!(report.deleted, [1]);
-    let saved = manager.load(2).unwrap();
-    assert_eq!(saved.read("w").unwrap(), value);
-    let column = TensorRegion { start: vec![1, 3], size: vec![5, 2] };
-    assert_eq!(saved.read_region("w", &column).unwrap(), part(&value, &column));
-    let whole = TensorRegion::whole(value.dims());
-    let parts = saved.read_regions("w", &[column.clone(), whole, column.clone()]).unwrap();
-    assert_eq!(parts, [part(&value, &column), value.clone(), part(&value, &column)]);
-    assert_eq!(saved.read_regions("w", &[]).unwrap(), []);
-}
-
-#[test]
 fn snapshots_that_make_no_sense_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let mut saver = Saver::new(manager(folder.path()), Keep::ALL).unwrap();

@@ -110,13 +110,7 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let trained = trained?;
     shown.end();
     if let Some(session) = session {
-        if matches!(trained.ended, Ended::Stopped) {
-            let hint = "started again, all processes go on from the last checkpoint";
-            return Err(
-                Failure::new("this process was stopped, and with it the other processes of the training").hint(hint)
-            );
-        }
-        // Process 0 has written the last checkpoint when it comes here.
+        // All have heard that the last checkpoint is complete when they come here.
         session.finish()?;
     }
     let last = trained.last.clone().unwrap_or_default();
@@ -244,6 +238,9 @@ impl Shown {
                 let values: Vec<String> =
                     measured.values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
                 self.say(&format!("step {}: validation {}", measured.step, values.join(", ")));
+            }
+            TrainEvent::Stopping { process, step } => {
+                self.say(&format!("process {process} was asked to stop: all processes stop after step {step}"))
             }
             TrainEvent::SaveFailed(message) => {
                 self.say(&format!("warning: saving a checkpoint failed: {message}"));

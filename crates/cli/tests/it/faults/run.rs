@@ -11,7 +11,7 @@ use super::OUTSIDE;
 use super::cluster::Cluster;
 use crate::harness::{Bench, arg};
 use crate::networks::Networks;
-use crate::processes::{MESH, PATIENCE, PROCESSES, saved_steps};
+use crate::processes::{MESH, PATIENCE, PROCESSES, manager};
 
 /// Silence after which a process counts as gone.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(3);
@@ -97,7 +97,7 @@ impl<'a> Campaign<'a> {
 
     /// The newest complete checkpoint seen so far. None may be lost.
     pub(super) fn newest(&mut self) -> u64 {
-        let found = saved_steps(self.bench, "run").last().copied().unwrap_or_default();
+        let found = manager(self.bench, "run").latest().unwrap().unwrap_or_default();
         assert!(found >= self.newest, "checkpoint {} is lost: there is {found}", self.newest);
         self.newest = found;
         found
