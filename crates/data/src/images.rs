@@ -9,7 +9,7 @@ use super::Dataset;
 use super::augment::Augment;
 use super::error::DataError;
 use super::fingerprint::Fingerprint;
-use super::order::{Batching, Order, Split};
+use super::order::{Batching, Order, Shard, Split};
 use super::permutation::{Permutation, key};
 use super::picture::{Channels, MAX_DECODE_BYTES, MAX_SIDE_PIXELS, Picture};
 use super::tokenizer::hex;
@@ -202,13 +202,18 @@ impl Dataset for ImageFolder {
     }
 
     fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
+        self.rows(step, self.options.batching.shard)
+    }
+
+    fn rows(&self, step: u64, shard: Shard) -> Result<Vec<Literal>, DataError> {
         let ImageOptions { height, width, channels, threads, .. } = self.options;
-        let places = self.order.examples(step).filter_map(|example| self.mixed.get(example));
+        let row_bytes = height * width * channels * size_of::<f32>();
+        let rows = Batching { shard, ..self.options.batching }.rows(Some(row_bytes))?;
+        let places = self.order.examples(step, shard).filter_map(|example| self.mixed.get(example));
         let chosen: Vec<(u64, &(PathBuf, i32))> =
             places.filter_map(|place| Some((place, self.images.get(place as usize)?))).collect();
-        let row_bytes = height * width * channels * size_of::<f32>();
-        let mut pixels = vec![0; self.rows * row_bytes];
-        let rows_per_thread = self.rows.div_ceil(threads.clamp(1, 256)).max(1);
+        let mut pixels = vec![0; rows * row_bytes];
+        let rows_per_thread = rows.div_ceil(threads.clamp(1, 256)).max(1);
         std::thread::scope(|scope| {
             let parts = chosen.chunks(rows_per_thread).zip(pixels.chunks_mut(rows_per_thread * row_bytes));
             let workers: Vec<_> = parts
@@ -224,8 +229,8 @@ impl Dataset for ImageFolder {
             ended.into_iter().try_for_each(|end| end.unwrap_or(Err(DataError::Panicked { doing: "decoding images" })))
         })?;
         let labels = chosen.iter().flat_map(|(_, (_, label))| label.to_le_bytes()).collect();
-        let pixels = Literal::new(DType::F32, [self.rows, height, width, channels], pixels);
-        let labels = Literal::new(DType::I32, [self.rows], labels);
+        let pixels = Literal::new(DType::F32, [rows, height, width, channels], pixels);
+        let labels = Literal::new(DType::I32, [rows], labels);
         pixels.zip(labels).map(|(pixels, labels)| vec![pixels, labels]).ok_or_else(wrong_size)
     }
 

@@ -134,12 +134,12 @@ impl Order {
         self.batches_per_epoch
     }
 
-    /// This shard's examples of a step.
-    pub(crate) fn examples(&self, step: u64) -> impl Iterator<Item = u64> + use<> {
+    /// The examples of a step that are in a shard.
+    pub(crate) fn examples(&self, step: u64, shard: Shard) -> impl Iterator<Item = u64> + use<> {
         let epoch = step / self.batches_per_epoch;
         let permutation = Permutation::new(self.examples, key(&[self.batching.seed, epoch]));
         let first = self.first;
-        self.batching
+        Batching { shard, ..self.batching }
             .positions(step % self.batches_per_epoch)
             .filter_map(move |position| permutation.get(position))
             .map(move |example| first + example)
@@ -172,17 +172,17 @@ mod tests {
         let order = Order::new(60, Split::All, Batching::new(12, 5), "examples").unwrap();
         assert_eq!(order.batches_per_epoch(), 5);
         for epoch in 0..3 {
-            let mut seen: Vec<u64> = (0..5).flat_map(|step| order.examples(epoch * 5 + step)).collect();
+            let mut seen: Vec<u64> = (0..5).flat_map(|step| order.examples(epoch * 5 + step, Shard::WHOLE)).collect();
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..60));
         }
-        assert!(!order.examples(0).eq(order.examples(5)), "two epochs in the same order");
+        assert!(!order.examples(0, Shard::WHOLE).eq(order.examples(5, Shard::WHOLE)), "two epochs in the same order");
     }
 
     #[test]
     fn the_last_step_is_a_step() {
         let order = Order::new(60, Split::All, Batching::new(12, 5), "examples").unwrap();
-        assert_eq!(order.examples(u64::MAX).count(), 12);
+        assert_eq!(order.examples(u64::MAX, Shard::WHOLE).count(), 12);
         assert_eq!(Batching::new(12, 5).positions(u64::MAX).count(), 12);
     }
 

@@ -4,7 +4,7 @@ use tensor::{DType, Literal, Spec};
 
 use super::Dataset;
 use super::error::DataError;
-use super::order::Batching;
+use super::order::{Batching, Shard};
 use super::permutation::{Random, key};
 use super::tokens::wrong_size;
 
@@ -46,8 +46,14 @@ impl ShapeImages {
         if !(2..=SHAPE_CLASSES.len()).contains(&classes) {
             return Err(DataError::Options(format!("{classes} classes are not from 2 to {}", SHAPE_CLASSES.len())));
         }
-        let pixels = height.checked_mul(width).and_then(|pixels| pixels.checked_mul(channels * size_of::<f32>()));
-        Ok(ShapeImages { options, rows: batching.rows(pixels)? })
+        let mut images = ShapeImages { options, rows: 0 };
+        images.rows = batching.rows(images.row_bytes())?;
+        Ok(images)
+    }
+
+    fn row_bytes(&self) -> Option<usize> {
+        let ShapeOptions { height, width, channels, .. } = self.options;
+        height.checked_mul(width).and_then(|pixels| pixels.checked_mul(channels * size_of::<f32>()))
     }
 
     /// Appends one image and gives its label.
@@ -108,15 +114,21 @@ impl Dataset for ShapeImages {
     }
 
     fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
+        self.rows(step, self.options.batching.shard)
+    }
+
+    fn rows(&self, step: u64, shard: Shard) -> Result<Vec<Literal>, DataError> {
         let ShapeOptions { height, width, channels, batching, .. } = self.options;
-        let mut pixels = Vec::with_capacity(self.rows * height * width * channels * size_of::<f32>());
-        let mut labels = Vec::with_capacity(self.rows * size_of::<i32>());
+        let batching = Batching { shard, ..batching };
+        let rows = batching.rows(self.row_bytes())?;
+        let mut pixels = Vec::with_capacity(rows * height * width * channels * size_of::<f32>());
+        let mut labels = Vec::with_capacity(rows * size_of::<i32>());
         for position in batching.positions(step) {
             let mut random = Random::new(key(&[batching.seed, position]));
             labels.extend(self.draw(&mut random, &mut pixels).to_le_bytes());
         }
-        let pixels = Literal::new(DType::F32, [self.rows, height, width, channels], pixels);
-        let labels = Literal::new(DType::I32, [self.rows], labels);
+        let pixels = Literal::new(DType::F32, [rows, height, width, channels], pixels);
+        let labels = Literal::new(DType::I32, [rows], labels);
         pixels.zip(labels).map(|(pixels, labels)| vec![pixels, labels]).ok_or_else(wrong_size)
     }
 

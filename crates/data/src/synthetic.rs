@@ -4,7 +4,7 @@ use tensor::{DType, Literal, Spec};
 
 use super::Dataset;
 use super::error::DataError;
-use super::order::Batching;
+use super::order::{Batching, Shard};
 use super::permutation::{Random, key};
 use super::tokens::wrong_size;
 
@@ -41,7 +41,7 @@ impl MarkovTokens {
         if options.sequence_length == 0 {
             return Err(DataError::Options("the sequence length is 0".into()));
         }
-        let rows = options.batching.rows(options.sequence_length.checked_mul(2 * size_of::<i32>()))?;
+        let rows = options.batching.rows(row_bytes(options.sequence_length))?;
         Ok(MarkovTokens { options, rows })
     }
 
@@ -59,6 +59,10 @@ impl MarkovTokens {
     }
 }
 
+fn row_bytes(sequence_length: usize) -> Option<usize> {
+    sequence_length.checked_mul(2 * size_of::<i32>())
+}
+
 impl Dataset for MarkovTokens {
     fn specs(&self) -> Vec<Spec> {
         vec![Spec::new(DType::I32, [self.rows, self.options.sequence_length]); 2]
@@ -69,8 +73,14 @@ impl Dataset for MarkovTokens {
     }
 
     fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
+        self.rows(step, self.options.batching.shard)
+    }
+
+    fn rows(&self, step: u64, shard: Shard) -> Result<Vec<Literal>, DataError> {
         let MarkovOptions { vocab_size: vocabulary, sequence_length: sequence, batching, .. } = self.options;
-        let bytes = self.rows * sequence * size_of::<i32>();
+        let batching = Batching { shard, ..batching };
+        let rows = batching.rows(row_bytes(sequence))?;
+        let bytes = rows * sequence * size_of::<i32>();
         let (mut inputs, mut targets) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes));
         for position in batching.positions(step) {
             let mut random = Random::new(key(&[batching.seed, position]));
@@ -81,7 +91,7 @@ impl Dataset for MarkovTokens {
                 targets.extend((token as i32).to_le_bytes());
             }
         }
-        let array = |bytes| Literal::new(DType::I32, [self.rows, sequence], bytes);
+        let array = |bytes| Literal::new(DType::I32, [rows, sequence], bytes);
         array(inputs).zip(array(targets)).map(|(inputs, targets)| vec![inputs, targets]).ok_or_else(wrong_size)
     }
 

@@ -8,7 +8,7 @@ use super::Dataset;
 use super::error::DataError;
 use super::fingerprint::Fingerprint;
 use super::mapped::Mapped;
-use super::order::{Batching, Order, Split};
+use super::order::{Batching, Order, Shard, Split};
 
 /// Width of the tokens of a `.bin` file, which does not say it itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl TokenDataset {
     ) -> Result<TokenDataset, DataError> {
         let row_tokens = options.sequence_length.checked_add(1).filter(|_| options.sequence_length > 0);
         let row_tokens = row_tokens.ok_or_else(|| DataError::Options("the sequence length is 0".into()))?;
-        let rows = options.batching.rows(row_tokens.checked_mul(2 * size_of::<i32>()))?;
+        let rows = options.batching.rows(row_bytes(options.sequence_length))?;
         let what = match sources {
             [] => return Err(DataError::Options("no token file is named".into())),
             [one] => format!("windows of {row_tokens} tokens in {}", one.display()),
@@ -200,17 +200,22 @@ impl Dataset for TokenDataset {
     }
 
     fn batch(&self, step: u64) -> Result<Vec<Literal>, DataError> {
+        self.rows(step, self.options.batching.shard)
+    }
+
+    fn rows(&self, step: u64, shard: Shard) -> Result<Vec<Literal>, DataError> {
         let sequence = self.options.sequence_length;
+        let rows = Batching { shard, ..self.options.batching }.rows(row_bytes(sequence))?;
         let limit = self.options.vocab_size.unwrap_or(u32::MAX).min(1 << 31);
-        let bytes = self.rows * sequence * size_of::<i32>();
+        let bytes = rows * sequence * size_of::<i32>();
         let (mut inputs, mut targets) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes));
-        for window in self.order.examples(step) {
+        for window in self.order.examples(step, shard) {
             let file = self.window_ends.partition_point(|end| *end <= window);
             let before = file.checked_sub(1).and_then(|file| self.window_ends.get(file)).copied().unwrap_or(0);
             let Some(file) = self.files.get(file) else { continue };
             file.window((window - before) * sequence as u64, sequence, limit, &mut inputs, &mut targets)?;
         }
-        let array = |bytes| Literal::new(DType::I32, [self.rows, sequence], bytes);
+        let array = |bytes| Literal::new(DType::I32, [rows, sequence], bytes);
         array(inputs).zip(array(targets)).map(|(inputs, targets)| vec![inputs, targets]).ok_or_else(wrong_size)
     }
 
@@ -232,6 +237,11 @@ impl Dataset for TokenDataset {
         }
         Ok(Some(fingerprint.finish()))
     }
+}
+
+/// Bytes of inputs and targets of a row, with the token that is read beyond them.
+fn row_bytes(sequence_length: usize) -> Option<usize> {
+    sequence_length.checked_add(1)?.checked_mul(2 * size_of::<i32>())
 }
 
 /// Our arithmetic of sizes is wrong.

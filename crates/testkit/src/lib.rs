@@ -13,8 +13,10 @@ mod certificates;
 mod golden;
 mod mutate;
 mod present;
+mod stores;
 
 pub use certificates::make_certificates;
 pub use golden::{Golden, golden_files};
 pub use mutate::{Mutator, Random};
 pub use present::{Needed, repository, require, skip};
+pub use stores::{StoreKind, StoreServer};

@@ -1,16 +1,19 @@
 //! Trainings on several devices: how the state, the batch and the step of a model are sharded over a mesh.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use nn::{ShardingRules, Strategy};
-use runtime::mesh::DeviceMesh;
+use runtime::mesh::{DeviceMesh, NamedSharding};
 use runtime::{Backend, DeviceArray, JitSharding, LeafValue, ValidationError};
 use tensor::Literal;
 use trace::{Leaf, Mesh, PartitionSpec, Role, Site, Spec, Tree};
+use weights::TensorRegion;
 
 use crate::config::MeshConfig;
+use crate::data::Shard;
 use crate::error::Error;
 
 /// Shapes of a model's parameters, by their paths.
@@ -157,7 +160,7 @@ impl StateSharding {
     pub(crate) fn batch(&self, specs: &[Spec]) -> Result<BatchSharding, Error> {
         let shardings = specs.iter().enumerate().map(|(n, spec)| self.rules.batch(&array_name(n), &spec.dims));
         let shardings = shardings.collect::<Result<_, _>>().map_err(in_trace)?;
-        Ok(BatchSharding { mesh: self.mesh.clone(), shardings })
+        Ok(BatchSharding { mesh: self.mesh.clone(), shardings, specs: specs.to_vec() })
     }
 }
 
@@ -165,6 +168,7 @@ impl StateSharding {
 pub(crate) struct BatchSharding {
     mesh: Arc<DeviceMesh>,
     shardings: Vec<PartitionSpec>,
+    specs: Vec<Spec>,
 }
 
 impl BatchSharding {
@@ -174,10 +178,43 @@ impl BatchSharding {
         n: usize,
         array: &Arc<Literal>,
     ) -> Result<DeviceArray, runtime::Error> {
-        match self.shardings.get(n) {
-            Some(sharding) => backend.send_on(&self.mesh, sharding, array),
-            None => Err(ValidationError::Other(format!("a batch with an array {n} that nobody announced")).into()),
+        backend.send_on(&self.mesh, self.sharding(n)?.0, array)
+    }
+
+    fn sharding(&self, n: usize) -> Result<(&PartitionSpec, &Spec), runtime::Error> {
+        let unknown = || ValidationError::Other(format!("a batch with an array {n} that nobody announced"));
+        Ok(self.shardings.get(n).zip(self.specs.get(n)).ok_or_else(unknown)?)
+    }
+
+    /// The rows of an array that devices of this process need; an array without rows needs none.
+    pub(crate) fn local_rows(&self, n: usize, spec: &Spec) -> Result<Vec<Range<usize>>, runtime::Error> {
+        let placed = NamedSharding { mesh: self.mesh.clone(), sharding: self.sharding(n)?.0.clone() };
+        let rows = |region: &TensorRegion| Some(*region.start.first()?..region.start.first()? + region.size.first()?);
+        Ok(placed.local_regions(spec)?.iter().filter_map(|(_, region)| rows(region)).collect())
+    }
+
+    /// Sends an array of which runs of rows are here: at least those that the devices of this process need.
+    pub(crate) fn send_rows(
+        &self,
+        backend: &Backend,
+        n: usize,
+        runs: &[(Shard, &Arc<Literal>)],
+    ) -> Result<DeviceArray, runtime::Error> {
+        let (sharding, spec) = self.sharding(n)?;
+        if let [(Shard::WHOLE, array)] = runs {
+            return self.send(backend, n, array);
         }
+        let missing = || ValidationError::Other(format!("rows of array {n} of the batch are missing"));
+        backend.send_parts(&self.mesh, sharding, spec, &mut |region| {
+            let part = runs.iter().find_map(|(shard, array)| {
+                let first = array.dims().first()?.checked_mul(shard.index)?;
+                let mut own = region.clone();
+                let start = own.start.first_mut()?;
+                *start = start.checked_sub(first)?;
+                own.cut(array)
+            });
+            Ok(Arc::new(part.ok_or_else(missing)?))
+        })
     }
 }
 

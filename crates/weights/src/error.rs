@@ -97,6 +97,8 @@ pub enum Error {
     Busy {
         /// Where.
         location: String,
+        /// Which one, where that is known.
+        by: Option<String>,
     },
     /// Another run has taken these checkpoints over: this one can neither save nor delete any more.
     Replaced {
@@ -245,7 +247,8 @@ impl fmt::Display for Error {
             Error::NoCheckpoint { location, step: Some(step) } => {
                 write!(f, "{location} has no checkpoint of step {step}")
             }
-            Error::Busy { location } => write!(f, "another process is saving into {location}"),
+            Error::Busy { location, by: None } => write!(f, "another process is saving into {location}"),
+            Error::Busy { location, by: Some(by) } => write!(f, "another process is saving into {location}: {by}"),
             Error::Replaced { location, by } => write!(f, "the checkpoints in {location} were taken over by {by}"),
             Error::Group { .. } => write!(f, "the processes cannot finish the checkpoint together"),
             Error::Peer { process, message, .. } => write!(f, "process {process} could not save its part: {message}"),

@@ -60,6 +60,7 @@ pub(super) struct Checkpoints {
     saved: Option<u64>,
     /// Seconds of the last copy from the device.
     copy_seconds: f64,
+    replaced: Option<String>,
     save_time: Option<SaveTime>,
 }
 
@@ -86,6 +87,7 @@ impl Checkpoints {
             None => Saver::new(manager.clone(), options.keep)?,
             Some(session) => Saver::among(manager.clone(), options.keep, Box::new(SavingProcesses::new(session)))?,
         };
+        let replaced = saver.replaced().map(str::to_string);
         let (process, processes) = session.map_or((0, 1), |session| {
             let config = session.config();
             (config.process_id, config.processes)
@@ -101,6 +103,7 @@ impl Checkpoints {
             description,
             saved: None,
             copy_seconds: 0.0,
+            replaced,
             save_time: None,
         }))
     }
@@ -231,27 +234,38 @@ impl Checkpoints {
         self.save_time
     }
 
-    /// Tells how saves went that have ended.
-    pub(super) fn hear(&mut self, watch: &mut dyn FnMut(&TrainEvent)) {
+    /// The run whose checkpoints these were, where it had not ended.
+    pub(super) fn replaced(&self) -> Option<&str> {
+        self.replaced.as_deref()
+    }
+
+    /// Tells how saves went that have ended. It is an error if another run has taken over: nothing can be saved any more.
+    pub(super) fn hear(&mut self, watch: &mut dyn FnMut(&TrainEvent)) -> Result<(), Error> {
+        let mut fatal = None;
         for report in self.saver.completed() {
             let seconds = report.seconds + self.copy_seconds;
             self.save_time = Some(SaveTime { seconds, is_measured: true });
             watch(&TrainEvent::Saved { step: report.step, seconds });
             for warning in report.warnings {
                 watch(&TrainEvent::SaveWarning(compile::with_causes(&warning)));
+                fatal = Some(warning).filter(weights::Error::is_replaced).or(fatal);
             }
         }
         if let Some(error) = self.saver.take_error() {
             // The step is not saved: if it is the last one, it is saved again.
             self.saved = None;
+            if error.is_replaced() {
+                return Err(error.into());
+            }
             watch(&TrainEvent::SaveFailed(compile::with_causes(&error)));
         }
+        fatal.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Waits for the save under way and tells how it went.
-    fn settle(&mut self, watch: &mut dyn FnMut(&TrainEvent)) {
+    fn settle(&mut self, watch: &mut dyn FnMut(&TrainEvent)) -> Result<(), Error> {
         self.saver.wait_idle();
-        self.hear(watch);
+        self.hear(watch)
     }
 
     /// Copies the state to the host and hands it to the thread that writes. An earlier save that failed is told and stops
@@ -264,7 +278,7 @@ impl Checkpoints {
         watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<(), Error> {
         if self.saved == Some(step) {
-            self.settle(watch);
+            self.settle(watch)?;
             if self.saved == Some(step) {
                 return Ok(());
             }
@@ -272,7 +286,7 @@ impl Checkpoints {
         let copying = Instant::now();
         let pieces = state.arrays().and_then(|arrays| own_pieces(backend, arrays));
         let copy_seconds = copying.elapsed().as_secs_f64();
-        self.settle(watch);
+        self.settle(watch)?;
         self.copy_seconds = copy_seconds;
         let snapshot = match pieces {
             Ok(pieces) => Snapshot { step, pieces, metadata: self.resume_at(step)? },
@@ -300,7 +314,7 @@ impl Checkpoints {
     /// Waits until everything is written, and tells how it went. It is an error if the last one could not be.
     pub(super) fn finish(mut self, watch: &mut dyn FnMut(&TrainEvent)) -> Result<(), Error> {
         let written = self.saver.wait();
-        self.hear(watch);
+        self.hear(watch)?;
         Ok(written?)
     }
 }

@@ -4,6 +4,7 @@ mod checkpoints;
 mod guard;
 mod options;
 mod parts;
+mod rows;
 mod run;
 mod stop;
 mod watch;

@@ -10,6 +10,7 @@ use trace::{Donate, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
 use super::guard::{self, InFlight, Looked};
+use super::rows::OwnRows;
 use super::stop::StopGate;
 use super::watch::{Ended, Measured, StopTime, TrainEvent};
 use super::{Measures, Task, TrainOptions};
@@ -111,6 +112,9 @@ impl<T: Task + 'static> Trainer<T> {
             session.must_agree("that checkpoints are kept", &self.options.checkpoints.is_some().to_string(), remedy)?;
         }
         let checkpoints = Checkpoints::open(&self.options, data.as_ref(), self.backend.session())?;
+        if let Some(run) = checkpoints.as_ref().and_then(Checkpoints::replaced) {
+            watch(&TrainEvent::TookOver(run.to_string()));
+        }
         let stopped =
             |step| Trained { state: None, step, first_step: step, ended: Ended::Stopped, last: None, compilations: 0 };
         // The state: of the newest checkpoint, else the first one.
@@ -234,7 +238,7 @@ impl<T: Task + 'static> Run<'_, T> {
         if self.step_jit.prepare(&inputs, self.stop.is_over())?.is_none() {
             return Ok(Ended::Stopped);
         }
-        let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data));
+        let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data)).transpose()?;
         let mut feed = Batches::start(self.trainer, self.data.clone(), first_step..options.steps)?;
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.estimate_save(&self.structure, self.watch);
@@ -271,12 +275,12 @@ impl<T: Task + 'static> Run<'_, T> {
                 }
                 self.tell_stop_time();
                 if let Some(checkpoints) = &mut self.checkpoints {
-                    checkpoints.hear(self.watch);
+                    checkpoints.hear(self.watch)?;
                 }
                 self.since = (Instant::now(), step);
             }
             if saves && !is_last {
-                self.save();
+                self.save()?;
                 self.since.0 = Instant::now();
             }
             if (due(options.eval_every) || is_last)
@@ -358,14 +362,18 @@ impl<T: Task + 'static> Run<'_, T> {
         self.last = Some(measured);
     }
 
-    /// Saves in the background. A save that fails is told and does not stop the training: the last good one stays.
-    fn save(&mut self) {
+    /// Saves in the background. A save that fails is told and does not stop the training: the last good one stays. A run that
+    /// was replaced ends.
+    fn save(&mut self) -> Result<(), Error> {
         if let (Some(checkpoints), Some(state)) = (&mut self.checkpoints, &self.state) {
             (self.watch)(&TrainEvent::Saving(self.step));
-            if let Err(error) = checkpoints.save(&self.trainer.backend, self.step, state, self.watch) {
-                (self.watch)(&TrainEvent::SaveFailed(compile::with_causes(&error)));
+            match checkpoints.save(&self.trainer.backend, self.step, state, self.watch) {
+                Ok(()) => {}
+                Err(runtime::Error::Checkpoint(error)) if error.is_replaced() => return Err(error.into()),
+                Err(error) => (self.watch)(&TrainEvent::SaveFailed(compile::with_causes(&error))),
             }
         }
+        Ok(())
     }
 
     /// Saves what is not saved, unless it is not worth keeping; waits until it is written.
@@ -407,8 +415,8 @@ impl Batches {
         steps: std::ops::Range<u64>,
     ) -> Result<Batches, Error> {
         let how = trainer.options.loader;
-        let on = trainer.mesh.as_ref().map(|mesh| mesh.batch(&data.specs())).transpose()?;
-        let loader = Loader::start(data, steps, how)?;
+        let rows = Arc::new(OwnRows::new(data, trainer.mesh.as_ref())?);
+        let loader = Loader::start(rows.clone(), steps, how)?;
         let failed = Arc::new(std::sync::Mutex::new(None));
         let theirs = failed.clone();
         let host = loader.map_while(move |batch| match batch {
@@ -421,14 +429,12 @@ impl Batches {
                 None
             }
         });
-        let send = move |backend: &Backend, batch: &NestedLiterals| match &on {
-            None => backend.prepare_data(batch),
-            Some(on) => {
-                let mut n = 0;
-                batch.try_map(&mut |_, literal| {
-                    n += 1;
-                    on.send(backend, n - 1, literal)
-                })
+        let is_whole = trainer.mesh.is_none();
+        let send = move |backend: &Backend, batch: &NestedLiterals| match is_whole {
+            true => backend.prepare_data(batch),
+            false => {
+                let arrays: Vec<Arc<tensor::Literal>> = batch.leaves().into_iter().cloned().collect();
+                Ok(Nested::List(rows.send(backend, &arrays)?.into_iter().map(Nested::Leaf).collect()))
             }
         };
         Ok(Batches { feed: trainer.backend.feed_with(host, how.ahead, send)?, failed })
@@ -448,14 +454,13 @@ impl Batches {
 /// Evaluation: compiled at its first use.
 struct Evaluation<T: Task> {
     backend: Backend,
-    mesh: Option<StateSharding>,
-    data: Arc<dyn Dataset>,
+    rows: OwnRows,
     jit: Jit<StepInput<T::State>, Measures>,
     batches: u64,
 }
 
 impl<T: Task + 'static> Evaluation<T> {
-    fn new(trainer: &Trainer<T>, data: Arc<dyn Dataset>) -> Evaluation<T> {
+    fn new(trainer: &Trainer<T>, data: Arc<dyn Dataset>) -> Result<Evaluation<T>, Error> {
         let task = trainer.task.clone();
         let jit =
             Jit::new(&trainer.backend, "evaluate", Donate::Nothing, move |(state, batch): &StepInput<T::State>| {
@@ -464,7 +469,8 @@ impl<T: Task + 'static> Evaluation<T> {
             .on(trainer.mesh.as_ref().map(StateSharding::evaluation));
         let batches =
             data.batches_per_epoch().map_or(trainer.options.eval_batches, |all| all.min(trainer.options.eval_batches));
-        Evaluation { backend: trainer.backend.clone(), mesh: trainer.mesh.clone(), data, jit, batches: batches.max(1) }
+        let rows = OwnRows::new(data, trainer.mesh.as_ref())?;
+        Ok(Evaluation { backend: trainer.backend.clone(), rows, jit, batches: batches.max(1) })
     }
 
     /// Means over the batches; `None` if it was stopped.
@@ -475,26 +481,21 @@ impl<T: Task + 'static> Evaluation<T> {
         stop: &StopGate<'_>,
         watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<Option<Measured>, Error> {
-        let inputs = (state.clone(), shapes_of_specs(&self.data.specs()));
+        let inputs = (state.clone(), shapes_of_specs(&self.rows.specs()));
         if self.jit.num_compiled() == 0 {
             watch(&TrainEvent::Compiling("evaluate"));
         }
         if self.jit.prepare(&inputs, stop.is_over())?.is_none() {
             return Ok(None);
         }
-        let on = self.mesh.as_ref().map(|mesh| mesh.batch(&self.data.specs())).transpose()?;
         let started = Instant::now();
         let mut sums = std::collections::BTreeMap::<String, f64>::new();
         for n in 0..self.batches {
             if !stop.go_on()? {
                 return Ok(None);
             }
-            let batch = self.data.batch(n)?.into_iter().map(Arc::new).enumerate();
-            let send = |(n, array): (usize, Arc<tensor::Literal>)| match &on {
-                Some(on) => on.send(&self.backend, n, &array),
-                None => self.backend.send(&array),
-            };
-            let sent = batch.map(|item| Ok(Tensor::from(send(item)?))).collect::<Result<Vec<_>, runtime::Error>>()?;
+            let batch: Vec<_> = self.rows.batch(n)?.into_iter().map(Arc::new).collect();
+            let sent = self.rows.send(&self.backend, &batch)?.into_iter().map(Tensor::from).collect();
             for (name, value) in guard::read(&self.jit.call((state.clone(), sent))?)? {
                 *sums.entry(name).or_default() += value;
             }

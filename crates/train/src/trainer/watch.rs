@@ -30,6 +30,8 @@ impl Measured {
 pub enum TrainEvent {
     /// A program is being compiled: `init`, `step` or `evaluate`.
     Compiling(&'static str),
+    /// The checkpoints were those of a run that had not ended, as far as can be told. It can save no more.
+    TookOver(String),
     /// The training goes on from this step.
     Resumed(u64),
     /// Newer checkpoints were passed over: the step, and what is wrong with it.

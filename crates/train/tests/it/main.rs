@@ -5,6 +5,7 @@ mod data;
 mod metrics;
 #[path = "../../../runtime/tests/it/processes.rs"]
 mod processes;
+mod rows;
 mod stops;
 mod trainer;
 mod wrapped;

@@ -7,9 +7,9 @@ use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tensor::DType;
 
+use super::envelope::{opened, sealed};
 use crate::error::Error;
 use crate::region::{TensorRegion, why_no_tiling};
 use crate::safetensors::MAX_HEADER_BYTES;
@@ -26,23 +26,6 @@ const MAX_PIECES: usize = 1 << 14;
 
 /// Dimensions of a tensor.
 const MAX_RANK: usize = 64;
-
-/// The file: the contents as they were written, behind their version and checksum.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Envelope<'a> {
-    #[serde(rename = "version")]
-    _version: u64,
-    crc32: u32,
-    #[serde(borrow)]
-    contents: &'a RawValue,
-}
-
-/// A newer release may have changed everything but this.
-#[derive(Deserialize)]
-struct VersionOnly {
-    version: u64,
-}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
@@ -90,31 +73,14 @@ impl TensorRecord {
 }
 
 impl Manifest {
-    pub(super) fn text(&self) -> Result<String, Error> {
-        let contents = serde_json::to_string(self);
-        // Only a map with keys that are no text cannot be written, and there is none.
-        let contents = contents.map_err(|error| Error::format("manifest.json", error.to_string()))?;
-        let crc32 = crc32fast::hash(contents.as_bytes());
-        Ok(format!("{{\"version\":{MANIFEST_VERSION},\"crc32\":{crc32},\"contents\":{contents}}}\n"))
+    pub(super) fn text(&self, address: &str) -> Result<String, Error> {
+        sealed(MANIFEST_VERSION, self, address)
     }
 
     /// Reads and checks a manifest; `address` is where it came from.
     pub(super) fn read(text: &[u8], step: u64, address: &str) -> Result<Manifest, Error> {
         let wrong = |message: String| Error::format(address, message);
-        let json = |error: serde_json::Error| wrong(error.to_string());
-        let text = std::str::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
-        let VersionOnly { version } = serde_json::from_str(text).map_err(json)?;
-        if version > MANIFEST_VERSION {
-            return Err(Error::Newer { path: address.into(), found: version, supported: MANIFEST_VERSION });
-        }
-        if version == 0 {
-            return Err(wrong("there is no version 0".into()));
-        }
-        let Envelope { crc32, contents, .. } = serde_json::from_str(text).map_err(json)?;
-        if crc32fast::hash(contents.get().as_bytes()) != crc32 {
-            return Err(wrong("its checksum is wrong".into()));
-        }
-        let manifest: Manifest = serde_json::from_str(contents.get()).map_err(json)?;
+        let manifest: Manifest = opened(text, MANIFEST_VERSION, address)?;
         if manifest.step != step {
             return Err(wrong(format!("it is of step {}", manifest.step)));
         }
@@ -217,7 +183,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let manifest = read(&valid().to_string()).unwrap();
-        assert_eq!(Manifest::read(manifest.text().unwrap().as_bytes(), 3, "m").unwrap(), manifest);
+        assert_eq!(Manifest::read(manifest.text("m").unwrap().as_bytes(), 3, "m").unwrap(), manifest);
     }
 
     #[test]
@@ -273,7 +239,7 @@ mod tests {
         let deep = format!(r#"{{"version":1,"crc32":0,"contents":{}}}"#, "[".repeat(100_000));
         check(deep.as_bytes(), "");
         // Any single flipped bit is noticed.
-        let text = read(&valid().to_string()).unwrap().text().unwrap().into_bytes();
+        let text = read(&valid().to_string()).unwrap().text("m").unwrap().into_bytes();
         for at in 0..text.len() - 1 {
             for bit in 0..8 {
                 let mut damaged = text.clone();

@@ -1,14 +1,19 @@
 //! The checkpoint manager of a training run: complete checkpoints only, each under its step, on any store.
 //!
-//! A checkpoint is a folder `step-00000200` with the tensors' files and `manifest.json`, which is written last and names
-//! every other file. What no manifest names does not exist: it is the rest of a save that was interrupted.
+//! A checkpoint is a folder `step-00000200` with the tensors' files and a manifest, which is written last and names every
+//! other file. What no manifest names does not exist: it is the rest of a save that was interrupted. Beside the folders
+//! lies the record of the [`owner`], the one run that may write; it lists the manifests that count.
 
 mod background;
+mod envelope;
 mod group;
 mod manifest;
+mod owner;
 mod saved;
 mod saver;
 mod snapshot;
+#[cfg(test)]
+mod two_writers;
 mod write;
 
 use std::collections::BTreeMap;
@@ -24,11 +29,14 @@ pub use snapshot::{Snapshot, SnapshotPiece};
 use crate::error::Error;
 use crate::store::{Access, Store, StoredObject};
 use manifest::Manifest;
+use owner::{ManifestFile, Record};
 
 /// Written and deleted to see how fast writing is.
 const PROBE: &str = ".probe";
 
-const MANIFEST: &str = "manifest.json";
+/// How often checkpoints are looked for anew because a run changed them meanwhile.
+const MAX_LOOKS: usize = 5;
+
 const FOLDER_PREFIX: &str = "step-";
 
 /// The checkpoints of one training run.
@@ -78,7 +86,7 @@ impl CheckpointManager {
 
     /// Steps of complete checkpoints, oldest first. Their files are not looked at.
     pub fn steps(&self) -> Result<Vec<u64>, Error> {
-        Ok(self.folders()?.into_iter().filter(|(_, files)| has_manifest(files)).map(|(step, _)| step).collect())
+        Ok(self.complete()?.into_iter().map(|(step, ..)| step).collect())
     }
 
     /// The newest step, if there is one. Its files are not looked at; [`CheckpointManager::latest_good`] does that.
@@ -88,17 +96,39 @@ impl CheckpointManager {
 
     /// Opens a checkpoint: its manifest is checked, and that every file is there in its size.
     pub fn load(&self, step: u64) -> Result<Saved, Error> {
-        let files = self.store.list(&folder_name(step))?;
-        let files: Vec<StoredObject> = files.into_iter().filter_map(|file| in_folder(step, file)).collect();
-        self.load_listed(step, &files)
+        let (files, manifest) = self.consistent(|record| {
+            let files = self.files_of(step)?;
+            let manifest = Record::manifest_of(record, step, &files);
+            Ok((files, manifest))
+        })?;
+        let none = || Error::NoCheckpoint { location: self.address(), step: Some(step) };
+        self.load_listed(step, &files, &manifest.ok_or_else(none)?)
     }
 
     /// The newest checkpoint that is good, passing over damaged ones. A store that cannot be reached is an error, not
     /// a damaged checkpoint: training must not go back because of a network that is down. So is a newer version.
     pub fn latest_good(&self, check: IntegrityCheck) -> Result<Found, Error> {
+        let mut record = self.record()?;
+        for look in 1.. {
+            let found = self.newest_of(record.as_ref(), check);
+            let is_damaged = match &found {
+                Ok(found) => !found.damaged.is_empty(),
+                Err(error) => error.is_damage() || matches!(error, Error::NoCheckpoint { .. }),
+            };
+            // What is missing may have been deleted meanwhile, because something newer is there.
+            let after = if is_damaged && look < MAX_LOOKS { self.record()? } else { record.clone() };
+            if after == record {
+                return found;
+            }
+            record = after;
+        }
+        self.newest_of(record.as_ref(), check)
+    }
+
+    fn newest_of(&self, record: Option<&Record>, check: IntegrityCheck) -> Result<Found, Error> {
         let mut damaged = Vec::new();
-        for (step, files) in self.folders()?.into_iter().rev().filter(|(_, files)| has_manifest(files)) {
-            let opened = self.load_listed(step, &files);
+        for (step, files, manifest) in self.complete_in(record)?.into_iter().rev() {
+            let opened = self.load_listed(step, &files, &manifest);
             let checked = opened.and_then(|saved| match check {
                 IntegrityCheck::Sizes => Ok(saved),
                 IntegrityCheck::Contents => saved.verify().map(|()| saved),
@@ -133,16 +163,49 @@ impl CheckpointManager {
         Ok(seconds)
     }
 
-    fn load_listed(&self, step: u64, files: &[StoredObject]) -> Result<Saved, Error> {
-        let none = || Error::NoCheckpoint { location: self.address(), step: Some(step) };
-        let manifest = files.iter().find(|file| file.name == MANIFEST).ok_or_else(none)?;
-        let name = format!("{}/{MANIFEST}", folder_name(step));
+    /// Complete checkpoints with their files and manifests, oldest first.
+    fn complete(&self) -> Result<Vec<(u64, Vec<StoredObject>, ManifestFile)>, Error> {
+        self.consistent(|record| self.complete_in(record))
+    }
+
+    fn complete_in(&self, record: Option<&Record>) -> Result<Vec<(u64, Vec<StoredObject>, ManifestFile)>, Error> {
+        let complete = self.folders()?.into_iter().filter_map(|(step, files)| {
+            let manifest = Record::manifest_of(record, step, &files)?;
+            Some((step, files, manifest))
+        });
+        Ok(complete.collect())
+    }
+
+    fn record(&self) -> Result<Option<Record>, Error> {
+        Ok(Record::read(&self.store)?.map(|(record, _)| record))
+    }
+
+    /// Lists something while the record stays as it is. One that changes all the time is taken as it is at last.
+    fn consistent<T>(&self, list: impl Fn(Option<&Record>) -> Result<T, Error>) -> Result<T, Error> {
+        let mut record = self.record()?;
+        for look in 1.. {
+            let listed = list(record.as_ref())?;
+            let after = self.record()?;
+            if after == record || look >= MAX_LOOKS {
+                return Ok(listed);
+            }
+            record = after;
+        }
+        list(record.as_ref())
+    }
+
+    fn load_listed(&self, step: u64, files: &[StoredObject], manifest: &ManifestFile) -> Result<Saved, Error> {
+        let name = format!("{}/{}", folder_name(step), manifest.name);
         let address = self.store.address(&name);
         if manifest.size_bytes > manifest::MAX_BYTES {
             return Err(Error::format(address, format!("a manifest of {} bytes is not read", manifest.size_bytes)));
         }
         let text = self.store.read(&name, 0, manifest.size_bytes as usize)?;
+        let announced = manifest.crc32;
         let manifest = Manifest::read(&text, step, &address)?;
+        if announced.is_some_and(|crc32| crc32 != crc32fast::hash(&text)) {
+            return Err(Error::format(address, "it is not the manifest that was announced"));
+        }
         for file in &manifest.files {
             let address = self.store.address(&format!("{}/{}", folder_name(step), file.name));
             match files.iter().find(|found| found.name == file.name) {
@@ -157,6 +220,11 @@ impl CheckpointManager {
         Ok(Saved::new(self.store.clone(), folder_name(step), manifest))
     }
 
+    /// The files of a step's folder, with names inside it.
+    fn files_of(&self, step: u64) -> Result<Vec<StoredObject>, Error> {
+        Ok(self.store.list(&folder_name(step))?.into_iter().filter_map(|file| in_folder(step, file)).collect())
+    }
+
     /// The files of every step's folder, complete or not, with names inside the folder.
     fn folders(&self) -> Result<BTreeMap<u64, Vec<StoredObject>>, Error> {
         let mut folders: BTreeMap<u64, Vec<StoredObject>> = BTreeMap::new();
@@ -168,10 +236,6 @@ impl CheckpointManager {
         }
         Ok(folders)
     }
-}
-
-fn has_manifest(files: &[StoredObject]) -> bool {
-    files.iter().any(|file| file.name == MANIFEST)
 }
 
 fn folder_name(step: u64) -> String {

@@ -7,9 +7,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::group::{GroupSave, SaveGroup};
+use super::owner::{Owner, Record, current_owner};
 use super::snapshot::{Snapshot, SnapshotPiece};
 use super::write::Part;
-use super::{CheckpointManager, has_manifest, step_of};
+use super::{CheckpointManager, step_of};
 use crate::error::Error;
 use crate::region::{TensorRegion, why_no_tiling};
 use crate::store::Lock;
@@ -72,12 +73,17 @@ enum Condition {
     Newer,
 }
 
-/// The one writer of a [`CheckpointManager`]. On a local disk other processes are kept out as long as it lives.
+/// The one writer of a [`CheckpointManager`]: it takes the checkpoints over from any that was there, which can neither commit nor
+/// delete from then on. On a local disk other processes are kept out as long as it lives.
 #[derive(Debug)]
 pub struct Saver {
     manager: CheckpointManager,
     keep: Keep,
     file_bytes: u64,
+    /// The right to write; of several processes the first one has it.
+    owner: Option<Owner>,
+    /// Whether the store answered last time.
+    is_reachable: bool,
     /// Filled by the first save, and again after a failed one.
     known: Option<BTreeMap<u64, Condition>>,
     /// The processes that save together.
@@ -88,17 +94,34 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Locks the checkpoints for writing.
+    /// Locks the checkpoints for writing, and takes them over.
     pub fn new(manager: CheckpointManager, keep: Keep) -> Result<Saver, Error> {
-        let lock = manager.store.lock()?;
-        Ok(Saver { manager, keep, file_bytes: FILE_BYTES, known: None, group: None, saves: 0, _lock: lock })
+        Saver::with_group(manager, keep, None)
     }
 
     /// Saves together with other processes: each gives [`Saver::save`] the pieces it has, and none of them has all. The first
-    /// process locks the checkpoints, commits and deletes.
+    /// process owns the checkpoints, commits and deletes.
     pub fn among(manager: CheckpointManager, keep: Keep, group: Box<dyn SaveGroup>) -> Result<Saver, Error> {
-        let lock = if group.process() == 0 { manager.store.lock()? } else { None };
-        Ok(Saver { manager, keep, file_bytes: FILE_BYTES, known: None, group: Some(group), saves: 0, _lock: lock })
+        Saver::with_group(manager, keep, Some(group))
+    }
+
+    fn with_group(manager: CheckpointManager, keep: Keep, group: Option<Box<dyn SaveGroup>>) -> Result<Saver, Error> {
+        let (mut lock, mut owner) = (None, None);
+        if group.as_ref().is_none_or(|group| group.process() == 0) {
+            lock = manager.store.lock().map_err(|error| match error {
+                Error::Busy { location, .. } => Error::Busy { location, by: current_owner(&manager.store) },
+                error => error,
+            })?;
+            owner = Some(Owner::take(&manager.store, |step| manager.files_of(step))?);
+        }
+        let file_bytes = FILE_BYTES;
+        Ok(Saver { manager, keep, file_bytes, owner, is_reachable: true, known: None, group, saves: 0, _lock: lock })
+    }
+
+    /// The run that was replaced, where it had not ended as far as can be told: it can save no more.
+    pub fn replaced(&self) -> Option<&str> {
+        // Where there is a lock, the other run would hold it if it lived.
+        self.owner.as_ref().filter(|_| self._lock.is_none())?.replaced.as_deref()
     }
 
     /// Makes the tensors' files about this large. A piece is never split, so that a file may be larger.
@@ -115,7 +138,12 @@ impl Saver {
     /// Saves a checkpoint. Until its manifest is written, which is the last thing that is, every checkpoint that was
     /// there stays, also one of the same step; then it exists, and those that are not to be kept are deleted.
     pub fn save(&mut self, snapshot: Snapshot) -> Result<SaveReport, Error> {
-        let started = Instant::now();
+        let saved = self.save_now(snapshot, Instant::now());
+        self.is_reachable = saved.is_ok();
+        saved
+    }
+
+    fn save_now(&mut self, snapshot: Snapshot, started: Instant) -> Result<SaveReport, Error> {
         if let Some(group) = self.group.take() {
             let saved = self.save_among(&*group, snapshot, started);
             self.group = Some(group);
@@ -155,23 +183,32 @@ impl Saver {
             Some(known) => known,
             None => self.conditions()?,
         };
+        let owner = self.owner.as_mut().ok_or_else(not_the_owner)?;
         // If this fails, a store may have the manifest nevertheless; the next save looks.
-        let size_bytes = self.manager.commit(step, parts, metadata)?;
-        self.manager.load(step)?;
+        let committed = self.manager.commit(owner, step, parts, metadata);
+        let seen = committed.and_then(|size_bytes| self.manager.load(step).map(|_| size_bytes));
+        let size_bytes = seen.map_err(|error| self.explained(error))?;
         known.insert(step, Condition::Good);
         self.known = Some(known);
         Ok(size_bytes)
+    }
+
+    /// Who took over, where that is why files are not there any more.
+    fn explained(&self, error: Error) -> Error {
+        if !error.is_damage() && !matches!(error, Error::NoCheckpoint { .. }) {
+            return error;
+        }
+        let confirmed = self.owner.as_ref().map_or(Ok(()), Owner::confirm);
+        confirmed.err().filter(Error::is_replaced).unwrap_or(error)
     }
 
     /// Deletes what a new checkpoint makes superfluous: files of an earlier save of the same step, then older checkpoints.
     fn tidy(&mut self, mut report: SaveReport) -> SaveReport {
         let Some(mut known) = self.known.take() else { return report };
         let step = report.step;
-        let named = self.manager.load(step).map(|saved| saved.file_names());
-        let unnamed = named.and_then(|named| self.manager.delete_unnamed(step, &named));
-        report.warnings.extend(unnamed.err());
+        report.warnings.extend(self.delete_unnamed(step).err());
         for old in self.superseded(step, &known) {
-            match self.manager.delete_step(old) {
+            match self.delete_step(old) {
                 Ok(()) => {
                     known.remove(&old);
                     report.deleted.push(old);
@@ -190,16 +227,16 @@ impl Saver {
         if self.known.is_some() {
             return Ok(());
         }
+        let owner = self.owner.as_mut().ok_or_else(not_the_owner)?;
         let folders = self.manager.folders()?;
+        // Announced, but not written: a manifest that comes late must not count, because its files go now.
+        let is_unseen =
+            |step: u64, name: &str| !folders.get(&step).is_some_and(|files| files.iter().any(|file| file.name == name));
+        owner.forget(&is_unseen)?;
         for (step, files) in &folders {
-            if !has_manifest(files) {
-                self.manager.delete_step(*step)?;
-                continue;
-            }
-            let Ok(saved) = self.manager.load_listed(*step, files) else { continue };
-            let named = saved.file_names();
-            if files.iter().any(|file| file.name != super::MANIFEST && !named.contains(&file.name)) {
-                self.manager.delete_unnamed(*step, &named)?;
+            match Record::manifest_of(self.owner.as_ref().map(Owner::record), *step, files) {
+                None => self.delete_step(*step)?,
+                Some(_) => self.delete_unnamed(*step)?,
             }
         }
         for name in self.manager.store.folders()? {
@@ -207,8 +244,36 @@ impl Saver {
                 self.manager.store.remove_empty_folder(&name)?;
             }
         }
+        self.manager.store.remove_unfinished()?;
         self.known = Some(self.conditions()?);
         Ok(())
+    }
+
+    /// Deletes a checkpoint, or what is in its folder.
+    fn delete_step(&mut self, step: u64) -> Result<(), Error> {
+        let owner = self.owner.as_mut().ok_or_else(not_the_owner)?;
+        let files = self.manager.files_of(step)?;
+        owner.retire(&[(step, &files, None)])?;
+        self.manager.delete_files(step, files.iter().map(|file| file.name.as_str()))
+    }
+
+    /// Deletes the files of a step's folder that its checkpoint does not name. Of one that is damaged all are left.
+    fn delete_unnamed(&mut self, step: u64) -> Result<(), Error> {
+        let owner = self.owner.as_mut().ok_or_else(not_the_owner)?;
+        let files = self.manager.files_of(step)?;
+        let Some(manifest) = Record::manifest_of(Some(owner.record()), step, &files) else { return Ok(()) };
+        let named = match self.manager.load_listed(step, &files, &manifest) {
+            Ok(saved) => saved.file_names(),
+            Err(error) if error.is_damage() || matches!(error, Error::Newer { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let is_left = |name: &&str| *name != manifest.name && !named.contains(*name);
+        let left: Vec<&str> = files.iter().map(|file| file.name.as_str()).filter(is_left).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        owner.retire(&[(step, &files, Some(&manifest.name))])?;
+        self.manager.delete_files(step, left.into_iter())
     }
 
     /// Deletes all checkpoints after a good one, from which a run is begun again on purpose. Otherwise the next start
@@ -223,20 +288,20 @@ impl Saver {
         self.known = None;
         // The newest first: if this is interrupted, no gap is left between checkpoints of different runs.
         for later in later.iter().rev() {
-            self.manager.delete_step(*later)?;
+            self.delete_step(*later)?;
         }
         Ok(later)
     }
 
     fn conditions(&self) -> Result<BTreeMap<u64, Condition>, Error> {
-        let complete = self.manager.folders()?.into_iter().filter(|(_, files)| has_manifest(files));
-        let judge = |(step, files): (u64, Vec<_>)| match self.manager.load_listed(step, &files) {
+        let judge = |(step, files, manifest): (u64, Vec<_>, _)| match self.manager.load_listed(step, &files, &manifest)
+        {
             Ok(_) => Ok((step, Condition::Good)),
             Err(Error::Newer { .. }) => Ok((step, Condition::Newer)),
             Err(error) if error.is_damage() => Ok((step, Condition::Damaged)),
             Err(error) => Err(error),
         };
-        complete.map(judge).collect()
+        self.manager.complete()?.into_iter().map(judge).collect()
     }
 
     /// Older checkpoints that need not be kept now that this step is complete. Damaged ones do not count as kept, and
@@ -253,6 +318,20 @@ impl Saver {
         });
         deletable.map(|(step, _)| *step).collect()
     }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        // Best effort, and not where a store that does not answer would be waited for.
+        if let Some(owner) = self.owner.as_mut().filter(|_| self.is_reachable) {
+            let _ = owner.release();
+        }
+    }
+}
+
+/// Only the first of several processes commits and deletes.
+fn not_the_owner() -> Error {
+    Error::Thread { doing: "committing in the first process", source: None }
 }
 
 /// Found before anything is written, because gigabytes may follow.

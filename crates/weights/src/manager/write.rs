@@ -1,13 +1,14 @@
 //! Writing the tensors' files of one checkpoint, and the record of what was written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
+use super::owner::{Owner, is_manifest};
 use super::snapshot::SnapshotPiece;
-use super::{CheckpointManager, MANIFEST, folder_name};
+use super::{CheckpointManager, folder_name};
 use crate::error::Error;
 use crate::safetensors::{HeaderEntry, has_type, header};
 use tensor::DType;
@@ -136,22 +137,28 @@ impl CheckpointManager {
         Ok(FileRecord { name, size_bytes, header_bytes, header_crc32: crc32fast::hash(&header) })
     }
 
-    /// Makes a checkpoint of what processes wrote: checks it, then writes the manifest. Returns its size.
-    pub(super) fn commit(&self, step: u64, parts: Vec<Part>, metadata: serde_json::Value) -> Result<u64, Error> {
+    /// Makes a checkpoint of what processes wrote: checks it, announces it, then writes the manifest. Returns its size.
+    pub(super) fn commit(
+        &self,
+        owner: &mut Owner,
+        step: u64,
+        parts: Vec<Part>,
+        metadata: serde_json::Value,
+    ) -> Result<u64, Error> {
         let manifest = joined(step, parts, metadata)?;
         let folder = folder_name(step);
-        let address = self.store.address(&format!("{folder}/{MANIFEST}"));
+        let name = owner.next_manifest();
+        let address = self.store.address(&format!("{folder}/{name}"));
         if let Some(problem) = manifest.problem() {
             return Err(Error::Tensor { name: address, message: problem });
         }
-        let text = manifest.text()?;
+        let text = manifest.text(&address)?;
         if text.len() as u64 > super::manifest::MAX_BYTES {
             let message = format!("its {} bytes are more than this release reads", text.len());
             return Err(Error::Tensor { name: address, message });
         }
-        let found = self.store.list(&folder)?;
-        let found: BTreeMap<&str, u64> =
-            found.iter().filter_map(|file| Some((file.name.rsplit_once('/')?.1, file.size_bytes))).collect();
+        let found = self.files_of(step)?;
+        let found: BTreeMap<&str, u64> = found.iter().map(|file| (file.name.as_str(), file.size_bytes)).collect();
         // Another run that cleans up here would have removed them: a manifest must not name what is not there.
         if let Some(gone) = manifest.files.iter().find(|file| found.get(file.name.as_str()) != Some(&file.size_bytes)) {
             let address = self.store.address(&format!("{folder}/{}", gone.name));
@@ -160,27 +167,20 @@ impl CheckpointManager {
                 "it is not there any more as it was written; does another run save here?",
             ));
         }
-        self.store.put(&format!("{folder}/{MANIFEST}"), text.as_bytes())?;
+        owner.announce(step, &name, crc32fast::hash(text.as_bytes()))?;
+        self.store.put(&format!("{folder}/{name}"), text.as_bytes())?;
+        owner.confirm()?;
         Ok(manifest.files.iter().map(|file| file.size_bytes).sum::<u64>() + text.len() as u64)
     }
 
-    /// Deletes the files of a step's folder that its manifest does not name. Nothing else may be writing there.
-    pub(super) fn delete_unnamed(&self, step: u64, named: &BTreeSet<String>) -> Result<(), Error> {
+    /// Deletes files of a step's folder that were listed while their run was the owner, manifests first: at no moment is there a
+    /// manifest whose files are gone.
+    pub(super) fn delete_files<'a>(&self, step: u64, names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
         let folder = folder_name(step);
-        for file in self.store.list(&folder)? {
-            let name = file.name.rsplit_once('/').map_or("", |(_, name)| name);
-            if name != MANIFEST && !named.contains(name) {
-                self.store.delete(&file.name)?;
-            }
+        let (manifests, others): (Vec<&str>, Vec<&str>) = names.partition(|name| is_manifest(name));
+        for name in manifests.into_iter().chain(others) {
+            self.store.delete(&format!("{folder}/{name}"))?;
         }
-        Ok(())
-    }
-
-    /// Deletes a checkpoint, its manifest first: at no moment is there a manifest whose files are gone.
-    pub(super) fn delete_step(&self, step: u64) -> Result<(), Error> {
-        let folder = folder_name(step);
-        self.store.delete(&format!("{folder}/{MANIFEST}"))?;
-        self.delete_unnamed(step, &BTreeSet::new())?;
         self.store.remove_empty_folder(&folder)
     }
 }

@@ -1,13 +1,13 @@
 //! A folder as a store: a temporary name, an fsync, a rename, and an fsync of the folder.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::StoredObject;
+use super::{RecordVersion, StoredObject, Swap};
 use crate::error::Error;
 use crate::unfinished::unfinished_file;
 
@@ -49,9 +49,88 @@ impl LocalFolder {
     pub(super) fn write(&self, name: &str) -> Result<LocalWriter, Error> {
         let path = self.path(name);
         let folder = path.parent().unwrap_or(&self.root);
-        make_folder(folder).map_err(Error::io("making the folder", folder))?;
-        let file = unfinished_file(folder, UNFINISHED);
-        Ok(LocalWriter { file: file.map_err(Error::io("writing", &path))?, path })
+        for is_last in [false, false, true] {
+            make_folder(folder).map_err(Error::io("making the folder", folder))?;
+            match unfinished_file(folder, UNFINISHED) {
+                Ok(file) => return Ok(LocalWriter { file, path }),
+                // Somebody removed the empty folder between the two.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !is_last => {}
+                Err(error) => return Err(Error::io("writing", &path)(error)),
+            }
+        }
+        Err(Error::io("writing", &path)(io::ErrorKind::NotFound.into()))
+    }
+
+    /// The version of a record is the largest number for which it has a file.
+    pub(super) fn read_record(&self, name: &str, max_bytes: usize) -> Result<Option<(Vec<u8>, RecordVersion)>, Error> {
+        loop {
+            let Some(newest) = self.record_numbers(name)?.into_iter().max() else { return Ok(None) };
+            let path = self.record_path(name, newest);
+            let read = File::open(&path).and_then(|file| {
+                let mut bytes = Vec::new();
+                file.take(max_bytes as u64 + 1).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            });
+            match read {
+                Ok(bytes) if bytes.len() > max_bytes => {
+                    return Err(Error::format(path, format!("more than {max_bytes} bytes are not read")));
+                }
+                Ok(bytes) => return Ok(Some((bytes, RecordVersion::Number(newest)))),
+                // A newer one has taken its place.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::io("reading", &path)(error)),
+            }
+        }
+    }
+
+    /// Makes the file of the next number, which one process alone can do, also on network file systems: a link to a file that
+    /// is whole, whose name must not be there yet. Numbers below the largest mean nothing, so old ones are deleted. A process that
+    /// slept may make one of them again; it sees the larger number then.
+    pub(super) fn swap_record(&self, name: &str, expected: u64, bytes: &[u8]) -> Result<Swap, Error> {
+        let number = expected + 1;
+        let path = self.record_path(name, number);
+        let writing = || Error::io("writing", &path);
+        make_folder(&self.root).map_err(Error::io("making the folder", &self.root))?;
+        let mut file = unfinished_file(&self.root, UNFINISHED).map_err(writing())?;
+        file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(writing())?;
+        match fs::hard_link(file.path(), &path) {
+            Ok(()) => {}
+            // On a network file system the answer may be lost, not the link.
+            Err(_) if fs::metadata(file.path()).is_ok_and(|found| found.nlink() == 2) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Swap::Lost),
+            Err(error) => return Err(writing()(error)),
+        }
+        drop(file);
+        sync_folder(&self.root).map_err(writing())?;
+        let numbers = self.record_numbers(name)?;
+        if numbers.iter().any(|other| *other > number) {
+            let _ = fs::remove_file(&path);
+            return Ok(Swap::Lost);
+        }
+        for old in numbers.into_iter().filter(|other| *other < number) {
+            // Best effort: the next one tries again.
+            let _ = fs::remove_file(self.record_path(name, old));
+        }
+        Ok(Swap::Done(RecordVersion::Number(number)))
+    }
+
+    fn record_path(&self, name: &str, number: u64) -> PathBuf {
+        self.path(&format!("{name}-{number:010}.json"))
+    }
+
+    fn record_numbers(&self, name: &str) -> Result<Vec<u64>, Error> {
+        let listing = || Error::io("listing", &self.root);
+        let mut numbers = Vec::new();
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(numbers),
+            entries => entries.map_err(listing())?,
+        };
+        for entry in entries {
+            let Ok(file) = entry.map_err(listing())?.file_name().into_string() else { continue };
+            let number = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".json"));
+            numbers.extend(number.and_then(|number| number.parse::<u64>().ok()).filter(|number| *number < u64::MAX));
+        }
+        Ok(numbers)
     }
 
     pub(super) fn read(&self, name: &str, offset: u64, size_bytes: usize) -> Result<Vec<u8>, Error> {
@@ -97,6 +176,18 @@ impl LocalFolder {
         Ok(objects)
     }
 
+    pub(super) fn remove_unfinished(&self) -> Result<(), Error> {
+        let listing = || Error::io("listing", &self.root);
+        for entry in fs::read_dir(&self.root).map_err(listing())? {
+            let entry = entry.map_err(listing())?;
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                // One that is being written by a run that was replaced is its loss.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn folders(&self) -> Result<Vec<String>, Error> {
         let listing = || Error::io("listing", &self.root);
         let mut names = Vec::new();
@@ -137,8 +228,8 @@ impl LocalFolder {
         let file = File::options().create(true).append(true).open(&path).map_err(Error::io("locking", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(Error::Busy { location: self.root.display().to_string() }),
-            // Some network file systems have no locks. A lock is only a guard against a mistake, so saving goes on.
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { location: self.root.display().to_string(), by: None }),
+            // Some network file systems have no locks. The record of the owner keeps two writers apart there.
             Err(TryLockError::Error(_)) => Ok(None),
         }
     }

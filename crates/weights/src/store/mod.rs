@@ -40,6 +40,24 @@ pub struct StoredObject {
     pub size_bytes: u64,
 }
 
+/// A version of a record: what a swap expects to find.
+#[derive(Clone, Debug)]
+pub(crate) enum RecordVersion {
+    /// The number of its file.
+    Number(u64),
+    /// What the bucket calls it.
+    Put(object_store::UpdateVersion),
+}
+
+/// What came of a swap.
+#[derive(Debug)]
+pub(crate) enum Swap {
+    /// The record is in place, as this version.
+    Done(RecordVersion),
+    /// Another version was there than the expected one.
+    Lost,
+}
+
 /// An object that is being written. Dropping it unfinished leaves nothing under its name.
 #[derive(Debug)]
 pub struct ObjectWriter {
@@ -79,6 +97,12 @@ impl Store {
             Some((scheme, _)) => return Err(wrong(&format!("the scheme `{scheme}` is not known"))),
         };
         Ok(Store { place: Arc::new(place) })
+    }
+
+    /// A bucket in memory, in which every request waits for its turn.
+    #[cfg(test)]
+    pub(crate) fn gated(store: Arc<dyn object_store::ObjectStore>, gate: Arc<dyn Fn() + Send + Sync>) -> Store {
+        Store { place: Arc::new(Place::Bucket(Bucket::gated(store, gate).unwrap())) }
     }
 
     /// A folder.
@@ -142,11 +166,49 @@ impl Store {
         }
     }
 
+    /// The newest version of a record of at most so many bytes; `None` where there is none. Records are small, lie in the root,
+    /// and change by [`Store::swap_record`] only.
+    pub(crate) fn read_record(&self, name: &str, max_bytes: usize) -> Result<Option<(Vec<u8>, RecordVersion)>, Error> {
+        self.check_name(name)?;
+        match &*self.place {
+            Place::Local(folder) => folder.read_record(name, max_bytes),
+            Place::Bucket(bucket) => bucket.read_record(name, max_bytes),
+        }
+    }
+
+    /// Puts a new version of a record in the place of the expected one, or of none. Of several that do so at once, one succeeds.
+    pub(crate) fn swap_record(
+        &self,
+        name: &str,
+        expected: Option<&RecordVersion>,
+        bytes: &[u8],
+    ) -> Result<Swap, Error> {
+        self.check_name(name)?;
+        match (&*self.place, expected) {
+            (Place::Local(folder), None) => folder.swap_record(name, 0, bytes),
+            (Place::Local(folder), Some(RecordVersion::Number(number))) => folder.swap_record(name, *number, bytes),
+            (Place::Bucket(bucket), None) => bucket.swap_record(name, None, bytes),
+            (Place::Bucket(bucket), Some(RecordVersion::Put(version))) => {
+                bucket.swap_record(name, Some(version.clone()), bytes)
+            }
+            // A version of another store is never there.
+            _ => Ok(Swap::Lost),
+        }
+    }
+
     /// Removes a folder that has become empty. Buckets have no folders.
     pub(crate) fn remove_empty_folder(&self, name: &str) -> Result<(), Error> {
         self.check_name(name)?;
         match &*self.place {
             Place::Local(folder) => folder.remove_empty_folder(name),
+            Place::Bucket(_) => Ok(()),
+        }
+    }
+
+    /// Deletes what processes that were killed left at the root. Buckets show nothing unfinished.
+    pub(crate) fn remove_unfinished(&self) -> Result<(), Error> {
+        match &*self.place {
+            Place::Local(folder) => folder.remove_unfinished(),
             Place::Bucket(_) => Ok(()),
         }
     }

@@ -10,12 +10,12 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
-    StaticCredentialProvider,
+    BackoffConfig, ClientConfigKey, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    RetryConfig, StaticCredentialProvider, UpdateVersion,
 };
 use tokio::runtime::Runtime;
 
-use super::{Access, StoredObject, choose_cryptography, is_plain_name};
+use super::{Access, RecordVersion, StoredObject, Swap, choose_cryptography, is_plain_name};
 use crate::error::{Cause, Error, StoreFailure};
 
 /// Smallest part of an upload, and the range one request reads. Stores want at least 5 MiB.
@@ -43,6 +43,19 @@ struct Shared {
     prefix: Path,
     /// Drives the requests on a thread of its own, so that callers may block anywhere, even inside another runtime.
     runtime: Option<Runtime>,
+    #[cfg(test)]
+    gate: Option<Gate>,
+}
+
+/// Called before each request.
+#[cfg(test)]
+struct Gate(Arc<dyn Fn() + Send + Sync>);
+
+#[cfg(test)]
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Gate")
+    }
 }
 
 impl Drop for Shared {
@@ -103,7 +116,56 @@ impl Bucket {
             .enable_all()
             .build()
             .map_err(|source| Error::Thread { doing: "the object store", source: Some(source) })?;
-        Ok(Bucket { shared: Arc::new(Shared { store, location, prefix, runtime: Some(runtime) }) })
+        let shared = Shared {
+            store,
+            location,
+            prefix,
+            runtime: Some(runtime),
+            #[cfg(test)]
+            gate: None,
+        };
+        Ok(Bucket { shared: Arc::new(shared) })
+    }
+
+    #[cfg(test)]
+    pub(super) fn gated(store: Arc<dyn ObjectStore>, gate: Arc<dyn Fn() + Send + Sync>) -> Result<Bucket, Error> {
+        let mut bucket = Bucket::new(store, "memory://".into(), Path::default())?;
+        if let Some(shared) = Arc::get_mut(&mut bucket.shared) {
+            shared.gate = Some(Gate(gate));
+        }
+        Ok(bucket)
+    }
+
+    /// The object of a record is replaced under conditions: `If-Match` and `If-None-Match` in S3, generations in Google's.
+    pub(super) fn read_record(&self, name: &str, max_bytes: usize) -> Result<Option<(Vec<u8>, RecordVersion)>, Error> {
+        let (store, location) = (self.shared.store.clone(), self.shared.path(&record_name(name)));
+        let address = self.shared.address(&record_name(name));
+        let answer = self.shared.start(async move {
+            let found = store.get(&location).await?;
+            let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+            let size_bytes = found.meta.size;
+            if size_bytes > max_bytes as u64 {
+                return Ok(Err(size_bytes));
+            }
+            Ok(Ok((found.bytes().await?, version)))
+        });
+        match received(answer)? {
+            Ok(Ok((bytes, version))) => Ok(Some((bytes.to_vec(), RecordVersion::Put(version)))),
+            Ok(Err(size_bytes)) => Err(Error::format(&address, format!("{size_bytes} bytes are not read"))),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failed("reading", &address, error)),
+        }
+    }
+
+    pub(super) fn swap_record(&self, name: &str, expected: Option<UpdateVersion>, bytes: &[u8]) -> Result<Swap, Error> {
+        let (store, location) = (self.shared.store.clone(), self.shared.path(&record_name(name)));
+        let (payload, mode) = (PutPayload::from(bytes.to_vec()), expected.map_or(PutMode::Create, PutMode::Update));
+        let put = self.shared.start(async move { store.put_opts(&location, payload, PutOptions::from(mode)).await });
+        match received(put)? {
+            Ok(put) => Ok(Swap::Done(RecordVersion::Put(UpdateVersion { e_tag: put.e_tag, version: put.version }))),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(Swap::Lost),
+            Err(error) => Err(failed("writing", &self.shared.address(&record_name(name)), error)),
+        }
     }
 
     pub(super) fn address(&self, name: &str) -> String {
@@ -199,6 +261,10 @@ impl Shared {
 
     /// Starts a request on the runtime's thread.
     fn start<T: Send + 'static>(&self, request: impl Future<Output = T> + Send + 'static) -> Receiver<T> {
+        #[cfg(test)]
+        if let Some(Gate(gate)) = &self.gate {
+            gate();
+        }
         let (sender, receiver) = channel();
         if let Some(runtime) = &self.runtime {
             // A receiver that is gone is a caller that gave up.
@@ -294,6 +360,10 @@ impl Drop for BucketWriter {
             let _ = received(self.shared.start(async move { upload.abort().await }));
         }
     }
+}
+
+fn record_name(name: &str) -> String {
+    format!("{name}.json")
 }
 
 fn retry(access: &Access) -> RetryConfig {

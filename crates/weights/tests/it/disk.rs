@@ -51,10 +51,10 @@ fn child_on_a_small_disk() {
     while fs::write(&filler, vec![1; taken]).is_err() {
         taken -= 4096;
     }
-    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
-    let error = saver.save(snapshot(4)).unwrap_err();
+    let error = Saver::new(manager.clone(), Keep::newest(1)).unwrap_err();
     assert!(error.remedy().contains("free some disk space"), "{}", chain(&error));
     fs::remove_file(filler).unwrap();
+    let mut saver = Saver::new(manager.clone(), Keep::newest(1)).unwrap();
     assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
     saver.save(snapshot(4)).unwrap();
     assert_eq!(manager.steps().unwrap(), [4]);

@@ -5,10 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::Random;
+use testkit::{Random, StoreKind, StoreServer};
 use weights::{Access, AsyncSaver, CheckpointManager, Error, IntegrityCheck, Keep, Saver, WhenBusy};
 
-use crate::servers::S3Server;
 use crate::state::{assert_exact, snapshot};
 
 /// Where the child saves; the test of that name does nothing without it.
@@ -103,26 +102,32 @@ fn a_kill_at_any_moment_leaves_a_complete_checkpoint_on_disk() {
     let mut saver = Saver::new(manager.clone(), Keep::newest(2)).unwrap();
     let next = manager.latest().unwrap().unwrap() + 1;
     saver.save(snapshot(next)).unwrap();
-    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 3);
+    let names: Vec<_> = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 4, "two checkpoints, the lock and the record: {names:?}");
     for step in manager.steps().unwrap() {
         assert_only_named_files(&place.join(format!("step-{step:08}")));
     }
 }
 
 fn assert_only_named_files(folder: &Path) {
-    let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(name == "manifest.json" || manifest.contains(&name), "{name} is left over");
-    }
+    let names: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let [manifest] = &names.iter().filter(|name| name.starts_with("manifest-")).collect::<Vec<_>>()[..] else {
+        panic!("{names:?}");
+    };
+    let text = std::fs::read_to_string(folder.join(manifest)).unwrap();
+    assert!(names.iter().all(|name| name == *manifest || text.contains(name)), "left over: {names:?}");
 }
 
 #[test]
 fn a_kill_at_any_moment_leaves_a_complete_checkpoint_in_a_bucket() {
-    let Some(server) = S3Server::start("a_kill_leaves_a_complete_checkpoint_in_a_bucket") else { return };
-    let access =
-        server.options().into_iter().fold(Access::default(), |access, (name, value)| access.with(name, &value));
-    let manager = CheckpointManager::open_with("s3://bucket/killed", &access).unwrap();
-    // The child reads the environment, as `tpu train` does.
-    kill_and_look(&manager, 6, || start_child("s3://bucket/killed", &server.options()));
+    for kind in [StoreKind::S3, StoreKind::Google] {
+        let Some(server) = StoreServer::start("a_kill_leaves_a_complete_checkpoint_in_a_bucket", kind) else { return };
+        let environment = server.environment().into_iter();
+        let access = environment.fold(Access::default(), |access, (name, value)| access.with(name, &value));
+        let place = server.location("killed");
+        let manager = CheckpointManager::open_with(&place, &access).unwrap();
+        // The child reads the environment, as `tpu train` does.
+        kill_and_look(&manager, 4, || start_child(&place, &server.environment()));
+    }
 }

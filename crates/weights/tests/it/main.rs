@@ -2,6 +2,7 @@
 
 mod background;
 mod disk;
+mod google;
 mod group;
 mod hugging_face;
 mod kill;

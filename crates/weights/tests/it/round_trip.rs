@@ -183,7 +183,65 @@ fn snapshots_that_make_no_sense_are_refused_before_anything_is_written() {
     check(&mut saver, vec![SnapshotPiece::fetched("w", DType::F64, &[usize::MAX, 2], wrong)], "too large");
     assert!(manager(folder.path()).steps().unwrap().is_empty());
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, [".lock"], "nothing is left of saves that failed");
+    assert!(left.len() == 2, "nothing but lock and record is left of saves that failed: {left:?}");
+}
+
+fn only(folder: &Path, begin: &str) -> std::path::PathBuf {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_one = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(begin);
+    let [one] = &names.filter(is_one).collect::<Vec<_>>()[..] else { panic!("not one {begin} in {folder:?}") };
+    one.clone()
+}
+
+fn manifest_path(folder: &Path, step: u64) -> std::path::PathBuf {
+    only(&folder.join(format!("step-{step:08}")), "manifest")
+}
+
+fn record_path(folder: &Path) -> std::path::PathBuf {
+    only(folder, "owner-")
+}
+
+/// Checkpoints of releases without a record, and those that were copied from elsewhere, are read, kept and deleted as any.
+#[test]
+fn checkpoints_without_a_record_count() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    save(folder.path(), [1, 2]);
+    for step in [1, 2] {
+        let manifest = manifest_path(folder.path(), step);
+        fs::rename(&manifest, manifest.with_file_name("manifest.json")).unwrap();
+    }
+    fs::remove_file(record_path(folder.path())).unwrap();
+    assert_eq!(manager(folder.path()).steps().unwrap(), [1, 2]);
+    // A run of now goes on from them, and saves one of them again.
+    save(folder.path(), [2, 3]);
+    assert_eq!(manager(folder.path()).steps().unwrap(), [1, 2, 3]);
+    assert_eq!(manifest_path(folder.path(), 1).file_name().unwrap(), "manifest.json");
+    assert_ne!(manifest_path(folder.path(), 2).file_name().unwrap(), "manifest.json");
+    // One that is copied from another place counts too, beside a record that does not know it.
+    save(elsewhere.path(), [7]);
+    let copied = folder.path().join("step-00000007");
+    fs::create_dir(&copied).unwrap();
+    for file in fs::read_dir(elsewhere.path().join("step-00000007")).unwrap().map(|entry| entry.unwrap()) {
+        fs::copy(file.path(), copied.join(file.file_name())).unwrap();
+    }
+    let mut saver = Saver::new(manager(folder.path()), Keep::newest(1)).unwrap();
+    assert_exact(&manager(folder.path()).latest_good(IntegrityCheck::Contents).unwrap().saved);
+    assert_eq!(manager(folder.path()).latest().unwrap(), Some(7));
+    assert_eq!(saver.save(snapshot(8)).unwrap().deleted, [1, 2, 3, 7]);
+    assert_eq!(manager(folder.path()).steps().unwrap(), [8]);
+    // A manifest of this place that the record does not list is the rest of a run that was replaced.
+    let late = manifest_path(folder.path(), 8);
+    fs::create_dir(folder.path().join("step-00000009")).unwrap();
+    let name = late.file_name().unwrap().to_str().unwrap().replace("-000001.json", "-000099.json");
+    fs::copy(&late, folder.path().join("step-00000009").join(name)).unwrap();
+    assert_eq!(manager(folder.path()).steps().unwrap(), [8]);
+    drop(saver);
+    // A record of a newer release is not ours to judge, nor one that is damaged.
+    let record = record_path(folder.path());
+    fs::write(&record, r#"{"version":9}"#).unwrap();
+    assert!(matches!(manager(folder.path()).steps(), Err(Error::Newer { found: 9, .. })));
+    fs::write(&record, "{").unwrap();
+    assert!(manager(folder.path()).steps().unwrap_err().to_string().contains("owner"));
 }
 
 #[test]
@@ -213,11 +271,11 @@ fn damaged_checkpoints_are_named_and_passed_over() {
         fs::write(path, bytes).unwrap();
     };
     let shard = |folder: &Path, index: usize| files(folder, 2, ".safetensors")[index].clone();
-    let manifest = |folder: &Path| folder.join("step-00000002/manifest.json");
+    let manifest = |folder: &Path| manifest_path(folder, 2);
     let truncate = |path: &Path| fs::write(path, &fs::read(path).unwrap()[..100]).unwrap();
-    check(&|folder| truncate(&manifest(folder)), IntegrityCheck::Sizes, "manifest.json");
-    check(&|folder| fs::write(manifest(folder), "").unwrap(), IntegrityCheck::Sizes, "manifest.json");
-    check(&|folder| flip(&manifest(folder), 700), IntegrityCheck::Sizes, "manifest.json");
+    check(&|folder| truncate(&manifest(folder)), IntegrityCheck::Sizes, "manifest-");
+    check(&|folder| fs::write(manifest(folder), "").unwrap(), IntegrityCheck::Sizes, "manifest-");
+    check(&|folder| flip(&manifest(folder), 700), IntegrityCheck::Sizes, "manifest-");
     check(&|folder| truncate(&shard(folder, 1)), IntegrityCheck::Sizes, "it has 100 bytes");
     check(&|folder| fs::remove_file(shard(folder, 0)).unwrap(), IntegrityCheck::Sizes, "it is missing");
     check(&|folder| flip(&shard(folder, 1), usize::MAX), IntegrityCheck::Contents, "checksum of tensor");
@@ -225,10 +283,21 @@ fn damaged_checkpoints_are_named_and_passed_over() {
     // A manifest of another step is not this one's.
     check(
         &|folder| {
-            fs::copy(folder.join("step-00000001/manifest.json"), manifest(folder)).unwrap();
+            fs::copy(manifest_path(folder, 1), manifest(folder)).unwrap();
         },
         IntegrityCheck::Sizes,
         "of step 1",
+    );
+    // Nor is one that was made later, however right it is.
+    check(
+        &|folder| {
+            let text = fs::read_to_string(manifest(folder)).unwrap();
+            let other = text.replace("\"metadata\":{", "\"metadata\":{\"other\":1,");
+            assert_ne!(text, other);
+            fs::write(manifest(folder), with_right_checksum(other.as_bytes()).unwrap()).unwrap();
+        },
+        IntegrityCheck::Sizes,
+        "not the manifest that was announced",
     );
 }
 
@@ -236,11 +305,11 @@ fn damaged_checkpoints_are_named_and_passed_over() {
 fn when_nothing_is_good_the_error_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     save(folder.path(), [1]);
-    fs::write(folder.path().join("step-00000001/manifest.json"), "{").unwrap();
+    fs::write(manifest_path(folder.path(), 1), "{").unwrap();
     let error = manager(folder.path()).latest_good(IntegrityCheck::Sizes).unwrap_err();
-    assert!(error.to_string().contains("manifest.json"), "{error}");
+    assert!(error.to_string().contains("manifest-"), "{error}");
     // A newer release's checkpoint is no damage: going back silently would be wrong.
-    fs::write(folder.path().join("step-00000001/manifest.json"), r#"{"version":99}"#).unwrap();
+    fs::write(manifest_path(folder.path(), 1), r#"{"version":99}"#).unwrap();
     assert!(matches!(manager(folder.path()).latest_good(IntegrityCheck::Sizes), Err(Error::Newer { found: 99, .. })));
 }
 
@@ -251,7 +320,9 @@ fn mutated_checkpoints_never_crash_and_never_give_other_values() {
     let pieces = vec![SnapshotPiece::whole("t", Arc::new(value.clone()))];
     let mut saver = Saver::new(manager(folder.path()), Keep::ALL).unwrap();
     saver.save(Snapshot { step: 4, pieces, metadata: json!({ "a": [1, 2.5] }) }).unwrap();
-    let manifest = folder.path().join("step-00000004/manifest.json");
+    // Without a record every manifest counts, so that all is up to its reader.
+    fs::remove_file(record_path(folder.path())).unwrap();
+    let manifest = manifest_path(folder.path(), 4);
     let text = fs::read(&manifest).unwrap();
     let mut mutator = Mutator::new(11, vec![text.clone()]);
     let mut refused = 0;

@@ -1,66 +1,21 @@
-//! A real S3 server on this machine, and a connection to it that fails when told to.
-//!
-//! The server is moto, from PyPI: it keeps objects, ranges, listings, multipart uploads and their rules as S3 does, needs
-//! no privileges, and installs in seconds, where servers in Rust or Go would have to be built.
+//! Access to stores on this machine, and a connection to one that fails when told to.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use testkit::{Needed, repository, require};
+use testkit::{StoreKind, StoreServer};
 use weights::Access;
 
-/// A server with a bucket called `bucket`.
-pub(crate) struct S3Server {
-    child: Child,
-    pub(crate) port: u16,
+/// Access to a server, with few and quick repetitions.
+pub(crate) fn access(server: &StoreServer) -> Access {
+    with(server.environment())
 }
 
-impl S3Server {
-    /// Starts it, or reports the skip.
-    pub(crate) fn start(test: &str) -> Option<S3Server> {
-        let python = require(test, Needed::StoresPython)?;
-        let script = repository().join("crates/testkit/python/s3_server.py");
-        let mut command = Command::new(python);
-        command.arg(script).arg("bucket").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim().parse().unwrap_or_else(|_| panic!("the server printed `{line}`"));
-        Some(S3Server { child, port })
-    }
-
-    /// What a person would put into the environment.
-    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
-        options(self.port)
-    }
-
-    /// Access to it.
-    pub(crate) fn access(&self) -> Access {
-        access(self.port)
-    }
-}
-
-impl Drop for S3Server {
-    fn drop(&mut self) {
-        // It ends when its standard input does.
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
-fn options(port: u16) -> Vec<(&'static str, String)> {
-    let fixed = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_ALLOW_HTTP", "true")];
-    let mut options: Vec<(&str, String)> = fixed.into_iter().map(|(name, value)| (name, value.to_string())).collect();
-    options.push(("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")));
-    options
-}
-
-fn access(port: u16) -> Access {
+fn with(environment: Vec<(&str, String)>) -> Access {
     let access = Access { first_pause: Duration::from_millis(1), max_retries: 2, ..Access::default() };
-    options(port).into_iter().fold(access, |access, (name, value)| access.with(name, &value))
+    environment.into_iter().fold(access, |access, (name, value)| access.with(name, &value))
 }
 
 /// How requests fail.
@@ -92,11 +47,11 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn start(server: &S3Server) -> Proxy {
+    pub(crate) fn start(server: &StoreServer) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let plan = Arc::new(Mutex::new(Plan::default()));
-        let (theirs, server_port) = (plan.clone(), server.port);
+        let (theirs, server_port) = (plan.clone(), server.port());
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let plan = theirs.clone();
@@ -108,7 +63,7 @@ impl Proxy {
     }
 
     pub(crate) fn access(&self) -> Access {
-        access(self.port)
+        with(StoreServer::environment_of(StoreKind::S3, self.port))
     }
 
     /// Requests from number `first` to `last`, counted from now and from 0, fail.

@@ -228,6 +228,9 @@ impl Shown {
             TrainEvent::Compiling(what) if self.is_terminal => {
                 let _ = write!(std::io::stderr(), "\r\x1b[Kcompiling {what} …");
             }
+            TrainEvent::TookOver(run) => {
+                self.say(&format!("took the checkpoints over from {run}, which had not ended: it can save no more"))
+            }
             TrainEvent::Resumed(step) => self.say(&format!("resuming from step {step}")),
             TrainEvent::Damaged(step, message) => {
                 self.say(&format!("warning: the checkpoint of step {step} is damaged: {message}"))
