@@ -1,244 +1,232 @@
-//! Faults while four processes train, each in a network of its own: after all of them the losses are those of an undisturbed
-//! run, to the digit, no checkpoint is lost, and no process outlives the deadline.
-//!
-//! A few faults are injected by default. `TPUBRIDGE_FAULTS=200` injects that many, drawn with the seed
-//! `TPUBRIDGE_FAULTS_SEED` (1), and prints a table.
+//! Faults of a training in one process and in four, on a disk, on an S3 server and on a Google storage server: what was saved is
+//! restored, and the losses are those of a training that nothing happened to.
 
-mod cluster;
-mod run;
-
-use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::{Random, skip};
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::{StoreKind, StoreServer, skip};
+use weights::{Access, CheckpointManager, Error, IntegrityCheck};
 
-use self::cluster::Cluster;
-use self::run::{Campaign, HEARTBEAT, Run, Store};
-use crate::harness::Bench;
-use crate::mesh_training::losses;
-use crate::networks::Networks;
-use crate::processes::{PROCESSES, llama, manager};
+use crate::harness::{Bench, Ran, arg, ran};
+use crate::preemption::{answer, server};
+use crate::processes::{MESH, PATIENCE, PROCESSES, Running, here, llama, start_with};
 
-/// The host outside of the run, beside one for each process: strangers are there, and etcd.
-const OUTSIDE: usize = PROCESSES;
-
-/// Packets that come late: by themselves, or because they wait in a queue behind a slow link.
-const LATE: [&str; 2] = ["netem delay 50ms 20ms", "tbf rate 4mbit burst 16kbit latency 200ms"];
-/// Packets that are lost: some of all, or those that a short queue has no place for.
-const LOST: [&str; 2] = ["netem loss 5%", "tbf rate 8mbit burst 16kbit limit 6000"];
-
-/// What is done to a run; the number is the process it is done to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
-    Kill(usize),
-    /// The process that serves the coordinator is killed.
-    KillFirst,
-    Partition(usize),
-    BriefPartition(usize),
-    /// Stopped for longer than the heartbeat timeout, then resumed.
-    Pause(usize),
-    BriefPause(usize),
-    /// Stopped, replaced by another run, then resumed.
-    Zombie(usize),
-    Delay(usize),
-    Loss(usize),
-    SlowLoris,
-    WrongSecret,
-    /// A process that was started for another run, with the right secret.
-    OtherRun,
-    ClockJump(usize),
-    /// A member of etcd is killed and started again.
-    EtcdMember(usize),
-    /// All of etcd is stopped for longer than a lease.
-    EtcdPause,
+/// Where checkpoints go.
+struct Place {
+    bench: Bench,
+    folder: String,
+    environment: Vec<(&'static str, String)>,
 }
 
-impl Fault {
-    fn name(self) -> &'static str {
-        match self {
-            Fault::Kill(_) => "a process killed",
-            Fault::KillFirst => "process 0 killed: with our coordinator, its restart",
-            Fault::Partition(_) => "a process cut off",
-            Fault::BriefPartition(_) => "a process cut off for less than the heartbeat timeout",
-            Fault::Pause(_) => "a process paused past the heartbeat timeout, then resumed",
-            Fault::BriefPause(_) => "a process paused for less than the heartbeat timeout",
-            Fault::Zombie(_) => "a process paused, its run replaced, then resumed",
-            Fault::Delay(_) => "packets of a process come late",
-            Fault::Loss(_) => "packets of a process are lost",
-            Fault::SlowLoris => "96 connections that send a byte now and then",
-            Fault::WrongSecret => "a process with another secret",
-            Fault::OtherRun => "a process that was started for another run",
-            Fault::ClockJump(_) => "the wall clock of a process jumps by a day",
-            Fault::EtcdMember(_) => "a member of etcd killed and started again",
-            Fault::EtcdPause => "all of etcd paused past the lease",
+impl Place {
+    fn new(folder: &str, environment: Vec<(&'static str, String)>) -> Place {
+        let bench = Bench::bare();
+        bench.write("llama.toml", llama());
+        Place { bench, folder: folder.to_string(), environment }
+    }
+
+    /// Starts a training in four processes, or in one that has all of the devices.
+    fn start(&self, processes: usize, with: &[&str]) -> Running {
+        if processes > 1 {
+            return start_with(&self.bench, None, &here(), &self.folder, with, &|_, command| self.environ(command));
         }
+        let mut args = vec!["train", "llama.toml", "--folder", &self.folder, "-d", "cpu", "--json"];
+        args.extend(with.iter().flat_map(|change| ["--with", change]));
+        args.extend(MESH);
+        let mut command = self.bench.command(&args);
+        self.environ(command.env("TPUBRIDGE_CPU_THREADS", "1"));
+        Running(vec![command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()])
     }
 
-    /// Whether the run cannot go on.
-    fn is_fatal(self) -> bool {
-        use Fault::*;
-        matches!(self, Kill(_) | KillFirst | Partition(_) | Pause(_) | Zombie(_) | EtcdPause)
+    fn environ(&self, command: &mut Command) {
+        command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
     }
 
-    fn draw(random: &mut Random, store: Store) -> Fault {
-        let any = random.below(PROCESSES);
-        let later = 1 + random.below(PROCESSES - 1);
-        let all = [
-            Fault::Kill(later),
-            Fault::KillFirst,
-            Fault::Partition(any),
-            Fault::BriefPartition(any),
-            Fault::Pause(any),
-            Fault::BriefPause(any),
-            Fault::Zombie(later),
-            Fault::Delay(any),
-            Fault::Loss(any),
-            Fault::ClockJump(any),
-        ];
-        let own = [Fault::SlowLoris, Fault::WrongSecret, Fault::OtherRun];
-        let etcd = [Fault::EtcdMember(random.below(cluster::MEMBERS)), Fault::EtcdPause, Fault::EtcdMember(0)];
-        let some = match store {
-            Store::Own => own,
-            Store::Etcd => etcd,
+    fn manager(&self) -> CheckpointManager {
+        let environment = self.environment.iter();
+        let access = environment.fold(Access::default(), |access, (name, value)| access.with(name, value));
+        let location = match self.folder.contains("://") {
+            true => format!("{}/checkpoints", self.folder),
+            false => self.bench.path(&format!("{}/checkpoints", self.folder)).display().to_string(),
         };
-        let kinds: Vec<Fault> = all.into_iter().chain(some).collect();
-        kinds[random.below(kinds.len())]
+        CheckpointManager::open_with(&location, &access).unwrap()
+    }
+
+    /// The newest good checkpoint, every byte of which was read; 0 for none.
+    #[track_caller]
+    fn newest(&self) -> u64 {
+        match self.manager().latest_good(IntegrityCheck::Contents) {
+            Ok(found) => {
+                assert!(found.damaged.is_empty(), "{:?}", found.damaged);
+                found.saved.step()
+            }
+            Err(Error::NoCheckpoint { .. }) => 0,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Waits until a checkpoint after this step is there.
+    fn until_after(&self, running: &mut Running, step: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.manager().latest().unwrap().unwrap_or(0) <= step {
+            assert!(Instant::now() < deadline, "no checkpoint after step {step} appears");
+            if running.0.iter_mut().any(|child| child.try_wait().unwrap().is_some()) {
+                panic!("a process ended: {:?}", running.wait(&[]));
+            }
+            // A look at a bucket is several requests.
+            std::thread::sleep(Duration::from_millis(if self.environment.is_empty() { 20 } else { 200 }));
+        }
     }
 }
 
-/// What faults of a kind came to.
-#[derive(Default)]
-struct Outcomes {
-    went_on: usize,
-    ended: usize,
-    longest: Duration,
+const ENDLESS: [&str; 2] = ["train.steps=1000000", "train.save_every=10"];
+
+#[track_caller]
+fn record(ran: &Ran) -> serde_json::Value {
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", ran.stdout, ran.stderr))
 }
 
-/// Does something to a run. Gives back the run that goes on, and how long its processes took to end, if they did.
-fn inject(campaign: &mut Campaign<'_>, mut run: Run, fault: Fault) -> (Run, Option<Duration>) {
-    let networks = campaign.networks;
-    let brief = HEARTBEAT / 3;
-    match fault {
-        Fault::Kill(n) => run.kill(n),
-        Fault::KillFirst => run.kill(0),
-        Fault::Partition(n) => networks.set_connected(n, false),
-        Fault::BriefPartition(n) => {
-            networks.set_connected(n, false);
-            std::thread::sleep(brief);
-            networks.set_connected(n, true);
+/// Stops and kills trainings in one process and in four, each of which goes on from what the one before left.
+fn survives(place: &Place) {
+    for processes in [1, PROCESSES] {
+        let which = processes - 1;
+        let before = place.newest();
+        let mut running = place.start(processes, &ENDLESS);
+        place.until_after(&mut running, before);
+        kill_process(Pid::from_child(&running.0[which]), Signal::TERM).unwrap();
+        for (n, ran) in running.wait(&[]) {
+            assert_eq!(ran.code, Some(75), "process {n} of {processes}: {}", ran.stderr);
+            assert_eq!(record(&ran)["step"].as_u64(), Some(place.newest()), "process {n} of {processes}");
         }
-        Fault::Pause(n) => {
-            run.signal(n, "-STOP");
-            run.must_end_but(Some(n));
-            run.signal(n, "-CONT");
+        let stopped = place.newest();
+        let mut running = place.start(processes, &ENDLESS);
+        place.until_after(&mut running, stopped);
+        running.0[which].kill().unwrap();
+        for (n, ran) in running.wait(&[which]) {
+            assert_eq!(ran.code, Some(2), "process {n} of {processes}: {}", ran.stderr);
+            assert!(ran.stderr.contains(&format!("process {which} is gone")), "{}", ran.stderr);
         }
-        Fault::BriefPause(n) => {
-            run.signal(n, "-STOP");
-            std::thread::sleep(brief);
-            run.signal(n, "-CONT");
-        }
-        Fault::Zombie(n) => {
-            run.signal(n, "-STOP");
-            run.must_end_but(Some(n));
-            let next = campaign.start();
-            let before = campaign.progress(&next);
-            run.signal(n, "-CONT");
-            let took = run.must_end();
-            assert!(campaign.goes_on(&next, before), "the next run was disturbed: {}", next.output());
-            return (next, Some(took));
-        }
-        Fault::Delay(n) | Fault::Loss(n) => {
-            networks.set_disturbance(n, if matches!(fault, Fault::Delay(_)) { &LATE } else { &LOST }).unwrap();
-            std::thread::sleep(brief);
-            networks.set_disturbance(n, &[]).unwrap();
-        }
-        Fault::SlowLoris => campaign.slow_loris(),
-        Fault::WrongSecret => campaign.stranger(&run, "another secret", "has another secret"),
-        Fault::OtherRun => campaign.stranger(&run, "another run", "belongs to run"),
-        Fault::ClockJump(n) => run.shift_clock(n, if campaign.runs % 2 == 0 { 86400 } else { -86400 }),
-        Fault::EtcdMember(member) => campaign.cluster().restart(member),
-        Fault::EtcdPause => {
-            campaign.cluster().signal("-STOP");
-            run.must_end();
-            campaign.cluster().signal("-CONT");
-        }
+        drop(running);
+        assert!(place.newest() > stopped);
     }
-    if !fault.is_fatal() {
-        let before = campaign.progress(&run);
-        if campaign.goes_on(&run, before) {
-            return (run, None);
-        }
+    let steps = format!("train.steps={}", place.newest() + 2);
+    let ended = place.start(PROCESSES, &[&steps]).wait(&[]);
+    let alone = Place::new("alone", Vec::new());
+    let (_, expected) = alone.start(1, &[&steps]).wait(&[]).remove(0);
+    for (n, ran) in &ended {
+        assert_eq!(ran.code, Some(0), "process {n}: {}", ran.stderr);
+        assert_eq!(record(ran)["loss"], record(&expected)["loss"], "process {n}");
     }
-    let took = run.must_end();
-    if let Fault::Partition(n) = fault {
-        networks.set_connected(n, true);
-    }
-    drop(run);
-    (campaign.start(), Some(took))
 }
 
 #[test]
-fn four_processes_survive_faults() {
-    const NAME: &str = "four_processes_survive_faults";
-    let networks = match Networks::new(PROCESSES + 1) {
-        Ok(networks) => networks,
-        Err(why) => return skip(NAME, &why),
-    };
-    if let Err(why) = networks.set_disturbance(0, &LOST).and_then(|()| networks.set_disturbance(0, &[])) {
-        return skip(NAME, &why);
-    }
-    let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().unwrap());
-    let bench = Bench::bare();
-    bench.write("llama.toml", llama());
-    let mut campaign = Campaign::new(&bench, &networks);
-    let wanted = number("TPUBRIDGE_FAULTS");
-    if wanted.is_some() {
-        campaign.cluster = Some(Cluster::start(&bench, &networks, OUTSIDE));
-    }
-    let mut random = Random::new(number("TPUBRIDGE_FAULTS_SEED").unwrap_or(1));
-    let few = [
-        Fault::WrongSecret,
-        Fault::OtherRun,
-        Fault::SlowLoris,
-        Fault::ClockJump(0),
-        Fault::Loss(1),
-        Fault::Zombie(1),
-        Fault::Partition(2),
-    ];
-    let mut outcomes: BTreeMap<&str, Outcomes> = BTreeMap::new();
-    let mut run = campaign.start();
-    for n in 0..wanted.map_or(few.len(), |wanted| wanted as usize) {
-        let fault = if wanted.is_some() { Fault::draw(&mut random, run.store) } else { few[n] };
-        campaign.progress(&run);
-        let started = Instant::now();
-        let (next, took) = inject(&mut campaign, run, fault);
-        run = next;
-        let outcome = outcomes.entry(fault.name()).or_default();
-        match took {
-            None => outcome.went_on += 1,
-            Some(took) => {
-                outcome.ended += 1;
-                outcome.longest = outcome.longest.max(took);
-            }
+fn stops_and_kills_on_a_disk() {
+    survives(&Place::new("run", Vec::new()));
+}
+
+#[test]
+fn stops_and_kills_with_an_s3_server() {
+    let Some(server) = StoreServer::start("stops_and_kills_with_an_s3_server", StoreKind::S3) else { return };
+    survives(&Place::new(&server.location("run"), server.environment()));
+}
+
+#[test]
+fn stops_and_kills_with_a_google_server() {
+    let Some(server) = StoreServer::start("stops_and_kills_with_a_google_server", StoreKind::Google) else { return };
+    survives(&Place::new(&server.location("run"), server.environment()));
+}
+
+#[test]
+fn a_preemption_notice_to_one_of_four_saves_all() {
+    let place = Place::new("run", Vec::new());
+    let server = server(false);
+    let notice = |n: usize, command: &mut Command| {
+        if n == 1 {
+            command.env("GCE_METADATA_HOST", &server.address);
         }
-        let seconds = started.elapsed().as_secs_f64();
-        eprintln!("{n:3} {fault:?} by {:?}: {took:?} of {seconds:.1} s, step {}", run.store, campaign.newest());
+    };
+    let mut running = start_with(&place.bench, None, &here(), "run", &ENDLESS, &notice);
+    place.until_after(&mut running, 0);
+    answer(&mut server.waiting.recv().unwrap(), "p2", "TRUE");
+    for (n, ran) in running.wait(&[]) {
+        assert_eq!(ran.code, Some(75), "process {n}: {}", ran.stderr);
+        let ended = if n == 1 { "preempted" } else { "stopped" };
+        assert_eq!(
+            (record(&ran)["ended"].as_str(), record(&ran)["step"].as_u64()),
+            (Some(ended), Some(place.newest()))
+        );
     }
-    campaign.progress(&run);
-    drop(run);
-    // To a step that is fixed now, then the same in one go.
-    let last = campaign.newest() + 3;
-    campaign.finish("run", last);
-    campaign.finish("calm", last);
-    let (disturbed, calm) = (losses(&bench, "run"), losses(&bench, "calm"));
-    assert_eq!(calm.len() as u64, last);
-    assert_eq!(disturbed, calm);
-    assert_eq!(manager(&bench, "run").latest().unwrap(), Some(last));
-    println!("| fault | injected | the run went on | it ended, and was started again | all had ended after |");
-    println!("|---|---|---|---|---|");
-    for (name, Outcomes { went_on, ended, longest }) in &outcomes {
-        let longest = if *ended == 0 { "-".into() } else { format!("{:.1} s", longest.as_secs_f64()) };
-        println!("| {name} | {} | {went_on} | {ended} | {longest} |", went_on + ended);
+}
+
+/// The run that starts last has the bucket; the other one is told so and ends.
+#[test]
+fn a_second_run_in_one_bucket_replaces_the_first() {
+    let Some(server) = StoreServer::start("a_second_run_in_one_bucket", StoreKind::S3) else { return };
+    let place = Place::new(&server.location("run"), server.environment());
+    let mut first = place.start(1, &ENDLESS);
+    place.until_after(&mut first, 0);
+    let mut second = place.start(1, &ENDLESS);
+    let (_, ran) = first.wait(&[]).remove(0);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    let pid = second.0[0].id();
+    assert!(
+        ran.stderr.contains("taken over by run") && ran.stderr.contains(&format!("process {pid} on")),
+        "{}",
+        ran.stderr
+    );
+    let newest = place.newest();
+    place.until_after(&mut second, newest);
+    kill_process(Pid::from_child(&second.0[0]), Signal::TERM).unwrap();
+    let (_, ran) = second.wait(&[]).remove(0);
+    assert_eq!(ran.code, Some(75), "{}", ran.stderr);
+    assert!(ran.stderr.contains("took the checkpoints over from run"), "{}", ran.stderr);
+}
+
+/// A disk that has room for one checkpoint and not for two, in a mount namespace of the test's own.
+#[test]
+fn a_full_disk_leaves_the_checkpoint_before() {
+    const TEST: &str = "a_full_disk_leaves_the_checkpoint_before";
+    let sized = Place::new("sized", Vec::new());
+    let (_, ran_once) = sized.start(1, &["train.steps=1"]).wait(&[]).remove(0);
+    assert_eq!(ran_once.code, Some(0), "{}", ran_once.stderr);
+    let files = std::fs::read_dir(sized.bench.path("sized/checkpoints/step-00000001")).unwrap();
+    let bytes: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    for processes in [1, PROCESSES] {
+        let place = Place::new("small/run", Vec::new());
+        std::fs::create_dir(place.bench.path("small")).unwrap();
+        std::fs::create_dir(place.bench.path("kept")).unwrap();
+        let mut args = vec!["train", "llama.toml", "--folder", "small/run", "-d", "cpu"];
+        args.extend(["--with", "train.steps=5", "--with", "train.save_every=2"]);
+        args.extend(MESH);
+        let (count, at) = (processes.to_string(), here());
+        let own = place.bench.command(&args);
+        let each = match processes {
+            1 => r#""$@"; echo "code $?""#.to_string(),
+            _ => format!(
+                r#"for n in 0 1 2 3; do ("$@" --processes {count} --process-id $n --coordinator {at}; echo "code $?") & done; wait"#
+            ),
+        };
+        let room = bytes * 3 / 2;
+        let script = format!("mount -t tmpfs -o size={room} tmpfs small || exit 9; {each}; cp -r small/run kept");
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
+        command.arg(own.get_program()).args(own.get_args()).current_dir(own.get_current_dir().unwrap());
+        command.env("TPUBRIDGE_CPU_THREADS", "1").env("TPUBRIDGE_CACHE", place.bench.path("cache"));
+        let Ok(output) = command.output() else { return skip(TEST, "unshare is not installed") };
+        let ran = ran(output);
+        if ran.stderr.contains("unshare failed") || ran.code == Some(9) {
+            return skip(TEST, "mounts in a namespace are not allowed here");
+        }
+        // The first save fits, the second and the last do not.
+        assert_eq!(ran.stdout.matches("code 2").count(), processes, "{}{}", ran.stdout, ran.stderr);
+        assert!(
+            ran.stderr.contains("No space left") && ran.stderr.contains("saving a checkpoint failed"),
+            "{}",
+            ran.stderr
+        );
+        let kept = CheckpointManager::open(arg(&place.bench.path("kept/run/checkpoints"))).unwrap();
+        let found = kept.latest_good(IntegrityCheck::Contents).unwrap();
+        assert_eq!((found.saved.step(), found.damaged.len()), (2, 0), "{}", ran.stderr);
     }
-    println!("{} runs, {last} steps", campaign.runs);
 }

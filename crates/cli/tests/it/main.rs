@@ -15,6 +15,7 @@ mod harness;
 mod hostile;
 mod kernels;
 mod mesh_training;
+mod network_faults;
 mod networks;
 mod offline;
 mod pipeline;

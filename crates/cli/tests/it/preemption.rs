@@ -31,20 +31,20 @@ log_every = 1
 "#;
 
 /// A metadata server: the value of `preempted` is FALSE until it is told otherwise, and requests that wait are kept.
-struct Server {
-    address: String,
+pub(crate) struct Server {
+    pub(crate) address: String,
     /// Request lines as they come.
     asked: Receiver<String>,
-    waiting: Receiver<TcpStream>,
+    pub(crate) waiting: Receiver<TcpStream>,
 }
 
-fn answer(stream: &mut TcpStream, etag: &str, body: &str) {
+pub(crate) fn answer(stream: &mut TcpStream, etag: &str, body: &str) {
     let head =
         format!("HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nETag: {etag}\r\nContent-Length: {}\r\n", body.len());
     let _ = write!(stream, "{head}\r\n{body}");
 }
 
-fn server(preempted: bool) -> Server {
+pub(crate) fn server(preempted: bool) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let ((ask, asked), (wait, waiting)) = (channel(), channel());

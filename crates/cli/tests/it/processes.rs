@@ -26,7 +26,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) const MESH: [&str; 4] = ["--mesh", "fsdp=2,model=2", "--strategy", "hybrid"];
 
 /// Processes of a test; those that still run at its end are killed.
-struct Running(Vec<Child>);
+pub(crate) struct Running(pub(crate) Vec<Child>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -39,7 +39,7 @@ impl Drop for Running {
 
 impl Running {
     /// Waits for all but those in `except`; what they gave, by number.
-    fn wait(&mut self, except: &[usize]) -> Vec<(usize, Ran)> {
+    pub(crate) fn wait(&mut self, except: &[usize]) -> Vec<(usize, Ran)> {
         let deadline = Instant::now() + PATIENCE;
         let mut ended = Vec::new();
         for (n, child) in self.0.iter_mut().enumerate().filter(|(n, _)| !except.contains(n)) {
@@ -63,6 +63,18 @@ impl Running {
 
 /// Starts all processes of a training, each in its network where there are some.
 fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: &str, with: &[&str]) -> Running {
+    start_with(bench, networks, coordinator, folder, with, &|_, _| {})
+}
+
+/// The same, with more in the environment of each process.
+pub(crate) fn start_with(
+    bench: &Bench,
+    networks: Option<&Networks>,
+    coordinator: &str,
+    folder: &str,
+    with: &[&str],
+    more: &dyn Fn(usize, &mut Command),
+) -> Running {
     let start_one = |n: usize| {
         let (id, count) = (n.to_string(), PROCESSES.to_string());
         let mut args = vec!["train", "llama.toml", "--folder", folder, "-d", "cpu", "--json"];
@@ -77,6 +89,7 @@ fn start(bench: &Bench, networks: Option<&Networks>, coordinator: &str, folder: 
         // Networks of their own are not the loopback interface.
         command.env("TPUBRIDGE_SECRET", "a secret of the test's own, long enough");
         command.env("TPUBRIDGE_CPU_THREADS", "1").env("TPUBRIDGE_HEARTBEAT_TIMEOUT_SECONDS", "30");
+        more(n, &mut command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
@@ -87,7 +100,7 @@ pub(crate) fn manager(bench: &Bench, folder: &str) -> CheckpointManager {
     CheckpointManager::open(arg(&bench.path(&format!("{folder}/checkpoints")))).unwrap()
 }
 
-fn here() -> String {
+pub(crate) fn here() -> String {
     format!("127.0.0.1:{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
 }
 

@@ -79,6 +79,34 @@ fn a_signal_to_the_whole_group_is_one_request() {
     started.expect_saved(&bench.path("run"));
 }
 
+/// The training cannot end by itself, because nobody reads what it says.
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let bench = Bench::bare();
+    let file = bench.write("endless.toml", ENDLESS);
+    let args = ["train", arg(&file), "--folder", "run", "-d", "cpu", "--with", "train.save_every=200"];
+    let mut child = bench.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let pipe = child.stderr.take().unwrap();
+    // It is full when there is little room left and nothing is added any more.
+    let (mut before, mut looks) = (0, 0);
+    while before < 60_000 || looks < 50 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let now = rustix::io::ioctl_fionread(&pipe).unwrap();
+        looks = if now == before { looks + 1 } else { 0 };
+        before = now;
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+    }
+    let newest = newest(&bench.path("run"));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    // What comes within half a second is one request.
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert!(child.try_wait().unwrap().is_none(), "it waits for what it says to be read");
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(self::newest(&bench.path("run")), newest, "nothing is lost");
+}
+
 #[test]
 fn a_trainer_saves_and_ends_when_its_parent_is_killed() {
     let bench = Bench::bare();

@@ -202,7 +202,7 @@ fn files_get_the_permissions_of_the_umask() {
                 names.push(entry.file_name().into_string().unwrap());
             }
         }
-        for written in ["manifest.json", ".safetensors", ".bin", "metrics.jsonl", "tfevents"] {
+        for written in ["manifest-", "owner-", ".safetensors", ".bin", "metrics.jsonl", "tfevents"] {
             assert!(names.iter().any(|name| name.contains(written)), "no {written} in {names:?}");
         }
     }

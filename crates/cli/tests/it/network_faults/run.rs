@@ -212,7 +212,7 @@ impl<'a> Campaign<'a> {
     /// Connections from outside that begin well and do not go on.
     pub(super) fn slow_loris(&self) {
         let mut plain = Command::new(std::env::current_exe().unwrap());
-        plain.args(["--exact", "faults::run::slow_loris", "--nocapture"]);
+        plain.args(["--exact", "network_faults::run::slow_loris", "--nocapture"]);
         plain.env(TARGET, format!("{}:{PORT}", self.networks.address(0)));
         let ran = self.networks.inside(OUTSIDE, &plain).output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
