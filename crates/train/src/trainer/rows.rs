@@ -98,24 +98,26 @@ mod tests {
 
     #[test]
     fn rows_become_as_few_parts_as_can_be() {
-        let check = |arrays: &[&[Range<usize>]], expected: &[(usize, usize)]| {
+        // Begin and end of the rows of each device, for each array.
+        let check = |arrays: &[&[(usize, usize)]], expected: &[(usize, usize)]| {
             let specs = vec![Spec::new(DType::F32, [8, 2]); arrays.len()];
-            let shards = shards_of(&specs, arrays.iter().map(|ranges| ranges.to_vec()).collect());
+            let ranges = arrays.iter().map(|ranges| ranges.iter().map(|(start, end)| *start..*end).collect());
+            let shards = shards_of(&specs, ranges.collect());
             let expected: Vec<Shard> =
                 expected.iter().map(|(index, count)| Shard { index: *index, count: *count }).collect();
             assert_eq!(shards, expected, "{arrays:?}");
         };
-        check(&[&[2..4]], &[(1, 4)]);
-        check(&[&[4..6, 4..6], &[4..6]], &[(2, 4)]);
+        check(&[&[(2, 4)]], &[(1, 4)]);
+        check(&[&[(4, 6), (4, 6)], &[(4, 6)]], &[(2, 4)]);
         // Two devices with neighbouring rows, in any order; with rows that are no half; with rows apart.
-        check(&[&[2..4, 0..2]], &[(0, 2)]);
-        check(&[&[2..4, 4..6]], &[(1, 4), (2, 4)]);
-        check(&[&[0..2, 4..6]], &[(0, 4), (2, 4)]);
-        check(&[&[0..8]], &[(0, 1)]);
-        check(&[&[0..4, 4..8]], &[(0, 1)]);
+        check(&[&[(2, 4), (0, 2)]], &[(0, 2)]);
+        check(&[&[(2, 4), (4, 6)]], &[(1, 4), (2, 4)]);
+        check(&[&[(0, 2), (4, 6)]], &[(0, 4), (2, 4)]);
+        check(&[&[(0, 8)]], &[(0, 1)]);
+        check(&[&[(0, 4), (4, 8)]], &[(0, 1)]);
         // Arrays that need different rows, and parts that are not equal.
-        check(&[&[0..2], &[0..8]], &[(0, 1)]);
-        check(&[&[0..3]], &[(0, 1)]);
+        check(&[&[(0, 2)], &[(0, 8)]], &[(0, 1)]);
+        check(&[&[(0, 3)]], &[(0, 1)]);
         check(&[], &[(0, 1)]);
     }
 }
