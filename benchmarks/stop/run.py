@@ -41,7 +41,7 @@ learning_rate = 1e-3
 steps = 1000000
 batch_size = 8
 log_every = 1
-save_every = 5
+save_every = 20
 """
 
 SIZES = {
