@@ -1,8 +1,12 @@
 //! The command line: commands, options and their help texts.
 
+mod keys;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
 
 /// Run the real TPU compiler without a TPU, from one binary.
 #[derive(Debug, Parser)]
@@ -68,6 +72,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Look at and move the compile cache.
     Cache(CacheArgs),
+    /// Make keys, say which are trusted, sign and verify files.
+    Key(KeyArgs),
     /// Print a shell completion script.
     Completions(CompletionsArgs),
     /// Write man pages.
@@ -556,6 +562,11 @@ pub(crate) struct TrainArgs {
     #[arg(long, short, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
     #[command(flatten)]
+    pub(crate) keys: CheckpointKeyArgs,
+    /// Sign checkpoints with the secret key in this file (`tpu key new`); default: train.signing_key of the file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) signing_key: Option<PathBuf>,
+    #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
 }
 
@@ -584,6 +595,8 @@ pub(crate) struct GenerateArgs {
     /// Tokenizer: a tokenizer.json, or the word bytes; default: the training's.
     #[arg(long, value_name = "FILE|bytes")]
     pub(crate) tokenizer: Option<String>,
+    #[command(flatten)]
+    pub(crate) keys: CheckpointKeyArgs,
     /// Device: auto, cpu, cuda, tpu, or a plugin's path.
     #[arg(long, short, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
@@ -746,39 +759,6 @@ pub(crate) struct CheckArgs {
     /// Seconds one program may take.
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: f64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CacheArgs {
-    #[command(flatten)]
-    pub(crate) folder: CacheFolderArgs,
-    #[command(subcommand)]
-    pub(crate) command: CacheCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum CacheCommand {
-    /// Entries, most recently used first.
-    List,
-    /// Hits, misses, hit rate, evictions, bytes, seconds saved.
-    Stats,
-    /// Remove every entry.
-    Clear,
-    /// Write entries to a bundle.
-    Export {
-        /// The bundle to write.
-        bundle: PathBuf,
-        /// Only entries whose key starts with one of these.
-        #[arg(long = "key", value_name = "PREFIX")]
-        keys: Vec<String>,
-    },
-    /// Add the entries of a bundle.
-    Import {
-        /// The bundle to read.
-        bundle: PathBuf,
-    },
-    /// Print the cache folder.
-    Folder,
 }
 
 #[derive(Debug, Args)]

@@ -93,6 +93,13 @@ impl From<fleet::Error> for Failure {
     }
 }
 
+impl From<trust::SignatureError> for Failure {
+    fn from(error: trust::SignatureError) -> Self {
+        let hint = error.remedy();
+        Failure::new(error).hint(hint)
+    }
+}
+
 impl From<chips::Error> for Failure {
     fn from(error: chips::Error) -> Self {
         Failure::new(error).hint("`tpu chips` lists generations, `tpu chips v5e --slices` the slices of one")
@@ -149,6 +156,11 @@ fn runtime_hint(error: &compile::CompileError) -> Option<String> {
             "a larger slice, more partitions, a smaller batch, rematerialization or donated arguments".into()
         }
         E::Bundle { .. } => "make the bundle again with `tpu cache export`".into(),
+        E::CacheFolder(distrusted) => distrusted.remedy(),
+        E::Unsigned(_) => "ask for its signature (FILE.minisig), or import it with --trust if you know who made it: \
+                           a bundle is machine code that runs as you"
+            .into(),
+        E::Signature { source, .. } => source.remedy().into(),
         E::NoCacheFolder => "set $HOME or $TPUBRIDGE_CACHE, or give --cache-dir".into(),
         E::Plugin(_) => "`tpu doctor` says what is wrong with the plugin; `tpu setup` installs a tested one".into(),
         E::Timeout(_) => "raise --compilation-timeout-seconds, lower --optimization-level, or use --quick".into(),

@@ -1,6 +1,7 @@
 //! The `tpu` command: arguments in, one of the commands run, exit code out.
 
 mod args;
+mod audit;
 mod child;
 mod commands;
 mod failure;
@@ -56,6 +57,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Hlo(args) => commands::hlo::run(&args, &output),
         Command::Check(args) => commands::check::run(&args, &output),
         Command::Cache(args) => commands::cache::run(&args, &output),
+        Command::Key(args) => commands::key::run(&args, &output),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
         Command::Worker => commands::worker::run(),

@@ -2,6 +2,8 @@
 
 /// The serialized executable, as the plugin loads it.
 pub const EXECUTABLE: &str = "executable";
+/// The program it was compiled from, so that a bundle can be warmed up from without its programs at hand.
+pub const PROGRAM: &str = "program";
 /// Optimized HLO: `HloModuleProtoWithConfig`.
 pub const HLO: &str = "hlo";
 /// The same, compressed, from the quick mode.

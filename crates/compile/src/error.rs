@@ -40,8 +40,19 @@ pub enum CompileError {
         /// What is wrong with it.
         message: String,
     },
+    /// Nobody signed a bundle.
+    Unsigned(PathBuf),
+    /// A bundle's signature is not that of a trusted key.
+    Signature {
+        /// The bundle, or its signature's file.
+        path: PathBuf,
+        /// What is wrong.
+        source: trust::SignatureError,
+    },
     /// The operation needs a cache on disk and there is none.
     NoCacheFolder,
+    /// Somebody else may have written to the cache folder.
+    CacheFolder(trust::Distrusted),
 
     // ---- the device or the machine ----
     /// The plugin cannot be loaded or lacks a function.
@@ -111,7 +122,12 @@ impl CompileError {
                 "a larger slice, more partitions, a smaller batch, rematerialization or donated arguments"
             }
             CompileError::Bundle { .. } => "make the bundle again with `tpu cache export`",
+            CompileError::Unsigned(_) => {
+                "ask for its signature (FILE.minisig), or vouch for it yourself: a bundle is machine code that runs as you"
+            }
+            CompileError::Signature { source, .. } => source.remedy(),
             CompileError::NoCacheFolder => "set $HOME or $TPUBRIDGE_CACHE",
+            CompileError::CacheFolder(distrusted) => return distrusted.remedy(),
             CompileError::Plugin(_) => {
                 "`tpu doctor` says what is wrong with the plugin; `tpu setup` installs a tested one"
             }
@@ -149,7 +165,10 @@ impl fmt::Display for CompileError {
             }
             CompileError::OutOfMemory(oom) => write!(f, "the program does not fit into {}: {}", oom.space, oom.message),
             CompileError::Bundle { path, message } => write!(f, "{} cannot be imported: {message}", path.display()),
+            CompileError::Unsigned(path) => write!(f, "{} is not signed", path.display()),
+            CompileError::Signature { path, .. } => write!(f, "{} is not taken", path.display()),
             CompileError::NoCacheFolder => f.write_str("there is no cache folder"),
+            CompileError::CacheFolder(_) => f.write_str("the cache folder is not used: an entry is machine code"),
             CompileError::Plugin(message) => f.write_str(message),
             CompileError::Timeout(limit) => write!(f, "the compiler did not finish within {} s", limit.as_secs_f64()),
             CompileError::MemoryLimit { used, limit } => {
@@ -173,6 +192,8 @@ impl std::error::Error for CompileError {
         match self {
             CompileError::Program(error) => Some(error),
             CompileError::Io { source, .. } => Some(source),
+            CompileError::CacheFolder(distrusted) => Some(distrusted),
+            CompileError::Signature { source, .. } => Some(source),
             _ => None,
         }
     }

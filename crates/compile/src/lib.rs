@@ -16,7 +16,7 @@
 //! }
 //! let compiler = SliceCompiler {
 //!     plugin: PluginFile::open("libtpu.so".as_ref())?,
-//!     cache: Cache::open(&CacheConfig::default()),
+//!     cache: Cache::open(&CacheConfig::default())?,
 //!     launch: WorkerCommand::this_program(["compile-worker"])?,
 //!     limits: WorkerLimits::default(),
 //! };
@@ -28,8 +28,10 @@
 //! ```
 
 pub mod blob;
+mod bundle;
 pub mod cache;
 mod devices;
+mod environment;
 mod error;
 pub mod flags;
 mod measure;
@@ -43,6 +45,8 @@ mod report;
 mod slice_compiler;
 pub mod worker;
 
+pub use bundle::{BundleTrust, Moved};
+pub use environment::{compiler_environment, environment_here};
 pub use error::{CompileError, OutOfMemory, with_causes};
 pub use optimized::OptimizedProgram;
 pub use plugin_file::PluginFile;

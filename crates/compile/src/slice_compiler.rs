@@ -11,6 +11,7 @@ use pjrt::Effort;
 
 use crate::cache::{Cache, CacheEntry, CacheKey, KeyParts, Lock, LockAttempt, Lookup, now_unix};
 use crate::devices::{self, Assignment};
+use crate::environment::{compiler_environment, this_process};
 use crate::error::CompileError;
 use crate::optimized::OptimizedProgram;
 use crate::plugin_file::PluginFile;
@@ -21,9 +22,6 @@ use crate::worker::{self, Answer, Request, WorkerCommand, WorkerLimits};
 
 /// Memory that is a plugin's own before it compiles anything, on top of the caller's limit for the backstop.
 const BACKSTOP_SLACK_BYTES: u64 = 4 << 30;
-
-/// Variables the compiler's process inherits and reads flags from: part of what a result depends on.
-const FLAG_VARIABLES: [&str; 2] = ["LIBTPU_INIT_ARGS", "XLA_FLAGS"];
 
 /// Whether results are kept and reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -340,12 +338,11 @@ impl SliceCompiler {
         if let Some(effort) = request.memory_fitting_level {
             set("memory_fitting_level", format!("{effort:?}"));
         }
-        for name in FLAG_VARIABLES {
-            if let Some(value) = self.launch.env.get(name).cloned().or_else(|| std::env::var(name).ok()) {
-                options.insert(name.to_string(), value);
-            }
-        }
-        KeyParts { program, target, plugin: self.plugin.parts.clone(), options, flags: request.flags.clone() }
+        // What the compiler's process inherits, and what it is given: the latter wins.
+        let given = self.launch.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let environment = compiler_environment(this_process().chain(given));
+        let (plugin, flags) = (self.plugin.parts.clone(), request.flags.clone());
+        KeyParts { program, target, plugin, options, flags, environment }
     }
 
     /// Waits while another process compiles the same key, and takes its result.

@@ -88,7 +88,7 @@ fn costs(models: Models<'_>, libtpu: Option<&Path>) -> Result<(), Box<dyn std::e
     let compiler = match libtpu {
         Some(path) => Some(SliceCompiler {
             plugin: PluginFile::open(path)?,
-            cache: Cache::open(&CacheConfig::default()),
+            cache: Cache::open(&CacheConfig::default())?,
             launch: WorkerCommand::this_program([WORKER])?,
             limits: WorkerLimits::default(),
         }),

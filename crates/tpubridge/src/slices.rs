@@ -38,7 +38,7 @@ pub fn slice_compiler() -> Result<SliceCompiler> {
         cache: Cache::open(&CacheConfig {
             folder: default_folder(|name| std::env::var(name).ok()),
             ..CacheConfig::default()
-        }),
+        })?,
         launch: WorkerCommand::this_program([WORKER])?,
         limits: WorkerLimits::default(),
     })

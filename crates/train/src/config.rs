@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use nn::models::RunOptions;
 use nn::optim::{AnyOptimizer, Ema};
 use nn::{StepOptions, Strategy};
 use serde::{Deserialize, Serialize};
+use trust::{KeySource, KeySourceError, PublicKey, SealingKey, SecretKey, SignatureError};
+use weights::Protection;
 
 use crate::data::LoaderOptions;
 use crate::error::Error;
@@ -203,6 +206,48 @@ pub struct LoopConfig {
     /// Where checkpoints, metrics and tokenized text go; a path or, for checkpoints, an address of an object store.
     #[serde(default)]
     pub folder: Option<String>,
+    /// Where the key is that checkpoints are encrypted with: `file:PATH`, `env:NAME` or `command:LINE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_key: Option<String>,
+    /// The file of the secret key that checkpoints are signed with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_key: Option<String>,
+    /// Keys, one of which must have signed a checkpoint that the training goes on from: files, or the keys themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trusted_keys: Vec<String>,
+}
+
+impl LoopConfig {
+    /// Reads the keys of checkpoints; paths are relative to the folder of the training file.
+    pub fn protection(&self, beside: &Path) -> Result<Protection, Error> {
+        let key_of = |text: &str| -> Result<SealingKey, KeySourceError> {
+            match text.parse()? {
+                KeySource::File(path) => KeySource::File(beside.join(path)).key(),
+                source => source.key(),
+            }
+        };
+        let encryption_key = self.encryption_key.as_deref().map(key_of).transpose();
+        let encryption_key = encryption_key.map_err(|error| {
+            let remedy = error.remedy();
+            Error::new(compile::with_causes(&error)).hint(remedy)
+        })?;
+        let named = |what: &str, error: SignatureError| {
+            Error::new(format!("train.{what}: {}", compile::with_causes(&error))).hint(error.remedy())
+        };
+        let signing_key = self.signing_key.as_ref().map(|path| SecretKey::open(&beside.join(path)).map(Arc::new));
+        let signing_key = signing_key.transpose().map_err(|error| named("signing_key", error))?;
+        let open = |given: &String| {
+            PublicKey::parse(given).or_else(|_| PublicKey::open(&beside.join(given).to_string_lossy()))
+        };
+        let trusted_keys: Result<Vec<PublicKey>, SignatureError> = self.trusted_keys.iter().map(open).collect();
+        let mut trusted_keys = trusted_keys.map_err(|error| named("trusted_keys", error))?;
+        // What one signs oneself, one trusts.
+        if !trusted_keys.is_empty() {
+            trusted_keys.extend(signing_key.iter().map(|key| key.public("")));
+        }
+        let trusted_keys = (!trusted_keys.is_empty()).then_some(trusted_keys);
+        Ok(Protection { encryption_key, signing_key, trusted_keys })
+    }
 }
 
 fn log_every() -> u64 {

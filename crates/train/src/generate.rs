@@ -9,7 +9,7 @@ use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use runtime::{Backend, Jit, ReadTensor};
 use tensor::{DType, Literal};
 use trace::{Donate, Key, Tensor, Tree};
-use weights::{CheckpointManager, IntegrityCheck, Saved};
+use weights::{CheckpointManager, IntegrityCheck, Protection, Saved};
 
 use crate::config::DataConfig;
 use crate::data::Tokenizer;
@@ -41,8 +41,16 @@ pub struct Generator {
 
 impl Generator {
     /// Opens a checkpoint of a training's folder: that of a step, or the newest good one. Without a tokenizer that of the training.
-    pub fn open(folder: &str, step: Option<u64>, tokenizer_name: Option<&str>) -> Result<Generator, Error> {
-        let manager = CheckpointManager::open(&format!("{}/checkpoints", folder.trim_end_matches('/')))?;
+    ///
+    /// Checkpoints that are encrypted, or must be signed, need the keys of the training.
+    pub fn open(
+        folder: &str,
+        step: Option<u64>,
+        tokenizer_name: Option<&str>,
+        protection: Protection,
+    ) -> Result<Generator, Error> {
+        let location = format!("{}/checkpoints", folder.trim_end_matches('/'));
+        let manager = CheckpointManager::open(&location)?.protected(protection);
         let saved = match step {
             Some(step) => manager.load(step)?,
             None => manager.latest_good(IntegrityCheck::Sizes)?.saved,

@@ -17,6 +17,7 @@
 //! # Ok::<(), train::Error>(())
 //! ```
 
+mod audit;
 pub mod batch_size;
 pub mod config;
 mod datasets;

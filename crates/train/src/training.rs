@@ -9,8 +9,10 @@ use nn::{CrossEntropy, ShardingRules, hf};
 use runtime::Backend;
 use tensor::DType;
 use trace::{Key, Site, Tensor, Tree};
+use trust::AuditLog;
 use weights::Keep;
 
+use crate::audit::{self, TrainingAudit};
 use crate::config::TrainConfig;
 use crate::datasets::Datasets;
 use crate::error::Error;
@@ -101,6 +103,11 @@ impl Training {
     /// Where checkpoints, metrics and tokens go.
     pub fn folder(&self) -> Option<&str> {
         self.folder.as_deref()
+    }
+
+    /// The audit log of the training: `audit.jsonl` in its folder, or the user's where that is a bucket.
+    pub fn audit_log(&self) -> Option<AuditLog> {
+        audit::log_of(self.folder(), self.local_folder())
     }
 
     /// The folder, if it is on this machine.
@@ -250,8 +257,18 @@ impl TaskVisitor for Run<'_> {
             .as_ref()
             .map(|rules| StateSharding::new(backend, rules, parameter_shapes(&state.params), &data.training.specs()));
         let evaluation = training.config.train.eval_every.is_some().then_some(data.evaluation);
-        let trainer = Trainer::new(backend, task, training.options()).on(sharding.transpose()?);
-        let trained = trainer.train(data.training, evaluation, stop, watch)?;
+        let protection = training.config.train.protection(&training.beside)?;
+        let options = TrainOptions { protection, ..training.options() };
+        let trainer = Trainer::new(backend, task, options).on(sharding.transpose()?);
+        let audit = TrainingAudit::new(training.audit_log(), training.folder(), backend.rank());
+        audit.started(training.config.train.steps, backend.world_size());
+        let mut heard = |event: &TrainEvent| {
+            audit.hear(event);
+            watch(event);
+        };
+        let trained = trainer.train(data.training, evaluation, stop, &mut heard);
+        audit.ended(trained.as_ref().map(|trained| (trained.step, trained.ended)));
+        let trained = trained?;
         Ok(Finished {
             parameters,
             first_step: trained.first_step,

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tensor::DType;
+use trust::{SealError, SignatureError};
 
 /// The cause of an error that another library or a caller's function made.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -93,6 +94,30 @@ pub enum Error {
         /// The step that was asked for.
         step: Option<u64>,
     },
+    /// The file cannot be decrypted, or is not encrypted.
+    Sealed {
+        /// The file, or the address of the object.
+        path: PathBuf,
+        /// Why not.
+        source: SealError,
+    },
+    /// The file is encrypted and there is no key.
+    NoKey {
+        /// The file, or the address of the object.
+        path: PathBuf,
+    },
+    /// The checkpoint must be signed and is not.
+    Unsigned {
+        /// The manifest.
+        path: PathBuf,
+    },
+    /// The checkpoint's signature is not that of a trusted key.
+    Signature {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: SignatureError,
+    },
     /// Another process saves checkpoints here.
     Busy {
         /// Where.
@@ -161,7 +186,7 @@ impl Error {
 
     /// Whether what was read is damaged, as opposed to a place that cannot be reached now or a mistake of the caller's.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Error::Format { .. })
+        matches!(self, Error::Format { .. }) || matches!(self, Error::Sealed { source, .. } if source.is_damage())
     }
 
     /// Whether another run has taken the checkpoints over: saving again is of no use.
@@ -214,6 +239,15 @@ impl Error {
                 "check the network, AWS_ENDPOINT_URL and AWS_REGION; complete checkpoints are untouched".into()
             }
             Error::NoCheckpoint { .. } => "check the path; a checkpoint that was not finished does not count".into(),
+            Error::Sealed { source, .. } => source.remedy().into(),
+            Error::NoKey { .. } => "give the key it was written with: train.encryption_key, or --encryption-key".into(),
+            Error::Unsigned { .. } => {
+                "if you know who wrote it, leave out train.trusted_keys; else do not use it: weights decide what a model does".into()
+            }
+            Error::Signature { source: SignatureError::UnknownKey(_), .. } => {
+                "if you know whose key it is, add it to train.trusted_keys, or give it with --trusted-key".into()
+            }
+            Error::Signature { source, .. } => source.remedy().into(),
             Error::Busy { .. } => "stop the other process, or save somewhere else".into(),
             Error::Replaced { .. } | Error::Peer { is_replaced: true, .. } => {
                 "let the other run go on, or stop it and start this one again: it goes on from the newest checkpoint"
@@ -247,6 +281,10 @@ impl fmt::Display for Error {
             Error::NoCheckpoint { location, step: Some(step) } => {
                 write!(f, "{location} has no checkpoint of step {step}")
             }
+            Error::Sealed { path, .. } => write!(f, "{} cannot be decrypted", path.display()),
+            Error::NoKey { path } => write!(f, "{} is encrypted, and there is no key", path.display()),
+            Error::Unsigned { path } => write!(f, "{} is not signed, or not all of it", path.display()),
+            Error::Signature { path, .. } => write!(f, "{} is not taken", path.display()),
             Error::Busy { location, by: None } => write!(f, "another process is saving into {location}"),
             Error::Busy { location, by: Some(by) } => write!(f, "another process is saving into {location}: {by}"),
             Error::Replaced { location, by } => write!(f, "the checkpoints in {location} were taken over by {by}"),
@@ -262,6 +300,8 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Io { source, .. } | Error::Thread { source: Some(source), .. } => Some(source),
+            Error::Sealed { source, .. } => Some(source),
+            Error::Signature { source, .. } => Some(source),
             Error::Store { source, .. } | Error::NotProduced { source, .. } | Error::Group { source } => {
                 Some(source.as_ref())
             }

@@ -27,8 +27,8 @@ pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint};
 pub use error::{Cause, Error, StoreFailure};
 pub use folder::SafeTensorsFolder;
 pub use manager::{
-    AsyncSaver, CheckpointManager, Found, IntegrityCheck, Keep, MANIFEST_VERSION, SaveGroup, SaveReport, Saved,
-    SavedTensor, Saver, Snapshot, SnapshotPiece, Types, WhenBusy,
+    AsyncSaver, CheckpointManager, Found, IntegrityCheck, Keep, MANIFEST_VERSION, Protection, SaveGroup, SaveReport,
+    Saved, SavedTensor, Saver, Snapshot, SnapshotPiece, Types, WhenBusy,
 };
 pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
 pub use region::TensorRegion;

@@ -100,7 +100,7 @@ fn predict_file(args: &AccuracyArgs, file: &Path, results: &mut Results) -> Resu
     let plugin = plugins::tpu(args.plugin.plugin.as_deref())?;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugin)?,
-        cache: Cache::open(&commands::cache::config(&args.cache)),
+        cache: Cache::open(&commands::cache::config(&args.cache))?,
         launch: plugins::launch()?,
         limits: WorkerLimits { time: Duration::from_secs(args.limit), memory_bytes: None },
     };

@@ -3,9 +3,14 @@
 use std::path::Path;
 
 use compile::cache::{Cache, CacheConfig, CacheKey, Row, Stats, default_folder};
+use compile::{BundleTrust, Moved};
 use serde::Serialize;
+use serde_json::json;
+use trust::AuditEvent;
 
 use crate::args::{CacheArgs, CacheCommand, CacheFolderArgs};
+use crate::audit::{Details, audited};
+use crate::commands::key;
 use crate::failure::{Answer, Failure};
 use crate::human;
 use crate::output::{Align, Output, Table};
@@ -37,7 +42,7 @@ pub(crate) fn config(args: &CacheFolderArgs) -> CacheConfig {
 pub(crate) fn run(args: &CacheArgs, output: &Output) -> Result<Answer, Failure> {
     let config = config(&args.folder);
     let folder = config.folder.clone().ok_or(compile::CompileError::NoCacheFolder)?;
-    let cache = Cache::open(&config);
+    let cache = Cache::open(&config)?;
     match &args.command {
         CacheCommand::Folder => output.record(&folder, || format!("{}\n", folder.display()))?,
         CacheCommand::List => {
@@ -52,31 +57,44 @@ pub(crate) fn run(args: &CacheArgs, output: &Output) -> Result<Answer, Failure> 
             output.record(&record, || stats_text(&record))?;
         }
         CacheCommand::Clear => {
-            let (entries, bytes) = cache.clear()?;
-            output.record(&serde_json::json!({"version": 1, "entries": entries, "bytes": bytes}), || {
+            let cleared = audited(AuditEvent::CacheClear, folder.display(), cache.clear(), |(entries, bytes)| {
+                vec![("entries", json!(entries)), ("bytes", json!(bytes))]
+            });
+            let (entries, bytes) = cleared?;
+            output.record(&json!({"version": 1, "entries": entries, "bytes": bytes}), || {
                 format!("removed {entries} entries, {}\n", human::bytes(bytes))
             })?;
         }
-        CacheCommand::Export { bundle, keys } => {
+        CacheCommand::Export { bundle, keys, sign, secret } => {
             let chosen = chosen_keys(&cache, keys)?;
-            let moved = cache.export(chosen.as_deref(), bundle)?;
+            let key = (*sign || secret.is_some()).then(|| key::secret_key(secret.as_deref())).transpose()?;
+            let moved = cache.export(chosen.as_deref(), bundle, key.as_ref());
+            let moved = audited(AuditEvent::CacheExport, bundle.display(), moved, details)?;
             output.record(&moved, || {
-                format!("wrote {} entries, {}, to {}\n", moved.entries, human::bytes(moved.bytes), bundle.display())
+                let (size, to) = (human::bytes(moved.bytes), bundle.display());
+                format!("wrote {} entries, {size}, to {to}{}\n", moved.entries, signed_text(&moved))
             })?;
         }
-        CacheCommand::Import { bundle } => {
-            let moved = cache.import(bundle)?;
+        CacheCommand::Import { bundle, key, trust } => {
+            let keys = if *trust { Vec::new() } else { key::trusted(key)? };
+            let trust = if *trust { BundleTrust::Vouched } else { BundleTrust::SignedBy(&keys) };
+            let moved = audited(AuditEvent::CacheImport, bundle.display(), cache.import(bundle, trust), details)?;
             output.record(&moved, || {
-                format!(
-                    "added {} entries, {}; {} were there already or unreadable\n",
-                    moved.entries,
-                    human::bytes(moved.bytes),
-                    moved.skipped
-                )
+                let (size, signed) = (human::bytes(moved.bytes), signed_text(&moved));
+                let skipped = moved.skipped;
+                format!("added {} entries, {size}{signed}; {skipped} were there already or unreadable\n", moved.entries)
             })?;
         }
     }
     Ok(Answer::Yes)
+}
+
+fn details(moved: &Moved) -> Details {
+    vec![("entries", json!(moved.entries)), ("bytes", json!(moved.bytes)), ("signed_by", json!(moved.signed_by))]
+}
+
+fn signed_text(moved: &Moved) -> String {
+    moved.signed_by.map_or_else(String::new, |id| format!(", signed by key {id}"))
 }
 
 fn chosen_keys(cache: &Cache, prefixes: &[String]) -> Result<Option<Vec<CacheKey>>, Failure> {

@@ -107,7 +107,7 @@ pub(crate) fn compiler(args: &CompilerArgs, config: &Config) -> Result<SliceComp
     }
     Ok(SliceCompiler {
         plugin: PluginFile::open(&plugin)?,
-        cache: Cache::open(&commands::cache::config(&args.cache)),
+        cache: Cache::open(&commands::cache::config(&args.cache))?,
         launch,
         limits: limits(args, config)?,
     })

@@ -13,6 +13,7 @@ pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod hlo;
 pub(crate) mod info;
+pub(crate) mod key;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod quickstart;

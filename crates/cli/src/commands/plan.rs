@@ -59,7 +59,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let source = &*source;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugins::tpu(args.plugin.plugin.as_deref())?)?,
-        cache: Cache::open(&commands::cache::config(&args.cache)),
+        cache: Cache::open(&commands::cache::config(&args.cache))?,
         launch: plugins::launch()?,
         // One slow compilation must not be the whole search.
         limits: WorkerLimits { time: options.time / 4, memory_bytes: None },

@@ -147,7 +147,7 @@ fn ask(request: &CompileRequest) -> Result<Compilation, String> {
         plugins::tpu(None).map_err(|_| "the TPU compiler is not installed; `tpu setup` gets it".to_string())?;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugin).map_err(|error| error.to_string())?,
-        cache: Cache::open(&commands::cache::config(&CacheFolderArgs::default())),
+        cache: Cache::open(&commands::cache::config(&CacheFolderArgs::default())).map_err(|error| error.to_string())?,
         launch: plugins::launch().map_err(|_| "this program's own file is not found".to_string())?,
         limits: WorkerLimits::default(),
     };

@@ -2,8 +2,11 @@
 
 use fleet::System;
 use fleet::setup::{Outcome, SetupOptions, SetupPlan, SetupProgress as Step};
+use serde_json::json;
+use trust::AuditEvent;
 
 use crate::args::SetupArgs;
+use crate::audit::audited;
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -24,8 +27,16 @@ pub(crate) fn run(args: &SetupArgs, output: &Output) -> Result<Answer, Failure> 
     eprint!("{}", with_newline(plan.describe()));
     let stop = stop::on_signal();
     let progress = Progress::start();
-    let installed = plan.run(&stop, &mut |step| progress.step(&say(&step)))?;
+    let installed = plan.run(&stop, &mut |step| progress.step(&say(&step)));
     drop(progress);
+    let target = plan.destination().display();
+    let installed = audited(AuditEvent::PluginInstall, target, installed, |installed| {
+        vec![
+            ("outcome", json!(installed.outcome)),
+            ("sha256", json!(installed.record.sha256)),
+            ("check", json!(installed.trust)),
+        ]
+    })?;
     output.record(&installed, || {
         let what = match installed.outcome {
             Outcome::New => "installed",

@@ -24,7 +24,7 @@ fn a_second_compile_hits_and_a_bundle_moved_elsewhere_hits_too() {
     let bundle = bench.path("warm.bundle");
     bench.expect(0, &["cache", "export", arg(&bundle)]);
     let elsewhere = bench.path("elsewhere");
-    bench.expect(0, &["cache", "--cache-dir", arg(&elsewhere), "import", arg(&bundle)]);
+    bench.expect(0, &["cache", "--cache-dir", arg(&elsewhere), "import", "--trust", arg(&bundle)]);
     let moved = bench.json(&[&compile[..], &["--cache-dir", arg(&elsewhere)]].concat());
     assert_eq!(moved["cached"], true);
     let stats = bench.json(&["cache", "stats"]);
@@ -153,4 +153,53 @@ fn eight_at_once_share_one_cache_and_lose_nothing() {
     for (program, slice) in jobs {
         assert_eq!(bench.json(&["compile", arg(program), "--slice", slice, "--quick"])["cached"], true);
     }
+}
+
+/// Without the TPU compiler: an empty bundle is a bundle.
+#[test]
+fn a_bundle_is_imported_from_whom_one_trusts() {
+    let bench = Bench::bare();
+    let bundle = bench.path("warm.bundle");
+    let import = ["cache", "import", arg(&bundle)];
+    bench.expect(0, &["cache", "export", arg(&bundle)]);
+    let refused = bench.expect(2, &import).stderr;
+    assert!(refused.contains("is not signed") && refused.contains("--trust"), "{refused}");
+    bench.expect(0, &["cache", "import", "--trust", arg(&bundle)]);
+
+    let refused = bench.expect(2, &["cache", "export", arg(&bundle), "--sign"]).stderr;
+    assert!(refused.contains("tpu key new"), "{refused}");
+    let made = bench.json(&["key", "new", "--comment", "ours"]);
+    let id = made["key"]["id"].as_str().unwrap();
+    assert!(bench.expect(2, &["key", "new"]).stderr.contains("signing.key"), "nothing is written over");
+    assert!(bench.json(&["cache", "export", arg(&bundle), "--sign"])["signed_by"] == id);
+    let refused = bench.expect(2, &import).stderr;
+    assert!(refused.contains(id) && refused.contains("is not trusted here"), "{refused}");
+
+    bench.expect(0, &["key", "trust", made["public_file"].as_str().unwrap()]);
+    assert_eq!(bench.json(&import)["signed_by"], id);
+    assert!(bench.expect(0, &["key", "list"]).stdout.contains("ours"));
+    bench.expect(0, &["key", "verify", arg(&bundle)]);
+    let mut bytes = std::fs::read(&bundle).unwrap();
+    bytes.push(0);
+    std::fs::write(&bundle, &bytes).unwrap();
+    assert!(bench.expect(2, &["key", "verify", arg(&bundle)]).stderr.contains("the signature is wrong"));
+    bench.expect(2, &import);
+
+    bench.expect(0, &["key", "sign", arg(&bundle)]);
+    bench.expect(0, &["key", "distrust", id]);
+    bench.expect(1, &["key", "distrust", id]);
+    bench.expect(2, &["key", "verify", arg(&bundle)]);
+    let line = made["key"]["public_key"].as_str().unwrap();
+    bench.expect(0, &["key", "verify", arg(&bundle), "--key", line]);
+}
+
+#[test]
+fn a_cache_folder_that_others_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::bare();
+    let folder = bench.path("cache");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = bench.expect(2, &["cache", "list"]).stderr;
+    assert!(refused.contains("machine code") && refused.contains("chmod -R go-w"), "{refused}");
 }

@@ -129,7 +129,7 @@ fn ten_thousand_mutated_programs_crash_nothing() {
     let Some(libtpu) = require("ten_thousand_mutated_programs", Needed::Libtpu) else { return };
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&libtpu).unwrap(),
-        cache: Cache::open(&CacheConfig { folder: Some(bench.path("cache")), ..CacheConfig::default() }),
+        cache: Cache::open(&CacheConfig { folder: Some(bench.path("cache")), ..CacheConfig::default() }).unwrap(),
         launch: WorkerCommand {
             program: env!("CARGO_BIN_EXE_tpu").into(),
             ..WorkerCommand::this_program(["compile-worker"]).unwrap()

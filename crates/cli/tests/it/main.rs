@@ -2,8 +2,10 @@
 
 mod accuracy;
 mod advice;
+mod audit;
 mod cache;
 mod check;
+mod checkpoint_keys;
 mod compile;
 mod config;
 mod documents;

@@ -90,7 +90,7 @@ fn the_cache_commands_work_on_an_empty_cache() {
     assert_eq!(bench.json(&["cache", "stats"])["entries"], 0);
     assert!(bench.expect(0, &["cache", "clear"]).stdout.starts_with("removed 0 entries"));
     let bundle = bench.write("b", "not a bundle");
-    let ran = bench.expect(2, &["cache", "import", arg(&bundle)]);
+    let ran = bench.expect(2, &["cache", "import", "--trust", arg(&bundle)]);
     assert!(ran.stderr.contains("cannot be imported") && ran.stderr.contains("hint: "), "{}", ran.stderr);
 }
 

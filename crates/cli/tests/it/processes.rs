@@ -3,7 +3,7 @@
 
 use std::io::Read;
 use std::net::TcpListener;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -10,7 +10,7 @@ use testkit::repository;
 
 use crate::harness::{Bench, arg, ran};
 
-const TINY: &str = r#"
+pub(crate) const TINY: &str = r#"
 [model]
 model_type = "gpt2"
 vocab_size = 256
@@ -38,7 +38,7 @@ log_every = 1
 save_every = 3
 "#;
 
-fn bench() -> Bench {
+pub(crate) fn bench() -> Bench {
     let bench = Bench::bare();
     let text: String = (0..400).map(|n| format!("{} apples and {} pears. ", n % 7, n % 5)).collect();
     bench.write("text.txt", text);

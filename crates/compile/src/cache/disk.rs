@@ -2,12 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use tempfile::NamedTempFile;
+use trust::{Sticky, create_private_folder, distrust};
 
 use super::entry::{CacheEntry, FORMAT, Unreadable};
 use super::key::{CacheKey, KeyParts};
 use super::stats::Stats;
+use crate::error::CompileError;
 
 /// Temporary files older than this were left by a process that died.
 const STALE_TEMPORARY: Duration = Duration::from_secs(24 * 3600);
@@ -36,8 +41,16 @@ pub(crate) enum Read {
 }
 
 impl Disk {
-    pub(crate) fn new(folder: &Path, max_bytes: u64) -> Disk {
-        Disk { root: folder.join(format!("v{FORMAT}")), max_bytes }
+    /// A folder that only this user, or root, can have written to.
+    pub(crate) fn open(folder: &Path, max_bytes: u64) -> Result<Disk, CompileError> {
+        let root = folder.join(format!("v{FORMAT}"));
+        let mut inside = ["", "entries", "aliases", "locks", "tmp"].iter().map(|name| root.join(name));
+        let distrusted =
+            distrust(folder, Sticky::Allowed).or_else(|| inside.find_map(|inside| distrust(&inside, Sticky::Refused)));
+        match distrusted {
+            Some(distrusted) => Err(CompileError::CacheFolder(distrusted)),
+            None => Ok(Disk { root, max_bytes }),
+        }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -94,16 +107,27 @@ impl Disk {
 
     /// Temporary name, fsync, rename: a reader sees the old file or the new one, never a part.
     fn write_atomically(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        persist(self.unfinished(bytes)?, path)
+    }
+
+    /// A file that is safe on the disk and has no place yet. It is for the owner alone, as temporary files are.
+    pub(crate) fn unfinished(&self, bytes: &[u8]) -> io::Result<NamedTempFile> {
         let temporaries = self.root.join("tmp");
-        fs::create_dir_all(&temporaries)?;
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let mut file = unfinished_file(&temporaries)?;
+        create_private_folder(&temporaries)?;
+        let mut file = NamedTempFile::new_in(&temporaries)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        Ok(file)
+    }
+
+    /// Makes entries of unfinished files; returns how many others were dropped to stay within the bound.
+    pub(crate) fn keep(&self, entries: Vec<(CacheKey, NamedTempFile)>) -> io::Result<u64> {
+        let mut evicted = 0;
+        for (key, file) in entries {
+            persist(file, &self.sharded("entries", &key))?;
+            evicted += self.evict(Some(&key))?;
+        }
+        Ok(evicted)
     }
 
     /// Every entry, in no particular order.
@@ -170,9 +194,9 @@ impl Disk {
     /// Holds the right to compile `key` until the returned file is dropped, also across processes and crashes.
     pub(crate) fn lock(&self, key: &CacheKey) -> io::Result<LockAttempt> {
         let folder = self.root.join("locks");
-        fs::create_dir_all(&folder)?;
+        create_private_folder(&folder)?;
         let path = folder.join(key.to_string());
-        let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
         match file.try_lock() {
             Ok(()) => Ok(LockAttempt::Held(Lock { _file: file, path })),
             Err(fs::TryLockError::WouldBlock) => Ok(LockAttempt::Busy),
@@ -187,8 +211,9 @@ impl Disk {
     /// Adds to the counters on disk. Losing a count is no reason to fail a compilation, so errors end here.
     pub(crate) fn add_stats(&self, delta: &Stats) {
         let update = || -> io::Result<()> {
-            fs::create_dir_all(&self.root)?;
-            let lock = File::options().create(true).truncate(false).write(true).open(self.root.join("stats.lock"))?;
+            create_private_folder(&self.root)?;
+            let path = self.root.join("stats.lock");
+            let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(path)?;
             lock.lock()?;
             let mut stats = self.stats();
             stats.add(delta);
@@ -209,6 +234,13 @@ impl Disk {
     }
 }
 
+fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        create_private_folder(parent)?;
+    }
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
 /// Whether the right to compile was free.
 pub(crate) enum LockAttempt {
     Held(Lock),
@@ -227,12 +259,6 @@ impl Drop for Lock {
         // Removed while still held: whoever opened the old file re-checks the cache after locking and finds the entry.
         let _ = fs::remove_file(&self.path);
     }
-}
-
-/// A file without a name of its own yet, with the permissions of any file: what the umask lets.
-pub(super) fn unfinished_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    tempfile::Builder::new().permissions(mode).tempfile_in(folder)
 }
 
 fn read_dir_or_empty(path: &Path) -> io::Result<Vec<fs::DirEntry>> {

@@ -18,6 +18,7 @@ pub(crate) fn differences(asked: &KeyParts, have: &KeyParts) -> Vec<String> {
     }
     map_differences("option", &have.options, &asked.options, &mut found);
     map_differences("flag", &have.flags, &asked.flags, &mut found);
+    map_differences("variable", &have.environment, &asked.environment, &mut found);
     if asked.program.digest != have.program.digest {
         let before = found.len();
         list_differences("argument", &have.program.arguments, &asked.program.arguments, &mut found);

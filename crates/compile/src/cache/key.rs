@@ -99,21 +99,24 @@ pub struct KeyParts {
     pub options: BTreeMap<String, String>,
     /// Compiler flag overrides.
     pub flags: BTreeMap<String, String>,
+    /// Variables the compiler reads ([`compiler_environment`](crate::compiler_environment)).
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
 }
 
 impl KeyParts {
     /// The content address.
     pub fn key(&self) -> CacheKey {
-        CacheKey::digest([b"tpubridge-compile-1".as_slice(), self.program.digest.as_bytes(), &self.environment_bytes()])
+        CacheKey::digest([b"tpubridge-compile-2".as_slice(), self.program.digest.as_bytes(), &self.circumstances()])
     }
 
     /// The address under which the same bytes, compiled the same way, are found without reading them as a program.
-    pub fn alias(program: &[u8], environment: &KeyParts) -> CacheKey {
-        CacheKey::digest([b"tpubridge-alias-1".as_slice(), program, &environment.environment_bytes()])
+    pub fn alias(program: &[u8], others: &KeyParts) -> CacheKey {
+        CacheKey::digest([b"tpubridge-alias-2".as_slice(), program, &others.circumstances()])
     }
 
     /// Everything but the program. The package version is left out: the build identity decides.
-    fn environment_bytes(&self) -> Vec<u8> {
+    fn circumstances(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut add = |text: &str| {
             bytes.extend((text.len() as u64).to_le_bytes());
@@ -122,7 +125,7 @@ impl KeyParts {
         add(&self.target);
         add(&self.plugin.name);
         add(&self.plugin.build);
-        for map in [&self.options, &self.flags] {
+        for map in [&self.options, &self.flags, &self.environment] {
             add(&map.len().to_string());
             for (name, value) in map {
                 add(name);
@@ -150,6 +153,7 @@ pub(crate) mod tests {
             plugin: PluginParts { name: "libtpu".into(), version: Some("0.0.51".into()), build: "b1".into() },
             options: [("partitions".to_string(), "1".to_string())].into(),
             flags: BTreeMap::new(),
+            environment: BTreeMap::new(),
         }
     }
 
@@ -168,6 +172,10 @@ pub(crate) mod tests {
         check(|p| p.plugin.build = "b2".into());
         check(|p| drop(p.options.insert("partitions".into(), "2".into())));
         check(|p| drop(p.flags.insert("xla_a".into(), "1".into())));
+        check(|p| drop(p.environment.insert("xla_a".into(), "1".into())));
+        check(|p| drop(p.environment.insert("XLA_FLAGS".into(), "--xla_a=1".into())));
+        check(|p| drop(p.environment.insert("XLA_FLAGS".into(), "--xla_a=2".into())));
+        check(|p| drop(p.environment.insert("LIBTPU_INIT_ARGS".into(), "--xla_a=1".into())));
         let mut same = parts("d");
         same.plugin.version = None;
         assert_eq!(same.key(), base);

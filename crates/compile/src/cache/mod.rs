@@ -1,27 +1,25 @@
 //! The compile cache: content-addressed, in memory and on disk, explainable, portable.
 
-mod bundle;
 mod disk;
 mod entry;
 mod explain;
 mod key;
 mod stats;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-pub use bundle::Moved;
-pub(crate) use disk::{Lock, LockAttempt};
+pub(crate) use disk::{Disk, Lock, LockAttempt, Read as Found};
 pub use entry::{Blob, CacheEntry, Unreadable};
 pub use key::{CacheKey, KeyParts, PluginParts, ProgramParts};
 pub use stats::Stats;
 
 use crate::error::CompileError;
 use crate::recent::Recent;
-use disk::{Disk, Read};
+use disk::Read;
 
 /// How a cache is kept.
 #[derive(Clone, Debug)]
@@ -89,13 +87,14 @@ pub struct Row {
 }
 
 impl Cache {
-    /// Opens a cache. Nothing is created until something is stored.
-    pub fn open(config: &CacheConfig) -> Cache {
-        let disk = config.folder.as_deref().map(|folder| Disk::new(folder, config.max_bytes));
+    /// Opens a cache. Nothing is created until something is stored. A folder of another user, or one that others can write
+    /// to, is refused: an entry is machine code.
+    pub fn open(config: &CacheConfig) -> Result<Cache, CompileError> {
+        let disk = config.folder.as_deref().map(|folder| Disk::open(folder, config.max_bytes)).transpose()?;
         if let Some(disk) = &disk {
             disk.sweep();
         }
-        Cache { memory: Mutex::new(Recent::new(config.max_entries)), disk, stats: Mutex::default() }
+        Ok(Cache { memory: Mutex::new(Recent::new(config.max_entries)), disk, stats: Mutex::default() })
     }
 
     /// Looks an entry up and counts the answer.
@@ -208,7 +207,13 @@ impl Cache {
                 module: parts.program.name,
                 target: parts.target,
                 plugin: parts.plugin.to_string(),
-                options: parts.options.iter().chain(&parts.flags).map(|(n, v)| format!("{n}={v}")).collect(),
+                options: parts
+                    .options
+                    .iter()
+                    .chain(&parts.flags)
+                    .chain(&parts.environment)
+                    .map(|(n, v)| format!("{n}={v}"))
+                    .collect(),
                 bytes: e.bytes,
                 compile_seconds,
                 created_unix,
@@ -232,17 +237,8 @@ impl Cache {
         disk.clear().map_err(|source| CompileError::io("clearing the cache", disk.root(), source))
     }
 
-    /// Writes entries (all, or those named) to one file.
-    pub fn export(&self, keys: Option<&[CacheKey]>, path: &Path) -> Result<Moved, CompileError> {
-        bundle::export(self.disk()?, keys, path)
-    }
-
-    /// Adds the entries of a bundle.
-    pub fn import(&self, path: &Path) -> Result<Moved, CompileError> {
-        bundle::import(self.disk()?, path)
-    }
-
-    fn disk(&self) -> Result<&Disk, CompileError> {
+    /// The level on disk, which some operations need.
+    pub(crate) fn disk(&self) -> Result<&Disk, CompileError> {
         self.disk.as_ref().ok_or(CompileError::NoCacheFolder)
     }
 
@@ -266,11 +262,17 @@ pub fn now_unix() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use trust::SecretKey;
+
     use super::entry::tests::entry;
     use super::*;
+    use crate::bundle::BundleTrust;
 
     fn open(folder: &Path) -> Cache {
-        Cache::open(&CacheConfig { folder: Some(folder.to_path_buf()), ..CacheConfig::default() })
+        Cache::open(&CacheConfig { folder: Some(folder.to_path_buf()), ..CacheConfig::default() }).unwrap()
     }
 
     fn is_hit(cache: &Cache, digest: &str) -> bool {
@@ -319,7 +321,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let size = entry("a").encode().len() as u64;
         let config = CacheConfig { folder: Some(folder.path().into()), max_entries: 0, max_bytes: 2 * size };
-        let cache = Cache::open(&config);
+        let cache = Cache::open(&config).unwrap();
         for (age, digest) in [(30, "a"), (20, "b")] {
             cache.put(Arc::new(entry(digest)));
             let disk = cache.disk.as_ref().unwrap();
@@ -340,17 +342,109 @@ mod tests {
         cache.put(Arc::new(entry("a")));
         cache.put(Arc::new(entry("b")));
         let bundle = to.path().join("warm.bundle");
-        assert_eq!(cache.export(None, &bundle).unwrap().entries, 2);
+        assert_eq!(cache.export(None, &bundle, None).unwrap().entries, 2);
         let other = open(&to.path().join("cache"));
-        assert_eq!(other.import(&bundle).unwrap().entries, 2);
-        assert_eq!(other.import(&bundle).unwrap().skipped, 2);
+        assert_eq!(other.import(&bundle, BundleTrust::Vouched).unwrap().entries, 2);
+        assert_eq!(other.import(&bundle, BundleTrust::Vouched).unwrap().skipped, 2);
         assert!(is_hit(&other, "a") && is_hit(&other, "b"));
 
         let bytes = std::fs::read(&bundle).unwrap();
         for cut in [0, 5, 20, bytes.len() / 2, bytes.len() - 1] {
             std::fs::write(&bundle, &bytes[..cut]).unwrap();
-            assert!(open(&to.path().join("cut")).import(&bundle).is_err(), "cut at {cut}");
+            let refused = open(&to.path().join("cut")).import(&bundle, BundleTrust::Vouched);
+            assert!(refused.is_err(), "cut at {cut}");
         }
+        std::fs::write(&bundle, [&bytes[..], b"x"].concat()).unwrap();
+        assert!(open(&to.path().join("cut")).import(&bundle, BundleTrust::Vouched).is_err(), "one byte more");
+        assert_eq!(open(&to.path().join("cut")).list().unwrap().len(), 0, "all of it or nothing");
+    }
+
+    #[test]
+    fn a_bundle_is_taken_from_whom_one_trusts() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let cache = open(from.path());
+        cache.put(Arc::new(entry("a")));
+        let bundle = to.path().join("warm.bundle");
+        let key = SecretKey::generate().unwrap();
+        let (ours, others) = ([key.public("")], [SecretKey::generate().unwrap().public("")]);
+        let import = |keys: &[trust::PublicKey]| {
+            let cache = open(tempfile::tempdir().unwrap().path());
+            let moved = cache.import(&bundle, BundleTrust::SignedBy(keys));
+            assert_eq!(cache.list().unwrap().len(), usize::from(moved.is_ok()));
+            moved
+        };
+
+        cache.export(None, &bundle, None).unwrap();
+        assert!(matches!(import(&ours), Err(CompileError::Unsigned(_))));
+        let moved = cache.export(None, &bundle, Some(&key)).unwrap();
+        assert_eq!(moved.signed_by, Some(key.id()));
+        assert_eq!(import(&ours).unwrap().signed_by, Some(key.id()));
+        assert!(matches!(import(&others), Err(CompileError::Signature { .. })));
+        assert!(matches!(import(&[]), Err(CompileError::Signature { .. })));
+
+        // Another entry in a bundle that reads well, under the old signature.
+        let signature = std::fs::read(to.path().join("warm.bundle.minisig")).unwrap();
+        cache.put(Arc::new(entry("b")));
+        cache.export(None, &bundle, None).unwrap();
+        assert!(matches!(import(&ours), Err(CompileError::Unsigned(_))), "the old signature does not stay");
+        std::fs::write(to.path().join("warm.bundle.minisig"), signature).unwrap();
+        assert!(matches!(import(&ours), Err(CompileError::Signature { .. })));
+        assert!(open(&to.path().join("cache")).import(&bundle, BundleTrust::Vouched).is_ok());
+    }
+
+    #[test]
+    fn an_executable_belongs_to_its_program() {
+        let program = |text: &str| crate::Program::read(text.as_bytes().to_vec()).unwrap();
+        let one = program("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }");
+        let other = program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }");
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("b");
+        let import = |under: &crate::Program, holding: &[u8]| {
+            let mut entry = entry("a");
+            entry.parts.program = under.parts();
+            entry.blobs.push(Blob { name: crate::blob::PROGRAM.into(), bytes: holding.to_vec() });
+            let cache = open(tempfile::tempdir().unwrap().path());
+            cache.put(Arc::new(entry));
+            cache.export(None, &bundle, None).unwrap();
+            open(tempfile::tempdir().unwrap().path()).import(&bundle, BundleTrust::Vouched)
+        };
+        assert_eq!(import(&one, one.bytes()).unwrap().entries, 1);
+        assert!(matches!(import(&one, other.bytes()), Err(CompileError::Bundle { .. })));
+        assert!(matches!(import(&one, b"nonsense"), Err(CompileError::Bundle { .. })));
+    }
+
+    #[test]
+    fn only_the_owner_may_write_and_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        open(&cache).put(Arc::new(entry("a")));
+        open(&cache).set_alias(&entry("a").parts.key(), &entry("b").parts.key());
+        let mut seen = 0;
+        let mut pending = vec![cache.clone()];
+        while let Some(path) = pending.pop() {
+            let metadata = std::fs::metadata(&path).unwrap();
+            let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(metadata.permissions().mode() & 0o777, expected, "{}", path.display());
+            if metadata.is_dir() {
+                pending.extend(std::fs::read_dir(&path).unwrap().map(|file| file.unwrap().path()));
+            } else {
+                seen += 1;
+            }
+        }
+        assert!(seen >= 2, "an entry and an alias");
+
+        let config = CacheConfig { folder: Some(cache.clone()), ..CacheConfig::default() };
+        for open_to_others in [".", "v1", "v1/entries", "v1/aliases"] {
+            let path = cache.join(open_to_others);
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+            let refused = Cache::open(&config).unwrap_err();
+            assert!(matches!(refused, CompileError::CacheFolder(_)), "{open_to_others}: {refused}");
+            assert!(refused.remedy().contains("chmod"), "{}", refused.remedy());
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        // In a folder like /tmp, where others cannot touch what is ours, it is ours again.
+        std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(is_hit(&open(&cache), "a"));
     }
 
     #[test]

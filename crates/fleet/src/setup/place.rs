@@ -1,19 +1,20 @@
 //! Carrying out a plan: get, check, unpack beside the destination, rename.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::hash;
+use super::hash::{self, CopyError};
 use super::installer::{Installer, InstallerKind, Request};
-use super::plan::{PackageSource, SetupPlan, Trust, open_wheel};
-use super::wheel;
+use super::plan::{PackageSource, SetupPlan, Trust, of_package};
+use super::wheel::{self, Wheel};
 use crate::Error;
 use crate::managed::{PluginRecord, RECORD_FILE, RECORD_VERSION, read_record};
 
@@ -155,8 +156,13 @@ impl SetupPlan {
 
     fn require_space(&self, dir: &Path) -> Result<(), Error> {
         let (Some(download), Some(installed)) = (self.download_bytes, self.installed_bytes) else { return Ok(()) };
-        // uv unpacks what it downloaded in its own cache, so this is enough for both installers.
-        let needed_bytes = download.saturating_add(installed).saturating_add(SPARE_BYTES);
+        // A wheel is copied, and so is a library that uv unpacked.
+        let copied = match &self.source {
+            PackageSource::Wheel(path) => path.metadata().map_or(0, |wheel| wheel.len()),
+            PackageSource::Index(installer) if installer.kind == InstallerKind::Uv => installed,
+            PackageSource::Index(_) => download,
+        };
+        let needed_bytes = [download, installed, SPARE_BYTES].into_iter().fold(copied, u64::saturating_add);
         match rustix::fs::statvfs(dir) {
             Ok(disk) => {
                 let available_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -170,14 +176,24 @@ impl SetupPlan {
         }
     }
 
+    /// Reads the wheel once, into a file without a name that nobody else can open: what is hashed is what is unpacked.
     fn stage_wheel(&self, path: &Path, stage: &Path, watch: &mut Watch<'_>) -> Result<PluginRecord, Error> {
-        let found =
-            hash::of_file(path, watch.cancel, &mut |bytes| (watch.progress)(SetupProgress::Checking { bytes }))?;
+        let mut copy = tempfile::tempfile_in(stage).map_err(Error::io("create a file in", stage))?;
+        let mut wheel = wheel::open_file(path)?.take(wheel::MAX_WHEEL_BYTES);
+        let found = hash::copy(&mut wheel, &mut copy, watch.cancel, &mut |bytes| {
+            (watch.progress)(SetupProgress::Checking { bytes });
+        });
+        let found = found.map_err(|error| match error {
+            CopyError::Read(source) => Error::io("read", path)(source),
+            CopyError::Write(source) => Error::io("write a copy to", stage)(source),
+            CopyError::Cancelled => Error::Cancelled,
+        })?;
         let expected = self.accepted_sha256();
         if !expected.is_empty() && !expected.contains(&found.sha256) {
             return Err(Error::HashMismatch { path: path.to_owned(), expected, found: found.sha256 });
         }
-        let mut wheel = open_wheel(path, self.package, Some(&self.package_version))?;
+        let wheel = Wheel::read(path, copy)?;
+        let mut wheel = of_package(wheel, path, self.package, Some(&self.package_version))?;
         let expected_bytes = wheel.library_bytes(self.package);
         let library = wheel.unpack_library(self.package, stage, watch.cancel, &mut |bytes| {
             (watch.progress)(SetupProgress::Unpacking { bytes, expected_bytes });
@@ -226,13 +242,23 @@ impl SetupPlan {
     fn stage_unpacked(&self, tree: &Path, stage: &Path, watch: &mut Watch<'_>) -> Result<PluginRecord, Error> {
         let library = tree.join(self.package.member);
         let target = stage.join(self.package.file);
-        fs::rename(&library, &target).map_err(Error::io("take", &library))?;
-        let found =
-            hash::of_file(&target, watch.cancel, &mut |bytes| (watch.progress)(SetupProgress::Checking { bytes }))?;
+        // Copied, not moved: a link, or a file that somebody else still holds, would not stay what was hashed.
+        let mut from = open_inside(tree, &library)?.take(wheel::MAX_LIBRARY_BYTES);
+        let mut to = File::create_new(&target).map_err(Error::io("create", &target))?;
+        let found = hash::copy(&mut from, &mut to, watch.cancel, &mut |bytes| {
+            (watch.progress)(SetupProgress::Checking { bytes });
+        });
+        let found = found.map_err(|error| match error {
+            CopyError::Read(source) => Error::io("read", &library)(source),
+            CopyError::Write(source) => Error::io("write", &target)(source),
+            CopyError::Cancelled => Error::Cancelled,
+        })?;
         let mut licences = Vec::new();
         collect_licences(tree, TREE_DEPTH, &mut licences);
         for path in licences {
-            let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+            let mut bytes = Vec::new();
+            let file = open_inside(tree, &path)?;
+            file.take(wheel::MAX_LICENCE_BYTES).read_to_end(&mut bytes).map_err(Error::io("read", &path))?;
             wheel::write_licence(stage, &path.to_string_lossy(), &bytes)?;
         }
         self.record(found, self.given_sha256.clone(), stage)
@@ -259,6 +285,22 @@ impl SetupPlan {
             wheel_sha256,
         })
     }
+}
+
+/// Opens a file of an unpacked package: no link, and not reached through one that leads out of the package.
+fn open_inside(tree: &Path, path: &Path) -> Result<File, Error> {
+    let folder = path.parent().unwrap_or(tree);
+    let is_inside = match (folder.canonicalize(), tree.canonicalize()) {
+        (Ok(folder), Ok(tree)) => folder.starts_with(tree),
+        _ => false,
+    };
+    let no_follow = OFlags::NOFOLLOW.bits() as i32;
+    let file = File::options().read(true).custom_flags(no_follow).open(path).map_err(Error::io("take", path))?;
+    let is_file = file.metadata().map_err(Error::io("look at", path))?.is_file();
+    if !(is_inside && is_file) {
+        return Err(Error::io("take", path)(io::Error::other("it is not a file of the package")));
+    }
+    Ok(file)
 }
 
 /// Takes the package's lock, waiting for whoever holds it. `None` on disks without locks: there the rename decides.

@@ -115,7 +115,7 @@ impl SetupPlan {
         let mut wheel_library_bytes = None;
         let (source, package_version) = match &options.wheel {
             Some(path) => {
-                let mut wheel = open_wheel(path, package, options.version.as_deref())?;
+                let mut wheel = of_package(Wheel::open(path)?, path, package, options.version.as_deref())?;
                 wheel_library_bytes = wheel.library_bytes(package);
                 (PackageSource::Wheel(path.clone()), wheel.version)
             }
@@ -233,9 +233,8 @@ impl SetupPlan {
     }
 }
 
-/// Opens a wheel and checks that it is of the package, and of the version where one is asked for.
-pub(super) fn open_wheel(path: &Path, package: &Package, version: Option<&str>) -> Result<Wheel, Error> {
-    let wheel = Wheel::open(path)?;
+/// A wheel that is of the package, and of the version where one is asked for.
+pub(super) fn of_package(wheel: Wheel, path: &Path, package: &Package, version: Option<&str>) -> Result<Wheel, Error> {
     if package::normalized(&wheel.name) != package.name {
         return Err(Error::wheel(path, format!("a wheel of {:?}, not of {}", wheel.name, package.name)));
     }

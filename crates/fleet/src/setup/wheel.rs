@@ -12,9 +12,13 @@ use super::package::Package;
 use crate::Error;
 
 const MAX_MEMBERS: usize = 10_000;
-const MAX_LIBRARY_BYTES: u64 = 4 << 30;
+/// Most bytes of a wheel.
+pub(super) const MAX_WHEEL_BYTES: u64 = 4 << 30;
+/// Most bytes of a plugin's library.
+pub(super) const MAX_LIBRARY_BYTES: u64 = 4 << 30;
 const MAX_METADATA_BYTES: u64 = 1 << 20;
-const MAX_LICENCE_BYTES: u64 = 16 << 20;
+/// Most bytes of a licence file.
+pub(super) const MAX_LICENCE_BYTES: u64 = 16 << 20;
 /// Most licence files kept.
 pub(super) const MAX_LICENCES: usize = 32;
 /// Folder of licence files in a plugin's folder.
@@ -33,10 +37,11 @@ pub(super) struct Wheel {
 impl Wheel {
     /// Opens a wheel and reads its metadata.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(Error::io("open", path))?;
-        if !file.metadata().map_err(Error::io("look at", path))?.is_file() {
-            return Err(Error::wheel(path, "not a file"));
-        }
+        Self::read(path, open_file(path)?)
+    }
+
+    /// Reads the metadata of a wheel that is open; `path` is what errors call it.
+    pub(super) fn read(path: &Path, file: File) -> Result<Self, Error> {
         let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| damaged(path, "not a wheel", e))?;
         if archive.len() > MAX_MEMBERS {
             return Err(Error::wheel(path, format!("{} members; no plugin's wheel has that many", archive.len())));
@@ -106,6 +111,19 @@ impl Wheel {
         }
         Ok(())
     }
+}
+
+/// Opens a wheel's file, which must be a file of a size that a wheel can have.
+pub(super) fn open_file(path: &Path) -> Result<File, Error> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let metadata = file.metadata().map_err(Error::io("look at", path))?;
+    if !metadata.is_file() {
+        return Err(Error::wheel(path, "not a file"));
+    }
+    if metadata.len() > MAX_WHEEL_BYTES {
+        return Err(Error::wheel(path, format!("{} bytes; no plugin's wheel has that many", metadata.len())));
+    }
+    Ok(file)
 }
 
 /// Whether a path in a package is a licence or notice, by its file name.

@@ -133,6 +133,49 @@ fn a_wheel_file_with_its_hash() {
 }
 
 #[test]
+fn what_was_hashed_is_what_is_unpacked() {
+    let workshop = Workshop::new();
+    let wheel = workshop.wheel("0.0.99", LIBRARY);
+    let right = sha256(&std::fs::read(&wheel).unwrap());
+    let mut options = options(&workshop);
+    options.wheel = Some(wheel.clone());
+    options.sha256 = Some(right.clone());
+    let plan = SetupPlan::new(&options).unwrap();
+    // Somebody puts another wheel in its place, and another one into the same file, as soon as it was hashed.
+    let mut swapped = 0;
+    let mut swap = |step: SetupProgress| {
+        if matches!(step, SetupProgress::Checking { .. }) {
+            let other = workshop.wheel("0.0.99", b"\x7fELF another library");
+            assert_eq!(other, wheel);
+            swapped += 1;
+        }
+    };
+    let installed = plan.run(&AtomicBool::new(false), &mut swap).unwrap();
+    assert!(swapped > 0);
+    assert_eq!(std::fs::read(&installed.path).unwrap(), LIBRARY);
+    assert_eq!((installed.record.sha256, installed.record.wheel_sha256), (sha256(LIBRARY), Some(right)));
+}
+
+#[test]
+fn links_out_of_a_package_are_not_followed() {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.path("libtpu.so"), LIBRARY).unwrap();
+    let outside = workshop.path("");
+    for action in [
+        format!("mkdir -p \"$dest/libtpu\" && ln -s '{}/libtpu.so' \"$dest/libtpu/libtpu.so\"", outside.display()),
+        format!("ln -s '{}' \"$dest/libtpu\"", outside.display()),
+        "mkdir -p \"$dest/libtpu/libtpu.so\"".to_string(),
+    ] {
+        workshop.uv(&action);
+        let mut options = options(&workshop);
+        options.installer = InstallerChoice::Uv;
+        let error = run(&options).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "{action}: {error}");
+        assert_clean(&workshop);
+    }
+}
+
+#[test]
 fn damaged_wheels_leave_nothing() {
     let workshop = Workshop::new();
     let noise: Vec<u8> = (0..4000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

@@ -26,7 +26,7 @@ fn worker() -> PathBuf {
 fn compiler(libtpu: &std::path::Path) -> SliceCompiler {
     SliceCompiler {
         plugin: PluginFile::open(libtpu).unwrap(),
-        cache: Cache::open(&CacheConfig::default()),
+        cache: Cache::open(&CacheConfig::default()).unwrap(),
         launch: WorkerCommand {
             program: worker(),
             args: vec!["compile-worker".into()],

@@ -161,7 +161,7 @@ impl Backend {
         };
         if let Some(folder) = config.executables_dir.as_ref().filter(|_| config.enable_cache) {
             let cache = CacheConfig { folder: Some(folder.clone()), ..CacheConfig::default() };
-            backend.keep_executables(Cache::open(&cache))?;
+            backend.keep_executables(Cache::open(&cache)?)?;
         }
         Ok(backend)
     }

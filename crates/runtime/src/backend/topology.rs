@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chips::Generation;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::device::DeviceInfo;
 use crate::error::Error;
@@ -58,6 +59,26 @@ impl GlobalTopology {
     /// Devices of all slices.
     pub fn num_devices(&self) -> usize {
         self.slices.iter().map(|slice| slice.devices.len()).sum()
+    }
+
+    /// What an executable depends on of the devices: how many of what kind, and a digest of where each one is.
+    pub(crate) fn target(&self) -> String {
+        let kind = self.devices().next().map_or("none", |device| device.kind.as_str());
+        let extent = self.slices.first().and_then(|slice| slice.extent.as_ref());
+        let extent = extent.map(|extent| extent.iter().map(i64::to_string).collect::<Vec<_>>().join("x"));
+        let mut digest = Sha256::new();
+        for device in self.devices() {
+            let DeviceInfo { id, kind, coordinates, core_on_chip, slice_index, process_index, .. } = device;
+            digest.update(format!("{id} {kind} {coordinates:?} {core_on_chip:?} {slice_index:?} {process_index}\n"));
+        }
+        let places: String = digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!(
+            "{} device(s) of {kind}, {}{} slice(s), {} process(es), places {places}",
+            self.num_devices(),
+            extent.map_or_else(String::new, |extent| format!("{extent}, ")),
+            self.slices.len(),
+            self.processes.len()
+        )
     }
 
     /// Every device, slice by slice.
@@ -147,6 +168,25 @@ mod tests {
         assert_eq!((topology.slices.len(), topology.num_devices(), topology.processes.len()), (2, 16, 4));
         assert_eq!(topology.slices[1].extent, Some(vec![2, 4, 1]));
         assert_eq!(topology.devices().nth(9).map(|device| device.id), Some(9));
+    }
+
+    #[test]
+    fn every_place_is_another_target() {
+        let of = |change: &dyn Fn(&mut Vec<DeviceInfo>)| {
+            let mut devices: Vec<DeviceInfo> = two_slices().into_iter().take(8).collect();
+            change(&mut devices);
+            GlobalTopology::of(devices).unwrap().target()
+        };
+        let base = of(&|_| {});
+        assert_eq!(base, of(&|_| {}));
+        assert!(base.starts_with("8 device(s) of TPU v5 lite, 2x4x1, 1 slice(s), 2 process(es), places "), "{base}");
+        let each = |devices: &mut Vec<DeviceInfo>, change: fn(&mut DeviceInfo)| devices.iter_mut().for_each(change);
+        assert_ne!(base, of(&|devices| each(devices, |d| d.kind = "TPU v6 lite".into())));
+        assert_ne!(base, of(&|devices| each(devices, |d| d.process_index = 0)));
+        assert_ne!(base, of(&|devices| each(devices, |d| d.coordinates.as_mut().unwrap().swap(0, 1))));
+        assert_ne!(base, of(&|devices| devices.truncate(4)));
+        // Free memory is not a place.
+        assert_eq!(base, of(&|devices| each(devices, |d| d.memory_bytes = Some(1))));
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Compiler {
         let started = Instant::now();
         let store = self.shared.store.get().filter(|_| cache != CacheUse::Off);
         let stored = store.filter(|_| cache == CacheUse::ReadWrite);
-        let executable = match stored.and_then(|store| store.load(&self.shared.client, program, &options)) {
+        let executable = match stored.and_then(|store| store.load(&self.shared.client, program, &signature, &options)) {
             Some(loaded) => {
                 let seconds = started.elapsed().as_secs_f64();
                 tracing::debug!(seconds, "loaded");

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use compile::cache::{Blob, Cache, CacheEntry, CacheKey, KeyParts, Lookup, Moved, PluginParts, now_unix};
-use compile::{CompileError, Program, Report};
+use compile::blob::{EXECUTABLE, PROGRAM};
+use compile::cache::{Blob, Cache, CacheEntry, CacheKey, KeyParts, Lookup, PluginParts, now_unix};
+use compile::{BundleTrust, CompileError, Moved, Program, Report};
 use pjrt::{Client, CompileOptions, LoadedExecutable};
+
+use trust::SecretKey;
 
 use super::Compiler;
 use crate::error::Error;
-
-/// What the plugin can load.
-const EXECUTABLE: &str = "executable";
-/// What it was compiled from, so that a bundle can be warmed up from without its programs at hand.
-const PROGRAM: &str = "program";
+use crate::signature::{Port, Signature};
 
 /// A cache of executables, and what they depend on beside the program.
 #[derive(Debug)]
@@ -22,6 +21,8 @@ pub(super) struct Store {
     cache: Arc<Cache>,
     plugin: PluginParts,
     target: String,
+    /// Variables the plugin may have read when it was loaded.
+    environment: BTreeMap<String, String>,
     /// Entries this process loaded or wrote: what [`Compiler::export_bundle`] writes.
     used: Mutex<Vec<CacheKey>>,
 }
@@ -35,6 +36,7 @@ impl Store {
             plugin: self.plugin.clone(),
             options: BTreeMap::from([("compile_options".to_string(), options)]),
             flags: BTreeMap::new(),
+            environment: self.environment.clone(),
         }
     }
 
@@ -50,6 +52,7 @@ impl Store {
         &self,
         client: &Client,
         program: &Program,
+        signature: &Signature,
         options: &CompileOptions,
     ) -> Option<LoadedExecutable> {
         let key = self.parts(program, options).key();
@@ -62,16 +65,19 @@ impl Store {
                 return None;
             }
         };
-        match client.deserialize(entry.blob(EXECUTABLE)?, None) {
-            Ok(loaded) => {
-                self.used(key);
-                Some(loaded)
-            }
+        let loaded = match client.deserialize(entry.blob(EXECUTABLE)?, None) {
+            Ok(loaded) => loaded,
             Err(error) => {
                 tracing::warn!(%error, program = program.name(), "a kept executable cannot be loaded; compiling again");
-                None
+                return None;
             }
+        };
+        if let Some(why) = why_not_of(&loaded, signature, options) {
+            tracing::warn!(why, program = program.name(), "a kept executable is of another program; compiling again");
+            return None;
         }
+        self.used(key);
+        Some(loaded)
     }
 
     /// Keeps an executable, if its plugin can write it. Failing costs the next process a compilation, nothing else.
@@ -111,10 +117,38 @@ impl Store {
     }
 }
 
+/// What an executable says of itself that is not so of its program: results would be read as what they are not. A plugin need not
+/// answer; what it does not say is not compared.
+fn why_not_of(loaded: &LoadedExecutable, signature: &Signature, options: &CompileOptions) -> Option<String> {
+    let executable = loaded.executable().ok()?;
+    let differs = |what: &str, found: usize, expected: usize| {
+        (found != expected).then(|| format!("{found} {what} instead of {expected}"))
+    };
+    let results = &signature.results;
+    let counts = [
+        ("results", executable.num_outputs(), results.len()),
+        ("partitions", executable.num_partitions(), options.num_partitions as usize),
+        ("replicas", executable.num_replicas(), options.num_replicas as usize),
+    ];
+    let mut counts = counts.into_iter().filter_map(|(what, found, expected)| differs(what, found.ok()?, expected));
+    if let Some(why) = counts.next() {
+        return Some(why);
+    }
+    // Of several partitions each has a part, whose shape the compiler decides.
+    let dims = executable.output_dims().ok().filter(|_| options.num_partitions == 1)?;
+    let is_same = |(found, port): (&Vec<i64>, &Port)| {
+        found.len() == port.spec.dims.len()
+            && found.iter().zip(&port.spec.dims).all(|(found, size)| usize::try_from(*found) == Ok(*size))
+    };
+    let other = dims.iter().zip(results).find(|(found, port)| !is_same((found, port)));
+    other.map(|(found, port)| format!("{} of shape {found:?} instead of {}", port.name, port.spec))
+}
+
 impl Compiler {
     /// Keeps executables in a cache on disk too. The first cache given stays.
     pub(crate) fn keep_in(&self, cache: Cache, plugin: PluginParts, target: String) {
-        let store = Store { cache: Arc::new(cache), plugin, target, used: Mutex::default() };
+        let environment = compile::environment_here();
+        let store = Store { cache: Arc::new(cache), plugin, target, environment, used: Mutex::default() };
         // Whoever set a cache first decided where this compiler's results are.
         let _ = self.shared.store.set(store);
     }
@@ -123,19 +157,20 @@ impl Compiler {
         self.shared.store.get().ok_or(CompileError::NoCacheFolder)
     }
 
-    /// Writes the executables this process compiled or loaded to one file, for another machine or process. Needs
+    /// Writes the executables this process compiled or loaded to one file, for another machine or process, and with a key its
+    /// signature beside it. Needs
     /// [`Backend::keep_executables`](crate::Backend::keep_executables).
-    pub fn export_bundle(&self, path: &Path) -> Result<Moved, Error> {
+    pub fn export_bundle(&self, path: &Path, sign: Option<&SecretKey>) -> Result<Moved, Error> {
         let store = self.store()?;
         let used = store.used.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok(store.cache.export(Some(&used), path)?)
+        Ok(store.cache.export(Some(&used), path, sign)?)
     }
 
     /// Adds the executables of a bundle to the cache and gives the programs they are of, for
     /// [`warm_up`](Self::warm_up). Needs [`Backend::keep_executables`](crate::Backend::keep_executables).
-    pub fn import_bundle(&self, path: &Path) -> Result<Vec<Arc<Program>>, Error> {
+    pub fn import_bundle(&self, path: &Path, trust: BundleTrust<'_>) -> Result<Vec<Arc<Program>>, Error> {
         let store = self.store()?;
-        store.cache.import(path)?;
+        store.cache.import(path, trust)?;
         Ok(store.programs()?)
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use compile::BundleTrust;
 use compile::Program;
 use compile::cache::{Cache, CacheConfig};
 use runtime::config::{Config, Mode, Target};
@@ -385,16 +386,21 @@ fn a_warm_up_compiles_everything_ahead_and_goes_on_past_failures() {
 #[test]
 fn a_second_backend_loads_what_the_first_compiled() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let cache = |folder: &Path| Cache::open(&CacheConfig { folder: Some(folder.into()), ..CacheConfig::default() });
+    let cache =
+        |folder: &Path| Cache::open(&CacheConfig { folder: Some(folder.into()), ..CacheConfig::default() }).unwrap();
     let bundle = other.path().join("warm.bundle");
+    let key = trust::SecretKey::generate().unwrap();
     let bucketing = || rows(Buckets::of([4, 8]));
 
     let first = backend();
-    assert!(matches!(first.compiler().export_bundle(&bundle), Err(Error::Compilation(_))), "there is no cache yet");
+    assert!(
+        matches!(first.compiler().export_bundle(&bundle, None), Err(Error::Compilation(_))),
+        "there is no cache yet"
+    );
     first.keep_executables(cache(folder.path())).unwrap();
     let model = first.prepare_bucketed(program(ROWS), &weights(), bucketing()).unwrap();
     assert_eq!(model.warm_up(ONE, &|_| {}).unwrap().compiled, 2);
-    assert_eq!(first.compiler().export_bundle(&bundle).unwrap().entries, 2);
+    assert_eq!(first.compiler().export_bundle(&bundle, Some(&key)).unwrap().entries, 2);
 
     // The same folder: loaded, not compiled.
     let second = backend();
@@ -408,7 +414,7 @@ fn a_second_backend_loads_what_the_first_compiled() {
     // Another folder, filled from the bundle, with the programs out of it.
     let third = backend();
     third.keep_executables(cache(&other.path().join("cache"))).unwrap();
-    let programs = third.compiler().import_bundle(&bundle).unwrap();
+    let programs = third.compiler().import_bundle(&bundle, BundleTrust::SignedBy(&[key.public("")])).unwrap();
     let done = third.compiler().warm_up(&programs, ONE, &|_| {});
     assert_eq!((programs.len(), done.compiled, done.loaded), (2, 0, 2));
     let model = third.prepare_bucketed(program(ROWS), &weights(), bucketing()).unwrap();

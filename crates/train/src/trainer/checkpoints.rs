@@ -82,7 +82,7 @@ impl Checkpoints {
     ) -> Result<Option<Checkpoints>, crate::Error> {
         let Some(location) = &options.checkpoints else { return Ok(None) };
         let data_fingerprint = data.fingerprint()?;
-        let manager = CheckpointManager::open(location)?;
+        let manager = CheckpointManager::open(location)?.protected(options.protection.clone());
         let saver = match session {
             None => Saver::new(manager.clone(), options.keep)?,
             Some(session) => Saver::among(manager.clone(), options.keep, Box::new(SavingProcesses::new(session)))?,
@@ -245,7 +245,8 @@ impl Checkpoints {
         for report in self.saver.completed() {
             let seconds = report.seconds + self.copy_seconds;
             self.save_time = Some(SaveTime { seconds, is_measured: true });
-            watch(&TrainEvent::Saved { step: report.step, seconds });
+            let (step, size_bytes, deleted) = (report.step, report.size_bytes, report.deleted);
+            watch(&TrainEvent::Saved { step, seconds, size_bytes, deleted });
             for warning in report.warnings {
                 watch(&TrainEvent::SaveWarning(compile::with_causes(&warning)));
                 fatal = Some(warning).filter(weights::Error::is_replaced).or(fatal);

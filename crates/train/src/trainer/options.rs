@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use weights::Keep;
+use weights::{Keep, Protection};
 
 use crate::data::LoaderOptions;
 
@@ -23,6 +23,8 @@ pub struct TrainOptions {
     pub save_every: Option<u64>,
     /// Checkpoints that are kept.
     pub keep: Keep,
+    /// How checkpoints are encrypted and signed.
+    pub protection: Protection,
     /// Folder of metrics; `None` for none.
     pub metrics: Option<PathBuf>,
     /// How batches are prepared.
@@ -44,6 +46,7 @@ impl TrainOptions {
             checkpoints: None,
             save_every: None,
             keep: Keep::newest(3),
+            protection: Protection::default(),
             metrics: None,
             loader: LoaderOptions::default(),
             peak_flops: None,

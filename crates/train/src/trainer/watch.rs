@@ -55,6 +55,10 @@ pub enum TrainEvent {
         step: u64,
         /// Seconds it took, the copy from the device included.
         seconds: f64,
+        /// Bytes of the checkpoint.
+        size_bytes: u64,
+        /// Steps whose checkpoints were deleted, now that this one is complete.
+        deleted: Vec<u64>,
     },
     /// A checkpoint could not be written; training goes on, and the next one is tried.
     SaveFailed(String),

@@ -43,6 +43,9 @@ pub(super) struct FileRecord {
     /// The safetensors header with its length: read by other tools only, but damage of it is damage.
     pub(super) header_bytes: u64,
     pub(super) header_crc32: u32,
+    /// Of the header, where the checkpoint is signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) header_sha256: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +67,9 @@ pub(super) struct PieceRecord {
     #[serde(flatten)]
     pub(super) region: TensorRegion,
     pub(super) crc32: u32,
+    /// Of the piece, where the checkpoint is signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sha256: Option<String>,
 }
 
 impl TensorRecord {

@@ -9,6 +9,7 @@ mod envelope;
 mod group;
 mod manifest;
 mod owner;
+mod protection;
 mod saved;
 mod saver;
 mod snapshot;
@@ -22,6 +23,7 @@ use std::time::Instant;
 pub use background::{AsyncSaver, WhenBusy};
 pub use group::SaveGroup;
 pub use manifest::MANIFEST_VERSION;
+pub use protection::Protection;
 pub use saved::{Saved, SavedTensor, Types};
 pub use saver::{Keep, SaveReport, Saver};
 pub use snapshot::{Snapshot, SnapshotPiece};
@@ -43,6 +45,7 @@ const FOLDER_PREFIX: &str = "step-";
 #[derive(Clone, Debug)]
 pub struct CheckpointManager {
     store: Store,
+    protection: Protection,
 }
 
 /// How closely a checkpoint is looked at before it is called good.
@@ -76,7 +79,7 @@ impl CheckpointManager {
 
     /// Manages the checkpoints at the root of a store.
     pub fn at(store: Store) -> CheckpointManager {
-        CheckpointManager { store }
+        CheckpointManager { store, protection: Protection::default() }
     }
 
     /// Where the checkpoints are.
@@ -201,11 +204,14 @@ impl CheckpointManager {
             return Err(Error::format(address, format!("a manifest of {} bytes is not read", manifest.size_bytes)));
         }
         let text = self.store.read(&name, 0, manifest.size_bytes as usize)?;
-        let announced = manifest.crc32;
-        let manifest = Manifest::read(&text, step, &address)?;
-        if announced.is_some_and(|crc32| crc32 != crc32fast::hash(&text)) {
+        if self.protection.encryption_key.is_none() && trust::is_sealed(&text) {
+            return Err(Error::NoKey { path: address.into() });
+        }
+        if manifest.crc32.is_some_and(|crc32| crc32 != crc32fast::hash(&text)) {
             return Err(Error::format(address, "it is not the manifest that was announced"));
         }
+        let manifest = Manifest::read(self.protection.checked(&name, &address, &text)?, step, &address)?;
+        self.protection.check_digests(&manifest, &address)?;
         for file in &manifest.files {
             let address = self.store.address(&format!("{}/{}", folder_name(step), file.name));
             match files.iter().find(|found| found.name == file.name) {

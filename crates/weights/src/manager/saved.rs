@@ -7,6 +7,7 @@ use serde_json::Value;
 use tensor::{DType, Literal};
 
 use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
+use super::protection::Checksums;
 use crate::error::Error;
 use crate::region::TensorRegion;
 use crate::store::Store;
@@ -174,14 +175,15 @@ impl Saved {
             for piece in &tensor.pieces {
                 let name = self.object_name(piece.file)?;
                 let mut left = piece.region.size_bytes(element_bytes).unwrap_or(0);
-                let (mut offset, mut checksum) = (piece.offset, crc32fast::Hasher::new());
+                let mut offset = piece.offset;
+                let mut checksums = Checksums::new(piece.sha256.is_some().into());
                 while left > 0 {
                     let now = left.min(CHECK_BYTES);
-                    checksum.update(&self.store.read(&name, offset, now)?);
+                    checksums.update(&self.store.read(&name, offset, now)?);
                     offset += now as u64;
                     left -= now;
                 }
-                self.compare(checksum.finalize(), piece.crc32, &name, &tensor.name)?;
+                self.compare(checksums, piece, &name, &tensor.name)?;
             }
         }
         Ok(())
@@ -205,12 +207,14 @@ impl Saved {
         self.check_header(piece.file)?;
         let name = self.object_name(piece.file)?;
         let bytes = if size_bytes == 0 { Vec::new() } else { self.store.read(&name, piece.offset, size_bytes)? };
-        self.compare(crc32fast::hash(&bytes), piece.crc32, &name, &tensor.name)?;
+        let mut checksums = Checksums::new(piece.sha256.is_some().into());
+        checksums.update(&bytes);
+        self.compare(checksums, piece, &name, &tensor.name)?;
         Ok(bytes)
     }
 
-    fn compare(&self, found: u32, expected: u32, object: &str, tensor: &str) -> Result<(), Error> {
-        if found == expected {
+    fn compare(&self, found: Checksums, piece: &PieceRecord, object: &str, tensor: &str) -> Result<(), Error> {
+        if found.finish() == (piece.crc32, piece.sha256.clone()) {
             return Ok(());
         }
         Err(Error::format(self.store.address(object), format!("the checksum of tensor `{tensor}` is wrong")))
@@ -226,7 +230,9 @@ impl Saved {
         let wrong = |message: &str| Error::format(self.store.address(&name), message);
         let size_bytes = usize::try_from(file.header_bytes).map_err(|_| wrong("its header is too large"))?;
         let header = self.store.read(&name, 0, size_bytes)?;
-        if crc32fast::hash(&header) != file.header_crc32 {
+        let mut checksums = Checksums::new(file.header_sha256.is_some().into());
+        checksums.update(&header);
+        if checksums.finish() != (file.header_crc32, file.header_sha256.clone()) {
             return Err(wrong("the checksum of its header is wrong"));
         }
         self.headers.lock().unwrap_or_else(PoisonError::into_inner).insert(index);

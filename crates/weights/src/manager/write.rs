@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{FileRecord, Manifest, PieceRecord, TensorRecord};
 use super::owner::{Owner, is_manifest};
+use super::protection::Checksums;
 use super::snapshot::SnapshotPiece;
 use super::{CheckpointManager, folder_name};
 use crate::error::Error;
@@ -125,16 +126,20 @@ impl CheckpointManager {
             }
             let region = piece.region.clone();
             let value = piece.produce()?;
-            let mut checksum = crc32fast::Hasher::new();
+            let mut checksums = Checksums::new(self.protection.signs().into());
             for chunk in value.bytes().chunks(CHUNK_BYTES) {
-                checksum.update(chunk);
+                checksums.update(chunk);
                 writer.push(chunk)?;
             }
-            record.pieces.push(PieceRecord { file: number, offset, region, crc32: checksum.finalize() });
+            let (crc32, sha256) = checksums.finish();
+            record.pieces.push(PieceRecord { file: number, offset, region, crc32, sha256 });
             offset += size_bytes as u64;
         }
         writer.finish()?;
-        Ok(FileRecord { name, size_bytes, header_bytes, header_crc32: crc32fast::hash(&header) })
+        let mut checksums = Checksums::new(self.protection.signs().into());
+        checksums.update(&header);
+        let (header_crc32, header_sha256) = checksums.finish();
+        Ok(FileRecord { name, size_bytes, header_bytes, header_crc32, header_sha256 })
     }
 
     /// Makes a checkpoint of what processes wrote: checks it, announces it, then writes the manifest. Returns its size.
@@ -152,7 +157,7 @@ impl CheckpointManager {
         if let Some(problem) = manifest.problem() {
             return Err(Error::Tensor { name: address, message: problem });
         }
-        let text = manifest.text(&address)?;
+        let text = self.protection.signed(&format!("{folder}/{name}"), manifest.text(&address)?);
         if text.len() as u64 > super::manifest::MAX_BYTES {
             let message = format!("its {} bytes are more than this release reads", text.len());
             return Err(Error::Tensor { name: address, message });

@@ -6,6 +6,7 @@
 mod access;
 mod local;
 mod remote;
+mod sealing;
 mod tls;
 
 use std::path::{Path, PathBuf};
@@ -14,15 +15,18 @@ use std::sync::Arc;
 pub use access::Access;
 pub(crate) use local::Lock;
 pub use tls::choose_cryptography;
+use trust::SealingKey;
 
 use crate::error::Error;
 use local::{LocalFolder, LocalWriter};
 use remote::{Bucket, BucketWriter};
+use sealing::{SealedWriter, Sealing};
 
 /// A place that keeps files. Copies share it.
 #[derive(Clone, Debug)]
 pub struct Store {
     place: Arc<Place>,
+    sealing: Option<Arc<Sealing>>,
 }
 
 #[derive(Debug)]
@@ -62,6 +66,7 @@ pub(crate) enum Swap {
 #[derive(Debug)]
 pub struct ObjectWriter {
     target: Target,
+    sealed: Option<SealedWriter>,
 }
 
 #[derive(Debug)]
@@ -96,7 +101,7 @@ impl Store {
             Some(("gs", rest)) => Place::Bucket(Bucket::google(rest, access)?),
             Some((scheme, _)) => return Err(wrong(&format!("the scheme `{scheme}` is not known"))),
         };
-        Ok(Store { place: Arc::new(place) })
+        Ok(Store { place: Arc::new(place), sealing: None })
     }
 
     /// A bucket in memory, in which every request waits for its turn.
@@ -107,7 +112,17 @@ impl Store {
 
     /// A folder.
     pub fn folder(path: &Path) -> Store {
-        Store { place: Arc::new(Place::Local(LocalFolder::new(path))) }
+        Store { place: Arc::new(Place::Local(LocalFolder::new(path))), sealing: None }
+    }
+
+    /// The same place, with objects whose names begin so encrypted. Their exact sizes must be given when they are written.
+    pub(crate) fn sealed(mut self, key: SealingKey, prefix: &'static str) -> Store {
+        self.sealing = Some(Arc::new(Sealing::new(key, prefix)));
+        self
+    }
+
+    fn sealing_of(&self, name: &str) -> Option<&Sealing> {
+        self.sealing.as_deref().filter(|sealing| sealing.covers(name))
     }
 
     /// Where an object is: its path, or its address.
@@ -121,11 +136,21 @@ impl Store {
     /// Begins an object of about `size_bytes`; a wrong guess costs memory or requests, nothing else.
     pub fn write(&self, name: &str, size_bytes: u64) -> Result<ObjectWriter, Error> {
         self.check_name(name)?;
-        let target = match &*self.place {
+        let sealing = self.sealing_of(name);
+        let stored_bytes = if sealing.is_some() { trust::sealed_size(size_bytes) } else { size_bytes };
+        let mut target = match &*self.place {
             Place::Local(folder) => Target::Local(folder.write(name)?),
-            Place::Bucket(bucket) => Target::Bucket(bucket.write(name, size_bytes)?),
+            Place::Bucket(bucket) => Target::Bucket(bucket.write(name, stored_bytes)?),
         };
-        Ok(ObjectWriter { target })
+        let begun = sealing.map(|sealing| sealing.begin(name, self.address(name), size_bytes)).transpose()?;
+        let sealed = match begun {
+            Some((sealed, header)) => {
+                target.push(&header)?;
+                Some(sealed)
+            }
+            None => None,
+        };
+        Ok(ObjectWriter { target, sealed })
     }
 
     /// Writes a small object, replacing one of that name.
@@ -138,9 +163,13 @@ impl Store {
     /// Reads a range, all of it. The caller knows that it is not larger than the object, so that memory is bounded.
     pub fn read(&self, name: &str, offset: u64, size_bytes: usize) -> Result<Vec<u8>, Error> {
         self.check_name(name)?;
-        match &*self.place {
+        let stored = |offset: u64, size_bytes: usize| match &*self.place {
             Place::Local(folder) => folder.read(name, offset, size_bytes),
             Place::Bucket(bucket) => bucket.read(name, offset, size_bytes),
+        };
+        match self.sealing_of(name) {
+            None => stored(offset, size_bytes),
+            Some(sealing) => sealing.read(name, &self.address(name), (offset, size_bytes), &stored),
         }
     }
 
@@ -154,7 +183,10 @@ impl Store {
             Place::Bucket(bucket) => bucket.list(prefix)?,
         };
         objects.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(objects)
+        Ok(match &self.sealing {
+            Some(sealing) => objects.into_iter().map(|object| sealing.shown(object)).collect(),
+            None => objects,
+        })
     }
 
     /// Deletes an object; one that is not there is no error. It is gone from the disk when this returns.
@@ -241,17 +273,30 @@ impl Store {
 impl ObjectWriter {
     /// Adds bytes.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        match &mut self.target {
-            Target::Local(writer) => writer.push(bytes),
-            Target::Bucket(writer) => writer.push(bytes),
+        let ObjectWriter { target, sealed } = self;
+        match sealed {
+            Some(sealed) => sealed.push(bytes, &mut |bytes| target.push(bytes)),
+            None => target.push(bytes),
         }
     }
 
     /// Makes the object appear. When this returns, a crash of the machine does not take it away.
-    pub fn finish(self) -> Result<(), Error> {
+    pub fn finish(mut self) -> Result<(), Error> {
+        if let Some(sealed) = self.sealed.take() {
+            sealed.finish(&mut |bytes| self.target.push(bytes))?;
+        }
         match self.target {
             Target::Local(writer) => writer.finish(),
             Target::Bucket(writer) => writer.finish(),
+        }
+    }
+}
+
+impl Target {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            Target::Local(writer) => writer.push(bytes),
+            Target::Bucket(writer) => writer.push(bytes),
         }
     }
 }

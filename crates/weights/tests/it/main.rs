@@ -6,6 +6,7 @@ mod google;
 mod group;
 mod hugging_face;
 mod kill;
+mod protection;
 mod retention;
 mod round_trip;
 mod s3;

@@ -68,7 +68,7 @@ fn compiled(training: &Training, device: &Config, slice: &str) -> Result<Record,
     let request = config.compile_request().map_err(runtime::Error::from)?;
     let compiler = SliceCompiler {
         plugin: PluginFile::open(&plugins::tpu(None)?)?,
-        cache: Cache::open(&commands::cache::config(&CacheFolderArgs::default())),
+        cache: Cache::open(&commands::cache::config(&CacheFolderArgs::default()))?,
         launch: plugins::launch()?,
         limits: WorkerLimits { time: config.compilation_timeout_seconds.get(), ..WorkerLimits::default() },
     };

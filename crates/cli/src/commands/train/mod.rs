@@ -23,7 +23,7 @@ use crate::args::TrainArgs;
 use crate::child;
 use crate::commands;
 use crate::commands::compile::write_file;
-use crate::failure::{Answer, Failure};
+use crate::failure::{self, Answer, Failure};
 use crate::output::Output;
 
 pub(crate) use generate::run as generate;
@@ -66,7 +66,8 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
         microbatches: args.microbatches,
         devices: slice.map(|slice| usize::try_from(slice.devices()).unwrap_or(usize::MAX)),
     };
-    let training = Training::read(&args.file, &args.with, &choice)?.in_folder(args.folder.clone());
+    let with = [&args.with[..], &key_settings(args)?].concat();
+    let training = Training::read(&args.file, &with, &choice)?.in_folder(args.folder.clone());
     let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
     let together = processes::configured(args)?;
     if supervise::is_supervisor(args.restarts) {
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
                 "let the launcher of the processes start all of them again: they go on from the newest checkpoint",
             ));
         }
-        return supervise::run(args.restarts, training.options().checkpoints.as_deref(), output);
+        return supervise::run(args.restarts, &training, output);
     }
     if let Some(devices) = processes::devices_here(training.rules(), together.as_ref())? {
         device = device.cpu_devices(devices);
@@ -154,6 +155,32 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
             Ok(Answer::Preempted)
         }
     }
+}
+
+/// The options of checkpoints' keys as settings of the file. Their paths are relative to this folder, not to the file's.
+fn key_settings(args: &TrainArgs) -> Result<Vec<String>, Failure> {
+    let absolute = |path: &Path| {
+        let path = std::path::absolute(path).map_err(|error| failure::file("finding", path, error))?;
+        Ok::<_, Failure>(path.to_string_lossy().into_owned())
+    };
+    let text = |text: String| toml::Value::String(text).to_string();
+    let mut settings = Vec::new();
+    if let Some(source) = &args.keys.encryption_key {
+        let source = match source.strip_prefix("file:") {
+            Some(path) => format!("file:{}", absolute(Path::new(path))?),
+            None => source.clone(),
+        };
+        settings.push(format!("train.encryption_key={}", text(source)));
+    }
+    if let Some(path) = &args.signing_key {
+        settings.push(format!("train.signing_key={}", text(absolute(path)?)));
+    }
+    if !args.keys.trusted_key.is_empty() {
+        let given = |key: &String| if Path::new(key).exists() { absolute(Path::new(key)) } else { Ok(key.clone()) };
+        let keys = args.keys.trusted_key.iter().map(given).collect::<Result<Vec<_>, _>>()?;
+        settings.push(format!("train.trusted_keys=[{}]", keys.into_iter().map(text).collect::<Vec<_>>().join(", ")));
+    }
+    Ok(settings)
 }
 
 /// Writes the training step as a program.

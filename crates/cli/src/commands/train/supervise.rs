@@ -3,8 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use train::Training;
+use trust::{AuditEvent, AuditOutcome};
 use weights::CheckpointManager;
 
+use crate::audit::note;
 use crate::child::{ChildEnd, Parent};
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
@@ -46,12 +49,12 @@ pub(super) fn is_supervisor(restarts: u32) -> bool {
 }
 
 /// Runs the training until it ends for good.
-pub(super) fn run(restarts: u32, checkpoints: Option<&str>, output: &Output) -> Result<Answer, Failure> {
-    let Some(checkpoints) = checkpoints else {
+pub(super) fn run(restarts: u32, training: &Training, output: &Output) -> Result<Answer, Failure> {
+    let Some(checkpoints) = training.options().checkpoints else {
         return Err(Failure::new("--restarts needs checkpoints: without any, every run begins anew")
             .hint("give --folder, or train.folder in the file"));
     };
-    let manager = CheckpointManager::open(checkpoints).map_err(train::Error::from)?;
+    let manager = CheckpointManager::open(&checkpoints).map_err(train::Error::from)?;
     let mut parent = Parent::new()?;
     let (mut used, mut fruitless) = (0, 0);
     loop {
@@ -97,6 +100,12 @@ pub(super) fn run(restarts: u32, checkpoints: Option<&str>, output: &Output) -> 
             step: after,
             pause_seconds: pause.as_secs_f64(),
         };
+        if let Some(log) = training.audit_log() {
+            let details =
+                vec![("restart", used.into()), ("step", after.into()), ("reason", restart.reason.clone().into())];
+            let target = training.folder().unwrap_or_default();
+            note(&log, AuditEvent::TrainingRestart, target, &AuditOutcome::Done, details);
+        }
         output.record(&restart, String::new)?;
         if !waited(&mut parent, pause) {
             eprintln!("stopped between two runs; the state of the newest checkpoint is saved");
