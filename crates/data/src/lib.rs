@@ -51,21 +51,6 @@ pub use tokens::{TokenDataset, TokenWidth, WindowOptions};
 
 use tensor::Spec;
 
-/// The rows of a part of a batch that was made whole.
-fn cut_rows(batch: &[Literal], shard: Shard) -> Result<Vec<Literal>, DataError> {
-    let Shard { index, count } = shard;
-    let cut = |array: &Literal| {
-        let rows =
-            array.dims().first().copied().filter(|rows| count > 0 && index < count && rows.is_multiple_of(count))?;
-        let (mut start, mut size) = (vec![0; array.dims().len()], array.dims().to_vec());
-        (start[0], size[0]) = (rows / count * index, rows / count);
-        weights::TensorRegion { start, size }.cut(array)
-    };
-    let refused =
-        || DataError::Options(format!("a batch cannot be cut into {count} equal shards, of which this is {index}"));
-    batch.iter().map(|array| cut(array).ok_or_else(refused)).collect()
-}
-
 /// Batches of host arrays by step.
 pub trait Dataset: Send + Sync {
     /// Types and shapes of the arrays of every batch, in their order.
@@ -81,7 +66,7 @@ pub trait Dataset: Send + Sync {
     /// The arrays of a step, the rows of one of several equal parts of the whole batch: what several processes share out.
     /// Datasets that can, read those examples only; others make the batch and cut it.
     fn rows(&self, step: u64, shard: Shard) -> Result<Vec<Literal>, DataError> {
-        cut_rows(&self.batch(step)?, shard)
+        shard.cut(&self.batch(step)?)
     }
 
     /// What is read and how, in one line. Two datasets that say the same give the same batches as long as their files

@@ -1,5 +1,8 @@
 //! Which examples a step takes: split, epoch, shuffle, batch and shard.
 
+use tensor::Literal;
+use weights::TensorRegion;
+
 use super::error::DataError;
 use super::permutation::{Permutation, key};
 
@@ -18,6 +21,21 @@ pub struct Shard {
 impl Shard {
     /// All of it.
     pub const WHOLE: Shard = Shard { index: 0, count: 1 };
+
+    /// The rows of this part of a batch that was made whole.
+    pub(crate) fn cut(self, batch: &[Literal]) -> Result<Vec<Literal>, DataError> {
+        let Shard { index, count } = self;
+        let cut = |array: &Literal| {
+            let rows = array.dims().first().copied();
+            let rows = rows.filter(|rows| count > 0 && index < count && rows.is_multiple_of(count))?;
+            let (mut start, mut size) = (vec![0; array.dims().len()], array.dims().to_vec());
+            (start[0], size[0]) = (rows / count * index, rows / count);
+            TensorRegion { start, size }.cut(array)
+        };
+        let refused =
+            || DataError::Options(format!("a batch cannot be cut into {count} equal shards for shard {index}"));
+        batch.iter().map(|array| cut(array).ok_or_else(refused)).collect()
+    }
 }
 
 /// How examples become batches.

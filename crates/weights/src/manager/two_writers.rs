@@ -123,8 +123,8 @@ fn two_runs(order: &[(usize, usize)]) -> [usize; 2] {
         (first.join().unwrap(), second.join().unwrap())
     });
     check(&plain(), &first, &second, resumed, order);
-    let made = turns.state.lock().unwrap().made;
-    made
+    let state = turns.state.lock().unwrap();
+    state.made
 }
 
 #[track_caller]
