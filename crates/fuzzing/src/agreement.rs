@@ -92,10 +92,10 @@ impl Derivation<'_> {
             OpClass::Arithmetic | OpClass::Transcendental => match kind {
                 // Bits of a NaN, and numbers below the normal range.
                 OpKind::BitcastConvert if is_float => Open,
+                OpKind::Maximum | OpKind::Minimum if is_complex => when_same(Same),
                 OpKind::Select | OpKind::Clamp | OpKind::Maximum | OpKind::Minimum | OpKind::Abs | OpKind::Negate => {
                     all
                 }
-                OpKind::Convert if !self.narrows(func, op) => all,
                 OpKind::Convert | OpKind::Real | OpKind::Imag | OpKind::Complex => all,
                 OpKind::Compare
                 | OpKind::IsFinite
@@ -114,6 +114,8 @@ impl Derivation<'_> {
             },
             OpClass::Contraction | OpClass::Normalization => computed,
             OpClass::Reduction => self.combined(func, op, all, known),
+            // Zeros of either sign have an order.
+            OpClass::Ordering if is_float && op.regions.is_empty() => Open,
             OpClass::Ordering => self.ordered(func, op, when_same(Same)),
             OpClass::LinearAlgebra if kind == OpKind::Fft => computed,
             // Bits that are taken for floats are any numbers.
@@ -122,11 +124,6 @@ impl Derivation<'_> {
             _ => Open,
         };
         vec![one]
-    }
-
-    fn narrows(&self, func: &Func, op: &Op) -> bool {
-        let bits = |value: Value| func.ty(value).as_tensor().and_then(|ty| ty.element.plain()).map(DType::bits);
-        op.results().next().is_some_and(|result| bits(result) < bits(op.operands[0]))
     }
 
     /// Elements combined in an order that is left open: the same where the region is one op that does not mind.
