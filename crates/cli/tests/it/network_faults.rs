@@ -155,7 +155,7 @@ fn inject(campaign: &mut Campaign<'_>, mut run: Run, fault: Fault) -> (Run, Opti
         Fault::SlowLoris => campaign.slow_loris(),
         Fault::WrongSecret => campaign.stranger(&run, "another secret", "has another secret"),
         Fault::OtherRun => campaign.stranger(&run, "another run", "belongs to run"),
-        Fault::ClockJump(n) => run.shift_clock(n, if campaign.runs % 2 == 0 { 86400 } else { -86400 }),
+        Fault::ClockJump(n) => run.shift_clock(n, if campaign.runs.is_multiple_of(2) { 86400 } else { -86400 }),
         Fault::EtcdMember(member) => campaign.cluster().restart(member),
         Fault::EtcdPause => {
             campaign.cluster().signal("-STOP");
@@ -208,7 +208,8 @@ fn four_processes_survive_faults() {
     let mut outcomes: BTreeMap<&str, Outcomes> = BTreeMap::new();
     let mut run = campaign.start();
     for n in 0..wanted.map_or(few.len(), |wanted| wanted as usize) {
-        let fault = if wanted.is_some() { Fault::draw(&mut random, run.store) } else { few[n] };
+        let drawn = wanted.map(|_| Fault::draw(&mut random, run.store));
+        let Some(fault) = drawn.or_else(|| few.get(n).copied()) else { break };
         campaign.progress(&run);
         let started = Instant::now();
         let (next, took) = inject(&mut campaign, run, fault);

@@ -227,7 +227,7 @@ impl MultiHostConfig {
             coordinator,
             host_address: address(HOST_ADDRESS)?,
             listen_address: address(LISTEN_ADDRESS)?,
-            secret: Secret::from_environment(&environment).map_err(Error::Distributed)?,
+            secret: Secret::from_environment(environment).map_err(Error::Distributed)?,
             run_id,
             heartbeat_timeout: seconds(HEARTBEAT_TIMEOUT, DEFAULT_HEARTBEAT_TIMEOUT)?,
             join_timeout: seconds(JOIN_TIMEOUT, DEFAULT_JOIN_TIMEOUT)?,

@@ -35,6 +35,10 @@ impl SaveGroup for SavingProcesses {
     fn hear(&self, name: &str) -> Result<Vec<u8>, Cause> {
         Ok(self.session.hear(&format!("{}/{name}", self.work))?)
     }
+
+    fn still_member(&self) -> Result<(), Cause> {
+        Ok(self.session.still_member()?)
+    }
 }
 
 /// Shares the parts of arrays out among the processes that have them. All processes come to the same result, because all know

@@ -27,6 +27,9 @@ pub trait SaveGroup: Send + std::fmt::Debug {
 
     /// What a process told under a name. Waits for it as long as all processes are there.
     fn hear(&self, name: &str) -> Result<Vec<u8>, Cause>;
+
+    /// An error where this process may be no member any more. Asked right before a checkpoint is committed.
+    fn still_member(&self) -> Result<(), Cause>;
 }
 
 /// What a process tells of its side of a save: what came of it, or why nothing did.

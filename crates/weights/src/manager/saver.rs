@@ -168,7 +168,10 @@ impl Saver {
             parts?;
             return Ok(SaveReport::new(step, save.ended(Ok(0))?, started));
         }
-        let committed = parts.and_then(|parts| self.commit(step, parts, metadata));
+        let committed = parts.and_then(|parts| {
+            group.still_member().map_err(|source| Error::Group { source })?;
+            self.commit(step, parts, metadata)
+        });
         if committed.is_err() {
             // Parts of others may be left.
             self.known = None;

@@ -107,7 +107,7 @@ impl Store {
     /// A bucket in memory, in which every request waits for its turn.
     #[cfg(test)]
     pub(crate) fn gated(store: Arc<dyn object_store::ObjectStore>, gate: Arc<dyn Fn() + Send + Sync>) -> Store {
-        Store { place: Arc::new(Place::Bucket(Bucket::gated(store, gate).unwrap())) }
+        Store { place: Arc::new(Place::Bucket(Bucket::gated(store, gate).unwrap())), sealing: None }
     }
 
     /// A folder.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::json;
@@ -20,6 +21,8 @@ const PROCESSES: usize = 4;
 struct Board {
     told: Mutex<Option<BTreeMap<String, Vec<u8>>>>,
     changed: Condvar,
+    /// Whether the first process is taken for gone, which it does not hear by talking.
+    is_lost: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -56,6 +59,13 @@ impl SaveGroup for Member {
             }
         }
     }
+
+    fn still_member(&self) -> Result<(), Cause> {
+        match self.board.is_lost.load(Ordering::SeqCst) {
+            true => Err("its lease has ended".into()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Eight rows; every process has two of them, and all have the bias.
@@ -80,7 +90,7 @@ fn save(
     steps: &[u64],
     snapshot: impl Fn(u64, usize, &Arc<Board>) -> Snapshot + Sync,
 ) -> Vec<Vec<Saved>> {
-    let board = Arc::new(Board { told: Mutex::new(Some(BTreeMap::new())), changed: Condvar::new() });
+    let board = Arc::new(Board { told: Mutex::new(Some(BTreeMap::new())), ..Board::default() });
     std::thread::scope(|scope| {
         let process = |process: usize| {
             let (board, snapshot) = (board.clone(), &snapshot);
@@ -186,4 +196,20 @@ fn a_process_that_is_gone_in_the_middle_of_a_save_leaves_the_earlier_checkpoint(
         .flatten()
         .for_each(|saved| drop(saved.unwrap()));
     assert_saved(folder.path(), 2);
+}
+
+#[test]
+fn a_first_process_that_is_no_member_any_more_commits_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let lost = |step: u64, process: usize, board: &Arc<Board>| {
+        board.is_lost.fetch_or(step == 2, Ordering::SeqCst);
+        good(step, process)
+    };
+    // The second step's parts are all there.
+    save(folder.path(), &[1], lost).into_iter().flatten().for_each(|saved| drop(saved.unwrap()));
+    for saved in save(folder.path(), &[2], lost) {
+        let error = saved[0].as_ref().unwrap_err();
+        assert!(chain(error).contains("its lease has ended"), "{}", chain(error));
+    }
+    assert_eq!(manager(folder.path()).latest().unwrap(), Some(1));
 }

@@ -132,7 +132,7 @@ impl<'a> Campaign<'a> {
     fn start_in(&mut self, folder: &str, steps: u64) -> Run {
         self.runs += 1;
         let number = self.runs;
-        let store = match self.cluster.is_some() && number % ETCD_EVERY == 0 {
+        let store = match self.cluster.is_some() && number.is_multiple_of(ETCD_EVERY) {
             true => Store::Etcd,
             false => Store::Own,
         };

@@ -56,6 +56,11 @@ pub(crate) fn select_and_scatter(lowering: &mut Lowering<'_>, op: &Op) -> Result
     let func = lowering.func;
     let parts = (plain(lowering, op.operands[0]), region::program(func, op.regions[0]));
     let (Some(dtype), Some(select)) = parts else { return Ok(None) };
+    // A scatter may promote: its result is then of another type.
+    let mut others = op.operands[1..].iter().copied().chain(op.results());
+    if !others.all(|value| plain(lowering, value) == Some(dtype)) {
+        return Ok(None);
+    }
     let Some(scatter) = region::combine(func, op.regions[1]) else { return Ok(None) };
     let Some(plan) = SelectAndScatter::new(window(lowering, op)?, dtype, select, scatter) else { return Ok(None) };
     let (inputs, outputs) = (dense_operands(lowering, op)?, results(lowering, op)?);

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -76,10 +76,7 @@ impl Listening {
 
     /// The next process that connects, if one comes soon.
     pub(super) fn next(&self) -> Option<(usize, Channel)> {
-        match self.came.recv_timeout(LOOK_EVERY) {
-            Ok(came) => Some(came),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.came.recv_timeout(LOOK_EVERY).ok()
     }
 }
 
