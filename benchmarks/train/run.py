@@ -2,8 +2,9 @@
 
     python benchmarks/train/run.py --tpu target/release/tpu --device cpu --model tiny --jax PYTHON --torch PYTHON
     python benchmarks/train/run.py --tpu target/release/tpu --device cuda --model gpt2-124m --jax PYTHON
+    python benchmarks/train/run.py --tpu target/release/tpu --model tiny --torch PYTHON --busy 10
 
-Prints a table in Markdown; results are kept in benchmarks/results/train.md. Peers whose interpreter is not given are left out.
+With --busy N every peer also runs beside N processes that never rest: how much slower it is then. Prints a table in Markdown; results are kept in benchmarks/results/train.md. Peers whose interpreter is not given are left out.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -56,6 +58,17 @@ def run(command, environment=None):
     return json.loads(done.stdout[done.stdout.index("{"):])
 
 
+def beside(busy, peer):
+    """What a peer reports while `busy` processes never rest."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    try:
+        return peer()
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tpu", required=True)
@@ -64,6 +77,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jax")
     parser.add_argument("--torch")
+    parser.add_argument("--busy", type=int, default=0, help="also run beside this many processes that never rest")
     args = parser.parse_args()
     s = {**MODELS[args.model], "rate": 1e-3, "clip": 1.0, "rounds": 1}
     settings = json.dumps(s)
@@ -81,18 +95,27 @@ def main():
             compiled = json.dumps({**s, "compiled": True})
             peers["PyTorch compiled"] = lambda: run([args.torch, str(HERE / "torch_reference.py"), compiled])
         seen = {name: [] for name in peers}
+        crowded = {name: [] for name in peers}
         mfu = None
         for _ in range(args.rounds):
             for name, peer in peers.items():
                 record = peer()
                 seen[name].append(record["tokens_per_second"])
                 mfu = record.get("mfu") or mfu
+                if args.busy:
+                    crowded[name].append(beside(args.busy, peer)["tokens_per_second"])
     ours = statistics.median(seen["tpu train"])
     print(f"{args.model} on {args.device}, batch {s['batch']} of {s['sequence']} tokens, {s['precision']}, {args.rounds} rounds in turns\n")
     print("| | tokens/s, median | fastest | `tpu train` to it |\n|---|---|---|---|")
     for name, rates in seen.items():
         middle = statistics.median(rates)
         print(f"| {name} | {middle:.0f} | {max(rates):.0f} | {ours / middle:.3f} |")
+    if args.busy:
+        print(f"\nBeside {args.busy} processes that never rest, {os.cpu_count()} cores:\n")
+        print("| | tokens/s, median | times slower than alone |\n|---|---|---|")
+        for name, rates in crowded.items():
+            middle = statistics.median(rates)
+            print(f"| {name} | {middle:.0f} | {statistics.median(seen[name]) / middle:.1f} |")
     if mfu:
         print(f"\nMFU {mfu * 100:.1f} % (attention not halved, bf16 peak of the data sheet)")
 

@@ -16,6 +16,12 @@ use super::machine::FlushDenormals;
 /// one program, short enough that an idle process takes no processor time.
 const SPIN: Duration = Duration::from_micros(50);
 
+/// How long a caller whose workers are not done gives way to others before it sleeps, if giving way is quick.
+const YIELD: Duration = Duration::from_millis(1);
+
+/// A way given that took longer than this went to another process: the machine is busy, and the worker may not run for long.
+const SLOW_YIELD: Duration = Duration::from_micros(100);
+
 /// A task: called with the worker that runs it and the number of the task.
 type Task<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
@@ -40,6 +46,9 @@ struct Shared {
     sleepers: AtomicUsize,
     sleep: Mutex<()>,
     wake: Condvar,
+    /// Whether the caller sleeps until the last worker has left its job.
+    caller_sleeps: AtomicBool,
+    left: Condvar,
     stop: AtomicBool,
 }
 
@@ -84,6 +93,8 @@ impl Pool {
             sleepers: AtomicUsize::new(0),
             sleep: Mutex::new(()),
             wake: Condvar::new(),
+            caller_sleeps: AtomicBool::new(false),
+            left: Condvar::new(),
             stop: AtomicBool::new(false),
         });
         let mut workers = Vec::new();
@@ -149,16 +160,50 @@ impl Shared {
         self.take_part(0, job);
 
         self.state.fetch_and(!OPEN, Ordering::AcqRel);
-        let mut waiting = Waiting::new();
-        while self.state.load(Ordering::Acquire) & INSIDE != 0 {
-            if !waiting.spin() {
-                std::thread::yield_now();
-            }
-        }
+        self.wait_for_workers();
         let panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.taken.store(false, Ordering::Release);
         if let Some(payload) = panic {
             resume_unwind(payload);
+        }
+    }
+
+    /// Returns when no worker is inside the job.
+    ///
+    /// A worker that the system has put aside for another process comes back sooner if this thread sleeps: one that only
+    /// gives way stays runnable, uses up its own share of the processor, and is late for the next job.
+    fn wait_for_workers(&self) {
+        let is_done = || self.state.load(Ordering::SeqCst) & INSIDE == 0;
+        let mut waiting = Waiting::new();
+        while !is_done() && waiting.spin() {}
+        let since = Instant::now();
+        let mut before = since;
+        while !is_done() {
+            std::thread::yield_now();
+            let now = Instant::now();
+            if now - before > SLOW_YIELD || now - since > YIELD {
+                break;
+            }
+            before = now;
+        }
+        if is_done() {
+            return;
+        }
+        let mut guard = self.lock_sleep();
+        self.caller_sleeps.store(true, Ordering::SeqCst);
+        // A worker that leaves after this load sees that the caller sleeps, and takes the lock before it notifies.
+        while !is_done() {
+            guard = self.left.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.caller_sleeps.store(false, Ordering::SeqCst);
+    }
+
+    /// A worker leaves the job.
+    fn leave(&self) {
+        let before = self.state.fetch_sub(1, Ordering::SeqCst);
+        if before & INSIDE == 1 && self.caller_sleeps.load(Ordering::SeqCst) {
+            drop(self.lock_sleep());
+            self.left.notify_one();
         }
     }
 
@@ -204,7 +249,7 @@ impl Shared {
         let mut seen = 0;
         while let Some(job) = self.join(&mut seen) {
             self.take_part(worker, job);
-            self.state.fetch_sub(1, Ordering::Release);
+            self.leave();
         }
     }
 
@@ -311,6 +356,21 @@ mod tests {
             for count in [0, 1, 2, 7, 100] {
                 check(threads, 50, count);
             }
+        }
+    }
+
+    #[test]
+    fn a_caller_that_sleeps_is_woken_by_the_last_worker() {
+        let pool = Pool::new(3);
+        for _ in 0..20 {
+            let runs = AtomicUsize::new(0);
+            pool.run(30, &|worker, _| {
+                if worker > 0 {
+                    std::thread::sleep(YIELD * 3);
+                }
+                runs.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(runs.load(Ordering::Relaxed), 30);
         }
     }
 
