@@ -138,29 +138,32 @@ impl Who {
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     path: Option<PathBuf>,
+    /// Whether file and folder are made for this user alone, whatever the umask.
+    is_private: bool,
     who: Arc<Who>,
 }
 
 impl AuditLog {
-    /// The log of a folder, unless the environment names another file or `off`. The folder is made when something is written.
+    /// The log of a folder, with the permissions of the umask, unless the environment names another file or `off`. The folder is made when something is written.
     pub fn in_folder(folder: &Path, env: impl Fn(&str) -> Option<String>) -> AuditLog {
         let path = match env(AUDIT_VARIABLE).filter(|value| !value.is_empty()) {
             Some(value) if value == "off" => None,
             Some(value) => Some(value.into()),
             None => Some(folder.join(AUDIT_FILE)),
         };
-        AuditLog { path, who: Arc::new(Who::here()) }
+        AuditLog { path, is_private: false, who: Arc::new(Who::here()) }
     }
 
     /// The log of this user: `$XDG_STATE_HOME/tpubridge/audit.jsonl`, else `~/.local/state/tpubridge/audit.jsonl`. Without a home
-    /// nothing is written.
+    /// nothing is written. It is for this user alone.
     pub fn of_user(env: impl Fn(&str) -> Option<String>) -> AuditLog {
         let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local").join("state")));
         match state {
-            Some(state) => AuditLog::in_folder(&state.join("tpubridge"), env),
+            Some(state) => AuditLog { is_private: true, ..AuditLog::in_folder(&state.join("tpubridge"), env) },
             None => AuditLog {
                 path: set(AUDIT_VARIABLE).filter(|path| path != Path::new("off")),
+                is_private: true,
                 who: Arc::new(Who::here()),
             },
         }
@@ -184,10 +187,11 @@ impl AuditLog {
         let details = details.map(|(name, value)| (name.to_string(), value)).collect();
         let text = self.line(event, target, outcome, details, SystemTime::now()).map_err(io::Error::other)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            create_private_folder(folder)?;
+            if self.is_private { create_private_folder(folder)? } else { std::fs::create_dir_all(folder)? }
         }
         // Opened for every line, so that the file can be moved away at any time.
-        let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;
+        let mode = if self.is_private { 0o600 } else { 0o666 };
+        let mut file = File::options().append(true).create(true).mode(mode).open(path)?;
         let written = file.write(text.as_bytes())?;
         if written == text.len() { Ok(()) } else { Err(io::Error::other("a part of the line was written")) }
     }

@@ -207,11 +207,13 @@ impl CheckpointManager {
         if self.protection.encryption_key.is_none() && trust::is_sealed(&text) {
             return Err(Error::NoKey { path: address.into() });
         }
-        if manifest.crc32.is_some_and(|crc32| crc32 != crc32fast::hash(&text)) {
-            return Err(Error::format(address, "it is not the manifest that was announced"));
-        }
+        let announced = manifest.crc32;
         let manifest = Manifest::read(self.protection.checked(&name, &address, &text)?, step, &address)?;
         self.protection.check_digests(&manifest, &address)?;
+        // Last: what was changed says itself what is wrong with it.
+        if announced.is_some_and(|crc32| crc32 != crc32fast::hash(&text)) {
+            return Err(Error::format(address, "it is not the manifest that was announced"));
+        }
         for file in &manifest.files {
             let address = self.store.address(&format!("{}/{}", folder_name(step), file.name));
             match files.iter().find(|found| found.name == file.name) {

@@ -31,6 +31,7 @@
 //!
 //! A swap whose answer was lost is looked up: every version of the record differs from all others by its count of updates.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -110,6 +111,8 @@ pub(super) struct Owner {
     store: Store,
     record: Record,
     version: RecordVersion,
+    /// Whether a swap failed without an answer: the store may have it nevertheless, now or later.
+    is_unsure: bool,
     /// Manifests written so far.
     manifests: u64,
     /// The run that was replaced, if it had not ended.
@@ -184,7 +187,8 @@ impl Owner {
             let (version, replaced) = before.map_or((None, None), |(version, replaced)| (Some(version), replaced));
             match swapped(store, &record, version.as_ref())? {
                 Ok(version) => {
-                    let mut owner = Owner { store: store.clone(), record, version, manifests: 0, replaced };
+                    let mut owner =
+                        Owner { store: store.clone(), record, version, is_unsure: false, manifests: 0, replaced };
                     owner.forget_unseen(files_of)?;
                     return Ok(owner);
                 }
@@ -200,21 +204,21 @@ impl Owner {
 
     /// Takes checkpoints out whose manifest is not there: one that comes later does not count.
     fn forget_unseen(&mut self, files_of: impl Fn(u64) -> Result<Vec<StoredObject>, Error>) -> Result<(), Error> {
-        let mut next = self.record.clone();
-        let mut seen = Vec::new();
-        for known in &self.record.checkpoints {
-            let is_there = files_of(known.step)?.iter().any(|file| file.name == known.manifest);
-            seen.extend(is_there.then(|| known.clone()));
+        let mut unseen = BTreeSet::new();
+        let checkpoints = self.record.checkpoints.iter().map(|known| (known.step, &known.manifest));
+        let removed = self.record.removed.iter().map(|gone| (gone.step, &gone.manifest));
+        for (step, manifest) in checkpoints.chain(removed) {
+            if !files_of(step)?.iter().any(|file| file.name == *manifest) {
+                unseen.insert((step, manifest.clone()));
+            }
         }
-        next.checkpoints = seen;
-        // What was to be deleted and is gone needs no memory.
-        let mut removed = Vec::new();
-        for gone in &self.record.removed {
-            let is_there = files_of(gone.step)?.iter().any(|file| file.name == gone.manifest);
-            removed.extend(is_there.then(|| gone.clone()));
-        }
-        next.removed = removed;
-        if next == self.record { Ok(()) } else { self.swap(next) }
+        let is_seen = |step: u64, manifest: &String| !unseen.contains(&(step, manifest.clone()));
+        self.change(|record| {
+            record.checkpoints.retain(|known| is_seen(known.step, &known.manifest));
+            // What was to be deleted and is gone needs no memory.
+            record.removed.retain(|gone| is_seen(gone.step, &gone.manifest));
+        })?;
+        Ok(())
     }
 
     /// The name of the next manifest, which nobody has used.
@@ -225,37 +229,38 @@ impl Owner {
 
     /// Lists a checkpoint whose manifest is written next. One of the same step counts until then.
     pub(super) fn announce(&mut self, step: u64, manifest: &str, crc32: u32) -> Result<(), Error> {
-        let mut next = self.record.clone();
-        next.checkpoints.push(Announced { step, manifest: manifest.to_string(), crc32 });
-        self.swap(next)
+        let announced = Announced { step, manifest: manifest.to_string(), crc32 };
+        self.change(|record| record.checkpoints.push(announced.clone()))?;
+        Ok(())
     }
 
     /// Takes checkpoints out, which may be deleted then: all manifests of these steps but the one that is kept. `files` were
     /// listed before.
     pub(super) fn retire(&mut self, steps: &[(u64, &[StoredObject], Option<&str>)]) -> Result<(), Error> {
-        let mut next = self.record.clone();
-        for (step, files, kept) in steps {
-            for manifest in self.record.all_of(*step, files).into_iter().filter(|name| Some(name.as_str()) != *kept) {
-                if is_foreign(Some(&self.record), *step, &manifest) {
-                    next.removed.push(Removed { step: *step, manifest });
+        let has_changed = self.change(|record| {
+            let before = record.clone();
+            for (step, files, kept) in steps {
+                for manifest in before.all_of(*step, files).into_iter().filter(|name| Some(name.as_str()) != *kept) {
+                    if is_foreign(Some(&before), *step, &manifest) {
+                        record.removed.push(Removed { step: *step, manifest });
+                    }
                 }
+                record.checkpoints.retain(|known| known.step != *step || Some(known.manifest.as_str()) == *kept);
             }
-            next.checkpoints.retain(|known| known.step != *step || Some(known.manifest.as_str()) == *kept);
-        }
-        if next == self.record { self.confirm() } else { self.swap(next) }
+        })?;
+        if has_changed { Ok(()) } else { self.confirm() }
     }
 
     /// Takes checkpoints of these steps out whose manifest was not in a listing.
     pub(super) fn forget(&mut self, unseen: &dyn Fn(u64, &str) -> bool) -> Result<(), Error> {
-        let mut next = self.record.clone();
-        next.checkpoints.retain(|known| !unseen(known.step, &known.manifest));
-        if next == self.record { Ok(()) } else { self.swap(next) }
+        self.change(|record| record.checkpoints.retain(|known| !unseen(known.step, &known.manifest)))?;
+        Ok(())
     }
 
     /// Fails if another run has taken over.
     pub(super) fn confirm(&self) -> Result<(), Error> {
         match Record::read(&self.store)? {
-            Some((record, _)) if record.owner.id == self.record.owner.id && record.epoch == self.record.epoch => Ok(()),
+            Some((record, _)) if self.is_mine(&record) => Ok(()),
             Some((record, _)) => Err(replaced_by(&self.store, record.owner.to_string())),
             None => Err(replaced_by(&self.store, "somebody who deleted the record of the owner".into())),
         }
@@ -263,16 +268,52 @@ impl Owner {
 
     /// Says that this run has ended, so that the next one warns nobody.
     pub(super) fn release(&mut self) -> Result<(), Error> {
-        let mut next = self.record.clone();
-        next.owner.has_ended = true;
-        self.swap(next)
+        self.change(|record| record.owner.has_ended = true)?;
+        Ok(())
     }
 
-    fn swap(&mut self, mut next: Record) -> Result<(), Error> {
-        next.update = self.record.update + 1;
-        self.version = swapped(&self.store, &next, Some(&self.version))??;
-        self.record = next;
-        Ok(())
+    /// Edits the record and swaps it in, if that changes anything. Where an earlier swap of this run may have arrived without an
+    /// answer, the edit is made to what the store has.
+    fn change(&mut self, edit: impl Fn(&mut Record)) -> Result<bool, Error> {
+        let mut lost = None;
+        for _ in 0..MAX_TAKES {
+            if self.is_unsure {
+                self.look_again()?;
+            }
+            let mut next = self.record.clone();
+            edit(&mut next);
+            if next == self.record {
+                return Ok(false);
+            }
+            next.update = self.record.update + 1;
+            // Until there is an answer.
+            self.is_unsure = true;
+            match swapped(&self.store, &next, Some(&self.version))? {
+                Ok(version) => {
+                    (self.record, self.version, self.is_unsure) = (next, version, false);
+                    return Ok(true);
+                }
+                // Perhaps by an earlier swap of this run that came late.
+                Err(error) => lost = Some(error),
+            }
+        }
+        Err(lost.unwrap_or_else(|| replaced_by(&self.store, "another run".into())))
+    }
+
+    /// Takes the record as the store has it, if it is still this run's.
+    fn look_again(&mut self) -> Result<(), Error> {
+        match Record::read(&self.store)? {
+            Some((record, version)) if self.is_mine(&record) => {
+                (self.record, self.version, self.is_unsure) = (record, version, false);
+                Ok(())
+            }
+            Some((record, _)) => Err(replaced_by(&self.store, record.owner.to_string())),
+            None => Err(replaced_by(&self.store, "somebody who deleted the record of the owner".into())),
+        }
+    }
+
+    fn is_mine(&self, record: &Record) -> bool {
+        record.owner.id == self.record.owner.id && record.epoch == self.record.epoch
     }
 }
 
