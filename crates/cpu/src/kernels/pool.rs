@@ -16,10 +16,10 @@ use super::machine::FlushDenormals;
 /// one program, short enough that an idle process takes no processor time.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// How long a caller whose workers are not done gives way to others before it sleeps, if giving way is quick.
+/// How long a caller whose workers are not done yields before it sleeps, if yielding is quick.
 const YIELD: Duration = Duration::from_millis(1);
 
-/// A way given that took longer than this went to another process: the machine is busy, and the worker may not run for long.
+/// A yield that takes longer than this went to another process: the machine is busy, and the worker may wait for long.
 const SLOW_YIELD: Duration = Duration::from_micros(100);
 
 /// A task: called with the worker that runs it and the number of the task.
@@ -170,8 +170,8 @@ impl Shared {
 
     /// Returns when no worker is inside the job.
     ///
-    /// A worker that the system has put aside for another process comes back sooner if this thread sleeps: one that only
-    /// gives way stays runnable, uses up its own share of the processor, and is late for the next job.
+    /// A worker that was preempted by another process is scheduled sooner if this thread sleeps: one that only yields stays
+    /// runnable, uses up its own share of the processor, and is late for the next job.
     fn wait_for_workers(&self) {
         let is_done = || self.state.load(Ordering::SeqCst) & INSIDE == 0;
         let mut waiting = Waiting::new();

@@ -320,17 +320,7 @@ impl Writer {
         let outputs = groups * self.numbers.between(1, 4) as usize;
         let (height, width) = (self.numbers.between(1, 7) as usize, self.numbers.between(1, 9) as usize);
         let (r, s) = (self.reach(height), self.reach(width));
-        let left = V {
-            name: String::new(),
-            dtype,
-            dims: vec![batch, height, width, features],
-            size: 2.0,
-            error: 0.0,
-            grid: Some(2),
-            is_positive: false,
-            has_special: false,
-            is_untouched: true,
-        };
+        let left = V::argument(String::new(), dtype, vec![batch, height, width, features]);
         let a = self.like(&left, |v| v.is_calm() && !v.has_special);
         let kernel = V { dims: vec![r.window, s.window, features / groups, outputs], ..left };
         let b = self.like(&kernel, |v| v.is_calm() && !v.has_special);

@@ -153,17 +153,7 @@ impl Writer {
         };
         let name = self.name();
         self.lines.push(format!("{name} = stablehlo.constant dense<{text}> : {}", ty(dtype, dims)));
-        self.add(V {
-            name,
-            dtype,
-            dims: dims.to_vec(),
-            size: 2.0,
-            error: 0.0,
-            grid: Some(2),
-            is_positive: false,
-            has_special: false,
-            is_untouched: true,
-        })
+        self.add(V::argument(name, dtype, dims.to_vec()))
     }
 
     /// A scalar constant of this text.

@@ -111,17 +111,7 @@ impl Writer {
         let heads = self.numbers.pick(&[vec![], vec![2], vec![1, 3]]);
         let (rows, columns) = (self.numbers.pick(&[1, 5, 16, 33, 70]), self.numbers.pick(&[1, 7, 16, 40, 260]));
         let (width, value_width) = (self.numbers.pick(&[4, 8, 16]), self.numbers.pick(&[8, 16, 5]));
-        let model = V {
-            name: String::new(),
-            dtype,
-            dims: [&heads[..], &[rows, width]].concat(),
-            size: 2.0,
-            error: 0.0,
-            grid: Some(2),
-            is_positive: false,
-            has_special: false,
-            is_untouched: true,
-        };
+        let model = V::argument(String::new(), dtype, [&heads[..], &[rows, width]].concat());
         let calm = |v: &V| v.size <= 2.0 && v.is_exact() && !v.has_special && v.grid.is_some();
         let q = self.like(&model, calm);
         let k = self.like(&V { dims: [&heads[..], &[columns, width]].concat(), ..model.clone() }, calm);
@@ -213,17 +203,7 @@ impl Writer {
         let dtype = self.numbers.pick(&[DType::F32, DType::F32, DType::BF16, DType::F64, DType::F16]);
         let (m, k, n) =
             (self.numbers.pick(&[1, 4, 17, 40]), self.numbers.pick(&[1, 8, 33]), self.numbers.pick(&[1, 16, 31, 64]));
-        let model = V {
-            name: String::new(),
-            dtype,
-            dims: vec![m, k],
-            size: 2.0,
-            error: 0.0,
-            grid: Some(2),
-            is_positive: false,
-            has_special: false,
-            is_untouched: true,
-        };
+        let model = V::argument(String::new(), dtype, vec![m, k]);
         let calm = |v: &V| v.size <= 2.0 && v.is_exact() && !v.has_special && v.grid.is_some();
         let a = self.like(&model, calm);
         let b = self.like(&V { dims: vec![k, n], ..model.clone() }, calm);

@@ -27,6 +27,21 @@ pub(super) struct V {
 }
 
 impl V {
+    /// What an argument or a constant is: small, exact, and as it came.
+    pub(super) fn argument(name: String, dtype: DType, dims: Vec<usize>) -> V {
+        V {
+            name,
+            dtype,
+            dims,
+            size: 2.0,
+            error: 0.0,
+            grid: Some(2),
+            is_positive: false,
+            has_special: false,
+            is_untouched: true,
+        }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.dims.iter().product()
     }
