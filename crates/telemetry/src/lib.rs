@@ -1,0 +1,27 @@
+//! What a process tells of itself while it runs: metrics, the texts that Prometheus and OpenMetrics read, an HTTP endpoint,
+//! and goodput.
+//!
+//! Telemetry never stops or slows what it watches: a metric costs an atomic addition, whoever reads is served by threads of
+//! its own, and their number, requests and times are bounded.
+//!
+//! ```
+//! use telemetry::{Registry, TextFormat};
+//!
+//! let registry = Registry::new();
+//! let steps = registry.counter("tpubridge_training_steps_total", "Steps done.", &[]);
+//! steps.add(3.0);
+//! let text = telemetry::to_text(&registry.gather(), TextFormat::Prometheus);
+//! assert!(text.ends_with("tpubridge_training_steps_total 3\n"), "{text}");
+//! ```
+
+mod family;
+mod goodput;
+mod http;
+mod registry;
+mod text;
+
+pub use family::{Buckets, Family, Kind, Labels, Sample, Value, metric_name};
+pub use goodput::{Attempt, GOODPUT_VERSION, Goodput, GoodputFile, Spent, goodput_of, now_seconds};
+pub use http::{Answer, HttpServer, Request, ServeError};
+pub use registry::{Counter, Gauge, Histogram, MAX_SERIES, Registry};
+pub use text::{TextFormat, to_text};
