@@ -532,6 +532,10 @@ pub(crate) struct TrainArgs {
     /// when two runs in a row end without a newer checkpoint.
     #[arg(long, value_name = "COUNT", default_value_t = 0, conflicts_with = "asked")]
     pub(crate) restarts: u32,
+    /// Answer what the training tells of itself on this address, as in 127.0.0.1:9464: /metrics for Prometheus, /status,
+    /// /healthz. With port 0 the system chooses one; the folder's processes/N.json and targets/N.json name it.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "asked")]
+    pub(crate) metrics: Option<String>,
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,

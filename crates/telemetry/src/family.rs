@@ -2,7 +2,7 @@
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// It only grows, from the start of its process.
     Counter,
     /// A value of now.
@@ -16,7 +16,7 @@ pub type Labels = Vec<(String, String)>;
 
 /// Counts of values up to bounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Buckets {
+pub struct HistogramBuckets {
     /// Upper bounds, rising, without the infinite one.
     pub bounds: Vec<f64>,
     /// Values in each bucket, not cumulated; one more than bounds.
@@ -25,7 +25,7 @@ pub struct Buckets {
     pub sum: f64,
 }
 
-impl Buckets {
+impl HistogramBuckets {
     /// Values in all.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -53,11 +53,11 @@ impl Buckets {
 
 /// A value of a sample.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum SampleValue {
     /// Of a counter or gauge.
     Number(f64),
     /// Of a histogram.
-    Buckets(Buckets),
+    Buckets(HistogramBuckets),
 }
 
 /// One series of a family at one time.
@@ -66,31 +66,31 @@ pub struct Sample {
     /// What tells it from others of the family.
     pub labels: Labels,
     /// Its value.
-    pub value: Value,
+    pub value: SampleValue,
 }
 
 /// All series of one name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Family {
+pub struct MetricFamily {
     /// By Prometheus' conventions: units at the end, `_total` for counters.
     pub name: String,
     /// One sentence.
     pub help: String,
     /// What they are.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The series.
     pub samples: Vec<Sample>,
 }
 
-impl Family {
+impl MetricFamily {
     /// A family without series.
-    pub fn new(name: impl Into<String>, help: impl Into<String>, kind: Kind) -> Family {
-        Family { name: name.into(), help: help.into(), kind, samples: Vec::new() }
+    pub fn new(name: impl Into<String>, help: impl Into<String>, kind: MetricKind) -> MetricFamily {
+        MetricFamily { name: name.into(), help: help.into(), kind, samples: Vec::new() }
     }
 
     /// With one more number.
     pub fn push(&mut self, labels: Labels, value: f64) {
-        self.samples.push(Sample { labels, value: Value::Number(value) });
+        self.samples.push(Sample { labels, value: SampleValue::Number(value) });
     }
 }
 
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn quantiles_lie_in_their_buckets() {
-        let buckets = Buckets { bounds: vec![1.0, 2.0, 4.0], counts: vec![0, 10, 10, 0], sum: 45.0 };
+        let buckets = HistogramBuckets { bounds: vec![1.0, 2.0, 4.0], counts: vec![0, 10, 10, 0], sum: 45.0 };
         assert_eq!(buckets.quantile(0.5), Some(2.0));
         assert_eq!(buckets.quantile(0.75), Some(3.0));
         assert_eq!(buckets.quantile(1.0), Some(4.0));
-        let open = Buckets { bounds: vec![1.0], counts: vec![0, 3], sum: 30.0 };
+        let open = HistogramBuckets { bounds: vec![1.0], counts: vec![0, 3], sum: 30.0 };
         assert_eq!(open.quantile(0.5), Some(1.0));
-        assert_eq!(Buckets { bounds: vec![1.0], counts: vec![0, 0], sum: 0.0 }.quantile(0.5), None);
+        assert_eq!(HistogramBuckets { bounds: vec![1.0], counts: vec![0, 0], sum: 0.0 }.quantile(0.5), None);
     }
 
     #[test]

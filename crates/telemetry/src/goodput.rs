@@ -179,7 +179,8 @@ impl Goodput {
     }
 }
 
-/// One attempt while its lines are read.
+/// One attempt, from its lines.
+#[derive(Debug)]
 struct Seen {
     last: Attempt,
     /// Seconds of steps up to a step, rising.
@@ -205,44 +206,76 @@ impl Seen {
     }
 }
 
-/// Goodput of a run from the file of one of its processes. `None` where it has no lines. Lines that cannot be read are left out.
-pub fn goodput_of(path: &Path) -> io::Result<Option<Goodput>> {
-    let mut from = BufReader::new(File::open(path)?);
-    let mut attempts: Vec<Seen> = Vec::new();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if (&mut from).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
-            break;
+/// The attempts of a run, as one of its processes kept them.
+#[derive(Debug, Default)]
+pub struct GoodputHistory {
+    attempts: Vec<Seen>,
+}
+
+impl GoodputHistory {
+    /// Reads the file of a process. Lines that cannot be read are left out.
+    pub fn read(path: &Path) -> io::Result<GoodputHistory> {
+        let mut from = BufReader::new(File::open(path)?);
+        let mut history = GoodputHistory::default();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if (&mut from).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+                return Ok(history);
+            }
+            let Ok(attempt) = serde_json::from_slice::<Attempt>(&line) else { continue };
+            let is_sound = attempt.version == GOODPUT_VERSION
+                && attempt.step >= attempt.first_step
+                && attempt.spent.seconds().is_finite()
+                && attempt.time_seconds >= attempt.started_seconds;
+            if is_sound {
+                history.push(attempt);
+            }
         }
-        let Ok(attempt) = serde_json::from_slice::<Attempt>(&line) else { continue };
-        let is_sound = attempt.version == GOODPUT_VERSION
-            && attempt.step >= attempt.first_step
-            && attempt.spent.seconds().is_finite()
-            && attempt.time_seconds >= attempt.started_seconds;
-        if !is_sound {
-            continue;
-        }
-        match attempts.last_mut() {
+    }
+
+    /// Attempts so far.
+    pub fn len(&self) -> usize {
+        self.attempts.len()
+    }
+
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.attempts.is_empty()
+    }
+
+    /// Where the time went; `None` without an attempt.
+    pub fn goodput(&self) -> Option<Goodput> {
+        sum(&self.attempts.iter().collect::<Vec<_>>())
+    }
+
+    /// Where the time went, with one more attempt as far as it has come.
+    pub fn with(&self, attempt: &Attempt) -> Goodput {
+        let current = Seen::new(attempt.clone());
+        let all: Vec<&Seen> = self.attempts.iter().chain([&current]).collect();
+        sum(&all).unwrap_or_default()
+    }
+
+    fn push(&mut self, attempt: Attempt) {
+        match self.attempts.last_mut() {
             Some(seen) if seen.last.started_seconds == attempt.started_seconds => {
                 if seen.last.step < attempt.step {
                     seen.steps.push((attempt.step, attempt.spent.step_seconds));
                 }
                 seen.last = attempt;
             }
-            _ => attempts.push(Seen::new(attempt)),
+            _ => self.attempts.push(Seen::new(attempt)),
         }
     }
-    Ok(sum(&attempts))
 }
 
-fn sum(attempts: &[Seen]) -> Option<Goodput> {
+fn sum(attempts: &[&Seen]) -> Option<Goodput> {
     let (first, last) = (attempts.first()?, attempts.last()?);
     let mut total = Goodput { attempts: attempts.len() as u64, ..Goodput::default() };
     total.elapsed_seconds = last.last.time_seconds - first.last.started_seconds;
     for (n, seen) in attempts.iter().enumerate() {
         let later = attempts.get(n + 1..).unwrap_or_default();
-        // What the last attempt that went back went back to is what is kept of this one.
+        // The furthest that a later attempt went back to is what is kept of this one.
         let kept_up_to = later.iter().map(|next| next.last.first_step).min().unwrap_or(u64::MAX);
         let kept = seen.step_seconds_up_to(kept_up_to);
         total.productive_seconds += kept;
@@ -250,14 +283,14 @@ fn sum(attempts: &[Seen]) -> Option<Goodput> {
         if let Some(next) = later.first() {
             total.restart_seconds += (next.last.started_seconds - seen.last.time_seconds).max(0.0);
         }
-        let Spent { initialize_seconds, compile_seconds, data_seconds, save_seconds, .. } = seen.last.spent;
-        total.badput.initialize_seconds += initialize_seconds;
-        total.badput.compile_seconds += compile_seconds;
-        total.badput.data_seconds += data_seconds;
-        total.badput.save_seconds += save_seconds;
-        total.badput.restore_seconds += seen.last.spent.restore_seconds;
-        total.badput.evaluate_seconds += seen.last.spent.evaluate_seconds;
-        total.badput.other_seconds += seen.last.spent.other_seconds;
+        let (badput, spent) = (&mut total.badput, &seen.last.spent);
+        badput.initialize_seconds += spent.initialize_seconds;
+        badput.compile_seconds += spent.compile_seconds;
+        badput.data_seconds += spent.data_seconds;
+        badput.save_seconds += spent.save_seconds;
+        badput.restore_seconds += spent.restore_seconds;
+        badput.evaluate_seconds += spent.evaluate_seconds;
+        badput.other_seconds += spent.other_seconds;
     }
     Some(total)
 }
@@ -285,9 +318,13 @@ mod tests {
         file.write(&Attempt::new(1000.0, 0, 10, spent(50.0, 30.0, 10.0)));
         drop(file);
         let mut file = GoodputFile::open(&path);
-        file.write(&Attempt::new(1100.0, 6, 20, spent(70.0, 5.0, 5.0)));
-        let goodput = goodput_of(&path).unwrap().unwrap();
+        let current = Attempt::new(1100.0, 6, 20, spent(70.0, 5.0, 5.0));
+        let with_current = GoodputHistory::read(&path).unwrap().with(&current);
+        file.write(&current);
+        let goodput = GoodputHistory::read(&path).unwrap().goodput().unwrap();
         assert_eq!(goodput.attempts, 2);
+        // While an attempt is under way, the same is known without its lines.
+        assert_eq!(goodput, with_current);
         assert_eq!(goodput.elapsed_seconds, 180.0);
         assert_eq!(goodput.productive_seconds, 100.0);
         assert_eq!(goodput.lost_seconds, 20.0);
@@ -306,9 +343,9 @@ mod tests {
         let long = "x".repeat(3 * MAX_LINE_BYTES as usize);
         std::fs::write(&path, format!("{{\"version\":1\n\u{fffd}\n{newer}\n{back}\n{long}\n{good}\n{}", &good[..20]))
             .unwrap();
-        let goodput = goodput_of(&path).unwrap().unwrap();
+        let goodput = GoodputHistory::read(&path).unwrap().goodput().unwrap();
         assert_eq!((goodput.attempts, goodput.productive_seconds), (1, 1.0));
         std::fs::write(&path, "").unwrap();
-        assert_eq!(goodput_of(&path).unwrap(), None);
+        assert_eq!(GoodputHistory::read(&path).unwrap().goodput(), None);
     }
 }

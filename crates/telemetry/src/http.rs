@@ -23,7 +23,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct HttpRequest {
     /// The path, without what is after `?`.
     pub path: String,
     /// What is after `?`.
@@ -31,7 +31,7 @@ pub struct Request {
     headers: Vec<(String, String)>,
 }
 
-impl Request {
+impl HttpRequest {
     /// The value of a header, by its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -42,7 +42,7 @@ impl Request {
 type Writer = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
 /// What is answered.
-pub struct Answer {
+pub struct HttpAnswer {
     status: u16,
     content_type: &'static str,
     body: Body,
@@ -53,15 +53,15 @@ enum Body {
     Live(Writer),
 }
 
-impl Answer {
+impl HttpAnswer {
     /// Something that was found.
-    pub fn new(content_type: &'static str, body: impl Into<Vec<u8>>) -> Answer {
-        Answer { status: 200, content_type, body: Body::Whole(body.into()) }
+    pub fn new(content_type: &'static str, body: impl Into<Vec<u8>>) -> HttpAnswer {
+        HttpAnswer { status: 200, content_type, body: Body::Whole(body.into()) }
     }
 
     /// JSON.
-    pub fn json(value: &serde_json::Value) -> Answer {
-        Answer::new("application/json", format!("{value}\n"))
+    pub fn json(value: &serde_json::Value) -> HttpAnswer {
+        HttpAnswer::new("application/json", format!("{value}\n"))
     }
 
     /// An answer that is written while things happen, as server-sent events. `write` returns when it ends, or with the error of
@@ -69,18 +69,18 @@ impl Answer {
     pub fn live(
         content_type: &'static str,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
-    ) -> Answer {
-        Answer { status: 200, content_type, body: Body::Live(Box::new(write)) }
+    ) -> HttpAnswer {
+        HttpAnswer { status: 200, content_type, body: Body::Live(Box::new(write)) }
     }
 
     /// Nothing under this path.
-    pub fn not_found() -> Answer {
-        Answer::error(404, "there is nothing under this path")
+    pub fn not_found() -> HttpAnswer {
+        HttpAnswer::error(404, "there is nothing under this path")
     }
 
     /// An answer with this status and one line that says why.
-    pub fn error(status: u16, why: &str) -> Answer {
-        Answer { status, content_type: "text/plain; charset=utf-8", body: Body::Whole(format!("{why}\n").into()) }
+    pub fn error(status: u16, why: &str) -> HttpAnswer {
+        HttpAnswer { status, content_type: "text/plain; charset=utf-8", body: Body::Whole(format!("{why}\n").into()) }
     }
 }
 
@@ -117,7 +117,7 @@ impl HttpServer {
     /// Listens on an address, as `127.0.0.1:9464`; with port 0 the system chooses one.
     pub fn start(
         address: &str,
-        answer: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+        answer: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static,
     ) -> Result<HttpServer, ServeError> {
         let failed = |source| ServeError { address: address.to_string(), source };
         let mut known = address.to_socket_addrs().map_err(failed)?;
@@ -126,7 +126,7 @@ impl HttpServer {
         let address = listener.local_addr().map_err(failed)?;
         let is_closed = Arc::new(AtomicBool::new(false));
         let closed = is_closed.clone();
-        let answer: Arc<dyn Fn(&Request) -> Answer + Send + Sync> = Arc::new(answer);
+        let answer: Arc<dyn Fn(&HttpRequest) -> HttpAnswer + Send + Sync> = Arc::new(answer);
         let accept = move || accept(&listener, &closed, &answer);
         let listener = std::thread::Builder::new().name("http".into()).spawn(accept).map_err(failed)?;
         Ok(HttpServer { address, is_closed, listener: Some(listener) })
@@ -163,7 +163,11 @@ impl Drop for Open {
     }
 }
 
-fn accept(listener: &TcpListener, is_closed: &Arc<AtomicBool>, answer: &Arc<dyn Fn(&Request) -> Answer + Send + Sync>) {
+fn accept(
+    listener: &TcpListener,
+    is_closed: &Arc<AtomicBool>,
+    answer: &Arc<dyn Fn(&HttpRequest) -> HttpAnswer + Send + Sync>,
+) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let accepted = listener.accept();
@@ -179,7 +183,7 @@ fn accept(listener: &TcpListener, is_closed: &Arc<AtomicBool>, answer: &Arc<dyn 
         let counted = Open(open.clone());
         if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
             let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
-            let _ = write(&mut stream, Answer::error(503, "too many connections; try again"), Want::Body);
+            let _ = write(&mut stream, HttpAnswer::error(503, "too many connections; try again"), Want::Body);
             continue;
         }
         let answer = answer.clone();
@@ -198,7 +202,7 @@ enum Want {
     HeadOnly,
 }
 
-fn serve(stream: &mut TcpStream, answer: &(dyn Fn(&Request) -> Answer + Send + Sync)) -> io::Result<()> {
+fn serve(stream: &mut TcpStream, answer: &(dyn Fn(&HttpRequest) -> HttpAnswer + Send + Sync)) -> io::Result<()> {
     match read_request(stream) {
         Ok((request, want)) => write(stream, answer(&request), want)?,
         Err(refused) => write(stream, refused, Want::Body)?,
@@ -215,8 +219,8 @@ fn serve(stream: &mut TcpStream, answer: &(dyn Fn(&Request) -> Answer + Send + S
     Ok(())
 }
 
-fn read_request(stream: &mut TcpStream) -> Result<(Request, Want), Answer> {
-    let gone = |_| Answer::error(408, "the request did not arrive in time");
+fn read_request(stream: &mut TcpStream) -> Result<(HttpRequest, Want), HttpAnswer> {
+    let gone = |_| HttpAnswer::error(408, "the request did not arrive in time");
     let deadline = Instant::now() + REQUEST_DEADLINE;
     let mut head = Vec::new();
     let mut piece = [0; 2048];
@@ -225,15 +229,15 @@ fn read_request(stream: &mut TcpStream) -> Result<(Request, Want), Answer> {
             break end;
         }
         if head.len() > MAX_HEAD_BYTES {
-            return Err(Answer::error(431, "the request is too long"));
+            return Err(HttpAnswer::error(431, "the request is too long"));
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Answer::error(408, "the request did not arrive in time"));
+            return Err(HttpAnswer::error(408, "the request did not arrive in time"));
         }
         stream.set_read_timeout(Some(left)).map_err(gone)?;
         match stream.read(&mut piece) {
-            Ok(0) => return Err(Answer::error(400, "the request ended early")),
+            Ok(0) => return Err(HttpAnswer::error(400, "the request ended early")),
             Ok(count) => head.extend_from_slice(piece.get(..count).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(gone(error)),
@@ -242,8 +246,8 @@ fn read_request(stream: &mut TcpStream) -> Result<(Request, Want), Answer> {
     parse(head.get(..end).unwrap_or_default())
 }
 
-fn parse(head: &[u8]) -> Result<(Request, Want), Answer> {
-    let bad = || Answer::error(400, "this is no HTTP request");
+fn parse(head: &[u8]) -> Result<(HttpRequest, Want), HttpAnswer> {
+    let bad = || HttpAnswer::error(400, "this is no HTTP request");
     let text = std::str::from_utf8(head).map_err(|_| bad())?;
     let mut lines = text.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -257,12 +261,12 @@ fn parse(head: &[u8]) -> Result<(Request, Want), Answer> {
     let want = match method {
         "GET" => Want::Body,
         "HEAD" => Want::HeadOnly,
-        _ => return Err(Answer::error(405, "only GET and HEAD are answered")),
+        _ => return Err(HttpAnswer::error(405, "only GET and HEAD are answered")),
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let headers = lines.filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_string())).collect();
-    Ok((Request { path: path.to_string(), query: query.to_string(), headers }, want))
+    Ok((HttpRequest { path: path.to_string(), query: query.to_string(), headers }, want))
 }
 
 fn reason(status: u16) -> &'static str {
@@ -279,8 +283,8 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-fn write(stream: &mut TcpStream, answer: Answer, want: Want) -> io::Result<()> {
-    let Answer { status, content_type, body } = answer;
+fn write(stream: &mut TcpStream, answer: HttpAnswer, want: Want) -> io::Result<()> {
+    let HttpAnswer { status, content_type, body } = answer;
     // No page of ours loads anything from elsewhere, and none may be put into a frame of another.
     let mut head = format!(
         "HTTP/1.1 {status} {}\r\nContent-Type: {content_type}\r\nConnection: close\r\nCache-Control: no-store\r\n\
@@ -305,9 +309,9 @@ mod tests {
 
     fn server() -> HttpServer {
         HttpServer::start("127.0.0.1:0", |request| match request.path.as_str() {
-            "/hello" => Answer::new("text/plain", format!("hello {}", request.query)),
-            "/live" => Answer::live("text/event-stream", |to| (0..3).try_for_each(|n| writeln!(to, "data: {n}\n"))),
-            _ => Answer::not_found(),
+            "/hello" => HttpAnswer::new("text/plain", format!("hello {}", request.query)),
+            "/live" => HttpAnswer::live("text/event-stream", |to| (0..3).try_for_each(|n| writeln!(to, "data: {n}\n"))),
+            _ => HttpAnswer::not_found(),
         })
         .unwrap()
     }
@@ -373,9 +377,9 @@ mod tests {
     fn an_address_in_use_is_named() {
         let server = server();
         let address = server.address().to_string();
-        let error = HttpServer::start(&address, |_| Answer::not_found()).unwrap_err();
+        let error = HttpServer::start(&address, |_| HttpAnswer::not_found()).unwrap_err();
         assert_eq!(error.to_string(), format!("cannot listen on {address}"));
         drop(server);
-        HttpServer::start(&address, |_| Answer::not_found()).unwrap();
+        HttpServer::start(&address, |_| HttpAnswer::not_found()).unwrap();
     }
 }

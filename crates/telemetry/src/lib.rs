@@ -20,8 +20,8 @@ mod http;
 mod registry;
 mod text;
 
-pub use family::{Buckets, Family, Kind, Labels, Sample, Value, metric_name};
-pub use goodput::{Attempt, GOODPUT_VERSION, Goodput, GoodputFile, Spent, goodput_of, now_seconds};
-pub use http::{Answer, HttpServer, Request, ServeError};
+pub use family::{HistogramBuckets, Labels, MetricFamily, MetricKind, Sample, SampleValue, metric_name};
+pub use goodput::{Attempt, GOODPUT_VERSION, Goodput, GoodputFile, GoodputHistory, Spent, now_seconds};
+pub use http::{HttpAnswer, HttpRequest, HttpServer, ServeError};
 pub use registry::{Counter, Gauge, Histogram, MAX_SERIES, Registry};
 pub use text::{TextFormat, to_text};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::family::{Buckets, Family, Kind, Labels, Sample, Value};
+use crate::family::{HistogramBuckets, Labels, MetricFamily, MetricKind, Sample, SampleValue};
 
 /// Series of one family. What has more, as by a label that never ends, is counted in one series without labels.
 pub const MAX_SERIES: usize = 1000;
@@ -18,7 +18,7 @@ pub struct Registry {
 #[derive(Debug)]
 struct Metrics {
     help: String,
-    kind: Kind,
+    kind: MetricKind,
     series: Vec<(Labels, Cell)>,
 }
 
@@ -116,9 +116,9 @@ impl Histogram {
     }
 
     /// What was counted.
-    pub fn get(&self) -> Buckets {
+    pub fn get(&self) -> HistogramBuckets {
         let Counts { bounds, counts, sum } = self.0.as_ref();
-        Buckets {
+        HistogramBuckets {
             bounds: bounds.clone(),
             counts: counts.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
             sum: f64::from_bits(sum.load(Ordering::Relaxed)),
@@ -134,7 +134,7 @@ impl Registry {
 
     /// A number that only grows; the same one for the same name and labels.
     pub fn counter(&self, name: &str, help: &str, labels: &[(&str, &str)]) -> Counter {
-        match self.cell(name, help, Kind::Counter, labels, || Cell::Number(Number::default())) {
+        match self.cell(name, help, MetricKind::Counter, labels, || Cell::Number(Number::default())) {
             Cell::Number(number) => Counter(number),
             Cell::Buckets(_) => Counter(Number::default()),
         }
@@ -142,7 +142,7 @@ impl Registry {
 
     /// A value of now; the same one for the same name and labels.
     pub fn gauge(&self, name: &str, help: &str, labels: &[(&str, &str)]) -> Gauge {
-        match self.cell(name, help, Kind::Gauge, labels, || Cell::Number(Number::default())) {
+        match self.cell(name, help, MetricKind::Gauge, labels, || Cell::Number(Number::default())) {
             Cell::Number(number) => Gauge(number),
             Cell::Buckets(_) => Gauge(Number::default()),
         }
@@ -154,7 +154,7 @@ impl Registry {
             let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
             Histogram(Arc::new(Counts { bounds: bounds.to_vec(), counts, sum: AtomicU64::new(0) }))
         };
-        match self.cell(name, help, Kind::Histogram, labels, || Cell::Buckets(new())) {
+        match self.cell(name, help, MetricKind::Histogram, labels, || Cell::Buckets(new())) {
             Cell::Buckets(histogram) => histogram,
             Cell::Number(_) => new(),
         }
@@ -166,9 +166,9 @@ impl Registry {
     }
 
     /// All metrics as they are now, by name.
-    pub fn gather(&self) -> Vec<Family> {
+    pub fn gather(&self) -> Vec<MetricFamily> {
         let families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = |(name, metrics): (&String, &Metrics)| Family {
+        let family = |(name, metrics): (&String, &Metrics)| MetricFamily {
             name: name.clone(),
             help: metrics.help.clone(),
             kind: metrics.kind,
@@ -178,7 +178,14 @@ impl Registry {
     }
 
     /// The cell of a name and labels. A name belongs to one kind: under another it counts where nobody looks.
-    fn cell(&self, name: &str, help: &str, kind: Kind, labels: &[(&str, &str)], new: impl FnOnce() -> Cell) -> Cell {
+    fn cell(
+        &self,
+        name: &str,
+        help: &str,
+        kind: MetricKind,
+        labels: &[(&str, &str)],
+        new: impl FnOnce() -> Cell,
+    ) -> Cell {
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
         let metrics = families.entry(name.to_string()).or_insert_with(|| Metrics {
             help: help.to_string(),
@@ -212,8 +219,8 @@ impl Registry {
 
 fn sample(labels: &Labels, cell: &Cell) -> Sample {
     let value = match cell {
-        Cell::Number(number) => Value::Number(number.get()),
-        Cell::Buckets(histogram) => Value::Buckets(histogram.get()),
+        Cell::Number(number) => SampleValue::Number(number.get()),
+        Cell::Buckets(histogram) => SampleValue::Buckets(histogram.get()),
     };
     Sample { labels: labels.clone(), value }
 }
@@ -232,7 +239,7 @@ mod tests {
         registry.counter("c_total", "C.", &[("a", "2")]).add(f64::NAN);
         let families = registry.gather();
         let values: Vec<_> = families[0].samples.iter().map(|sample| sample.value.clone()).collect();
-        assert_eq!(values, [Value::Number(5.0), Value::Number(1.0)]);
+        assert_eq!(values, [SampleValue::Number(5.0), SampleValue::Number(1.0)]);
     }
 
     #[test]
@@ -252,7 +259,7 @@ mod tests {
         }
         let families = registry.gather();
         assert_eq!(families[0].samples.len(), MAX_SERIES + 1);
-        assert_eq!(families[0].samples[MAX_SERIES].value, Value::Number(MAX_SERIES as f64));
+        assert_eq!(families[0].samples[MAX_SERIES].value, SampleValue::Number(MAX_SERIES as f64));
     }
 
     #[test]

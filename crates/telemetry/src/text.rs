@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::family::{Family, Kind, Labels, Value};
+use crate::family::{Labels, MetricFamily, MetricKind, SampleValue};
 
 /// A text format that scrapers read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,22 +35,22 @@ impl TextFormat {
 const UNITS: &[&str] = &["seconds", "bytes", "ratio", "celsius", "watts"];
 
 /// Families as text. A family without series is left out.
-pub fn to_text(families: &[Family], format: TextFormat) -> String {
+pub fn to_text(families: &[MetricFamily], format: TextFormat) -> String {
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
-        let base = family.name.strip_suffix("_total").filter(|_| family.kind == Kind::Counter);
+        let base = family.name.strip_suffix("_total").filter(|_| family.kind == MetricKind::Counter);
         // OpenMetrics names a family without `_total`, and its samples with it.
         let (name, sample_name) = match (format, base) {
             (TextFormat::OpenMetrics, Some(base)) => (base, family.name.as_str()),
-            (TextFormat::OpenMetrics, None) if family.kind == Kind::Counter => (family.name.as_str(), ""),
+            (TextFormat::OpenMetrics, None) if family.kind == MetricKind::Counter => (family.name.as_str(), ""),
             _ => (family.name.as_str(), family.name.as_str()),
         };
         let total = format!("{name}_total");
         let sample_name = if sample_name.is_empty() { total.as_str() } else { sample_name };
         let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
         let help = if format == TextFormat::OpenMetrics { help.replace('"', "\\\"") } else { help };
@@ -63,8 +63,8 @@ pub fn to_text(families: &[Family], format: TextFormat) -> String {
         }
         for sample in &family.samples {
             match &sample.value {
-                Value::Number(value) => line(&mut text, sample_name, &sample.labels, None, &number(*value)),
-                Value::Buckets(buckets) => {
+                SampleValue::Number(value) => line(&mut text, sample_name, &sample.labels, None, &number(*value)),
+                SampleValue::Buckets(buckets) => {
                     let mut below = 0u64;
                     for (n, count) in buckets.counts.iter().enumerate() {
                         below += count;

@@ -28,6 +28,10 @@ pub enum Needed {
     Chromium,
     /// The etcd server.
     Etcd,
+    /// The Prometheus server, with promtool beside it.
+    Prometheus,
+    /// Prometheus' Alertmanager.
+    Alertmanager,
 }
 
 impl Needed {
@@ -44,6 +48,8 @@ impl Needed {
             Needed::Conformance => "TPUBRIDGE_CONFORMANCE",
             Needed::Chromium => "TPUBRIDGE_CHROMIUM",
             Needed::Etcd => "TPUBRIDGE_ETCD",
+            Needed::Prometheus => "TPUBRIDGE_PROMETHEUS",
+            Needed::Alertmanager => "TPUBRIDGE_ALERTMANAGER",
         }
     }
 }

@@ -32,6 +32,7 @@ pub mod published;
 mod sharding;
 mod step;
 mod task;
+pub mod telemetry;
 pub mod trainer;
 mod training;
 

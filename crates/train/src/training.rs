@@ -21,6 +21,7 @@ use crate::pretrained::Pretrained;
 use crate::sharding::{MeshChoice, StateSharding, parameter_shapes, sharding_rules};
 use crate::step::step_program;
 use crate::task::ModelTask;
+use crate::telemetry::TrainTelemetry;
 use crate::trainer::{Ended, Measured, Measures, Task, TrainEvent, TrainOptions, Trainer};
 
 /// A training file with the model, data and mesh it names.
@@ -33,6 +34,7 @@ pub struct Training {
     pretrained: Option<Pretrained>,
     rules: Option<ShardingRules>,
     folder: Option<String>,
+    telemetry: TrainTelemetry,
 }
 
 /// What is done with the task of a training, whatever its model.
@@ -80,7 +82,8 @@ impl Training {
         let devices = rules.as_ref().map(|rules| rules.logical_axes().mesh.num_devices()).or(mesh.devices).unwrap_or(1);
         config.set_batch(devices)?;
         let folder = config.train.folder.clone();
-        Ok(Training { config, beside: beside.to_path_buf(), model, pretrained, rules, folder })
+        let telemetry = TrainTelemetry::new();
+        Ok(Training { config, beside: beside.to_path_buf(), model, pretrained, rules, folder, telemetry })
     }
 
     /// The same with checkpoints, metrics and tokens in another folder, or in a bucket.
@@ -110,8 +113,13 @@ impl Training {
         audit::log_of(self.folder(), self.local_folder())
     }
 
+    /// What the training tells of itself while it runs.
+    pub fn telemetry(&self) -> &TrainTelemetry {
+        &self.telemetry
+    }
+
     /// The folder, if it is on this machine.
-    fn local_folder(&self) -> Option<PathBuf> {
+    pub fn local_folder(&self) -> Option<PathBuf> {
         self.folder.as_ref().filter(|folder| !folder.contains("://")).map(PathBuf::from)
     }
 
@@ -127,6 +135,8 @@ impl Training {
             keep: Keep::newest(train.max_to_keep),
             loader: self.config.data.loader(),
             metrics: self.local_folder().map(|folder| folder.join("metrics")),
+            goodput: self.local_folder().map(|folder| folder.join("goodput")),
+            telemetry: self.telemetry.clone(),
             description: self.config.description(),
             ..TrainOptions::new(train.steps)
         }

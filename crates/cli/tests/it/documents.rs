@@ -26,9 +26,9 @@ fn commands(text: &str) -> Result<Vec<Printed>, String> {
                 Some(_) => None,
                 None => Some(kind),
             };
-            if block == Some("console,norun") && !before.starts_with("<!-- norun: ") {
+            if block == Some("console,no_run") && !before.starts_with("<!-- no_run: ") {
                 return Err(format!(
-                    "line {line_number}: a block that is not run needs a comment `<!-- norun: reason -->`"
+                    "line {line_number}: a block that is not run needs a comment `<!-- no_run: reason -->`"
                 ));
             }
         } else if let (Some("console"), Some(command)) = (block, line.strip_prefix("$ ")) {
@@ -109,10 +109,10 @@ fn commands_work_as_printed() {
 
 #[test]
 fn blocks_are_read_as_they_are_marked() {
-    let page = "```console\n$ tpu run 'a b' --x  # note\nsome output\n```\n<!-- norun: long -->\n```console,norun\n$ tpu plan x\n```\n";
+    let page = "```console\n$ tpu run 'a b' --x  # note\nsome output\n```\n<!-- no_run: long -->\n```console,no_run\n$ tpu plan x\n```\n";
     let found = commands(page).unwrap();
     assert_eq!(found, [Printed { line: 2, command: "tpu run 'a b' --x  # note".into() }]);
     assert_eq!(words(&found[0].command), ["tpu", "run", "a b", "--x"]);
-    assert!(commands("```console,norun\n$ tpu plan x\n```\n").unwrap_err().contains("norun"));
+    assert!(commands("```console,no_run\n$ tpu plan x\n```\n").unwrap_err().contains("no_run"));
     assert!(commands("```console\n$ rm x\n```\n").is_err());
 }

@@ -17,6 +17,7 @@ mod harness;
 mod hostile;
 mod kernels;
 mod mesh_training;
+mod metrics;
 mod network_faults;
 mod networks;
 mod offline;

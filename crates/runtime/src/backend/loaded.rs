@@ -331,6 +331,12 @@ impl LoadedProgram {
         &self.inner.executable
     }
 
+    /// What the program is known by: the same on all processes that run the same program.
+    pub fn fingerprint(&self) -> String {
+        let digest = self.inner.executable.program().digest();
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// What the model takes beside its parameters.
     pub fn inputs(&self) -> impl Iterator<Item = &Port> {
         let arguments = &self.inner.executable.signature().arguments;

@@ -64,7 +64,7 @@ impl EventFile {
     }
 
     /// Adds how values are distributed.
-    pub fn histogram(&mut self, step: u64, tag: &str, histogram: &Histogram) {
+    pub fn histogram(&mut self, step: u64, tag: &str, histogram: &ValueHistogram) {
         self.summary(step, tag, None, Kind::Histogram(histogram.to_proto()));
     }
 
@@ -113,7 +113,7 @@ fn masked_checksum(data: &[u8]) -> u32 {
 
 /// How values are distributed, in buckets of equal width.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Histogram {
+pub struct ValueHistogram {
     min: f64,
     max: f64,
     sum: f64,
@@ -122,13 +122,13 @@ pub struct Histogram {
     not_finite: u64,
 }
 
-impl Histogram {
+impl ValueHistogram {
     const BUCKETS: usize = 40;
 
     /// Counts values; those that are not finite are counted apart.
-    pub fn of(values: impl Iterator<Item = f64> + Clone) -> Histogram {
+    pub fn of(values: impl Iterator<Item = f64> + Clone) -> ValueHistogram {
         let finite = values.clone().filter(|value| value.is_finite());
-        let mut histogram = Histogram { min: f64::INFINITY, max: f64::NEG_INFINITY, ..Histogram::default() };
+        let mut histogram = ValueHistogram { min: f64::INFINITY, max: f64::NEG_INFINITY, ..ValueHistogram::default() };
         for value in values {
             if value.is_finite() {
                 histogram.min = histogram.min.min(value);
@@ -140,16 +140,16 @@ impl Histogram {
             }
         }
         if histogram.min > histogram.max {
-            return Histogram { not_finite: histogram.not_finite, ..Histogram::default() };
+            return ValueHistogram { not_finite: histogram.not_finite, ..ValueHistogram::default() };
         }
         // Halves, because the difference of two finite numbers may not be finite.
         let half_span = histogram.max / 2.0 - histogram.min / 2.0;
-        histogram.counts = vec![0; Histogram::BUCKETS];
+        histogram.counts = vec![0; ValueHistogram::BUCKETS];
         for value in finite {
             // Equal values have no span: NaN becomes the first bucket.
             let part = (value / 2.0 - histogram.min / 2.0) / half_span;
-            let bucket = (part * Histogram::BUCKETS as f64) as usize;
-            if let Some(count) = histogram.counts.get_mut(bucket.min(Histogram::BUCKETS - 1)) {
+            let bucket = (part * ValueHistogram::BUCKETS as f64) as usize;
+            if let Some(count) = histogram.counts.get_mut(bucket.min(ValueHistogram::BUCKETS - 1)) {
                 *count += 1;
             }
         }
@@ -168,7 +168,7 @@ impl Histogram {
 
     fn to_proto(&self) -> HistogramProto {
         let limits = (1..=self.counts.len()).map(|n| {
-            let part = n as f64 / Histogram::BUCKETS as f64;
+            let part = n as f64 / ValueHistogram::BUCKETS as f64;
             self.min * (1.0 - part) + self.max * part
         });
         HistogramProto {
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn every_value_is_in_a_bucket() {
         let check = |values: &[f64], count: u64, not_finite: u64| {
-            let histogram = Histogram::of(values.iter().copied());
+            let histogram = ValueHistogram::of(values.iter().copied());
             assert_eq!((histogram.count(), histogram.not_finite()), (count, not_finite), "{values:?}");
             let proto = histogram.to_proto();
             assert_eq!(proto.bucket.iter().sum::<f64>(), count as f64);

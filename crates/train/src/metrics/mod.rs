@@ -10,7 +10,7 @@ mod proto;
 
 use std::path::Path;
 
-pub use events::{EventFile, Histogram};
+pub use events::{EventFile, ValueHistogram};
 pub use jsonl::{JsonLines, METRICS_VERSION};
 
 /// How a training begins, seen from its metrics.

@@ -56,21 +56,9 @@ impl InFlight {
         self.steps.push_back((step, measures));
     }
 
-    /// Waits until one more step may be dispatched.
-    pub(super) fn make_room(&mut self) -> Result<(), Error> {
-        while self.steps.len() >= MAX_IN_FLIGHT {
-            self.look()?;
-        }
-        Ok(())
-    }
-
-    /// Waits for all steps; the measures of the last one.
-    pub(super) fn drain(&mut self) -> Result<Option<Looked>, Error> {
-        let mut last = None;
-        while !self.steps.is_empty() {
-            last = self.look()?;
-        }
-        Ok(last)
+    /// Whether a step must end before one more may be dispatched.
+    pub(super) fn is_full(&self) -> bool {
+        self.steps.len() >= MAX_IN_FLIGHT
     }
 
     /// The first step whose measures are not finite, of those looked at.
@@ -83,7 +71,8 @@ impl InFlight {
         self.step_seconds
     }
 
-    fn look(&mut self) -> Result<Option<Looked>, Error> {
+    /// Waits for the oldest step; `None` if there is none.
+    pub(super) fn look(&mut self) -> Result<Option<Looked>, Error> {
         let Some((step, measures)) = self.steps.pop_front() else { return Ok(None) };
         let looked = Looked { step, values: read(&measures)? };
         let now = Instant::now();

@@ -7,6 +7,7 @@ mod parts;
 mod rows;
 mod run;
 mod stop;
+mod timeline;
 mod watch;
 
 use std::collections::BTreeMap;

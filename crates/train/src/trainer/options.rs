@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use weights::{Keep, Protection};
 
 use crate::data::LoaderOptions;
+use crate::telemetry::TrainTelemetry;
 
 /// Settings of a training.
 #[derive(Clone, Debug)]
@@ -27,6 +28,10 @@ pub struct TrainOptions {
     pub protection: Protection,
     /// Folder of metrics; `None` for none.
     pub metrics: Option<PathBuf>,
+    /// Folder of goodput, a file for each process; `None` for none.
+    pub goodput: Option<PathBuf>,
+    /// What the training tells of itself.
+    pub telemetry: TrainTelemetry,
     /// How batches are prepared.
     pub loader: LoaderOptions,
     /// Peak operations per second of one device, for MFU; `None` for what is known of the device.
@@ -48,6 +53,8 @@ impl TrainOptions {
             keep: Keep::newest(3),
             protection: Protection::default(),
             metrics: None,
+            goodput: None,
+            telemetry: TrainTelemetry::default(),
             loader: LoaderOptions::default(),
             peak_flops: None,
             description: serde_json::Value::Null,

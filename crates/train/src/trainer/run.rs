@@ -1,6 +1,7 @@
 //! The loop: feed, step, record, evaluate, save; resumed where the last run ended.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -12,12 +13,14 @@ use super::checkpoints::{Checkpoints, Newest};
 use super::guard::{self, InFlight, Looked};
 use super::rows::OwnRows;
 use super::stop::StopGate;
+use super::timeline::{self, Moment, Timeline};
 use super::watch::{Ended, Measured, StopTime, TrainEvent};
 use super::{Measures, Task, TrainOptions};
 use crate::data::{DataError, Dataset, Loader};
 use crate::error::Error;
 use crate::metrics::{Metrics, Record, Start};
 use crate::sharding::StateSharding;
+use crate::telemetry::TrainPhase;
 
 /// Trains a task on a backend.
 pub struct Trainer<T: Task> {
@@ -94,7 +97,16 @@ impl<T: Task + 'static> Trainer<T> {
         stop: &AtomicBool,
         watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<Trained<T::State>, Error> {
-        StopGate::run(stop, self.backend.session(), |stop| self.train_until(data, evaluation, stop, watch))
+        let telemetry = &self.options.telemetry;
+        telemetry.begin(&self.backend);
+        let mut heard = |event: &TrainEvent| {
+            timeline::hear(telemetry, event);
+            watch(event);
+        };
+        let trained =
+            StopGate::run(stop, self.backend.session(), |stop| self.train_until(data, evaluation, stop, &mut heard));
+        telemetry.end();
+        trained
     }
 
     fn train_until(
@@ -104,6 +116,7 @@ impl<T: Task + 'static> Trainer<T> {
         stop: &StopGate<'_>,
         watch: &mut dyn FnMut(&TrainEvent),
     ) -> Result<Trained<T::State>, Error> {
+        let mut timeline = Timeline::start(&self.options.telemetry, self.goodput().as_deref());
         let structure = self.state_structure()?;
         if let Some(session) = self.backend.session() {
             let remedy = "start all processes with the same files and arguments";
@@ -124,6 +137,7 @@ impl<T: Task + 'static> Trainer<T> {
                     for (step, message) in damaged {
                         watch(&TrainEvent::Damaged(step, message));
                     }
+                    timeline.enter(TrainPhase::Restore);
                     let restored = checkpoints
                         .as_ref()
                         .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
@@ -137,9 +151,10 @@ impl<T: Task + 'static> Trainer<T> {
                     let task = self.task.clone();
                     let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
                         .on(self.mesh.as_ref().map(StateSharding::init));
-                    if init.prepare(&(), stop.alone())?.is_none() {
-                        return Ok(stopped(0));
-                    }
+                    timeline.enter(TrainPhase::Compile);
+                    let Some(program) = init.prepare(&(), stop.alone())? else { return Ok(stopped(0)) };
+                    self.options.telemetry.compiled(&program.fingerprint());
+                    timeline.enter(TrainPhase::Initialize);
                     (0, self.with_given(init.call(())?)?)
                 }
             };
@@ -147,8 +162,11 @@ impl<T: Task + 'static> Trainer<T> {
             let remedy = "the folder of checkpoints must be one that all processes see";
             session.must_agree("the step to go on from", &first_step.to_string(), remedy)?;
         }
+        timeline.resumed(first_step);
+        timeline.enter(TrainPhase::Other);
         let mut run = Run {
             trainer: self,
+            timeline,
             step_jit: self.step_jit(),
             batch: shapes_of_specs(&data.specs()),
             structure,
@@ -189,6 +207,11 @@ impl<T: Task + 'static> Trainer<T> {
         Ok(state.with_arrays(arrays)?)
     }
 
+    /// The file of this process in which goodput is kept.
+    fn goodput(&self) -> Option<PathBuf> {
+        Some(self.options.goodput.as_ref()?.join(format!("{}.jsonl", self.backend.rank())))
+    }
+
     fn metrics(&self, first_step: u64) -> Metrics {
         let start = if first_step == 0 { Start::Fresh } else { Start::AfterStep(first_step) };
         match &self.options.metrics {
@@ -207,6 +230,7 @@ impl<T: Task + 'static> Trainer<T> {
 /// A training under way.
 struct Run<'a, T: Task> {
     trainer: &'a Trainer<T>,
+    timeline: Timeline,
     step_jit: StepJit<T::State>,
     batch: Vec<Tensor>,
     structure: T::State,
@@ -234,10 +258,11 @@ impl<T: Task + 'static> Run<'_, T> {
             return Ok(Ended::Finished);
         }
         (self.watch)(&TrainEvent::Compiling("step"));
+        self.timeline.enter(TrainPhase::Compile);
         let inputs = (self.structure.clone(), self.batch.clone());
-        if self.step_jit.prepare(&inputs, self.stop.is_over())?.is_none() {
-            return Ok(Ended::Stopped);
-        }
+        let Some(program) = self.step_jit.prepare(&inputs, self.stop.is_over())? else { return Ok(Ended::Stopped) };
+        options.telemetry.compiled(&program.fingerprint());
+        self.timeline.enter(TrainPhase::Other);
         let mut evaluate = self.evaluation.clone().map(|data| Evaluation::new(self.trainer, data)).transpose()?;
         let mut feed = Batches::start(self.trainer, self.data.clone(), first_step..options.steps)?;
         if let Some(checkpoints) = &mut self.checkpoints {
@@ -248,8 +273,10 @@ impl<T: Task + 'static> Run<'_, T> {
             if !self.stop.go_on()? {
                 return self.stopped();
             }
+            self.timeline.enter(TrainPhase::Data);
             let batch = feed.next()?;
-            self.in_flight.make_room()?;
+            self.timeline.enter(TrainPhase::Step);
+            self.make_room()?;
             if let Some(ended) = self.spoiled() {
                 return Ok(ended);
             }
@@ -262,11 +289,13 @@ impl<T: Task + 'static> Run<'_, T> {
             self.step += 1;
             let step = self.step;
             self.in_flight.push(step, measures);
+            self.timeline.dispatched(step);
             let due = |every: Option<u64>| every.is_some_and(|every| step.is_multiple_of(every.max(1)));
             let is_last = step == options.steps;
             let saves = due(options.save_every);
             if due(Some(options.log_every)) || saves || is_last {
-                let looked = self.in_flight.drain()?;
+                let looked = self.drain()?;
+                self.timeline.enter(TrainPhase::Other);
                 if let Some(ended) = self.spoiled() {
                     return Ok(ended);
                 }
@@ -278,15 +307,20 @@ impl<T: Task + 'static> Run<'_, T> {
                     checkpoints.hear(self.watch)?;
                 }
                 self.since = (Instant::now(), step);
+                self.timeline.note(Moment::Record);
             }
             if saves && !is_last {
+                self.timeline.enter(TrainPhase::Save);
                 self.save()?;
+                self.timeline.note(Moment::Checkpoint);
+                self.timeline.enter(TrainPhase::Other);
                 self.since.0 = Instant::now();
             }
             if (due(options.eval_every) || is_last)
                 && let Some(evaluation) = &mut evaluate
                 && let Some(state) = &self.state
             {
+                self.timeline.enter(TrainPhase::Evaluate);
                 let Some(measured) = evaluation.run(state, step, self.stop, self.watch)? else {
                     return self.stopped();
                 };
@@ -297,6 +331,7 @@ impl<T: Task + 'static> Run<'_, T> {
                 }
                 self.metrics.write(&record);
                 self.since.0 = Instant::now();
+                self.timeline.enter(TrainPhase::Other);
             }
         }
         Ok(Ended::Finished)
@@ -307,9 +342,36 @@ impl<T: Task + 'static> Run<'_, T> {
         since.elapsed().as_secs_f64() / self.step.saturating_sub(before).max(1) as f64
     }
 
+    /// Waits until one more step may be dispatched.
+    fn make_room(&mut self) -> Result<(), Error> {
+        while self.in_flight.is_full() {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all steps; the measures of the last one.
+    fn drain(&mut self) -> Result<Option<Looked>, Error> {
+        let mut last = None;
+        while let Some(looked) = self.look()? {
+            last = Some(looked);
+        }
+        Ok(last)
+    }
+
+    /// Waits for the oldest step under way.
+    fn look(&mut self) -> Result<Option<Looked>, Error> {
+        let looked = self.in_flight.look()?;
+        if let Some(looked) = &looked {
+            self.timeline.step_ended(looked.step, self.trainer.task.tokens_per_step());
+        }
+        Ok(looked)
+    }
+
     /// A stop: the steps under way end, and are looked at before their state is saved.
     fn stopped(&mut self) -> Result<Ended, Error> {
-        self.in_flight.drain()?;
+        self.timeline.enter(TrainPhase::Step);
+        self.drain()?;
         if let Some(process) = self.stop.asked_process() {
             (self.watch)(&TrainEvent::Stopping { process, step: self.step });
         }
@@ -358,6 +420,8 @@ impl<T: Task + 'static> Run<'_, T> {
             record = record.mfu(mfu);
         }
         self.metrics.write(&record);
+        let flops_per_second = self.trainer.task.flops_per_step().map(|flops| flops / measured.step_seconds);
+        self.trainer.options.telemetry.rates(measured.tokens_per_second, flops_per_second, measured.mfu);
         (self.watch)(&TrainEvent::Step(measured.clone()));
         self.last = Some(measured);
     }
@@ -379,6 +443,7 @@ impl<T: Task + 'static> Run<'_, T> {
     /// Saves what is not saved, unless it is not worth keeping; waits until it is written.
     fn finish(mut self, first_step: u64, ended: Ended) -> Result<Trained<T::State>, Error> {
         self.metrics.flush();
+        self.timeline.enter(TrainPhase::Save);
         let is_good = !matches!(ended, Ended::Diverged { .. });
         if let Some(mut checkpoints) = self.checkpoints.take() {
             let saved = match &self.state {

@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use serde_json::{Value, json};
 use testkit::{Needed, require};
-use train::metrics::{EventFile, Histogram, JsonLines, METRICS_VERSION, Metrics, Record, Start};
+use train::metrics::{EventFile, JsonLines, METRICS_VERSION, Metrics, Record, Start, ValueHistogram};
 
 fn record(step: u64) -> Record {
     let record = Record { step, wall_time_seconds: 1000.0 + step as f64, values: Vec::new() };
@@ -159,7 +159,7 @@ fn tensorboard_reads_event_files() {
     (0..10).for_each(|step| metrics.write(&record(step)));
     let events = metrics.events().unwrap();
     events.text(2, "sample", "Grüße,\n*Markdown*");
-    events.histogram(3, "weights", &Histogram::of((0..80).map(f64::from).chain([f64::NAN])));
+    events.histogram(3, "weights", &ValueHistogram::of((0..80).map(f64::from).chain([f64::NAN])));
     let name = events.path().file_name().unwrap().to_string_lossy().into_owned();
     assert!(name.starts_with("events.out.tfevents.") && events.lost() == 0, "{name}");
     drop(metrics);

@@ -1,5 +1,6 @@
 //! `tpu train`: train a model described by a file, with checkpoints; run again, it goes on where it ended.
 
+mod answers;
 mod find_batch;
 mod generate;
 mod notice;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use train::trainer::{Ended, Measured, SPOT_NOTICE_SECONDS, StopTime, TrainEvent};
 use train::{MeshChoice, Training};
 
+use self::answers::Answers;
 use self::notice::Notices;
 use super::run::{isolate_again, isolate_again_among, must_isolate};
 use crate::args::TrainArgs;
@@ -102,12 +104,14 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let checkpoints = training.options().checkpoints;
     let stop = crate::stop::on_signal();
     let notices = Notices::wait(args.preemption_notice, &stop);
+    let answers = Answers::start(args.metrics.as_deref(), &training, backend.rank())?;
     let started = Instant::now();
     let mut shown = Shown::new(training.config().train.steps);
     let trained = training.run(&backend, &stop, &mut |event| shown.hear(event));
     if let (Err(_), Some(session)) = (&trained, &session) {
         session.abandon();
     }
+    drop(answers);
     let trained = trained?;
     shown.end();
     if let Some(session) = session {
