@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tensor::DType;
 
 use crate::ir::sdy::MeshAttr;
-use crate::ir::{Attr, Attrs, Func, KeywordSet, Module, Region, RegionData, TensorType, Type, Value};
+use crate::ir::{Attr, Attrs, Func, KeywordSet, Module, Op, Region, RegionData, TensorType, Type, Value};
 
 pub(crate) use super::class::OpClass;
 
@@ -293,6 +293,12 @@ pub struct OpView<'a> {
 }
 
 impl<'a> OpView<'a> {
+    /// An op of a function, with the types of its operands and results; no symbols.
+    pub(crate) fn of(func: &'a Func, op: &'a Op, operands: &'a [Type], results: &'a [Type]) -> OpView<'a> {
+        let (values, attrs, regions) = (&op.operands, &op.attrs, &op.regions);
+        OpView { operands, values, attrs, regions, results, func, symbols: None }
+    }
+
     /// Operand `n` as a tensor.
     pub fn tensor(&self, n: usize) -> Result<&'a TensorType, Violation> {
         self.operands

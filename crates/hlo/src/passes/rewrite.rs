@@ -86,15 +86,7 @@ fn keeps_rules(func: &Func, id: OpId) -> bool {
     let def = kind.def();
     let operands: Vec<Type> = op.operands.iter().map(|&value| func.ty(value).clone()).collect();
     let results: Vec<Type> = op.results().map(|value| func.ty(value).clone()).collect();
-    let view = OpView {
-        operands: &operands,
-        values: &op.operands,
-        attrs: &op.attrs,
-        regions: &op.regions,
-        results: &results,
-        func,
-        symbols: None,
-    };
+    let view = OpView::of(func, op, &operands, &results);
     def.operands.allows(operands.len())
         && def.results.allows(results.len())
         && def.regions.allows(op.regions.len())

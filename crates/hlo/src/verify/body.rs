@@ -177,15 +177,7 @@ impl Checker<'_, '_> {
         if kind == OpKind::FuncReturn {
             return Err(Violation::new("", "func.return must end a function"));
         }
-        let view = OpView {
-            operands: &operands,
-            values: &op.operands,
-            attrs: &op.attrs,
-            regions: &op.regions,
-            results: &results,
-            func: self.func,
-            symbols: Some(self.symbols),
-        };
+        let view = OpView { symbols: Some(self.symbols), ..OpView::of(self.func, op, &operands, &results) };
         constraints(kind, &view)
     }
 

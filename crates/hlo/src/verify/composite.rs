@@ -31,15 +31,7 @@ pub(crate) fn named_op(func: &Func, op: &Op) -> Option<(OpKind, Attrs)> {
     def.drop_defaults(&mut attrs);
     let operands: Vec<Type> = op.operands.iter().map(|&value| func.ty(value).clone()).collect();
     let results: Vec<Type> = op.results().map(|value| func.ty(value).clone()).collect();
-    let view = OpView {
-        operands: &operands,
-        values: &op.operands,
-        attrs: &attrs,
-        regions: &[],
-        results: &results,
-        func,
-        symbols: None,
-    };
+    let view = OpView { attrs: &attrs, regions: &[], ..OpView::of(func, op, &operands, &results) };
     let is_op = def.operands.allows(operands.len())
         && def.results.allows(results.len())
         && def.regions.allows(0)

@@ -239,18 +239,7 @@ fn check(site: &Site<'_>) -> Result<(), Violation> {
     if kind == OpKind::FuncCall || !operands.iter().chain(&results).all(types::is_static) {
         return Ok(());
     }
-    constraints(
-        kind,
-        &OpView {
-            operands: &operands,
-            values: &op.operands,
-            attrs: &op.attrs,
-            regions: &op.regions,
-            results: &results,
-            func: site.func,
-            symbols: None,
-        },
-    )
+    constraints(kind, &OpView::of(site.func, op, &operands, &results))
 }
 
 /// `shape_assertion(condition, values…)` with a message that has `{n}` where value `n` goes.

@@ -66,15 +66,7 @@ pub(super) fn infer(site: &mut Site<'_>) -> Result<(), Violation> {
         return Ok(());
     }
     let operands: Vec<Type> = op.operands.iter().map(|&value| site.func.ty(value).clone()).collect();
-    let view = OpView {
-        operands: &operands,
-        values: &op.operands,
-        attrs: &op.attrs,
-        regions: &op.regions,
-        results: &results,
-        func: site.func,
-        symbols: None,
-    };
+    let view = OpView::of(site.func, op, &operands, &results);
     let inferred = match kind.def().infer {
         // What a branching op returns is known once its branches are.
         _ if matches!(kind, OpKind::If | OpKind::Case) => return Ok(()),
