@@ -46,8 +46,10 @@ impl Tokenizer {
             return Err(DataError::format(path, format!("it is not a file of up to {MAX_TOKENIZER_BYTES} bytes")));
         }
         let bytes = std::fs::read(path).map_err(DataError::io("reading", path))?;
+        // From text and not from bytes: of the two readers that would be built, this one is in the library already.
+        let text = std::str::from_utf8(&bytes).map_err(|error| refuse(error.into()))?;
         let mut tokenizer =
-            guarded("reading a tokenizer", || tokenizers::Tokenizer::from_bytes(&bytes))?.map_err(refuse)?;
+            guarded("reading a tokenizer", || text.parse::<tokenizers::Tokenizer>())?.map_err(refuse)?;
         tokenizer.with_truncation(None).map_err(refuse)?;
         tokenizer.with_padding(None);
         let largest = tokenizer.get_vocab(true).into_values().max();
