@@ -14,6 +14,7 @@ use tensor::DType;
 use crate::Spec;
 use crate::error::misuse;
 use crate::graph::{Combine, Prim};
+use crate::line;
 use crate::ops::lane::Lane;
 use crate::ops::{attrs, only, write};
 use crate::sharding::Mesh;
@@ -187,6 +188,7 @@ fn exchanged(tensor: &Tensor, split: usize, concat: usize, groups: &[Vec<usize>]
     only(write((OpKind::AllToAll, attrs, None), &[tensor], None))
 }
 
+#[track_caller]
 fn permuted(tensor: &Tensor, pairs: &[Vec<usize>]) -> Tensor {
     only(write(
         (OpKind::CollectivePermute, attrs([("source_target_pairs", table(pairs)), CHANNEL]), None),
@@ -253,6 +255,7 @@ pub fn axis_index(axis: &str) -> Tensor {
     let Some(at) = mesh.axes().iter().position(|have| &*have.name == axis) else {
         misuse(Location::caller(), format!("the mesh {mesh} has no axis `{axis}`"));
     };
+    let _line = line::of(Location::caller());
     let inner: usize = mesh.axes()[at + 1..].iter().map(|axis| axis.size).product();
     let device = only(stack::push(
         Prim::Op { kind: OpKind::PartitionId, attrs: Attrs::new(), combine: None },

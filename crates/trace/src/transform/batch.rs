@@ -9,6 +9,7 @@ use hlo::{Attrs, OpKind};
 use crate::Spec;
 use crate::error::misuse;
 use crate::graph::{Combine, Graph, Node, Prim};
+use crate::line;
 use crate::ops::collective::{self, is_collective};
 use crate::ops::constraint::constrained;
 use crate::ops::lane::{Lane, with_axis};
@@ -29,7 +30,7 @@ pub fn vmap<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I) -> O {
 /// [`vmap`] along other axes: one entry for each tensor of the inputs in order, `None` where all examples have the same.
 #[track_caller]
 pub fn vmap_axes<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[Option<isize>]) -> O {
-    mapped(f, inputs, axes, &[])
+    mapped(f, inputs, axes, &[], Location::caller())
 }
 
 /// [`vmap`] of examples that lie along these mesh axes: each device computes its own. Within `f` nothing is split along them
@@ -37,22 +38,29 @@ pub fn vmap_axes<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[
 #[track_caller]
 pub fn vmap_along<I: Tree, O: Tree>(mesh_axes: &[Arc<str>], f: impl FnOnce(&I) -> O, inputs: &I) -> O {
     let axes = vec![Some(0); inputs.leaves().len()];
-    let Some(around) = current_rules() else { return mapped(f, inputs, &axes, &[]) };
+    let at = Location::caller();
+    let Some(around) = current_rules() else { return mapped(f, inputs, &axes, &[], at) };
     let parts = around.mesh.size_along(mesh_axes.iter().map(|axis| &**axis));
     let size = inputs.specs().iter().find_map(|spec| spec.dims.first().copied()).unwrap_or(0);
     match parts {
         Some(parts) if size.is_multiple_of(parts.max(1)) => {}
         _ => {
             let names = mesh_axes.join("+");
-            misuse(Location::caller(), format!("{size} examples cannot lie along {names} of the mesh {}", around.mesh));
+            misuse(at, format!("{size} examples cannot lie along {names} of the mesh {}", around.mesh));
         }
     }
-    with_rules(Some(Rc::new(around.without(mesh_axes))), || mapped(f, inputs, &axes, mesh_axes))
+    with_rules(Some(Rc::new(around.without(mesh_axes))), || mapped(f, inputs, &axes, mesh_axes, at))
 }
 
-#[track_caller]
-fn mapped<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[Option<isize>], mesh_axes: &[Arc<str>]) -> O {
-    let at = Location::caller();
+/// `vmap` at a line of the user's, which is that of the ops around those of `f`.
+fn mapped<I: Tree, O: Tree>(
+    f: impl FnOnce(&I) -> O,
+    inputs: &I,
+    axes: &[Option<isize>],
+    mesh_axes: &[Arc<str>],
+    at: &'static Location<'static>,
+) -> O {
+    let before = line::of(at);
     let (leaves, paths) = (inputs.leaves(), inputs.paths());
     if leaves.len() != axes.len() {
         misuse(at, format!("vmap over {} tensors with {} axes", leaves.len(), axes.len()));
@@ -77,6 +85,7 @@ fn mapped<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[Option<
         lanes.push(Lane::batched(moved));
     }
     let Some(size) = size else { misuse(at, "vmap over no axis: nothing says how many examples there are") };
+    drop(before);
     let mut result = None;
     let closed = stack::closed(&specs, |args| {
         let output = f(&inputs.with_leaves(args));
@@ -87,6 +96,7 @@ fn mapped<I: Tree, O: Tree>(f: impl FnOnce(&I) -> O, inputs: &I, axes: &[Option<
     lanes.extend(closed.captured.into_iter().map(Lane::shared));
     let outputs = with_lane_axes(mesh_axes, || batch(&closed.graph, &lanes, size));
     let Some(result) = result else { unreachable!("the function was traced") };
+    let _line = line::of(at);
     result.with_leaves(outputs.iter().map(|lane| lane.spread(size)).collect::<Vec<_>>())
 }
 

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tensor::DType;
 use trace::{
-    Branch, Convolution, Donate, Error, Key, RematPolicy, Spec, Tensor, Window, checkpoint, cond, custom_call,
-    custom_vjp, grad, jvp, scan, switch, vjp, vmap, vmap_axes, while_loop,
+    Branch, Convolution, Donate, Error, Key, Leaf, LeafShardings, LogicalAxisRules, Mesh, PartitionSpec, Reduction,
+    RematPolicy, Role, Spec, Tensor, Window, axis_index, checkpoint, cond, custom_call, custom_vjp, grad, jvp, scan,
+    shard_map, switch, vjp, vmap, vmap_along, vmap_axes, while_loop,
 };
 
 /// Notes the line it stands on, then evaluates what it is given.
@@ -276,4 +277,38 @@ fn a_gradient_stands_at_the_line_of_its_operation() {
     .unwrap();
     let wanted = ("layer/cosine".to_string(), file!().to_string(), line.get());
     assert!(places(&function).contains(&wanted), "{wanted:?} is not in {:?}", places(&function));
+}
+
+/// What the library writes around a user's function, and what it writes for one call in several ops.
+#[test]
+fn ops_of_collectives_and_vmap_stand_at_the_users_line() {
+    let rules = LogicalAxisRules::new(Mesh::new([("data", 2)]).unwrap());
+    let whole = |dims: usize| PartitionSpec::replicated(dims);
+    let of = |_: Role, leaf: &Leaf| Ok(whole(leaf.spec.dims.len()));
+    let lines = |f: &dyn Fn(&Tensor) -> Tensor| {
+        let shapes = vec![Tensor::of(Spec::new(DType::F32, [2, 4]))];
+        let placed = LeafShardings { rules: &rules, of: &of };
+        let (function, _) = trace::trace_on(&placed, "placed", &shapes, Donate::Nothing, |x| f(&x[0])).unwrap();
+        places(&function)
+    };
+    let in_parts =
+        |f: &dyn Fn(&Tensor) -> Tensor| lines(&|x| shard_map(x, &[whole(2)], &[whole(2)], |part: &Tensor| f(part)));
+    let all = [
+        in_parts(&|x| x.permute("data", 1)),
+        in_parts(&|x| x.all_reduce("data", Reduction::Mean)),
+        in_parts(&|x| x.all_gather(1, "data").reduce_scatter(1, "data")),
+        in_parts(&|x| x.all_to_all(0, 1, "data").all_to_all(1, 0, "data")),
+        in_parts(&|x| axis_index("data").cast(DType::F32).broadcast_to(x.dims())),
+        in_parts(&|x| grad(|x: &Tensor| x.permute("data", 1).all_gather(0, "data").sum_all(), x)),
+        lines(&|x| vmap_axes(|x: &Tensor| x.tanh(), x, &[Some(1)])),
+        // The same for all examples: spread once the function is done.
+        lines(&|x| vmap(|_: &Tensor| Tensor::scalar(DType::F32, 3.0), x)),
+        lines(&|x| vmap_along(&["data".into()], |_: &Tensor| Tensor::scalar(DType::F32, 3.0), x)),
+        lines(&|x| vmap(|row: &Tensor| &x.exp() + row, x)),
+    ];
+    for places in all {
+        assert!(!places.is_empty());
+        let others: Vec<_> = places.iter().filter(|(_, file, _)| file != file!()).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
 }
