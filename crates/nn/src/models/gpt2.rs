@@ -205,7 +205,7 @@ impl LanguageModel for Gpt2 {
     #[track_caller]
     fn ready_lm_head(&self) -> Box<dyn Fn(&Tensor) -> Tensor + '_> {
         let table = self.token_embedding.ready(self.options.precision.compute());
-        Box::new(move |hidden| trace::scope("head", || constrained_logits(table.scores(hidden))))
+        Box::new(move |hidden| trace::scope("lm_head", || constrained_logits(table.scores(hidden))))
     }
 
     #[track_caller]

@@ -303,12 +303,12 @@ impl LanguageModel for Llama {
                         trace::Contraction { lhs_sum: vec![last], rhs_sum: vec![0], ..trace::Contraction::default() };
                     let weight = weight.cast(hidden.dtype());
                     let logits = || hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default);
-                    trace::scope("head", || constrained_logits(logits()))
+                    trace::scope("lm_head", || constrained_logits(logits()))
                 })
             }
             None => {
                 let table = self.token_embedding.ready(compute);
-                Box::new(move |hidden| trace::scope("head", || constrained_logits(table.scores(hidden))))
+                Box::new(move |hidden| trace::scope("lm_head", || constrained_logits(table.scores(hidden))))
             }
         }
     }
