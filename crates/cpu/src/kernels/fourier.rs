@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustfft::num_complex::Complex;
-use rustfft::{Fft, FftNum, FftPlanner};
+use rustfft::{Fft, FftNum};
 use tensor::DType;
 
 use super::Cores;
@@ -38,7 +38,7 @@ enum Plans {
 
 impl Fourier {
     /// A transform of the last dimensions of an operand, as many as there are lengths; `None` for types and sizes that do
-    /// not fit.
+    /// not fit, and on machines for which there are no plans.
     pub(crate) fn new(kind: Transform, dims: &[usize], lengths: &[usize], dtype: DType) -> Option<Fourier> {
         let plan = match (kind, dtype) {
             (Transform::Rfft, DType::F32) => Plans::Single(Plan::new(kind, dims, lengths)?),
@@ -92,6 +92,18 @@ impl Real for f64 {
     fn of(value: f64) -> f64 {
         value
     }
+}
+
+/// Plans for machines with AVX and FMA, on which `FftPlanner` makes the same ones. Elsewhere the interpreter transforms:
+/// the code that does without them would take as long to build again.
+#[cfg(target_arch = "x86_64")]
+fn planner<T: FftNum>() -> Option<rustfft::FftPlannerAvx<T>> {
+    rustfft::FftPlannerAvx::new().ok()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn planner<T: FftNum>() -> Option<rustfft::FftPlanner<T>> {
+    Some(rustfft::FftPlanner::new())
 }
 
 #[derive(Clone)]
@@ -157,7 +169,7 @@ impl<T: Real> Plan<T> {
         let total = complex.iter().try_fold(2 * size_of::<T>(), |n, &d| n.checked_mul(d))?;
         i64::try_from(total).ok()?;
         let backward = matches!(kind, Transform::Ifft | Transform::Irfft);
-        let mut planner = FftPlanner::new();
+        let mut planner = planner()?;
         let mut plan =
             |length: usize| if backward { planner.plan_fft_inverse(length) } else { planner.plan_fft_forward(length) };
         let outer = before.iter().map(|&length| plan(length)).collect();

@@ -25,6 +25,17 @@ pub(crate) fn wide<R>(machine: &Machine, call: impl FnOnce() -> R) -> R {
             return unsafe { avx2(call) };
         }
     }
-    let _ = machine;
+    plain(machine, call)
+}
+
+/// For a machine of which nothing is known.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn plain<R>(_: &Machine, call: impl FnOnce() -> R) -> R {
     call()
+}
+
+/// There is none: see [`Machine::has_kernels`].
+#[cfg(all(target_arch = "x86_64", not(test)))]
+fn plain<R>(machine: &Machine, _: impl FnOnce() -> R) -> R {
+    unreachable!("no program is compiled for {machine:?}")
 }
