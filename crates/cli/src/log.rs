@@ -1,10 +1,12 @@
 //! The log on standard error: which events, and in which form.
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
+mod filter;
+mod subscriber;
 
 use crate::args::LogFormat;
 use crate::failure::Failure;
+use filter::Filter;
+use subscriber::Lines;
 
 /// Variable that says what is logged.
 const VARIABLE: &str = "TPUBRIDGE_LOG";
@@ -18,19 +20,11 @@ pub(crate) fn start(asked: Option<&str>, format: LogFormat) -> Result<(), Failur
     let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let text = asked.map(str::to_string).or(from_environment).unwrap_or_else(|| DEFAULT.to_string());
     let optional = [runtime::log::PLACEMENT, runtime::log::COMPILES].map(|target| format!("{target}=info"));
-    let filter = EnvFilter::try_new(format!("{},{text}", optional.join(","))).map_err(|error| {
-        Failure::new(format!("`{text}` is not a level of logging: {error}"))
+    let filter = Filter::parse(&format!("{},{text}", optional.join(","))).map_err(|part| {
+        Failure::new(format!("`{part}` is not a level of logging"))
             .hint("--log and $TPUBRIDGE_LOG take error, warn, info, debug, trace, or target=level")
     })?;
-    // A span is told when it ends, with the time it took.
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_span_events(FmtSpan::CLOSE)
-        .with_ansi(false);
-    match format {
-        LogFormat::Human => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
+    tracing::subscriber::set_global_default(Lines::new(filter, format))
+        .map_err(|error| Failure::new(format!("the log cannot start: {error}")))?;
     Ok(())
 }

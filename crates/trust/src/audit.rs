@@ -279,7 +279,7 @@ fn user_of(passwd: &str, uid: u32) -> Option<String> {
 }
 
 /// A time since the epoch as `2026-11-16T20:04:29.123Z`.
-fn utc(since_epoch: Duration) -> String {
+pub fn utc(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (mut days, of_day) = (seconds / 86_400, seconds % 86_400);
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -9,7 +9,7 @@ mod sealed;
 mod sha256;
 mod signature;
 
-pub use audit::{AUDIT_FILE, AUDIT_VARIABLE, AUDIT_VERSION, AuditEvent, AuditLog, AuditOutcome};
+pub use audit::{AUDIT_FILE, AUDIT_VARIABLE, AUDIT_VERSION, AuditEvent, AuditLog, AuditOutcome, utc};
 pub use blake2b::Blake2b;
 pub use key_source::{KeySource, KeySourceError};
 pub use keyring::{Keyring, config_folder};
