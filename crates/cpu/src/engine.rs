@@ -222,6 +222,7 @@ impl Compiled {
     /// Compiles a verified program.
     pub fn from_module(cpu: &Arc<Cpu>, module: Verified, options: &EngineOptions<'_>) -> Result<Compiled, Error> {
         let spread = options.spread;
+        let module = lower::name_composites(module)?;
         let func = match options.entry {
             Some(name) => module.func(name),
             None => module.entry(),
@@ -280,7 +281,7 @@ impl Compiled {
         &self.name
     }
 
-    /// The verified program.
+    /// The verified program, with ops for the composites that are named after them.
     pub fn module(&self) -> &Verified {
         &self.module
     }

@@ -143,9 +143,11 @@ fn decode_small(layout: &Layout, bits: u64) -> f64 {
     let mantissa = bits & mantissa_mask;
     match layout.specials {
         Specials::Ieee if exponent == exponent_mask => {
-            return if mantissa == 0 { sign * f64::INFINITY } else { f64::NAN };
+            return if mantissa == 0 { sign * f64::INFINITY } else { f64::NAN.copysign(sign) };
         }
-        Specials::FiniteNan if exponent == exponent_mask && mantissa == mantissa_mask => return f64::NAN,
+        Specials::FiniteNan if exponent == exponent_mask && mantissa == mantissa_mask => {
+            return f64::NAN.copysign(sign);
+        }
         Specials::NoNegativeZero if bits == sign_bit => return f64::NAN,
         _ => {}
     }
@@ -168,8 +170,9 @@ mod tests {
             for bits in 0..1u64 << dtype.bits() {
                 let value = decode_float(dtype, bits).unwrap();
                 if value.is_nan() {
-                    let again = encode_float(dtype, value).unwrap();
-                    assert!(decode_float(dtype, again).unwrap().is_nan(), "{dtype} {bits:#x}");
+                    let again = decode_float(dtype, encode_float(dtype, value).unwrap()).unwrap();
+                    assert!(again.is_nan(), "{dtype} {bits:#x}");
+                    assert_eq!(again.is_sign_negative(), value.is_sign_negative(), "{dtype} {bits:#x}");
                 } else {
                     assert_eq!(encode_float(dtype, value), Some(bits), "{dtype} {bits:#x} = {value}");
                 }

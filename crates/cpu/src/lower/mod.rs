@@ -20,6 +20,7 @@ mod view;
 
 use std::sync::Arc;
 
+use hlo::passes::NAME_COMPOSITES;
 use hlo::{Module, Op, OpKind, Type, Verified};
 
 use crate::error::Error;
@@ -32,8 +33,8 @@ pub use fold::evaluate as evaluate_constant;
 /// Bytes one value may have: far more than a machine has, few enough that sums of sizes do not overflow.
 const MAX_VALUE_BYTES: u64 = 1 << 42;
 
-/// Composites that become the ops they are named after: those have kernels.
-const KEPT_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
+/// Composites that are the ops they are named after, where types and attributes are the op's.
+const NAMED_COMPOSITES: &[&str] = &["chlo.erf", "chlo.top_k"];
 
 /// What is made of a program before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,10 +57,22 @@ pub enum Donation {
     GivenFor(usize),
 }
 
+/// The program with ops for the composites that are named after them. Both engines run this one: a decomposition that
+/// computes something else than the op is never looked at, on XLA neither.
+pub(crate) fn name_composites(module: Verified) -> Result<Verified, Error> {
+    if !module.funcs.iter().flat_map(|func| &func.ops).any(|op| op.kind() == Some(OpKind::Composite)) {
+        return Ok(module);
+    }
+    let options = hlo::passes::Options { keep_composites: NAMED_COMPOSITES, ..hlo::passes::Options::default() };
+    match hlo::passes::apply(module, &[NAME_COMPOSITES], &options) {
+        Ok((module, _)) => Ok(module),
+        Err(error) => Err(Error::Internal(format!("naming composites broke the program: {error}"))),
+    }
+}
+
 /// The program with everything removed that need not be computed.
 pub(crate) fn simplify(module: Verified, folding: Folding) -> Result<Verified, Error> {
     let options = hlo::passes::Options {
-        keep_composites: KEPT_COMPOSITES,
         evaluate: match folding {
             Folding::Constants => Some(&fold::evaluate),
             Folding::Nothing => None,

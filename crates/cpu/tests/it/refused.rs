@@ -136,6 +136,47 @@ fn a_composite_with_the_types_of_its_name_is_the_op() {
     assert_eq!(results[1], [7i32, 6].map(i32::to_le_bytes).concat().repeat(3));
 }
 
+/// As on XLA: nobody looks at the decomposition of a composite that is taken for an op.
+#[test]
+fn a_composite_with_the_types_of_its_name_is_the_op_whatever_it_decomposes_to() {
+    let text = "module {
+  func.func private @d(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %a = stablehlo.constant dense<1.0> : tensor<4xf32>
+    return %a : tensor<4xf32>
+  }
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.composite \"chlo.erf\" %x {decomposition = @d} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}";
+    assert_eq!(check_agrees(text, &[(DType::F32, &[4])]), [0f32.to_le_bytes().repeat(4)]);
+}
+
+/// The signs of NaNs and zeros, where the type has them: `x > -x` in the order of IEEE 754, of NaN, -NaN, 0 and -0.
+#[test]
+fn total_order_sees_the_signs_that_a_type_has() {
+    let wide = [1, 0, 1, 0];
+    for (dtype, nans, expected) in [
+        ("f32", "0x7FC00000, 0xFFC00000", wide),
+        ("f16", "0x7E00, 0xFE00", wide),
+        ("bf16", "0x7FC0, 0xFFC0", wide),
+        ("f8E5M2", "0x7E, 0xFE", wide),
+        ("f8E4M3FN", "0x7F, 0xFF", wide),
+        ("f8E4M3FNUZ", "0x80, 0x80", [0; 4]),
+        ("f8E4M3B11FNUZ", "0x80, 0x80", [0; 4]),
+    ] {
+        let text = format!(
+            "func.func @main() -> tensor<4xi1> {{
+  %x = stablehlo.constant dense<[{nans}, 0.0, -0.0]> : tensor<4x{dtype}>
+  %n = stablehlo.negate %x : tensor<4x{dtype}>
+  %0 = stablehlo.compare GT, %x, %n, TOTALORDER : (tensor<4x{dtype}>, tensor<4x{dtype}>) -> tensor<4xi1>
+  return %0 : tensor<4xi1>
+}}"
+        );
+        assert_eq!(check_agrees(&text, &[]), [expected], "{dtype}");
+    }
+}
+
 /// A scatter whose body works in a wider type converts what it reads and what it keeps.
 #[test]
 fn a_scatter_that_widens_gives_wide_elements() {

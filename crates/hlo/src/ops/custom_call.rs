@@ -1,5 +1,7 @@
 //! `stablehlo.custom_call`: calls what an implementation provides.
 
+use tensor::DType;
+
 use crate::ir::dims::OutputOperandAlias;
 use crate::ir::{Attr, Type};
 use crate::ops::def::{Arity, AttrDef, AttrKind, OpClass, OpDef, OpView, Piece, Presence, Text, VhloForm, Violation};
@@ -118,8 +120,39 @@ fn annotation(op: &OpView<'_>) -> Checked {
     Ok(())
 }
 
+/// Factorizations of matrices, and what is made of them, by XLA's names. JAX names LAPACK's routines beside them.
+const FACTORIZATIONS: [&str; 5] =
+    ["Qr", "ProductOfElementaryHouseholderReflectors", "LuDecomposition", "Eigh", "tridiagonal_solve_perturbed_ffi"];
+
+/// A factorization is of a real or complex matrix. Beside such numbers it takes and gives integers: pivots, sizes, error
+/// codes.
+fn factorization(op: &OpView<'_>) -> Checked {
+    let target = op.attr("call_target_name")?.as_str().unwrap_or_default();
+    let is_routine = target.starts_with("lapack_") && target.ends_with("_ffi");
+    if !is_routine && !FACTORIZATIONS.contains(&target) {
+        return Ok(());
+    }
+    let clause = "custom_call factorization";
+    let element = |ty: &Type| ty.as_tensor().and_then(|tensor| tensor.element.plain());
+    let is_real_or_complex = |ty: &Type| element(ty).is_some_and(|dtype| dtype.is_float() || dtype.is_complex());
+    let is_number = |ty: &Type| is_real_or_complex(ty) || element(ty).is_some_and(DType::is_integer);
+    if let Some(matrix) = op.operands.first().filter(|ty| !is_real_or_complex(ty)) {
+        let message = format!("@{target} takes a real or complex matrix, not {}", spelling::ty(matrix));
+        return Err(Violation::new(clause, message));
+    }
+    let results = match op.results {
+        [Type::Tuple(members)] => &members[..],
+        types => types,
+    };
+    if let Some(other) = op.operands.iter().chain(results).find(|ty| !is_number(ty)) {
+        return Err(Violation::new(clause, format!("@{target} takes and gives numbers, not {}", spelling::ty(other))));
+    }
+    Ok(())
+}
+
 fn check(op: &OpView<'_>) -> Checked {
     annotation(op)?;
+    factorization(op)?;
     let layouts = ["operand_layouts", "result_layouts"].map(|name| op.attrs.get(name));
     require!(
         layouts[0].is_some() == layouts[1].is_some(),

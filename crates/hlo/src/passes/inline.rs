@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ir::{Attr, Definition, Func, Module, Op, OpId, OpKind, OpName, Region, RegionData, Type, Value, ValueData};
+use crate::ir::{Attr, Definition, Func, Module, Op, OpId, OpKind, OpName, Region, RegionData, Value, ValueData};
 
 use crate::ops::rules::shapes::types_agree;
 
@@ -24,14 +24,10 @@ pub(super) fn run(module: &mut Module, options: &Options<'_>, statistics: &mut S
         if options.partitioned == Partitioned::No {
             drop_shardings(&mut func);
         }
-        let mut counts = [0; 4];
+        let mut counts = [0; 3];
         walk(&mut func, u64::MAX, |site| {
             if let Some(values) = pass_through(site, options) {
                 counts[2] += 1;
-                return Some(values);
-            }
-            if let Some(values) = named_op(site, options) {
-                counts[3] += 1;
                 return Some(values);
             }
             let op = site.op();
@@ -50,9 +46,7 @@ pub(super) fn run(module: &mut Module, options: &Options<'_>, statistics: &mut S
             counts[usize::from(!is_call)] += 1;
             Some(values)
         });
-        for (rule, count) in
-            ["inline_call", "inline_composite", "drop_sharding", "name_composite"].into_iter().zip(counts)
-        {
+        for (rule, count) in ["inline_call", "inline_composite", "drop_sharding"].into_iter().zip(counts) {
             statistics.add(rule, count);
         }
         depths[at] = nesting(&func);
@@ -78,18 +72,6 @@ fn nesting(func: &Func) -> usize {
 fn is_kept(op: &Op, options: &Options<'_>) -> bool {
     let name = op.attr("name").and_then(Attr::as_str).unwrap_or_default();
     options.keep_composites.contains(&name) && OpKind::from_name(name).is_none()
-}
-
-/// The op a composite to be kept is named after, in its place.
-fn named_op(site: &mut Site<'_>, options: &Options<'_>) -> Replacement {
-    let name = site.op().attr("name").and_then(Attr::as_str)?;
-    if site.op().kind() != Some(OpKind::Composite) || !options.keep_composites.contains(&name) {
-        return None;
-    }
-    let (kind, attrs) = crate::verify::named_op(site.func, site.op())?;
-    let (operands, results) = (site.op().operands.clone(), site.op().results());
-    let types: Vec<Type> = results.map(|value| site.func.ty(value).clone()).collect();
-    Some(site.emit_with_regions(kind, operands, &types, Vec::new(), attrs))
 }
 
 /// A function whose values carry shardings stays a function for the partitioner.

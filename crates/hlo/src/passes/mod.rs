@@ -5,6 +5,7 @@ mod dce;
 mod effects;
 mod fold;
 mod inline;
+mod name_composites;
 mod rewrite;
 mod simplify;
 mod specialize;
@@ -112,6 +113,8 @@ pub struct Pass {
     run: fn(&mut Module, &Options<'_>, &mut Statistics),
 }
 
+/// Puts the op that a composite to be kept is named after in its place.
+pub const NAME_COMPOSITES: Pass = Pass { name: "name_composites", run: name_composites::run };
 /// Puts the bodies of functions where they are called.
 pub const INLINE: Pass = Pass { name: "inline", run: inline::run };
 /// Rewrites single ops by what they and the ops they read say; folds constants.
@@ -121,9 +124,9 @@ pub const CSE: Pass = Pass { name: "cse", run: cse::run };
 /// Drops what nothing reads.
 pub const DCE: Pass = Pass { name: "dce", run: dce::run };
 
-/// The order of [`canonicalize`]. Calls go first, since the other passes do not look across them, and unread functions
-/// right after, so that no time is spent on them.
-const ONCE: &[Pass] = &[INLINE, DCE];
+/// The order of [`canonicalize`]. Calls go first, since the other passes do not look across them: composites that are ops
+/// before those that are calls. Unread functions go right after, so that no time is spent on them.
+const ONCE: &[Pass] = &[NAME_COMPOSITES, INLINE, DCE];
 /// Repeated while something changes. Simplification makes ops equal, so merging comes after it; both leave ops unread, so
 /// dropping comes last.
 const REPEATED: &[Pass] = &[SIMPLIFY, CSE, DCE];

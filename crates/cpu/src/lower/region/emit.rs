@@ -96,6 +96,15 @@ impl Emitter<'_> {
         }
     }
 
+    /// What an op gives that leaves the values of most types among themselves. Types without negative zero have one NaN
+    /// without a sign, and one type has neither sign nor zero: only there is it rounded.
+    fn closed(&mut self, reg: Reg) -> Reg {
+        match self.dtype {
+            DType::F8E4M3B11FNUZ | DType::F8E4M3FNUZ | DType::F8E5M2FNUZ | DType::F8E8M0FNU => self.rounded(reg),
+            _ => reg,
+        }
+    }
+
     fn integer(&mut self, lane: Lane, value: i64) -> Reg {
         let bits = if lane == Lane::I64 { value as u64 } else { u64::from(value as u32) };
         self.put(Inst::Const { lane, bits })
@@ -279,9 +288,8 @@ impl Emitter<'_> {
         };
         let result = self.put(Inst::Unary(op, a));
         Some(match op {
-            // These leave the values of a type among themselves.
-            Unary::Abs | Unary::Neg | Unary::Sign | Unary::Floor | Unary::Ceil => result,
-            Unary::RoundEven | Unary::RoundAway => result,
+            Unary::Abs | Unary::Neg | Unary::Sign | Unary::Floor | Unary::Ceil => self.closed(result),
+            Unary::RoundEven | Unary::RoundAway => self.closed(result),
             _ => self.rounded(result),
         })
     }
@@ -299,7 +307,10 @@ impl Emitter<'_> {
         }
         if dtype.is_float() {
             return match op {
-                Binary::Min | Binary::Max => Some(self.put(Inst::Binary(op, a, b))),
+                Binary::Min | Binary::Max => {
+                    let result = self.put(Inst::Binary(op, a, b));
+                    Some(self.closed(result))
+                }
                 Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::ShrL | Binary::ShrA => None,
                 _ => {
                     let result = self.put(Inst::Binary(op, a, b));

@@ -503,3 +503,19 @@ module {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+// finding: @main: stablehlo.custom_call: @Qr takes a real or complex matrix, not tensor<3x3xi1> [custom_call factorization]
+func.func @main(%x: tensor<3x3xi1>) -> tensor<3x3xi1> {
+  %0 = stablehlo.custom_call @Qr(%x) : (tensor<3x3xi1>) -> tensor<3x3xi1>
+  return %0 : tensor<3x3xi1>
+}
+
+// -----
+
+// finding: @main: stablehlo.custom_call: @lapack_sgetrf_ffi takes and gives numbers, not tensor<3xi1> [custom_call factorization]
+func.func @main(%x: tensor<3x3xf32>) -> tensor<3xi1> {
+  %0:2 = stablehlo.custom_call @lapack_sgetrf_ffi(%x) : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3xi1>)
+  return %0#1 : tensor<3xi1>
+}
