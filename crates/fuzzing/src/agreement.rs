@@ -11,7 +11,10 @@ const MAX_DEPTH: usize = 16;
 /// How sure a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// The same elements: no order of summation and no approximation decides. NaNs are one value, zeros too.
+    /// The same bits, but for the payload of NaNs: nothing was computed but signs.
+    Exact,
+    /// The same elements: no order of summation and no approximation decides. NaNs are one value, zeros too: which sign
+    /// arithmetic gives them is left open.
     Same,
     /// Floats that may differ by rounding.
     Close,
@@ -19,16 +22,16 @@ pub(crate) enum Level {
     Open,
 }
 
-use Level::{Close, Open, Same};
+use Level::{Close, Exact, Open, Same};
 
-/// The levels of the results of the entry function.
+/// The levels of the results of the entry function of a program whose composites are calls.
 pub(crate) fn levels(module: &Module) -> Vec<Level> {
     let Some(func) = module.entry() else { return Vec::new() };
     // Kernels take numbers below the normal range for zero, which ops that jump make visible.
     if module.funcs.iter().flat_map(|func| &func.ops).any(has_denormals) {
         return vec![Open; func.outputs.len()];
     }
-    let derived = Derivation { module, depth: 0 }.call(func, &vec![Same; func.inputs.len()]);
+    let derived = Derivation { module, depth: 0 }.call(func, &vec![Exact; func.inputs.len()]);
     derived.unwrap_or_else(|| vec![Open; func.outputs.len()])
 }
 
@@ -66,9 +69,13 @@ impl Derivation<'_> {
             }
             let results = self.op(func, op, &operands, known);
             for (n, value) in op.results().enumerate() {
-                let level = results.get(n).or(results.last()).copied().unwrap_or(Same);
+                let level = results.get(n).or(results.last()).copied().unwrap_or(Exact);
                 // What is no float is the same or nothing is known of it.
-                let level = if level == Close && !is_float(func.ty(value)) { Open } else { level };
+                let level = match level {
+                    _ if is_float(func.ty(value)) => level,
+                    Exact | Same => Exact,
+                    Close | Open => Open,
+                };
                 known.insert(value, level);
             }
         }
@@ -76,14 +83,15 @@ impl Derivation<'_> {
     }
 
     fn op(&mut self, func: &Func, op: &Op, operands: &[Level], known: &mut Levels) -> Vec<Level> {
-        let all = operands.iter().copied().max().unwrap_or(Same);
+        let all = operands.iter().copied().max().unwrap_or(Exact);
         let Some(kind) = op.kind() else { return vec![Open] };
         let is_float = op.results().chain(op.operands.iter().copied()).any(|value| is_float(func.ty(value)));
         let is_complex = op.operands.iter().any(|&value| {
             func.ty(value).as_tensor().is_some_and(|ty| ty.element.plain().is_some_and(DType::is_complex))
         });
-        let when_same = |then: Level| if all == Same { then } else { Open };
+        let when_same = |then: Level| if all <= Same { then } else { Open };
         let computed = if is_float { all.max(Close) } else { all };
+        let is_narrow = || op.operands.iter().any(|&value| !is_wide(func.ty(value)));
         let one = match kind.class() {
             _ if all == Open => Open,
             OpClass::Movement | OpClass::Structure | OpClass::Sharding | OpClass::Source | OpClass::Size => all,
@@ -93,10 +101,18 @@ impl Derivation<'_> {
                 // Bits of a NaN, and numbers below the normal range.
                 OpKind::BitcastConvert if is_float => Open,
                 OpKind::Maximum | OpKind::Minimum if is_complex => when_same(Same),
-                OpKind::Select | OpKind::Clamp | OpKind::Maximum | OpKind::Minimum | OpKind::Abs | OpKind::Negate => {
-                    all
+                OpKind::Abs if is_complex => computed,
+                OpKind::Select | OpKind::Abs | OpKind::Negate => all,
+                OpKind::Real | OpKind::Imag | OpKind::Complex => all,
+                OpKind::Clamp | OpKind::Maximum | OpKind::Minimum | OpKind::Convert => all.max(Same),
+                // It sees the signs of zeros and NaNs.
+                OpKind::Compare if is_float && is_total_order(op) => {
+                    if all == Exact {
+                        Exact
+                    } else {
+                        Open
+                    }
                 }
-                OpKind::Convert | OpKind::Real | OpKind::Imag | OpKind::Complex => all,
                 OpKind::Compare
                 | OpKind::IsFinite
                 | OpKind::Floor
@@ -112,7 +128,15 @@ impl Derivation<'_> {
                 _ if kind.name().starts_with("chlo.") => when_same(computed),
                 _ => computed,
             },
-            OpClass::Contraction | OpClass::Normalization => computed,
+            OpClass::Contraction => computed,
+            // How it rounds inside is left open; few digits may be none in the end.
+            OpClass::Normalization => {
+                if is_narrow() {
+                    Open
+                } else {
+                    computed
+                }
+            }
             OpClass::Reduction => self.combined(func, op, all, known),
             // Zeros of either sign have an order.
             OpClass::Ordering if is_float && op.regions.is_empty() => Open,
@@ -133,8 +157,7 @@ impl Derivation<'_> {
         let arguments = func.region(region).args.clone();
         let returned = self.region(func, region, &vec![all; arguments.len()], known).into_iter().fold(all, Level::max);
         let is_float = arguments.iter().any(|&value| is_float(func.ty(value)));
-        let element = |value: Value| func.ty(value).as_tensor().and_then(|ty| ty.element.plain());
-        let is_wide = arguments.iter().all(|&value| element(value).is_some_and(|dtype| dtype.bits() >= 32));
+        let is_wide = arguments.iter().all(|&value| is_wide(func.ty(value)));
         match ops[..] {
             [_] => all.max(returned),
             [one, _] if is_one_of_both(one, &arguments) => match one.kind() {
@@ -177,9 +200,9 @@ impl Derivation<'_> {
             OpKind::While => {
                 let [condition, body] = op.regions[..] else { return open };
                 let mut carried = operands.to_vec();
-                // The levels only rise, and there are three.
-                for _ in 0..3 * carried.len() + 1 {
-                    if self.region(func, condition, &carried, known) != [Same] {
+                // The levels only rise, and there are four.
+                for _ in 0..4 * carried.len() + 1 {
+                    if self.region(func, condition, &carried, known) != [Exact] {
                         return open;
                     }
                     let next = self.region(func, body, &carried, known);
@@ -195,10 +218,10 @@ impl Derivation<'_> {
                 open
             }
             OpKind::If | OpKind::Case => {
-                if operands != [Same] {
+                if operands != [Exact] {
                     return open;
                 }
-                let mut joined = vec![Same; op.num_results as usize];
+                let mut joined = vec![Exact; op.num_results as usize];
                 for &region in &op.regions {
                     let returned = self.region(func, region, &[], known);
                     joined.iter_mut().zip(returned).for_each(|(a, b)| *a = (*a).max(b));
@@ -207,16 +230,7 @@ impl Derivation<'_> {
             }
             OpKind::Map => op.regions.first().map_or(open, |&region| self.region(func, region, operands, known)),
             OpKind::FuncCall => symbol("callee").and_then(|callee| self.call(callee, operands)).unwrap_or(open),
-            OpKind::Composite => {
-                let Some(callee) = symbol("decomposition") else { return open };
-                // It may be computed by the op it is named after: the same only if that is what it says it is.
-                let is_named = op.attr("name").is_some_and(|name| format!("{name:?}").contains("chlo."));
-                let ops = callee.body.map_or(&[][..], |body| &callee.region(body).ops);
-                let is_op = ops.len() == 2
-                    && callee.op(ops[0]).name.as_str().starts_with("chlo.")
-                    && callee.op(ops[1]).operands.iter().copied().eq(callee.op(ops[0]).results());
-                if is_named && !is_op { open } else { self.call(callee, operands).unwrap_or(open) }
-            }
+            OpKind::Composite => symbol("decomposition").and_then(|callee| self.call(callee, operands)).unwrap_or(open),
             _ => open,
         }
     }
@@ -249,6 +263,15 @@ fn is_float(ty: &Type) -> bool {
         Type::Token => false,
         _ => true,
     }
+}
+
+/// Whether the elements of a type have 32 bits or more.
+fn is_wide(ty: &Type) -> bool {
+    ty.as_tensor().and_then(|ty| ty.element.plain()).is_some_and(|dtype| dtype.bits() >= 32)
+}
+
+fn is_total_order(op: &Op) -> bool {
+    op.attr("compare_type").and_then(Attr::as_keyword) == Some(Keyword::CompareTotalOrder)
 }
 
 /// Whether an op combines the two arguments of its region.

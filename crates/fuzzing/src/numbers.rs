@@ -85,10 +85,12 @@ impl Numbers {
         }
     }
 
-    /// The bytes of one element.
-    pub(crate) fn element(&mut self, dtype: DType, look: Look) -> Vec<u8> {
+    /// Adds the bytes of one element.
+    fn element(&mut self, dtype: DType, look: Look, bytes: &mut Vec<u8>) {
         if let Some(part) = dtype.complex_part() {
-            return [self.element(part, look), self.element(part, look)].concat();
+            self.element(part, look, bytes);
+            self.element(part, look, bytes);
+            return;
         }
         let bits = if dtype.is_bool() {
             self.bits() & 1
@@ -109,7 +111,7 @@ impl Numbers {
             // Narrow elements are stored extended to their byte.
             if dtype.is_signed_integer() { ((low << unused) as i64 >> unused) as u64 } else { low }
         };
-        bits.to_le_bytes()[..dtype.size_bytes()].to_vec()
+        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size_bytes()]);
     }
 
     /// An array of small numbers that arithmetic does not round: quarters, small integers.
@@ -121,7 +123,8 @@ impl Numbers {
         let count: usize = dims.iter().product();
         // Elements are not worth a fuzzer's bytes.
         let given = std::mem::take(&mut self.given);
-        let bytes = (0..count).flat_map(|_| self.element(dtype, look)).collect();
+        let mut bytes = Vec::with_capacity(count * dtype.size_bytes());
+        (0..count).for_each(|_| self.element(dtype, look, &mut bytes));
         self.given = given;
         Literal::new(dtype, dims, bytes).expect("as many bytes as the type says")
     }
