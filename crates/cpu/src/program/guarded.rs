@@ -20,6 +20,7 @@ const CANARY: u8 = 0xc5;
 /// What an output holds before a kernel runs, the first and the second time.
 const BEFORE: [u8; 2] = [0xa5, 0x5a];
 const PAGE: usize = 4096;
+static CANARIES: [u8; PAGE] = [CANARY; PAGE];
 
 /// Memory between two pages that nobody may touch. The array ends as near to the second one as its alignment allows.
 struct Fenced {
@@ -77,7 +78,9 @@ impl Fenced {
 
     fn is_intact(&self) -> bool {
         let (inside, start) = (self.inside(), self.start - PAGE);
-        inside[..start].iter().chain(&inside[start + self.bytes..]).all(|&byte| byte == CANARY)
+        // By the page, not by the byte: this is what a guarded run spends its time on.
+        let is_canary = |bytes: &[u8]| bytes.chunks(PAGE).all(|part| *part == CANARIES[..part.len()]);
+        is_canary(&inside[..start]) && is_canary(&inside[start + self.bytes..])
     }
 }
 
@@ -277,6 +280,7 @@ impl<'r> Guard<'r> {
                 match (round, writes[n]) {
                     (0, _) => first.push(output.array().to_vec()),
                     (_, Written::Packed(_)) => {}
+                    _ if *output.array() == *first[n] => {}
                     _ => {
                         let differ = |at: &usize| output.array()[*at] != first[n][*at];
                         if let Some(at) = (0..output.bytes).find(differ) {
