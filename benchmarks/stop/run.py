@@ -54,7 +54,7 @@ def manifests(folder):
     """Manifests with the time they were written at. Folders come and go meanwhile."""
     while True:
         try:
-            return {path: path.stat().st_mtime_ns for path in folder.glob("run/checkpoints/step-*/manifest*.json")}
+            return {path: path.stat().st_mtime_ns for path in folder.glob("run/checkpoints/step-*/manifest-*.json")}
         except FileNotFoundError:
             pass
 

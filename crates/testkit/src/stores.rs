@@ -45,6 +45,11 @@ impl StoreServer {
         Some(StoreServer { kind, child, port })
     }
 
+    /// Its interface.
+    pub fn kind(&self) -> StoreKind {
+        self.kind
+    }
+
     /// Its port on this machine.
     pub fn port(&self) -> u16 {
         self.port

@@ -118,6 +118,11 @@ pub enum Error {
         /// What is wrong with it.
         source: SignatureError,
     },
+    /// The store ignores the conditions of puts, which keep two runs apart.
+    Unconditional {
+        /// Where.
+        location: String,
+    },
     /// Another process saves checkpoints here.
     Busy {
         /// Where.
@@ -248,6 +253,9 @@ impl Error {
                 "if you know whose key it is, add it to train.trusted_keys, or give it with --trusted-key".into()
             }
             Error::Signature { source, .. } => source.remedy().into(),
+            Error::Unconditional { .. } => "save to a store whose puts honour If-Match and If-None-Match (Amazon S3, Google \
+                Cloud Storage and most others do), update the server, or save to a disk"
+                .into(),
             Error::Busy { .. } => "stop the other process, or save somewhere else".into(),
             Error::Replaced { .. } | Error::Peer { is_replaced: true, .. } => {
                 "let the other run go on, or stop it and start this one again: it goes on from the newest checkpoint"
@@ -285,6 +293,9 @@ impl fmt::Display for Error {
             Error::NoKey { path } => write!(f, "{} is encrypted, and there is no key", path.display()),
             Error::Unsigned { path } => write!(f, "{} is not signed, or not all of it", path.display()),
             Error::Signature { path, .. } => write!(f, "{} is not taken", path.display()),
+            Error::Unconditional { location } => {
+                write!(f, "the store of {location} ignores the conditions of puts: two runs could overwrite each other")
+            }
             Error::Busy { location, by: None } => write!(f, "another process is saving into {location}"),
             Error::Busy { location, by: Some(by) } => write!(f, "another process is saving into {location}: {by}"),
             Error::Replaced { location, by } => write!(f, "the checkpoints in {location} were taken over by {by}"),

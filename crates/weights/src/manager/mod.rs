@@ -7,6 +7,7 @@
 mod background;
 mod envelope;
 mod group;
+mod keep_out;
 mod manifest;
 mod owner;
 mod protection;
@@ -253,7 +254,7 @@ fn folder_name(step: u64) -> String {
 /// The step of a folder's name; names we would not have given are not ours.
 fn step_of(folder: &str) -> Option<u64> {
     let step = folder.strip_prefix(FOLDER_PREFIX)?.parse().ok()?;
-    (folder_name(step) == folder).then_some(step)
+    (folder_name(step) == folder && step != keep_out::STEP).then_some(step)
 }
 
 fn in_folder(step: u64, file: StoredObject) -> Option<StoredObject> {
@@ -267,10 +268,12 @@ mod tests {
 
     #[test]
     fn folders_are_named_by_their_step() {
-        for step in [0, 7, 99_999_999, 100_000_000, u64::MAX] {
+        for step in [0, 7, 99_999_999, 100_000_000, u64::MAX - 1] {
             assert_eq!(step_of(&folder_name(step)), Some(step));
         }
-        for name in ["step-7", "step-000000007", "step-", "step-+0000007", "7", "step-0000000x"] {
+        for name in
+            ["step-7", "step-000000007", "step-", "step-+0000007", "7", "step-0000000x", "step-18446744073709551615"]
+        {
             assert_eq!(step_of(name), None, "{name}");
         }
     }

@@ -30,6 +30,9 @@
 //!   the owner deletes them.
 //!
 //! A swap whose answer was lost is looked up: every version of the record differs from all others by its count of updates.
+//!
+//! All this rests on the store's conditions, so that a run begins with two puts that must be refused. And it rests on
+//! writers that know the record: see [`keep_earlier_releases_out`].
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -38,6 +41,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{opened, sealed};
+use super::keep_out::keep_earlier_releases_out;
 use crate::error::Error;
 use crate::store::{RecordVersion, Store, StoredObject, Swap};
 
@@ -126,6 +130,11 @@ impl Record {
         Ok(Some((opened(&text, RECORD_VERSION, &store.address(RECORD))?, version)))
     }
 
+    #[cfg(test)]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// The manifest that counts among the files of a step's folder.
     pub(super) fn manifest_of(record: Option<&Record>, step: u64, files: &[StoredObject]) -> Option<ManifestFile> {
         let of =
@@ -174,6 +183,8 @@ impl Owner {
             let mine = Run::here();
             let (record, before) = match found {
                 None => {
+                    // Before anything is here that they would not see.
+                    keep_earlier_releases_out(store)?;
                     let series = format!("{:08x}", random() as u32);
                     let (checkpoints, removed) = (Vec::new(), Vec::new());
                     (Record { update: 0, epoch: 1, series, owner: mine, checkpoints, removed }, None)
@@ -187,6 +198,8 @@ impl Owner {
             let (version, replaced) = before.map_or((None, None), |(version, replaced)| (Some(version), replaced));
             match swapped(store, &record, version.as_ref())? {
                 Ok(version) => {
+                    let text = sealed(RECORD_VERSION, &record, &store.address(RECORD))?;
+                    store.check_conditions(RECORD, text.as_bytes())?;
                     let mut owner =
                         Owner { store: store.clone(), record, version, is_unsure: false, manifests: 0, replaced };
                     owner.forget_unseen(files_of)?;

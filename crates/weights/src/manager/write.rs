@@ -48,6 +48,9 @@ impl CheckpointManager {
         pieces: Vec<SnapshotPiece>,
         file_bytes: u64,
     ) -> Result<Part, Error> {
+        if step == super::keep_out::STEP {
+            return Err(Error::Tensor { name: folder_name(step), message: "no checkpoint can have this step".into() });
+        }
         // A random name, so that files of an earlier save of the same step stay as they are until the manifest changes.
         let attempt = format!("{process:04}-{:016x}", RandomState::new().hash_one(step));
         let mut part = Part { step, attempt, files: Vec::new(), tensors: Vec::new() };

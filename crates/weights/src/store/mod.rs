@@ -228,6 +228,22 @@ impl Store {
         }
     }
 
+    /// Fails if a swap of this record would not be refused where it must be; the record is there, and these are its bytes. Some
+    /// servers that speak S3's interface take conditional puts and ignore their conditions.
+    pub(crate) fn check_conditions(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.check_name(name)?;
+        match &*self.place {
+            // A name that is there cannot be made again.
+            Place::Local(_) => Ok(()),
+            Place::Bucket(bucket) => bucket.check_conditions(name, bytes),
+        }
+    }
+
+    /// The same place, with nothing encrypted.
+    pub(crate) fn plain(&self) -> Store {
+        Store { place: self.place.clone(), sealing: None }
+    }
+
     /// Removes a folder that has become empty. Buckets have no folders.
     pub(crate) fn remove_empty_folder(&self, name: &str) -> Result<(), Error> {
         self.check_name(name)?;

@@ -27,6 +27,12 @@ const MAX_PARTS: u64 = 9_000;
 /// Requests of one object at the same time.
 const REQUESTS_AT_ONCE: usize = 4;
 
+/// An entity tag that no object has: as long as S3's, and nothing has this hash.
+const NO_E_TAG: &str = "\"00000000000000000000000000000000\"";
+
+/// A generation that no object has: Google's are times in microseconds.
+const NO_GENERATION: &str = "1";
+
 /// More objects than the checkpoints of a run have.
 const MAX_LISTED: usize = 1 << 20;
 
@@ -166,6 +172,18 @@ impl Bucket {
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(Swap::Lost),
             Err(error) => Err(failed("writing", &self.shared.address(&record_name(name)), error)),
         }
+    }
+
+    /// Two puts that must be refused: one of a new object where there is one, one in the place of a version that never was. A
+    /// store that takes them has the bytes it had, unless two runs use it at once.
+    pub(super) fn check_conditions(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let never = UpdateVersion { e_tag: Some(NO_E_TAG.into()), version: Some(NO_GENERATION.into()) };
+        for expected in [None, Some(never)] {
+            if let Swap::Done(_) = self.swap_record(name, expected, bytes)? {
+                return Err(Error::Unconditional { location: self.shared.location.clone() });
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn address(&self, name: &str) -> String {

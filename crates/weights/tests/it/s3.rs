@@ -63,7 +63,7 @@ fn a_bucket_keeps_a_series_as_a_disk_does() {
     let whole = value(10);
     assert_eq!(part.bytes()[..100], whole.bytes()[9 << 20..][5..105]);
     let names: Vec<String> = store.list("").unwrap().into_iter().map(|object| object.name).collect();
-    assert_eq!(names.len(), 3, "the record, a manifest and a file: {names:?}");
+    assert_eq!(names.len(), 4, "the record, what keeps earlier releases out, a manifest and a file: {names:?}");
     assert_eq!(neighbour.list("").unwrap().len(), 1);
     // A shard that was damaged or went away.
     let shard = names.iter().find(|name| name.ends_with(".safetensors")).unwrap();
@@ -126,7 +126,7 @@ fn a_store_that_fails_at_any_request_leaves_the_last_good_checkpoint() {
     // The same saver goes on, and cleans up.
     saver.save(large(good + 1)).unwrap();
     let left = Store::open_with("s3://bucket/failing", &access(&server)).unwrap().list("").unwrap();
-    assert_eq!(left.len(), 3, "the record, a manifest and a file: {left:?}");
+    assert_eq!(left.len(), 4, "the record, what keeps earlier releases out, a manifest and a file: {left:?}");
     assert_large(&manager, good + 1);
 }
 
@@ -171,6 +171,31 @@ fn an_unreachable_store_is_no_reason_to_go_back() {
     let error = CheckpointManager::open_with("s3://bucket/a", &nowhere).unwrap().latest().unwrap_err();
     assert!(chain(&error).contains("s3://bucket/a"), "{}", chain(&error));
     assert_exact(&manager.latest_good(IntegrityCheck::Contents).unwrap().saved);
+}
+
+/// Two runs would both commit there. Puts of new objects and of changed ones are conditions of their own in S3.
+#[test]
+fn a_store_that_ignores_conditions_is_refused() {
+    const S3_HEADERS: [&str; 2] = ["if-none-match", "if-match"];
+    for (kind, headers) in [(StoreKind::S3, &S3_HEADERS[..]), (StoreKind::Google, &["x-goog-if-generation-match"])] {
+        let Some(server) = StoreServer::start("a_store_that_ignores_conditions", kind) else { return };
+        let proxy = Proxy::start(&server);
+        for header in headers {
+            let place = server.location(header);
+            let manager = CheckpointManager::open_with(&place, &proxy.access()).unwrap();
+            proxy.fail(Fault::Ignores(header), 0, usize::MAX);
+            // On an empty prefix, and where a run has been before.
+            for _ in 0..2 {
+                let error = Saver::new(manager.clone(), Keep::ALL).unwrap_err();
+                assert!(matches!(error, Error::Unconditional { .. }), "{header}: {}", chain(&error));
+                assert!(error.to_string().contains(&place) && error.remedy().contains("If-Match"), "{error}");
+            }
+            proxy.heal();
+            let mut saver = Saver::new(manager.clone(), Keep::ALL).unwrap();
+            saver.save(snapshot(1)).unwrap();
+            assert_exact(&manager.load(1).unwrap());
+        }
+    }
 }
 
 #[test]

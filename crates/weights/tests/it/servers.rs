@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     CutAnswer,
     /// The credentials are refused.
     Refused,
+    /// The server does not know this header, and does what was asked without it.
+    Ignores(&'static str),
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,7 @@ struct Plan {
 
 /// A way to the server on which requests fail when told to.
 pub(crate) struct Proxy {
+    kind: StoreKind,
     port: u16,
     plan: Arc<Mutex<Plan>>,
 }
@@ -59,11 +62,11 @@ impl Proxy {
                 std::thread::spawn(move || drop(serve(client, server_port, &plan)));
             }
         });
-        Proxy { port, plan }
+        Proxy { kind: server.kind(), port, plan }
     }
 
     pub(crate) fn access(&self) -> Access {
-        with(StoreServer::environment_of(StoreKind::S3, self.port))
+        with(StoreServer::environment_of(self.kind, self.port))
     }
 
     /// Requests from number `first` to `last`, counted from now and from 0, fail.
@@ -106,6 +109,10 @@ fn serve(client: TcpStream, server_port: u16, plan: &Mutex<Plan>) -> std::io::Re
         plan.lines.push(head.lines().next().unwrap_or_default().to_string());
         plan.fault.and_then(|(fault, first, last)| (first..=last).contains(&number).then_some(fault))
     };
+    if let Some(Fault::Ignores(header)) = fault {
+        let is_known = |line: &&str| !line.to_ascii_lowercase().starts_with(&format!("{header}:"));
+        head = head.split_inclusive("\r\n").filter(is_known).collect();
+    }
     let mut client = client;
     if fault == Some(Fault::CutRequest) {
         let mut half = vec![0; body_bytes / 2];
