@@ -124,6 +124,12 @@ impl Saver {
         self.owner.as_ref().filter(|_| self._lock.is_none())?.replaced.as_deref()
     }
 
+    /// The number of its taking over, among all of these checkpoints.
+    #[cfg(test)]
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.owner.as_ref().map(|owner| owner.record().epoch())
+    }
+
     /// Makes the tensors' files about this large. A piece is never split, so that a file may be larger.
     pub fn with_file_bytes(mut self, file_bytes: u64) -> Saver {
         self.file_bytes = file_bytes;

@@ -2,6 +2,7 @@
 //! commits nor deletes, and what was called saved stays.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex};
 
 use object_store::memory::InMemory;
@@ -73,13 +74,26 @@ fn snapshot(step: u64, by: f32) -> Snapshot {
 /// What a run was told.
 #[derive(Debug, Default)]
 struct Told {
+    /// The number of its taking over; `None` if it could not.
+    epoch: Option<u64>,
+    /// The step it went on from.
+    resumed: u64,
     saved: Vec<u64>,
     error: Option<Error>,
 }
 
+/// Which steps the second run saves after the one it goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steps {
+    /// Those that the first one saves too, so that names would meet.
+    Same,
+    /// None of those: one that the first saved would stay beside them.
+    Other,
+}
+
 /// Saves steps until it is refused.
-fn save_all(mut saver: Saver, steps: &[u64], by: f32) -> Told {
-    let mut told = Told::default();
+fn save_all(mut saver: Saver, resumed: u64, steps: &[u64], by: f32) -> Told {
+    let mut told = Told { epoch: saver.epoch(), resumed, ..Told::default() };
     for step in steps {
         match saver.save(snapshot(*step, by)) {
             Ok(report) => {
@@ -100,36 +114,38 @@ fn save_all(mut saver: Saver, steps: &[u64], by: f32) -> Told {
 }
 
 /// The first run has saved steps 1 and 2 and goes on; the second takes over and begins again from what it finds.
-fn two_runs(order: &[(usize, usize)]) -> [usize; 2] {
+fn two_runs(order: &[(usize, usize)], saves: Steps) -> [usize; 2] {
     let memory: Arc<InMemory> = Arc::default();
     let plain = || CheckpointManager::at(Store::gated(memory.clone(), Arc::new(|| {})));
-    save_all(Saver::new(plain(), Keep::newest(2)).unwrap(), &[1, 2], 0.5);
+    save_all(Saver::new(plain(), KEEP).unwrap(), 0, &[1, 2], 0.5);
     let turns = Turns::new(order);
     let gated = |run: usize| CheckpointManager::at(Store::gated(memory.clone(), turns.gate(run)));
-    // The steps it went on from, and what it was told.
-    let train = |run: usize, by: f32, steps: fn(u64) -> [u64; 2]| {
+    let train = |run: usize, by: f32, steps: &dyn Fn(u64) -> [u64; 2]| {
         let manager = gated(run);
-        let told = Saver::new(manager.clone(), Keep::newest(2)).map(|saver| {
+        let told = Saver::new(manager.clone(), KEEP).map(|saver| {
             let from = manager.latest_good(IntegrityCheck::Contents).unwrap().saved.step();
-            (save_all(saver, &steps(from), by), Some(from))
+            save_all(saver, from, &steps(from), by)
         });
         turns.is_away(run);
-        told.unwrap_or_else(|error| (Told { error: Some(error), ..Told::default() }, None))
+        told.unwrap_or_else(|error| Told { error: Some(error), ..Told::default() })
     };
-    let ((first, _), (second, resumed)) = std::thread::scope(|scope| {
-        let first = scope.spawn(|| train(0, 1.0, |_| [3, 4]));
-        // The steps that the first one saves too, so that names would meet.
-        let second = scope.spawn(|| train(1, 2.0, |from| [from + 1, from + 2]));
+    let skipped = u64::from(saves == Steps::Other);
+    let (first, second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| train(0, 1.0, &|from| [from + 1, from + 2]));
+        let second = scope.spawn(|| train(1, 2.0, &|from| [from + skipped + 1, from + skipped + 2]));
         (first.join().unwrap(), second.join().unwrap())
     });
-    check(&plain(), &first, &second, resumed, order);
+    check(&plain(), &first, &second, &format!("{order:?}, {saves:?} steps"));
     let state = turns.state.lock().unwrap();
     state.made
 }
 
+/// Room for all that two runs save after each other, and for one more that should not be there.
+const KEEP: Keep = Keep { newest: NonZeroUsize::new(3), every_steps: None };
+
 #[track_caller]
-fn check(manager: &CheckpointManager, first: &Told, second: &Told, resumed: Option<u64>, order: &[(usize, usize)]) {
-    let context = || format!("{order:?}: first {first:?}, second {second:?} from {resumed:?}");
+fn check(manager: &CheckpointManager, first: &Told, second: &Told, order: &str) {
+    let context = || format!("{order}: first {first:?}, second {second:?}");
     let found = manager.latest_good(IntegrityCheck::Contents).unwrap();
     assert!(found.damaged.is_empty(), "{}: {:?}", context(), found.damaged);
     // Every checkpoint that counts is whole.
@@ -137,34 +153,22 @@ fn check(manager: &CheckpointManager, first: &Told, second: &Told, resumed: Opti
     for step in &steps {
         manager.load(*step).unwrap().verify().unwrap();
     }
-    let by = |step: u64| manager.load(step).unwrap().read("w").unwrap();
-    let is_by = |step: u64, by_whom: f32| by(step) == Literal::from([step as f32, by_whom]);
-    match (&first.error, &second.error) {
-        // The first one started when the second had finished.
-        (None, None) if resumed == Some(2) && first.saved == [3, 4] => {
-            assert!(is_by(3, 1.0) && is_by(4, 1.0) && steps.into_iter().eq([3, 4]), "{}", context());
-        }
-        // The second took over and finished: the newest two are its own, whatever the first one did meanwhile.
-        (_, None) => {
-            let from = resumed.unwrap();
-            assert_eq!(second.saved, [from + 1, from + 2], "{}", context());
-            assert!(is_by(from + 1, 2.0) && is_by(from + 2, 2.0), "{}", context());
-            assert_eq!(found.saved.step(), from + 2, "{}", context());
-            // What the first one was told is saved was found by the second, or came to an end before it.
-            assert!(first.saved.iter().all(|step| *step <= from), "{}", context());
-            let is_done = first.saved == [3, 4];
-            assert!(is_done || first.error.as_ref().is_some_and(Error::is_replaced), "{}", context());
-        }
-        // The first one started after the second and replaced it.
-        (None, Some(error)) => {
-            assert!(error.is_replaced(), "{}", context());
-            assert_eq!(first.saved, [3, 4], "{}", context());
-            assert!(is_by(3, 1.0) && is_by(4, 1.0) && found.saved.step() == 4, "{}", context());
-        }
-        (Some(_), Some(_)) => panic!("nobody could save: {}", context()),
-    }
+    assert_ne!(first.epoch, second.epoch, "{}", context());
+    // Who took over last is the winner, and nothing keeps it from saving.
+    let (winner, by, loser) = if first.epoch > second.epoch { (first, 1.0, second) } else { (second, 2.0, first) };
+    assert!(winner.error.is_none() && winner.saved.len() == 2, "{}", context());
+    let is_its_own = |step: &u64| manager.load(*step).unwrap().read("w").unwrap() == Literal::from([*step as f32, by]);
+    assert!(winner.saved.iter().all(is_its_own), "{}", context());
+    assert_eq!(Some(&found.saved.step()), winner.saved.last(), "{}", context());
+    // The loser was told that it has lost, or was done before. What it was told is saved was found by the winner.
+    let is_done = loser.saved.len() == 2;
+    assert!(is_done || loser.error.as_ref().is_some_and(Error::is_replaced), "{}", context());
+    assert!(loser.saved.iter().all(|step| *step <= winner.resumed), "{}", context());
+    // What it committed after the winner began would lie behind the step the winner went on from.
+    let is_expected = |step: &u64| *step <= winner.resumed || winner.saved.contains(step);
+    assert!(steps.iter().all(is_expected), "{}: {steps:?}", context());
     // The loser says who won.
-    for error in [&first.error, &second.error].into_iter().flatten() {
+    if let Some(error) = &loser.error {
         let text = error.to_string();
         assert!(text.contains("taken over by run") && text.contains(" UTC)"), "{text}");
     }
@@ -174,24 +178,28 @@ fn check(manager: &CheckpointManager, first: &Told, second: &Told, resumed: Opti
 #[test]
 fn a_run_that_was_replaced_neither_commits_nor_deletes() {
     const REST: usize = usize::MAX;
-    let [firsts, seconds] = two_runs(&[(0, REST)]);
+    let [firsts, seconds] = two_runs(&[(0, REST)], Steps::Same);
     assert!(firsts > 20 && seconds > 20, "{firsts} and {seconds} requests");
     // The first is paused once; the second runs to its end meanwhile.
     for at in 0..=firsts {
-        two_runs(&[(0, at), (1, REST), (0, REST)]);
+        for steps in [Steps::Same, Steps::Other] {
+            two_runs(&[(0, at), (1, REST), (0, REST)], steps);
+        }
     }
     // The second is paused too.
     for at in 0..=firsts {
         // A third of the moments each time, so that all come in turn.
         for then in (1 + at % 3..seconds).step_by(3) {
-            two_runs(&[(0, at), (1, then), (0, REST)]);
+            // Pauses of the first while it saves its second step are those of its first one again, so they take turns.
+            let steps = if (at + then / 3) % 2 == 0 { Steps::Same } else { Steps::Other };
+            two_runs(&[(0, at), (1, then), (0, REST)], steps);
         }
     }
     // Each goes on for a few requests at a time.
     for at in 0..firsts {
         for (then, later) in [(1, 1), (2, 1), (3, 2), (4, 1), (5, 3), (7, 2), (11, 1)] {
             let turns: Vec<(usize, usize)> = (0..40).flat_map(|_| [(1, then), (0, later)]).collect();
-            two_runs(&[&[(0, at)][..], &turns[..]].concat());
+            two_runs(&[&[(0, at)][..], &turns[..]].concat(), Steps::Same);
         }
     }
 }
