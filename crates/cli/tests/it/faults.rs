@@ -28,19 +28,24 @@ impl Place {
 
     /// Starts a training in four processes, or in one that has all of the devices.
     fn start(&self, processes: usize, with: &[&str]) -> Running {
+        self.start_with(processes, with, &|_, _| {})
+    }
+
+    /// The same, with more in the environment of each process.
+    fn start_with(&self, processes: usize, with: &[&str], more: &dyn Fn(usize, &mut Command)) -> Running {
+        let environ = |n: usize, command: &mut Command| {
+            command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
+            more(n, command);
+        };
         if processes > 1 {
-            return start_with(&self.bench, None, &here(), &self.folder, with, &|_, command| self.environ(command));
+            return start_with(&self.bench, None, &here(), &self.folder, with, &environ);
         }
         let mut args = vec!["train", "llama.toml", "--folder", &self.folder, "-d", "cpu", "--json"];
         args.extend(with.iter().flat_map(|change| ["--with", change]));
         args.extend(MESH);
         let mut command = self.bench.command(&args);
-        self.environ(command.env("TPUBRIDGE_CPU_THREADS", "1"));
+        environ(0, command.env("TPUBRIDGE_CPU_THREADS", "1"));
         Running(vec![command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()])
-    }
-
-    fn environ(&self, command: &mut Command) {
-        command.envs(self.environment.iter().map(|(name, value)| (*name, value.as_str())));
     }
 
     fn manager(&self) -> CheckpointManager {
@@ -87,19 +92,47 @@ fn record(ran: &Ran) -> serde_json::Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", ran.stdout, ran.stderr))
 }
 
+/// What makes a training stop and save.
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Signal,
+    /// Google's, from the metadata server.
+    Notice,
+}
+
+/// Asks one process of a training to stop: all save the same step, and say so.
+fn stops(place: &Place, processes: usize, request: Request) {
+    let which = processes - 1;
+    let before = place.newest();
+    let metadata = server(false);
+    let mut running = place.start_with(processes, &ENDLESS, &|n, command| {
+        if n == which && matches!(request, Request::Notice) {
+            command.env("GCE_METADATA_HOST", &metadata.address);
+        }
+    });
+    place.until_after(&mut running, before);
+    match request {
+        Request::Signal => kill_process(Pid::from_child(&running.0[which]), Signal::TERM).unwrap(),
+        Request::Notice => answer(&mut metadata.waiting.recv().unwrap(), "p2", "TRUE"),
+    }
+    for (n, ran) in running.wait(&[]) {
+        assert_eq!(ran.code, Some(75), "{request:?}, process {n} of {processes}: {}", ran.stderr);
+        let ended = if n == which && matches!(request, Request::Notice) { "preempted" } else { "stopped" };
+        assert_eq!(
+            (record(&ran)["ended"].as_str(), record(&ran)["step"].as_u64()),
+            (Some(ended), Some(place.newest())),
+            "{request:?}, process {n} of {processes}"
+        );
+    }
+}
+
 /// Stops and kills trainings in one process and in four, each of which goes on from what the one before left.
 fn survives(place: &Place) {
     for processes in [1, PROCESSES] {
-        let which = processes - 1;
-        let before = place.newest();
-        let mut running = place.start(processes, &ENDLESS);
-        place.until_after(&mut running, before);
-        kill_process(Pid::from_child(&running.0[which]), Signal::TERM).unwrap();
-        for (n, ran) in running.wait(&[]) {
-            assert_eq!(ran.code, Some(75), "process {n} of {processes}: {}", ran.stderr);
-            assert_eq!(record(&ran)["step"].as_u64(), Some(place.newest()), "process {n} of {processes}");
+        for request in [Request::Signal, Request::Notice] {
+            stops(place, processes, request);
         }
-        let stopped = place.newest();
+        let (which, stopped) = (processes - 1, place.newest());
         let mut running = place.start(processes, &ENDLESS);
         place.until_after(&mut running, stopped);
         running.0[which].kill().unwrap();
@@ -121,42 +154,22 @@ fn survives(place: &Place) {
 }
 
 #[test]
-fn stops_and_kills_on_a_disk() {
+fn stops_notices_and_kills_on_a_disk() {
     survives(&Place::new("run", Vec::new()));
 }
 
 #[test]
-fn stops_and_kills_with_an_s3_server() {
-    let Some(server) = StoreServer::start("stops_and_kills_with_an_s3_server", StoreKind::S3) else { return };
+fn stops_notices_and_kills_with_an_s3_server() {
+    let Some(server) = StoreServer::start("stops_notices_and_kills_with_an_s3_server", StoreKind::S3) else { return };
     survives(&Place::new(&server.location("run"), server.environment()));
 }
 
 #[test]
-fn stops_and_kills_with_a_google_server() {
-    let Some(server) = StoreServer::start("stops_and_kills_with_a_google_server", StoreKind::Google) else { return };
-    survives(&Place::new(&server.location("run"), server.environment()));
-}
-
-#[test]
-fn a_preemption_notice_to_one_of_four_saves_all() {
-    let place = Place::new("run", Vec::new());
-    let server = server(false);
-    let notice = |n: usize, command: &mut Command| {
-        if n == 1 {
-            command.env("GCE_METADATA_HOST", &server.address);
-        }
+fn stops_notices_and_kills_with_a_google_server() {
+    let Some(server) = StoreServer::start("stops_notices_and_kills_with_a_google_server", StoreKind::Google) else {
+        return;
     };
-    let mut running = start_with(&place.bench, None, &here(), "run", &ENDLESS, &notice);
-    place.until_after(&mut running, 0);
-    answer(&mut server.waiting.recv().unwrap(), "p2", "TRUE");
-    for (n, ran) in running.wait(&[]) {
-        assert_eq!(ran.code, Some(75), "process {n}: {}", ran.stderr);
-        let ended = if n == 1 { "preempted" } else { "stopped" };
-        assert_eq!(
-            (record(&ran)["ended"].as_str(), record(&ran)["step"].as_u64()),
-            (Some(ended), Some(place.newest()))
-        );
-    }
+    survives(&Place::new(&server.location("run"), server.environment()));
 }
 
 /// The run that starts last has the bucket; the other one is told so and ends.
