@@ -33,8 +33,9 @@ use crate::error::Error;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Seconds of a lease at least: etcd counts in whole ones.
 const MIN_LEASE_SECONDS: u64 = 2;
-/// Seconds a process's word that it is done outlives it: the others must read it.
-const DONE_SECONDS: u64 = 60;
+/// Seconds a process's last word outlives it, that it is done or that another is gone: the others must read it. Its lease is
+/// granted when it is said, because nobody keeps that alive.
+const LAST_WORD_SECONDS: u64 = 60;
 /// What etcd takes in one request, less what surrounds a value.
 const MAX_VALUE_BYTES: usize = 1 << 20;
 const MAX_KEY_BYTES: usize = 4 << 10;
@@ -58,7 +59,6 @@ struct Shared {
     process: usize,
     processes: usize,
     lease: i64,
-    done_lease: i64,
     /// Silence after which the lease may have run out.
     timeout: Duration,
     /// When the last request to keep the lease alive that was answered was sent.
@@ -84,7 +84,6 @@ impl Etcd {
         let joining = Joining { gateway: &gateway, job: &etcd.job, config, lease, name: &name, deadline };
         let run = joining.run(&mut heard)?;
         let shared = Arc::new(Shared {
-            done_lease: gateway.grant(DONE_SECONDS, &Patience::until(deadline))?,
             local_address: gateway.local_address(),
             gateway,
             prefix: joining_prefix(&etcd.job, &run),
@@ -268,7 +267,8 @@ impl Shared {
         let gone = (0..self.processes).find(|process| !members.contains(process) && !done.contains(process));
         if let Some(process) = gone {
             let why = "its lease at etcd ended before its work did (it was killed, cut off, or ended with an error)";
-            self.gateway.create(&key, format!("{process} {why}").as_bytes(), self.done_lease, &patience)?;
+            let lease = self.gateway.grant(LAST_WORD_SECONDS, &patience)?;
+            self.gateway.create(&key, format!("{process} {why}").as_bytes(), lease, &patience)?;
             if let Some(said) = self.gateway.get(&key, &patience)? {
                 self.note(read_gone(&said));
             }
@@ -354,10 +354,15 @@ impl KeyValueStore for Etcd {
             let message = format!("a value of {} bytes; etcd takes {MAX_VALUE_BYTES}", value.len());
             return Err(KeyValueError::new(Code::InvalidArgument, message));
         }
-        let lease = if key.starts_with("done/") { self.shared.done_lease } else { self.shared.lease };
         let full = self.shared.key(key)?;
         let deadline = Instant::now() + self.shared.timeout;
-        let created = self.shared.act(deadline, |patience| self.shared.gateway.create(&full, value, lease, patience));
+        let created = self.shared.act(deadline, |patience| {
+            let lease = match key.starts_with("done/") {
+                true => self.shared.gateway.grant(LAST_WORD_SECONDS, patience)?,
+                false => self.shared.lease,
+            };
+            self.shared.gateway.create(&full, value, lease, patience)
+        });
         match created {
             Ok(true) => Ok(()),
             Ok(false) => Err(exists(key)),

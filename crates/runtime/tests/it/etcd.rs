@@ -168,6 +168,28 @@ fn etcd_with_certificates_and_passwords() {
     a_store_serves(|id| server.config(3, id, &good).unwrap());
 }
 
+/// A run that lasts longer than any lease that nobody keeps alive still says its last word: while it works, it has no such lease.
+#[test]
+fn a_run_of_etcd_has_no_lease_that_runs_out() {
+    let Some(program) = require("a_run_of_etcd_has_no_lease_that_runs_out", Needed::Etcd) else { return };
+    let server = EtcdServer::start(&program);
+    let sessions = together_as(2, |id| server.config(2, id, &[]).unwrap(), |_, session| session);
+    let leases = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        weights::choose_cryptography();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.post(format!("http://{}/v3/lease/leases", server.address)).body("{}").send();
+        let text = runtime.block_on(async { request.await.unwrap().text().await.unwrap() });
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        answer["leases"].as_array().unwrap_or_else(|| panic!("{text}")).len()
+    };
+    assert_eq!(leases(), 2, "one that is kept alive for each process");
+    std::thread::scope(|scope| {
+        sessions.into_iter().for_each(|session| drop(scope.spawn(|| session.finish().unwrap())))
+    });
+    assert!(leases() >= 1, "that they are done outlives them");
+}
+
 #[test]
 fn etcd_may_restart_within_a_lease_and_not_be_away_for_longer() {
     let Some(program) = require("etcd_may_restart_within_a_lease", Needed::Etcd) else { return };
