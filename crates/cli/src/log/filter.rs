@@ -18,7 +18,9 @@ impl Filter {
         let mut filter = Filter { others: LevelFilter::OFF, targets: Vec::new() };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (target, level) = part.split_once('=').unwrap_or(("", part));
-            let level = level.trim().parse().map_err(|_| part.to_string())?;
+            // The library reads no text at all as `error`.
+            let level = Some(level.trim()).filter(|level| !level.is_empty()).and_then(|level| level.parse().ok());
+            let level = level.ok_or_else(|| part.to_string())?;
             match target.trim() {
                 "" if part.contains('=') => return Err(part.to_string()),
                 "" => filter.others = level,
