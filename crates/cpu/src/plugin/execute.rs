@@ -129,15 +129,24 @@ unsafe fn kept<'a>(options: *const PJRT_ExecuteOptions) -> &'a [i64] {
     }
 }
 
+/// Whether a buffer has no data but its order: a token, or the array of no booleans that JAX passes for one.
+fn is_token(buffer: &Buffer) -> bool {
+    buffer.number == PJRT_Buffer_Type_TOKEN || buffer.number == PJRT_Buffer_Type_PRED && buffer.dims() == [0]
+}
+
 fn check_argument(buffer: &Buffer, port: &PortType, n: usize, device: usize) -> Result<(), Failure> {
     let fits = match port {
+        // The result of a program that returns a token may go where an array of no booleans is asked for.
+        PortType::Array(DType::Bool, dims) if dims[..] == [Some(0)] => is_token(buffer),
         PortType::Array(_, dims) => {
             let have = buffer.dims();
-            have.len() == dims.len() && have.iter().zip(dims).all(|(have, want)| want.is_none_or(|want| want == *have))
+            number(port) == buffer.number
+                && have.len() == dims.len()
+                && have.iter().zip(dims).all(|(have, want)| want.is_none_or(|want| want == *have))
         }
-        PortType::Token => true,
+        PortType::Token => is_token(buffer),
     };
-    if number(port) != buffer.number || !fits {
+    if !fits {
         return Err(Failure::invalid(format!(
             "argument {n} is a buffer of element type {} and sizes {:?}, but the program takes {port:?}",
             buffer.number,

@@ -15,6 +15,7 @@ mod execute;
 mod extensions;
 mod ledger;
 mod named;
+mod overrides;
 mod processes;
 mod settings;
 mod strided;

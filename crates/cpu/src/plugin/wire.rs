@@ -4,6 +4,7 @@ use crate::engine::Spread;
 use crate::sharding::Sharding;
 
 use super::call::Failure;
+use super::overrides::{self, Override};
 
 /// What we read of `CompileOptionsProto`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub(crate) enum Portable {
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
+    Double(f64),
     Other,
 }
 
@@ -35,7 +37,11 @@ fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Field<'_>)>, Failure> {
         let key = varint(&mut bytes)?;
         let field = match key & 7 {
             0 => Field::Number(varint(&mut bytes)?),
-            1 => take(&mut bytes, 8).map(|_| Field::Other)?,
+            1 => {
+                let (double, rest) = bytes.split_first_chunk().ok_or_else(truncated)?;
+                bytes = rest;
+                Field::Double(f64::from_le_bytes(*double))
+            }
             2 => {
                 let len = varint(&mut bytes)?;
                 Field::Bytes(take(&mut bytes, usize::try_from(len).map_err(|_| truncated())?)?)
@@ -77,6 +83,7 @@ impl CompileOptions {
             match (tag, field) {
                 (3, Field::Bytes(build)) => options.decode_build(build)?,
                 (4, Field::Number(n)) if n != 0 => options.portable = Portable::Yes,
+                (7, Field::Bytes(entry)) => check_override(entry)?,
                 _ => {}
             }
         }
@@ -100,6 +107,30 @@ impl CompileOptions {
         }
         Ok(())
     }
+}
+
+/// An entry of the map of options by name. A value that is not written is an empty text, the default on the wire.
+fn check_override(entry: &[u8]) -> Result<(), Failure> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| truncated());
+    let (mut name, mut value) = (String::new(), Override::Text(String::new()));
+    for (tag, field) in fields(entry)? {
+        match (tag, field) {
+            (1, Field::Bytes(bytes)) => name = text(bytes)?,
+            (2, Field::Bytes(bytes)) => {
+                for (tag, field) in fields(bytes)? {
+                    value = match (tag, field) {
+                        (1, Field::Bytes(bytes)) => Override::Text(text(bytes)?),
+                        (2, Field::Number(n)) => Override::Bool(n != 0),
+                        (3, Field::Number(n)) => Override::Int(n as i64),
+                        (4, Field::Double(number)) => Override::Float(number),
+                        _ => continue,
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+    overrides::check(&name, &value)
 }
 
 fn decode_assignment(bytes: &[u8]) -> Result<Vec<i64>, Failure> {
@@ -206,10 +237,39 @@ mod tests {
     }
 
     #[test]
+    fn options_by_name_are_read() {
+        let decode = |name: &str, value: &dyn Fn(&mut Vec<u8>)| {
+            let (mut entry, mut inner, mut options) = (Vec::new(), Vec::new(), Vec::new());
+            value(&mut inner);
+            put_bytes(&mut entry, 1, name.as_bytes());
+            put_bytes(&mut entry, 2, &inner);
+            put_bytes(&mut options, 7, &entry);
+            CompileOptions::decode(&options).map(drop).map_err(|failure| failure.message)
+        };
+        assert_eq!(decode("xla_embed_ir_in_executable", &|out| put_number(out, 2, 1)), Ok(()));
+        assert_eq!(decode("xla_embed_ir_in_executable", &|out| put_bytes(out, 1, b"true")), Ok(()));
+        assert_eq!(decode("xla_dump_max_hlo_modules", &|out| put_number(out, 3, 200)), Ok(()));
+        let ratio = |out: &mut Vec<u8>| {
+            put_varint(out, 4 << 3 | 1);
+            out.extend(0.5f64.to_le_bytes());
+        };
+        assert_eq!(decode("xla_gpu_auto_spmd_partitioning_memory_budget_ratio", &ratio), Ok(()));
+        assert!(decode("xla_embed_ir_in_executable", &ratio).unwrap_err().contains("'0.5' is not a valid bool value."));
+        assert!(
+            decode("unknown", &|out| put_number(out, 2, 1)).unwrap_err().contains("No such compile option: 'unknown'")
+        );
+        assert!(decode("xla_dump_to", &|out| put_bytes(out, 1, &[0xff])).is_err());
+    }
+
+    #[test]
     fn hostile_options_are_refused() {
-        for bytes in
-            [&[0x1a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f][..], &[0x80], &[0x07], &[0x1a, 5, 1]]
-        {
+        for bytes in [
+            &[0x1a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f][..],
+            &[0x80],
+            &[0x07],
+            &[0x1a, 5, 1],
+            &[0x09, 1],
+        ] {
             assert!(CompileOptions::decode(bytes).is_err(), "{bytes:?}");
         }
         assert_eq!(CompileOptions::decode(&[]).unwrap().spread, Spread::ONE);

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use pjrt::{
     Argument, Buffer, BufferSpec, BufferType, ChunkPosition, Client, ClientOptions, Code, CompileOptions, Device,
-    EncodedProgram, ExecuteOptions, HostSource, LoadedExecutable, Placement, Plugin, SharedBytes,
+    EncodedProgram, ExecuteOptions, HostSource, LoadedExecutable, OptionOverride, Placement, Plugin, SharedBytes,
 };
 
 const DEVICES: i64 = 4;
@@ -216,6 +216,55 @@ fn bad_programs_and_arguments_are_refused() {
         assert_eq!(error.code(), Some(Code::InvalidArgument), "{error}");
     }
     assert!(program.execute(&[vec![(&a).into()]], &ExecuteOptions::default()).is_err());
+}
+
+/// As XLA:CPU takes them: a token has no data, so the array of no booleans that JAX passes for one will do, and the other
+/// way round. Anything with data will not.
+#[test]
+fn tokens_are_arrays_of_no_booleans() {
+    let (client, device) = client();
+    let main = "func.func @main(%t: TOKEN, %a: tensor<4xf32>) -> (TOKEN, tensor<4xf32>) {
+      return %t, %a : TOKEN, tensor<4xf32>
+    }";
+    let a = upload(&client, &device, &[1.0; 4], &[4]);
+    let booleans = |count: usize| {
+        let (bytes, place) = (vec![0; count], Placement::Device(&device));
+        let dims = [count as i64];
+        client.buffer_from_host(HostSource::Copied(&bytes), BufferType::Pred, &dims, None, place).unwrap().0
+    };
+    for (first, second) in [("!stablehlo.token", "tensor<0xi1>"), ("tensor<0xi1>", "!stablehlo.token")] {
+        let [first, second] = [first, second].map(|token| compile(&client, &main.replace("TOKEN", token)));
+        let run = |program: &LoadedExecutable, token: &Buffer| {
+            program.execute(&[vec![token.into(), (&a).into()]], &ExecuteOptions::default())
+        };
+        let launch = run(&first, &booleans(0)).unwrap();
+        let again = run(&second, &launch.outputs[0][0]).unwrap();
+        assert_eq!(download(&again.outputs[0][1]), [1.0; 4]);
+        for program in [&first, &second] {
+            for other in [&booleans(1), &a] {
+                assert_eq!(run(program, other).unwrap_err().code(), Some(Code::InvalidArgument));
+            }
+        }
+    }
+}
+
+#[test]
+fn options_of_the_compiler_are_known_or_refused() {
+    let (client, _) = client();
+    let compile = |name: &str, value: OptionOverride| {
+        let options = CompileOptions { overrides: [(name.to_string(), value)].into(), ..Default::default() };
+        client.compile(&EncodedProgram::mlir(ADD), &options).map(drop)
+    };
+    compile("xla_embed_ir_in_executable", OptionOverride::Bool(true)).unwrap();
+    compile("xla_gpu_auto_spmd_partitioning_memory_budget_ratio", OptionOverride::Double(0.5)).unwrap();
+    for (name, value, said) in [
+        ("no_option", OptionOverride::Int(1), "No such compile option: 'no_option'"),
+        ("xla_embed_ir_in_executable", OptionOverride::String("maybe".into()), "'maybe' is not a valid bool value."),
+    ] {
+        let error = compile(name, value).unwrap_err();
+        assert_eq!(error.code(), Some(Code::InvalidArgument));
+        assert!(error.to_string().contains(said), "{error}");
+    }
 }
 
 #[test]
