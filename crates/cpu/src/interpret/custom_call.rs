@@ -7,7 +7,7 @@ use super::context::{Context, Eval};
 use super::positions::{position, strides};
 use super::shape::each_index;
 use super::value::{InterpreterValue, TensorValue, fits};
-use super::{linear_algebra, sorting};
+use super::{linear_algebra, sorting, sparse};
 use crate::error::Error;
 
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
@@ -25,6 +25,9 @@ fn custom_call(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, E
     }
     if let Some(factorization) = linear_algebra::custom_call(target) {
         return factorization(context);
+    }
+    if let Some(matmul) = sparse::custom_call(target) {
+        return matmul(context);
     }
     match target {
         "ApproxTopK" => approx_top_k(context),

@@ -33,6 +33,7 @@ pub(crate) mod scalar;
 mod schur;
 mod shape;
 mod sorting;
+mod sparse;
 mod value;
 
 pub(crate) use context::evaluate;

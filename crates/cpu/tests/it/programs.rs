@@ -59,3 +59,8 @@ fn linear_algebra() {
 fn collectives() {
     check("collectives.mlir");
 }
+
+#[test]
+fn sparse() {
+    check("sparse.mlir");
+}

@@ -233,3 +233,41 @@ fn both_engines_do_as_xla_does() {
     assert!(module.funcs.len() > 100, "{} programs", module.funcs.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A sparse matmul reads where its operands say: places outside, rows that go back and types of other sizes are refused.
+#[test]
+fn a_sparse_matmul_stays_in_its_operands() {
+    let program = |starts: &str, columns: &str, dense: &str, result: &str| {
+        let (rows, values) = (starts.split(',').count(), columns.split(',').count());
+        format!(
+            "func.func @main() -> tensor<{result}> {{
+  %values = stablehlo.constant dense<1.0> : tensor<{values}xf32>
+  %starts = stablehlo.constant dense<[{starts}]> : tensor<{rows}xi32>
+  %columns = stablehlo.constant dense<[{columns}]> : tensor<{values}xi32>
+  %dense = stablehlo.constant dense<2.0> : tensor<{dense}>
+  %0 = stablehlo.custom_call @cpu_csr_sparse_dense_ffi(%values, %starts, %columns, %dense) : (tensor<{values}xf32>, tensor<{rows}xi32>, tensor<{values}xi32>, tensor<{dense}>) -> tensor<{result}>
+  return %0 : tensor<{result}>
+}}"
+        )
+    };
+    let sound = check_agrees(&program("0, 1, 3", "0, 1, 2", "3x2xf32", "2x2xf32"), &[]);
+    assert_eq!(sound, [[2.0f32, 2.0, 4.0, 4.0].map(f32::to_le_bytes).concat()]);
+    for (starts, columns, dense, result, said) in [
+        ("0, 1, 4", "0, 1, 2", "3x2xf32", "2x2xf32", "row 2 starts at value 4"),
+        ("0, 2, 1", "0, 1, 2", "3x2xf32", "2x2xf32", "row 2 starts at value 1"),
+        ("-1, 1, 3", "0, 1, 2", "3x2xf32", "2x2xf32", "row 0 starts at value"),
+        ("0, 1, 3", "0, 1, 3", "3x2xf32", "2x2xf32", "value 2 is in column 3 of 3"),
+        ("0, 1, 3", "0, -1, 2", "3x2xf32", "2x2xf32", "value 1 is in column -1 of 3"),
+        ("0, 1, 3", "0, 1, 2", "3x2xf32", "65536x2xf32", "the result has sizes [65536, 2]"),
+        ("0, 1, 3", "0, 1, 2", "3x2xf32", "2xf32", "the result has sizes [2]"),
+        ("0, 1, 3", "0, 1, 2", "3x2xf64", "2x2xf32", "of one type"),
+        ("0, 1, 3", "0, 1, 2", "3x2xf32", "2x2xf64", "of one type"),
+        ("0, 1, 3", "0, 1, 2", "3x2x1xf32", "2x2x1xf32", "not those of a matrix"),
+    ] {
+        let text = program(starts, columns, dense, result);
+        for mode in [ExecutionMode::Compiled, ExecutionMode::Interpreted] {
+            let error = run(&text, options(mode), &[]).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}\ndoes not say\n{said}");
+        }
+    }
+}
