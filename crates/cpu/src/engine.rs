@@ -1,5 +1,7 @@
 //! A program made ready to run: read, verified, and everything a caller may ask about it known.
 
+mod optimized;
+
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -249,7 +251,7 @@ impl Compiled {
             ports.iter().enumerate().map(one).collect::<Result<Vec<_>, Error>>()
         };
         let argument_shardings = shardings(&arguments, &func.input_attrs)?;
-        let result_shardings = shardings(&results, &constrained_results(func))?;
+        let result_shardings = shardings(&results, &constrained_results(&module, func))?;
         let tiles = |ports: &[PortType], shardings: &[Sharding]| {
             ports.iter().zip(shardings).map(|(port, sharding)| port.tile(sharding)).collect::<Result<Vec<_>, _>>()
         };
@@ -574,14 +576,17 @@ fn to_literal(value: &InterpreterValue) -> Result<Literal, Error> {
     }
 }
 
+/// Calls that a result is followed through to the constraint it comes from.
+const MAX_FOLLOWED: usize = 1000;
+
 /// The attributes of the results; one that says nothing about its sharding has that of the constraint it comes from.
-fn constrained_results(func: &Func) -> Vec<hlo::Attrs> {
-    let returned = func.body.and_then(|body| func.region(body).ops.last()).map(|&id| &func.op(id).operands[..]);
+fn constrained_results(module: &Module, func: &Func) -> Vec<hlo::Attrs> {
+    let returned = returned(func);
     let attrs = (0..func.outputs.len()).map(|n| {
         let mut attrs = func.output_attrs.get(n).cloned().unwrap_or_else(hlo::Attrs::new);
         let is_written = attrs.get("sdy.sharding").is_some() || attrs.get("mhlo.sharding").is_some();
-        let value = returned.and_then(|operands| operands.get(n)).filter(|_| !is_written);
-        if let Some(sharding) = value.and_then(|&value| constraint_of(func, value)) {
+        let value = returned.get(n).filter(|_| !is_written);
+        if let Some(sharding) = value.and_then(|&value| constraint_of(module, func, value)) {
             attrs.set("sdy.sharding", sharding.clone());
         }
         attrs
@@ -589,16 +594,29 @@ fn constrained_results(func: &Func) -> Vec<hlo::Attrs> {
     attrs.collect()
 }
 
-/// The sharding constraint a value comes from, through the casts that mixed programs have between dialects.
-fn constraint_of(func: &Func, mut value: hlo::Value) -> Option<&hlo::Attr> {
-    while let hlo::Definition::Result(op, _) = func.value(value).definition {
-        let op = func.op(op);
-        match &op.name {
+/// What a function returns.
+fn returned(func: &Func) -> &[hlo::Value] {
+    func.body.and_then(|body| func.region(body).ops.last()).map_or(&[], |&id| &func.op(id).operands)
+}
+
+/// The sharding constraint a value comes from, through calls and the casts that mixed programs have between dialects.
+fn constraint_of<'m>(module: &'m Module, mut func: &'m Func, mut value: hlo::Value) -> Option<&'m hlo::Attr> {
+    for _ in 0..MAX_FOLLOWED {
+        let hlo::Definition::Result(op, n) = func.value(value).definition else { return None };
+        let (op, n) = (func.op(op), n as usize);
+        value = match &op.name {
             OpName::Known(OpKind::SdyShardingConstraint) => return op.attr("sharding"),
-            // A value is defined before it is used, so this ends.
-            OpName::Extern(name) if &**name == "builtin.unrealized_conversion_cast" => value = *op.operands.first()?,
+            OpName::Known(OpKind::FuncCall) => {
+                let Some(hlo::Attr::Symbol(name)) = op.attr("callee") else { return None };
+                func = module.func(name)?;
+                if let Some(sharding) = func.output_attrs.get(n).and_then(|attrs| attrs.get("sdy.sharding")) {
+                    return Some(sharding);
+                }
+                *returned(func).get(n)?
+            }
+            OpName::Extern(name) if &**name == "builtin.unrealized_conversion_cast" => *op.operands.get(n)?,
             _ => return None,
-        }
+        };
     }
     None
 }

@@ -38,6 +38,23 @@ impl Sharding {
         self.num_tiles() == 1
     }
 
+    /// Which tile along a dimension a partition holds.
+    pub(crate) fn tile_index(&self, partition: usize, dim: usize) -> usize {
+        let place = self.partitions.iter().position(|&holder| holder == partition).unwrap_or(0);
+        place / self.copies().max(1) / self.tiles[dim + 1..].iter().product::<usize>() % self.tiles[dim]
+    }
+
+    /// Partitions whose tiles lie one behind the other along a dimension, in that order; each holds one copy of its tile.
+    pub(crate) fn groups_along(&self, dim: usize) -> Vec<Vec<usize>> {
+        let (tiles, copies) = (self.tiles[dim], self.copies());
+        let inner = self.tiles[dim + 1..].iter().product::<usize>() * copies;
+        let outer = self.partitions.len() / (tiles * inner).max(1);
+        let group = |outer: usize, within: usize| {
+            (0..tiles).map(|tile| self.partitions[(outer * tiles + tile) * inner + within]).collect()
+        };
+        (0..outer).flat_map(|outer| (0..inner).map(move |within| (outer, within))).map(|(o, w)| group(o, w)).collect()
+    }
+
     /// The sharding written in the attributes of an argument or result; `None` where nothing is written.
     pub(crate) fn of(
         attrs: &Attrs,
@@ -319,6 +336,17 @@ mod tests {
         for bad in ["", "{devices=[3]<=[4]}", "{devices=[2]0,0}", "{manual}", "{devices=[99999999999,9]<=[4]}"] {
             assert!(from_text(bad, 1, 4).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn neighbours_along_a_dimension_form_groups() {
+        let sharding = from_text("{devices=[2,2]<=[2,2]T(1,0)}", 2, 4).unwrap();
+        assert_eq!(sharding.groups_along(0), [[0, 1], [2, 3]]);
+        assert_eq!(sharding.groups_along(1), [[0, 2], [1, 3]]);
+        assert_eq!((sharding.tile_index(2, 0), sharding.tile_index(2, 1)), (0, 1));
+        let copied = from_text("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", 2, 4).unwrap();
+        assert_eq!(copied.groups_along(0), [[0, 2], [1, 3]]);
+        assert_eq!(copied.tile_index(3, 0), 1);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) struct Program {
     option_bytes: Vec<u8>,
     source: Vec<u8>,
     pub(super) fingerprint: String,
-    optimized: OnceLock<String>,
+    optimized: OnceLock<Result<String, Failure>>,
     output_types: Vec<PJRT_Buffer_Type>,
     output_dims: Vec<i64>,
     output_ranks: Vec<usize>,
@@ -138,8 +138,12 @@ impl Program {
         }))
     }
 
-    fn optimized(&self) -> &str {
-        self.optimized.get_or_init(|| hlo::text::print(self.compiled.module()))
+    fn optimized(&self) -> Result<&str, Failure> {
+        let print = || {
+            let module = self.compiled.optimized()?;
+            Ok(hlo::text::print(&module))
+        };
+        self.optimized.get_or_init(print).as_deref().map_err(Clone::clone)
     }
 
     fn serialize(&self) -> Vec<u8> {
@@ -362,7 +366,7 @@ entries! {
     }
 
     fn PJRT_Executable_OptimizedProgram(args: PJRT_Executable_OptimizedProgram_Args) {
-        let text = object(args.executable)?.optimized();
+        let text = object(args.executable)?.optimized()?;
         let program = args.program.as_mut().ok_or_else(|| Failure::invalid("the program is null"))?;
         const FORMAT: &str = "mlir";
         (program.format, program.format_size) = (FORMAT.as_ptr().cast(), FORMAT.len());

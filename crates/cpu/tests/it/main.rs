@@ -7,6 +7,7 @@ mod guarded;
 mod hostile;
 mod limits;
 mod manual;
+mod optimized;
 mod passes;
 mod plugin;
 mod plugin_jax;

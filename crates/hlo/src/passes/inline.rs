@@ -9,7 +9,7 @@ use crate::ops::rules::shapes::types_agree;
 
 use super::effects::{callee, callees_first};
 use super::rewrite::{Replacement, Site, walk};
-use super::{Options, Partitioned, Statistics};
+use super::{Calls, Options, Partitioned, Statistics};
 
 /// Regions inside regions that inlining may make; the verifier allows a few more.
 const MAX_NESTING: usize = 400;
@@ -22,7 +22,7 @@ pub(super) fn run(module: &mut Module, options: &Options<'_>, statistics: &mut S
     for at in order {
         let mut func = std::mem::replace(&mut module.funcs[at], Func::new(""));
         if options.partitioned == Partitioned::No {
-            drop_shardings(&mut func);
+            drop_shardings(&mut func, options);
         }
         let mut counts = [0; 3];
         walk(&mut func, u64::MAX, |site| {
@@ -32,7 +32,7 @@ pub(super) fn run(module: &mut Module, options: &Options<'_>, statistics: &mut S
             }
             let op = site.op();
             let (name, is_call) = (callee(op)?, op.kind() == Some(OpKind::FuncCall));
-            if !op.regions.is_empty() || (!is_call && is_kept(op, options)) {
+            if !op.regions.is_empty() || stays(op, options) || (!is_call && is_kept(op, options)) {
                 return None;
             }
             let n = *index.get(name)?;
@@ -74,6 +74,16 @@ fn is_kept(op: &Op, options: &Options<'_>) -> bool {
     options.keep_composites.contains(&name) && OpKind::from_name(name).is_none()
 }
 
+/// Whether a call asks to stay one.
+fn stays(op: &Op, options: &Options<'_>) -> bool {
+    let asked = match op.attr("mhlo.frontend_attributes") {
+        Some(Attr::Dict(attrs)) => attrs.get("inlineable").and_then(Attr::as_str),
+        _ => None,
+    };
+    let is_call = op.kind() == Some(OpKind::FuncCall);
+    options.calls == Calls::AsAsked && is_call && matches!(asked, Some("false" | "xla_late"))
+}
+
 /// A function whose values carry shardings stays a function for the partitioner.
 fn is_inlinable(func: &Func, options: &Options<'_>) -> bool {
     let is_sharded = |attrs: &crate::ir::Attrs| SHARDINGS.iter().any(|name| attrs.get(name).is_some());
@@ -86,8 +96,9 @@ fn is_inlinable(func: &Func, options: &Options<'_>) -> bool {
 const SHARDINGS: [&str; 3] = ["sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes"];
 
 /// Shardings on ops keep equal ops apart and say nothing on one device.
-fn drop_shardings(func: &mut Func) {
-    for op in func.ops.iter_mut().filter(|op| op.kind() != Some(OpKind::CustomCall)) {
+fn drop_shardings(func: &mut Func, options: &Options<'_>) {
+    let keeps = |op: &Op| op.kind() == Some(OpKind::CustomCall) || stays(op, options);
+    for op in func.ops.iter_mut().filter(|op| !keeps(op)) {
         for name in SHARDINGS {
             op.attrs.remove(name);
         }

@@ -28,6 +28,16 @@ pub enum Partitioned {
     Yes,
 }
 
+/// Which calls are inlined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// All that can be.
+    #[default]
+    Inlined,
+    /// Those stay whose frontend attribute `inlineable` is `false` or `xla_late`.
+    AsAsked,
+}
+
 /// How far results may differ from those of the program as written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exactness {
@@ -53,6 +63,8 @@ pub struct Options<'a> {
     /// Composites that are not inlined, by name. One named after an op of the language, as in `chlo.top_k`, becomes that op
     /// where its types and attributes are the op's; elsewhere it is inlined.
     pub keep_composites: &'a [&'a str],
+    /// Which calls are inlined.
+    pub calls: Calls,
     /// How far results may differ.
     pub exactness: Exactness,
     /// Arithmetic on constants; without it only shapes of constants are folded.
@@ -68,6 +80,7 @@ impl Default for Options<'_> {
         Options {
             partitioned: Partitioned::default(),
             keep_composites: &[],
+            calls: Calls::default(),
             exactness: Exactness::default(),
             evaluate: None,
             max_folded_elements: 4096,
