@@ -325,7 +325,7 @@ fn change_size(text: &str, choices: &mut Numbers) -> String {
         1 => "1".to_string(),
         2 => choices.pick(&[16, 17, 31, 33, 64, 65, 100, 129]).to_string(),
         3 => number.saturating_mul(2).to_string(),
-        _ => (number + choices.between(-2, 5)).max(0).to_string(),
+        _ => number.saturating_add(choices.between(-2, 5)).max(0).to_string(),
     };
     let everywhere = choices.one_in(2);
     let mut out = String::with_capacity(text.len());

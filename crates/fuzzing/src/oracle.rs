@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cpu::interpret::InterpreterOptions;
 use cpu::{Array, Compiled, Cpu, Donation, EngineOptions, Error, ExecutionMode, Folding, PortType};
-use hlo::{Attr, Dense, DenseData, Module, Verified};
+use hlo::{Attr, Dense, DenseData, Func, Module, Op, Verified};
 use tensor::{DType, Literal, encode_float};
 
 use crate::agreement::{Level, difference, far_difference, levels, loosest, numbers};
@@ -15,6 +15,8 @@ use crate::numbers::{Look, Numbers, hash};
 const MAX_BYTES: usize = 1 << 20;
 /// Elements that all values of a program may have together.
 const MAX_ELEMENTS: u64 = 1 << 19;
+/// Elements that all windows of an op may have together.
+const MAX_WINDOWED: u64 = 1 << 24;
 /// Bytes of text of a program.
 const MAX_TEXT: usize = 1 << 17;
 
@@ -317,6 +319,18 @@ fn is_small(module: &Module, compiled: &Compiled) -> bool {
         && fits(compiled.results())
         && compiled.temporary_bytes().is_none_or(|n| n <= 16 * MAX_BYTES)
         && elements.is_some_and(|n| n <= MAX_ELEMENTS)
+        && module
+            .funcs
+            .iter()
+            .all(|func| func.ops.iter().all(|op| windowed(func, op).is_some_and(|n| n <= MAX_WINDOWED)))
+}
+
+/// Elements that the windows of an op have together; `None` for too many to count.
+fn windowed(func: &Func, op: &Op) -> Option<u64> {
+    let Some(Attr::DenseArray(_, window)) = op.attr("window_dimensions") else { return Some(0) };
+    let elements = |value| func.ty(value).as_tensor().and_then(|ty| ty.num_elements()).unwrap_or(1);
+    let places = op.operands.iter().copied().chain(op.results()).map(elements).max().unwrap_or(1);
+    window.iter().try_fold(places, |all, &size| all.checked_mul(size.unsigned_abs()))
 }
 
 fn some_arguments(compiled: &Compiled, seed: u64) -> Option<Vec<Literal>> {

@@ -12,6 +12,9 @@ use super::value::{Elements, InterpreterValue, TensorValue};
 use crate::attributes;
 use crate::error::Error;
 
+/// Elements that all windows of an op may have together, what lies outside counted: nobody waits for more.
+const MAX_WORK: i64 = 1 << 34;
+
 /// The meaning of an op of this family.
 pub(crate) fn eval(kind: OpKind) -> Option<Eval> {
     Some(match kind {
@@ -134,6 +137,11 @@ fn reduce_window(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>,
         .map(|d| windowed(dims[d], window[d], stride[d], padding[d], base_dilation[d], window_dilation[d]))
         .collect::<Option<Vec<_>>>();
     let Some(sizes) = sizes else { return context.fail("the window overflows") };
+    let work = sizes.iter().chain(&window).try_fold(1i64, |all, &size| all.checked_mul(size));
+    if work.is_none_or(|work| work > MAX_WORK) {
+        let what = format!("windows of {window:?} at {sizes:?} places are too many elements for the interpreter");
+        return Err(Error::Exhausted(what));
+    }
     let mut results = results(context, &combine, inputs.len(), &sizes)?;
     let strides = positions::strides(&dims);
     let mut walk = Walk::new(&sizes);

@@ -175,7 +175,9 @@ pub(crate) fn through(func: &Func, op: &Op, result: hlo::Value, operand: &View) 
         OpKind::Slice => {
             let (start, step) = (ints("start_indices")?, ints("strides")?);
             let offset: isize = start.iter().zip(&operand.strides).map(|(&s, &t)| s as isize * t).sum();
-            let strides = step.iter().zip(&operand.strides).map(|(&s, &t)| s as isize * t).collect();
+            // A step that is not taken may be any number.
+            let taken = step.iter().zip(&dims).map(|(&s, &size)| if size > 1 { s as isize } else { 1 });
+            let strides = taken.zip(&operand.strides).map(|(s, &t)| s * t).collect();
             let offset = if dims.contains(&0) { 0 } else { operand.offset + offset };
             View { dims, strides, offset, ..operand.clone() }
         }

@@ -61,7 +61,7 @@ impl Axis {
         let size = |n: usize| i64::try_from(n).ok().filter(|&n| n < MOST);
         let (stride, dilation) = (size(window.stride)?, size(window.input_dilation)?);
         let spread = size(window.kernel_dilation)?;
-        if stride == 0 || dilation == 0 || window.low.abs() >= MOST {
+        if stride == 0 || dilation == 0 || window.low.unsigned_abs() >= MOST.unsigned_abs() {
             return None;
         }
         let reach = (window.output.max(1) as i64 - 1).checked_mul(stride)?;
