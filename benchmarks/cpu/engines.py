@@ -2,6 +2,7 @@
 
 xla            XLA:CPU of the installed JAX
 ours           the tpubridge CPU device, loaded into the same JAX as a second platform
+before         an earlier build of it, as a third; only where it is named
 torch          torch, eager
 torch_compile  torch.compile with its default compiler
 """
@@ -18,7 +19,7 @@ from typing import Any
 from entries import Entry
 
 NAMES = ["xla", "ours", "torch", "torch_compile"]
-PLATFORM = "tpubridge_cpu"
+BUILDS = {"ours": "tpubridge_cpu", "before": "tpubridge_cpu_before"}
 
 
 class Missing(Exception):
@@ -36,7 +37,7 @@ class Ready:
 
 
 class JaxEngine:
-    """One of the two platforms of a JAX process."""
+    """One of the platforms of a JAX process."""
 
     def __init__(self, platform: str) -> None:
         import jax
@@ -111,36 +112,37 @@ class TorchEngine:
         return {}
 
 
-def configure(names: list[str], plugin: str) -> None:
-    """Settings that must be there before JAX is first imported."""
-    platforms = ["cpu"] if "xla" in names or "ours" not in names else []
-    if "ours" in names and pathlib.Path(plugin).exists():
-        platforms.append(PLATFORM)
-        os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"{PLATFORM}:{plugin}"
-    else:
-        os.environ.pop("PJRT_NAMES_AND_LIBRARY_PATHS", None)
+def configure(names: list[str], plugins: dict[str, str]) -> None:
+    """Settings that must be there before JAX is first imported; `plugins` has the library of each build."""
+    builds = {name: plugins[name] for name in BUILDS if name in names and pathlib.Path(plugins[name]).exists()}
+    platforms = [BUILDS[name] for name in builds]
+    if "xla" in names or not platforms:
+        platforms.insert(0, "cpu")
+    os.environ.pop("PJRT_NAMES_AND_LIBRARY_PATHS", None)
+    if builds:
+        os.environ["PJRT_NAMES_AND_LIBRARY_PATHS"] = ",".join(f"{BUILDS[name]}:{path}" for name, path in builds.items())
     os.environ["JAX_PLATFORMS"] = ",".join(platforms)
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
-def absent(name: str, plugin: str) -> str | None:
+def absent(name: str, plugins: dict[str, str]) -> str | None:
     """Why this interpreter cannot run an engine, or nothing."""
-    module = "jax" if name in ("xla", "ours") else "torch"
+    module = "jax" if name == "xla" or name in BUILDS else "torch"
     if importlib.util.find_spec(module) is None:
         return f"{module} is not installed in this interpreter"
-    if name == "ours" and not pathlib.Path(plugin).exists():
+    if name in BUILDS and not pathlib.Path(plugins[name]).exists():
         return "no plugin library: cargo build --release -p tpubridge-cpu-plugin, or --plugin PATH"
     return None
 
 
-def load(name: str, threads: int, plugin: str) -> JaxEngine | TorchEngine:
+def load(name: str, threads: int, plugins: dict[str, str]) -> JaxEngine | TorchEngine:
     """Starts one engine."""
-    reason = absent(name, plugin)
+    reason = absent(name, plugins)
     if reason is not None:
         raise Missing(reason)
-    if name in ("xla", "ours"):
-        return JaxEngine("cpu" if name == "xla" else PLATFORM)
+    if name == "xla" or name in BUILDS:
+        return JaxEngine(BUILDS.get(name, "cpu"))
     return TorchEngine(threads, "eager" if name == "torch" else "inductor")
 
 

@@ -208,13 +208,13 @@ def main() -> None:
     import engines as known
     from entries import ENTRIES
 
-    known.configure(options["engines"], options["plugin"])
+    known.configure(options["engines"], options["plugins"])
     entries = {entry.name: entry for entry in ENTRIES}
     engines = {}
     for name in options["engines"]:
         channel.send("stage", entry=None, engine=name, stage="load")
         try:
-            engines[name] = known.load(name, threads, options["plugin"])
+            engines[name] = known.load(name, threads, options["plugins"])
             channel.send("loaded", engine=name, version=engines[name].version())
         except Exception as error:
             channel.send("unavailable", engine=name, reason=str(error) if isinstance(error, known.Missing) else why(error))

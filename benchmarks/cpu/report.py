@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 MEASURED = ("median_seconds", "least_seconds", "samples", "compile_seconds", "wrong")
-TITLES = {"xla": "XLA:CPU", "ours": "ours", "torch": "torch", "torch_compile": "torch.compile"}
+TITLES = {"xla": "XLA:CPU", "ours": "ours", "before": "before", "torch": "torch", "torch_compile": "torch.compile"}
 GOAL_MEAN, GOAL_LEAST = 1.5, 0.95
 
 

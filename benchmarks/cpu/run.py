@@ -1,7 +1,7 @@
 """Measures the tpubridge CPU device against XLA:CPU and torch: interleaved in one process per number of threads.
 
 usage: python benchmarks/cpu/run.py [--only REGEX] [--engines xla,ours,torch,torch_compile] [--threads 1,2]
-                                    [--plugin PATH] [--seconds S] [--no-memory] [--json] [--write]
+                                    [--plugin PATH] [--before PATH] [--seconds S] [--no-memory] [--json] [--write]
 
 See README.md in this folder for what is measured and how to make the environment.
 """
@@ -102,7 +102,7 @@ def measure_times(args: argparse.Namespace, names: list[str], threads: int, comp
     wanted, left = list(args.engines), list(names)
     while left:
         options = {
-            "task": "time", "cpus": cpus, "engines": wanted, "plugin": args.plugin, "entries": left, "skip": skip,
+            "task": "time", "cpus": cpus, "engines": wanted, "plugins": args.plugins, "entries": left, "skip": skip,
             "seconds": args.seconds, "compiles": compiles,
         }  # fmt: skip
         child = Child(options, args.first_call_seconds, args.verbose)
@@ -146,7 +146,7 @@ def measure_memory(args: argparse.Namespace, names: list[str], found: dict[str, 
             if "failed" in timed:
                 found["memory"][entry][engine] = timed
                 continue
-            options = {"task": "memory", "cpus": cpus, "engines": [engine], "plugin": args.plugin, "entries": [entry]}
+            options = {"task": "memory", "cpus": cpus, "engines": [engine], "plugins": args.plugins, "entries": [entry]}
             child = Child(options, args.first_call_seconds, args.verbose)
             try:
                 for record in child.records():
@@ -167,6 +167,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--engines", default=",".join(engines.NAMES), help="which to run, separated by commas")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas")
     parser.add_argument("--plugin", default=str(ROOT / "target/release/libcpu_plugin.so"), help="the device's library")
+    parser.add_argument("--before", default="", metavar="PATH", help="the library of an earlier build, measured beside it")
     parser.add_argument("--seconds", type=float, default=2.0, help="most time for one engine on one entry")
     parser.add_argument("--first-call-seconds", type=float, default=20.0, help="a call that takes longer is cut")
     parser.add_argument("--memory", action=argparse.BooleanOptionalAction, default=True, help="measure peak memory too")
@@ -183,9 +184,11 @@ def parse() -> argparse.Namespace:
     available = len(os.sched_getaffinity(0))
     if max(args.threads) > available or min(args.threads) < 1:
         parser.error(f"--threads must be between 1 and {available} on this machine")
-    args.plugin = str(pathlib.Path(args.plugin).resolve())
+    args.plugins = {"ours": str(pathlib.Path(args.plugin).resolve()), "before": str(pathlib.Path(args.before).resolve())}
     # The reference comes first: others are compared with it.
     args.engines.sort(key=engines.NAMES.index)
+    if args.before:
+        args.engines.append("before")
     return args
 
 
