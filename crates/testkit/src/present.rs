@@ -32,6 +32,8 @@ pub enum Needed {
     Prometheus,
     /// Prometheus' Alertmanager.
     Alertmanager,
+    /// Profiles measured on TPUs by others.
+    Profiles,
 }
 
 impl Needed {
@@ -50,6 +52,7 @@ impl Needed {
             Needed::Etcd => "TPUBRIDGE_ETCD",
             Needed::Prometheus => "TPUBRIDGE_PROMETHEUS",
             Needed::Alertmanager => "TPUBRIDGE_ALERTMANAGER",
+            Needed::Profiles => "TPUBRIDGE_PROFILES",
         }
     }
 }

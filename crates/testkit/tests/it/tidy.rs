@@ -12,7 +12,7 @@ use crate::rules;
 
 /// Crates by layer, lowest first; a crate may depend on lower layers only.
 const LAYERS: &[&[&str]] = &[
-    &["channel", "chips", "telemetry", "tensor", "trust", "pjrt-sys", "trace-derive"],
+    &["channel", "chips", "telemetry", "tensor", "trust", "pjrt-sys", "trace-derive", "xplane"],
     &["hlo", "pjrt", "weights", "xla"],
     &["cpu", "data", "kernel", "trace"],
     &["compile", "cpu-plugin", "fuzzing", "nn"],
