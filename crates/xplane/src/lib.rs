@@ -49,3 +49,4 @@ pub use messages::{XEvent, XEventData, XEventMetadata, XLine, XPlane, XSpace, XS
 pub use plane::{EventMetadata, FarValue, Line, LineEvent, Plane, Space};
 pub use reader::{ReadLimits, SpaceReader, SpaceVisitor};
 pub use stat::{Stat, StatList, StatValue};
+pub use wire::{WireValue, fields};

@@ -174,6 +174,11 @@ pub struct XStatMetadata {
 }
 
 impl XSpace {
+    /// Reads the whole message into memory: only for what this program wrote itself.
+    pub fn from_bytes(bytes: &[u8]) -> Result<XSpace, prost::DecodeError> {
+        XSpace::decode(bytes)
+    }
+
     /// The encoded message, as `*.xplane.pb` holds it.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.encode_to_vec()

@@ -31,7 +31,7 @@ pub mod stat {
     /// Kind of a device, on a plane.
     pub const DEVICE_TYPE: &str = "device_type_string";
     /// Encoded `HloProto`, on event metadata of [`super::METADATA_PLANE`].
-    pub const HLO_PROTO: &str = "hlo_proto";
+    pub const HLO_PROTO: &str = "Hlo Proto";
     /// Category of an op.
     pub const HLO_CATEGORY: &str = "hlo_category";
     /// Name of the op that an event is of.

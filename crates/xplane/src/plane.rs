@@ -1,7 +1,7 @@
 //! What a reader knows of a profile while it goes through it: the space, a plane, a line, an event.
 
 use crate::stat::{Stat, StatList, StatValue};
-use crate::wire::{Field, Fields};
+use crate::wire::{Fields, WireValue};
 use std::collections::HashMap;
 
 /// The profile as a whole.
@@ -114,6 +114,11 @@ impl Plane {
         self.stat_names.get(&id).map(|name| &**name)
     }
 
+    /// What the caller makes of the names of stats, by their keys: asked once, not for every event.
+    pub fn stat_kinds<T>(&self, kind: impl Fn(&str) -> Option<T>) -> HashMap<i64, T> {
+        self.stat_names.iter().filter_map(|(id, name)| Some((*id, kind(name)?))).collect()
+    }
+
     /// Keys of the stats of this name.
     pub fn stat_ids<'a>(&'a self, name: &'a str) -> impl Iterator<Item = i64> + 'a {
         self.stat_names.iter().filter(move |(_, known)| &***known == name).map(|(id, _)| *id)
@@ -147,7 +152,7 @@ impl<'a> LineEvent<'a> {
         let mut fields = Fields::new("XEvent", self.encoded, 0);
         std::iter::from_fn(move || {
             loop {
-                if let (4, Field::Bytes(bytes)) = fields.next().ok()?? {
+                if let (4, WireValue::Bytes(bytes)) = fields.next().ok()?? {
                     return Stat::decode(bytes, 0).ok();
                 }
             }

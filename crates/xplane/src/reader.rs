@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::plane::{EventMetadata, FarValue, Line, LineEvent, Plane, Space};
 use crate::stat::{Stat, text};
-use crate::wire::{FarField, Field, Fields, Source};
+use crate::wire::{FarField, Fields, Source, WireValue};
 use std::io::{Read, Seek};
 use std::ops::ControlFlow;
 
@@ -402,14 +402,14 @@ fn decode_event(encoded: &[u8], offset: u64) -> Result<LineEvent<'_>, Error> {
     let mut fields = Fields::new(EVENT, encoded, offset);
     while let Some((number, field)) = fields.next()? {
         match (number, field) {
-            (1, Field::Varint(id)) => event.metadata_id = id as i64,
-            (2, Field::Varint(start)) => event.offset_ps = start as i64,
-            (3, Field::Varint(duration)) => event.duration_ps = duration as i64,
-            (4, Field::Bytes(stat)) => {
+            (1, WireValue::Varint(id)) => event.metadata_id = id as i64,
+            (2, WireValue::Varint(start)) => event.offset_ps = start as i64,
+            (3, WireValue::Varint(duration)) => event.duration_ps = duration as i64,
+            (4, WireValue::Bytes(stat)) => {
                 let end = fields.offset();
                 Stat::decode(stat, end - stat.len() as u64)?;
             }
-            (5, Field::Varint(count)) => event.occurrences = Some(count as i64),
+            (5, WireValue::Varint(count)) => event.occurrences = Some(count as i64),
             (1..=5, _) => return Err(Error::malformed(EVENT, offset, OTHER_TYPE)),
             _ => {}
         }

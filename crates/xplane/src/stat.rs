@@ -1,7 +1,7 @@
 //! Stats: named values of planes, events and event metadata, decoded from their bytes when looked at.
 
 use crate::error::Error;
-use crate::wire::{Field, Fields};
+use crate::wire::{Fields, WireValue};
 
 /// A value of a stat; which, the producer says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,14 +67,14 @@ impl<'a> Stat<'a> {
         let mut stat = Stat { metadata_id: 0, value: StatValue::None };
         while let Some((number, field)) = fields.next()? {
             match (number, field) {
-                (1, Field::Varint(value)) => stat.metadata_id = value as i64,
-                (2, Field::Fixed64(bits)) => stat.value = StatValue::Double(f64::from_bits(bits)),
-                (3, Field::Varint(value)) => stat.value = StatValue::Uint64(value),
-                (4, Field::Varint(value)) => stat.value = StatValue::Int64(value as i64),
-                (5, Field::Bytes(bytes)) => stat.value = StatValue::Str(text(MESSAGE, bytes, offset)?),
-                (6, Field::Bytes(bytes)) => stat.value = StatValue::Bytes(bytes),
-                (7, Field::Varint(value)) => stat.value = StatValue::Ref(value),
-                (8, Field::Bytes(bytes)) => stat.value = StatValue::CompressedStr(bytes),
+                (1, WireValue::Varint(value)) => stat.metadata_id = value as i64,
+                (2, WireValue::Fixed64(bits)) => stat.value = StatValue::Double(f64::from_bits(bits)),
+                (3, WireValue::Varint(value)) => stat.value = StatValue::Uint64(value),
+                (4, WireValue::Varint(value)) => stat.value = StatValue::Int64(value as i64),
+                (5, WireValue::Bytes(bytes)) => stat.value = StatValue::Str(text(MESSAGE, bytes, offset)?),
+                (6, WireValue::Bytes(bytes)) => stat.value = StatValue::Bytes(bytes),
+                (7, WireValue::Varint(value)) => stat.value = StatValue::Ref(value),
+                (8, WireValue::Bytes(bytes)) => stat.value = StatValue::CompressedStr(bytes),
                 (1..=8, _) => return Err(Error::malformed(MESSAGE, offset, "a field of another type")),
                 _ => {}
             }

@@ -34,7 +34,7 @@ impl SpaceVisitor for Transcript {
     }
 
     fn event(&mut self, plane: &Plane, line: &Line, event: &LineEvent<'_>) -> ControlFlow<()> {
-        let name = plane.event_metadata(event.metadata_id).map_or("?", |metadata| &metadata.name);
+        let name = plane.event_metadata(event.metadata_id).map_or("?", |metadata| &*metadata.name);
         let stats: Vec<String> = event
             .stats()
             .map(|stat| {

@@ -3,13 +3,24 @@
 use crate::error::Error;
 use std::io::{Read, Seek, SeekFrom};
 
-/// What a field holds. Lengths are checked against the message around.
+/// What a field of a protobuf message holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Field<'a> {
+pub enum WireValue<'a> {
+    /// A number, a boolean or an enumeration.
     Varint(u64),
+    /// Eight bytes.
     Fixed64(u64),
+    /// Four bytes, which no message here has a use for.
     Fixed32,
+    /// Text, bytes or a message.
     Bytes(&'a [u8]),
+}
+
+/// The fields of any protobuf message with their numbers, up to the first damage: for values of stats that are small
+/// messages themselves.
+pub fn fields(message: &[u8]) -> impl Iterator<Item = (u32, WireValue<'_>)> {
+    let mut fields = Fields::new("message", message, 0);
+    std::iter::from_fn(move || fields.next().ok().flatten())
 }
 
 /// A field of a message in a file: its bytes are not read yet.
@@ -99,22 +110,22 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field with its number; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, Error> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, Error> {
         if self.at == self.bytes.len() {
             return Ok(None);
         }
         let offset = self.offset();
         let (number, wire) = tag(self.message, offset, self.varint()?)?;
         let field = match wire {
-            0 => Field::Varint(self.varint()?),
-            1 => Field::Fixed64(u64::from_le_bytes(self.take(8)?.try_into().unwrap_or_default())),
+            0 => WireValue::Varint(self.varint()?),
+            1 => WireValue::Fixed64(u64::from_le_bytes(self.take(8)?.try_into().unwrap_or_default())),
             2 => {
                 let count = self.varint()?;
-                Field::Bytes(self.take(count)?)
+                WireValue::Bytes(self.take(count)?)
             }
             5 => {
                 self.take(4)?;
-                Field::Fixed32
+                WireValue::Fixed32
             }
             _ => return Err(Error::malformed(self.message, offset, BAD_TYPE)),
         };
