@@ -310,6 +310,9 @@ pub(crate) struct ReplicaGroup {
 pub(crate) struct CollectiveDeviceList {
     #[prost(message, repeated, tag = "1")]
     pub(crate) replica_groups: Vec<ReplicaGroup>,
+    /// Compilers of 2025 wrote it here, later ones beside this message.
+    #[prost(message, optional, tag = "2")]
+    pub(crate) iota_replica_group_list: Option<IotaReplicaGroupList>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

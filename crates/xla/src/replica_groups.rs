@@ -62,6 +62,9 @@ impl ReplicaGroups {
             return read_iota(iota).map(Some);
         }
         if let Some(list) = &proto.collective_device_list {
+            if let Some(iota) = &list.iota_replica_group_list {
+                return read_iota(iota).map(Some);
+            }
             return Ok(Some(listed(&list.replica_groups)));
         }
         Ok((!proto.replica_groups.is_empty()).then(|| listed(&proto.replica_groups)))
@@ -307,6 +310,15 @@ mod tests {
         assert_eq!(strided.to_string(), "[4,2]<=[2,4]T(1,0)");
         assert_eq!(strided.expand(), [[0, 4], [1, 5], [2, 6], [3, 7]]);
         assert_eq!((strided.group_count(), strided.group_size(8)), (4, 2));
+    }
+
+    #[test]
+    fn iota_of_older_compilers_is_inside_the_list() {
+        use prost::Message;
+        // As libtpu of March 2025 wrote it for `[4,2]<=[2,4]T(1,0)`: field 87, and in it field 2.
+        let bytes = [0xba, 5, 14, 0x12, 12, 8, 4, 0x10, 2, 0x1a, 2, 2, 4, 0x22, 2, 1, 0];
+        let groups = ReplicaGroups::read(&proto::Instruction::decode(&bytes[..]).unwrap()).unwrap().unwrap();
+        assert_eq!(groups.to_string(), "[4,2]<=[2,4]T(1,0)");
     }
 
     #[test]
