@@ -1,12 +1,14 @@
 //! The command line: commands, options and their help texts.
 
 mod keys;
+mod profile;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
+pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfileReportArgs};
 
 /// Run the real TPU compiler without a TPU, from one binary.
 #[derive(Debug, Parser)]
@@ -62,6 +64,8 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
     Quickstart(QuickstartArgs),
+    /// Look at profiles of runs.
+    Profile(ProfileArgs),
     /// Compare published measurements of TPU runs with what is predicted for them.
     Accuracy(AccuracyArgs),
     /// Show the configuration and where each value came from.

@@ -93,6 +93,13 @@ impl From<fleet::Error> for Failure {
     }
 }
 
+impl From<operate::profile::Error> for Failure {
+    fn from(error: operate::profile::Error) -> Self {
+        let hint = error.remedy();
+        Failure::new(error).hint(hint)
+    }
+}
+
 impl From<trust::SignatureError> for Failure {
     fn from(error: trust::SignatureError) -> Self {
         let hint = error.remedy();

@@ -49,6 +49,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Fit(args) => commands::fit::run(&args, &output),
         Command::Explain(args) => commands::explain::run(&args, &output),
         Command::Run(args) => commands::run::run(&args, &output),
+        Command::Profile(args) => commands::profile::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
         Command::Train(args) => commands::train::run(&args, &output),
         Command::Generate(args) => commands::train::generate(&args, &output),

@@ -16,6 +16,7 @@ pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod man;
 pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod quickstart;
 pub(crate) mod run;
 pub(crate) mod setup;

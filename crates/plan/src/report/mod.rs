@@ -13,6 +13,7 @@ mod input;
 mod number;
 mod page;
 mod roofline;
+mod sheet;
 mod tables;
 mod text;
 
@@ -22,5 +23,7 @@ pub use crate::pictures::{
 pub use input::{
     AdviceLine, CostLine, Fact, FixLine, MemoryClass, MemoryPart, Proof, ReportInput, ReportVerdict, StepPart,
 };
+pub use number::{bytes, percent, scaled, seconds};
 pub use page::html;
 pub use roofline::Roof;
+pub use sheet::{Sheet, SheetBlock, SheetCell, SheetSection, SheetTable, SheetTile, sheet_html};

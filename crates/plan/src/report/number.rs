@@ -1,7 +1,7 @@
 //! Numbers as people read them; what is not a number is a dash.
 
 /// Bytes with a binary unit.
-pub(super) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut value, mut unit) = (count as f64, 0);
     while value >= 1024.0 && unit + 1 < UNITS.len() {
@@ -12,7 +12,7 @@ pub(super) fn bytes(count: u64) -> String {
 }
 
 /// A count with a decimal prefix and what is counted: `3.41 TFLOP`.
-pub(super) fn scaled(value: f64, unit: &str) -> String {
+pub fn scaled(value: f64, unit: &str) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     if !value.is_finite() {
         return "–".into();
@@ -26,7 +26,7 @@ pub(super) fn scaled(value: f64, unit: &str) -> String {
 }
 
 /// Seconds with a fitting unit.
-pub(super) fn seconds(value: f64) -> String {
+pub fn seconds(value: f64) -> String {
     match value {
         v if !v.is_finite() => "–".into(),
         v if v.abs() < 0.5e-9 => "0 s".into(),
@@ -40,7 +40,7 @@ pub(super) fn seconds(value: f64) -> String {
 }
 
 /// A share in percent.
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".into() }
 }
 

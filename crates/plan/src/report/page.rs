@@ -16,15 +16,7 @@ const FACTS: usize = 12;
 /// The page as one file. It loads nothing and sends nothing, follows the reader's choice of light or dark, and says
 /// everything without scripts; scripts only sort tables and bring details nearer.
 pub fn html(input: &ReportInput) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{} on {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        text(&input.title),
-        text(&input.slice),
-    );
-    page += &header(input);
+    let mut page = header(input);
     if let Some(memory) = &input.memory {
         page += &section("memory", "Device memory", &memory_section(memory));
         if memory.live.is_some() || !memory.alive.is_empty() {
@@ -53,8 +45,20 @@ pub fn html(input: &ReportInput) -> String {
     if !notes.is_empty() {
         page += &section("notes", "Notes", &tables::notes(&notes));
     }
-    page += &format!("</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
-    page
+    shell(&input.title, &input.slice, &page)
+}
+
+/// The file around the body of a page.
+pub(super) fn shell(title: &str, subject: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{} on {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         {body}</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        text(title),
+        text(subject),
+    )
 }
 
 fn section(id: &str, title: &str, body: &str) -> String {
@@ -126,7 +130,7 @@ fn lines_of(message: &str) -> String {
     lines.join("\n") + more
 }
 
-fn tile(class: &str, name: &str, value: &str, below: &str) -> String {
+pub(super) fn tile(class: &str, name: &str, value: &str, below: &str) -> String {
     format!(
         "<div class=\"tile {class}\"><span class=\"dim\">{}</span><strong>{}</strong><span class=\"dim\">{}</span></div>\n",
         text(name),
@@ -220,9 +224,10 @@ fn step_section(step: &StepPart) -> String {
 }
 
 fn roofline_section(step: &StepPart) -> String {
+    let estimate = &step.estimate;
     let ridge = step.roof.bf16_flops_per_s / step.roof.hbm_bytes_per_s.max(1.0);
     format!(
         "<p>A device needs {ridge:.0} operations for each byte of device memory to be limited by its matrix units. Circles are operations, as large as the time they take and numbered as below; the diamond is the whole step.</p>\n{}",
-        charts::roofline(&step.estimate, &step.roof)
+        charts::roofline(&estimate.ops, estimate.flops, estimate.step.seconds, &step.roof)
     )
 }

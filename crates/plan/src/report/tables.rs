@@ -24,7 +24,7 @@ const NOTE_LENGTH: usize = 600;
 pub(super) const MESSAGE_LENGTH: usize = 4000;
 
 /// Head of a table: names with a leading `#` stand over numbers.
-fn head(names: &[&str]) -> String {
+pub(super) fn head(names: &[&str]) -> String {
     let mut html = String::from("<div class=\"wide\"><table class=\"sortable\"><thead><tr>");
     for name in names {
         let (class, name) = name.strip_prefix('#').map_or(("", *name), |name| (" class=\"n\"", name));
@@ -33,25 +33,25 @@ fn head(names: &[&str]) -> String {
     html + "</tr></thead><tbody>\n"
 }
 
-const FOOT: &str = "</tbody></table></div>\n";
+pub(super) const FOOT: &str = "</tbody></table></div>\n";
 
 /// A cell with a number, and what it is sorted by.
-fn number(shown: &str, value: f64) -> String {
+pub(super) fn number(shown: &str, value: f64) -> String {
     let value = if value.is_finite() { value } else { -1.0 };
     format!("<td class=\"n\" data-v=\"{value:e}\">{}</td>", text(shown))
 }
 
-fn words(shown: &str) -> String {
+pub(super) fn words(shown: &str) -> String {
     format!("<td>{}</td>", text(shown))
 }
 
 /// A cell with a long name: its end is shown, all of it is in the title.
-fn name(shown: &str, longest: usize) -> String {
+pub(super) fn name(shown: &str, longest: usize) -> String {
     format!("<td class=\"name\" title=\"{}\">{}</td>", text(shown), text(&tail(shown, longest)))
 }
 
 /// What was left out of a list.
-fn rest(total: usize, listed: usize, what: &str) -> String {
+pub(super) fn rest(total: usize, listed: usize, what: &str) -> String {
     match total.saturating_sub(listed) {
         0 => String::new(),
         more => format!("<p class=\"dim\">… and {more} more {what}</p>\n"),

@@ -4,7 +4,7 @@ use super::super::number::{percent, scaled, seconds, significant};
 use super::super::roofline::Roof;
 use super::super::text::{tail, text};
 use super::{CLOSE, WIDTH, bound_class, decades, open, px};
-use crate::estimate::{Estimate, OpLine};
+use crate::estimate::OpLine;
 
 const LEFT: f64 = 96.0;
 const RIGHT: f64 = 24.0;
@@ -15,9 +15,9 @@ const POINTS: usize = 120;
 /// Ops nearer than this, in powers of ten, are drawn as one.
 const NEAR: f64 = 0.03;
 
-/// The chart. Numbers in circles are those of the table of operations.
-pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
-    let points = joined(estimate.ops.iter().enumerate().filter_map(Point::of).take(POINTS));
+/// The chart; `flops` and `whole_s` are of the whole step. Numbers in circles are those of the table of operations.
+pub(in super::super) fn roofline(ops: &[OpLine], flops: f64, whole_s: f64, roof: &Roof) -> String {
+    let points = joined(ops.iter().enumerate().filter_map(Point::of).take(POINTS));
     let ridge = roof.bf16_flops_per_s / roof.hbm_bytes_per_s.max(1.0);
     let highest = roof.narrow.as_ref().map_or(roof.bf16_flops_per_s, |(_, rate)| *rate);
     let least_x = points.iter().map(|point| point.intensity).fold(ridge / 10.0, f64::min).max(1e-4);
@@ -92,18 +92,13 @@ pub(in super::super) fn roofline(estimate: &Estimate, roof: &Roof) -> String {
     if let Some((names, rate)) = &roof.narrow {
         svg += &flat(*rate, "roof narrow", names);
     }
-    let whole = estimate.step.seconds.max(1e-30);
+    let whole = whole_s.max(1e-30);
     for point in &points {
         svg += &point.draw(x(point.intensity), y(point.rate), whole, roof);
     }
-    let moved: f64 = estimate.ops.iter().map(|op| op.hbm_bytes).sum();
-    if estimate.flops > 0.0 && moved > 0.0 {
-        svg += &step_mark(
-            x(estimate.flops / moved),
-            y(estimate.flops / whole),
-            estimate.flops / moved,
-            estimate.flops / whole,
-        );
+    let moved: f64 = ops.iter().map(|op| op.hbm_bytes).sum();
+    if flops > 0.0 && moved > 0.0 {
+        svg += &step_mark(x(flops / moved), y(flops / whole), flops / moved, flops / whole);
     }
     svg + CLOSE
 }
