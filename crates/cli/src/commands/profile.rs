@@ -69,9 +69,10 @@ fn head(report: &ProfileReport) -> String {
     kinds.sort_unstable();
     kinds.dedup();
     let cores = |kind| report.devices.iter().filter(|device| device.core == kind).count();
+    let count = report.devices.len() - cores(CoreKind::SparseCore);
     let mut text = format!(
-        "{} devices ({}), {} of device time: {} busy, {} idle\n",
-        report.devices.len() - cores(CoreKind::SparseCore),
+        "{count} {} ({}), {} of device time: {} busy, {} idle\n",
+        if count == 1 { "device" } else { "devices" },
         if kinds.join("").is_empty() { "kind unknown".into() } else { kinds.join(", ") },
         seconds(totals.device_s),
         of_time(totals.busy_s),

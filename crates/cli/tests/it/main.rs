@@ -26,6 +26,7 @@ mod plan;
 mod preemption;
 mod pretrained;
 mod processes;
+mod profile;
 mod reference;
 mod restarts;
 mod run;

@@ -9,7 +9,7 @@ use super::host::HostId;
 use super::nest::{Closed, Nest, Picoseconds};
 use super::ops::{OpFacts, Program};
 use super::record::CoreKind;
-use super::space::framework_name;
+use super::space::{framework_name, started_by};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -249,7 +249,9 @@ fn enter(thread: &mut Thread, event: &Event, collector: &mut Collector) {
                 collector.op(*device, &closed);
             }
             LineKind::AsyncOps => {
-                let op = collector.ops.intern(described(event, *core, &collector.devices[*device]));
+                let mut facts = described(event, *core, &collector.devices[*device]);
+                facts.name = started_by(&facts.expression).unwrap_or(&facts.name).to_string();
+                let op = collector.ops.intern(facts);
                 collector.devices[*device].transfer(op, length_ps);
             }
             LineKind::Steps => {

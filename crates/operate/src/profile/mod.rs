@@ -24,7 +24,7 @@ pub use error::Error;
 pub use page::html;
 pub use record::{
     CoreKind, HostEvent, MeasuredCollectives, MeasuredDevice, MeasuredMemory, MeasuredOp, MeasuredProgram,
-    MeasuredRoofline, MeasuredStep, MeasuredSteps, MeasuredTransfer, ProfileReport, ProfileTotals, TimeGroup,
+    MeasuredRoofline, MeasuredSteps, MeasuredTransfer, ProfileReport, ProfileStep, ProfileTotals, TimeGroup,
 };
 pub use trace::TraceWriter;
 

@@ -126,12 +126,12 @@ pub struct MeasuredSteps {
     /// Standard deviation.
     pub deviation_s: f64,
     /// The steps in order, the first thousand.
-    pub steps: Vec<MeasuredStep>,
+    pub steps: Vec<ProfileStep>,
 }
 
 /// One step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct MeasuredStep {
+pub struct ProfileStep {
     /// Its number or name.
     pub name: String,
     /// Length: of the device that took longest.

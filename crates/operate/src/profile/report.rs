@@ -4,7 +4,7 @@ use super::collect::{Collector, Device, Step};
 use super::ops::{OpFacts, OpId, Program, Sum, seconds, without_number};
 use super::record::{
     CoreKind, HostEvent, MeasuredCollectives, MeasuredDevice, MeasuredOp, MeasuredProgram, MeasuredRoofline,
-    MeasuredStep, MeasuredSteps, MeasuredTransfer, ProfileReport, ProfileTotals, TimeGroup,
+    MeasuredSteps, MeasuredTransfer, ProfileReport, ProfileStep, ProfileTotals, TimeGroup,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -264,7 +264,7 @@ fn steps(collector: &Collector) -> Option<MeasuredSteps> {
         steps: all
             .iter()
             .take(STEPS)
-            .map(|(_, name, seconds)| MeasuredStep { name: name.to_string(), seconds: *seconds })
+            .map(|(_, name, seconds)| ProfileStep { name: name.to_string(), seconds: *seconds })
             .collect(),
     })
 }
@@ -362,9 +362,8 @@ fn transfers(collector: &Collector) -> Vec<MeasuredTransfer> {
             let facts = collector.ops.get(op);
             // Memory space 5 is the host's.
             let is_host = facts.expression.contains("S(5)");
-            let name = facts.expression.strip_prefix('%').and_then(|text| text.split(' ').next());
             MeasuredTransfer {
-                name: name.unwrap_or(&facts.name).to_string(),
+                name: facts.name.clone(),
                 program: facts.program.shown(),
                 category: facts.category.clone(),
                 is_host,

@@ -78,6 +78,7 @@ enum StatKind {
     HloModule,
     StepNum,
     DeviceOrdinal,
+    IndexOnHost,
     /// Tells that an event of a GPU is work and no remark.
     Work,
     Memcpy,
@@ -103,6 +104,7 @@ fn stat_kind(name: &str) -> Option<StatKind> {
         stat::HLO_MODULE => StatKind::HloModule,
         stat::STEP_NUM => StatKind::StepNum,
         stat::DEVICE_ORDINAL => StatKind::DeviceOrdinal,
+        "index_on_host" => StatKind::IndexOnHost,
         "kernel_details" | stat::CORRELATION_ID => StatKind::Work,
         "memcpy_details" | "Memset_details" => StatKind::Memcpy,
         "self_duration_ps" => StatKind::SelfDuration,
@@ -169,6 +171,9 @@ impl<'a> SpacePass<'a> {
             },
             (name, text) => (name.to_string(), text.to_string()),
         };
+        if self.line.kind == LineKind::AsyncOps {
+            facts.name = started_by(&facts.expression).unwrap_or(&facts.name).to_string();
+        }
         for stat in metadata.stats.iter() {
             let Some(kind) = self.plane.stats.get(&stat.metadata_id) else { continue };
             let number = || stat.value.number().filter(|value| value.is_finite() && *value >= 0.0);
@@ -268,6 +273,7 @@ impl<'a> SpacePass<'a> {
                 StatKind::TfOp => seen.tf_op = Some(stat.value),
                 StatKind::StepNum => seen.step = stat.value.integer(),
                 StatKind::DeviceOrdinal => seen.ordinal = stat.value.integer(),
+                StatKind::IndexOnHost => seen.index = stat.value.integer(),
                 StatKind::Work => seen.is_work = true,
                 StatKind::Memcpy => seen.is_copy = true,
                 StatKind::Allocator => seen.allocator = Some(stat.value),
@@ -385,14 +391,19 @@ impl<'a> SpacePass<'a> {
     }
 
     fn memory_event(&mut self, plane: &Plane, name: &str, seen: &Seen<'_>) {
-        let allocator = seen.allocator.and_then(|value| plane.text(value)).unwrap_or("(unnamed)");
+        // Allocators of TPUs have no name but the device's place on its host.
+        let allocator = match (seen.allocator.and_then(|value| plane.text(value)), seen.index) {
+            (Some(name), _) => name.to_string(),
+            (None, Some(index)) => format!("device {index}"),
+            (None, None) => "(unnamed)".into(),
+        };
         let memory = &mut self.collector.memory;
-        if memory.len() >= 1024 && !memory.contains_key(allocator) {
+        if memory.len() >= 1024 && !memory.contains_key(&allocator) {
             return;
         }
         let entry = memory
-            .entry(allocator.to_string())
-            .or_insert_with(|| MeasuredMemory { allocator: allocator.to_string(), ..MeasuredMemory::default() });
+            .entry(allocator.clone())
+            .or_insert_with(|| MeasuredMemory { allocator, ..MeasuredMemory::default() });
         if name == "MemoryAllocation" {
             entry.allocations += 1;
         } else {
@@ -426,6 +437,7 @@ struct Seen<'a> {
     program_id: Option<i64>,
     step: Option<i64>,
     ordinal: Option<i64>,
+    index: Option<i64>,
     is_work: bool,
     is_copy: bool,
     allocator: Option<StatValue<'a>>,
@@ -509,6 +521,11 @@ impl SpaceVisitor for SpacePass<'_> {
             self.collector.note(note);
         }
     }
+}
+
+/// The op that starts one beside others, from its HLO text: such ops are shown as `async-copy` and the like.
+pub(super) fn started_by(expression: &str) -> Option<&str> {
+    Some(expression.strip_prefix('%')?.split_once(" = ")?.0)
 }
 
 /// The framework's name of an op: `jit(f)/add` of `jit(f)/add:` or `jit(f)/add:Add`.

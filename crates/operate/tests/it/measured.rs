@@ -75,7 +75,13 @@ fn a_v6e_says_what_is_published_of_it() {
     close(report.collectives.exposed_s, op(&report, "all-reduce").self_s, "nothing ran beside the collectives");
     let copies: Vec<_> = report.transfers.iter().filter(|transfer| transfer.is_host).collect();
     assert_eq!(copies.len(), report.transfers.len());
-    assert_eq!(copies.iter().map(|copy| copy.occurrences).sum::<u64>(), 600 * 4);
+    // Only the first device's copies were recorded from start to done.
+    assert_eq!(
+        copies.iter().map(|copy| (copy.occurrences, copy.bytes)).collect::<Vec<_>>(),
+        [(100, 100.0 * 5368709120.0); 6]
+    );
+    assert!(copies.iter().any(|copy| copy.name == "copy-start.4"));
+    assert_eq!(report.memory[0].allocator, "device 0");
     assert!(report.sources.iter().any(|group| group.name.ends_with("host_offload_stress_test.py:38")));
     assert!(report.scopes.iter().any(|group| group.name == "jit(_psum)/jit(main)"));
     assert!(report.device_waits.iter().any(|wait| wait.name == "barrier-cores"));
