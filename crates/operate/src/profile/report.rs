@@ -148,8 +148,11 @@ fn totals(collector: &Collector, devices: &[MeasuredDevice]) -> ProfileTotals {
     totals
 }
 
+/// An op over all devices: its time, how many ran it, and the peak rates of one of them.
+type OverDevices = (Sum, u64, Option<(f64, f64)>);
+
 fn ops(collector: &Collector, totals: &ProfileTotals) -> Vec<MeasuredOp> {
-    let mut sums: BTreeMap<OpId, (Sum, u64, Option<(f64, f64)>)> = BTreeMap::new();
+    let mut sums: BTreeMap<OpId, OverDevices> = BTreeMap::new();
     for device in &collector.devices {
         let peaks = device.peak_flops.zip(device.peak_hbm);
         for (op, sum) in &device.sums {
