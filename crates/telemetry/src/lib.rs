@@ -1,5 +1,5 @@
 //! What a process tells of itself while it runs: metrics, the texts that Prometheus and OpenMetrics read, an HTTP endpoint,
-//! and goodput.
+//! goodput; and gRPC ([`grpc`]).
 //!
 //! Telemetry never stops or slows what it watches: a metric costs an atomic addition, whoever reads is served by threads of
 //! its own, and their number, requests and times are bounded.
@@ -16,6 +16,7 @@
 
 mod family;
 mod goodput;
+pub mod grpc;
 mod http;
 mod registry;
 mod text;

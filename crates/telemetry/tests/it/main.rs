@@ -1,0 +1,4 @@
+//! Tests of services and clients over real connections.
+
+mod grpc;
+mod hostile;
