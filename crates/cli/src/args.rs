@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
-pub(crate) use profile::{ProfileArgs, ProfileCommand, ProfileReportArgs};
+pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 
 /// Run the real TPU compiler without a TPU, from one binary.
 #[derive(Debug, Parser)]
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
     Quickstart(QuickstartArgs),
-    /// Look at profiles of runs.
+    /// Record a profile of a training that runs, for XProf and TensorBoard; `tpu profile report` says what a profile measured.
     Profile(ProfileArgs),
     /// Compare published measurements of TPU runs with what is predicted for them.
     Accuracy(AccuracyArgs),
@@ -540,6 +540,10 @@ pub(crate) struct TrainArgs {
     /// /healthz. With port 0 the system chooses one; the folder's processes/N.json and targets/N.json name it.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "asked")]
     pub(crate) metrics: Option<String>,
+    /// Where `tpu profile`, XProf and JAX's tools can ask for profiles while it trains: a PORT of this machine (0 takes a free
+    /// one), or IP:PORT; default: profile.address of the file, else nowhere. Anyone who reaches it may ask.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) profiler: Option<String>,
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,

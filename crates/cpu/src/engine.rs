@@ -4,7 +4,8 @@ mod optimized;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use hlo::{ElementType, Func, Module, OpKind, OpName, Type, Verified};
 use tensor::{DType, Literal};
@@ -16,7 +17,9 @@ use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
 use crate::lower::{self, Donation, Folding};
 use crate::memory::{Arena, Array, byte_count};
-use crate::program::{ProfiledStep, Program};
+use crate::program::describe::program_id;
+use crate::program::{ProfiledStep, Program, RecordedBy};
+use crate::recorder::{MAX_EVENTS, ProgramDescription, Recording, RunRecorder, Site, StepDescription};
 use crate::sharding::Sharding;
 
 /// The CPU as programs use it: its instruction sets, threads and memory. Programs that run at the same time share it.
@@ -175,6 +178,8 @@ pub struct Compiled {
     result_shardings: Vec<Sharding>,
     donated: Vec<Donation>,
     partitioning: Partitioning,
+    /// What a profile says of it where it is interpreted.
+    interpreted: OnceLock<Arc<ProgramDescription>>,
 }
 
 /// What the partitions of a program do.
@@ -275,6 +280,7 @@ impl Compiled {
             argument_shardings,
             result_shardings,
             module,
+            interpreted: OnceLock::new(),
         })
     }
 
@@ -370,9 +376,10 @@ impl Compiled {
     /// What each step takes in one run on one device, in no order; nothing for a program that is interpreted.
     pub fn profile(&self, arguments: Vec<Array>, options: &InterpreterOptions) -> Result<Vec<ProfiledStep>, Error> {
         let Ok(program) = &self.program else { return Ok(Vec::new()) };
-        let mut times = Vec::new();
-        program.run(arguments, &self.cpu.cores, &self.cpu.memory, options, None, Some(&mut times))?;
-        Ok(times)
+        let recording = Recording::new(MAX_EVENTS);
+        let recorded_by = RecordedBy::Recording(&recording);
+        program.run(arguments, &self.cpu.cores, &self.cpu.memory, options, None, recorded_by)?;
+        Ok(program.profiled(&recording.take()))
     }
 
     /// Runs on one device with every array of the program in memory of its own, fenced by pages that nobody may touch, and
@@ -416,6 +423,17 @@ impl Compiled {
     /// Runs on every device: `arguments` are lists by `[replica][partition]`, flat, and so are the results. Memory of a
     /// donated argument that the caller no longer holds may become that of a result.
     pub fn run(&self, arguments: Vec<Vec<Array>>, options: &InterpreterOptions) -> Result<Vec<Vec<Array>>, Error> {
+        let sites: Vec<Site> = (0..arguments.len()).map(|n| Site { device: Some(n as u32), launch: 0 }).collect();
+        self.run_at(arguments, options, &sites)
+    }
+
+    /// The same, with the place of each device for whoever records it.
+    pub(crate) fn run_at(
+        &self,
+        arguments: Vec<Vec<Array>>,
+        options: &InterpreterOptions,
+        sites: &[Site],
+    ) -> Result<Vec<Vec<Array>>, Error> {
         if arguments.len() != self.spread.num_devices() {
             return Err(Error::Arguments(format!(
                 "arguments for {} devices, not {}",
@@ -429,10 +447,10 @@ impl Compiled {
         }
         let partitions = self.spread.num_partitions;
         if self.partitioning == Partitioning::PerDevice {
-            return self.run_grid(arguments, partitions, options);
+            return self.run_grid(arguments, partitions, options, sites);
         }
         let grid = if partitions == 1 { arguments } else { self.join(&arguments)? };
-        let results = self.run_replicas(grid, options)?;
+        let results = self.run_replicas(grid, options, sites)?;
         if partitions == 1 {
             return Ok(results);
         }
@@ -462,14 +480,19 @@ impl Compiled {
         Ok(grid)
     }
 
-    fn run_replicas(&self, grid: Vec<Vec<Array>>, options: &InterpreterOptions) -> Result<Vec<Vec<Array>>, Error> {
+    fn run_replicas(
+        &self,
+        grid: Vec<Vec<Array>>,
+        options: &InterpreterOptions,
+        sites: &[Site],
+    ) -> Result<Vec<Vec<Array>>, Error> {
         if self.partitioning != Partitioning::WholeWithManualParts {
-            return self.run_grid(grid, 1, options);
+            return self.run_grid(grid, 1, options, sites);
         }
         // Outside manual parts every partition computes the same: the first one's results stand for all.
         let partitions = self.spread.num_partitions;
         let grid = grid.into_iter().flat_map(|arguments| vec![arguments; partitions]).collect();
-        Ok(self.run_grid(grid, partitions, options)?.into_iter().step_by(partitions).collect())
+        Ok(self.run_grid(grid, partitions, options, sites)?.into_iter().step_by(partitions).collect())
     }
 
     fn run_grid(
@@ -477,21 +500,47 @@ impl Compiled {
         grid: Vec<Vec<Array>>,
         partitions: usize,
         options: &InterpreterOptions,
+        sites: &[Site],
     ) -> Result<Vec<Vec<Array>>, Error> {
         let size = GridSize { replicas: grid.len() / partitions, partitions };
+        // A run may stand for several devices: it is at the first of them that this process has.
+        let devices = sites.len() / grid.len().max(1);
+        let site = |run: usize| {
+            let own = sites.iter().skip(run * devices).take(devices).find(|site| site.device.is_some());
+            own.copied().unwrap_or_default()
+        };
         let Ok(program) = &self.program else {
-            return self.interpret(grid, size, options);
+            let describe = || self.describe_interpreted();
+            let mut recorder = RunRecorder::new(&describe, site(0));
+            let start = recorder.is_on().then(Instant::now);
+            let results = self.interpret(grid, size, options)?;
+            if let Some(start) = start {
+                recorder.step(0, start, Instant::now());
+            }
+            return Ok(results);
         };
         let Cpu { cores, memory } = &*self.cpu;
         if grid.len() == 1 {
             return grid
                 .into_iter()
-                .map(|arguments| program.run(arguments, cores, memory, options, None, None))
+                .map(|arguments| program.run(arguments, cores, memory, options, None, RecordedBy::Session(site(0))))
                 .collect();
         }
         run_each(size, grid, Vec::new(), |process, arguments| {
-            program.run(arguments, cores, memory, options, Some(process), None)
+            let recorded_by = RecordedBy::Session(site(process.id));
+            program.run(arguments, cores, memory, options, Some(process), recorded_by)
         })
+    }
+
+    /// What a profile says of a program that is interpreted: one step.
+    fn describe_interpreted(&self) -> Arc<ProgramDescription> {
+        let describe = || {
+            let kernel = format!("interpreter ({})", self.why_interpreted().unwrap_or_default());
+            let name = "interpreted.0".to_string();
+            let step = StepDescription { name, kernel, category: "custom-call".into(), ..StepDescription::default() };
+            Arc::new(ProgramDescription { name: self.name.clone(), id: program_id(), steps: vec![step] })
+        };
+        self.interpreted.get_or_init(describe).clone()
     }
 
     fn interpret(

@@ -25,7 +25,9 @@ mod kernels;
 mod lower;
 mod memory;
 mod plugin;
+mod profile;
 mod program;
+mod recorder;
 mod sharding;
 
 pub use engine::{Compiled, Cpu, EngineOptions, ExecutionMode, PortType, Spread};

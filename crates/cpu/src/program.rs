@@ -2,16 +2,16 @@
 #![allow(unsafe_code)]
 
 mod bounds;
+pub(crate) mod describe;
 #[cfg(unix)]
 pub(crate) mod guarded;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use hlo::Module;
+use hlo::{Module, OpId};
 use tensor::DType;
 
 use crate::error::Error;
@@ -20,6 +20,7 @@ use crate::interpret::{InterpreterOptions, Process};
 use crate::kernels::Cores;
 use crate::kernels::machine::FlushDenormals;
 use crate::memory::{Arena, Array, Storage};
+use crate::recorder::{ProgramDescription, Recording, RunRecorder, Site};
 
 /// Pointers of one step that fit without allocating.
 const INLINE_POINTERS: usize = 24;
@@ -91,6 +92,42 @@ pub(crate) struct Step {
     pub(crate) inputs: Vec<Slot>,
     pub(crate) outputs: Vec<Slot>,
     pub(crate) work: Work,
+    /// Ops of the program that it computes, or is needed for.
+    pub(crate) ops: Vec<OpId>,
+    /// Its number among the steps of a program, with those inside of loops and branches, once all are known.
+    pub(crate) id: u32,
+}
+
+impl Step {
+    pub(crate) fn new(inputs: Vec<Slot>, outputs: Vec<Slot>, work: Work, ops: Vec<OpId>) -> Step {
+        Step { inputs, outputs, work, ops, id: 0 }
+    }
+
+    /// The steps inside, block by block.
+    pub(crate) fn blocks(&self) -> Vec<&[Step]> {
+        match &self.work {
+            Work::Kernel(_) => Vec::new(),
+            Work::While(inner) => vec![&inner.condition, &inner.body],
+            Work::Case(case) => case.branches.iter().map(Vec::as_slice).collect(),
+        }
+    }
+}
+
+/// Numbers steps from `next` on, in program order; the number after the last.
+pub(crate) fn number(steps: &mut [Step], mut next: u32) -> u32 {
+    for step in steps {
+        step.id = next;
+        next += 1;
+        match &mut step.work {
+            Work::Kernel(_) => {}
+            Work::While(inner) => {
+                next = number(&mut inner.condition, next);
+                next = number(&mut inner.body, next);
+            }
+            Work::Case(case) => next = case.branches.iter_mut().fold(next, |next, branch| number(branch, next)),
+        }
+    }
+    next
 }
 
 /// What a step does.
@@ -167,6 +204,10 @@ pub(crate) struct Program {
     pub(crate) owned: Vec<bool>,
     /// Bytes of working memory.
     pub(crate) arena_bytes: usize,
+    /// Name of the function that runs.
+    pub(crate) entry: String,
+    /// What a profile says of it, once one was asked for.
+    pub(crate) description: OnceLock<Arc<ProgramDescription>>,
 }
 
 impl fmt::Debug for Program {
@@ -183,8 +224,8 @@ pub(crate) struct Run<'r> {
     pub(crate) module: &'r Module,
     table: Vec<*mut u8>,
     steps: u64,
-    /// What each kernel took, where someone asked.
-    times: Option<BTreeMap<*const Step, ProfiledStep>>,
+    /// `None` for a run that is not recorded, whoever asks.
+    recorder: Option<RunRecorder<'r>>,
 }
 
 /// What one step of a program took in a run.
@@ -198,6 +239,15 @@ pub struct ProfiledStep {
     pub total: Duration,
 }
 
+/// Who records a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RecordedBy<'r> {
+    /// The session of the process, if one is on. The run is at this place.
+    Session(Site),
+    /// This one.
+    Recording(&'r Arc<Recording>),
+}
+
 impl Program {
     /// Runs the program. An argument nobody else holds may become a result.
     pub(crate) fn run(
@@ -207,7 +257,7 @@ impl Program {
         memory: &Arc<Arena>,
         options: &InterpreterOptions,
         process: Option<Arc<Process>>,
-        times: Option<&mut Vec<ProfiledStep>>,
+        recorded_by: RecordedBy<'_>,
     ) -> Result<Vec<Array>, Error> {
         if arguments.len() != self.argument_bytes.len()
             || arguments.iter().zip(&self.argument_bytes).any(|(array, &bytes)| array.bytes().len() != bytes)
@@ -259,15 +309,17 @@ impl Program {
             Place::Result(n) => results[n].as_ref().map_or(std::ptr::null_mut(), Storage::pointer),
         };
         let table = self.slots.iter().map(address).collect();
-        let timed = times.is_some().then(BTreeMap::new);
-        let mut run = Run { cores, options, process, module: &self.module, table, steps: 0, times: timed };
+        let describe = || self.describe();
+        let recorder = match recorded_by {
+            RecordedBy::Session(site) => RunRecorder::new(&describe, site),
+            RecordedBy::Recording(recording) => RunRecorder::into(&describe, recording),
+        };
+        let mut run = Run { cores, options, process, module: &self.module, table, steps: 0, recorder: Some(recorder) };
         {
             let _flush = FlushDenormals::new();
             catch_unwind(AssertUnwindSafe(|| run.block(&self.steps))).unwrap_or_else(|p| Err(Error::raised(p)))?;
         }
-        if let (Some(into), Some(times)) = (times, run.times) {
-            into.extend(times.into_values());
-        }
+        drop(run);
         let mut arrays = Vec::with_capacity(results.len());
         for (port, storage) in self.results.iter().zip(results) {
             let storage = match port.argument {
@@ -323,37 +375,31 @@ impl Run<'_> {
     fn block(&mut self, steps: &[Step]) -> Result<(), Error> {
         for step in steps {
             self.poll()?;
-            match &step.work {
-                Work::Kernel(kernel) if self.times.is_some() => self.timed(step, &**kernel)?,
-                Work::Kernel(kernel) => self.kernel(step, &**kernel)?,
-                Work::While(body) => self.repeat(body)?,
-                Work::Case(case) => {
-                    let at = self.table[case.index.index()];
-                    let last = case.branches.len() - 1;
-                    let taken = match case.selector {
-                        // SAFETY: the slot holds one boolean, written by an earlier step.
-                        Selector::Boolean => usize::from(unsafe { *at } == 0),
-                        // SAFETY: the slot holds one i32, written by an earlier step; slots are aligned.
-                        Selector::Index => usize::try_from(unsafe { *at.cast::<i32>() }).unwrap_or(last).min(last),
-                    };
-                    self.block(&case.branches[taken])?;
-                }
+            let start = self.recorder.as_mut().and_then(|recorder| recorder.enter(step.id));
+            self.work(step)?;
+            if let (Some(start), Some(recorder)) = (start, &mut self.recorder) {
+                recorder.step(step.id, start, Instant::now());
             }
         }
         Ok(())
     }
 
-    fn timed(&mut self, step: &Step, kernel: &dyn Kernel) -> Result<(), Error> {
-        let start = Instant::now();
-        self.kernel(step, kernel)?;
-        let took = start.elapsed();
-        if let Some(times) = &mut self.times {
-            let new = || ProfiledStep { name: kernel.name(), count: 0, total: Duration::ZERO };
-            let time = times.entry(&raw const *step).or_insert_with(new);
-            time.count += 1;
-            time.total += took;
+    fn work(&mut self, step: &Step) -> Result<(), Error> {
+        match &step.work {
+            Work::Kernel(kernel) => self.kernel(step, &**kernel),
+            Work::While(body) => self.repeat(body),
+            Work::Case(case) => {
+                let at = self.table[case.index.index()];
+                let last = case.branches.len() - 1;
+                let taken = match case.selector {
+                    // SAFETY: the slot holds one boolean, written by an earlier step.
+                    Selector::Boolean => usize::from(unsafe { *at } == 0),
+                    // SAFETY: the slot holds one i32, written by an earlier step; slots are aligned.
+                    Selector::Index => usize::try_from(unsafe { *at.cast::<i32>() }).unwrap_or(last).min(last),
+                };
+                self.block(&case.branches[taken])
+            }
         }
-        Ok(())
     }
 
     fn kernel(&mut self, step: &Step, kernel: &dyn Kernel) -> Result<(), Error> {

@@ -117,6 +117,8 @@ pub enum ValidationError {
         /// Parameters that were given and look alike.
         similar: Vec<String>,
     },
+    /// A profile is being recorded; one is at a time.
+    ProfileBusy,
     /// NaN or infinity where numbers are expected.
     NotFinite {
         /// The array.
@@ -282,6 +284,7 @@ impl ValidationError {
                 format!("did you mean {}?", similar.join(" or "))
             }
             Self::MissingParameter { .. } => "give every parameter the program names".into(),
+            Self::ProfileBusy => "wait until the other profile is complete".into(),
             Self::NotFinite { .. } => "clean the data, or turn `strict_validation` off".into(),
             Self::NotFiniteResult { .. } => {
                 "look at the operands of that op; `tpu run --interpret` shows values".into()
@@ -313,6 +316,7 @@ impl fmt::Display for ValidationError {
             }
             Self::Input { name, expected, given } => write!(f, "{name} is {given}; the program takes {expected}"),
             Self::MissingParameter { name, .. } => write!(f, "parameter `{name}` is missing"),
+            Self::ProfileBusy => write!(f, "another profile is being recorded"),
             Self::NotFinite { name, index } => write!(f, "{name} is not finite at element {index}"),
             Self::NotFiniteResult { op, location } => {
                 write!(f, "the first value that is not finite came from {op} at {location}")

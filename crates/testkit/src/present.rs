@@ -34,6 +34,8 @@ pub enum Needed {
     Alertmanager,
     /// Profiles measured on TPUs by others.
     Profiles,
+    /// A Python interpreter with XProf.
+    XprofPython,
 }
 
 impl Needed {
@@ -53,6 +55,7 @@ impl Needed {
             Needed::Prometheus => "TPUBRIDGE_PROMETHEUS",
             Needed::Alertmanager => "TPUBRIDGE_ALERTMANAGER",
             Needed::Profiles => "TPUBRIDGE_PROFILES",
+            Needed::XprofPython => "TPUBRIDGE_XPROF_PYTHON",
         }
     }
 }

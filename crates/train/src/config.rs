@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -15,6 +16,7 @@ use weights::Protection;
 
 use crate::data::LoaderOptions;
 use crate::error::Error;
+use crate::profiler::ProfilerAddress;
 
 /// A training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +36,64 @@ pub struct TrainConfig {
     /// The devices, if they are several.
     #[serde(default)]
     pub mesh: MeshConfig,
+    /// What is profiled.
+    #[serde(default)]
+    pub profile: ProfileConfig,
+}
+
+/// What is profiled of a training, and who may ask for more.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfileConfig {
+    /// Windows of steps, as in `100..105` or `10..12,100..=104`. The first step is 1.
+    pub steps: Option<String>,
+    /// Where profiles of windows go; without it the metrics' folder of the run, where TensorBoard looks.
+    pub folder: Option<PathBuf>,
+    /// Where the profiler can be asked while the training runs: `PORT` on this machine, or `IP:PORT`.
+    pub address: Option<String>,
+}
+
+impl ProfileConfig {
+    /// The windows, in their order.
+    pub fn windows(&self) -> Result<Vec<Range<u64>>, Error> {
+        let Some(text) = &self.steps else { return Ok(Vec::new()) };
+        let wrong = |part: &str, why: &str| {
+            Error::new(format!("profile.steps: `{part}` {why}"))
+                .hint("windows are as in \"100..105\", which are steps 100 to 104, or \"10..12,100..=104\"")
+        };
+        let mut windows: Vec<Range<u64>> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let (first, last) = part.split_once("..").ok_or_else(|| wrong(part, "is no window of steps"))?;
+            let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong(part, "is no window of steps"));
+            let end = match last.strip_prefix('=') {
+                Some(last) => number(last)?.checked_add(1).ok_or_else(|| wrong(part, "has too large a number"))?,
+                None => number(last)?,
+            };
+            let window = number(first)?..end;
+            if window.start == 0 {
+                return Err(wrong(part, "begins before the first step, which is 1"));
+            }
+            if window.is_empty() {
+                return Err(wrong(part, "has no steps"));
+            }
+            if windows.last().is_some_and(|before| before.end > window.start) {
+                return Err(wrong(part, "begins before the window in front of it ends"));
+            }
+            windows.push(window);
+        }
+        Ok(windows)
+    }
+
+    /// Where the profiler listens.
+    pub fn address(&self) -> Result<Option<ProfilerAddress>, Error> {
+        let parse = |text: &String| {
+            text.parse().map_err(|why| {
+                Error::new(format!("profile.address: {why}"))
+                    .hint("a port alone is on the loopback interface of this machine")
+            })
+        };
+        self.address.as_ref().map(parse).transpose()
+    }
 }
 
 /// The devices it runs on, if they are several.

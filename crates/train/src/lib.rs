@@ -28,6 +28,7 @@ pub mod metrics;
 mod model;
 mod planned;
 mod pretrained;
+pub mod profiler;
 pub mod published;
 mod sharding;
 mod step;

@@ -22,7 +22,7 @@ use crate::sharding::{MeshChoice, StateSharding, parameter_shapes, sharding_rule
 use crate::step::step_program;
 use crate::task::ModelTask;
 use crate::telemetry::TrainTelemetry;
-use crate::trainer::{Ended, Measured, Measures, Task, TrainEvent, TrainOptions, Trainer};
+use crate::trainer::{Ended, Measured, Measures, ProfileOptions, Task, TrainEvent, TrainOptions, Trainer};
 
 /// A training file with the model, data and mesh it names.
 #[derive(Clone, Debug)]
@@ -121,6 +121,20 @@ impl Training {
     /// The folder, if it is on this machine.
     pub fn local_folder(&self) -> Option<PathBuf> {
         self.folder.as_ref().filter(|folder| !folder.contains("://")).map(PathBuf::from)
+    }
+
+    /// What is profiled.
+    fn profile(&self) -> Result<ProfileOptions, Error> {
+        let config = &self.config.profile;
+        let run = self.local_folder();
+        let own = config.folder.as_ref().map(|folder| self.beside.join(folder));
+        let folder = own.or_else(|| run.as_ref().map(|run| run.join("metrics")));
+        let windows = config.windows()?;
+        if !windows.is_empty() && folder.is_none() {
+            return Err(Error::new("profile.steps asks for profiles, but there is no folder for them on this machine")
+                .hint("set profile.folder, or train.folder to a folder of this machine"));
+        }
+        Ok(ProfileOptions { windows, folder, address: config.address()?, run })
     }
 
     /// The settings of the trainer.
@@ -268,7 +282,7 @@ impl TaskVisitor for Run<'_> {
             .map(|rules| StateSharding::new(backend, rules, parameter_shapes(&state.params), &data.training.specs()));
         let evaluation = training.config.train.eval_every.is_some().then_some(data.evaluation);
         let protection = training.config.train.protection(&training.beside)?;
-        let options = TrainOptions { protection, ..training.options() };
+        let options = TrainOptions { protection, profile: training.profile()?, ..training.options() };
         let trainer = Trainer::new(backend, task, options).on(sharding.transpose()?);
         let audit = TrainingAudit::new(training.audit_log(), training.folder(), backend.rank());
         audit.started(training.config.train.steps, backend.world_size());

@@ -2,6 +2,7 @@
 
 pub(crate) mod accuracy;
 pub(crate) mod cache;
+pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod chips;
 pub(crate) mod compare;

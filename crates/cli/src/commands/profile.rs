@@ -1,10 +1,11 @@
-//! `tpu profile report`: what a profile measured, beside what is predicted.
+//! `tpu profile`: records a profile of what runs, or says what one measured, beside what is predicted.
 
 use operate::profile::{self, CoreKind, MeasuredOp, ProfileReport, TimeGroup, TraceWriter};
 use plan::report::{bytes, percent, scaled, seconds};
 use serde::Serialize;
 
 use crate::args::{ProfileArgs, ProfileCommand, ProfileReportArgs};
+use crate::commands::capture;
 use crate::commands::compile::write_file;
 use crate::failure::{Answer, Failure};
 use crate::output::{Align, Output, Table};
@@ -18,8 +19,11 @@ struct Record<'a> {
 }
 
 pub(crate) fn run(args: &ProfileArgs, output: &Output) -> Result<Answer, Failure> {
-    match &args.command {
-        ProfileCommand::Report(args) => report(args, output),
+    match (&args.command, &args.capture) {
+        (Some(ProfileCommand::Report(args)), _) => report(args, output),
+        (None, Some(args)) => capture::run(args, output),
+        (None, None) => Err(Failure::new("nothing to profile is named")
+            .hint("give the folder of a training that was started with --profiler, or HOST:PORT; or `report` and a profile")),
     }
 }
 

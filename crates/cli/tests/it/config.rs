@@ -197,8 +197,21 @@ fn what_the_device_cannot_follow_is_told() {
     assert!(text.contains("WARN") && text.contains("async_collectives"), "{text}");
     let text = run(2, &["--set", "async_collectives=on", "--set", "strict_validation=true"]);
     assert!(text.contains("async_collectives") && text.contains("hint: "), "{text}");
-    let text = run(2, &["--set", "profiling=true"]);
-    assert!(text.contains("no profiler") && text.contains("hint: "), "{text}");
+}
+
+#[test]
+fn a_run_is_profiled() {
+    let bench = Bench::bare();
+    let program = bench.write("sine.mlir", SINE);
+    let told = bench.expect(0, &["run", arg(&program), "--device", "cpu", "--set", "profiling=true"]).stderr;
+    let path = told.lines().find_map(|line| line.strip_prefix("profile: ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(std::fs::metadata(bench.path(path)).unwrap().len() > 0);
+    assert!(bench.path(path).starts_with(bench.path("profiles/plugins/profile")), "{path}");
+    bench.write("taken", "");
+    let told = bench
+        .expect(2, &["run", arg(&program), "-d", "cpu", "--set", "profiling=true", "--set", "profile_dir=taken"])
+        .stderr;
+    assert!(told.contains("taken") && told.contains("hint: "), "{told}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod preemption;
 mod pretrained;
 mod processes;
 mod profile;
+mod profile_report;
 mod reference;
 mod restarts;
 mod run;

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::machine::FlushDenormals;
+use crate::recorder::{self, Tag};
 
 /// How long an idle worker looks for the next job before it sleeps: longer than the serial work between two kernels of
 /// one program, short enough that an idle process takes no processor time.
@@ -62,6 +63,8 @@ unsafe impl Send for Shared {}
 struct Job {
     task: *const Task<'static>,
     count: usize,
+    /// The step it is for, where a profile is recorded.
+    tag: Option<Tag>,
 }
 
 /// A counter on a pair of cache lines of its own: processors fetch lines in pairs.
@@ -148,7 +151,7 @@ impl Shared {
         // SAFETY: the lifetime is erased for storage only: this function does not return before every worker that could
         // have read the pointer has left the job.
         let task = unsafe { std::mem::transmute::<*const Task<'_>, *const Task<'static>>(task) };
-        let job = Job { task, count };
+        let job = Job { task, count, tag: recorder::tag() };
         // SAFETY: this thread holds `taken` and the state is not open: nobody else reads or writes the job.
         unsafe { *self.job.get() = Some(job) };
         self.state.fetch_add(EPOCH | OPEN, Ordering::SeqCst);
@@ -217,6 +220,7 @@ impl Shared {
     /// Runs tasks of the job until none is left: those of this worker's share, then what is left of the others'.
     fn take_part(&self, worker: usize, job: Job) {
         WORKER.set(Some(worker));
+        let start = job.tag.map(|_| Instant::now());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: the caller of `lead` keeps `task` alive until this worker has left the job.
             let task = unsafe { &*job.task };
@@ -234,6 +238,9 @@ impl Shared {
             }
         }));
         WORKER.set(None);
+        if let Some((tag, start)) = job.tag.zip(start) {
+            recorder::shared_step(tag, start);
+        }
         if let Err(payload) = outcome {
             for (owner, share) in self.shares.iter().enumerate() {
                 // No wrap: each worker adds at most once more after this store.

@@ -50,6 +50,8 @@ pub(crate) struct Lowering<'m> {
     wanted: HashMap<Value, Slot>,
     /// Steps of the region being lowered.
     pub(crate) steps: Vec<Step>,
+    /// Ops that the steps being made compute.
+    pub(crate) computing: Vec<OpId>,
     /// Results of a loop in a wider type than their own.
     narrowed: Vec<(Value, Slot, DType)>,
     /// Dots of which only the transpose is needed, and that transpose.
@@ -84,6 +86,7 @@ impl<'m> Lowering<'m> {
             written: HashMap::new(),
             wanted: HashMap::new(),
             steps: Vec::new(),
+            computing: Vec::new(),
             narrowed: Vec::new(),
             transposed: HashMap::new(),
             finished_by: HashMap::new(),
@@ -253,7 +256,8 @@ impl<'m> Lowering<'m> {
     }
 
     pub(crate) fn step(&mut self, inputs: Vec<Slot>, outputs: Vec<Slot>, kernel: impl Kernel + 'static) {
-        self.steps.push(Step { inputs, outputs, work: Work::Kernel(Box::new(kernel)) });
+        let ops = self.computing.clone();
+        self.steps.push(Step::new(inputs, outputs, Work::Kernel(Box::new(kernel)), ops));
     }
 
     /// A fresh array filled with a scalar of the program, in another type.
@@ -316,12 +320,18 @@ impl<'m> Lowering<'m> {
         let outer = (std::mem::take(&mut self.finished_by), std::mem::take(&mut self.chained));
         self.find_finished(region, &uses, &fusion);
         self.find_chained(region, &uses, &fusion);
+        let around = std::mem::take(&mut self.computing);
         let mut returned = Vec::new();
         for node in self.order(region, &fusion)? {
             match node {
-                Node::Group(n) => self.group(n, &fusion.groups[n as usize])?,
+                Node::Group(n) => {
+                    let group = &fusion.groups[n as usize];
+                    self.computing = group.members.keys().copied().collect();
+                    self.group(n, group)?;
+                }
                 Node::Op(id) => {
                     let op = func.op(id);
+                    self.computing = vec![id];
                     if is_terminator(op) {
                         returned = op.operands.clone();
                     } else {
@@ -330,15 +340,20 @@ impl<'m> Lowering<'m> {
                 }
             }
         }
+        self.computing = around;
         (self.finished_by, self.chained) = outer;
         Ok(returned)
     }
 
     fn group(&mut self, number: u32, group: &Group) -> Result<(), Error> {
         let dot = self.finished_by.iter().find(|(_, n)| **n == number).map(|(value, _)| *value);
+        let finished = dot.map_or_else(Vec::new, |value| self.dot_ops(value));
         let dot = dot.and_then(|value| Some((self.views.get(&value)?.slot, self.deferred.remove(&value)?)));
         let start = self.steps.len();
         let lowered = group::lower(self, group)?;
+        if dot.is_some() {
+            self.computing.extend(finished);
+        }
         match dot {
             // The loop needs the dot in another order first: a step of its own, before those that bring it there.
             Some((own, dot)) if self.steps[start..].iter().any(|step| step.inputs.contains(&own)) => {
@@ -349,7 +364,7 @@ impl<'m> Lowering<'m> {
                 self.step(lowered.inputs, lowered.outputs, kernel);
             }
             Some((own, dot)) if self.chained.contains_key(&number) => {
-                self.chains.push(Chain { own, dot, lowered });
+                self.chains.push(Chain { own, dot, lowered, ops: self.computing.clone() });
             }
             Some((own, dot)) => self.finish(own, dot, lowered),
             None => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use hlo::{Func, OpId, OpKind, Region, Value};
+use hlo::{Definition, Func, OpId, OpKind, Region, Value};
 use tensor::DType;
 
 use super::block::{Lowering, Origin};
@@ -24,6 +24,8 @@ pub(crate) struct Chain {
     pub(super) own: Slot,
     pub(super) dot: PendingDot,
     pub(super) lowered: Lowered,
+    /// Ops of both.
+    pub(super) ops: Vec<OpId>,
 }
 
 impl Lowering<'_> {
@@ -41,6 +43,13 @@ impl Lowering<'_> {
     /// The value that a dot gives: its result, or the transpose of it.
     pub(crate) fn dot_value(&self, id: OpId) -> Value {
         self.transposed.get(&id).copied().unwrap_or(self.func.op(id).first_result)
+    }
+
+    /// The dot that gives a value, and the transpose that it makes unnecessary.
+    pub(super) fn dot_ops(&self, value: Value) -> Vec<OpId> {
+        let Definition::Result(id, _) = self.func.value(value).definition else { return Vec::new() };
+        let dot = self.transposed.iter().find(|(_, transpose)| **transpose == value).map(|(dot, _)| *dot);
+        dot.into_iter().chain([id]).collect()
     }
 
     /// Dots whose only user exchanges rows and columns: the dot is made the other way round at once.
@@ -114,7 +123,7 @@ impl Lowering<'_> {
     /// Two dots and the rows between them as one step, or as the three they are where their shapes do not fit.
     pub(crate) fn finish_chain(&mut self, chain: Chain, last: PendingDot, result: Value) -> Result<(), Error> {
         let slot = self.result_slot(result)?;
-        let Chain { own, dot, lowered } = chain;
+        let Chain { own, dot, lowered, ops } = chain;
         let (first, second) = (&dot.problem, &last.problem);
         let dims = [first.batch, first.m, first.n];
         let is_dense = second.lhs.col_stride == 1
@@ -138,7 +147,7 @@ impl Lowering<'_> {
             Tiled::new(first, second, softmax, self.machine)
         });
         let Some(code) = code.filter(|_| tiled.is_some() || Attention::pays(first, second)) else {
-            self.break_chain(Chain { own, dot, lowered }, self.steps.len());
+            self.break_chain(Chain { own, dot, lowered, ops }, self.steps.len());
             contraction::push(self, last, slot);
             return Ok(());
         };
@@ -149,6 +158,7 @@ impl Lowering<'_> {
         inputs.extend(&others);
         let offsets = [dot.offsets[0], dot.offsets[1], last.offsets[1]];
         let ready = Ready::new(code, self.machine);
+        self.computing.extend(ops);
         let attention = Attention::new(dot.problem, last.problem, ready, reads, tiled, self.machine);
         self.step(inputs, vec![slot], ops::attention::Step::new(attention, offsets));
         Ok(())
@@ -197,12 +207,14 @@ impl Lowering<'_> {
 
     /// The dot and the loop of a chain as two steps, before those from `start` on.
     pub(crate) fn break_chain(&mut self, chain: Chain, start: usize) {
-        let Chain { own, dot, lowered } = chain;
+        let Chain { own, dot, lowered, ops } = chain;
+        let around = std::mem::replace(&mut self.computing, ops);
         let rest = self.steps.split_off(start);
         contraction::push(self, dot, own);
         let kernel = LoopKernel { ready: Ready::new(lowered.code, self.machine), label: lowered.label };
         self.step(lowered.inputs, lowered.outputs, kernel);
         self.steps.extend(rest);
+        self.computing = around;
     }
 
     /// A dot and the loop that reads it as one step where the loop can go block by block, as two otherwise.

@@ -131,6 +131,7 @@ pub(crate) fn compile(
     let owned: Vec<bool> = donated.iter().map(|d| *d != Donation::Kept).collect();
     let mut steps = std::mem::take(&mut lowering.steps);
     let layout = buffers::plan(&mut steps, &lowering.slots, &results, &owned)?;
+    crate::program::number(&mut steps, 0);
     for (port, argument) in ports.iter_mut().zip(&layout.reused) {
         port.argument = *argument;
     }
@@ -150,6 +151,8 @@ pub(crate) fn compile(
         argument_bytes,
         owned,
         arena_bytes: layout.arena_bytes,
+        entry: entry.to_string(),
+        description: std::sync::OnceLock::new(),
         module: module.clone(),
     };
     program.check()?;

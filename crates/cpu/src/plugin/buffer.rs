@@ -15,6 +15,7 @@ use super::event::Event;
 use super::ledger::Reservation;
 use super::strided;
 use crate::memory::{Array, Storage, byte_count, has_spare_bits, is_aligned};
+use crate::recorder::{Doing, Working};
 
 /// An array in a device's memory.
 pub(crate) struct Data {
@@ -251,6 +252,7 @@ entries! {
         let total = byte_count(dtype, &dims)
             .ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
         let is_dense = strides == strided::row_major(&dims, width);
+        let _working = Working::copies(Doing::CopyIn { bytes: total as u64 });
         let (array, done) = match NonNull::new(args.data.cast_mut().cast::<u8>()) {
             // Memory that begins between elements is copied: kernels read whole ones.
             Some(start) if is_shared && total > 0 && is_dense && is_aligned(args.data.cast(), dtype) => {
@@ -405,6 +407,7 @@ entries! {
         let strides = strided::layout_strides(args.host_layout, &dims, width)?;
         let target = Target(args.dst);
         args.event = when_ready(&buffer.slot()?, move |bytes| {
+            let _working = Working::copies(Doing::CopyOut { bytes: bytes.len() as u64 });
             // SAFETY: the caller keeps `dst`, large enough for this layout, until the event.
             unsafe { strided::spread(bytes, target.get(), &dims, &strides, width) };
         });

@@ -14,6 +14,7 @@ use crate::engine::PortType;
 use crate::interpret::InterpreterOptions;
 use crate::lower::Donation;
 use crate::memory::Array;
+use crate::recorder::{Site, Working};
 
 use super::buffer::{Buffer, Slot, label, reserve};
 use super::call::{Failure, entries, list, object};
@@ -48,13 +49,16 @@ struct Launch {
     group: Option<Group>,
     /// Where the device's thread runs it.
     waiting: Option<Waiting>,
+    /// By `[replica][partition]`.
+    sites: Vec<Site>,
 }
 
 impl Launch {
     fn run(mut self) {
         let arguments = std::mem::take(&mut self.arguments);
         let (program, group) = (self.program.clone(), self.group.take());
-        let ran = catch_unwind(AssertUnwindSafe(move || compute(&program, group.as_ref(), arguments)));
+        let sites = std::mem::take(&mut self.sites);
+        let ran = catch_unwind(AssertUnwindSafe(move || compute(&program, group.as_ref(), arguments, &sites)));
         let outcome = ran.unwrap_or_else(|payload| Err(Failure::from_panic(&*payload)));
         // Before anyone is told, so that whoever was told finds the device idle.
         drop(self.waiting.take());
@@ -90,13 +94,14 @@ fn compute(
     program: &Program,
     group: Option<&Group>,
     arguments: Vec<Vec<Arc<Slot>>>,
+    sites: &[Site],
 ) -> Result<Vec<Vec<Array>>, Failure> {
     let array = |slot: &Arc<Slot>| slot.wait().map(|data| data.array.clone());
     let lists = arguments.iter().map(|list| list.iter().map(array).collect()).collect::<Result<Vec<_>, Failure>>();
     drop(arguments);
     let run = |lists| {
         let started = Instant::now();
-        let results = program.compiled.run(lists, &InterpreterOptions::default())?;
+        let results = program.compiled.run_at(lists, &InterpreterOptions::default(), sites)?;
         program.last_run.store(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(results)
     };
@@ -218,10 +223,18 @@ unsafe fn devices(loaded: &Loaded, device: *const PJRT_Device, num_devices: usiz
     Ok(ids)
 }
 
+/// Where each device of a launch is, for whoever records it.
+fn sites(loaded: &Loaded, ids: &[usize], launch: u32) -> Vec<Site> {
+    let place = |id: &usize| Site { device: ids.contains(id).then_some(*id as u32), launch };
+    let all = if loaded.device_ids.len() > 1 { &loaded.device_ids[..] } else { ids };
+    all.iter().map(place).collect()
+}
+
 entries! {
     fn PJRT_LoadedExecutable_Execute(args: PJRT_LoadedExecutable_Execute_Args) {
         let loaded = object(args.executable)?;
         loaded.check_live()?;
+        let (_working, number) = Working::execute();
         let compiled = &loaded.program.compiled;
         let client = &loaded.client;
         let ids = devices(loaded, args.execute_device, args.num_devices)?;
@@ -266,6 +279,7 @@ entries! {
             done: done.clone(),
             group: Group::new(client, &loaded.device_ids, &loaded.local),
             waiting: None,
+            sites: sites(loaded, &ids, number),
         };
         // Programs of several processes take turns in one queue: they must come in the same order everywhere.
         let device = &client.devices[if launch.group.is_some() { client.local.start } else { ids[0] }];

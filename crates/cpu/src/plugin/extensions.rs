@@ -1,4 +1,4 @@
-//! Extensions beside the table: layouts, kinds of memory, shardings.
+//! Extensions beside the table: layouts, kinds of memory, shardings; the profiler is the last.
 #![allow(unsafe_code)]
 
 use pjrt_sys::extensions::layouts::*;
@@ -133,7 +133,11 @@ const fn head(struct_size: usize, r#type: PJRT_Extension_Type, next: *mut PJRT_E
 }
 
 static SHARDINGS: Shared<PJRT_Shardings_Extension> = Shared(PJRT_Shardings_Extension {
-    base: head(PJRT_Shardings_Extension::STRUCT_SIZE, PJRT_Shardings_Extension::TYPE, std::ptr::null_mut()),
+    base: head(
+        PJRT_Shardings_Extension::STRUCT_SIZE,
+        PJRT_Shardings_Extension::TYPE,
+        (&raw const super::profiler::PROFILER.0.base).cast_mut(),
+    ),
     PJRT_Shardings_PJRT_Executable_ParameterShardings: Some(PJRT_Shardings_PJRT_Executable_ParameterShardings),
     PJRT_Shardings_PJRT_Executable_OutputShardings: Some(PJRT_Shardings_PJRT_Executable_OutputShardings),
 });

@@ -17,6 +17,7 @@ mod ledger;
 mod named;
 mod overrides;
 mod processes;
+mod profiler;
 mod settings;
 mod strided;
 mod topology;

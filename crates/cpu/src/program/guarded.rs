@@ -144,7 +144,7 @@ impl Program {
         }
         let place = |n: usize| fences.get(&Slot(n as u32)).map_or(std::ptr::null_mut(), Fenced::pointer);
         let table = (0..self.slots.len()).map(place).collect();
-        let run = Run { cores, options, process: None, module: &self.module, table, steps: 0, times: None };
+        let run = Run { cores, options, process: None, module: &self.module, table, steps: 0, recorder: None };
         let by_address = fences.values().map(|fence| (fence.pointer() as usize, fence)).collect();
         let mut guard = Guard { run, fences: by_address };
         {

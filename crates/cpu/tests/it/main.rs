@@ -11,6 +11,7 @@ mod optimized;
 mod passes;
 mod plugin;
 mod plugin_jax;
+mod profiler;
 mod programs;
 mod refused;
 mod steady;

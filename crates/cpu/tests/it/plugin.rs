@@ -89,13 +89,24 @@ fn compile(client: &Client, text: &str) -> LoadedExecutable {
     client.compile(&EncodedProgram::mlir(text), &CompileOptions::default()).unwrap()
 }
 
+/// Runs a program of one array of f32 so many times.
+pub(crate) fn compile_and_run(text: &str, dims: &[i64], times: usize) {
+    let (client, device) = client();
+    let program = compile(&client, text);
+    let count: i64 = dims.iter().product();
+    for _ in 0..times {
+        let argument = upload(&client, &device, &vec![0.01; count as usize], dims);
+        program.execute(&[vec![(&argument).into()]], &ExecuteOptions::default()).unwrap().wait().unwrap();
+    }
+}
+
 #[test]
 fn the_table_is_complete() {
     assert!(plugin().missing_calls().is_empty());
     let attributes = plugin().attributes().unwrap();
     assert!(attributes.iter().any(|(name, _)| name == "stablehlo_current_version"), "{attributes:?}");
     let extensions: Vec<String> = plugin().extensions().iter().map(ToString::to_string).collect();
-    assert_eq!(extensions, ["Layouts", "MemoryDescriptions", "Shardings"]);
+    assert_eq!(extensions, ["Layouts", "MemoryDescriptions", "Shardings", "Profiler"]);
 }
 
 #[test]

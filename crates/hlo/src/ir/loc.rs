@@ -35,6 +35,22 @@ pub enum Location {
 impl Location {
     /// The first file position reachable from here.
     pub fn file_position(&self) -> Option<(&str, u32, u32)> {
+        self.first(|location| match location {
+            Location::File { file, line, column, .. } => Some((&**file, *line, *column)),
+            _ => None,
+        })
+    }
+
+    /// The first name reachable from here: the scopes and the op as the framework named them.
+    pub fn name(&self) -> Option<&str> {
+        self.first(|location| match location {
+            Location::Name(name, _) => Some(&**name),
+            _ => None,
+        })
+    }
+
+    /// The first thing found on the way through the location.
+    fn first<'l, T>(&'l self, find: impl Fn(&'l Location) -> Option<T>) -> Option<T> {
         let mut pending = vec![self];
         let mut steps = 0;
         while let Some(location) = pending.pop() {
@@ -42,8 +58,11 @@ impl Location {
             if steps > 1000 {
                 return None;
             }
+            if let Some(found) = find(location) {
+                return Some(found);
+            }
             match location {
-                Location::File { file, line, column, .. } => return Some((file, *line, *column)),
+                Location::File { .. } => {}
                 Location::Name(_, child) => pending.extend(child.as_deref()),
                 Location::CallSite { callee, caller } => {
                     pending.extend(caller.as_deref());

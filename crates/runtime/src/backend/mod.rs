@@ -26,7 +26,6 @@ mod data;
 mod files;
 mod loaded;
 mod pool;
-mod profile;
 mod topology;
 
 pub use array::DeviceArray;
@@ -49,7 +48,6 @@ use trace::{Mesh, PartitionSpec, Site};
 
 use self::loaded::ModelKey;
 use self::pool::Pools;
-use self::profile::Profile;
 use crate::compiler::Compiler;
 use crate::config::Config;
 use crate::device::{DeviceInfo, Platform};
@@ -59,6 +57,7 @@ use crate::error::Error;
 use crate::log;
 use crate::memory::{MemoryManager, Owner};
 use crate::mesh::{DeviceMesh, NamedSharding};
+use crate::profile::BackendProfiler;
 
 /// Launches that are remembered before finished ones are forgotten.
 const REMEMBERED_LAUNCHES: usize = 64;
@@ -86,7 +85,7 @@ struct Shared {
     pools: Pools,
     models: Mutex<Recent<ModelKey, LoadedProgram>>,
     running: Mutex<Vec<Event>>,
-    profile: Mutex<Option<Profile>>,
+    profiler: BackendProfiler,
     /// The processes the devices are shared with. After the client, which talks through it until it ends.
     session: Option<Session>,
 }
@@ -134,10 +133,10 @@ impl Backend {
         let limit = infos.first().and_then(|info| info.memory_bytes);
         let limit = limit.map(|bytes| (bytes as f64 * config.memory_fraction.get()) as u64);
         let memory = MemoryManager::new(limit, config.allocation_history_retention_seconds.get());
-        let profile = match config.profiling {
-            true => Some(Profile::start(client.profiler(), &config.profile_dir)?),
-            false => None,
-        };
+        let profiler = BackendProfiler::new(client.profiler());
+        if config.profiling {
+            profiler.start()?;
+        }
         tracing::info!(%platform, devices = devices.len(), %choice, "backend");
         let backend = Backend {
             shared: Arc::new(Shared {
@@ -155,7 +154,7 @@ impl Backend {
                 pools: Pools::default(),
                 models: Mutex::new(Recent::new(if config.enable_cache { config.cache_max_size } else { 0 })),
                 running: Mutex::default(),
-                profile: Mutex::new(profile),
+                profiler,
                 session,
             }),
         };
@@ -224,6 +223,22 @@ impl Backend {
     /// The plugin's client.
     pub fn client(&self) -> &Client {
         &self.shared.client
+    }
+
+    /// The profiler of these devices.
+    pub fn profiler(&self) -> &BackendProfiler {
+        &self.shared.profiler
+    }
+
+    /// Stops the profile that option `profiling` began and writes it to `profile_dir`; `None` where none is recorded.
+    ///
+    /// A backend that is dropped while it records writes its profile too, but can only warn when that fails.
+    pub fn finish_profile(&self) -> Result<Option<std::path::PathBuf>, Error> {
+        if !self.shared.config.profiling {
+            return Ok(None);
+        }
+        self.synchronize()?;
+        self.shared.finish_profile()
     }
 
     /// The compiler for these devices.
@@ -365,4 +380,26 @@ fn must_be_all(topology: &GlobalTopology, processes: usize) -> Result<(), Error>
     Err(Error::Distributed(format!(
         "the device knows {known} processes, the session has {processes}: `tpu config environment` says what libtpu must find"
     )))
+}
+
+impl Shared {
+    fn finish_profile(&self) -> Result<Option<std::path::PathBuf>, Error> {
+        let profile = self.profiler.finish()?;
+        // Named by the time, so that later ones are listed later.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        profile.map(|profile| profile.write(&self.config.profile_dir, &now.as_secs().to_string())).transpose()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.config.profiling {
+            return;
+        }
+        match self.finish_profile() {
+            Ok(Some(path)) => tracing::info!(path = %path.display(), "profile"),
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "the profile is lost"),
+            Ok(None) => {}
+        }
+    }
 }

@@ -214,14 +214,21 @@ fn logs_that_an_option_turns_on() {
 }
 
 #[test]
-fn profiling_without_a_profiler_is_refused() {
+fn profiling_writes_a_profile_once_and_one_is_recorded_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let profiles: PathBuf = folder.path().join("profiles");
-    let error = Backend::auto(&config().profiling(true).profile_dir(profiles.clone())).unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Configuration);
-    assert!(!profiles.exists());
     // Without `profiling` the folder is nobody's business.
     assert_eq!(Backend::auto(&config().profile_dir(profiles.clone())).unwrap().finish_profile().unwrap(), None);
+    assert!(!profiles.exists());
+    let backend = Backend::auto(&config().profiling(true).profile_dir(profiles.clone())).unwrap();
+    assert_eq!(backend.profiler().start().unwrap_err().class(), ErrorClass::Validation);
+    let path = backend.finish_profile().unwrap().unwrap();
+    assert!(path.starts_with(profiles.join("plugins/profile")), "{}", path.display());
+    assert_eq!(backend.finish_profile().unwrap(), None);
+    // The next one may begin, also on another backend.
+    let other = Backend::auto(&config()).unwrap();
+    other.profiler().start().unwrap();
+    assert!(other.profiler().finish().unwrap().is_some());
 }
 
 #[test]

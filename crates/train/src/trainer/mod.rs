@@ -4,6 +4,7 @@ mod checkpoints;
 mod guard;
 mod options;
 mod parts;
+mod profiles;
 mod rows;
 mod run;
 mod stop;
@@ -20,6 +21,7 @@ use crate::error::Error;
 
 pub use checkpoints::{Resume, TRAINING_VERSION};
 pub use options::TrainOptions;
+pub use profiles::ProfileOptions;
 pub use run::{Trained, Trainer};
 pub use watch::{Ended, Measured, SPOT_NOTICE_SECONDS, StopTime, TrainEvent};
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use weights::{Keep, Protection};
 
+use super::profiles::ProfileOptions;
 use crate::data::LoaderOptions;
 use crate::telemetry::TrainTelemetry;
 
@@ -32,6 +33,8 @@ pub struct TrainOptions {
     pub goodput: Option<PathBuf>,
     /// What the training tells of itself.
     pub telemetry: TrainTelemetry,
+    /// What is profiled.
+    pub profile: ProfileOptions,
     /// How batches are prepared.
     pub loader: LoaderOptions,
     /// Peak operations per second of one device, for MFU; `None` for what is known of the device.
@@ -55,6 +58,7 @@ impl TrainOptions {
             metrics: None,
             goodput: None,
             telemetry: TrainTelemetry::default(),
+            profile: ProfileOptions::default(),
             loader: LoaderOptions::default(),
             peak_flops: None,
             description: serde_json::Value::Null,

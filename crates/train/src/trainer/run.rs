@@ -11,6 +11,7 @@ use trace::{Donate, Tensor, Tree};
 
 use super::checkpoints::{Checkpoints, Newest};
 use super::guard::{self, InFlight, Looked};
+use super::profiles::Profiles;
 use super::rows::OwnRows;
 use super::stop::StopGate;
 use super::timeline::{self, Moment, Timeline};
@@ -124,6 +125,10 @@ impl<T: Task + 'static> Trainer<T> {
             // Who keeps checkpoints waits for what the first process finds of them.
             session.must_agree("that checkpoints are kept", &self.options.checkpoints.is_some().to_string(), remedy)?;
         }
+        let profiles = Profiles::start(&self.options.profile, self.backend.profiler(), self.backend.rank())?;
+        if let Some(address) = profiles.address() {
+            watch(&TrainEvent::ProfilerAt(address));
+        }
         let checkpoints = Checkpoints::open(&self.options, data.as_ref(), self.backend.session())?;
         if let Some(run) = checkpoints.as_ref().and_then(Checkpoints::replaced) {
             watch(&TrainEvent::TookOver(run.to_string()));
@@ -174,6 +179,7 @@ impl<T: Task + 'static> Trainer<T> {
             evaluation,
             checkpoints,
             metrics: self.metrics(first_step),
+            profiles,
             state: Some(state),
             step: first_step,
             last: None,
@@ -238,6 +244,7 @@ struct Run<'a, T: Task> {
     evaluation: Option<Arc<dyn Dataset>>,
     checkpoints: Option<Checkpoints>,
     metrics: Metrics,
+    profiles: Profiles,
     /// Taken while a step runs in its memory.
     state: Option<T::State>,
     step: u64,
@@ -273,10 +280,20 @@ impl<T: Task + 'static> Run<'_, T> {
             if !self.stop.go_on()? {
                 return self.stopped();
             }
+            if self.profiles.is_due(self.step + 1) {
+                self.turn_profiles()?;
+            }
+            let _step = self.profiles.step(self.step + 1);
             self.timeline.enter(TrainPhase::Data);
-            let batch = feed.next()?;
+            let batch = {
+                let _phase = self.profiles.phase("data");
+                feed.next()?
+            };
             self.timeline.enter(TrainPhase::Step);
-            self.make_room()?;
+            {
+                let _phase = self.profiles.phase("wait");
+                self.make_room()?;
+            }
             if let Some(ended) = self.spoiled() {
                 return Ok(ended);
             }
@@ -284,7 +301,10 @@ impl<T: Task + 'static> Run<'_, T> {
             let Some(state) = self.state.take() else {
                 return Err(ValidationError::Other("the state is gone after a failed step".into()).into());
             };
-            let (next, measures) = self.step_jit.call((state, batch))?;
+            let (next, measures) = {
+                let _phase = self.profiles.phase("dispatch");
+                self.step_jit.call((state, batch))?
+            };
             self.state = Some(next);
             self.step += 1;
             let step = self.step;
@@ -294,8 +314,12 @@ impl<T: Task + 'static> Run<'_, T> {
             let is_last = step == options.steps;
             let saves = due(options.save_every);
             if due(Some(options.log_every)) || saves || is_last {
-                let looked = self.drain()?;
+                let looked = {
+                    let _phase = self.profiles.phase("wait");
+                    self.drain()?
+                };
                 self.timeline.enter(TrainPhase::Other);
+                let _phase = self.profiles.phase("log");
                 if let Some(ended) = self.spoiled() {
                     return Ok(ended);
                 }
@@ -306,11 +330,13 @@ impl<T: Task + 'static> Run<'_, T> {
                 if let Some(checkpoints) = &mut self.checkpoints {
                     checkpoints.hear(self.watch)?;
                 }
+                self.profiles.hear(self.watch);
                 self.since = (Instant::now(), step);
                 self.timeline.note(Moment::Record);
             }
             if saves && !is_last {
                 self.timeline.enter(TrainPhase::Save);
+                let _phase = self.profiles.phase("save");
                 self.save()?;
                 self.timeline.note(Moment::Checkpoint);
                 self.timeline.enter(TrainPhase::Other);
@@ -321,6 +347,7 @@ impl<T: Task + 'static> Run<'_, T> {
                 && let Some(state) = &self.state
             {
                 self.timeline.enter(TrainPhase::Evaluate);
+                let _phase = self.profiles.phase("evaluate");
                 let Some(measured) = evaluation.run(state, step, self.stop, self.watch)? else {
                     return self.stopped();
                 };
@@ -335,6 +362,15 @@ impl<T: Task + 'static> Run<'_, T> {
             }
         }
         Ok(Ended::Finished)
+    }
+
+    /// Begins or ends a profile between two steps, with none under way. The time for that is no step's.
+    fn turn_profiles(&mut self) -> Result<(), Error> {
+        self.drain()?;
+        let turning = Instant::now();
+        self.profiles.turn(self.step + 1, self.watch);
+        self.since.0 += turning.elapsed();
+        Ok(())
     }
 
     fn seconds_per_step(&self) -> f64 {
@@ -422,6 +458,7 @@ impl<T: Task + 'static> Run<'_, T> {
         self.metrics.write(&record);
         let flops_per_second = self.trainer.task.flops_per_step().map(|flops| flops / measured.step_seconds);
         self.trainer.options.telemetry.rates(measured.tokens_per_second, flops_per_second, measured.mfu);
+        self.profiles.tell(&measured);
         (self.watch)(&TrainEvent::Step(measured.clone()));
         self.last = Some(measured);
     }
@@ -444,6 +481,7 @@ impl<T: Task + 'static> Run<'_, T> {
     fn finish(mut self, first_step: u64, ended: Ended) -> Result<Trained<T::State>, Error> {
         self.metrics.flush();
         self.timeline.enter(TrainPhase::Save);
+        self.profiles.finish(self.watch);
         let is_good = !matches!(ended, Ended::Diverged { .. });
         if let Some(mut checkpoints) = self.checkpoints.take() {
             let saved = match &self.state {

@@ -1,6 +1,8 @@
 //! What a training tells while it runs, and how it ended.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// What was measured over the steps since the last record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,6 +66,17 @@ pub enum TrainEvent {
     SaveFailed(String),
     /// A checkpoint is complete, but something beside it went wrong: what was to be deleted was not, say.
     SaveWarning(String),
+    /// Profiles can be asked for at this address.
+    ProfilerAt(SocketAddr),
+    /// A profile of a window of steps was written.
+    Profiled {
+        /// The file.
+        path: PathBuf,
+        /// Its steps.
+        steps: Vec<u64>,
+    },
+    /// A profile could not be recorded or written; training goes on.
+    ProfileFailed(String),
     /// How long a stop takes. Told once two steps are done, and again if a save takes so much longer than it was estimated that
     /// the time of a spot machine is not enough.
     StopTime(StopTime),

@@ -68,7 +68,8 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
         microbatches: args.microbatches,
         devices: slice.map(|slice| usize::try_from(slice.devices()).unwrap_or(usize::MAX)),
     };
-    let with = [&args.with[..], &key_settings(args)?].concat();
+    let address = args.profiler.as_ref().map(|address| format!("profile.address=\"{address}\""));
+    let with = [&args.with[..], &key_settings(args)?, address.as_slice()].concat();
     let training = Training::read(&args.file, &with, &choice)?.in_folder(args.folder.clone());
     let mut device = commands::config::as_written(&args.config, args.device.as_deref())?;
     let together = processes::configured(args)?;
@@ -281,6 +282,13 @@ impl Shown {
                 self.say("hint: training goes on and saves again; until then the last checkpoint counts");
             }
             TrainEvent::SaveWarning(message) => self.say(&format!("warning: {message}")),
+            TrainEvent::ProfilerAt(address) => {
+                self.say(&format!("profiler at {address}: tpu profile {address} --steps 5"))
+            }
+            TrainEvent::Profiled { path, steps } => {
+                self.say(&format!("profile of {} steps: {}", steps.len(), path.display()))
+            }
+            TrainEvent::ProfileFailed(message) => self.say(&format!("warning: no profile: {message}")),
             TrainEvent::StopTime(time) => self.stop_time(time),
             _ => {}
         }

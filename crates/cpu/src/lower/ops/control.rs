@@ -54,7 +54,8 @@ pub(crate) fn repeat(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> 
     inputs.extend(outside);
     inputs.extend(prepared);
     let work = Work::While(Box::new(While { condition, answer, body, rotate }));
-    lowering.steps.push(Step { inputs, outputs: carried, work });
+    let ops = lowering.computing.clone();
+    lowering.steps.push(Step::new(inputs, carried, work, ops));
     Ok(())
 }
 
@@ -74,7 +75,7 @@ fn prepare(lowering: &mut Lowering<'_>, condition: &[Step], body: &mut [Step], r
         let slot = lowering.slot(preparation.bytes, Origin::Step);
         let input = std::mem::replace(&mut inputs[preparation.input], slot);
         let work = Work::Kernel(preparation.kernel);
-        lowering.steps.push(Step { inputs: vec![input], outputs: vec![slot], work });
+        lowering.steps.push(Step::new(vec![input], vec![slot], work, step.ops.clone()));
         made.push(slot);
     }
     made
@@ -152,7 +153,8 @@ pub(crate) fn choose(lowering: &mut Lowering<'_>, op: &Op) -> Result<(), Error> 
     let mut inputs = vec![index];
     inputs.extend(outside);
     let work = Work::Case(Box::new(Case { index, selector, branches }));
-    lowering.steps.push(Step { inputs, outputs: results, work });
+    let ops = lowering.computing.clone();
+    lowering.steps.push(Step::new(inputs, results, work, ops));
     Ok(())
 }
 
