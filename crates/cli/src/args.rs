@@ -1,14 +1,20 @@
 //! The command line: commands, options and their help texts.
 
+mod health;
 mod keys;
+mod monitor;
 mod profile;
+mod programs;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
+pub(crate) use monitor::{MonitorArgs, RuntimeMetricsArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
+pub(crate) use programs::{CheckArgs, CheckMode, HloArgs};
 
 /// Run the real TPU compiler without a TPU, from one binary.
 #[derive(Debug, Parser)]
@@ -59,7 +65,13 @@ pub(crate) enum Command {
     /// Run a StableHLO program on a TPU, a GPU or this machine's CPU: print, save, compare or time its results.
     Run(Box<RunArgs>),
     /// Train a model described by a file; run again, it goes on where it ended.
-    Train(TrainArgs),
+    Train(Box<TrainArgs>),
+    /// Watch the chips of one host or many, and runs: live, as a table, as JSON, for Prometheus.
+    Monitor(MonitorArgs),
+    /// Say what makes a run slow, how much that is, and what to do.
+    Diagnose(DiagnoseArgs),
+    /// Name the process that holds a training up: gone, stopped, cut off, behind, starved, or with another program.
+    Hang(HangArgs),
     /// Write text with a model that `tpu train` trained.
     Generate(GenerateArgs),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
@@ -496,6 +508,8 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["bench", "out", "expect"])]
     pub(crate) steps: bool,
     #[command(flatten)]
+    pub(crate) telemetry: RuntimeMetricsArgs,
+    #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
 }
 
@@ -544,6 +558,9 @@ pub(crate) struct TrainArgs {
     /// one), or IP:PORT; default: profile.address of the file, else nowhere. Anyone who reaches it may ask.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) profiler: Option<String>,
+    /// A file of alerts (TOML) beside the [alerts] table of the training file.
+    #[arg(long, value_name = "FILE", conflicts_with = "asked")]
+    pub(crate) alerts: Option<PathBuf>,
     /// Changes a setting of the file, as in train.steps=100. May be given several times.
     #[arg(long = "with", value_name = "NAME=VALUE")]
     pub(crate) with: Vec<String>,
@@ -578,6 +595,8 @@ pub(crate) struct TrainArgs {
     /// Sign checkpoints with the secret key in this file (`tpu key new`); default: train.signing_key of the file.
     #[arg(long, value_name = "FILE")]
     pub(crate) signing_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) telemetry: RuntimeMetricsArgs,
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
 }
@@ -707,70 +726,6 @@ pub(crate) enum ConfigCommand {
         /// Only those whose name contains this.
         filter: Option<String>,
     },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HloArgs {
-    /// StableHLO program, text or bytecode; `-` reads standard input.
-    pub(crate) file: PathBuf,
-    /// Print the canonical text.
-    #[arg(long, short)]
-    pub(crate) print: bool,
-    /// Print ops in the generic form, with --print.
-    #[arg(long, requires = "print")]
-    pub(crate) generic: bool,
-    /// Print locations, with --print.
-    #[arg(long, requires = "print")]
-    pub(crate) locations: bool,
-    /// Convert to a file: text, or bytecode if its name ends in .bc.
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Do not verify, only parse.
-    #[arg(long)]
-    pub(crate) no_verify: bool,
-}
-
-/// What runs the programs of `tpu check`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CheckMode {
-    /// Compiled for this machine's CPU.
-    Compiled,
-    /// Op by op, as the specification says: the reference.
-    Interpreter,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// Programs, text or bytecode, or folders of them; text may be split by `// -----` lines.
-    #[arg(required = true, value_name = "PATH")]
-    pub(crate) paths: Vec<PathBuf>,
-    /// How the CPU device runs the programs.
-    #[arg(long, value_enum, default_value = "compiled")]
-    pub(crate) mode: CheckMode,
-    /// Run on the first device of a PJRT plugin instead: its library, or a name that `tpu info` lists. Checks are made on
-    /// the host, and a plugin that crashes fails one case.
-    #[arg(long, value_name = "FILE|NAME", conflicts_with = "mode")]
-    pub(crate) plugin: Option<PathBuf>,
-    /// Cases known to fail: lines of `path-suffix[::function]  reason`, after `[compiled]`, `[interpreter]` or `[plugin]` if
-    /// only so. A listed case that passes is a failure.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) expected_failures: Option<PathBuf>,
-    /// Run only cases whose `path::function` contains this.
-    #[arg(long, value_name = "SUBSTRING")]
-    pub(crate) filter: Option<String>,
-    /// Run programs marked RUN-DISABLED too.
-    #[arg(long)]
-    pub(crate) include_disabled: bool,
-    /// Stop at the first failure.
-    #[arg(long)]
-    pub(crate) fail_fast: bool,
-    /// Programs run at the same time; default: the number of cores, or 1 with --plugin.
-    /// Each takes a process of its own there.
-    #[arg(long, value_name = "N")]
-    pub(crate) jobs: Option<std::num::NonZeroUsize>,
-    /// Seconds one program may take.
-    #[arg(long, default_value_t = 60.0, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub(crate) timeout: f64,
 }
 
 #[derive(Debug, Args)]

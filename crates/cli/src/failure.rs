@@ -100,6 +100,13 @@ impl From<operate::profile::Error> for Failure {
     }
 }
 
+impl From<operate::diagnose::DiagnoseError> for Failure {
+    fn from(error: operate::diagnose::DiagnoseError) -> Self {
+        let hint = error.remedy();
+        Failure::new(error).hint(hint)
+    }
+}
+
 impl From<trust::SignatureError> for Failure {
     fn from(error: trust::SignatureError) -> Self {
         let hint = error.remedy();

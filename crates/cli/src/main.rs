@@ -21,8 +21,7 @@ use args::{Cli, Command};
 use failure::{Answer, Failure};
 
 fn main() -> ExitCode {
-    // A reader that closes the pipe early (`tpu chips | head`) ends the command quietly instead of with a panic.
-    stop::die_quietly_on_closed_pipe();
+    stop::die_quietly_without_readers();
     let cli = Cli::parse();
     match run(cli) {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
@@ -52,6 +51,9 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Profile(args) => commands::profile::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
         Command::Train(args) => commands::train::run(&args, &output),
+        Command::Monitor(args) => commands::monitor::run(&args, &output),
+        Command::Diagnose(args) => commands::diagnose::run(&args, &output),
+        Command::Hang(args) => commands::hang::run(&args, &output),
         Command::Generate(args) => commands::train::generate(&args, &output),
         Command::Quickstart(args) => commands::quickstart::run(&args, &output),
         Command::Config(args) => commands::config::run(&args, &output),
@@ -59,8 +61,8 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Check(args) => commands::check::run(&args, &output),
         Command::Cache(args) => commands::cache::run(&args, &output),
         Command::Key(args) => commands::key::run(&args, &output),
-        Command::Completions(args) => commands::completions::run(&args),
-        Command::Man(args) => commands::man::run(&args),
+        Command::Completions(args) => commands::completions::run(&args, &output),
+        Command::Man(args) => commands::man::run(&args, &output),
         Command::Worker => commands::worker::run(),
         Command::CheckWorker { plugin } => commands::check::serve(&plugin),
     }

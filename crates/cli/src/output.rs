@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::stop;
 
 /// Where results go.
 #[derive(Debug)]
@@ -15,6 +16,11 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
         Output { json }
+    }
+
+    /// Whether programs read it.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
     }
 
     /// Prints a record: as JSON if asked for, else by the given text.
@@ -30,9 +36,10 @@ impl Output {
     /// Prints text as it is.
     pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(|e| Failure::new(format!("standard output: {e}")))
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => stop::die_of_closed_pipe(),
+            written => written.map_err(|error| Failure::new(format!("standard output: {error}"))),
+        }
     }
 }
 

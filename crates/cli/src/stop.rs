@@ -76,14 +76,29 @@ fn is_ignored(signal: i32) -> bool {
     asked == 0 && known.sa_sigaction == libc::SIG_IGN
 }
 
-/// Turns SIGPIPE off again: a connection to a process that is gone must be an error, not the end of this one.
-pub(crate) fn survive_closed_connections() {
-    // SAFETY: SIG_IGN is always a valid disposition.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+/// A reader of standard output or error who closes the pipe early (`tpu chips | head`) ends the command quietly.
+///
+/// Any other pipe or connection whose other end is gone is an error for whoever writes to it, and never the end of the command:
+/// SIGPIPE stays ignored, as Rust programs start.
+pub(crate) fn die_quietly_without_readers() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        // What `eprintln!` says when it cannot write.
+        let text = info.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if text.starts_with("failed printing to std") && text.contains("Broken pipe") {
+            die_of_closed_pipe();
+        }
+        usual(info);
+    }));
 }
 
-/// Restores the default action of SIGPIPE, which Rust programs start without.
-pub(crate) fn die_quietly_on_closed_pipe() {
-    // SAFETY: called first in `main`, before any thread exists; SIG_DFL is always a valid disposition.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+/// Ends this process the way programs end whose reader is gone: by SIGPIPE, without a word.
+pub(crate) fn die_of_closed_pipe() -> ! {
+    // SAFETY: SIG_DFL is always a valid disposition, and `raise` takes any signal.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::raise(libc::SIGPIPE);
+    }
+    // The signal was blocked.
+    std::process::exit(128 + libc::SIGPIPE)
 }

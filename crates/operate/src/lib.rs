@@ -1,6 +1,10 @@
-//! Operate a run: see where its time goes.
+//! Operate a run: its hosts and chips, where its time goes, alerts, what slows it, who hangs.
 //!
+//! - [`monitor`] asks hosts for what their devices do, and shows it as a table, JSON, Prometheus text or a live view.
 //! - [`profile`] says what a profile measured, beside what was predicted.
+//! - [`alerts`] has rules over metrics, and tells those who should know.
+//! - [`diagnose`] names what makes a run slow, how much that is, and what to do.
+//! - [`hang`] asks all processes where they are, and names who holds the others up.
 //!
 //! ```
 //! // What is no profile is told.
@@ -8,4 +12,10 @@
 //! assert_eq!(error.to_string(), "/nowhere cannot be read");
 //! ```
 
+pub mod alerts;
+pub mod ask;
+pub mod diagnose;
+pub mod hang;
+pub mod monitor;
+pub mod processes;
 pub mod profile;

@@ -95,15 +95,19 @@ impl DeviceManager {
 
     /// What a device says of its memory, by its index. Of devices of other processes only the limit is known.
     pub fn memory(&self, index: usize) -> Result<DeviceMemory, Error> {
-        let device = self.get(index)?;
+        Ok(self.memory_of(self.get(index)?))
+    }
+
+    /// As [`memory`](Self::memory), of a device that is known.
+    pub(crate) fn memory_of(&self, device: &DeviceInfo) -> DeviceMemory {
         let place = self.addressable().iter().position(|have| have.id == device.id);
         let said = place.and_then(|place| self.backend.device_memory(place));
         let bytes = |bytes: i64| u64::try_from(bytes).ok();
-        Ok(DeviceMemory {
+        DeviceMemory {
             limit_bytes: said.and_then(|said| said.bytes_limit).and_then(bytes).or(device.memory_bytes),
             used_bytes: said.and_then(|said| bytes(said.bytes_in_use)),
             peak_bytes: said.and_then(|said| said.peak_bytes_in_use).and_then(bytes),
-        })
+        }
     }
 
     /// All devices as a mesh, in an order that follows the torus where there is one.

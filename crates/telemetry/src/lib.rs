@@ -18,11 +18,19 @@ mod family;
 mod goodput;
 pub mod grpc;
 mod http;
+mod parse;
+mod process;
 mod registry;
+pub mod runtime_metrics;
 mod text;
 
 pub use family::{HistogramBuckets, Labels, MetricFamily, MetricKind, Sample, SampleValue, metric_name};
 pub use goodput::{Attempt, GOODPUT_VERSION, Goodput, GoodputFile, GoodputHistory, Spent, now_seconds};
 pub use http::{HttpAnswer, HttpRequest, HttpServer, ServeError};
+pub use parse::from_text;
+pub use process::{
+    Announced, AnnouncedProfiler, ProcessPresence, ProcessStatus, STATUS_VERSION, TRAINING_RECORD_FILE,
+    TRAINING_RECORD_VERSION, ThreadStatus, TrainPhase, TrainingRecord, host_name, process_state,
+};
 pub use registry::{Counter, Gauge, Histogram, MAX_SERIES, Registry};
 pub use text::{TextFormat, to_text};

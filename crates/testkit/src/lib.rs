@@ -11,12 +11,14 @@
 
 mod certificates;
 mod golden;
+mod libtpu_server;
 mod mutate;
 mod present;
 mod stores;
 
 pub use certificates::make_certificates;
 pub use golden::{Golden, golden_files};
+pub use libtpu_server::LibtpuServers;
 pub use mutate::{Mutator, Random};
 pub use present::{Needed, repository, require, skip};
 pub use stores::{StoreKind, StoreServer};

@@ -14,6 +14,8 @@ pub enum Needed {
     Python,
     /// A Python interpreter with an S3 server and Hugging Face's safetensors.
     StoresPython,
+    /// A Python interpreter with tpu-info.
+    OperatePython,
     /// Programs exported from JAX.
     Corpus,
     /// Programs exported from PyTorch.
@@ -45,6 +47,7 @@ impl Needed {
             Needed::XlaCpu => "TPUBRIDGE_XLA_CPU",
             Needed::Python => "TPUBRIDGE_PYTHON",
             Needed::StoresPython => "TPUBRIDGE_STORES_PYTHON",
+            Needed::OperatePython => "TPUBRIDGE_OPERATE_PYTHON",
             Needed::Corpus => "TPUBRIDGE_CORPUS",
             Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
             Needed::TorchPython => "TPUBRIDGE_TORCH_PYTHON",

@@ -39,6 +39,9 @@ pub struct TrainConfig {
     /// What is profiled.
     #[serde(default)]
     pub profile: ProfileConfig,
+    /// Who is told when something goes wrong. `operate` knows what it says.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub alerts: toml::Table,
 }
 
 /// What is profiled of a training, and who may ask for more.

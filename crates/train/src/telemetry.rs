@@ -1,17 +1,18 @@
 //! What a training tells of itself while it runs: metrics by Prometheus' conventions, its phase and step, and where to ask.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use runtime::{Backend, DeviceManager};
-use serde::{Deserialize, Serialize};
+use runtime::{Backend, Compiler, DeviceManager};
 use telemetry::{
-    Counter, Gauge, Goodput, Histogram, HttpAnswer, HttpServer, MetricFamily, Registry, ServeError, TextFormat,
+    Counter, Gauge, Goodput, Histogram, HttpAnswer, HttpServer, MetricFamily, Registry, STATUS_VERSION, ServeError,
+    TextFormat, ThreadStatus,
 };
+
+use telemetry::ProcessStatus;
+pub(crate) use telemetry::{TrainPhase, TrainingRecord};
 
 /// Upper bounds of the seconds of a step: from toys to models of a whole pod.
 const STEP_SECONDS: &[f64] =
@@ -20,85 +21,11 @@ const STEP_SECONDS: &[f64] =
 /// Upper bounds of the seconds of a save.
 const SAVE_SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
-/// What a training does at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrainPhase {
-    /// Devices and the first state.
-    Initialize,
-    /// A checkpoint is read.
-    Restore,
-    /// A program is compiled.
-    Compile,
-    /// The next batch is waited for.
-    Data,
-    /// Steps are dispatched and waited for.
-    Step,
-    /// A checkpoint is copied from the device, or an earlier one waited for.
-    Save,
-    /// Validation data.
-    Evaluate,
-    /// Anything else.
-    Other,
-}
-
-impl TrainPhase {
-    /// All of them, in the order they are numbered.
-    pub const ALL: [TrainPhase; 8] = [
-        TrainPhase::Initialize,
-        TrainPhase::Restore,
-        TrainPhase::Compile,
-        TrainPhase::Data,
-        TrainPhase::Step,
-        TrainPhase::Save,
-        TrainPhase::Evaluate,
-        TrainPhase::Other,
-    ];
-
-    /// As metrics name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            TrainPhase::Initialize => "initialize",
-            TrainPhase::Restore => "restore",
-            TrainPhase::Compile => "compile",
-            TrainPhase::Data => "data",
-            TrainPhase::Step => "step",
-            TrainPhase::Save => "save",
-            TrainPhase::Evaluate => "evaluate",
-            TrainPhase::Other => "other",
-        }
-    }
-}
-
 /// What scalars were measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalars {
     OfStep,
     OfEvaluation,
-}
-
-/// Where a process of a training is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProcessStatus {
-    version: u32,
-    /// Its number.
-    pub process: usize,
-    /// Its machine.
-    pub host: String,
-    /// Its id there.
-    pub pid: u32,
-    /// What it does.
-    pub phase: TrainPhase,
-    /// For how long.
-    pub phase_seconds: f64,
-    /// Steps that were dispatched.
-    pub dispatched: u64,
-    /// Steps that have ended.
-    pub step: u64,
-    /// Since the last step ended; since the start before the first one.
-    pub step_age_seconds: f64,
-    /// What the step's program is known by; empty before it is compiled.
-    pub program: String,
 }
 
 /// What a training tells of itself. Clones are the same.
@@ -120,8 +47,13 @@ struct Inner {
     step: AtomicU64,
     program: Mutex<String>,
     devices: Mutex<Option<DeviceManager>>,
+    compiler: Mutex<Option<Compiler>>,
+    record: Mutex<TrainingRecord>,
     metrics: Metrics,
 }
+
+/// Recompilations that a status names.
+const MAX_RECOMPILED: usize = 8;
 
 #[derive(Debug)]
 struct Metrics {
@@ -143,6 +75,8 @@ struct Metrics {
     attempts: Gauge,
     goodput: Gauge,
     compilations: Counter,
+    recompilations: Counter,
+    compile_seconds: Counter,
 }
 
 impl Metrics {
@@ -206,6 +140,14 @@ impl Metrics {
                 "Share of wall time of all attempts that went into steps that were kept.",
             ),
             compilations: counter("tpubridge_training_compilations_total", "Programs that this process has compiled."),
+            recompilations: counter(
+                "tpubridge_training_recompilations_total",
+                "Programs of a name that was compiled before, with other shapes say.",
+            ),
+            compile_seconds: counter(
+                "tpubridge_training_compile_seconds_total",
+                "Seconds in which this process has compiled, while steps waited or not.",
+            ),
         }
     }
 }
@@ -235,6 +177,8 @@ impl TrainTelemetry {
             step: AtomicU64::new(0),
             program: Mutex::default(),
             devices: Mutex::default(),
+            compiler: Mutex::default(),
+            record: Mutex::default(),
             metrics,
         };
         TrainTelemetry { inner: Arc::new(inner) }
@@ -261,7 +205,38 @@ impl TrainTelemetry {
                 }
             }
         }
+        if let Some(compiler) = lock(&self.inner.compiler).as_ref() {
+            let stats = compiler.stats();
+            let metrics = &self.inner.metrics;
+            // A counter leaves out what is negative, as where two ask at once.
+            metrics.recompilations.add(stats.recompilations.len() as f64 - metrics.recompilations.get());
+            metrics.compile_seconds.add(stats.seconds - metrics.compile_seconds.get());
+        }
         self.inner.registry.gather()
+    }
+
+    /// What is trained, on what.
+    pub fn record(&self) -> TrainingRecord {
+        lock(&self.inner.record).clone()
+    }
+
+    /// Says what is trained, on what; a prediction that was given stays.
+    pub(crate) fn describe(&self, record: TrainingRecord) {
+        let mut known = lock(&self.inner.record);
+        let predicted_step_seconds = known.predicted_step_seconds;
+        *known = TrainingRecord { predicted_step_seconds, ..record };
+    }
+
+    /// Says how long a step was predicted to take.
+    pub fn set_predicted_step_seconds(&self, seconds: f64) {
+        lock(&self.inner.record).predicted_step_seconds = Some(seconds);
+        let help = "Seconds of a step as predicted.";
+        self.inner.registry.gauge("tpubridge_training_predicted_step_seconds", help, &[]).set(seconds);
+    }
+
+    /// The median seconds of a step, once there were some.
+    pub fn median_step_seconds(&self) -> Option<f64> {
+        self.inner.metrics.step_seconds.get().quantile(0.5)
     }
 
     /// Where the training is.
@@ -270,21 +245,27 @@ impl TrainTelemetry {
         let now = self.now();
         let since = |then: &AtomicU64| now.saturating_sub(then.load(Ordering::Relaxed)) as f64 / 1e6;
         let phase = TrainPhase::ALL.get(inner.phase.load(Ordering::Relaxed)).copied().unwrap_or(TrainPhase::Other);
+        let recompiled = lock(&inner.compiler).as_ref().map(|compiler| compiler.stats().recompilations);
+        let recompiled = recompiled.unwrap_or_default();
+        let last = recompiled.iter().skip(recompiled.len().saturating_sub(MAX_RECOMPILED));
         ProcessStatus {
-            version: 1,
+            version: STATUS_VERSION,
             process: inner.process.load(Ordering::Relaxed),
-            host: host(),
+            host: telemetry::host_name(),
             pid: std::process::id(),
             phase,
             phase_seconds: since(&inner.phase_since),
             dispatched: inner.dispatched.load(Ordering::Relaxed),
             step: inner.step.load(Ordering::Relaxed),
             step_age_seconds: since(&inner.step_ended),
-            program: inner.program.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            program: lock(&inner.program).clone(),
+            recompilations: recompiled.len() as u64,
+            recompiled: last.map(|again| format!("{}: {}", again.program, again.reason)).collect(),
+            threads: ThreadStatus::all(),
         }
     }
 
-    /// Answers `/metrics`, `/status` and `/healthz` on an address.
+    /// Answers `/metrics`, `/status`, `/training` and `/healthz` on an address.
     pub fn serve(&self, address: &str) -> Result<HttpServer, ServeError> {
         let telemetry = self.clone();
         HttpServer::start(address, move |request| match request.path.as_str() {
@@ -293,6 +274,7 @@ impl TrainTelemetry {
                 HttpAnswer::new(format.content_type(), telemetry::to_text(&telemetry.gather(), format))
             }
             "/status" => HttpAnswer::json(&serde_json::to_value(telemetry.status()).unwrap_or_default()),
+            "/training" => HttpAnswer::json(&serde_json::to_value(telemetry.record()).unwrap_or_default()),
             "/healthz" => HttpAnswer::new("text/plain; charset=utf-8", "ok\n"),
             _ => HttpAnswer::not_found(),
         })
@@ -306,11 +288,13 @@ impl TrainTelemetry {
         let help = "The process of the training, and the kind of its devices.";
         self.inner.registry.gauge("tpubridge_training_info", help, &labels).set(1.0);
         *self.lock_devices() = Some(DeviceManager::new(backend));
+        *lock(&self.inner.compiler) = Some(backend.compiler().clone());
     }
 
     /// The training has ended: devices are no longer asked.
     pub(crate) fn end(&self) {
         *self.lock_devices() = None;
+        *lock(&self.inner.compiler) = None;
     }
 
     pub(crate) fn in_phase(&self, phase: TrainPhase) {
@@ -337,7 +321,7 @@ impl TrainTelemetry {
 
     pub(crate) fn compiled(&self, program: &str) {
         self.inner.metrics.compilations.increment();
-        program.clone_into(&mut self.inner.program.lock().unwrap_or_else(PoisonError::into_inner));
+        program.clone_into(&mut lock(&self.inner.program));
     }
 
     pub(crate) fn dispatched(&self, step: u64) {
@@ -401,7 +385,7 @@ impl TrainTelemetry {
     }
 
     fn lock_devices(&self) -> std::sync::MutexGuard<'_, Option<DeviceManager>> {
-        self.inner.devices.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.devices)
     }
 
     fn now(&self) -> u64 {
@@ -409,91 +393,6 @@ impl TrainTelemetry {
     }
 }
 
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// Version of the files that say where processes answer.
-const PRESENCE_VERSION: u32 = 1;
-
-/// Where a process of a run answers: `processes/N.json` in the run's folder, as long as it trains.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessPresence {
-    version: u32,
-    /// Its number.
-    pub process: usize,
-    /// Its machine.
-    pub host: String,
-    /// Its id there.
-    pub pid: u32,
-    /// Where it answers `/metrics` and `/status`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<String>,
-    /// Where it answers requests for profiles.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profiler: Option<String>,
-}
-
-impl ProcessPresence {
-    /// Of this process.
-    pub fn new(process: usize) -> ProcessPresence {
-        ProcessPresence {
-            version: PRESENCE_VERSION,
-            process,
-            host: host(),
-            pid: std::process::id(),
-            metrics: None,
-            profiler: None,
-        }
-    }
-
-    /// Writes the file, and one beside it that Prometheus reads to find its targets. Both go when the answer is dropped.
-    pub fn announce(&self, run: &Path) -> std::io::Result<Announced> {
-        let mut files = vec![(run.join("processes"), serde_json::to_value(self)?)];
-        if let Some(address) = &self.metrics {
-            let labels = serde_json::json!({ "process": self.process.to_string(), "host": self.host });
-            files.push((run.join("targets"), serde_json::json!([{ "targets": [address], "labels": labels }])));
-        }
-        let mut announced = Announced { files: Vec::new() };
-        for (folder, value) in files {
-            std::fs::create_dir_all(&folder)?;
-            let path = folder.join(format!("{}.json", self.process));
-            let mut file = weights::unfinished_file(&folder, ".tmp")?;
-            file.write_all(format!("{value:#}\n").as_bytes())?;
-            file.persist(&path).map_err(|error| error.error)?;
-            announced.files.push(path);
-        }
-        Ok(announced)
-    }
-
-    /// The processes of a run, by their numbers. What cannot be read is left out: it is being written, or another release's.
-    pub fn all(run: &Path) -> std::io::Result<Vec<ProcessPresence>> {
-        let mut all = Vec::new();
-        for entry in std::fs::read_dir(run.join("processes"))? {
-            let path = entry?.path();
-            let is_small = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() < 1 << 16);
-            if !is_small || path.extension().is_none_or(|extension| extension != "json") {
-                continue;
-            }
-            let read =
-                std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<ProcessPresence>(&bytes).ok());
-            all.extend(read.filter(|presence| presence.version == PRESENCE_VERSION));
-        }
-        all.sort_by_key(|presence| presence.process);
-        Ok(all)
-    }
-}
-
-/// Files that say where a process answers; they go when this is dropped.
-#[derive(Debug)]
-pub struct Announced {
-    files: Vec<PathBuf>,
-}
-
-impl Drop for Announced {
-    fn drop(&mut self) {
-        for path in &self.files {
-            let _ = std::fs::remove_file(path);
-        }
-    }
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,7 +13,7 @@ use trust::AuditLog;
 use weights::Keep;
 
 use crate::audit::{self, TrainingAudit};
-use crate::config::TrainConfig;
+use crate::config::{DataConfig, TrainConfig};
 use crate::datasets::Datasets;
 use crate::error::Error;
 use crate::model::{TokenSizes, TrainModelConfig};
@@ -21,7 +21,7 @@ use crate::pretrained::Pretrained;
 use crate::sharding::{MeshChoice, StateSharding, parameter_shapes, sharding_rules};
 use crate::step::step_program;
 use crate::task::ModelTask;
-use crate::telemetry::TrainTelemetry;
+use crate::telemetry::{TrainTelemetry, TrainingRecord};
 use crate::trainer::{Ended, Measured, Measures, ProfileOptions, Task, TrainEvent, TrainOptions, Trainer};
 
 /// A training file with the model, data and mesh it names.
@@ -229,6 +229,45 @@ impl Training {
         self.visit(Export { rules: self.rules.as_ref(), site })
     }
 
+    /// Says what is trained on what, to whoever asks and in the folder.
+    fn describe(&self, backend: &Backend, tokens_per_step: Option<u64>) {
+        let TrainConfig { run, data, train, .. } = &self.config;
+        let device = backend.device();
+        let is_tokens =
+            matches!(data.source, DataConfig::Text { .. } | DataConfig::Tokens { .. } | DataConfig::Synthetic { .. });
+        let peak = device.peak;
+        let is_bf16_faster = match peak.bf16_flops {
+            Some(bf16) => Some(peak.f32_flops.is_none_or(|slower| slower < bf16)),
+            None if *backend.platform() == runtime::Platform::Cpu => Some(has_bf16_matrix_units()),
+            None => None,
+        };
+        let devices = self.rules.as_ref().map_or(1, |rules| rules.logical_axes().mesh.num_devices());
+        let record = TrainingRecord {
+            version: telemetry::TRAINING_RECORD_VERSION,
+            device: device.kind.clone(),
+            platform: backend.platform().to_string(),
+            devices: devices as u64,
+            processes: backend.session().map_or(1, |session| session.config().processes as u64),
+            precision: run.precision.compute().to_string(),
+            is_bf16_faster,
+            peak_flops: peak.bf16_flops,
+            memory_bytes_per_second: peak.memory_bytes_per_s,
+            batch_size: train.batch_size as u64,
+            tokens_per_step: tokens_per_step.filter(|_| is_tokens),
+            steps: train.steps,
+            save_every: train.save_every,
+            data_workers: data.loader().workers as u64,
+            predicted_step_seconds: None,
+        };
+        self.telemetry.describe(record);
+        // Whoever diagnoses the run later knows less of it; it goes on.
+        if let Some(folder) = self.local_folder().filter(|_| backend.rank() == 0)
+            && let Err(error) = self.telemetry.record().write(&folder)
+        {
+            tracing::warn!(%error, "the run's folder does not say what is trained");
+        }
+    }
+
     /// Trains on a backend until all steps are done, `stop` is set, or the loss is not finite; goes on from the newest checkpoint
     /// if there is one. `watch` hears what happens.
     pub fn run(
@@ -239,6 +278,12 @@ impl Training {
     ) -> Result<Finished, Error> {
         self.visit(Run { training: self, backend, stop, watch })
     }
+}
+
+/// Whether the CPU has units for matmuls of bf16, which are several times faster than those of f32.
+fn has_bf16_matrix_units() -> bool {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    flags.lines().find(|line| line.starts_with("flags")).is_some_and(|line| line.contains(" amx_bf16"))
 }
 
 struct Export<'a> {
@@ -284,6 +329,7 @@ impl TaskVisitor for Run<'_> {
         let protection = training.config.train.protection(&training.beside)?;
         let options = TrainOptions { protection, profile: training.profile()?, ..training.options() };
         let trainer = Trainer::new(backend, task, options).on(sharding.transpose()?);
+        training.describe(backend, trainer.tokens_per_step());
         let audit = TrainingAudit::new(training.audit_log(), training.folder(), backend.rank());
         audit.started(training.config.train.steps, backend.world_size());
         let mut heard = |event: &TrainEvent| {

@@ -50,6 +50,12 @@ pub enum AuditEvent {
     /// Checkpoints were deleted.
     #[serde(rename = "checkpoint.delete")]
     CheckpointDelete,
+    /// An alert began to fire.
+    #[serde(rename = "alert.firing")]
+    AlertFiring,
+    /// An alert ended.
+    #[serde(rename = "alert.resolved")]
+    AlertResolved,
     /// A bundle was written.
     #[serde(rename = "cache.export")]
     CacheExport,

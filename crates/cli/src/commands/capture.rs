@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use operate::processes::ProcessTarget;
 use serde::Serialize;
-use train::profiler::{self, CaptureLength, RunningProfiler};
+use train::profiler::{self, CaptureLength};
 
 use crate::args::CaptureArgs;
 use crate::failure::{Answer, Failure};
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &CaptureArgs, output: &Output) -> Result<Answer, Failure
     let length = length(args)?;
     let folder = Path::new(&args.target);
     let (address, own_folder) = match folder.is_dir() {
-        true => (RunningProfiler::read(folder, args.process)?.address.to_string(), folder.join("metrics")),
+        true => (profiler_of(folder, args.process)?, folder.join("metrics")),
         false if args.target.contains(':') => (args.target.clone(), PathBuf::from("profiles")),
         false => {
             return Err(Failure::new(format!("`{}` is no folder of a run and no HOST:PORT", args.target))
@@ -48,6 +49,18 @@ pub(crate) fn run(args: &CaptureArgs, output: &Output) -> Result<Answer, Failure
     };
     output.record(&record, || text(&record))?;
     Ok(Answer::Yes)
+}
+
+/// Where a process of a run answers requests for profiles.
+fn profiler_of(run: &Path, process: usize) -> Result<String, Failure> {
+    let targets = ProcessTarget::all(run).unwrap_or_default();
+    let found = targets.into_iter().find(|target| target.process == Some(process));
+    let silent = |what: &str| {
+        Failure::new(format!("{}: {what}", run.display()))
+            .hint("start the training with --profiler PORT, or give HOST:PORT of a profiler")
+    };
+    let found = found.ok_or_else(|| silent(&format!("no process {process} of it trains")))?;
+    found.profiler.ok_or_else(|| silent(&format!("process {process} has no profiler")))
 }
 
 fn length(args: &CaptureArgs) -> Result<CaptureLength, Failure> {

@@ -4,8 +4,11 @@ use clap::CommandFactory;
 
 use crate::args::{Cli, CompletionsArgs};
 use crate::failure::{Answer, Failure};
+use crate::output::Output;
 
-pub(crate) fn run(args: &CompletionsArgs) -> Result<Answer, Failure> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "tpu", &mut std::io::stdout());
+pub(crate) fn run(args: &CompletionsArgs, output: &Output) -> Result<Answer, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "tpu", &mut script);
+    output.text(&String::from_utf8_lossy(&script))?;
     Ok(Answer::Yes)
 }

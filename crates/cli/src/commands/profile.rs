@@ -22,8 +22,9 @@ pub(crate) fn run(args: &ProfileArgs, output: &Output) -> Result<Answer, Failure
     match (&args.command, &args.capture) {
         (Some(ProfileCommand::Report(args)), _) => report(args, output),
         (None, Some(args)) => capture::run(args, output),
-        (None, None) => Err(Failure::new("nothing to profile is named")
-            .hint("give the folder of a training that was started with --profiler, or HOST:PORT; or `report` and a profile")),
+        (None, None) => Err(Failure::new("nothing to profile is named").hint(
+            "give the folder of a training that was started with --profiler, or HOST:PORT; or `report` and a profile",
+        )),
     }
 }
 
@@ -165,7 +166,7 @@ fn ops(ops: &[MeasuredOp], top: usize) -> String {
             seconds(op.self_s / op.occurrences.max(1) as f64),
             op.predicted_s.map_or_else(|| "-".into(), seconds),
             roof.unwrap_or_else(|| "-".into()),
-            op.category.clone(),
+            tail(&op.category, 30),
             tail(&op.name, 50),
             tail(&op.scope, 50),
         ]);

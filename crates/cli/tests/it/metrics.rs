@@ -17,7 +17,7 @@ use crate::train::bench;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The body of what an address answers.
-fn get(address: &str, path: &str, accept: &str) -> String {
+pub(crate) fn get(address: &str, path: &str, accept: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -26,13 +26,13 @@ fn get(address: &str, path: &str, accept: &str) -> String {
 }
 
 /// The value of a series without labels.
-fn value(text: &str, name: &str) -> Option<f64> {
+pub(crate) fn value(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
 /// Asks until the answer is as it should be.
 #[track_caller]
-fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = ask() {
@@ -44,7 +44,7 @@ fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A process that is killed with the test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -58,7 +58,11 @@ fn start(bench: &Bench, more: &[&str]) -> (Running, String) {
     let file = bench.path("tiny.toml");
     let steps = ["--with", "train.steps=1000000", "--with", "train.save_every=1000"];
     let args = ["train", arg(&file), "--folder", "run", "-d", "cpu", "--metrics", "127.0.0.1:0"];
-    let mut command = bench.command(&[&args[..], &steps, more].concat());
+    answering(&mut bench.command(&[&args[..], &steps, more].concat()))
+}
+
+/// Starts a training that is given `--metrics`; where it answers.
+pub(crate) fn answering(command: &mut Command) -> (Running, String) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (found, address) = channel();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

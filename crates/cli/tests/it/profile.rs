@@ -197,7 +197,7 @@ fn a_training_is_profiled_while_it_runs() {
     first.wait().unwrap();
     while bench.run(&["profile", "run", "--steps", "1", "--out", arg(&out)]).code != Some(0) {}
     running.go_on();
-    assert!(bench.path("run/profiler.json").exists());
+    assert!(bench.path("run/processes/0.json").exists());
     // One that is asked for when the training stops is answered, with what there is or with why not.
     let last = bench
         .command(&["profile", &running.address, "--steps", "10000"])
@@ -209,9 +209,9 @@ fn a_training_is_profiled_while_it_runs() {
     assert_eq!(running.stop(), Some(75));
     let last = ran(last.wait_with_output().unwrap());
     assert!(last.code == Some(0) || last.stderr.contains("hint: "), "{last:?}");
-    assert!(!bench.path("run/profiler.json").exists());
+    assert!(!bench.path("run/processes/0.json").exists());
     let gone = bench.expect(2, &["profile", "run", "--steps", "1"]).stderr;
-    assert!(gone.contains("profiler.json") && gone.contains("--profiler"), "{gone}");
+    assert!(gone.contains("no process 0 of it trains") && gone.contains("--profiler"), "{gone}");
 }
 
 #[test]

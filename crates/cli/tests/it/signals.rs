@@ -156,3 +156,25 @@ fn as_the_first_process_of_a_container_it_hears_signals_and_reaps_orphans() {
     kill_process(pid(first), Signal::TERM).unwrap();
     started.expect_saved(&bench.path("run"));
 }
+
+#[test]
+fn a_reader_that_leaves_ends_the_command_quietly() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let bench = Bench::bare();
+    for standard_error in [false, true] {
+        let mut command = bench.command(if standard_error { &["no-such-command"] } else { &["chips"] });
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let other = std::process::Stdio::piped;
+        match standard_error {
+            true => command.stderr(writer).stdout(other()),
+            false => command.stdout(writer).stderr(other()),
+        };
+        let ended = command.output().unwrap();
+        assert!(!String::from_utf8_lossy(&ended.stderr).contains("panicked"), "{ended:?}");
+        if !standard_error {
+            assert_eq!(ended.status.signal(), Some(13), "{ended:?}");
+        }
+    }
+}

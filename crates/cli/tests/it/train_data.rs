@@ -93,26 +93,30 @@ fn png(deflated: u8, checksums: [u8; 8]) -> Vec<u8> {
     [&head[..], &[deflated, 0, 0], &checksums, end].concat()
 }
 
+/// Two classes, and an image of each.
+pub(crate) fn classes() -> [(&'static str, Vec<u8>); 2] {
+    [
+        ("dark", png(0x50, [0x00, 0x22, 0x00, 0x21, 0x4e, 0x67, 0x1d, 0x86])),
+        ("bright", png(0x78, [0x00, 0xe2, 0x00, 0xe1, 0xb8, 0xfe, 0x3e, 0x8d])),
+    ]
+}
+
+/// A training on the folder `images`.
+pub(crate) const IMAGES: &str = "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 4\nnum_channels = 1\nnum_classes = 2\n\
+         norm = { group = 2 }\nstem = \"small\"\n\n[data]\nkind = \"images\"\nfolder = \"images\"\nsize = 8\n\
+         validation_fraction = 0.0\ncrop_padding = 2\n\n[optimizer]\nname = \"sgd\"\n\
+         learning_rate = 1e-2\n\n[train]\nsteps = 6\nbatch_size = 4\nlog_every = 1\n";
+
 #[test]
 fn threads_that_decode_images_change_no_loss() {
     let bench = Bench::bare();
-    let images = [
-        png(0x50, [0x00, 0x22, 0x00, 0x21, 0x4e, 0x67, 0x1d, 0x86]),
-        png(0x78, [0x00, 0xe2, 0x00, 0xe1, 0xb8, 0xfe, 0x3e, 0x8d]),
-    ];
-    for (class, image) in ["dark", "bright"].iter().zip(images) {
+    for (class, image) in classes() {
         std::fs::create_dir_all(bench.path("images").join(class)).unwrap();
         for n in 0..8 {
             bench.write(&format!("images/{class}/{n}.png"), &image);
         }
     }
-    bench.write(
-        "images.toml",
-        "[model]\nmodel_type = \"resnet\"\nstages = [1]\nblock = \"plain\"\nwidth = 4\nnum_channels = 1\nnum_classes = 2\n\
-         norm = { group = 2 }\nstem = \"small\"\n\n[data]\nkind = \"images\"\nfolder = \"images\"\nsize = 8\n\
-         validation_fraction = 0.0\ncrop_padding = 2\n\n[optimizer]\nname = \"sgd\"\n\
-         learning_rate = 1e-2\n\n[train]\nsteps = 6\nbatch_size = 4\nlog_every = 1\n",
-    );
+    bench.write("images.toml", IMAGES);
     let of = |workers: usize, threads: usize| {
         let (workers, threads) = (format!("data.workers={workers}"), format!("data.decode_threads={threads}"));
         trained(&bench, "images.toml", &format!("{workers},{threads}"), &["--with", &workers, "--with", &threads])

@@ -7,6 +7,7 @@ use compile::optimize::{Level, ProgramOptimizer, TargetInfo};
 use compile::{CacheUse, Program, flags};
 use pjrt::{Argument, ExecuteOptions};
 use sha2::{Digest, Sha256};
+use telemetry::runtime_metrics::LaunchedProgram;
 use tensor::{DType, Literal};
 use trace::PartitionSpec;
 
@@ -151,22 +152,24 @@ impl From<DeviceArray> for Input {
 /// A program compiled for a backend, with its parameters on the device. Clones are the same program.
 #[derive(Clone, Debug)]
 pub struct LoadedProgram {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     backend: Backend,
-    executable: Arc<BackendExecutable>,
+    pub(super) executable: Arc<BackendExecutable>,
     /// The parameter of each argument; `None` where an input goes.
     parameters: Vec<Option<DeviceArray>>,
     /// The type of each argument as exported; parameters may be in bf16 on the device.
     exported: Vec<DType>,
     num_inputs: usize,
     /// The devices it runs on, if they are several.
-    mesh: Option<Arc<DeviceMesh>>,
+    pub(super) mesh: Option<Arc<DeviceMesh>>,
     results: Owner,
     result_bytes: Vec<u64>,
+    /// How its launches are told, once they are counted.
+    pub(super) launched: OnceLock<Arc<LaunchedProgram>>,
 }
 
 impl Backend {
@@ -314,6 +317,7 @@ impl Backend {
                 results: self.memory().owner(&format!("results of {name}")),
                 result_bytes: executable.signature().results.iter().map(bytes).collect(),
                 mesh,
+                launched: OnceLock::new(),
                 executable,
             }),
         }
@@ -466,7 +470,11 @@ impl LoadedProgram {
             arguments.collect()
         };
         let arguments: Vec<Vec<Argument<'_>>> = (0..num_devices).map(of_device).collect();
+        let counted = self.count_launch();
         let launched = inner.executable.loaded().execute(&arguments, &ExecuteOptions::default());
+        if let Some(counted) = counted {
+            counted.until_done(&launched);
+        }
         let launch = launched.map_err(|error| match error {
             pjrt::Error::Input { .. } => Error::Validation(ValidationError::ForeignArray),
             error => Error::Device { doing: "running a program", source: error },

@@ -19,6 +19,7 @@
 //! # Ok::<(), runtime::Error>(())
 //! ```
 
+mod activity;
 mod array;
 mod builtin;
 mod choose;
@@ -37,12 +38,13 @@ pub use loaded::{Input, LoadedProgram, Parameters};
 pub use pool::{Pool, PoolStats};
 pub use topology::{GlobalTopology, SliceDevices};
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use compile::Recent;
 use compile::cache::{Cache, CacheConfig};
 use pjrt::{Client, Device, Event};
+use telemetry::runtime_metrics::Activity;
 use tensor::{Literal, Spec};
 use trace::{Mesh, PartitionSpec, Site};
 
@@ -86,6 +88,8 @@ struct Shared {
     models: Mutex<Recent<ModelKey, LoadedProgram>>,
     running: Mutex<Vec<Event>>,
     profiler: BackendProfiler,
+    /// Counted once somebody asks.
+    activity: OnceLock<Activity>,
     /// The processes the devices are shared with. After the client, which talks through it until it ends.
     session: Option<Session>,
 }
@@ -155,6 +159,7 @@ impl Backend {
                 models: Mutex::new(Recent::new(if config.enable_cache { config.cache_max_size } else { 0 })),
                 running: Mutex::default(),
                 profiler,
+                activity: OnceLock::new(),
                 session,
             }),
         };

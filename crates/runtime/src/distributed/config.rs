@@ -76,6 +76,26 @@ pub struct MultiHostConfig {
     pub tpu_environment: Vec<Variable>,
 }
 
+/// The hosts of the slice that this machine belongs to, by worker: from the environment, else from the metadata server where
+/// one can be expected. Empty where this is no machine of a slice. Hosts of other slices are not known.
+pub fn slice_hosts() -> Result<Vec<String>, Error> {
+    let environment = |variable: &str| std::env::var(variable).ok();
+    slice_hosts_of(&environment, || tpu_chips(Path::new("/")))
+}
+
+fn slice_hosts_of(
+    environment: &impl Fn(&str) -> Option<String>,
+    chips: impl FnOnce() -> usize,
+) -> Result<Vec<String>, Error> {
+    let said = match metadata::is_wanted(environment, chips) {
+        true => metadata::read(&metadata::address(environment))?,
+        false => metadata::Said::new(),
+    };
+    let names = environment(tpu::HOSTNAMES).or_else(|| said.get(tpu::HOSTNAMES).cloned()).unwrap_or_default();
+    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    Ok(names.take(MAX_PROCESSES).map(ToString::to_string).collect())
+}
+
 /// A value and the name of what gave it.
 struct Sourced<T> {
     value: T,

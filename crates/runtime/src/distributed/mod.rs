@@ -16,7 +16,7 @@ mod tpu;
 mod wire;
 
 pub use channel::{SECRET, SECRET_FILE, Secret};
-pub use config::{Coordinator, DEFAULT_PORT, Given, MultiHostConfig};
+pub use config::{Coordinator, DEFAULT_PORT, Given, MultiHostConfig, slice_hosts};
 pub use etcd_config::{Credentials, Encryption, EtcdConfig, Identity};
 pub use session::Session;
 

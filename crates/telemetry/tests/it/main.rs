@@ -2,3 +2,4 @@
 
 mod grpc;
 mod hostile;
+mod runtime_metrics;

@@ -6,7 +6,7 @@ mod desk;
 mod messages;
 mod service;
 
-pub use address::{ProfilerAddress, RunningProfiler};
+pub use address::ProfilerAddress;
 pub use client::{CaptureLength, capture};
 pub(crate) use desk::{Asked, CaptureDesk};
 pub(crate) use service::{ProfilerServer, refused};

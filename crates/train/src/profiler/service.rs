@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 use runtime::{BackendProfiler, Error, Profile, ValidationError};
+use telemetry::AnnouncedProfiler;
 use telemetry::grpc::{
     Answering, GrpcAnswer, GrpcCall, GrpcCode, GrpcLimits, GrpcServer, GrpcStatus, Reply, Service, ready,
 };
 use tokio::sync::watch;
 
-use super::address::AddressFile;
 use super::desk::CaptureDesk;
 use super::messages::*;
 
@@ -33,7 +33,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 pub(crate) struct ProfilerServer {
     server: GrpcServer,
     ending: watch::Sender<bool>,
-    _file: Option<AddressFile>,
+    _announced: Option<AnnouncedProfiler>,
 }
 
 impl ProfilerServer {
@@ -54,8 +54,9 @@ impl ProfilerServer {
             Arc::new(service),
             GrpcLimits { message_bytes: 64 << 10, ..GrpcLimits::default() },
         )?;
-        let file = folder.map(|folder| AddressFile::write(folder, server.address(), rank)).transpose()?;
-        Ok(ProfilerServer { server, ending, _file: file })
+        let announce = |folder| AnnouncedProfiler::new(folder, rank, &server.address().to_string());
+        let announced = folder.map(announce).transpose()?;
+        Ok(ProfilerServer { server, ending, _announced: announced })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

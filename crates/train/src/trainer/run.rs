@@ -64,6 +64,11 @@ impl<T: Task + 'static> Trainer<T> {
         self
     }
 
+    /// Tokens, images or other examples in a batch, where the task counts them.
+    pub fn tokens_per_step(&self) -> Option<u64> {
+        self.task.tokens_per_step()
+    }
+
     /// Structure, types and shapes of the state.
     pub fn state_structure(&self) -> Result<T::State, Error> {
         Ok(trace::shapes_of(&(), |()| self.task.init())?)
@@ -71,14 +76,9 @@ impl<T: Task + 'static> Trainer<T> {
 
     /// Peak operations per second of all devices together, where they are known.
     fn peak_flops(&self) -> Option<f64> {
-        let peak = self.backend.device().peak;
-        let known = match self.backend.config().precision {
-            compile::optimize::ComputePrecision::F32 => peak.f32_flops.or(peak.bf16_flops),
-            _ => peak.bf16_flops,
-        };
         // A batch is the work of every device of the mesh, those of other processes included.
         let devices = self.mesh.as_ref().map_or(1, |on| on.mesh().mesh().num_devices());
-        Some(self.options.peak_flops.or(known)? * devices as f64)
+        Some(self.options.peak_flops.or(self.backend.peak_flops())? * devices as f64)
     }
 
     fn step_jit(&self) -> StepJit<T::State> {

@@ -18,7 +18,7 @@ use tensor::Literal;
 
 use crate::args::RunArgs;
 use crate::commands::compile::read_input;
-use crate::commands::config;
+use crate::commands::{config, runtime_metrics};
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -49,6 +49,7 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
     let progress = Progress::start();
     progress.step("finding the device");
     let backend = Backend::auto(&config)?;
+    let _metrics = runtime_metrics::serve(&args.telemetry, &backend, Box::new(Vec::new))?;
     progress.step("compiling");
     let model = backend.prepare_program(&program, &Parameters::none())?;
     let ports: Vec<_> = model.inputs().cloned().collect();

@@ -1,14 +1,14 @@
 //! Where a training answers what it is asked while it runs, and the files that say so.
 
-use telemetry::HttpServer;
+use telemetry::{Announced, HttpServer, ProcessPresence};
 use train::Training;
-use train::telemetry::{Announced, ProcessPresence};
 
 use crate::failure::Failure;
 
 /// The endpoint of a training, as long as it runs.
 pub(super) struct Answers {
     _server: Option<HttpServer>,
+    address: Option<String>,
     _announced: Option<Announced>,
 }
 
@@ -29,6 +29,11 @@ impl Answers {
             let announced = presence.announce(&folder);
             announced.inspect_err(|error| tracing::warn!(%error, "the run's folder does not say where it answers")).ok()
         });
-        Ok(Answers { _server: server, _announced: announced })
+        Ok(Answers { _server: server, address: presence.metrics, _announced: announced })
+    }
+
+    /// Where the process answers.
+    pub(super) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
     }
 }

@@ -1,5 +1,6 @@
 //! `tpu train`: train a model described by a file, with checkpoints; run again, it goes on where it ended.
 
+mod alarms;
 mod answers;
 mod find_batch;
 mod generate;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use train::trainer::{Ended, Measured, SPOT_NOTICE_SECONDS, StopTime, TrainEvent};
 use train::{MeshChoice, Training};
 
+use self::alarms::Alarms;
 use self::answers::Answers;
 use self::notice::Notices;
 use super::run::{isolate_again, isolate_again_among, must_isolate};
@@ -97,21 +99,33 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     if let Some(file) = &args.export {
         return export(args, &training, file, output);
     }
+    let alerts = alarms::read(args, &training)?;
     let session = together.as_ref().map(processes::join).transpose()?;
     let backend = match &session {
         None => Backend::auto(&device)?,
         Some(session) => Backend::in_session(session, &device)?,
     };
+    let _metrics = commands::runtime_metrics::serve(
+        &args.telemetry,
+        &backend,
+        Box::new({
+            let telemetry = training.telemetry().clone();
+            move || telemetry.gather()
+        }),
+    )?;
     let checkpoints = training.options().checkpoints;
     let stop = crate::stop::on_signal();
     let notices = Notices::wait(args.preemption_notice, &stop);
     let answers = Answers::start(args.metrics.as_deref(), &training, backend.rank())?;
+    let alarms = Alarms::start(&alerts, &training, backend.rank(), answers.address(), &stop);
     let started = Instant::now();
     let mut shown = Shown::new(training.config().train.steps);
     let trained = training.run(&backend, &stop, &mut |event| shown.hear(event));
     if let (Err(_), Some(session)) = (&trained, &session) {
         session.abandon();
     }
+    let stopped_by = alarms.stopped_by().map(|alert| format!("alert {alert}"));
+    drop(alarms);
     drop(answers);
     let trained = trained?;
     shown.end();
@@ -153,7 +167,8 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
         }
         Ended::Finished => Ok(Answer::Yes),
         Ended::Stopped => {
-            let why = notice.map_or_else(String::new, |notice| format!("{notice}: "));
+            let why = notice.map(|notice| notice.to_string()).or(stopped_by);
+            let why = why.map_or_else(String::new, |why| format!("{why}: "));
             let saved = if record.checkpoints.is_some() { "the state is saved" } else { "nothing is saved" };
             eprintln!("{why}stopped after step {}, {saved}", record.step);
             eprintln!("hint: run the same command again to resume, on this machine or another");

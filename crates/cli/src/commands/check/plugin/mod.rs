@@ -11,7 +11,7 @@ mod worker;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use compile::worker::WorkerCommand;
 use cpu::interpret::{Interpreter, InterpreterOptions, InterpreterValue, TensorValue};
@@ -39,9 +39,6 @@ pub(crate) struct Devices {
 impl Devices {
     /// Starts a first process, so that a plugin that cannot be used is an error and not thousands of failed cases.
     pub(crate) fn open(plugin: &Path, stop: &AtomicBool) -> Result<Devices, Failure> {
-        // Handled, the signal no longer ends this program when it writes to a process that has died.
-        signal_hook::flag::register(signal_hook::consts::SIGPIPE, Arc::default())
-            .map_err(|e| Failure::new(format!("cannot handle signals: {e}")))?;
         let (name, path) = find(plugin)?;
         let mut launch = WorkerCommand::this_program(["check-worker".into(), path.clone().into_os_string()])
             .map_err(|e| Failure::new(format!("cannot find this program's own file: {e}")))?;
