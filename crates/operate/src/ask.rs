@@ -36,7 +36,7 @@ impl fmt::Display for AskError {
             AskError::Silent(patience) => {
                 write!(f, "the connection is open, but no answer came within {:.1} s", patience.as_secs_f64())
             }
-            AskError::Wrong(why) => write!(f, "what answers there is no training: {why}"),
+            AskError::Wrong(why) => write!(f, "its answer is of no use: {why}"),
         }
     }
 }

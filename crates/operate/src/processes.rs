@@ -1,5 +1,6 @@
 //! The processes of a run: where they answer, what they say, and who is late.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -114,25 +115,37 @@ pub(crate) fn ask_round(targets: &[ProcessTarget], patience: Duration) -> Round 
     ask::all(targets, |target| target.status(patience).ok().map(|status| (Instant::now(), status)))
 }
 
-/// By how many seconds each process ends its steps after the first one does: the median over rounds; `None` for those that
-/// never answered. What lies in one round can be chance: who is late in most of them is slow.
-pub(crate) fn lateness(rounds: &[Round]) -> Vec<Option<f64>> {
-    let processes = rounds.first().map_or(0, Vec::len);
-    let mut late: Vec<Vec<f64>> = vec![Vec::new(); processes];
+/// Steps that must be seen before somebody is late: of fewer, chance makes one the last.
+const MIN_STEPS: usize = 4;
+
+/// By how many seconds each process ends its steps after the first one does: the median over the steps that were seen; `None` for
+/// those that never answered, and where too few steps were seen.
+pub(crate) fn lateness<'a>(rounds: impl IntoIterator<Item = &'a Round>) -> Vec<Option<f64>> {
+    let mut steps: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
+    let mut processes = 0;
     for round in rounds {
+        processes = processes.max(round.len());
         let said = || round.iter().flatten();
         let Some(newest) = said().map(|(_, status)| status.step).max() else { continue };
         let age = |status: &ProcessStatus| Duration::try_from_secs_f64(status.step_age_seconds).unwrap_or_default();
         // When each ended its last step. Nobody's clock is needed but ours.
         let ended = |(at, status): &(Instant, ProcessStatus)| at.checked_sub(age(status)).unwrap_or(*at);
         let Some(first) = said().filter(|(_, status)| status.step == newest).map(ended).min() else { continue };
+        let late = steps.entry(newest).or_default();
+        late.resize(late.len().max(round.len()), None);
         for (late, answer) in late.iter_mut().zip(round) {
             let Some(answer) = answer else { continue };
+            // Of one that has not ended it, what is known grows with each round.
             let end = if answer.1.step == newest { ended(answer) } else { answer.0 };
-            late.push(end.saturating_duration_since(first).as_secs_f64());
+            let seconds = end.saturating_duration_since(first).as_secs_f64();
+            *late = Some(late.unwrap_or(0.0).max(seconds));
         }
     }
-    late.into_iter().map(median).collect()
+    let of_process = |process: usize| {
+        let late: Vec<f64> = steps.values().filter_map(|late| *late.get(process)?).collect();
+        if late.len() < MIN_STEPS { None } else { median(late) }
+    };
+    (0..processes).map(of_process).collect()
 }
 
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -150,25 +163,31 @@ pub struct PeerWatch {
 impl PeerWatch {
     /// Begins; ends when this is dropped.
     pub fn start(run: &Path, registry: &Registry, every: Duration) -> Option<PeerWatch> {
+        // Steps may be long: some of each time are kept, so that enough of them are seen.
         const ROUNDS: usize = 9;
+        const KEPT: usize = 10 * ROUNDS;
         let (run, registry) = (run.to_path_buf(), registry.clone());
         let (end, asked) = sync_channel::<()>(0);
         let watch = move || {
+            let (mut known, mut rounds) = (Vec::new(), VecDeque::new());
             while let Err(RecvTimeoutError::Timeout) = asked.recv_timeout(every) {
                 let targets: Vec<ProcessTarget> = ProcessTarget::all(&run).unwrap_or_default();
                 let targets: Vec<_> = targets.into_iter().filter(|target| target.address.is_some()).collect();
                 if targets.len() < 2 {
                     continue;
                 }
-                let mut rounds = Vec::new();
+                if known != targets {
+                    rounds.clear();
+                }
                 for _ in 0..ROUNDS {
-                    rounds.push(ask_round(&targets, Duration::from_secs(2)));
+                    rounds.push_back(ask_round(&targets, Duration::from_secs(2)));
                     std::thread::sleep(Duration::from_millis(50));
                 }
+                rounds.drain(..rounds.len().saturating_sub(KEPT));
                 let late = lateness(&rounds);
                 for (n, target) in targets.iter().enumerate() {
                     let process = target.process.unwrap_or(n).to_string();
-                    let is_up = rounds.iter().any(|round| round.get(n).is_some_and(Option::is_some));
+                    let is_up = rounds.iter().rev().take(ROUNDS).any(|round| round.get(n).is_some_and(Option::is_some));
                     let gauge =
                         |name, help, value| registry.gauge(name, help, &[("process", process.as_str())]).set(value);
                     let help = "Whether a process of the run answers, seen from this one.";
@@ -177,6 +196,7 @@ impl PeerWatch {
                     let seconds = late.get(n).copied().flatten().unwrap_or(0.0);
                     gauge("tpubridge_training_process_late_seconds", help, seconds);
                 }
+                known = targets;
             }
         };
         let started = std::thread::Builder::new().name("peers".into()).spawn(watch);
@@ -209,7 +229,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_is_late_in_most_rounds_is_late() {
+    fn who_is_late_in_most_steps_is_late() {
         let now = Instant::now() + Duration::from_secs(1000);
         let said = |process, step, age| Some((now, status(process, step, age)));
         // Process 1 ends each step 0.6 s after the others, or has not yet; process 2 once.
@@ -218,11 +238,17 @@ pub(crate) mod tests {
             vec![said(0, 6, 0.6), said(1, 5, 0.9), said(2, 6, 0.6)],
             vec![said(0, 7, 0.7), said(1, 7, 0.1), said(2, 7, 0.1)],
             vec![said(0, 8, 0.5), None, said(2, 8, 0.5)],
+            vec![said(0, 9, 0.7), said(1, 9, 0.1), said(2, 9, 0.7)],
+            // Many rounds of one step are one step.
+            vec![said(0, 9, 0.8), said(1, 9, 0.2), said(2, 9, 0.1)],
+            vec![said(0, 9, 0.9), said(1, 9, 0.3), said(2, 9, 0.2)],
         ];
+        assert_eq!(lateness(&rounds[..3]), [None; 3]);
         let late = lateness(&rounds);
         assert!((late[1].unwrap() - 0.6).abs() < 1e-6, "{late:?}");
         assert!(late[0].unwrap() < 1e-6 && late[2].unwrap() < 1e-6, "{late:?}");
         assert_eq!(lateness(&[vec![None]]), [None]);
+        assert_eq!(lateness(&Vec::new()), []);
     }
 
     #[test]

@@ -16,16 +16,27 @@ pub(crate) struct DiagnoseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 nobody hangs, 1 the culprit is named, 2 error. It takes a few seconds.")]
 pub(crate) struct HangArgs {
-    /// The folder of a run (train.folder), whose processes/N.json name its processes.
-    #[arg(value_name = "RUN", required_unless_present = "hosts")]
+    /// The folder of a run (train.folder), whose processes/N.json name its processes. Where it trains on TPUs, the hosts of this
+    /// slice are asked too.
+    #[arg(value_name = "RUN")]
     pub(crate) run: Option<PathBuf>,
     /// The processes by the addresses of their --metrics, with commas between them, as in a:9464,b:9464.
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', conflicts_with = "run")]
-    pub(crate) hosts: Vec<String>,
-    /// Seconds between the two questions to each process: what moves in that time is slow, and does not hang.
+    pub(crate) metrics: Vec<String>,
+    /// Hosts of TPUs to ask for what their cores do, whatever program uses them, as in t-0,t-1:8431; default: the hosts of this
+    /// slice, else this machine.
+    #[arg(long, value_name = "HOSTS", conflicts_with = "selector")]
+    pub(crate) hosts: Option<String>,
+    /// The same for pods, by their labels, as in jobset.sigs.k8s.io/jobset-name=train; kubectl lists them.
+    #[arg(long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
+    /// Namespace of the pods; default: that of kubectl's configuration.
+    #[arg(long, value_name = "NAME", requires = "selector")]
+    pub(crate) namespace: Option<String>,
+    /// Seconds between the two questions to each: what moves in that time is slow, and does not hang.
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub(crate) apart: f64,
-    /// Seconds that a process may take to answer.
+    /// Seconds that each may take to answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(crate) patience: f64,
 }

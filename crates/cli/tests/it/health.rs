@@ -9,17 +9,17 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Bench, arg, ran};
+use crate::harness::{Bench, arg};
 use crate::metrics::{Running, answering, get, value, wait_for};
 
-/// A model whose steps take long enough that what is around them costs little.
+/// A model whose steps take long enough that what is around them costs little, and no longer.
 const HEALTHY: &str = r#"
 [model]
 model_type = "gpt2"
 vocab_size = 256
 n_positions = 64
-n_embd = 128
-n_layer = 3
+n_embd = 64
+n_layer = 2
 n_head = 4
 embd_pdrop = 0.0
 resid_pdrop = 0.0
@@ -50,7 +50,10 @@ fn bench() -> Bench {
 
 fn train(bench: &Bench, file: &str, more: &[&str]) -> Command {
     let args = ["train", file, "-d", "cpu", "--metrics", "127.0.0.1:0"];
-    bench.command(&[&args[..], more].concat())
+    let mut command = bench.command(&[&args[..], more].concat());
+    // Tests run beside each other.
+    command.env("TPUBRIDGE_CPU_THREADS", "1");
+    command
 }
 
 /// Starts a training and waits until so many steps have ended.
@@ -95,7 +98,14 @@ fn what_is_no_run_is_told() {
     refused(&["diagnose", "127.0.0.1:1"], "nobody listens there");
     refused(&["hang", "empty"], "processes");
     refused(&["hang", arg(&bench.path("nowhere"))], "processes");
-    let ran = ran(bench.command(&["hang", "--hosts", "127.0.0.1:1", "--apart", "0"]).output().unwrap());
-    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    assert!(ran.stdout.contains("culprit: 127.0.0.1:1") && ran.stdout.contains("nobody listens"), "{}", ran.stdout);
+    refused(&["hang"], "this machine has no TPU");
+    refused(&["hang", "--hosts", "a b"], "`a b` cannot be asked");
+    refused(&["hang", "--selector", "a=b"], "kubectl");
+    refused(&["hang", "--metrics", "no port", "--apart", "0"], "nothing is known of who hangs");
+    let blamed = |args: &[&str], part: &str| {
+        let ran = bench.expect(1, &[&["hang", "--apart", "0"][..], args].concat());
+        assert!(ran.stdout.contains("culprit: 127.0.0.1:1") && ran.stdout.contains(part), "{}", ran.stdout);
+    };
+    blamed(&["--metrics", "127.0.0.1:1"], "nobody listens");
+    blamed(&["--hosts", "127.0.0.1:1"], "no program holds its chips");
 }

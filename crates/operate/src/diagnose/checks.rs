@@ -4,6 +4,7 @@ use telemetry::TrainPhase;
 
 use super::evidence::{Evidence, Process, Said};
 use super::report::{Issue, IssueKind};
+use super::{chips, measured};
 
 /// Waiting for data below this share is not worth a word.
 const DATA_SHARE: f64 = 0.1;
@@ -11,14 +12,10 @@ const DATA_SHARE: f64 = 0.1;
 const SAVE_SHARE: f64 = 0.05;
 /// The same for restarts.
 const RESTART_SHARE: f64 = 0.05;
-/// The same for what collectives are waited for.
-const COLLECTIVE_SHARE: f64 = 0.1;
 /// A process that ends its steps later than this share of a step is slow.
 const LATE_SHARE: f64 = 0.25;
 /// Device memory above this share is nearly full.
-const HBM_SHARE: f64 = 0.95;
-/// Steps that are longer than this, against their prediction, are slower than predicted.
-const SLOWER: f64 = 1.2;
+pub(super) const HBM_SHARE: f64 = 0.95;
 /// Compilations of one name that are no accident.
 const RECOMPILATIONS: f64 = 3.0;
 /// Steps in the window from which it, and not the whole attempt, is judged.
@@ -40,18 +37,26 @@ pub(super) fn all(evidence: &Evidence) -> Vec<Issue> {
     issues.extend(precision(evidence));
     issues.extend(exposed_collectives(evidence));
     issues.extend(evidence.processes.iter().filter_map(hbm));
+    if let Some(profile) = &evidence.profile {
+        // Waiting for data and saves is idle time that has a name.
+        let is_named = issues.iter().any(|i| matches!(i.kind, IssueKind::DataBound | IssueKind::CheckpointStalls));
+        issues.extend(measured::idle(profile, evidence.step_seconds).filter(|_| !is_named));
+        issues.extend(measured::matrix_units(profile));
+    }
+    let is_alone = evidence.processes.iter().all(|process| process.last.is_none());
+    issues.extend(evidence.hosts.iter().flat_map(|host| chips::all(host, is_alone)));
     issues.extend(slower_than_predicted(evidence));
     issues.extend(restarts(evidence));
     issues
 }
 
 impl Issue {
-    fn new(kind: IssueKind, what: impl Into<String>, remedy: impl Into<String>) -> Issue {
+    pub(super) fn new(kind: IssueKind, what: impl Into<String>, remedy: impl Into<String>) -> Issue {
         Issue { kind, share: None, seconds_per_step: None, what: what.into(), remedy: remedy.into() }
     }
 
     /// Which costs this share of the time, and so much of a step of this length.
-    fn costs(self, share: f64, step_seconds: Option<f64>) -> Issue {
+    pub(super) fn costs(self, share: f64, step_seconds: Option<f64>) -> Issue {
         let share = share.clamp(0.0, 1.0);
         Issue { share: Some(share), seconds_per_step: step_seconds.map(|seconds| seconds * share), ..self }
     }
@@ -216,12 +221,16 @@ fn precision(evidence: &Evidence) -> Option<Issue> {
 }
 
 fn exposed_collectives(evidence: &Evidence) -> Option<Issue> {
+    // What was measured is better than what was predicted.
+    if let Some(profile) = &evidence.profile {
+        return measured::exposed_collectives(profile, evidence.step_seconds);
+    }
     let estimate = evidence.prediction.as_ref()?.get("estimate")?;
     let seconds = estimate.pointer("/step/seconds")?.as_f64().filter(|seconds| *seconds > 0.0)?;
     let transfers = estimate.get("transfers")?.as_array()?;
     let exposed: f64 = transfers.iter().filter_map(|transfer| transfer.get("exposed_s")?.as_f64()).sum();
     let share = exposed / seconds;
-    if share < COLLECTIVE_SHARE {
+    if share < measured::COLLECTIVE_SHARE {
         return None;
     }
     let what = "the prediction says that devices wait for collectives and transfers that computing does not hide";
@@ -243,32 +252,40 @@ fn hbm(process: &Process) -> Option<Issue> {
     if share < HBM_SHARE {
         return None;
     }
-    let what = format!("device {device} of {} uses {:.1} % of its memory", process.target.name(), share * 100.0);
+    Some(hbm_nearly_full(&format!("device {device} of {}", process.target.name()), share))
+}
+
+pub(super) fn hbm_nearly_full(device: &str, share: f64) -> Issue {
+    let what = format!("{device} uses {:.1} % of its memory", share * 100.0);
     let remedy = "use a smaller batch, run.remat, or more devices: the next allocation may fail (`tpu explain`)";
-    Some(Issue::new(IssueKind::HbmNearlyFull, what, remedy))
+    Issue::new(IssueKind::HbmNearlyFull, what, remedy)
 }
 
 fn slower_than_predicted(evidence: &Evidence) -> Option<Issue> {
-    let (measured, predicted) = evidence.step_seconds.zip(evidence.predicted_step_seconds())?;
-    if measured < predicted * SLOWER {
-        return None;
-    }
+    let of_run = evidence.step_seconds.zip(evidence.predicted_step_seconds());
+    let of_profile = || evidence.profile.as_ref().and_then(measured::program);
+    let is_slower = |(measured, predicted): &(f64, f64)| *measured >= predicted * measured::SLOWER;
+    let (measured, predicted) = of_run.or_else(of_profile).filter(is_slower)?;
     let process = evidence.processes.iter().find(|process| process.last.is_some());
     let part = |phase: TrainPhase| process.and_then(|process| spent_lately(process, phase)).map(|spent| spent.share());
     let data = part(TrainPhase::Data).map(|share| share * measured);
+    let ops = evidence.profile.as_ref().map(measured::where_lost).unwrap_or_default();
     let mut what = format!(
         "a step takes {:.1} ms, {:.1} times the {:.1} ms that were predicted",
         measured * 1e3,
         measured / predicted,
         predicted * 1e3
     );
+    let is_data = data.is_some_and(|data| data > 0.5 * (measured - predicted));
     match data {
-        Some(data) if data > 0.5 * (measured - predicted) => {
-            what.push_str(&format!("; {:.1} ms of it wait for data", data * 1e3));
-        }
+        Some(data) if is_data => what.push_str(&format!("; {:.1} ms of it wait for data", data * 1e3)),
+        _ if !ops.is_empty() => what.push_str(&format!("; a profile shows where: {ops}")),
         _ => what.push_str("; the time is spent in the step itself: on the device, or in launching it"),
     }
-    let remedy = "take a profile of a few steps and compare it op by op (`tpu profile report`)";
+    let remedy = match ops.is_empty() || is_data {
+        true => "take a profile of a few steps and compare it op by op (`tpu profile report`)",
+        false => "look at these ops first; `tpu profile report` has all of them beside their predictions",
+    };
     let issue = Issue::new(IssueKind::SlowerThanPredicted, what, remedy);
     Some(issue.costs(1.0 - predicted / measured, Some(measured)))
 }
@@ -294,6 +311,10 @@ mod tests {
     use crate::ask::AskError;
     use crate::processes::ProcessTarget;
     use crate::processes::tests::status;
+    use crate::profile::{
+        MeasuredCollectives, MeasuredDevice, MeasuredOp, MeasuredProgram, MeasuredSteps, ProfileReport, ProfileTotals,
+        TimeGroup,
+    };
     use std::time::Duration;
     use telemetry::{Registry, TrainingRecord};
 
@@ -417,6 +438,92 @@ mod tests {
             },
             &[IssueKind::Restarts],
             "3 attempts",
+        );
+    }
+
+    /// A profile of two steps: a matmul, an all-reduce that nothing hides, and what is idle, as shares of ten seconds.
+    fn profiled(all_reduce: f64, idle: f64, matrix_share: f64) -> ProfileReport {
+        let op = |name: &str, self_s: f64, predicted_s: Option<f64>| MeasuredOp {
+            name: name.into(),
+            category: name.split('.').next().unwrap().into(),
+            scope: "layer_0/attention".into(),
+            occurrences: 20,
+            self_s,
+            predicted_s,
+            ..MeasuredOp::default()
+        };
+        ProfileReport {
+            totals: ProfileTotals {
+                device_s: 10.0,
+                busy_s: 10.0 * (1.0 - idle),
+                idle_s: 10.0 * idle,
+                flops_share: Some(matrix_share * (1.0 - idle)),
+                hbm_share: Some(0.7),
+                ..ProfileTotals::default()
+            },
+            devices: vec![MeasuredDevice::default()],
+            steps: Some(MeasuredSteps { count: 2, ..MeasuredSteps::default() }),
+            programs: vec![MeasuredProgram { executions: 20, mean_s: 0.5, ..MeasuredProgram::default() }],
+            ops: vec![op("dot.1", 6.0, Some(0.1)), op("all-reduce.2", 10.0 * all_reduce, Some(0.001))],
+            categories: vec![TimeGroup { name: "loop fusion".into(), share: 0.6, ..TimeGroup::default() }],
+            host_kinds: vec![TimeGroup { name: "compilation".into(), ..TimeGroup::default() }],
+            collectives: MeasuredCollectives {
+                occurrences: 20,
+                total_s: 10.0 * all_reduce,
+                exposed_s: 10.0 * all_reduce,
+                exposed_share: all_reduce,
+                ..MeasuredCollectives::default()
+            },
+            ..ProfileReport::default()
+        }
+    }
+
+    #[test]
+    fn a_profile_says_more() {
+        let mut well = healthy();
+        well.profile = Some(profiled(0.02, 0.05, 0.5));
+        assert_eq!(all(&well), []);
+        check(
+            |e| e.profile = Some(profiled(0.3, 0.0, 0.5)),
+            &[IssueKind::ExposedCollectives],
+            "most for all-reduce.2 (layer_0/attention) 150.000 ms",
+        );
+        // Measured, so that what was predicted of them does not count.
+        let fit =
+            r#"{"estimate":{"step":{"seconds":0.1},"transfers":[{"lane":"ici","seconds":0.05,"exposed_s":0.03}]}}"#;
+        well.prediction = serde_json::from_str(fit).ok();
+        assert_eq!(all(&well), []);
+        check(
+            |e| e.profile = Some(profiled(0.0, 0.4, 0.5)),
+            &[IssueKind::DeviceIdle],
+            "40 % of the time; the host spends most in compilation",
+        );
+        check(|e| e.profile = Some(profiled(0.0, 0.0, 0.1)), &[IssueKind::MatrixUnitsIdle], "memory is at 70 %");
+        let slower = |e: &mut Evidence| {
+            (e.profile, e.step_seconds) = (Some(profiled(0.05, 0.0, 0.5)), Some(0.2));
+        };
+        let ops =
+            "dot.1 (layer_0/attention) 300.000 ms instead of 100.000 ms, all-reduce.2 (layer_0/attention) 25.000 ms";
+        check(slower, &[IssueKind::SlowerThanPredicted], ops);
+        // The prediction that is in the profile counts where the run has none.
+        check(
+            |e| {
+                e.record.predicted_step_seconds = None;
+                let mut profile = profiled(0.05, 0.0, 0.5);
+                profile.programs[0].predicted_s = Some(0.25);
+                e.profile = Some(profile);
+            },
+            &[IssueKind::SlowerThanPredicted],
+            "a step takes 500.0 ms, 2.0 times the 250.0 ms",
+        );
+        // Idle time that has a name is told once.
+        check(
+            |e| {
+                e.processes[1].last = Some(said(1, 200, &[("data", 5.1), ("step", 15.0)]));
+                e.profile = Some(profiled(0.0, 0.4, 0.5));
+            },
+            &[IssueKind::DataBound],
+            "wait for their batch",
         );
     }
 

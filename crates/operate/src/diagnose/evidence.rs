@@ -1,4 +1,4 @@
-//! What is known of a run: its folder, what its processes say twice, and what was predicted.
+//! What is known of a run: its folder, what its processes say twice, its profile, what hosts tell, and what was predicted.
 
 use std::fmt;
 use std::fs::File;
@@ -13,18 +13,28 @@ use telemetry::{
 };
 
 use crate::ask::{self, AskError};
+use crate::monitor::{HostMonitor, HostRecord, HostState, MonitorTarget, hosts_of};
 use crate::processes::{ProcessTarget, Round, ask_round, lateness, median};
+use crate::profile::{self, ProfileReport};
 
 /// How long a process may take to answer.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long a live run is looked at.
 const WINDOW: Duration = Duration::from_millis(3500);
+/// The same where steps are long.
+const LONG_WINDOW: Duration = Duration::from_millis(5500);
+/// Steps that the processes of a run are compared by.
+const STEPS: u64 = 6;
 /// Rounds in that time in which all are asked where they are.
 const ROUNDS: u32 = 24;
 /// Bytes at the end of the metrics file that are read.
 const TAIL_BYTES: u64 = 1 << 20;
 /// Steps that the newest figures are of.
 const RECORDS: usize = 50;
+/// How long a host of TPUs may take to answer.
+const HOST_PATIENCE: Duration = Duration::from_secs(2);
+/// Largest profile that is read.
+const MAX_PROFILE_BYTES: u64 = 128 << 20;
 /// Largest record of a prediction that is read.
 const MAX_PREDICTION_BYTES: u64 = 64 << 20;
 
@@ -143,6 +153,12 @@ pub(super) struct Evidence {
     pub(super) loss: Option<f64>,
     /// The record of `tpu fit --json`, if the folder has it.
     pub(super) prediction: Option<Value>,
+    /// The newest profile in the folder.
+    pub(super) profile: Option<ProfileReport>,
+    /// What the hosts of its TPUs tell.
+    pub(super) hosts: Vec<HostRecord>,
+    /// What could not be looked at, and why.
+    pub(super) notes: Vec<String>,
 }
 
 impl Evidence {
@@ -160,6 +176,22 @@ impl Evidence {
             }
         };
         evidence.ask(&targets);
+        match source {
+            DiagnoseSource::Folder(_) => {
+                let hosts = hosts_of(&evidence.record);
+                evidence.ask_hosts(hosts.map_err(|error| error.to_string()));
+            }
+            // What is no training may be the metric service of a host.
+            DiagnoseSource::Address(address) if matches!(evidence.processes[..], [Process { last: None, .. }]) => {
+                let host = MonitorTarget::new(address).map(|host| vec![host]);
+                evidence.ask_hosts(host.map_err(|error| error.to_string()));
+                match evidence.hosts.iter().any(|host| host.state == HostState::Up) {
+                    true => evidence.processes.clear(),
+                    false => evidence.hosts.clear(),
+                }
+            }
+            DiagnoseSource::Address(_) => {}
+        }
         if let DiagnoseSource::Folder(folder) = source
             && targets.is_empty()
             && evidence.step.is_none()
@@ -185,10 +217,51 @@ impl Evidence {
         self.record = TrainingRecord::read(folder).unwrap_or_default();
         self.goodput = GoodputHistory::read(&folder.join("goodput").join("0.jsonl")).ok().and_then(|h| h.goodput());
         self.read_lines(&tail(&folder.join("metrics").join("metrics.jsonl")).unwrap_or_default());
+        if folder.join("metrics").is_dir() {
+            self.read_profile(&folder.join("metrics"));
+        }
         let path = folder.join("fit.json");
         let is_small = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() < MAX_PREDICTION_BYTES);
         if is_small {
             self.prediction = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        }
+    }
+
+    /// The newest profile of the run, where it can be read in the time that there is.
+    fn read_profile(&mut self, folder: &Path) {
+        let read = || {
+            let size = profile::size_bytes(folder)?;
+            if size > MAX_PROFILE_BYTES {
+                return Ok(Err(format!(
+                    "its profile has {size} bytes, which takes long to read: see `tpu profile report`"
+                )));
+            }
+            profile::read(folder, xplane::ReadLimits::default(), None).map(Ok)
+        };
+        match read() {
+            Ok(Ok(report)) => self.profile = Some(report).filter(|report| !report.devices.is_empty()),
+            Ok(Err(note)) => self.notes.push(note),
+            Err(profile::Error::NoProfile { .. }) => {}
+            Err(error) => {
+                let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+                let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+                self.notes.push(format!("its profile is left out: {error}{causes}"));
+            }
+        }
+    }
+
+    /// Asks the hosts of its TPUs.
+    fn ask_hosts(&mut self, targets: Result<Vec<MonitorTarget>, String>) {
+        let asked = targets.and_then(|targets| match targets.is_empty() {
+            true => Ok(Vec::new()),
+            false => {
+                let monitor = HostMonitor::new(targets, Vec::new(), HOST_PATIENCE);
+                monitor.map(|mut monitor| monitor.look().hosts).map_err(|error| error.to_string())
+            }
+        });
+        match asked {
+            Ok(hosts) => self.hosts = hosts,
+            Err(why) => self.notes.push(format!("the hosts of its TPUs are not asked: {why}")),
         }
     }
 
@@ -215,7 +288,10 @@ impl Evidence {
         let deadline = Instant::now() + WINDOW;
         let mut rounds: Vec<Round> = Vec::new();
         // Steps of a second need no more questions than there are.
-        while targets.len() > 1 && Instant::now() < deadline {
+        let longest = Instant::now() + LONG_WINDOW;
+        while targets.len() > 1
+            && (Instant::now() < deadline || Instant::now() < longest && steps_seen(&rounds) < STEPS)
+        {
             rounds.push(ask_round(targets, PATIENCE));
             std::thread::sleep(WINDOW / ROUNDS);
         }
@@ -250,6 +326,12 @@ impl Evidence {
             self.record = record.filter(|record| record.version == TRAINING_RECORD_VERSION).unwrap_or_default();
         }
     }
+}
+
+/// Steps that ended while all were asked.
+fn steps_seen(rounds: &[Round]) -> u64 {
+    let newest = |round: Option<&Round>| round?.iter().flatten().map(|(_, status)| status.step).max();
+    newest(rounds.last()).zip(newest(rounds.first())).map_or(0, |(last, first)| last.saturating_sub(first))
 }
 
 /// What a process says now.

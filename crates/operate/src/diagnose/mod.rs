@@ -1,7 +1,10 @@
-//! What makes a run slow: issues with their impact and what to do, from its folder, its endpoints and its prediction together.
+//! What makes a run slow: issues with their impact and what to do, from its folder, its endpoints, its profile, what the hosts of its
+//! TPUs tell, and its prediction together.
 
 mod checks;
+mod chips;
 mod evidence;
+mod measured;
 mod report;
 
 pub use evidence::{DiagnoseError, DiagnoseSource};

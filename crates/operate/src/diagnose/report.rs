@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::evidence::Evidence;
+use crate::monitor::HostState;
 
 /// Version of the record.
 pub const DIAGNOSIS_VERSION: u32 = 1;
@@ -31,6 +32,16 @@ pub enum IssueKind {
     ExposedCollectives,
     /// Device memory is nearly full.
     HbmNearlyFull,
+    /// Devices have nothing to run.
+    DeviceIdle,
+    /// Matrix units rest while the device is busy.
+    MatrixUnitsIdle,
+    /// A core reports an error.
+    CoreError,
+    /// A chip is throttled.
+    Throttled,
+    /// A link between chips is not healthy.
+    IciUnhealthy,
     /// Steps take longer than predicted.
     SlowerThanPredicted,
     /// Time is lost between attempts, and work that was done again.
@@ -67,6 +78,11 @@ impl IssueKind {
             IssueKind::Precision => "precision",
             IssueKind::ExposedCollectives => "exposed collectives",
             IssueKind::HbmNearlyFull => "HBM nearly full",
+            IssueKind::DeviceIdle => "device idle",
+            IssueKind::MatrixUnitsIdle => "matrix units idle",
+            IssueKind::CoreError => "a core reports an error",
+            IssueKind::Throttled => "throttled",
+            IssueKind::IciUnhealthy => "ICI unhealthy",
             IssueKind::SlowerThanPredicted => "slower than predicted",
             IssueKind::Restarts => "restarts",
         }
@@ -81,6 +97,8 @@ pub struct Diagnosis {
     pub run: String,
     /// Processes that answered.
     pub processes: usize,
+    /// Hosts of TPUs that answered.
+    pub hosts: usize,
     /// The newest step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
@@ -92,6 +110,9 @@ pub struct Diagnosis {
     pub predicted_step_seconds: Option<f64>,
     /// What is wrong, what costs most first.
     pub issues: Vec<Issue>,
+    /// What could not be looked at, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Diagnosis {
@@ -104,10 +125,12 @@ impl Diagnosis {
             version: DIAGNOSIS_VERSION,
             run: evidence.run.clone(),
             processes: evidence.processes.iter().filter(|process| process.last.is_some()).count(),
+            hosts: evidence.hosts.iter().filter(|host| host.state == HostState::Up).count(),
             step: evidence.step,
             step_seconds: evidence.step_seconds,
             predicted_step_seconds: evidence.predicted_step_seconds(),
             issues,
+            notes: evidence.notes.clone(),
         }
     }
 
@@ -115,6 +138,7 @@ impl Diagnosis {
     pub fn text(&self) -> String {
         let mut text = self.run.clone();
         match self.processes {
+            0 if self.hosts > 0 => text.push_str(": its metric service answers"),
             0 => text.push_str(": nothing answers, this is from its folder"),
             1 => text.push_str(": 1 process answers"),
             count => text.push_str(&format!(": {count} processes answer")),
@@ -139,6 +163,9 @@ impl Diagnosis {
             let impact = if impact.is_empty() { String::new() } else { format!(": {}", impact.join(", ")) };
             text.push_str(&format!("\n{}. {}{impact}\n", n + 1, issue.kind.name()));
             text.push_str(&format!("   {}\n   → {}\n", issue.what, issue.remedy));
+        }
+        for note in &self.notes {
+            text.push_str(&format!("\nnote: {note}\n"));
         }
         text
     }

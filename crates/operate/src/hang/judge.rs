@@ -1,11 +1,13 @@
-//! The culprit, from what all processes say: whoever does not answer, reports an error, runs another program, is behind, waits
-//! for data; else the link or the device that all wait for.
+//! The culprit, from what all processes and hosts say: whoever reports an error, does not answer, is behind, runs another program,
+//! waits for data; else the link or the device that all wait for.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use telemetry::{ProcessStatus, TrainPhase};
 
+use super::cores;
+use super::hosts::HostAnswer;
 use super::report::ProcessAnswer;
 use crate::ask::AskError;
 use crate::processes::LocalState;
@@ -28,6 +30,8 @@ pub enum HangCause {
     Behind,
     /// It waits for its batch, and the others for it.
     WaitsForData,
+    /// It is at another place in the same program than most.
+    OtherPlace,
     /// All wait in the same step: for a device, or for what a link should bring.
     LinkOrDevice,
 }
@@ -45,131 +49,84 @@ pub struct Culprit {
     pub remedy: String,
 }
 
-/// What a core of a TPU says of itself, as libtpu's `GetTpuRuntimeStatus` tells it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CoreState {
-    /// Its host.
-    pub host: String,
-    /// Its number.
-    pub core: i64,
-    /// What it reports, if it reports an error.
-    pub error: Option<String>,
-    /// The launch it is in.
-    pub launch_id: Option<i64>,
-    /// What its program is known by.
-    pub fingerprint: Option<String>,
-    /// Where in the program it is.
-    pub pc: Option<i64>,
-    /// The instruction there.
-    pub hlo_location: Option<String>,
-    /// Programs that wait for it.
-    pub queued: u64,
-}
-
 /// All culprits of the first cause that holds; none if all go on.
-pub(super) fn judge(processes: &[ProcessAnswer], cores: &[CoreState]) -> Vec<Culprit> {
-    let silent = silent(processes);
-    if !silent.is_empty() {
-        return silent;
-    }
-    let of_cores = of_cores(cores);
-    if !of_cores.is_empty() {
-        return of_cores;
-    }
+pub(super) fn judge(processes: &[ProcessAnswer], hosts: &[HostAnswer]) -> Vec<Culprit> {
+    let cores = cores::cores(hosts);
     let said: Vec<(&ProcessAnswer, &ProcessStatus)> =
         processes.iter().filter_map(|answer| Some((answer, answer.last.as_ref()?))).collect();
-    let others = other_program(&said);
-    if !others.is_empty() {
-        return others;
+    // In the order of what is certain.
+    let rules: [&dyn Fn() -> Vec<Culprit>; 4] = [
+        &|| cores::failed(&cores),
+        &|| processes.iter().filter_map(silent).chain(hosts.iter().filter_map(silent_host)).collect(),
+        &|| cores::apart(&cores),
+        &|| other_program(&said),
+    ];
+    if let Some(found) = rules.iter().map(|rule| rule()).find(|found| !found.is_empty()) {
+        return found;
     }
     if processes.iter().any(ProcessAnswer::goes_on) {
         return Vec::new();
     }
-    stuck(&said)
-}
-
-/// Those that do not answer. One that never could is no culprit.
-fn silent(processes: &[ProcessAnswer]) -> Vec<Culprit> {
-    let mut culprits = Vec::new();
-    for answer in processes {
-        let Some(error) = &answer.failure else { continue };
-        let state = answer.local;
-        let is_stopped = matches!(state, Some(LocalState::Is('T' | 't')));
-        let (cause, why) = match (error, state) {
-            (_, Some(LocalState::Gone | LocalState::Is('Z' | 'X'))) => {
-                (HangCause::Gone, "its process is not there any more".to_string())
-            }
-            (_, _) if is_stopped => (HangCause::Stopped, format!("{error}; the kernel says it is stopped by a signal")),
-            (AskError::Refused, _) => (HangCause::Gone, format!("its machine answers, but {error}")),
-            (AskError::Silent(_), Some(LocalState::Is('D'))) => {
-                (HangCause::Stopped, format!("{error}; the kernel says it waits for a disk"))
-            }
-            (AskError::Silent(_), _) => (HangCause::Stopped, error.to_string()),
-            (AskError::Unreachable(_), _) => (HangCause::Unreachable, error.to_string()),
-            // Nothing is known of it: not that it hangs either.
-            (AskError::Unknown(_) | AskError::Wrong(_), _) => continue,
-        };
-        let remedy = match cause {
-            HangCause::Gone => {
-                "see its log for why it ended; start all processes again, they go on from the checkpoint"
-            }
-            HangCause::Stopped if is_stopped => "find who stopped it; `kill -CONT PID` lets it go on",
-            HangCause::Stopped => "look at its machine: load, memory, disk; `kill -CONT PID` if it was stopped",
-            _ => "look at its network and its machine; if it is gone, start all processes again without it",
-        };
-        let pid = answer.target.pid.map_or("PID".to_string(), |pid| pid.to_string());
-        culprits.push(Culprit { cause, processes: vec![answer.described()], why, remedy: remedy.replace("PID", &pid) });
+    // Processes know why they bring nothing. Where they only wait, cores know more of where.
+    let by_processes = stuck(&said);
+    match cores::stuck(&cores) {
+        Some(culprit) if by_processes.iter().all(|known| known.cause == HangCause::LinkOrDevice) => vec![culprit],
+        _ => by_processes,
     }
-    culprits
 }
 
-/// What the cores of TPUs say, in the order of what is certain.
-fn of_cores(cores: &[CoreState]) -> Vec<Culprit> {
-    let named = |core: &CoreState| format!("core {} of {}", core.core, core.host);
-    let culprit = |cause, cores: Vec<&CoreState>, why: String, remedy: &str| Culprit {
-        cause,
-        processes: cores.into_iter().map(named).collect(),
-        why,
-        remedy: remedy.to_string(),
+/// One that does not answer. One that never could is no culprit.
+fn silent(answer: &ProcessAnswer) -> Option<Culprit> {
+    let (error, state) = (answer.failure.as_ref()?, answer.local);
+    let is_stopped = matches!(state, Some(LocalState::Is('T' | 't')));
+    let (cause, why) = match (error, state) {
+        (_, Some(LocalState::Gone | LocalState::Is('Z' | 'X'))) => {
+            (HangCause::Gone, "its process is not there any more".to_string())
+        }
+        (_, _) if is_stopped => (HangCause::Stopped, format!("{error}; the kernel says it is stopped by a signal")),
+        (AskError::Refused, _) => (HangCause::Gone, format!("its machine answers, but {error}")),
+        (AskError::Silent(_), Some(LocalState::Is('D'))) => {
+            (HangCause::Stopped, format!("{error}; the kernel says it waits for a disk"))
+        }
+        (AskError::Silent(_), _) => (HangCause::Stopped, error.to_string()),
+        (AskError::Unreachable(_), _) => (HangCause::Unreachable, error.to_string()),
+        // Nothing is known of it: not that it hangs either.
+        (AskError::Unknown(_) | AskError::Wrong(_), _) => return None,
     };
-    let failed: Vec<Culprit> = cores
-        .iter()
-        .filter_map(|core| {
-            let error = core.error.as_ref().filter(|error| !error.is_empty())?;
-            let remedy = "save the message; if the same host reports again, take it out of the slice";
-            Some(culprit(HangCause::CoreError, vec![core], format!("it reports: {error}"), remedy))
-        })
-        .collect();
-    if !failed.is_empty() {
-        return failed;
-    }
-    let newest = cores.iter().filter_map(|core| core.launch_id).max();
-    let behind: Vec<&CoreState> =
-        cores.iter().filter(|core| core.launch_id.is_some_and(|launch| Some(launch) < newest)).collect();
-    let lowest = behind.iter().filter_map(|core| core.launch_id).min();
-    let last: Vec<&CoreState> = behind.into_iter().filter(|core| core.launch_id == lowest).collect();
-    if let Some(launch) = lowest {
-        // Nothing to run: its host brings nothing.
-        let is_idle = last.iter().all(|core| core.queued == 0 && core.pc.is_none_or(|pc| pc == 0));
-        let (cause, why) = match is_idle {
-            true => (HangCause::WaitsForData, "and has nothing queued: its host brings no batch"),
-            false => (HangCause::Behind, "and computes"),
-        };
-        let why = format!("it is in launch {launch}, others in {}, {why}", newest.unwrap_or_default());
-        return vec![culprit(cause, last, why, "look at that host: its input pipeline, its load, its chip")];
-    }
-    let minority = minority(cores.iter().filter_map(|core| Some((core.fingerprint.as_deref()?, core))));
-    minority
-        .into_iter()
-        .map(|(program, cores)| {
-            let why = format!("it runs program {program}, most run another");
-            culprit(HangCause::OtherProgram, cores, why, "start all hosts with the same program and libtpu")
-        })
-        .collect()
+    let remedy = match cause {
+        HangCause::Gone => "see its log for why it ended; start all processes again, they go on from the checkpoint",
+        HangCause::Stopped if is_stopped => "find who stopped it; `kill -CONT PID` lets it go on",
+        HangCause::Stopped => "look at its machine: load, memory, disk; `kill -CONT PID` if it was stopped",
+        _ => "look at its network and its machine; if it is gone, start all processes again without it",
+    };
+    let pid = answer.target.pid.map_or("PID".to_string(), |pid| pid.to_string());
+    Some(Culprit { cause, processes: vec![answer.described()], why, remedy: remedy.replace("PID", &pid) })
+}
+
+/// A host that does not say what its cores do, though others of its kind would.
+fn silent_host(answer: &HostAnswer) -> Option<Culprit> {
+    let error = answer.failure.as_ref()?;
+    let (cause, why, remedy) = match error {
+        AskError::Refused => (
+            HangCause::Gone,
+            "its machine answers, but no program holds its chips".to_string(),
+            "see the log of its program for why it ended; start all hosts again",
+        ),
+        AskError::Silent(_) => {
+            (HangCause::Stopped, error.to_string(), "look at its machine: a stopped program, load, memory, disk")
+        }
+        AskError::Unreachable(_) => (
+            HangCause::Unreachable,
+            error.to_string(),
+            "look at its network and its machine; if it is gone, start the others again without it",
+        ),
+        AskError::Unknown(_) | AskError::Wrong(_) => return None,
+    };
+    Some(Culprit { cause, processes: vec![answer.host.clone()], why, remedy: remedy.to_string() })
 }
 
 /// Those whose key fewer share than the most common one.
-fn minority<'a, T>(all: impl Iterator<Item = (&'a str, T)>) -> Vec<(&'a str, Vec<T>)> {
+pub(super) fn minority<'a, T>(all: impl Iterator<Item = (&'a str, T)>) -> Vec<(&'a str, Vec<T>)> {
     let mut groups: BTreeMap<&str, Vec<T>> = BTreeMap::new();
     for (key, one) in all {
         groups.entry(key).or_default().push(one);
@@ -328,29 +285,5 @@ mod tests {
         let unknown = silent_one(1, AskError::Unknown("no --metrics".into()));
         assert_eq!(judge(&[going, unknown], &[]), []);
         assert_eq!(judge(&[], &[]), []);
-    }
-
-    #[test]
-    fn cores_of_tpus() {
-        let core = |core: i64, launch: i64, program: &str| CoreState {
-            host: format!("t-{core}"),
-            core,
-            launch_id: Some(launch),
-            fingerprint: Some(program.into()),
-            pc: Some(17),
-            queued: 1,
-            ..CoreState::default()
-        };
-        let mut cores = vec![core(0, 9, "a"), core(1, 9, "a"), core(2, 9, "a")];
-        assert_eq!(judge(&[], &cores), []);
-        cores[2].fingerprint = Some("b".into());
-        assert_eq!(judge(&[], &cores)[0].cause, HangCause::OtherProgram);
-        cores[1].launch_id = Some(8);
-        let behind = judge(&[], &cores);
-        assert_eq!((behind[0].cause, behind[0].processes[0].as_str()), (HangCause::Behind, "core 1 of t-1"));
-        (cores[1].queued, cores[1].pc) = (0, Some(0));
-        assert_eq!(judge(&[], &cores)[0].cause, HangCause::WaitsForData);
-        cores[0].error = Some("HBM uncorrectable".into());
-        assert_eq!(judge(&[], &cores)[0].cause, HangCause::CoreError);
     }
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use telemetry::{ProcessStatus, now_seconds};
 
+use super::cores;
+use super::hosts::HostAnswer;
 use super::judge::{Culprit, judge};
 use crate::ask::AskError;
 use crate::processes::{LocalState, ProcessTarget};
@@ -90,13 +92,16 @@ pub struct HangReport {
     pub hangs: bool,
     /// Who holds the others up.
     pub culprits: Vec<Culprit>,
-    /// All that were asked.
+    /// All processes that were asked.
     pub processes: Vec<ProcessAnswer>,
+    /// All hosts of TPUs that were asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostAnswer>,
 }
 
 impl HangReport {
-    pub(super) fn new(processes: Vec<ProcessAnswer>, apart: Duration) -> HangReport {
-        let culprits = judge(&processes, &[]);
+    pub(super) fn new(processes: Vec<ProcessAnswer>, hosts: Vec<HostAnswer>, apart: Duration) -> HangReport {
+        let culprits = judge(&processes, &hosts);
         HangReport {
             version: HANG_VERSION,
             time_seconds: now_seconds(),
@@ -104,18 +109,40 @@ impl HangReport {
             hangs: !culprits.is_empty(),
             culprits,
             processes,
+            hosts,
         }
+    }
+
+    /// Whether there is nothing to judge by: nobody is blamed because nobody said anything of use.
+    pub fn is_blind(&self) -> bool {
+        let has_cores = |answer: &HostAnswer| answer.last.as_ref().is_some_and(|status| !status.cores.is_empty());
+        let is_heard = self.processes.iter().any(|answer| answer.last.is_some()) || self.hosts.iter().any(has_cores);
+        !self.hangs && !is_heard
     }
 
     /// For people.
     pub fn text(&self) -> String {
-        let asked = self.processes.len();
-        let answered = self.processes.iter().filter(|answer| answer.last.is_some()).count();
-        let going = self.processes.iter().filter(|answer| answer.goes_on()).count();
-        let mut text = format!(
-            "{asked} processes asked twice, {:.1} s apart: {answered} answer, {going} make progress\n",
-            self.apart_seconds
-        );
+        let mut text = String::new();
+        if !self.processes.is_empty() || self.hosts.is_empty() {
+            let answered = self.processes.iter().filter(|answer| answer.last.is_some()).count();
+            let going = self.processes.iter().filter(|answer| answer.goes_on()).count();
+            text.push_str(&format!(
+                "{} processes asked twice, {:.1} s apart: {answered} answer, {going} make progress\n",
+                self.processes.len(),
+                self.apart_seconds
+            ));
+        }
+        if !self.hosts.is_empty() {
+            let cores = cores::cores(&self.hosts);
+            let answered = self.hosts.iter().filter(|answer| answer.last.is_some()).count();
+            text.push_str(&format!(
+                "{} hosts asked twice, {:.1} s apart: {answered} answer, {} of {} cores make progress\n",
+                self.hosts.len(),
+                self.apart_seconds,
+                cores.iter().filter(|core| core.moves()).count(),
+                cores.len()
+            ));
+        }
         for culprit in &self.culprits {
             text.push_str(&format!(
                 "\nculprit: {}\n  {}\n  → {}\n",
@@ -143,6 +170,13 @@ impl HangReport {
                 (None, None) => name,
             };
             text.push_str(&format!("  {line}\n"));
+        }
+        for answer in &self.hosts {
+            let line = match (&answer.last, &answer.error) {
+                (Some(status), _) => cores::described(status),
+                (None, error) => error.clone().unwrap_or_default(),
+            };
+            text.push_str(&format!("  {:<12} {line}\n", answer.host));
         }
         text
     }

@@ -8,6 +8,7 @@ use telemetry::ProcessStatus;
 
 use super::{HangOptions, HangReport, examine};
 use crate::alerts::{HangAction, HangConfig};
+use crate::monitor::MonitorTarget;
 use crate::processes::ProcessTarget;
 
 /// Whoever hears of a hang, and where its report is.
@@ -19,6 +20,8 @@ pub struct HangWatched {
     pub folder: Option<PathBuf>,
     /// The process itself.
     pub own: ProcessTarget,
+    /// The hosts of its TPUs; none where it has other devices.
+    pub hosts: Box<dyn Fn() -> Vec<MonitorTarget> + Send>,
     /// Where it is.
     pub status: Box<dyn Fn() -> ProcessStatus + Send>,
     /// The median seconds of a step, once there were some.
@@ -68,7 +71,7 @@ impl HangWatched {
     fn tell(&self) {
         let targets = self.folder.as_ref().and_then(|folder| ProcessTarget::all(folder).ok());
         let targets = targets.filter(|targets| !targets.is_empty()).unwrap_or_else(|| vec![self.own.clone()]);
-        let report = examine(&targets, &HangOptions::default());
+        let report = examine(&targets, &(self.hosts)(), &HangOptions::default());
         let written = self.folder.as_ref().and_then(|folder| {
             let written = report.write(folder, self.own.process.unwrap_or_default());
             written.inspect_err(|error| tracing::warn!(%error, "the report of a hang cannot be written")).ok()

@@ -63,7 +63,8 @@ fn add(families: &mut BTreeMap<String, Told>, metric: &MetricReading, host: &str
     let kind_of = |value: &MetricValue| match value {
         MetricValue::Distribution(distribution) if distribution.buckets.is_some() => Some(MetricKind::Histogram),
         MetricValue::Integer(_) | MetricValue::Number(_) | MetricValue::Flag(_) => Some(MetricKind::Gauge),
-        MetricValue::Distribution(_) | MetricValue::Text(_) => None,
+        MetricValue::Text(text) => located(text).map(|_| MetricKind::Gauge),
+        MetricValue::Distribution(_) => None,
     };
     for series in &metric.series {
         let Some(kind) = kind_of(&series.value) else { continue };
@@ -89,7 +90,13 @@ fn add(families: &mut BTreeMap<String, Told>, metric: &MetricReading, host: &str
                 labels.push((key, value.clone()));
             }
         }
+        let place = match &series.value {
+            MetricValue::Text(text) => located(text),
+            _ => None,
+        };
+        labels.extend(place.map(|(place, _)| ("location".to_string(), place.to_string())));
         let value = match &series.value {
+            MetricValue::Text(_) => place.map(|(_, value)| SampleValue::Number(value)),
             MetricValue::Distribution(distribution) => distribution.buckets.clone().map(SampleValue::Buckets),
             value => value.as_f64().map(SampleValue::Number),
         };
@@ -97,6 +104,29 @@ fn add(families: &mut BTreeMap<String, Told>, metric: &MetricReading, host: &str
             && told.labels.insert(labels.clone())
         {
             told.family.samples.push(Sample { labels, value });
+        }
+    }
+}
+
+/// A number with where it is of, as libtpu's SDK tells of links and chips: `tray1.chip3.ici0.int: 10`, `1-4`.
+pub fn located(text: &str) -> Option<(&str, f64)> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let of_chip = || text.split_once('-').filter(|(chip, value)| is_number(chip) && is_number(value));
+    let (place, value) = text.rsplit_once(": ").or_else(of_chip)?;
+    let value: f64 = value.trim().parse().ok().filter(|value: &f64| value.is_finite())?;
+    (!place.is_empty()).then_some((place, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_a_place() {
+        assert_eq!(located("tray1.chip3.ici0.int: 10"), Some(("tray1.chip3.ici0.int", 10.0)));
+        assert_eq!(located("3-4"), Some(("3", 4.0)));
+        for other in ["", ": 1", "a text of the future", "-", "1-", "-3", "a: b", "x-1", "1-2-3", "a: NaN"] {
+            assert_eq!(located(other), None, "{other}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use telemetry::TrainingRecord;
 use telemetry::runtime_metrics::DEFAULT_PORT;
 
 use super::collect::MonitorError;
@@ -94,6 +95,11 @@ pub fn slice_or_local() -> Result<Vec<MonitorTarget>, MonitorError> {
         true => Ok(vec![MonitorTarget::new("localhost")?]),
         false => hosts(&slice.join(",")),
     }
+}
+
+/// The hosts that a training on TPUs, started on this machine, runs on; none where its record names other devices.
+pub fn hosts_of(training: &TrainingRecord) -> Result<Vec<MonitorTarget>, MonitorError> {
+    if training.platform == "tpu" { slice_or_local() } else { Ok(Vec::new()) }
 }
 
 #[cfg(test)]

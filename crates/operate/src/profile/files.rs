@@ -53,8 +53,9 @@ pub(super) fn find(path: &Path) -> Result<Vec<(PathBuf, Format)>, Error> {
             }
         }
     }
-    // Recordings are folders named by their time.
-    let Some(newest) = found.iter().filter_map(|(file, _)| file.parent()).max().map(Path::to_path_buf) else {
+    // Recordings are folders named by their time, or by their steps.
+    let folders = found.iter().filter_map(|(file, _)| file.parent());
+    let Some(newest) = folders.max_by_key(|folder| in_order(folder)).map(Path::to_path_buf) else {
         return Err(Error::NoProfile { path: path.to_path_buf() });
     };
     found.retain(|(file, _)| file.parent() == Some(&newest));
@@ -63,6 +64,28 @@ pub(super) fn find(path: &Path) -> Result<Vec<(PathBuf, Format)>, Error> {
     }
     found.sort();
     Ok(found)
+}
+
+/// A path such that numbers in it are in their order: `steps-95-99` before `steps-100-104`.
+fn in_order(path: &Path) -> Vec<(String, u128)> {
+    let text = path.to_string_lossy();
+    let mut parts = Vec::new();
+    let mut rest = text.as_ref();
+    while !rest.is_empty() {
+        let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(words);
+        let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let (number, after) = after.split_at(digits);
+        parts.push((word.to_string(), number.parse().unwrap_or(if number.is_empty() { 0 } else { u128::MAX })));
+        rest = after;
+    }
+    parts
+}
+
+/// Bytes of the files that a path means.
+pub(crate) fn size_bytes(path: &Path) -> Result<u64, Error> {
+    let size = |(path, _): (PathBuf, Format)| fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    Ok(find(path)?.into_iter().map(size).sum())
 }
 
 #[cfg(test)]
@@ -89,5 +112,11 @@ mod tests {
             .collect();
         assert_eq!(names, ["plugins/profile/2026_01_02/a.xplane.pb", "plugins/profile/2026_01_02/b.xplane.pb"]);
         assert!(matches!(find(&folder.path().join("absent")), Err(Error::Read { .. })));
+        // Windows of steps are in the order of their numbers.
+        write("run/plugins/profile/steps-95-99/a.xplane.pb");
+        write("run/plugins/profile/steps-100-104/a.xplane.pb");
+        let found = find(&folder.path().join("run")).unwrap();
+        assert!(found[0].0.to_string_lossy().contains("steps-100-104"), "{found:?}");
+        assert_eq!(size_bytes(folder.path()).unwrap(), 0);
     }
 }

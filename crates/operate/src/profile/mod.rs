@@ -21,6 +21,8 @@ mod spans;
 mod trace;
 
 pub use error::Error;
+pub(crate) use files::size_bytes;
+pub(crate) use ops::is_collective;
 pub use page::html;
 pub use record::{
     CoreKind, HostEvent, MeasuredCollectives, MeasuredDevice, MeasuredMemory, MeasuredOp, MeasuredProgram,

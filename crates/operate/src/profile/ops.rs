@@ -192,7 +192,7 @@ impl OpFacts {
 }
 
 /// Names of collectives in HLO and in libraries of GPUs.
-pub(super) fn is_collective(text: &str) -> bool {
+pub(crate) fn is_collective(text: &str) -> bool {
     const KINDS: [&str; 12] = [
         "all-reduce",
         "all-gather",

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use operate::monitor::{HostMonitor, HostState, HostsSnapshot, families, hosts, to_table};
+use operate::alerts::{AlertEngine, AlertsConfig};
+use operate::diagnose::{DiagnoseSource, IssueKind, diagnose};
+use operate::monitor::{HostMonitor, HostState, HostsSnapshot, MonitorTarget, OwnHost, families, hosts, to_table};
 use telemetry::grpc::{GrpcLimits, GrpcServer};
 use telemetry::runtime_metrics::{DeviceSample, RuntimeMetricService, RuntimeSource, RuntimeStatus};
-use telemetry::{MetricFamily, Registry, TextFormat, to_text};
+use telemetry::{MetricFamily, Registry, TextFormat, TrainingRecord, to_text};
 use testkit::LibtpuServers;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -129,4 +131,66 @@ fn hosts_of_every_libtpu_side_by_side() {
     assert!(table.contains("tells of no device"), "{table}");
     let text = to_text(&families(&snapshot), TextFormat::OpenMetrics);
     assert!(text.contains("buffer_size=\"8MB+\""), "{text}");
+}
+
+/// A host whose libtpu lists how its chips and links are, under the names and in the texts of its SDK.
+struct Hot {
+    throttle: &'static str,
+    link: &'static str,
+}
+
+impl telemetry::grpc::Service for Hot {
+    fn call(&self, call: telemetry::grpc::GrpcCall) -> telemetry::grpc::Answering {
+        use telemetry::grpc::{GrpcCode, GrpcStatus, Reply, ready};
+        // A field of a message: its number, and bytes.
+        let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8][..], bytes].concat();
+        let (names, values) = (["tpu_throttle_score", "ici_link_health"], [self.throttle, self.link]);
+        let answer = match call.method.rsplit('/').next() {
+            Some("ListSupportedMetrics") => Some(names.map(|name| field(1, &field(1, name.as_bytes()))).concat()),
+            Some("GetRuntimeMetric") => names.iter().zip(values).find_map(|(name, value)| {
+                let is_asked = call.message.windows(name.len()).any(|part| part == name.as_bytes());
+                // MetricResponse.metric { name, metrics { gauge { as_string } } }
+                let gauge = field(3, &field(3, value.as_bytes()));
+                is_asked.then(|| field(1, &[field(1, name.as_bytes()), field(3, &gauge)].concat()))
+            }),
+            _ => None,
+        };
+        ready(answer.map(Reply::One).ok_or_else(|| GrpcStatus::new(GrpcCode::Unimplemented, "not here")))
+    }
+}
+
+#[test]
+fn built_in_alerts_fire_by_what_libtpu_tells_of_chips_and_links() {
+    let told = |throttle, link, platform: &str| {
+        let server =
+            GrpcServer::start(([127, 0, 0, 1], 0).into(), Arc::new(Hot { throttle, link }), GrpcLimits::default());
+        let server = server.unwrap();
+        let own = OwnHost::at(Some(MonitorTarget::new(&server.address().to_string()).unwrap()));
+        let training = TrainingRecord { platform: platform.into(), ..TrainingRecord::default() };
+        let mut engine = AlertEngine::new(AlertsConfig::default().rules());
+        let mut fired = Vec::new();
+        for seconds in 0..70 {
+            let families = own.families(&training);
+            let events = engine.evaluate(&families, 1e9 + f64::from(seconds));
+            fired.extend(events.into_iter().map(|event| (event.alert, event.labels.get("location").cloned())));
+        }
+        fired
+    };
+    let at = |alert: &str, place: &str| (alert.to_string(), Some(place.to_string()));
+    let both = [at("throttled", "1"), at("ici_unhealthy", "tray1.chip3.ici1.int")];
+    assert_eq!(told("1-4", "tray1.chip3.ici1.int: 10", "tpu"), both);
+    assert_eq!(told("1-0", "tray1.chip3.ici1.int: 3", "tpu"), []);
+    // Trainings on other devices ask nobody.
+    assert_eq!(told("1-4", "tray1.chip3.ici1.int: 10", "cpu"), []);
+}
+
+#[test]
+fn a_host_is_diagnosed_whatever_program_uses_its_chips() {
+    let hot = Hot { throttle: "2-3", link: "tray1.chip3.ici1.int: 7" };
+    let hot = GrpcServer::start(([127, 0, 0, 1], 0).into(), Arc::new(hot), GrpcLimits::default()).unwrap();
+    let diagnosis = diagnose(&DiagnoseSource::new(&hot.address().to_string()).unwrap()).unwrap();
+    let kinds: Vec<IssueKind> = diagnosis.issues.iter().map(|issue| issue.kind).collect();
+    assert_eq!(kinds, [IssueKind::Throttled, IssueKind::IciUnhealthy], "{}", diagnosis.text());
+    assert!(diagnosis.text().contains("its metric service answers"), "{}", diagnosis.text());
+    assert!(diagnosis.text().contains("7 of 10, its trouble lasts"), "{}", diagnosis.text());
 }

@@ -114,6 +114,21 @@ pub async fn read_host(address: &str, patience: &Patience) -> Result<HostMetrics
     Ok(told)
 }
 
+/// Why a host did not say what its cores do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusFailure {
+    /// There is no connection to it.
+    Connect(GrpcStatus),
+    /// It was connected to, and gave no answer, or none that can be read.
+    Call(GrpcStatus),
+}
+
+/// Asks the service at `HOST:PORT` what its cores do, and nothing else.
+pub async fn read_status(address: &str, patience: &Patience) -> Result<RuntimeStatus, StatusFailure> {
+    let asking = Asking::start(address, patience).await.map_err(StatusFailure::Connect)?;
+    asking.status().await.map_err(StatusFailure::Call)
+}
+
 fn is_absent(status: &GrpcStatus) -> bool {
     matches!(
         status.code,

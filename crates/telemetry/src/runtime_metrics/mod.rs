@@ -13,7 +13,7 @@ mod service;
 mod status;
 
 pub use activity::{Activity, DeviceActivity, InFlight, LaunchedProgram};
-pub use client::{HostMetrics, Patience, read_host};
+pub use client::{HostMetrics, Patience, StatusFailure, read_host, read_status};
 pub use families::device_families;
 pub use reading::{Distribution, ListedMetric, MetricReading, MetricValue, Series};
 pub use service::{DeviceSample, RuntimeMetricService, RuntimeSource};
@@ -42,6 +42,10 @@ pub mod names {
     pub const HLO_QUEUE: &str = "hlo.queue.size.gauge";
     /// Execution times of programs.
     pub const HLO_TIMING: &str = "hlo.execution.timing.distribution.microseconds";
+    /// How much a chip is throttled, from 0, which is not at all, to 10. As libtpu's SDK lists it.
+    pub const THROTTLE_SCORE: &str = "tpu_throttle_score";
+    /// How a link between chips is, from 0, which is well, to 10, which cannot be used. As libtpu's SDK lists it.
+    pub const ICI_LINK_HEALTH: &str = "ici_link_health";
     /// What is asked for where a service does not list its metrics. One that it does not have is an answer too.
     pub const KNOWN: [&str; 16] = [
         HBM_TOTAL,

@@ -1,5 +1,6 @@
 //! What watches a training while it runs: alerts, other processes, and hangs.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use operate::alerts::{ALERTS_FILE, AlertEvent, AlertOutlets, AlertState, AlertWatch, AlertsConfig, HangAction};
 use operate::hang::{HangReport, HangWatch, HangWatched};
+use operate::monitor::OwnHost;
 use operate::processes::{PeerWatch, ProcessTarget};
 use train::Training;
 
@@ -80,11 +82,12 @@ impl Alarms {
             }),
             log: Box::new(tell),
         };
-        let gathered = telemetry.clone();
-        let alerts = AlertWatch::start(config, move || gathered.gather(), outlets);
+        let (gathered, chips) = (telemetry.clone(), OwnHost::default());
+        let gather = move || [gathered.gather(), chips.families(&gathered.record())].concat();
+        let alerts = AlertWatch::start(config, gather, outlets);
         let peers = folder.as_ref().filter(|_| process == 0);
         let peers = peers.and_then(|folder| PeerWatch::start(folder, telemetry.registry(), PEERS_EVERY));
-        let (status, median) = (telemetry.clone(), telemetry.clone());
+        let (status, median, record) = (telemetry.clone(), telemetry.clone(), telemetry.clone());
         let must_stop = config.hang.action == HangAction::Stop;
         let watched = HangWatched {
             folder,
@@ -95,13 +98,19 @@ impl Alarms {
                 address: address.map(String::from),
                 profiler: None,
             },
+            hosts: Box::new(move || {
+                let hosts = operate::monitor::hosts_of(&record.record());
+                hosts
+                    .inspect_err(|error| tracing::warn!(%error, "the hosts of the slice are not asked"))
+                    .unwrap_or_default()
+            }),
             status: Box::new(move || status.status()),
             median_step_seconds: Box::new(move || median.median_step_seconds()),
             hear: Box::new(move |report, path| {
                 tell_hang(report, path.map(|path| path.as_path()));
                 if must_stop {
-                    eprintln!("error: the training makes no progress, and is ended ([alerts.hang] action = \"stop\")");
-                    eprintln!("hint: run the same command again: it goes on from the newest checkpoint");
+                    say("error: the training makes no progress, and is ended ([alerts.hang] action = \"stop\")\n\
+                         hint: run the same command again: it goes on from the newest checkpoint\n");
                     std::process::exit(2);
                 }
             }),
@@ -117,19 +126,23 @@ impl Alarms {
 }
 
 fn tell(event: &AlertEvent) {
-    eprintln!("{}", event.line());
-    if event.state == AlertState::Firing && !event.remedy.is_empty() {
-        eprintln!("hint: {}", event.remedy);
-    }
+    let hint = (event.state == AlertState::Firing && !event.remedy.is_empty()).then_some(&event.remedy);
+    let hint = hint.map_or(String::new(), |remedy| format!("hint: {remedy}\n"));
+    say(&format!("{}\n{hint}", event.line()));
 }
 
 fn tell_hang(report: &HangReport, path: Option<&Path>) {
-    eprintln!("warning: the training makes no progress");
+    let mut text = "warning: the training makes no progress\n".to_string();
     for culprit in &report.culprits {
-        eprintln!("  {}: {}", culprit.processes.join(", "), culprit.why);
-        eprintln!("hint: {}", culprit.remedy);
+        text.push_str(&format!("  {}: {}\nhint: {}\n", culprit.processes.join(", "), culprit.why, culprit.remedy));
     }
     if let Some(path) = path {
-        eprintln!("what all processes said is in {}", path.display());
+        text.push_str(&format!("what all processes said is in {}\n", path.display()));
     }
+    say(&text);
+}
+
+/// To whoever reads standard error, in one piece; a thread that watches goes on where nobody does.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
