@@ -1,5 +1,6 @@
 //! Runs `tpu` in an environment of the test's own: its cache, its home, no plugin but the one given.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -74,7 +75,12 @@ impl Bench {
 
 pub(crate) fn ran(output: Output) -> Ran {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    Ran { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    let mut stderr = text(&output.stderr);
+    // Whoever shows why a run failed shows this too.
+    if let Some(signal) = output.status.signal() {
+        stderr.push_str(&format!("\nthe process was killed by signal {signal}\n"));
+    }
+    Ran { code: output.status.code(), stdout: text(&output.stdout), stderr }
 }
 
 /// A path as an argument.

@@ -22,29 +22,37 @@ use crate::harness::{Bench, arg};
 use crate::metrics::{answering, wait_for};
 use crate::train_data::{IMAGES, classes};
 
+/// Steps after which a training is looked at.
+const SOME: f64 = 5.0;
+
 #[test]
-fn nothing_in_a_healthy_run_and_the_batch_and_the_type_in_others() {
+fn nothing_in_a_healthy_run() {
     let bench = bench();
-    let (healthy, _) = start(&bench, "healthy.toml", 20.0, &["--folder", "run"]);
+    let (_running, _) = start(&bench, "healthy.toml", SOME, &["--folder", "run"]);
     let ran = bench.expect(0, &["diagnose", "run"]);
     assert!(ran.stdout.contains("nothing found"), "{}", ran.stdout);
-    drop(healthy);
+}
 
+#[test]
+fn a_tiny_batch() {
+    let bench = bench();
     let tiny = ["--folder", "tiny", "--with", "train.batch_size=1", "--with", "data.sequence_length=8"];
-    let (running, _) = start(&bench, "healthy.toml", 20.0, &tiny);
+    let (_running, _) = start(&bench, "healthy.toml", SOME, &tiny);
     let issue = finds(&bench, "tiny", "small_batch");
     assert!(issue["what"].as_str().unwrap().contains("8 tokens on each device"), "{issue:#}");
     assert!(issue["share"].as_f64().unwrap() > 0.0, "{issue:#}");
-    drop(running);
+}
 
+#[test]
+fn f32_by_mistake() {
     let has_units = std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("amx_bf16"));
     if !has_units {
-        return skip("f32 by mistake", "this CPU multiplies bf16 no faster than f32");
+        return skip("f32_by_mistake", "this CPU multiplies bf16 no faster than f32");
     }
-    let (running, address) = start(&bench, "healthy.toml", 20.0, &["--with", "run.precision=f32"]);
+    let bench = bench();
+    let (_running, address) = start(&bench, "healthy.toml", SOME, &["--with", "run.precision=f32"]);
     // Without a folder, the endpoint says it.
     finds(&bench, &address, "precision");
-    drop(running);
 }
 
 /// Gives an image through a pipe, later than anybody would like.
@@ -176,7 +184,9 @@ fn slow_disk() {
     let bench = bench();
     let environment = StoreServer::environment_of(StoreKind::S3, slow_link(server.port()));
     let folder = server.location("run");
-    let mut command = train(&bench, "healthy.toml", &["--folder", &folder, "--with", "train.save_every=2"]);
+    // A checkpoint of this model takes the link about a second.
+    let small = ["--with", "model.n_embd=32", "--with", "model.n_layer=1", "--with", "train.save_every=2"];
+    let mut command = train(&bench, "healthy.toml", &[&["--folder", folder.as_str()][..], &small].concat());
     command.envs(environment);
     let (_running, address) = answering(&mut command);
     wait_for("stalls", || {
@@ -200,10 +210,7 @@ fn one_slow_process() {
         let start = |id: &'static str| {
             let more = [&mesh[..], &["--process-id", id]].concat();
             let (bench, file) = (&bench, arg(&file).to_string());
-            scope.spawn(move || {
-                let mut command = train(bench, &file, &more);
-                answering(command.env("TPUBRIDGE_CPU_THREADS", "1"))
-            })
+            scope.spawn(move || answering(&mut train(bench, &file, &more)))
         };
         let threads = ["0", "1", "2", "3"].map(start);
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -211,7 +218,7 @@ fn one_slow_process() {
     let steps = |address: &str| {
         crate::metrics::value(&crate::metrics::get(address, "/metrics", "text/plain"), "tpubridge_training_steps_total")
     };
-    wait_for("steps", || steps(&all[0].1).filter(|done| *done > 10.0));
+    wait_for("steps", || steps(&all[0].1).filter(|done| *done > SOME));
     let (_, kinds, record) = diagnosed(&bench, "run");
     assert!(!kinds.iter().any(|kind| kind == "straggler"), "{record:#}");
 
@@ -229,7 +236,7 @@ fn one_slow_process() {
         });
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let before = steps(&all[0].1).unwrap();
-            wait_for("slow steps", || steps(&all[0].1).filter(|done| *done > before + 10.0));
+            wait_for("slow steps", || steps(&all[0].1).filter(|done| *done > before + SOME));
             finds(&bench, "run", "straggler")
         }));
         is_over.store(true, Ordering::Relaxed);
