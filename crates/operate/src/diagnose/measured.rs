@@ -41,7 +41,7 @@ pub(super) fn exposed_collectives(profile: &ProfileReport, step_seconds: Option<
 pub(super) fn idle(profile: &ProfileReport, step_seconds: Option<f64>) -> Option<Issue> {
     let share = profile.totals.idle_s / profile.totals.device_s;
     let is_long_enough = profile.steps.as_ref().is_some_and(|steps| steps.count >= STEPS);
-    if !is_long_enough || !(share > IDLE_SHARE) {
+    if !is_long_enough || share.is_nan() || share <= IDLE_SHARE {
         return None;
     }
     let host =
@@ -58,7 +58,11 @@ pub(super) fn matrix_units(profile: &ProfileReport) -> Option<Issue> {
     let busy_share = totals.busy_s / totals.device_s;
     let of_busy = |share: f64| if busy_share > 0.0 { share / busy_share } else { share };
     let matrix = totals.counted_matrix_percent.map(|percent| percent / 100.0).or(totals.flops_share.map(of_busy))?;
-    if !(matrix < MATRIX_SHARE) || !(busy_share > 1.0 - IDLE_SHARE) || profile.collectives.exposed_share > MATRIX_SHARE
+    if matrix.is_nan()
+        || matrix >= MATRIX_SHARE
+        || busy_share.is_nan()
+        || busy_share <= 1.0 - IDLE_SHARE
+        || profile.collectives.exposed_share > MATRIX_SHARE
     {
         return None;
     }

@@ -230,7 +230,8 @@ pub(super) fn stuck(cores: &[Core]) -> Option<Culprit> {
     let few: Vec<&Core> = places.values().filter(is_minority).flatten().copied().collect();
     let unfed = |group: &[&Core]| group.iter().all(|core| core.state.queued.is_empty());
     let unfed_all = all.iter().filter(|core| core.state.queued.is_empty()).count();
-    if !few.is_empty() && !(unfed(&few) && unfed_all < all.len()) {
+    let are_few_unfed = unfed(&few) && unfed_all < all.len();
+    if !few.is_empty() && !are_few_unfed {
         let at = few.iter().find_map(|core| core.location()).unwrap_or("an unknown operation");
         let counters: Vec<String> = few.iter().flat_map(|core| core.counters()).map(|pc| pc.to_string()).collect();
         return Some(Culprit {
