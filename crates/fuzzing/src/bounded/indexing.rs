@@ -6,6 +6,9 @@ use super::Writer;
 use super::elementwise::either;
 use super::value::{V, limit, ty};
 
+/// Elements of all windows together at most.
+const MAX_PLACES: usize = 1 << 24;
+
 /// A convolution's window along one dimension, all sizes in elements.
 struct Reach {
     window: usize,
@@ -240,7 +243,9 @@ impl Writer {
         } else {
             V { is_untouched: false, ..both }
         };
-        if !self.may_have(&dims) {
+        // As many places as windows and their elements: long sums so far would take minutes.
+        let places = dims.iter().try_fold(count, |all, &dim| all.checked_mul(dim));
+        if !self.may_have(&dims) || places.is_none_or(|places| places > MAX_PLACES) {
             return;
         }
         let t = ty(a.dtype, &[]);
