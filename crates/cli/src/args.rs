@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
-pub(crate) use monitor::{MonitorArgs, RuntimeMetricsArgs};
+pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 pub(crate) use programs::{CheckArgs, CheckMode, HloArgs};
 
@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Train(Box<TrainArgs>),
     /// Watch the chips of one host or many, and runs: live, as a table, as JSON, for Prometheus.
     Monitor(MonitorArgs),
+    /// Show runs side by side in a browser: curves, processes, goodput, alerts, reports, live.
+    Dashboard(DashboardArgs),
     /// Say what makes a run slow, how much that is, and what to do.
     Diagnose(DiagnoseArgs),
     /// Name the process that holds a training up: gone, stopped, cut off, behind, starved, or with another program.

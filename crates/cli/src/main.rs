@@ -52,6 +52,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
         Command::Train(args) => commands::train::run(&args, &output),
         Command::Monitor(args) => commands::monitor::run(&args, &output),
+        Command::Dashboard(args) => commands::dashboard::run(&args, &output),
         Command::Diagnose(args) => commands::diagnose::run(&args, &output),
         Command::Hang(args) => commands::hang::run(&args, &output),
         Command::Generate(args) => commands::train::generate(&args, &output),

@@ -1,8 +1,9 @@
-//! Operate a run: its hosts and chips, where its time goes, alerts, what slows it, who hangs.
+//! Operate a run: its hosts and chips, where its time goes, alerts, a dashboard, what slows it, who hangs.
 //!
 //! - [`monitor`] asks hosts for what their devices do, and shows it as a table, JSON, Prometheus text or a live view.
 //! - [`profile`] says what a profile measured, beside what was predicted.
 //! - [`alerts`] has rules over metrics, and tells those who should know.
+//! - [`dashboard`] shows runs side by side in a browser, live.
 //! - [`diagnose`] names what makes a run slow, how much that is, and what to do.
 //! - [`hang`] asks all processes where they are, and names who holds the others up.
 //!
@@ -14,6 +15,7 @@
 
 pub mod alerts;
 pub mod ask;
+pub mod dashboard;
 pub mod diagnose;
 pub mod hang;
 pub mod monitor;

@@ -45,6 +45,7 @@ type Writer = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 pub struct HttpAnswer {
     status: u16,
     content_type: &'static str,
+    headers: Vec<(&'static str, &'static str)>,
     body: Body,
 }
 
@@ -56,7 +57,7 @@ enum Body {
 impl HttpAnswer {
     /// Something that was found.
     pub fn new(content_type: &'static str, body: impl Into<Vec<u8>>) -> HttpAnswer {
-        HttpAnswer { status: 200, content_type, body: Body::Whole(body.into()) }
+        HttpAnswer { status: 200, content_type, headers: Vec::new(), body: Body::Whole(body.into()) }
     }
 
     /// JSON.
@@ -70,7 +71,13 @@ impl HttpAnswer {
         content_type: &'static str,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
     ) -> HttpAnswer {
-        HttpAnswer { status: 200, content_type, body: Body::Live(Box::new(write)) }
+        HttpAnswer { status: 200, content_type, headers: Vec::new(), body: Body::Live(Box::new(write)) }
+    }
+
+    /// With one more header.
+    pub fn with_header(mut self, name: &'static str, value: &'static str) -> HttpAnswer {
+        self.headers.push((name, value));
+        self
     }
 
     /// Nothing under this path.
@@ -80,7 +87,8 @@ impl HttpAnswer {
 
     /// An answer with this status and one line that says why.
     pub fn error(status: u16, why: &str) -> HttpAnswer {
-        HttpAnswer { status, content_type: "text/plain; charset=utf-8", body: Body::Whole(format!("{why}\n").into()) }
+        let content_type = "text/plain; charset=utf-8";
+        HttpAnswer { status, content_type, headers: Vec::new(), body: Body::Whole(format!("{why}\n").into()) }
     }
 }
 
@@ -284,13 +292,16 @@ fn reason(status: u16) -> &'static str {
 }
 
 fn write(stream: &mut TcpStream, answer: HttpAnswer, want: Want) -> io::Result<()> {
-    let HttpAnswer { status, content_type, body } = answer;
+    let HttpAnswer { status, content_type, headers, body } = answer;
     // No page of ours loads anything from elsewhere, and none may be put into a frame of another.
     let mut head = format!(
         "HTTP/1.1 {status} {}\r\nContent-Type: {content_type}\r\nConnection: close\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n",
         reason(status)
     );
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
     if let Body::Whole(bytes) = &body {
         head.push_str(&format!("Content-Length: {}\r\n", bytes.len()));
     }
@@ -310,6 +321,7 @@ mod tests {
     fn server() -> HttpServer {
         HttpServer::start("127.0.0.1:0", |request| match request.path.as_str() {
             "/hello" => HttpAnswer::new("text/plain", format!("hello {}", request.query)),
+            "/more" => HttpAnswer::new("text/plain", "").with_header("X-More", "yes"),
             "/live" => HttpAnswer::live("text/event-stream", |to| (0..3).try_for_each(|n| writeln!(to, "data: {n}\n"))),
             _ => HttpAnswer::not_found(),
         })
@@ -336,6 +348,7 @@ mod tests {
         check(&server, b"GET /hello?you HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200 OK\r\n", "\r\n\r\nhello you");
         check(&server, b"HEAD /hello?you HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\n", "Content-Length: 9\r\n\r\n");
         check(&server, b"GET /live HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\n", "data: 0\n\ndata: 1\n\ndata: 2\n\n");
+        assert!(ask(&server, b"GET /more HTTP/1.1\r\n\r\n").contains("\r\nX-More: yes\r\n"));
         check(&server, b"GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 ", "there is nothing under this path\n");
     }
 

@@ -1,4 +1,4 @@
-//! Arguments of what is watched: `tpu monitor`, and what a running program tells of its devices.
+//! Arguments of what is watched: `tpu monitor`, `tpu dashboard`, and what a running program tells of its devices.
 
 use std::time::Duration;
 
@@ -31,6 +31,20 @@ pub(crate) struct MonitorArgs {
     /// Seconds a host may take to answer.
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = interval)]
     pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DashboardArgs {
+    /// Runs to show: folders of `tpu train`, folders that hold some, or patterns in quotes, as 'runs/*'. Those that are not
+    /// there yet are waited for.
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<String>,
+    /// Where it is served: HOST:PORT, or a port of this machine's loopback address. It has no password.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: String,
+    /// A name under which it is reached, besides localhost and addresses of numbers; can be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
 }
 
 /// What a running program tells of its devices.

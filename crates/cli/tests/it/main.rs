@@ -3,11 +3,13 @@
 mod accuracy;
 mod advice;
 mod audit;
+mod browser;
 mod cache;
 mod check;
 mod checkpoint_keys;
 mod compile;
 mod config;
+mod dashboard;
 mod documents;
 mod estimates;
 mod faults;

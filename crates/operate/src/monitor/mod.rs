@@ -25,6 +25,7 @@ pub use families::{families, located};
 pub use kubernetes::Selector;
 pub use live::{Live, live};
 pub use own::OwnHost;
+pub(crate) use run::number as metric_number;
 pub use run::{RunSource, WatchedRun};
 pub use snapshot::{HostRecord, HostState, HostsSnapshot, MONITOR_VERSION};
 pub use table::to_table;

@@ -130,7 +130,7 @@ fn of_lines<'a>(lines: impl Iterator<Item = &'a str>, now: f64) -> WatchedRun {
 }
 
 /// A number, or one of the texts that stand for what JSON has no number for.
-fn number(value: &Value) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::String(text) => match text.as_str() {
             "NaN" => Some(f64::NAN),

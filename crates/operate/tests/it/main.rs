@@ -1,5 +1,6 @@
-//! Hosts that answer, differ and vanish; profiles measured by others and made here, against the answers of XProf.
+//! Hosts that answer, differ and vanish; profiles measured by others and made here, against the answers of XProf; a dashboard.
 
+mod dashboard;
 mod hang;
 mod made;
 mod measured;
