@@ -22,7 +22,6 @@ struct Record {
 pub(crate) fn run(args: &DashboardArgs, output: &Output) -> Result<Answer, Failure> {
     let address = listen_address(&args.listen)?;
     let stop = stop::on_signal();
-    stop::survive_closed_connections();
     let options = DashboardOptions { runs: args.runs.clone(), allowed_hosts: args.allow_host.clone() };
     let dashboard = Dashboard::start(address, &options).map_err(|error| {
         let hint = match &error {

@@ -224,6 +224,7 @@ fn the_page_needs_no_pointer_and_no_eyes() {
     browser.press("ArrowRight");
     browser.wait_for("the axis of time", "document.querySelector('figure').innerHTML.includes('Loss by time')");
     browser.press("ArrowLeft");
+    browser.wait_for("the axis of steps", "document.querySelector('figure').innerHTML.includes('Loss by step')");
     tab_to(&mut browser, "#log");
     browser.press(" ");
     browser.wait_for("the scale", "location.search.includes('log=1')");

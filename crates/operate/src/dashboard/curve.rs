@@ -64,6 +64,7 @@ pub(super) struct Curve {
     buckets: Vec<Bucket>,
     /// Points of a full bucket.
     per_bucket: u64,
+    newest: f64,
 }
 
 /// A curve as the page draws it: columns of equal length.
@@ -85,11 +86,18 @@ pub(super) struct DrawnCurve {
 }
 
 impl Curve {
-    pub(super) fn new() -> Curve {
-        Curve { buckets: Vec::new(), per_bucket: 1 }
+    /// A curve of one point.
+    pub(super) fn new(step: u64, time: f64, value: f64) -> Curve {
+        Curve { buckets: vec![Bucket::new(step, time, value)], per_bucket: 1, newest: value }
+    }
+
+    /// The value that was added last.
+    pub(super) fn newest(&self) -> f64 {
+        self.newest
     }
 
     pub(super) fn push(&mut self, step: u64, time: f64, value: f64) {
+        self.newest = value;
         let point = Bucket::new(step, time, value);
         if let Some(last) = self.buckets.last_mut().filter(|last| last.count < self.per_bucket) {
             *last = last.join(&point);
@@ -131,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_short_curve_is_drawn_point_by_point() {
-        let mut curve = Curve::new();
-        for (step, value) in [(1, 3.0), (2, f64::NAN), (3, 1.0)] {
+        let mut curve = Curve::new(1, 101.0, 3.0);
+        for (step, value) in [(2, f64::NAN), (3, 1.0)] {
             curve.push(step, 100.0 + step as f64, value);
         }
         let drawn = curve.drawn(100);
@@ -144,9 +152,9 @@ mod tests {
     /// Of a million points no spike is lost, no point is counted twice, and the memory is bounded.
     #[test]
     fn a_long_curve_keeps_its_extremes() {
-        let mut curve = Curve::new();
         let value = |n: u64| if n == 777_777 { 1e6 } else { (n % 100) as f64 };
-        for n in 0..1_000_000 {
+        let mut curve = Curve::new(0, 0.0, value(0));
+        for n in 1..1_000_000 {
             curve.push(n, n as f64, value(n));
         }
         assert!(curve.buckets.len() <= MAX_BUCKETS && curve.buckets.capacity() <= 2 * MAX_BUCKETS);
@@ -159,12 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
-        assert_eq!(Curve::new().drawn(0), DrawnCurve::default());
-        let mut curve = Curve::new();
-        curve.push(1, 0.0, f64::MAX);
+    fn what_has_no_mean_has_none() {
+        let mut curve = Curve::new(1, 0.0, f64::MAX);
         curve.push(2, 0.0, f64::MAX);
         // A sum beyond all numbers has no mean.
-        assert_eq!(curve.drawn(1).mean, [None]);
+        assert_eq!(curve.drawn(0).mean, [None]);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::{Value, json};
 use telemetry::{Goodput, TrainingRecord};
 
@@ -34,13 +35,34 @@ pub(super) struct MetricsLine {
 impl MetricsLine {
     /// Reads a line; `None` where it is none.
     pub(super) fn read(line: &[u8]) -> Option<MetricsLine> {
-        let Ok(Value::Object(object)) = serde_json::from_slice::<Value>(line) else { return None };
-        let step = object.get("step")?.as_u64()?;
-        let time = object.get("wall_time_seconds").and_then(Value::as_f64).filter(|time| time.is_finite());
-        let is_value = |name: &str| !["version", "step", "wall_time_seconds"].contains(&name) && name.len() <= MAX_NAME;
-        let values = object.iter().filter(|(name, _)| is_value(name)).take(MAX_METRICS);
-        let values = values.filter_map(|(name, value)| Some((name.clone(), metric_number(value)?))).collect();
-        Some(MetricsLine { step, time: time.unwrap_or(0.0), values })
+        let mut from = serde_json::Deserializer::from_slice(line);
+        let read = from.deserialize_map(LineVisitor).ok()??;
+        from.end().ok().map(|()| read)
+    }
+}
+
+/// Reads the object of a line without making a map of it: a file can have millions.
+struct LineVisitor;
+
+impl<'de> Visitor<'de> for LineVisitor {
+    type Value = Option<MetricsLine>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the metrics of a step")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut step, mut time, mut values) = (None, None, Vec::new());
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            match name.as_str() {
+                "version" => {}
+                "step" => step = value.as_u64(),
+                "wall_time_seconds" => time = value.as_f64(),
+                _ if name.len() > MAX_NAME || values.len() >= MAX_METRICS => {}
+                _ => values.extend(metric_number(&value).map(|value| (name, value))),
+            }
+        }
+        Ok(step.map(|step| MetricsLine { step, time: time.unwrap_or(0.0), values }))
     }
 }
 
@@ -65,7 +87,6 @@ pub(super) enum RunPhase {
 pub(super) struct RunState {
     pub(super) folder: PathBuf,
     curves: BTreeMap<String, Curve>,
-    newest: BTreeMap<String, f64>,
     step: Option<u64>,
     time: f64,
     first_time: f64,
@@ -93,7 +114,6 @@ impl RunState {
         RunState {
             folder: folder.to_path_buf(),
             curves: BTreeMap::new(),
-            newest: BTreeMap::new(),
             step: None,
             time: 0.0,
             first_time: 0.0,
@@ -116,7 +136,6 @@ impl RunState {
     /// Forgets what was read of the metrics file.
     pub(super) fn begin_anew(&mut self) {
         self.curves.clear();
-        self.newest.clear();
         self.recent.clear();
         (self.step, self.time, self.first_time, self.unreadable_lines) = (None, 0.0, 0.0, 0);
         self.generation += 1;
@@ -128,11 +147,11 @@ impl RunState {
 
     pub(super) fn add(&mut self, line: MetricsLine) {
         for (name, value) in &line.values {
-            if self.curves.len() >= MAX_METRICS && !self.curves.contains_key(name) {
-                continue;
+            if let Some(curve) = self.curves.get_mut(name) {
+                curve.push(line.step, line.time, *value);
+            } else if self.curves.len() < MAX_METRICS {
+                self.curves.insert(name.clone(), Curve::new(line.step, line.time, *value));
             }
-            self.curves.entry(name.clone()).or_insert_with(Curve::new).push(line.step, line.time, *value);
-            self.newest.insert(name.clone(), *value);
         }
         self.step = Some(line.step);
         self.time = line.time;
@@ -192,7 +211,8 @@ impl RunState {
         let reports = self.reports.iter().enumerate().filter(|(_, (_, is_there))| *is_there);
         let reports =
             reports.map(|(place, (report, _))| json!({ "place": place, "path": report.path, "title": report.title }));
-        let newest: BTreeMap<&String, Value> = self.newest.iter().map(|(name, value)| (name, number(*value))).collect();
+        let newest: BTreeMap<&String, Value> =
+            self.curves.iter().map(|(name, curve)| (name, number(curve.newest()))).collect();
         json!({
             "id": id,
             "folder": self.folder.display().to_string(),
@@ -250,6 +270,7 @@ fn number(value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dashboard::alert_log::ToldAlert;
 
     fn line(step: u64, loss: &str) -> MetricsLine {
         let text = format!(r#"{{"version":1,"step":{step},"wall_time_seconds":{step}.5,"loss":{loss}}}"#);
@@ -269,6 +290,19 @@ mod tests {
         let many: Vec<String> = (0..1000).map(|n| format!("\"m{n}\":{n}")).collect();
         let many = format!("{{\"step\":1,\"{}\":1,{}}}", "x".repeat(1000), many.join(","));
         assert_eq!(MetricsLine::read(many.as_bytes()).unwrap().values.len(), MAX_METRICS);
+    }
+
+    #[test]
+    fn damaged_lines_are_read_or_are_none() {
+        let text = br#"{"version":1,"step":3,"wall_time_seconds":1.5,"loss":"NaN","mfu":0.5}"#.to_vec();
+        let mut mutator = testkit::Mutator::new(20, vec![text]);
+        let mut run = RunState::new(Path::new("r"));
+        for _ in 0..10_000 {
+            let damaged = mutator.next_input();
+            MetricsLine::read(&damaged).into_iter().for_each(|line| run.add(line));
+            let _ = ToldAlert::read(&damaged);
+        }
+        assert!(run.curves(0, 100)["curves"].as_object().unwrap().len() <= MAX_METRICS);
     }
 
     #[test]

@@ -17,6 +17,8 @@ const METRICS = new Map([
 const BUCKETS = 600;
 /// Between two requests for the curves of a run.
 const RELOAD_MS = 1000;
+/// From news to its drawing.
+const DRAW_MS = 150;
 
 const runs = new Map();
 const charts = new Map();
@@ -58,6 +60,7 @@ function nameRuns() {
 }
 
 let isDrawing = false;
+/// Draws on the next frame: for what the reader does.
 function draw() {
   if (isDrawing) return;
   isDrawing = true;
@@ -65,6 +68,17 @@ function draw() {
     isDrawing = false;
     drawNow();
   });
+}
+
+let isDue = false;
+/// Draws soon: for news, which can be many.
+function drawSoon() {
+  if (isDue) return;
+  isDue = true;
+  setTimeout(() => {
+    isDue = false;
+    draw();
+  }, DRAW_MS);
 }
 
 function drawNow() {
@@ -134,7 +148,7 @@ function onRun(summary) {
   }
   // Its curves were never got, or were those of a dashboard that is gone.
   if (run.generation < 0 && run.isShown) load(run);
-  draw();
+  drawSoon();
 }
 
 /// Gets the curves of a run, at most so often.
@@ -157,7 +171,7 @@ function load(run) {
         run.generation = told.generation;
         run.nextLine = told.next_line;
         run.drawn += 1;
-        draw();
+        drawSoon();
       }
       setTimeout(again, RELOAD_MS);
     })
@@ -195,7 +209,7 @@ function onLines({ id, generation, first_line, lines }) {
   run.nextLine = Math.max(run.nextLine, first_line + lines.length);
   run.drawn += 1;
   if (isLong) load(run);
-  draw();
+  drawSoon();
 }
 
 function onGone({ id }) {
@@ -204,7 +218,7 @@ function onGone({ id }) {
   runs.delete(id);
   nameRuns();
   announce(`Run ${run.name} is gone`);
-  draw();
+  drawSoon();
 }
 
 function onSources({ waiting, has_more }) {
