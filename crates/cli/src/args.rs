@@ -42,6 +42,8 @@ pub(crate) enum LogFormat {
     Human,
     /// One JSON object a line.
     Json,
+    /// One JSON object a line, with the fields that Google's Cloud Logging reads.
+    Cloud,
 }
 
 #[derive(Debug, Subcommand)]
@@ -556,6 +558,10 @@ pub(crate) struct TrainArgs {
     /// /healthz. With port 0 the system chooses one; the folder's processes/N.json and targets/N.json name it.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "asked")]
     pub(crate) metrics: Option<String>,
+    /// Send metrics, traces and logs to an OpenTelemetry collector (OTLP over HTTP), as in http://localhost:4318; default:
+    /// $OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere.
+    #[arg(long, value_name = "URL", conflicts_with = "asked")]
+    pub(crate) otlp: Option<String>,
     /// Where `tpu profile`, XProf and JAX's tools can ask for profiles while it trains: a PORT of this machine (0 takes a free
     /// one), or IP:PORT; default: profile.address of the file, else nowhere. Anyone who reaches it may ask.
     #[arg(long, value_name = "ADDRESS")]

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use crate::log;
+
 /// What a command that worked says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -32,17 +34,25 @@ impl Failure {
         self
     }
 
-    /// Prints the error, one line per cause, and the remedy.
+    /// Prints the error, one line per cause, and the remedy; one record where the log is for programs.
     pub(crate) fn print(&self) {
-        eprintln!("error: {}", self.error);
-        let mut cause = self.error.source();
-        while let Some(error) = cause {
-            eprintln!("  caused by: {error}");
-            cause = error.source();
+        let causes = std::iter::successors(self.error.source(), |&error| error.source());
+        if !log::is_human() {
+            let message = causes.fold(format!("error: {}", self.error), |text, cause| format!("{text}: {cause}"));
+            let hint = self.hint.iter().map(|hint| ("hint".to_string(), hint.as_str().into()));
+            return log::say_with(&message, &hint.collect::<Vec<_>>());
         }
+        eprintln!("error: {}", self.error);
+        causes.for_each(|cause| eprintln!("  caused by: {cause}"));
         if let Some(hint) = &self.hint {
             eprintln!("hint: {hint}");
         }
+    }
+}
+
+impl From<log::LogRefused> for Failure {
+    fn from(error: log::LogRefused) -> Self {
+        Failure::new(error).hint("--log and $TPUBRIDGE_LOG take error, warn, info, debug, trace, or target=level")
     }
 }
 

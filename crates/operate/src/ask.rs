@@ -108,6 +108,17 @@ pub(crate) fn all<Q: Sync, A: Send>(questions: &[Q], ask: impl Fn(&Q) -> A + Syn
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
+/// An error with its causes, in one line.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 //! - [`dashboard`] shows runs side by side in a browser, live.
 //! - [`diagnose`] names what makes a run slow, how much that is, and what to do.
 //! - [`hang`] asks all processes where they are, and names who holds the others up.
+//! - [`otlp`] is the way to an OpenTelemetry collector.
 //!
 //! ```
 //! // What is no profile is told.
@@ -19,5 +20,6 @@ pub mod dashboard;
 pub mod diagnose;
 pub mod hang;
 pub mod monitor;
+pub mod otlp;
 pub mod processes;
 pub mod profile;

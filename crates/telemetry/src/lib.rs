@@ -1,5 +1,5 @@
 //! What a process tells of itself while it runs: metrics, the texts that Prometheus and OpenMetrics read, an HTTP endpoint,
-//! goodput; and gRPC ([`grpc`]).
+//! goodput; OpenTelemetry's protocol ([`otlp`]) and gRPC ([`grpc`]).
 //!
 //! Telemetry never stops or slows what it watches: a metric costs an atomic addition, whoever reads is served by threads of
 //! its own, and their number, requests and times are bounded.
@@ -18,6 +18,7 @@ mod family;
 mod goodput;
 pub mod grpc;
 mod http;
+pub mod otlp;
 mod parse;
 mod process;
 mod registry;

@@ -14,7 +14,7 @@ pub enum Needed {
     Python,
     /// A Python interpreter with an S3 server and Hugging Face's safetensors.
     StoresPython,
-    /// A Python interpreter with tpu-info and Google's calculator of goodput.
+    /// A Python interpreter with tpu-info, OpenTelemetry's messages and Google's calculator of goodput.
     OperatePython,
     /// Programs exported from JAX.
     Corpus,

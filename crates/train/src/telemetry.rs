@@ -12,6 +12,7 @@ use telemetry::{
 };
 
 use telemetry::ProcessStatus;
+use telemetry::otlp::Otlp;
 pub(crate) use telemetry::{TrainPhase, TrainingRecord};
 
 /// Upper bounds of the seconds of a step: from toys to models of a whole pod.
@@ -49,6 +50,7 @@ struct Inner {
     devices: Mutex<Option<DeviceManager>>,
     compiler: Mutex<Option<Compiler>>,
     record: Mutex<TrainingRecord>,
+    otlp: Mutex<Option<Otlp>>,
     metrics: Metrics,
 }
 
@@ -179,6 +181,7 @@ impl TrainTelemetry {
             devices: Mutex::default(),
             compiler: Mutex::default(),
             record: Mutex::default(),
+            otlp: Mutex::default(),
             metrics,
         };
         TrainTelemetry { inner: Arc::new(inner) }
@@ -187,6 +190,15 @@ impl TrainTelemetry {
     /// The metrics, for whoever adds some.
     pub fn registry(&self) -> &Registry {
         &self.inner.registry
+    }
+
+    /// Spans of the attempts that begin from now on go there.
+    pub fn trace_to(&self, otlp: &Otlp) {
+        *lock(&self.inner.otlp) = Some(otlp.clone());
+    }
+
+    pub(crate) fn otlp(&self) -> Option<Otlp> {
+        lock(&self.inner.otlp).clone()
     }
 
     /// All metrics as they are now, those of the devices of this process included.

@@ -1,4 +1,4 @@
-//! Arguments of what reads programs: `tpu hlo` and `tpu check`.
+//! Arguments of what reads and runs programs in StableHLO: `tpu hlo`, `tpu check`.
 
 use std::path::PathBuf;
 

@@ -9,6 +9,7 @@ use telemetry::runtime_metrics::RuntimeMetricService;
 
 use crate::args::RuntimeMetricsArgs;
 use crate::failure::Failure;
+use crate::log;
 
 /// Where a server listens: `HOST:PORT`, or a port of the loopback address.
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
@@ -33,12 +34,12 @@ pub(crate) fn serve(
     let source = Arc::new(DeviceTelemetry::new(backend, others));
     match GrpcServer::start(address, Arc::new(RuntimeMetricService::new(source)), GrpcLimits::default()) {
         Ok(server) => {
-            eprintln!("runtime metrics at {}", server.address());
+            log::say(&format!("runtime metrics at {}", server.address()));
             Ok(Some(server))
         }
         // libtpu serves its own devices, and tells more of them.
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && *backend.platform() == Platform::Tpu => {
-            eprintln!("runtime metrics at {address} are served by libtpu");
+            log::say(&format!("runtime metrics at {address} are served by libtpu"));
             Ok(None)
         }
         Err(error) => Err(Failure::new(format!("runtime metrics cannot be served at {address}: {error}"))

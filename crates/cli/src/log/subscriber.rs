@@ -2,20 +2,16 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::error::Error;
-use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value, json};
-use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+use super::entry::{Entry, Fields};
 use super::filter::Filter;
-use crate::args::LogFormat;
+use super::output;
 
 thread_local! {
     /// The spans this thread is in, the outermost first.
@@ -25,7 +21,6 @@ thread_local! {
 /// What gets every event.
 pub(super) struct Lines {
     filter: Filter,
-    format: LogFormat,
     spans: Mutex<Spans>,
 }
 
@@ -59,23 +54,23 @@ impl Spans {
 }
 
 impl Lines {
-    pub(super) fn new(filter: Filter, format: LogFormat) -> Lines {
-        Lines { filter, format, spans: Mutex::default() }
+    pub(super) fn new(filter: Filter) -> Lines {
+        Lines { filter, spans: Mutex::default() }
     }
 
     fn spans(&self) -> MutexGuard<'_, Spans> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn write(&self, metadata: &Metadata<'_>, spans: &[&Span], fields: &Fields) {
-        let time = trust::utc(SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default());
-        let line = match self.format {
-            LogFormat::Human => human(&time, metadata, spans, fields),
-            LogFormat::Json => object(&time, metadata, spans, fields),
-        };
-        // Nobody can be told that the log cannot be written.
-        let _ = std::io::stderr().lock().write_all(line.as_bytes());
-    }
+fn write(metadata: &Metadata<'_>, spans: &[&Span], fields: &Fields) {
+    output::write(&Entry {
+        level: *metadata.level(),
+        target: metadata.target(),
+        place: metadata.file().zip(metadata.line()),
+        spans: spans.iter().map(|span| (span.metadata.name(), &span.fields)).collect(),
+        fields,
+    });
 }
 
 /// The span that something is in unless it says so itself.
@@ -114,7 +109,7 @@ impl Subscriber for Lines {
         let mut fields = Fields::default();
         values.record(&mut fields);
         if let Some(span) = self.spans().open.get_mut(&id.into_u64()) {
-            fields.0.into_iter().for_each(|(name, text, value)| span.fields.put(name, text, value));
+            fields.0.into_iter().for_each(|(name, text, value)| span.fields.put(&name, text, value));
         }
     }
 
@@ -125,7 +120,7 @@ impl Subscriber for Lines {
         event.record(&mut fields);
         let inside = if event.is_contextual() { current() } else { event.parent().map(Id::into_u64) };
         let spans = self.spans();
-        self.write(event.metadata(), &spans.around(inside), &fields);
+        write(event.metadata(), &spans.around(inside), &fields);
     }
 
     fn enter(&self, id: &Id) {
@@ -173,117 +168,11 @@ impl Subscriber for Lines {
             fields.put("time.busy", format!("{busy:.2?}"), busy.as_secs_f64().into());
             let idle = all.saturating_sub(busy);
             fields.put("time.idle", format!("{idle:.2?}"), idle.as_secs_f64().into());
-            self.write(spans.open[&id].metadata, &spans.around(Some(id)), &fields);
+            write(spans.open[&id].metadata, &spans.around(Some(id)), &fields);
             match spans.open.remove(&id).and_then(|span| span.parent) {
                 Some(parent) => id = parent,
                 None => return has_closed,
             }
         }
     }
-}
-
-/// Names and values, as text for people and as JSON.
-#[derive(Default)]
-struct Fields(Vec<(&'static str, String, Value)>);
-
-impl Fields {
-    fn put(&mut self, name: &'static str, text: String, value: Value) {
-        self.0.retain(|(known, ..)| *known != name);
-        self.0.push((name, text, value));
-    }
-
-    /// What is said, then what is known about it.
-    fn split(&self) -> (&str, impl Iterator<Item = &(&'static str, String, Value)>) {
-        let message = self.0.iter().find(|(name, ..)| *name == "message").map_or("", |(_, text, _)| text);
-        (message, self.0.iter().filter(|(name, ..)| *name != "message"))
-    }
-
-    fn object(&self) -> Map<String, Value> {
-        self.0.iter().map(|(name, _, value)| (name.to_string(), value.clone())).collect()
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = format!("{value:?}");
-        self.put(field.name(), text.clone(), text.into());
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        let text = if field.name() == "message" { value.to_string() } else { format!("{value:?}") };
-        self.put(field.name(), text, value.into());
-    }
-
-    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        let mut text = value.to_string();
-        let mut cause = value.source();
-        while let Some(error) = cause {
-            let _ = write!(text, ": {error}");
-            cause = error.source();
-        }
-        self.put(field.name(), text.clone(), text.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field.name(), format!("{value:?}"), value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field.name(), value.to_string(), value.into());
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field.name(), value.to_string(), value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field.name(), value.to_string(), value.into());
-    }
-}
-
-/// `time LEVEL span{field=value}: target: message field=value`.
-fn human(time: &str, metadata: &Metadata<'_>, spans: &[&Span], fields: &Fields) -> String {
-    let mut line = format!("{time} {:>5} ", metadata.level().as_str());
-    for span in spans {
-        line.push_str(span.metadata.name());
-        let known: Vec<String> = span.fields.split().1.map(|(name, text, _)| format!("{name}={text}")).collect();
-        if !known.is_empty() {
-            let _ = write!(line, "{{{}}}", known.join(" "));
-        }
-        line.push(':');
-    }
-    if !spans.is_empty() {
-        line.push(' ');
-    }
-    let (message, known) = fields.split();
-    let _ = write!(line, "{}: {message}", metadata.target());
-    for (name, text, _) in known {
-        let _ = write!(line, " {name}={text}");
-    }
-    // What others wrote moves no cursor and changes no colour.
-    let mut plain = String::with_capacity(line.len() + 1);
-    for c in line.chars() {
-        if c.is_control() && !matches!(c, '\n' | '\t') { plain.extend(c.escape_unicode()) } else { plain.push(c) }
-    }
-    plain.push('\n');
-    plain
-}
-
-fn object(time: &str, metadata: &Metadata<'_>, spans: &[&Span], fields: &Fields) -> String {
-    let of = |span: &&Span| {
-        let mut object = span.fields.object();
-        object.insert("name".into(), span.metadata.name().into());
-        Value::Object(object)
-    };
-    let mut line = json!({
-        "timestamp": time,
-        "level": metadata.level().as_str(),
-        "fields": fields.object(),
-        "target": metadata.target(),
-    });
-    if let (Some(object), Some(innermost)) = (line.as_object_mut(), spans.last()) {
-        object.insert("span".into(), of(innermost));
-        object.insert("spans".into(), spans.iter().map(of).collect());
-    }
-    format!("{line}\n")
 }

@@ -25,6 +25,7 @@ mod monitor;
 mod network_faults;
 mod networks;
 mod offline;
+mod otlp;
 mod pipeline;
 mod plan;
 mod preemption;

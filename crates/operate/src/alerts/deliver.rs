@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::config::AlertAction;
 use super::event::AlertEvent;
+use crate::ask::causes;
 
 /// Events that wait for one place. The oldest are dropped when there are more.
 const MAX_WAITING: usize = 64;
@@ -228,16 +229,6 @@ fn post(url: &str, body: &str) -> Result<(), Refusal> {
         false if is_theirs => Err(Refusal::Later(format!("it answers {status}"))),
         false => Err(Refusal::Never(format!("it answers {status}"))),
     }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 fn run(words: &[String], event: &AlertEvent) -> Result<(), Refusal> {

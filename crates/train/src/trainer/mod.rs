@@ -7,6 +7,7 @@ mod parts;
 mod profiles;
 mod rows;
 mod run;
+mod spans;
 mod stop;
 mod timeline;
 mod watch;

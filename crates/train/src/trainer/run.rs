@@ -147,7 +147,10 @@ impl<T: Task + 'static> Trainer<T> {
                         .as_ref()
                         .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
                         .transpose()?;
-                    let Some((step, state)) = restored else { return Ok(stopped(0)) };
+                    let Some((step, state)) = restored else {
+                        timeline.ended(&Ended::Stopped);
+                        return Ok(stopped(0));
+                    };
                     watch(&TrainEvent::Resumed(step));
                     (step, state)
                 }
@@ -157,7 +160,10 @@ impl<T: Task + 'static> Trainer<T> {
                     let mut init = Jit::new(&self.backend, "init", Donate::Nothing, move |(): &()| task.init())
                         .on(self.mesh.as_ref().map(StateSharding::init));
                     timeline.enter(TrainPhase::Compile);
-                    let Some(program) = init.prepare(&(), stop.alone())? else { return Ok(stopped(0)) };
+                    let Some(program) = init.prepare(&(), stop.alone())? else {
+                        timeline.ended(&Ended::Stopped);
+                        return Ok(stopped(0));
+                    };
                     self.options.telemetry.compiled(&program.fingerprint());
                     timeline.enter(TrainPhase::Initialize);
                     (0, self.with_given(init.call(())?)?)
@@ -493,6 +499,7 @@ impl<T: Task + 'static> Run<'_, T> {
             let written = checkpoints.finish(self.watch);
             saved.and(written)?;
         }
+        self.timeline.ended(&ended);
         Ok(Trained {
             state: self.state,
             step: self.step,

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use telemetry::{Attempt, GoodputFile, GoodputHistory, Spent, now_seconds};
 
-use super::TrainEvent;
+use super::spans::AttemptSpans;
+use super::{Ended, TrainEvent};
 use crate::telemetry::{Scalars, TrainPhase, TrainTelemetry};
 
 /// The phases so far.
@@ -20,6 +21,9 @@ pub(super) struct Timeline {
     /// When the last step ended, and the seconds that were no part of steps up to then.
     last_end: Option<(Instant, f64)>,
     goodput: Option<Kept>,
+    /// When the phase began.
+    entered: Instant,
+    spans: Option<AttemptSpans>,
 }
 
 /// Goodput over attempts: what was before, and the file that it is kept in.
@@ -36,16 +40,19 @@ impl Timeline {
             earlier: GoodputHistory::read(path).unwrap_or_default(),
             file: GoodputFile::open(path),
         });
+        let now = Instant::now();
         Timeline {
             telemetry: telemetry.clone(),
             phase: TrainPhase::Initialize,
-            since: Instant::now(),
+            since: now,
             seconds: Default::default(),
             started_seconds: now_seconds(),
             first_step: 0,
             step: 0,
             last_end: None,
             goodput,
+            entered: now,
+            spans: telemetry.otlp().map(|otlp| AttemptSpans::start(otlp, now)),
         }
     }
 
@@ -53,7 +60,12 @@ impl Timeline {
     pub(super) fn enter(&mut self, phase: TrainPhase) {
         if phase != self.phase {
             self.count();
+            if let Some(spans) = &mut self.spans {
+                spans.left(self.phase, self.entered, self.since);
+                spans.enters(phase, self.since);
+            }
             self.phase = phase;
+            self.entered = self.since;
             self.telemetry.in_phase(phase);
         }
     }
@@ -63,6 +75,16 @@ impl Timeline {
         (self.first_step, self.step) = (step, step);
         let earlier = self.goodput.as_ref().map_or(0, |kept| kept.earlier.len() as u64);
         self.telemetry.resumed(step, earlier + 1);
+        if let Some(spans) = &mut self.spans {
+            spans.resumed(step, earlier + 1);
+        }
+    }
+
+    /// How the attempt ended. One that ends without saying so has failed.
+    pub(super) fn ended(&mut self, ended: &Ended) {
+        if let Some(spans) = &mut self.spans {
+            spans.ended(ended);
+        }
     }
 
     pub(super) fn dispatched(&self, step: u64) {
@@ -77,11 +99,17 @@ impl Timeline {
             self.last_end.replace((now, apart)).map(|(last, before)| (now - last).as_secs_f64() - (apart - before));
         self.step = step;
         self.telemetry.step_ended(step, seconds, tokens);
+        if let Some(spans) = &mut self.spans {
+            spans.step_ended(step);
+        }
     }
 
     /// A good moment to write down where the time went: steps were just looked at. `Checkpoint` is always kept.
     pub(super) fn note(&mut self, moment: Moment) {
         self.count();
+        if let (Some(spans), Moment::Record) = (&mut self.spans, moment) {
+            spans.recorded();
+        }
         let attempt = Attempt::new(self.started_seconds, self.first_step, self.step, self.spent());
         let Some(kept) = &mut self.goodput else { return };
         match moment {
@@ -127,6 +155,9 @@ impl Timeline {
 impl Drop for Timeline {
     fn drop(&mut self) {
         self.note(Moment::Checkpoint);
+        if let Some(spans) = self.spans.take() {
+            spans.end(self.phase, self.entered, self.since);
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! What watches a training while it runs: alerts, other processes, and hangs.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +13,7 @@ use train::Training;
 
 use crate::args::TrainArgs;
 use crate::failure::{self, Failure};
+use crate::log;
 
 /// How often the first process asks the others.
 const PEERS_EVERY: Duration = Duration::from_secs(15);
@@ -109,8 +109,8 @@ impl Alarms {
             hear: Box::new(move |report, path| {
                 tell_hang(report, path.map(|path| path.as_path()));
                 if must_stop {
-                    say("error: the training makes no progress, and is ended ([alerts.hang] action = \"stop\")\n\
-                         hint: run the same command again: it goes on from the newest checkpoint\n");
+                    log::say("error: the training makes no progress, and is ended ([alerts.hang] action = \"stop\")");
+                    log::say("hint: run the same command again: it goes on from the newest checkpoint");
                     std::process::exit(2);
                 }
             }),
@@ -126,23 +126,19 @@ impl Alarms {
 }
 
 fn tell(event: &AlertEvent) {
-    let hint = (event.state == AlertState::Firing && !event.remedy.is_empty()).then_some(&event.remedy);
-    let hint = hint.map_or(String::new(), |remedy| format!("hint: {remedy}\n"));
-    say(&format!("{}\n{hint}", event.line()));
+    log::say(&event.line());
+    if event.state == AlertState::Firing && !event.remedy.is_empty() {
+        log::say(&format!("hint: {}", event.remedy));
+    }
 }
 
 fn tell_hang(report: &HangReport, path: Option<&Path>) {
-    let mut text = "warning: the training makes no progress\n".to_string();
+    log::say("warning: the training makes no progress");
     for culprit in &report.culprits {
-        text.push_str(&format!("  {}: {}\nhint: {}\n", culprit.processes.join(", "), culprit.why, culprit.remedy));
+        log::say(&format!("  {}: {}", culprit.processes.join(", "), culprit.why));
+        log::say(&format!("hint: {}", culprit.remedy));
     }
     if let Some(path) = path {
-        text.push_str(&format!("what all processes said is in {}\n", path.display()));
+        log::say(&format!("what all processes said is in {}", path.display()));
     }
-    say(&text);
-}
-
-/// To whoever reads standard error, in one piece; a thread that watches goes on where nobody does.
-fn say(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }

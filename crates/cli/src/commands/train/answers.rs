@@ -4,6 +4,7 @@ use telemetry::{Announced, HttpServer, ProcessPresence};
 use train::Training;
 
 use crate::failure::Failure;
+use crate::log;
 
 /// The endpoint of a training, as long as it runs.
 pub(super) struct Answers {
@@ -22,7 +23,7 @@ impl Answers {
         let mut presence = ProcessPresence::new(process);
         presence.metrics = server.as_ref().map(|server| server.address().to_string());
         if let Some(address) = &presence.metrics {
-            eprintln!("metrics of process {process} on http://{address}/metrics");
+            log::say(&format!("metrics of process {process} on http://{address}/metrics"));
         }
         // Whoever looks for the training finds it by hand; it goes on.
         let announced = training.local_folder().and_then(|folder| {

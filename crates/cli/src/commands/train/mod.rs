@@ -2,6 +2,7 @@
 
 mod alarms;
 mod answers;
+mod collector;
 mod find_batch;
 mod generate;
 mod notice;
@@ -16,11 +17,13 @@ use std::time::Instant;
 use runtime::Backend;
 use runtime::mesh::site_of;
 use serde::Serialize;
+use serde_json::Value;
 use train::trainer::{Ended, Measured, SPOT_NOTICE_SECONDS, StopTime, TrainEvent};
 use train::{MeshChoice, Training};
 
 use self::alarms::Alarms;
 use self::answers::Answers;
+use self::collector::Collector;
 use self::notice::Notices;
 use super::run::{isolate_again, isolate_again_among, must_isolate};
 use crate::args::TrainArgs;
@@ -28,6 +31,7 @@ use crate::child;
 use crate::commands;
 use crate::commands::compile::write_file;
 use crate::failure::{self, Answer, Failure};
+use crate::log;
 use crate::output::Output;
 
 pub(crate) use generate::run as generate;
@@ -117,6 +121,7 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let stop = crate::stop::on_signal();
     let notices = Notices::wait(args.preemption_notice, &stop);
     let answers = Answers::start(args.metrics.as_deref(), &training, backend.rank())?;
+    let collector = Collector::start(args.otlp.as_deref(), &training, backend.rank())?;
     let alarms = Alarms::start(&alerts, &training, backend.rank(), answers.address(), &stop);
     let started = Instant::now();
     let mut shown = Shown::new(training.config().train.steps);
@@ -127,6 +132,9 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     let stopped_by = alarms.stopped_by().map(|alert| format!("alert {alert}"));
     drop(alarms);
     drop(answers);
+    if let (Err(error), Some(_)) = (&trained, &collector) {
+        log::send(&format!("error: {error}"), &[]);
+    }
     let trained = trained?;
     shown.end();
     if let Some(session) = session {
@@ -161,8 +169,8 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
     output.record(&record, || text(&record))?;
     match trained.ended {
         Ended::Diverged { step } => {
-            eprintln!("the loss is NaN or infinite since step {step}; the last good checkpoint was kept");
-            eprintln!("hint: lower the learning rate, set train.max_grad_norm, or use run.precision = \"f32\"");
+            log::say(&format!("the loss is NaN or infinite since step {step}; the last good checkpoint was kept"));
+            log::say("hint: lower the learning rate, set train.max_grad_norm, or use run.precision = \"f32\"");
             Ok(Answer::No)
         }
         Ended::Finished => Ok(Answer::Yes),
@@ -170,8 +178,8 @@ pub(crate) fn run(args: &TrainArgs, output: &Output) -> Result<Answer, Failure> 
             let why = notice.map(|notice| notice.to_string()).or(stopped_by);
             let why = why.map_or_else(String::new, |why| format!("{why}: "));
             let saved = if record.checkpoints.is_some() { "the state is saved" } else { "nothing is saved" };
-            eprintln!("{why}stopped after step {}, {saved}", record.step);
-            eprintln!("hint: run the same command again to resume, on this machine or another");
+            log::say(&format!("{why}stopped after step {}, {saved}", record.step));
+            log::say("hint: run the same command again to resume, on this machine or another");
             Ok(Answer::Preempted)
         }
     }
@@ -262,12 +270,19 @@ struct Shown {
 
 impl Shown {
     fn new(steps: u64) -> Shown {
-        Shown { steps, is_terminal: std::io::stderr().is_terminal(), evaluation: BTreeMap::new(), stop_seconds: None }
+        let is_terminal = std::io::stderr().is_terminal() && log::is_human();
+        Shown { steps, is_terminal, evaluation: BTreeMap::new(), stop_seconds: None }
     }
 
     fn say(&self, line: &str) {
-        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
-        let _ = writeln!(std::io::stderr(), "{clear}{line}");
+        self.say_with(line, &[]);
+    }
+
+    fn say_with(&self, line: &str, known: &[(String, Value)]) {
+        if self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+        log::say_with(line, known);
     }
 
     fn hear(&mut self, event: &TrainEvent) {
@@ -287,7 +302,8 @@ impl Shown {
                 self.evaluation = measured.values.clone();
                 let values: Vec<String> =
                     measured.values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
-                self.say(&format!("step {}: validation {}", measured.step, values.join(", ")));
+                let line = format!("step {}: validation {}", measured.step, values.join(", "));
+                self.say_with(&line, &known(measured, "evaluation_"));
             }
             TrainEvent::Stopping { process, step } => {
                 self.say(&format!("process {process} was asked to stop: all processes stop after step {step}"))
@@ -329,8 +345,9 @@ impl Shown {
             let bar: String = (0..20).map(|n| if n < filled { '█' } else { '░' }).collect();
             let left = (self.steps - measured.step.min(self.steps)) as f64 * measured.step_seconds;
             let _ = write!(std::io::stderr(), "\r\x1b[K{bar} {line}  {left:.0} s left");
+            log::send(&line, &known(measured, ""));
         } else {
-            self.say(&line);
+            self.say_with(&line, &known(measured, ""));
         }
     }
 
@@ -361,4 +378,14 @@ impl Shown {
             let _ = writeln!(std::io::stderr());
         }
     }
+}
+
+/// What was measured, for a record of the log.
+fn known(measured: &Measured, prefix: &str) -> Vec<(String, Value)> {
+    let mut known: Vec<(String, Value)> = vec![("step".into(), measured.step.into())];
+    known.extend(measured.values.iter().map(|(name, value)| (format!("{prefix}{name}"), (*value).into())));
+    known.push(("step_seconds".into(), measured.step_seconds.into()));
+    known.extend(measured.tokens_per_second.map(|rate| ("tokens_per_second".into(), rate.into())));
+    known.extend(measured.mfu.map(|mfu| ("mfu".into(), mfu.into())));
+    known
 }
