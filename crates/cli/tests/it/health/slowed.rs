@@ -28,9 +28,14 @@ const SOME: f64 = 5.0;
 #[test]
 fn nothing_in_a_healthy_run() {
     let bench = bench();
-    let (_running, _) = start(&bench, "healthy.toml", SOME, &["--folder", "run"]);
+    // With a profile, in which nothing is wrong either.
+    let profiled = ["--folder", "run", "--with", "profile.steps=\"2..4\""];
+    let (_running, _) = start(&bench, "healthy.toml", SOME, &profiled);
+    let profile = bench.path("run/metrics/plugins/profile/steps-2-3");
+    let is_whole = |path: &std::path::Path| path.extension().is_some_and(|extension| extension == "pb");
+    wait_for("the profile", || std::fs::read_dir(&profile).ok()?.find(|file| is_whole(&file.as_ref().unwrap().path())));
     let ran = bench.expect(0, &["diagnose", "run"]);
-    assert!(ran.stdout.contains("nothing found"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("nothing found") && !ran.stdout.contains("note: "), "{}", ran.stdout);
 }
 
 #[test]
