@@ -52,6 +52,11 @@ const AXES = {
   clock: { of: (run, curve, at) => curve.time[at], text: clock, tick: clock, name: "time of day" },
 };
 
+/// A place in a picture: a tenth of a point is enough.
+function tenth(place) {
+  return Math.round(place * 10) / 10;
+}
+
 function smooth(values, weight) {
   if (weight === 0) return values;
   let sum = 0, share = 0;
@@ -162,13 +167,13 @@ export class Chart {
     const { width, height } = this.size;
     const parts = [];
     for (const y of this.settings.isLog ? logTicks(y0, y1) : ticks(y0, y1, 4)) {
-      const at = this.y(y).toFixed(1);
+      const at = tenth(this.y(y));
       parts.push(svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: at, y2: at }));
       parts.push(svg("text", { x: MARGIN.left - 6, y: Number(at) + 4, "text-anchor": "end" }, this.format(y)));
     }
     for (const x of ticks(x0, x1, Math.max(2, Math.floor(width / 130)))) {
       const anchor = this.x(x) > width - 40 ? "end" : "middle";
-      parts.push(svg("text", { x: this.x(x).toFixed(1), y: height - 6, "text-anchor": anchor }, this.axis.tick(x)));
+      parts.push(svg("text", { x: tenth(this.x(x)), y: height - 6, "text-anchor": anchor }, this.axis.tick(x)));
     }
     return parts;
   }
@@ -177,7 +182,7 @@ export class Chart {
     let text = "", isDown = false;
     ys.forEach((y, at) => {
       if (!this.isDrawn(y)) { isDown = false; return; }
-      text += (isDown ? "L" : "M") + this.x(xs[at]).toFixed(1) + " " + this.y(y).toFixed(1);
+      text += (isDown ? "L" : "M") + tenth(this.x(xs[at])) + " " + tenth(this.y(y));
       isDown = true;
     });
     return text;
@@ -188,7 +193,7 @@ export class Chart {
     const look = `r${run.colour}`;
     if (curve.min.length > 0) {
       const seen = xs.map((_, at) => at).filter((at) => this.isDrawn(curve.min[at]) && this.isDrawn(curve.max[at]));
-      const edge = (list) => list.map(([x, y]) => this.x(x).toFixed(1) + " " + this.y(y).toFixed(1));
+      const edge = (list) => list.map(([x, y]) => tenth(this.x(x)) + " " + tenth(this.y(y)));
       const outline = [...edge(seen.map((at) => [xs[at], curve.max[at]])), ...edge(seen.reverse().map((at) => [xs[at], curve.min[at]]))];
       if (outline.length > 0) parts.push(svg("path", { class: `band ${look}`, d: "M" + outline.join("L") + "Z" }));
     } else if (this.settings.smoothing > 0) {
@@ -199,7 +204,7 @@ export class Chart {
       parts.push(svg("circle", { class: `lone ${look}`, cx: this.x(xs[0]), cy: this.y(ys[0]), r: 3 }));
     }
     for (const at of curve.not_finite.slice(0, 200)) {
-      const x = this.x(xs[at]).toFixed(1);
+      const x = tenth(this.x(xs[at]));
       parts.push(svg("path", { class: "not-finite", d: `M${x} ${MARGIN.top}m-3 -3l6 6m0 -6l-6 6` }));
     }
     return parts;
@@ -262,14 +267,14 @@ export class Chart {
       this.readout.textContent = "";
       return;
     }
-    const x = this.x(this.at).toFixed(1);
+    const x = tenth(this.x(this.at));
     const parts = [svg("line", { class: "cursor", x1: x, x2: x, y1: MARGIN.top, y2: this.size.height - MARGIN.bottom })];
     const values = [];
     for (const series of this.series) {
       const at = this.nearest(series, this.at);
       if (series.xs[at] === undefined) continue;
       if (this.isDrawn(series.ys[at])) {
-        parts.push(svg("circle", { class: `dot r${series.run.colour}`, cx: this.x(series.xs[at]).toFixed(1), cy: this.y(series.ys[at]).toFixed(1), r: 4 }));
+        parts.push(svg("circle", { class: `dot r${series.run.colour}`, cx: tenth(this.x(series.xs[at])), cy: tenth(this.y(series.ys[at])), r: 4 }));
       }
       values.push(`${series.run.name} ${this.value(series, at)}`);
     }

@@ -13,10 +13,14 @@ const METRICS = new Map([
   ["step_seconds", ["Step time", duration]],
   ["mfu", ["MFU", percent]],
 ]);
-/// Buckets of a curve; with twice as many points the server is asked to join them.
-const BUCKETS = 600;
+/// Buckets of a curve, fewer where many are drawn; with twice as many points the server is asked to join them.
+const MAX_BUCKETS = 600;
+const MIN_BUCKETS = 150;
+const ALL_BUCKETS = 4800;
 /// Between two requests for the curves of a run.
 const RELOAD_MS = 1000;
+/// From news of a run to the request for its curves.
+const GATHER_MS = 50;
 /// From news to its drawing.
 const DRAW_MS = 150;
 
@@ -129,7 +133,7 @@ function show(id, isShown) {
 function onRun(summary) {
   let run = runs.get(summary.id);
   if (!run) {
-    run = { id: summary.id, colour: summary.id % 8, dashes: (summary.id + Math.floor(summary.id / 8)) % 4, curves: new Map(), drawn: 0, nextLine: 0, generation: -1 };
+    run = { id: summary.id, colour: summary.id % 8, dashes: (summary.id + Math.floor(summary.id / 8)) % 4, curves: new Map(), drawn: 0, nextLine: 0, generation: -1, isLoading: false };
     run.isShown = !hidden.has(String(summary.id));
     runs.set(summary.id, run);
   }
@@ -153,29 +157,28 @@ function onRun(summary) {
 
 /// Gets the curves of a run, at most so often.
 function load(run) {
-  if (run.isLoading) {
-    run.isStale = true;
-    return;
-  }
+  run.isStale = run.isLoading;
+  if (run.isLoading) return;
   run.isLoading = true;
-  run.isStale = false;
-  const again = () => {
+  get(run).finally(() => setTimeout(() => {
     run.isLoading = false;
     if (run.isStale && runs.get(run.id) === run) load(run);
-  };
-  fetch(`api/runs/${run.id}/curves?buckets=${BUCKETS}`)
-    .then((answer) => (answer.ok ? answer.json() : null))
-    .then((told) => {
-      if (told && runs.get(run.id) === run) {
-        run.curves = new Map(Object.entries(told.curves));
-        run.generation = told.generation;
-        run.nextLine = told.next_line;
-        run.drawn += 1;
-        drawSoon();
-      }
-      setTimeout(again, RELOAD_MS);
-    })
-    .catch(() => setTimeout(again, RELOAD_MS));
+  }, RELOAD_MS));
+}
+
+async function get(run) {
+  // Runs that are told together are counted together.
+  await new Promise((done) => setTimeout(done, GATHER_MS));
+  const shown = [...runs.values()].filter((other) => other.isShown).length;
+  run.buckets = Math.round(Math.min(MAX_BUCKETS, Math.max(MIN_BUCKETS, ALL_BUCKETS / Math.max(1, shown))));
+  const answer = await fetch(`api/runs/${run.id}/curves?buckets=${run.buckets}`).catch(() => null);
+  const told = answer && answer.ok ? await answer.json().catch(() => null) : null;
+  if (!told || runs.get(run.id) !== run) return;
+  run.curves = new Map(Object.entries(told.curves));
+  run.generation = told.generation;
+  run.nextLine = told.next_line;
+  run.drawn += 1;
+  drawSoon();
 }
 
 const NOT_FINITE = new Set(["NaN", "Infinity", "-Infinity"]);
@@ -203,7 +206,7 @@ function onLines({ id, generation, first_line, lines }) {
       }
       if (!isFinite) curve.not_finite.push(curve.mean.length - 1);
       curve.points += 1;
-      isLong = isLong || curve.step.length > 2 * BUCKETS;
+      isLong = isLong || curve.step.length > 2 * run.buckets;
     }
   });
   run.nextLine = Math.max(run.nextLine, first_line + lines.length);
