@@ -7,6 +7,7 @@ use fleet::System;
 use fleet::preemption::{self, Notice, Watch};
 
 use crate::args::NoticeArg;
+use crate::log;
 
 /// Waits for a preemption notice while it lives.
 pub(super) struct Notices {
@@ -31,7 +32,7 @@ impl Notices {
         };
         let started = is_wanted.then(|| Watch::start(&preemption::host(&system), tell));
         let watch = started.and_then(|started| {
-            started.inspect_err(|error| eprintln!("warning: preemption notices are not watched: {error}")).ok()
+            started.inspect_err(|error| log::say(&format!("warning: preemption notices are not watched: {error}"))).ok()
         });
         Notices { heard, _watch: watch }
     }

@@ -5,6 +5,7 @@ use runtime::distributed::{Given, MultiHostConfig, Session};
 
 use crate::args::TrainArgs;
 use crate::failure::Failure;
+use crate::log;
 
 /// The processes that the command line and the environment name; `None` for one.
 pub(super) fn configured(args: &TrainArgs) -> Result<Option<MultiHostConfig>, Failure> {
@@ -36,6 +37,6 @@ pub(super) fn devices_here(
 
 /// Waits for all processes.
 pub(super) fn join(config: &MultiHostConfig) -> Result<Session, Failure> {
-    eprintln!("process {} of {}: waiting for the others", config.process_id, config.processes);
+    log::say(&format!("process {} of {}: waiting for the others", config.process_id, config.processes));
     Ok(Session::join(config)?)
 }

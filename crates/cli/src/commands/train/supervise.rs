@@ -10,6 +10,7 @@ use weights::CheckpointManager;
 use crate::audit::note;
 use crate::child::{ChildEnd, Parent};
 use crate::failure::{Answer, Failure};
+use crate::log;
 use crate::output::Output;
 
 /// Set in the training that is watched.
@@ -90,7 +91,8 @@ pub(super) fn run(restarts: u32, training: &Training, output: &Output) -> Result
         used += 1;
         let pause = (FIRST_PAUSE * 2u32.saturating_pow(fruitless)).min(MAX_PAUSE);
         let from = after.map_or_else(|| "the beginning".to_string(), |step| format!("step {step}"));
-        eprintln!("{reason}; restart {used} of {restarts} from {from} in {:.0} s", pause.as_secs_f64());
+        let seconds = pause.as_secs_f64();
+        log::say(&format!("{reason}; restart {used} of {restarts} from {from} in {seconds:.0} s"));
         let restart = Restart {
             version: 1,
             event: "restart",
@@ -108,7 +110,7 @@ pub(super) fn run(restarts: u32, training: &Training, output: &Output) -> Result
         }
         output.record(&restart, String::new)?;
         if !waited(&mut parent, pause) {
-            eprintln!("stopped between two runs; the state of the newest checkpoint is saved");
+            log::say("stopped between two runs; the state of the newest checkpoint is saved");
             return Ok(Answer::Preempted);
         }
     }
@@ -139,7 +141,7 @@ fn given_up(ended: &ChildEnd, reason: &str, why_not: &str, newest: Option<u64>) 
     let saved = newest.map_or_else(|| "no checkpoint".to_string(), |step| format!("the checkpoint of step {step}"));
     let message = format!("{reason}, and is not started again: {why_not}; there is {saved}");
     if ended.code == Some(75) {
-        eprintln!("{message}");
+        log::say(&message);
         return Ok(Answer::Preempted);
     }
     Err(Failure::new(message).hint("see what the last run said; the same command goes on from the newest checkpoint"))
@@ -157,7 +159,7 @@ fn reason(ended: &ChildEnd) -> String {
 /// The step of the newest checkpoint. Where it cannot be seen there is none, which is told.
 fn newest(manager: &CheckpointManager) -> Option<u64> {
     manager.latest().unwrap_or_else(|error| {
-        eprintln!("warning: checkpoints cannot be listed: {error}");
+        log::say(&format!("warning: checkpoints cannot be listed: {error}"));
         None
     })
 }
