@@ -62,6 +62,13 @@ fn tensor_core(plane: &mut PlaneBuilder) {
     event(plane, (6, "XLA TraceMe"), "barrier-cores", 1_500, 100);
 }
 
+/// A profile of a step that waits for an all-reduce a tenth of the time.
+pub(crate) fn with_exposed_all_reduce() -> Vec<u8> {
+    let mut space = SpaceBuilder::new();
+    tensor_core(space.plane("/device:TPU:0"));
+    space.finish().to_bytes()
+}
+
 #[test]
 fn a_tpu_with_loops_steps_and_collectives() {
     let mut space = SpaceBuilder::new();
