@@ -82,15 +82,45 @@ impl ProfilerSession {
         unsafe { call(&self.record, slot::collect_data, &mut args)? };
         if !args.buffer.is_null() {
             // SAFETY: the plugin pointed to its own copy, which lives as long as the session.
-            return Ok(unsafe { list(args.buffer.cast_const(), args.buffer_size_in_bytes) });
+            let data: Vec<u8> = unsafe { list(args.buffer.cast_const(), args.buffer_size_in_bytes) };
+            return Ok(without_terminator(data));
         }
         let mut data = vec![0u8; args.buffer_size_in_bytes];
         args.buffer = data.as_mut_ptr();
         // SAFETY: `data` has the size the first call reported.
         unsafe { call(&self.record, slot::collect_data, &mut args)? };
         data.truncate(args.buffer_size_in_bytes);
-        Ok(data)
+        Ok(without_terminator(data))
     }
+}
+
+/// A message without the zero byte that XLA's plugins count as its last one. No field begins with zero.
+fn without_terminator(mut data: Vec<u8>) -> Vec<u8> {
+    let mut rest = data.as_slice();
+    // The fields of an `XSpace` are all of a stated length.
+    while let [tag, after @ ..] = rest
+        && tag & 7 == 2
+        && let Some((length, after)) = varint(after)
+        && let Some(after) = usize::try_from(length).ok().and_then(|length| after.get(length..))
+    {
+        rest = after;
+    }
+    if rest == [0] {
+        data.pop();
+    }
+    data
+}
+
+/// A number and what follows it.
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (n, byte) in bytes.iter().enumerate().take(10) {
+        value |= u64::from(byte & 0x7f).checked_shl(7 * n as u32)?;
+        if byte & 0x80 == 0 {
+            return Some((value, bytes.get(n + 1..)?));
+        }
+    }
+    None
 }
 
 impl Drop for ProfilerSession {
@@ -143,4 +173,22 @@ unsafe fn call<A>(
     };
     let code = u32::try_from(code).map_or(Code::Unknown, Code::from_number);
     Err(Error::Pjrt { call: slot.name(), code, message, payloads: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminator_is_no_part_of_the_message() {
+        // Nothing but the terminator, and two fields before it.
+        assert_eq!(without_terminator(vec![0]), Vec::<u8>::new());
+        let message = vec![0x0a, 2, 8, 0, 0x22, 1, 0];
+        assert_eq!(without_terminator(message.clone()), message);
+        assert_eq!(without_terminator([message.clone(), vec![0]].concat()), message);
+        // What is damaged stays as it is.
+        for odd in [vec![], vec![0x0a, 9, 0], vec![0, 0], vec![0x0a, 0xff]] {
+            assert_eq!(without_terminator(odd.clone()), odd);
+        }
+    }
 }

@@ -14,6 +14,10 @@ use crate::config::ConfigError;
 use crate::error::{Error, ValidationError};
 use host::{HostEvent, HostEvents};
 
+/// What plugins record, as XLA's `ProfileOptions`: version 1 of it, devices (field 3) and the HLO of programs (field 7). Without
+/// it XLA's plugins record nothing. Events of the host are ours.
+const PROFILE_OPTIONS: [u8; 6] = [5 << 3, 1, 3 << 3, 1, 7 << 3, 1];
+
 /// The profiler of a backend: at most one profile is recorded at a time. Clones are the same profiler.
 #[derive(Clone, Debug)]
 pub struct BackendProfiler {
@@ -83,7 +87,7 @@ impl BackendProfiler {
             return Err(ValidationError::ProfileBusy.into());
         }
         let doing = "starting its profiler";
-        let mut session = plugin.session(&[]).map_err(Error::device(doing))?;
+        let mut session = plugin.session(&PROFILE_OPTIONS).map_err(Error::device(doing))?;
         session.start().map_err(Error::device(doing))?;
         *recording = Some(Recording { session, host: HostEvents::new() });
         self.shared.is_on.store(true, Ordering::Relaxed);
