@@ -5,7 +5,8 @@
 On: /metrics scraped every second, OpenTelemetry to a sink in this process, libtpu's metric service, a profiler that nobody
 asks, logs as records. Off: none of them. Runs come in pairs, on and off in turn first, so that a machine that grows slower
 or faster does so for both. `--with` makes the model smaller for a build that is not optimized. Of each run two figures are taken: the median over its records of the wall time of a step, and the
-processor time of the process, all threads included, over its steps. Of pairs, the median of the ratio counts, with the
+processor time of the process, all threads included, over its steps. Threads that only telemetry has are also counted apart,
+which other load on the machine hardly changes. Of pairs, the median of the ratio counts, with the
 interval that holds it in 95 of 100 resamplings. Prints a table in Markdown; results are in benchmarks/results/telemetry.md.
 """
 
@@ -41,10 +42,28 @@ class Sink(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def scrape(folder, ended, scraped):
-    """Asks for the metrics every second until the run has ended."""
+def threads(pid):
+    """Nanoseconds on a processor: of the process, threads that have ended included, and of each thread with its name."""
+    ticks = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    of_process = (int(ticks[11]) + int(ticks[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    of_threads = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            used = int((task / "schedstat").read_text().split()[0])
+            of_threads[task.name] = ((task / "comm").read_text().strip(), used)
+        except (OSError, ValueError, IndexError):
+            pass  # It has ended.
+    return of_process, of_threads
+
+
+def scrape(folder, pid, is_on, ended, scraped, samples):
+    """Every second until the run has ended: asks for the metrics, and looks at the threads once steps are recorded."""
     while not ended.wait(1.0):
         try:
+            if (folder / "run/metrics/metrics.jsonl").stat().st_size:
+                samples.append(threads(pid))
+            if not is_on:
+                continue
             address = json.loads((folder / "run/processes/0.json").read_text())["metrics"]
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
                 scraped.append(len(answer.read()))
@@ -69,16 +88,14 @@ def one_run(options, cache, sink, is_on):
         child = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        ended, scraped = threading.Event(), []
-        scraper = threading.Thread(target=scrape, args=(folder, ended, scraped))
-        if is_on:
-            scraper.start()
+        ended, scraped, samples = threading.Event(), [], []
+        scraper = threading.Thread(target=scrape, args=(folder, child.pid, is_on, ended, scraped, samples))
+        scraper.start()
         said = child.stderr.read()
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         ended.set()
-        if is_on:
-            scraper.join()
+        scraper.join()
         if child.returncode != 0:
             raise SystemExit(f"the training failed:\n{said}")
         if is_on and not scraped:
@@ -87,7 +104,25 @@ def one_run(options, cache, sink, is_on):
         records = [line for line in lines if "loss" in line]
         times = [(line["wall_time_seconds"], line["step"]) for line in records]
         steps = [(end - start) / (to - since) for (start, since), (end, to) in zip(times, times[1:])]
-        return 1e3 * statistics.median(steps), 1e3 * (used.ru_utime + used.ru_stime) / options.steps
+        used = 1e3 * (used.ru_utime + used.ru_stime) / options.steps
+        return 1e3 * statistics.median(steps), used, samples[0], samples[-1]
+
+
+def telemetry_share(off, on):
+    """Processor time of telemetry's threads over that of all others, in percent.
+
+    They are the threads with names that no run without telemetry has, and those that ended meanwhile, as one does for each
+    request. What the training's own threads do for telemetry is not in it.
+    """
+    usual = {name for run in off for sample in run[2:] for name, _ in sample[1].values()}
+    own = ended = total = 0
+    for run in on:
+        (process_before, before), (process_after, after) = run[2:]
+        grown = {task: used - before.get(task, ("", 0))[1] for task, (_, used) in after.items()}
+        own += sum(used for task, used in grown.items() if after[task][0] not in usual)
+        ended += max(0, process_after - process_before - sum(grown.values()))
+        total += process_after - process_before
+    return 100.0 * own / (total - own - ended), 100.0 * ended / (total - own - ended)
 
 
 def interval(ratios):
@@ -121,6 +156,8 @@ def main():
         low, high = interval(ratios)
         before, after = (statistics.median(run[place] for run in runs) for runs in (off, on))
         print(f"| {what} | {before:.3f} ms | {after:.3f} ms | {statistics.median(ratios):+.2f} % | {low:+.2f} to {high:+.2f} % |")
+    own, ended = telemetry_share(off, on)
+    print(f"\nthreads of telemetry used {own:.3f} % of what the others used, and threads that ended meanwhile {ended:.3f} %")
 
 
 if __name__ == "__main__":
