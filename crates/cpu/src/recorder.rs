@@ -436,14 +436,15 @@ mod tests {
         Arc::new(ProgramDescription { name: "test".into(), ..ProgramDescription::default() })
     }
 
-    /// Runs `count` steps of a program.
+    /// Runs `count` steps of a program. A session that was taken records none of them.
     fn run(recording: &Arc<Recording>, count: u32) {
         let description = described();
         let describe = || description.clone();
         let mut recorder = RunRecorder::into(&describe, recording);
         for step in 0..count {
-            let start = recorder.enter(step).expect("it records");
-            recorder.step(step, start, Instant::now());
+            if let Some(start) = recorder.enter(step) {
+                recorder.step(step, start, Instant::now());
+            }
         }
     }
 
