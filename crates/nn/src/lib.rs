@@ -26,6 +26,7 @@ pub mod layers;
 mod losses;
 pub mod models;
 pub mod optim;
+pub mod quant;
 mod stacked;
 mod strategy;
 mod train;

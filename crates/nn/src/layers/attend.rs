@@ -102,6 +102,8 @@ pub struct AttentionOptions<'a> {
     pub dropout_rate: f64,
     /// Without a key there is no dropout.
     pub dropout_key: Option<&'a Key>,
+    /// Scales `f32 [batch, keys, kv heads]` of keys and of values that are codes of a quantized KV cache.
+    pub kv_scales: Option<&'a (Tensor, Tensor)>,
 }
 
 impl AttentionOptions<'_> {
@@ -143,6 +145,13 @@ pub fn attend_with(
              (attn_pdrop)"
         ));
     }
+    // Only the plain implementation folds scales into scores and weights; long sequences read keys and values block by block.
+    if let Some((of_keys, of_values)) = options.kv_scales.filter(|_| implementation != AttentionImpl::Plain) {
+        let scaled = |codes: &Tensor, scales: &Tensor| codes * &scales.expand(-1).cast(codes.dtype());
+        let options = AttentionOptions { kv_scales: None, ..options };
+        let (key, value) = (scaled(key, of_keys), scaled(value, of_values));
+        return attend_with(query, &key, &value, positions, mask, implementation, options);
+    }
     trace::scope("attend", || {
         let (batch, queries, heads, head) = (query.dim(0), query.dim(1), query.dim(2), query.dim(3));
         let groups = key.dim(2);
@@ -160,9 +169,25 @@ pub fn attend_with(
 }
 
 /// Masked scores in `f32`, `[batch, kv heads, repeats, queries, keys]`.
-fn scores(query: &Tensor, key: &Tensor, positions: &Positions, mask: AttentionMask, scale: f64) -> Tensor {
+fn scores(
+    query: &Tensor,
+    key: &Tensor,
+    positions: &Positions,
+    mask: AttentionMask,
+    scale: f64,
+    key_scales: Option<&Tensor>,
+) -> Tensor {
     let scores = &query.einsum_as("btgrd,bsgd->bgrts", key, DType::F32) * scale;
+    let scores = match key_scales {
+        Some(scales) => scores * by_key(scales),
+        None => scores,
+    };
     positions.mask(mask).select(&scores, &Tensor::scalar(DType::F32, MASK_VALUE))
+}
+
+/// Scales `[batch, keys, kv heads]` beside scores `[batch, kv heads, repeats, queries, keys]`.
+fn by_key(scales: &Tensor) -> Tensor {
+    scales.swap_axes(1, 2).expand(2).expand(2)
 }
 
 fn plain(
@@ -174,7 +199,14 @@ fn plain(
     scale: f64,
     options: AttentionOptions<'_>,
 ) -> Tensor {
-    let weights = scores(query, key, positions, mask, scale).softmax(-1).cast(query.dtype());
+    let of_keys = options.kv_scales.map(|(keys, _)| keys);
+    let weights = scores(query, key, positions, mask, scale, of_keys).softmax(-1);
+    // Scales of values are folded into the weights: values stay codes.
+    let weights = match options.kv_scales {
+        Some((_, of_values)) => weights * by_key(of_values),
+        None => weights,
+    };
+    let weights = weights.cast(query.dtype());
     let weights = dropout(&weights, options.dropout_rate, options.dropout_key);
     weights.einsum("bgrts,bsgd->btgrd", value)
 }
@@ -264,7 +296,7 @@ pub(super) fn online_softmax(
     );
     let xs = in_blocks(key, value, positions, block);
     let ((top, sum, out), ()) = scan(&init, &xs, None, |(top, sum, out), (key, value, key_positions, segments)| {
-        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale);
+        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale, None);
         let next = top.maximum(&scores.max(&[4]));
         let shrink = (top - &next).exp();
         let weights = (&scores - &next.expand(-1)).exp();
@@ -299,7 +331,7 @@ pub(super) fn online_softmax_backward(
     let xs = in_blocks(key, value, positions, block);
     let init = Tensor::zeros(DType::F32, query.dims());
     let (query_ct, (key_ct, value_ct)) = scan(&init, &xs, None, |query_ct, (key, value, key_positions, segments)| {
-        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale);
+        let scores = scores(query, key, &positions_of(positions, key_positions, segments), mask, scale, None);
         let weights = (&scores - &saved.total.expand(-1)).exp();
         let value_ct = weights.cast(value.dtype()).einsum_as("bgrts,btgrd->bsgd", saved.ct, DType::F32);
         let weights_ct = saved.ct.einsum_as("btgrd,bsgd->bgrts", value, DType::F32);

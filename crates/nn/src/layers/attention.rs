@@ -7,6 +7,7 @@ use crate::layers::{
     AttentionImpl, AttentionMask, AttentionOptions, Bias, CachePosition, KvCache, Linear, Positions, RmsNorm, Rope,
     attend_with,
 };
+use crate::quant::map_weights;
 
 /// Numbers of heads and their size; fewer KV heads than heads are grouped-query attention (GQA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +55,8 @@ pub struct Context<'a> {
     /// Rotary positions of the queries.
     pub rope: Option<&'a Rope>,
 }
+
+map_weights!(MultiHeadAttention: query, key, value, output);
 
 impl MultiHeadAttention {
     /// Drawn weights; `projections` says whether queries, keys and values have a bias, `output` whether the output has.
@@ -114,7 +117,12 @@ impl MultiHeadAttention {
     #[track_caller]
     pub fn apply_with_dropout(&self, x: &Tensor, context: &Context<'_>, rate: f64, key: Option<&Key>) -> Tensor {
         trace::scope("attention", || {
-            let options = AttentionOptions { scale: self.scale, dropout_rate: rate, dropout_key: key };
+            let options = AttentionOptions {
+                scale: self.scale,
+                dropout_rate: rate,
+                dropout_key: key,
+                ..AttentionOptions::default()
+            };
             let (query, key, value) = self.projected(x, context.rope);
             let Context { positions, mask, implementation, .. } = *context;
             let out = attend_with(&query, &key, &value, positions, mask, implementation, options);
@@ -133,10 +141,11 @@ impl MultiHeadAttention {
     ) -> (Tensor, KvCache) {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let (cache, keys, values) = cache.extended(key, value, at);
-            let options = AttentionOptions { scale: self.scale, ..AttentionOptions::default() };
+            let (cache, cached) = cache.extended(key, value, at);
+            let scales = cached.scales.as_ref();
+            let options = AttentionOptions { scale: self.scale, kv_scales: scales, ..AttentionOptions::default() };
             let Context { positions, mask, implementation, .. } = *context;
-            let out = attend_with(&query, &keys, &values, positions, mask, implementation, options);
+            let out = attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options);
             (self.finished(&out), cache)
         })
     }

@@ -1,35 +1,44 @@
 //! Vectors for numbers of a vocabulary, and scores of every entry from a vector.
 
 use tensor::DType;
-use trace::{Contraction, Key, Precision, Tensor, Tree};
+use trace::{Contraction, Key, Path, Precision, Tensor, Tree};
 
 use crate::init::Init;
-use crate::layers::at_use;
+use crate::quant::{InputAxis, MapWeights, Weight};
 
 /// A table of vectors.
 #[derive(Clone, Debug, Tree)]
 pub struct Embedding {
     /// `[entries, width]`.
-    pub weight: Tensor,
+    pub weight: Weight,
+}
+
+impl MapWeights for Embedding {
+    fn map_weights_at(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Weight, InputAxis) -> Weight) -> Self {
+        Embedding { weight: path.within("weight", |path| f(path, &self.weight, InputAxis::Last)) }
+    }
 }
 
 impl Embedding {
     /// A drawn table.
     #[track_caller]
     pub fn init(key: &Key, entries: usize, width: usize, weight: Init) -> Embedding {
-        Embedding { weight: weight.draw(key, DType::F32, &[entries, width]) }
+        Embedding { weight: weight.draw(key, DType::F32, &[entries, width]).into() }
     }
 
     /// Vectors of integers, in the type of activations.
     #[track_caller]
     pub fn apply(&self, indices: &Tensor, compute: DType) -> Tensor {
-        self.weight.take(0, indices).cast(compute)
+        match &self.weight {
+            Weight::Dense(table) => table.take(0, indices).cast(compute),
+            Weight::Quantized(table) => table.rows(indices, compute),
+        }
     }
 
     /// The table as matmuls read it, in the type of activations: all-gathered where it is sharded.
     #[track_caller]
     pub(crate) fn ready(&self, compute: DType) -> Embedding {
-        Embedding { weight: at_use(&self.weight.cast(compute), &["vocab", "embed"]) }
+        Embedding { weight: self.weight.at_use(compute, &["vocab", "embed"]) }
     }
 
     /// The matmul of each vector with every entry, in `f32`: the logits of a model whose LM head is tied to its embedding.
@@ -37,6 +46,9 @@ impl Embedding {
     pub fn scores(&self, x: &Tensor) -> Tensor {
         let contraction =
             Contraction { lhs_sum: vec![x.rank().saturating_sub(1)], rhs_sum: vec![1], ..Contraction::default() };
-        x.dot_general(&self.weight.cast(x.dtype()), &contraction, DType::F32, Precision::Default)
+        match &self.weight {
+            Weight::Dense(table) => x.dot_general(&table.cast(x.dtype()), &contraction, DType::F32, Precision::Default),
+            Weight::Quantized(table) => table.matmul(x, DType::F32),
+        }
     }
 }

@@ -5,6 +5,7 @@ use trace::{Key, Tensor, Tree};
 
 use crate::init::Init;
 use crate::layers::{Bias, Linear};
+use crate::quant::map_weights;
 
 /// An activation function between two matmuls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -61,6 +62,8 @@ pub struct FeedForward {
     pub activation: Activation,
 }
 
+map_weights!(FeedForward: up, down);
+
 impl FeedForward {
     /// Drawn weights.
     #[track_caller]
@@ -96,6 +99,8 @@ pub struct GatedFeedForward {
     #[tree(skip)]
     pub activation: Activation,
 }
+
+map_weights!(GatedFeedForward: gate, up, down);
 
 impl GatedFeedForward {
     /// Drawn weights, without biases.

@@ -1,9 +1,11 @@
 //! The KV cache of generation: keys and values of all layers, written from a position on.
 
+use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{Tensor, Tree};
 
 use crate::layers::{Heads, Positions};
+use crate::quant::{QuantizedRows, quantized_rows};
 
 /// Keys and values of the positions so far, of all layers: `[layers, batch, kv heads, positions, head]` each, the order in which
 /// matmuls read them.
@@ -13,6 +15,45 @@ pub struct KvCache {
     pub keys: Tensor,
     /// Values.
     pub values: Tensor,
+    /// Scales of keys and of values, `f32 [layers, batch, kv heads, positions]` each, where they are quantized.
+    pub scales: Option<(Tensor, Tensor)>,
+}
+
+/// Element type of a KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KvCacheDType {
+    /// `bf16`.
+    Bf16,
+    /// `f32`.
+    F32,
+    /// `i8`, with a scale for each head and position.
+    Int8,
+    /// `i4`, with a scale for each head and position.
+    Int4,
+    /// `f8E4M3FN`, with a scale for each head and position.
+    Fp8,
+}
+
+impl KvCacheDType {
+    /// The type of its elements.
+    pub const fn dtype(self) -> DType {
+        match self {
+            KvCacheDType::Bf16 => DType::BF16,
+            KvCacheDType::F32 => DType::F32,
+            KvCacheDType::Int8 => DType::I8,
+            KvCacheDType::Int4 => DType::I4,
+            KvCacheDType::Fp8 => DType::F8E4M3FN,
+        }
+    }
+}
+
+/// What a layer reads of a KV cache.
+pub(crate) struct LayerKeysValues {
+    pub(crate) keys: Tensor,
+    pub(crate) values: Tensor,
+    /// Scales `f32 [batch, positions, kv heads]` of keys and values, where they are codes.
+    pub(crate) scales: Option<(Tensor, Tensor)>,
 }
 
 /// The position of the first token that goes into a cache.
@@ -51,11 +92,13 @@ impl CacheStart {
 }
 
 impl KvCache {
-    /// An empty cache of so many positions in each of `layers`.
+    /// An empty cache of so many positions in each of `layers`. Types of 8 bits and less have scales.
     #[track_caller]
     pub fn zeros(dtype: DType, layers: usize, batch: usize, positions: usize, heads: Heads) -> KvCache {
         let room = Tensor::zeros(dtype, &[layers, batch, heads.num_kv_heads, positions, heads.head_dim]);
-        KvCache { keys: room.clone(), values: room }
+        let scales = Tensor::zeros(DType::F32, &[layers, batch, heads.num_kv_heads, positions]);
+        let scales = (dtype.bits() <= 8).then(|| (scales.clone(), scales));
+        KvCache { keys: room.clone(), values: room, scales }
     }
 
     /// How many positions the cache can hold.
@@ -64,30 +107,49 @@ impl KvCache {
     }
 
     /// The cache with keys and values `[batch, positions, kv heads, head]` of more positions, and all keys and values of the layer,
-    /// in their type. The rest of the cache is updated in place.
+    /// in their type; codes of a quantized cache are cast to it, and their scales are apart. The rest of the cache is updated in
+    /// place.
     #[track_caller]
-    pub(crate) fn extended(&self, key: Tensor, value: Tensor, at: &CachePosition<'_>) -> (KvCache, Tensor, Tensor) {
+    pub(crate) fn extended(&self, key: Tensor, value: Tensor, at: &CachePosition<'_>) -> (KvCache, LayerKeysValues) {
         let CachePosition { layer, start } = *at;
         let zero = Tensor::zeros(DType::I32, &[]);
         let at = [layer.clone(), zero.clone(), zero.clone(), start.filled(), zero];
         let put = |room: &Tensor, new: &Tensor| {
-            let by_head = new.cast(room.dtype()).transpose(&[0, 2, 1, 3]);
+            let by_head = new.cast(room.dtype()).swap_axes(1, 2);
             // Caches are arguments and results of the program: in their default layout.
-            room.dynamic_update(&by_head.expand(0), &at).in_order()
+            room.dynamic_update(&by_head.expand(0), at.get(..room.rank()).unwrap_or(&at)).in_order()
         };
-        let cache = KvCache { keys: put(&self.keys, &key), values: put(&self.values, &value) };
-        // Of an empty cache the new positions are all there are.
-        let (keys, values) = match start {
-            CacheStart::First => (key, value),
-            CacheStart::After(_) => {
-                let of_layer = |room: &Tensor, like: &Tensor| {
-                    let by_head = room.dynamic_slice_in(0, layer, 1).squeeze(0);
-                    by_head.transpose(&[0, 2, 1, 3]).cast(like.dtype())
-                };
-                (of_layer(&cache.keys, &key), of_layer(&cache.values, &value))
+        let (new_key, new_value, new_scales) = match &self.scales {
+            None => (key.clone(), value.clone(), None),
+            Some(_) => {
+                let of = |new: &Tensor| quantized_rows(new, self.keys.dtype());
+                let (QuantizedRows { values: k, scales: ks }, QuantizedRows { values: v, scales: vs }) =
+                    (of(&key), of(&value));
+                (k, v, Some((ks.squeeze(-1), vs.squeeze(-1))))
             }
         };
-        (cache, keys, values)
+        let cache = KvCache {
+            keys: put(&self.keys, &new_key),
+            values: put(&self.values, &new_value),
+            scales: self
+                .scales
+                .as_ref()
+                .zip(new_scales)
+                .map(|((keys, values), (k, v))| (put(keys, &k), put(values, &v))),
+        };
+        // Of an empty cache the new positions are all there are.
+        let layer_keys_values = match start {
+            CacheStart::First => LayerKeysValues { keys: key, values: value, scales: None },
+            CacheStart::After(_) => {
+                let of_layer = |room: &Tensor| room.dynamic_slice_in(0, layer, 1).squeeze(0).swap_axes(1, 2);
+                LayerKeysValues {
+                    keys: of_layer(&cache.keys).cast(key.dtype()),
+                    values: of_layer(&cache.values).cast(value.dtype()),
+                    scales: cache.scales.as_ref().map(|(keys, values)| (of_layer(keys), of_layer(values))),
+                }
+            }
+        };
+        (cache, layer_keys_values)
     }
 
     /// Numbers of these layers, `i32`: a scan over layers carries the whole cache, so that it is updated in place.

@@ -4,15 +4,18 @@ use tensor::DType;
 use trace::{Key, Tensor, Tree, custom_vjp};
 
 use crate::init::Init;
+use crate::quant::{Weight, map_weights};
 
 /// `x · weight + bias`, over the last axis.
 #[derive(Clone, Debug, Tree)]
 pub struct Linear {
     /// `[in, out]`.
-    pub weight: Tensor,
+    pub weight: Weight,
     /// `[out]`.
     pub bias: Option<Tensor>,
 }
+
+map_weights!(Linear: weight);
 
 /// Whether a layer adds a bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -29,7 +32,7 @@ impl Linear {
     #[track_caller]
     pub fn init(key: &Key, input: usize, output: usize, bias: Bias, weight: Init) -> Linear {
         Linear {
-            weight: weight.draw(key, DType::F32, &[input, output]),
+            weight: weight.draw(key, DType::F32, &[input, output]).into(),
             bias: (bias == Bias::Zero).then(|| Tensor::zeros(DType::F32, &[output])),
         }
     }
@@ -37,13 +40,13 @@ impl Linear {
     /// Applied to the last axis of `x`.
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
-        self.matmul(x, &self.weight.cast(x.dtype()))
+        self.biased(self.weight.matmul_as(x, x.dtype()))
     }
 
     /// [`Linear::apply`] of a weight whose axes mean this to the mesh, if there is one.
     #[track_caller]
     pub(crate) fn apply_as(&self, x: &Tensor, logical_axes: [&str; 2]) -> Tensor {
-        self.matmul(x, &at_use(&self.weight.cast(x.dtype()), &logical_axes))
+        self.biased(self.weight.at_use(x.dtype(), &logical_axes).matmul_as(x, x.dtype()))
     }
 
     /// [`Linear::apply`] to `[batch, positions, width]`, giving heads of so many features: `[batch, positions, heads, size]`.
@@ -51,9 +54,11 @@ impl Linear {
     /// The matmul itself gives heads: of one whose result is split into heads afterwards, TPU compilers copy layouts.
     #[track_caller]
     pub(crate) fn apply_to_heads(&self, x: &Tensor, size: usize) -> Tensor {
-        let weight = at_use(&self.weight.cast(x.dtype()), &["embed", "heads"]);
-        let heads = weight.dim(1) / size.max(1);
-        let y = x.einsum("bsw,whd->bshd", &weight.reshape(&[weight.dim(0), heads, size]));
+        let heads = self.weight.dim(1) / size.max(1);
+        let y = match self.weight.at_use(x.dtype(), &["embed", "heads"]) {
+            Weight::Dense(weight) => x.einsum("bsw,whd->bshd", &weight.reshape(&[weight.dim(0), heads, size])),
+            weight => weight.matmul_as(x, x.dtype()).reshape(&[x.dim(0), x.dim(1), heads, size]),
+        };
         match &self.bias {
             Some(bias) => y + bias.cast(x.dtype()).reshape(&[heads, size]),
             None => y,
@@ -63,20 +68,19 @@ impl Linear {
     /// [`Linear::apply`] to heads `[batch, positions, heads, size]`, all of them together, giving `[batch, positions, width]`.
     #[track_caller]
     pub(crate) fn apply_from_heads(&self, x: &Tensor) -> Tensor {
-        let weight = at_use(&self.weight.cast(x.dtype()), &["heads", "embed"]);
-        let y = x.einsum("bshd,hdw->bsw", &weight.reshape(&[x.dim(2), x.dim(3), weight.dim(1)]));
-        match &self.bias {
-            Some(bias) => y + bias.cast(x.dtype()),
-            None => y,
-        }
+        self.biased(match self.weight.at_use(x.dtype(), &["heads", "embed"]) {
+            Weight::Dense(weight) => x.einsum("bshd,hdw->bsw", &weight.reshape(&[x.dim(2), x.dim(3), weight.dim(1)])),
+            weight => weight.matmul_as(&x.reshape(&[x.dim(0), x.dim(1), x.dim(2) * x.dim(3)]), x.dtype()),
+        })
     }
 
     #[track_caller]
-    fn matmul(&self, x: &Tensor, weight: &Tensor) -> Tensor {
-        // A matmul of bf16 is accumulated in f32 by every device and rounded once, so its result need not be wider.
-        let y = x.matmul(weight);
+    fn biased(&self, y: Tensor) -> Tensor {
         match &self.bias {
-            Some(bias) => y + bias.cast(x.dtype()),
+            Some(bias) => {
+                let bias = bias.cast(y.dtype());
+                y + bias
+            }
             None => y,
         }
     }

@@ -8,6 +8,7 @@ use crate::init::Init;
 use crate::layers::{
     AttentionOptions, Bias, CachePosition, Context, Heads, KvCache, Linear, RmsNorm, Rope, RopePairs, attend_with,
 };
+use crate::quant::map_weights;
 
 /// Sizes of multi-head latent attention (MLA), by the names of DeepSeek's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +62,8 @@ pub struct MultiHeadLatentAttention {
     #[tree(skip)]
     pub scale: Option<f64>,
 }
+
+map_weights!(MultiHeadLatentAttention: query_down, query, kv_down, kv_up, output);
 
 impl MultiHeadLatentAttention {
     /// Drawn weights; `bias` is that of the projections from and to the width.
@@ -153,9 +156,10 @@ impl MultiHeadLatentAttention {
     ) -> (Tensor, KvCache) {
         trace::scope("attention", || {
             let (query, key, value) = self.projected(x, context.rope);
-            let (cache, keys, values) = cache.extended(key, value, at);
+            let (cache, cached) = cache.extended(key, value, at);
+            let options = AttentionOptions { kv_scales: cached.scales.as_ref(), ..self.options() };
             let Context { positions, mask, implementation, .. } = *context;
-            let out = attend_with(&query, &keys, &values, positions, mask, implementation, self.options());
+            let out = attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options);
             (self.finished(&out), cache)
         })
     }

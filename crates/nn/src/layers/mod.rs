@@ -22,7 +22,7 @@ pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, 
 pub use dropout::dropout;
 pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
-pub use kv_cache::{CachePosition, CacheStart, KvCache};
+pub use kv_cache::{CachePosition, CacheStart, KvCache, KvCacheDType};
 pub use linear::{Bias, Linear};
 pub(crate) use linear::{STORED_EMBED, at_use};
 pub use mla::{MlaSizes, MultiHeadLatentAttention};

@@ -10,6 +10,7 @@ use crate::layers::{
     LayerNorm, MultiHeadAttention, Positions, dropout,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::quant::map_weights;
 use crate::stacked::{init_stacked, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
@@ -105,6 +106,8 @@ pub struct Gpt2 {
     pub options: RunOptions,
 }
 
+map_weights!(Gpt2Block: attention, feed_forward);
+
 impl Gpt2Block {
     #[track_caller]
     fn init(key: &Key, config: &Gpt2Config) -> Gpt2Block {
@@ -140,6 +143,8 @@ impl Gpt2Block {
         x + &dropout(&added, rate, key)
     }
 }
+
+map_weights!(Gpt2: token_embedding, position_embedding, layers);
 
 impl Gpt2 {
     /// Drawn parameters.
@@ -210,13 +215,14 @@ impl LanguageModel for Gpt2 {
 
     #[track_caller]
     fn lm_head_weight(&self) -> Option<Tensor> {
-        Some(self.token_embedding.ready(self.options.precision.compute()).weight)
+        let compute = self.options.precision.compute();
+        Some(self.token_embedding.ready(compute).weight.dense(compute))
     }
 
     #[track_caller]
     fn cache(&self, batch: usize, positions: usize) -> KvCache {
         let config = &self.config;
-        KvCache::zeros(self.options.precision.compute(), config.n_layer, batch, positions, config.heads())
+        KvCache::zeros(self.options.kv_cache_dtype(), config.n_layer, batch, positions, config.heads())
     }
 
     #[track_caller]

@@ -6,7 +6,7 @@ use trace::{Key, RematPolicy, Spec, Tensor, Tree};
 
 use crate::DTypePolicy;
 use crate::fused::{Fused, Kernels};
-use crate::layers::{AttentionImpl, CacheStart, Dispatch, KvCache};
+use crate::layers::{AttentionImpl, CacheStart, Dispatch, KvCache, KvCacheDType};
 use crate::losses::CrossEntropy;
 
 /// How a model is run; its parameters do not depend on it.
@@ -26,6 +26,16 @@ pub struct RunOptions {
     pub experts: Option<Dispatch>,
     /// Which parts are fused kernels on TPUs.
     pub kernels: Kernels,
+    /// Element type of the KV cache; that of activations if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache: Option<KvCacheDType>,
+}
+
+impl RunOptions {
+    /// Element type of the KV cache.
+    pub fn kv_cache_dtype(&self) -> DType {
+        self.kv_cache.map_or(self.precision.compute(), KvCacheDType::dtype)
+    }
 }
 
 impl Default for RunOptions {
@@ -37,6 +47,7 @@ impl Default for RunOptions {
             loss_chunk_size: None,
             experts: None,
             kernels: Kernels::default(),
+            kv_cache: None,
         }
     }
 }

@@ -112,6 +112,12 @@ const LOGICAL_AXES: &[(&str, &[&str])] = &[
     ("head.weight", &["embed", "vocab"]),
 ];
 
+/// The path of the weight that a part of a quantized one belongs to; other paths as they are.
+fn weight_of(path: &str) -> &str {
+    let parts = [".values", ".scales", ".zero_points"];
+    parts.iter().find_map(|part| path.strip_suffix(part)).unwrap_or(path)
+}
+
 /// Places parameters, batches and activations on a mesh.
 #[derive(Clone, Debug)]
 pub struct ShardingRules {
@@ -255,9 +261,10 @@ impl ShardingRules {
             return self.checked(path, dims, PartitionSpec { dims: axes.iter().map(dims_of).collect() });
         }
         let stacked = usize::from(is_stacked(path) && !dims.is_empty());
+        let weight = weight_of(path);
         let known = LOGICAL_AXES
             .iter()
-            .find(|(end, logical_axes)| ends_with(path, end) && logical_axes.len() + stacked == dims.len());
+            .find(|(end, logical_axes)| ends_with(weight, end) && logical_axes.len() + stacked == dims.len());
         match known {
             Some((_, logical_axes)) => self.by_logical_axes(path, dims, stacked, logical_axes),
             None => self.checked(path, dims, self.largest_axis(path, dims, stacked)),
@@ -276,8 +283,9 @@ impl ShardingRules {
         for (n, logical_axis) in logical_axes.iter().enumerate() {
             let axes = self.of_parameters.get(logical_axis).cloned().unwrap_or_default();
             let parts = mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
-            // A vocabulary is any number; where it cannot be split it stays whole.
-            if *logical_axis != "vocab" || dims[n + stacked].is_multiple_of(parts) {
+            // A vocabulary is any number; where it cannot be split it stays whole. So does the scale of a whole channel.
+            let is_whole_channel = dims[n + stacked] == 1 && weight_of(path) != path;
+            if !is_whole_channel && (*logical_axis != "vocab" || dims[n + stacked].is_multiple_of(parts)) {
                 sharding.dims[n + stacked] = Some(axes);
             }
         }

@@ -95,7 +95,7 @@ fn grouped_experts_are_exact() {
             let first = Tensor::iota(DType::F32, &[6], 0).equals(&Tensor::zeros(DType::F32, &[]));
             let x = if skew == 0.0 { x } else { first.select(&Tensor::ones(DType::F32, &[]), &x) };
             let lean = Tensor::from_f32s(&[1, 4], &[-1.0, 0.0, 1.0, 0.0]).pad(0, 0, 5) * skew;
-            let router = Linear { weight: &moe.router.weight + &lean, bias: None };
+            let router = Linear { weight: (&moe.router.weight.dense(DType::F32) + &lean).into(), bias: None };
             let moe = MixtureOfExperts { router, ..moe };
             let ct = (keys[2].normal(DType::F32, &[positions, 6]), Tensor::ones(DType::F32, &[]));
             let of = |dispatch: Dispatch| with_gradients(&moe, &x, &ct, dispatch);
@@ -125,7 +125,7 @@ fn recurrent_layers_are_those_of_pytorch() {
         inputs.push(file.read("x").unwrap());
         let shapes: Vec<Tensor> = inputs.iter().map(shape_of).collect();
         let actual = apply(&shapes, &inputs, |given| {
-            let linear = |n: usize| Linear { weight: given[n].clone(), bias: Some(given[n + 1].clone()) };
+            let linear = |n: usize| Linear { weight: given[n].clone().into(), bias: Some(given[n + 1].clone()) };
             let zeros = Tensor::zeros(DType::F32, &[3, 6]);
             if kind == "lstm" {
                 let state = LstmState { hidden: zeros.clone(), cell: zeros };

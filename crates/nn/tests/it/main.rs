@@ -8,6 +8,7 @@ mod jax_reference;
 mod layers;
 mod losses;
 mod optimizers;
+mod quant;
 mod remat;
 mod slices;
 mod statistics;

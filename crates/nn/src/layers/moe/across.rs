@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tensor::DType;
 use trace::{PartitionSpec, Reduction, Tensor, Tree, axis_index, shard_map};
 
+use crate::quant::Weight;
+
 use super::rows::Rows;
 use super::{Choice, Dispatch, MixtureOfExperts, Others, Usage, Weighted, flat};
 
@@ -142,11 +144,22 @@ impl Across {
         let up = dims(&[&self.experts, &[], &self.inner]);
         let down = dims(&[&self.experts, &self.inner, &[]]);
         // In the type of the matmuls before they are gathered: half of the bytes travel.
-        let of = |weight: &Tensor| weight.cast(x.dtype());
+        let of = |weight: &Weight| match weight {
+            Weight::Dense(tensor) => Weight::Dense(tensor.cast(x.dtype())),
+            quantized => quantized.clone(),
+        };
+        // Scales of a whole channel are not split along its inputs.
+        let parts = |weight: &Weight, spec: &PartitionSpec| -> Vec<PartitionSpec> {
+            let of_leaf = |leaf: &Tensor| {
+                let axes = leaf.dims().iter().zip(&spec.dims);
+                PartitionSpec { dims: axes.map(|(size, axes)| axes.clone().filter(|_| *size > 1)).collect() }
+            };
+            weight.leaves().iter().map(of_leaf).collect()
+        };
         let inputs = (x.clone(), mixture.router.clone(), of(&mixture.gate), of(&mixture.up), of(&mixture.down));
         let mut ins = vec![split.clone()];
         ins.extend(mixture.router.specs().iter().map(|spec| PartitionSpec::replicated(spec.dims.len())));
-        ins.extend([up.clone(), up, down]);
+        ins.extend([parts(&mixture.gate, &up), parts(&mixture.up, &up), parts(&mixture.down, &down)].concat());
         let (apart, alike): (Vec<&str>, Vec<&str>) =
             names(&self.experts).into_iter().partition(|axis| over.contains(axis));
         let summed: Vec<&str> = names(&self.inner).into_iter().chain(alike).collect();

@@ -7,6 +7,8 @@ use kernel::composites::{GROUPED_MATMUL, GROUPED_MATMUL_GRADIENT, GroupedAttribu
 use tensor::DType;
 use trace::{Contraction, Precision, Tensor, Update, composite, custom_vjp, scan};
 
+use crate::quant::Weight;
+
 /// Tiles of kernels; few rows are one tile.
 const TILES: &[usize] = &[512, 128, 16];
 
@@ -25,6 +27,17 @@ pub(super) struct Groups {
     pub(super) extent: Extent,
 }
 
+impl Groups {
+    /// The group of each of so many rows, `i32 [rows]`; the last for rows of nobody.
+    #[track_caller]
+    fn of_rows(&self, rows: usize) -> Tensor {
+        let groups = self.sizes.dim(0);
+        let at = Tensor::iota(DType::I32, &[rows, groups], 0);
+        let before = self.sizes.cumulative_sum(0).less_equal(&at).cast(DType::I32).sum(&[1]);
+        before.minimum(&Tensor::scalar(DType::I32, groups.saturating_sub(1) as f64))
+    }
+}
+
 /// How many rows groups have together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
@@ -40,6 +53,18 @@ enum Side {
     AsIs,
     /// Matrices `[groups, columns, inner]`.
     Transposed,
+}
+
+/// Rows `[rows, inner]` times the weights `[groups, inner, columns]` of their groups. Scales of channels are applied to the result.
+#[track_caller]
+pub(super) fn matmul_with(rows: &Tensor, weight: &Weight, groups: &Groups) -> Tensor {
+    if let Weight::Quantized(quantized) = weight
+        && let Some(scales) = quantized.channel_scales()
+    {
+        let dot = matmul(rows, &quantized.values.cast(rows.dtype()), groups).cast(DType::F32);
+        return (dot * scales.squeeze(1).take(0, &groups.of_rows(rows.dim(0)))).cast(rows.dtype());
+    }
+    matmul(rows, &weight.dense(rows.dtype()), groups)
 }
 
 /// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups.

@@ -12,7 +12,8 @@ use tensor::DType;
 use trace::{Key, PartitionSpec, Reduction, Tensor, Tree};
 
 use crate::init::Init;
-use crate::layers::{Activation, Bias, Linear, at_use};
+use crate::layers::{Activation, Bias, Linear};
+use crate::quant::{Weight, map_weights};
 use across::Across;
 use grouped::{Extent, Groups};
 use rows::Rows;
@@ -37,11 +38,11 @@ pub struct MixtureOfExperts {
     /// `[width, experts]`.
     pub router: Linear,
     /// `[experts, width, inner]`, through the activation.
-    pub gate: Tensor,
+    pub gate: Weight,
     /// `[experts, width, inner]`.
-    pub up: Tensor,
+    pub up: Weight,
     /// `[experts, inner, width]`.
-    pub down: Tensor,
+    pub down: Weight,
     /// Experts per token.
     #[tree(skip)]
     pub chosen: usize,
@@ -55,6 +56,8 @@ pub struct MixtureOfExperts {
     #[tree(skip)]
     pub activation: Activation,
 }
+
+map_weights!(MixtureOfExperts: router, gate, up, down);
 
 /// Sizes of a mixture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,9 +109,9 @@ impl MixtureOfExperts {
         let keys = key.split(4);
         MixtureOfExperts {
             router: Linear::init(&keys[0], width, experts, Bias::None, weight),
-            gate: weight.draw(&keys[1], DType::F32, &[experts, width, inner]),
-            up: weight.draw(&keys[2], DType::F32, &[experts, width, inner]),
-            down: weight.draw(&keys[3], DType::F32, &[experts, inner, width]),
+            gate: weight.draw(&keys[1], DType::F32, &[experts, width, inner]).into(),
+            up: weight.draw(&keys[2], DType::F32, &[experts, width, inner]).into(),
+            down: weight.draw(&keys[3], DType::F32, &[experts, inner, width]).into(),
             chosen,
             routing: Routing::default(),
             dispatch,
@@ -163,14 +166,14 @@ impl MixtureOfExperts {
     /// Experts on `[experts, rows, width]`, times the weights of rows. The weights are applied before the last matmul, so that their
     /// gradient does not need its result: it is not recomputed. `inside` is the sharding of the activations inside an expert.
     fn experts(&self, x: &Tensor, weights: &Tensor, inside: Option<&PartitionSpec>) -> Tensor {
-        let of = |weight: &Tensor, logical_axes: [&str; 3]| match inside {
-            Some(_) => at_use(&weight.cast(x.dtype()), &logical_axes),
-            None => weight.cast(x.dtype()),
+        let of = |x: &Tensor, weight: &Weight, logical_axes: [&str; 3]| match inside {
+            Some(_) => weight.at_use(x.dtype(), &logical_axes).batched_matmul(x),
+            None => weight.batched_matmul(x),
         };
         let laid = |y: Tensor| inside.map_or(y.clone(), |sharding| y.with_sharding_constraint(sharding));
-        let gate = laid(x.matmul(&of(&self.gate, ["experts", "embed", "mlp"]))).named("gate");
-        let up = laid(x.matmul(&of(&self.up, ["experts", "embed", "mlp"]))).named("up");
-        self.gated(&gate, &up, weights).matmul(&of(&self.down, ["experts", "mlp", "embed"]))
+        let gate = laid(of(x, &self.gate, ["experts", "embed", "mlp"])).named("gate");
+        let up = laid(of(x, &self.up, ["experts", "embed", "mlp"])).named("up");
+        of(&self.gated(&gate, &up, weights), &self.down, ["experts", "mlp", "embed"])
     }
 
     /// The input of the last matmul, of rows with weights.
@@ -196,12 +199,11 @@ impl MixtureOfExperts {
         let first = others.map(|others| &others.first);
         let (positions, sizes) = Rows::sorted(&choice.experts.swap_axes(0, 1), experts, first, grouped::rows_for(most));
         let groups = Groups { sizes, extent: Extent { most, expected } };
-        let of = |weight: &Tensor| weight.cast(x.dtype());
         let rows = positions.of_positions(x);
-        let gate = grouped::matmul(&rows, &of(&self.gate), &groups).named("gate");
-        let up = grouped::matmul(&rows, &of(&self.up), &groups).named("up");
+        let gate = grouped::matmul_with(&rows, &self.gate, &groups).named("gate");
+        let up = grouped::matmul_with(&rows, &self.up, &groups).named("up");
         let weights = positions.of_choices(&choice.weights.swap_axes(0, 1));
-        positions.to_positions(&grouped::matmul(&self.gated(&gate, &up, &weights), &of(&self.down), &groups))
+        positions.to_positions(&grouped::matmul_with(&self.gated(&gate, &up, &weights), &self.down, &groups))
     }
 
     /// Tokens are put into the experts' rows in order, first choices first; those above the capacity are dropped.

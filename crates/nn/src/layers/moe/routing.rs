@@ -78,7 +78,7 @@ impl Routing {
 
     /// Scores of `[positions, width]`, `f32 [positions, experts]`.
     pub(super) fn scores(&self, x: &Tensor, router: &Linear) -> Tensor {
-        let logits = x.cast(DType::F32).matmul(&router.weight.cast(DType::F32));
+        let logits = x.cast(DType::F32).matmul(&router.weight.dense(DType::F32));
         match self.scores {
             RouterScores::Softmax => logits.softmax(-1),
             RouterScores::Sigmoid => logits.logistic(),

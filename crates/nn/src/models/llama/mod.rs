@@ -14,9 +14,10 @@ use crate::init::Init;
 use crate::layers::{
     Bias, CachePosition, CacheStart, Context, Embedding, ExpertSizes, GatedFeedForward, KvCache, Linear,
     MixtureOfExperts, MultiHeadAttention, MultiHeadLatentAttention, Positions, RmsNorm, Rope, RopeScaling,
-    RouterScores, Usage, at_use,
+    RouterScores, Usage,
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
+use crate::quant::{InputAxis, MapWeights, Weight, map_weights};
 use crate::stacked::{init_stacked, run_on_all, run_repeating_pattern, scan_repeating_pattern};
 
 /// What a layer does with each position.
@@ -49,6 +50,36 @@ impl Tree for Attention {
         match self {
             Attention::Heads(heads) => Attention::Heads(heads.map(path, f)),
             Attention::MultiHeadLatent(mla) => Attention::MultiHeadLatent(mla.map(path, f)),
+        }
+    }
+}
+
+impl MapWeights for Attention {
+    fn map_weights_at(
+        &self,
+        path: &mut trace::Path,
+        f: &mut dyn FnMut(&trace::Path, &Weight, InputAxis) -> Weight,
+    ) -> Self {
+        match self {
+            Attention::Heads(heads) => Attention::Heads(heads.map_weights_at(path, f)),
+            Attention::MultiHeadLatent(mla) => Attention::MultiHeadLatent(mla.map_weights_at(path, f)),
+        }
+    }
+}
+
+impl MapWeights for PositionWise {
+    fn map_weights_at(
+        &self,
+        path: &mut trace::Path,
+        f: &mut dyn FnMut(&trace::Path, &Weight, InputAxis) -> Weight,
+    ) -> Self {
+        match self {
+            PositionWise::Dense(dense) => {
+                PositionWise::Dense(path.within("dense", |path| dense.map_weights_at(path, f)))
+            }
+            PositionWise::Experts(experts) => {
+                PositionWise::Experts(path.within("experts", |path| experts.map_weights_at(path, f)))
+            }
         }
     }
 }
@@ -111,6 +142,7 @@ pub struct FirstLayers {
     /// Layers, stacked.
     pub layers: LlamaBlock,
 }
+map_weights!(FirstLayers: layers);
 
 /// The model.
 #[derive(Clone, Debug, Tree)]
@@ -132,6 +164,8 @@ pub struct Llama {
     #[tree(skip)]
     pub options: RunOptions,
 }
+
+map_weights!(LlamaBlock: attention, feed_forward, shared);
 
 impl LlamaBlock {
     #[track_caller]
@@ -195,6 +229,8 @@ impl LlamaBlock {
         (x + &normed(&self.feed_forward_output_norm, added), usage)
     }
 }
+
+map_weights!(Llama: token_embedding, first, layers, lm_head);
 
 impl Llama {
     /// Drawn parameters.
@@ -296,14 +332,9 @@ impl LanguageModel for Llama {
         let compute = self.options.precision.compute();
         match &self.lm_head {
             Some(head) => {
-                let weight = at_use(&head.weight.cast(compute), &["embed", "vocab"]);
+                let weight = head.weight.at_use(compute, &["embed", "vocab"]);
                 Box::new(move |hidden| {
-                    let last = hidden.rank().saturating_sub(1);
-                    let contraction =
-                        trace::Contraction { lhs_sum: vec![last], rhs_sum: vec![0], ..trace::Contraction::default() };
-                    let weight = weight.cast(hidden.dtype());
-                    let logits = || hidden.dot_general(&weight, &contraction, DType::F32, trace::Precision::Default);
-                    trace::scope("lm_head", || constrained_logits(logits()))
+                    trace::scope("lm_head", || constrained_logits(weight.matmul_as(hidden, DType::F32)))
                 })
             }
             None => {
@@ -317,21 +348,15 @@ impl LanguageModel for Llama {
     fn lm_head_weight(&self) -> Option<Tensor> {
         let compute = self.options.precision.compute();
         Some(match &self.lm_head {
-            Some(head) => at_use(&head.weight.cast(compute), &["embed", "vocab"]).transpose(&[1, 0]),
-            None => self.token_embedding.ready(compute).weight,
+            Some(head) => head.weight.at_use(compute, &["embed", "vocab"]).dense(compute).transpose(&[1, 0]),
+            None => self.token_embedding.ready(compute).weight.dense(compute),
         })
     }
 
     #[track_caller]
     fn cache(&self, batch: usize, positions: usize) -> KvCache {
         let config = &self.config;
-        KvCache::zeros(
-            self.options.precision.compute(),
-            config.num_hidden_layers,
-            batch,
-            positions,
-            config.cached_heads(),
-        )
+        KvCache::zeros(self.options.kv_cache_dtype(), config.num_hidden_layers, batch, positions, config.cached_heads())
     }
 
     #[track_caller]

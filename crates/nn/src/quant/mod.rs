@@ -1,0 +1,29 @@
+//! Quantized weights: values of few bits with scales, as layers hold and multiply them.
+//!
+//! ```
+//! use nn::models::{Llama, LlamaConfig, RunOptions};
+//! use nn::quant::{MapWeights, QuantScheme};
+//! use trace::{Key, Tensor, Tree};
+//!
+//! let config = LlamaConfig { num_hidden_layers: 2, hidden_size: 64, intermediate_size: 128, ..LlamaConfig::default() };
+//! let scheme: QuantScheme = "w4a16".parse()?;
+//! let model = trace::shapes_of(&(), |()| {
+//!     let key = Key::from_seed(&Tensor::scalar(tensor::DType::U32, 0.0));
+//!     Llama::init(&key, &config, &RunOptions::default()).quantized(&scheme)
+//! })?;
+//! assert!(model.paths().contains(&"layers.attention.query.weight.scales".to_string()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod activations;
+mod form;
+mod scheme;
+mod tensor;
+mod weight;
+
+pub use activations::{QuantizedRows, dequantized_rows, quantized_rows};
+pub use form::MatmulForm;
+pub use scheme::{ActivationQuant, ParseQuantSchemeError, QuantScheme, ZeroPoints, largest_code};
+pub use tensor::{InputAxis, QuantizedTensor};
+pub(crate) use weight::map_weights;
+pub use weight::{MapWeights, Weight};

@@ -1,0 +1,203 @@
+//! Weights of layers, dense or quantized, and a way to visit those of a model.
+
+use tensor::DType;
+use trace::{Path, Tensor, Tree};
+
+use crate::layers::at_use;
+use crate::quant::{InputAxis, QuantScheme, QuantizedTensor};
+
+/// A weight of a layer. A dense one has the path of its field; a quantized one has the paths of its parts below it.
+#[derive(Clone, Debug)]
+pub enum Weight {
+    /// Floats.
+    Dense(Tensor),
+    /// Codes and scales.
+    Quantized(QuantizedTensor),
+}
+
+impl From<Tensor> for Weight {
+    fn from(tensor: Tensor) -> Weight {
+        Weight::Dense(tensor)
+    }
+}
+
+impl Tree for Weight {
+    fn visit(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Tensor)) {
+        match self {
+            Weight::Dense(tensor) => tensor.visit(path, f),
+            Weight::Quantized(quantized) => quantized.visit(path, f),
+        }
+    }
+
+    fn map(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        match self {
+            Weight::Dense(tensor) => Weight::Dense(tensor.map(path, f)),
+            Weight::Quantized(quantized) => Weight::Quantized(quantized.map(path, f)),
+        }
+    }
+}
+
+impl Weight {
+    /// Its axes.
+    pub fn dims(&self) -> &[usize] {
+        match self {
+            Weight::Dense(tensor) => tensor.dims(),
+            Weight::Quantized(quantized) => quantized.values.dims(),
+        }
+    }
+
+    /// The size of an axis.
+    #[track_caller]
+    pub fn dim(&self, axis: isize) -> usize {
+        match self {
+            Weight::Dense(tensor) => tensor.dim(axis),
+            Weight::Quantized(quantized) => quantized.values.dim(axis),
+        }
+    }
+
+    /// The whole weight in a type: for layers that have no better way.
+    #[track_caller]
+    pub fn dense(&self, dtype: DType) -> Tensor {
+        match self {
+            Weight::Dense(tensor) => tensor.cast(dtype),
+            Weight::Quantized(quantized) => quantized.dequantized(dtype),
+        }
+    }
+
+    /// As a matmul reads it on a mesh, see [`at_use`].
+    #[track_caller]
+    pub(crate) fn at_use(&self, compute: DType, logical_axes: &[&str]) -> Weight {
+        match self {
+            Weight::Dense(tensor) => Weight::Dense(at_use(&tensor.cast(compute), logical_axes)),
+            Weight::Quantized(quantized) => {
+                let gathered = |part: &Tensor| at_use(part, &axes_of_part(logical_axes, part.dims()));
+                Weight::Quantized(QuantizedTensor {
+                    values: gathered(&quantized.values),
+                    scales: gathered(&quantized.scales),
+                    zero_points: quantized.zero_points.as_ref().map(gathered),
+                    ..quantized.clone()
+                })
+            }
+        }
+    }
+
+    /// The matmul of `x [..., in]` with a weight `[in, out]`, in a type.
+    #[track_caller]
+    pub fn matmul_as(&self, x: &Tensor, result: DType) -> Tensor {
+        match self {
+            // A matmul of bf16 is accumulated in f32 by every device and rounded once, so its result need not be wider.
+            Weight::Dense(tensor) => {
+                let contraction = trace::Contraction {
+                    lhs_sum: vec![x.rank().saturating_sub(1)],
+                    rhs_sum: vec![0],
+                    ..trace::Contraction::default()
+                };
+                x.dot_general(&tensor.cast(x.dtype()), &contraction, result, trace::Precision::Default)
+            }
+            Weight::Quantized(quantized) => quantized.matmul(x, result),
+        }
+    }
+
+    /// The matmul of `x [experts, rows, in]` with a weight `[experts, in, out]`.
+    #[track_caller]
+    pub(crate) fn batched_matmul(&self, x: &Tensor) -> Tensor {
+        match self {
+            Weight::Dense(tensor) => x.matmul(&tensor.cast(x.dtype())),
+            Weight::Quantized(quantized) => quantized.batched_matmul(x),
+        }
+    }
+
+    /// Known by the shape of this one, quantized by a scheme.
+    #[track_caller]
+    pub fn quantized(&self, scheme: &QuantScheme, input_axis: InputAxis) -> Weight {
+        match self {
+            Weight::Dense(tensor) if tensor.rank() >= 2 => {
+                Weight::Quantized(QuantizedTensor::of_shape(tensor.dims(), scheme, input_axis))
+            }
+            _ => self.clone(),
+        }
+    }
+}
+
+impl Weight {
+    /// This one rounded to the nearest codes of a scheme, see [`QuantizedTensor::nearest`].
+    #[track_caller]
+    pub fn nearest(&self, scheme: &QuantScheme, input_axis: InputAxis) -> Weight {
+        match self {
+            Weight::Dense(tensor) if tensor.rank() >= 2 => {
+                Weight::Quantized(QuantizedTensor::nearest(tensor, scheme, input_axis))
+            }
+            _ => self.clone(),
+        }
+    }
+}
+
+/// Logical axes of scales and zero points: an axis of one group is nobody's.
+fn axes_of_part<'a>(logical_axes: &[&'a str], dims: &[usize]) -> Vec<&'a str> {
+    logical_axes.iter().zip(dims).map(|(axis, size)| if *size == 1 { "" } else { *axis }).collect()
+}
+
+/// A model or layer whose weights can be replaced: quantized, adapted, or made dense again.
+pub trait MapWeights: Sized {
+    /// The same with every weight replaced by what `f` makes of it; it is told which axis a matmul sums over. Paths are those
+    /// of [`Tree`].
+    fn map_weights_at(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Weight, InputAxis) -> Weight) -> Self;
+
+    /// [`MapWeights::map_weights_at`] of a whole model.
+    fn map_weights(&self, mut f: impl FnMut(&str, &Weight, InputAxis) -> Weight) -> Self {
+        self.map_weights_at(&mut Path::default(), &mut |path, weight, axis| f(path.as_str(), weight, axis))
+    }
+
+    /// Known by shapes, with the weights of matmuls quantized; embeddings, routers and the LM head stay as they are.
+    #[track_caller]
+    fn quantized(&self, scheme: &QuantScheme) -> Self {
+        self.map_weights(
+            |path, weight, axis| if is_kept(path) { weight.clone() } else { weight.quantized(scheme, axis) },
+        )
+    }
+
+    /// The weights of matmuls rounded to the nearest codes, the others as they are.
+    #[track_caller]
+    fn nearest(&self, scheme: &QuantScheme) -> Self {
+        self.map_weights(|path, weight, axis| if is_kept(path) { weight.clone() } else { weight.nearest(scheme, axis) })
+    }
+}
+
+/// Weights that schemes leave alone unless they are named: they are small, or errors in them cost most.
+fn is_kept(path: &str) -> bool {
+    path.contains("embedding") || path.contains("router") || path.starts_with("lm_head")
+}
+
+impl<T: MapWeights> MapWeights for Option<T> {
+    fn map_weights_at(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Weight, InputAxis) -> Weight) -> Self {
+        self.as_ref().map(|inner| inner.map_weights_at(path, f))
+    }
+}
+
+impl MapWeights for Weight {
+    fn map_weights_at(&self, path: &mut Path, f: &mut dyn FnMut(&Path, &Weight, InputAxis) -> Weight) -> Self {
+        f(path, self, InputAxis::First)
+    }
+}
+
+/// Implements [`MapWeights`] for a structure by its fields that have weights.
+macro_rules! map_weights {
+    ($type:ty: $($field:ident),+) => {
+        impl $crate::quant::MapWeights for $type {
+            fn map_weights_at(
+                &self,
+                path: &mut trace::Path,
+                f: &mut dyn FnMut(&trace::Path, &$crate::quant::Weight, $crate::quant::InputAxis) -> $crate::quant::Weight,
+            ) -> Self {
+                let mut mapped = self.clone();
+                $(
+                    mapped.$field = path.within(stringify!($field), |path| {
+                        $crate::quant::MapWeights::map_weights_at(&self.$field, path, f)
+                    });
+                )+
+                mapped
+            }
+        }
+    };
+}
+pub(crate) use map_weights;

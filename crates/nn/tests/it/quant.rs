@@ -1,0 +1,156 @@
+//! Quantized weights against their dequantized ones, in every form of the matmul; quantized KV caches against whole ones.
+
+use nn::Init;
+use nn::layers::{Activation, Dispatch, ExpertSizes, KvCacheDType, MixtureOfExperts};
+use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::quant::{InputAxis, MapWeights, MatmulForm, QuantScheme, QuantizedTensor};
+use tensor::DType;
+use trace::{Order, Tensor, Tree};
+
+use crate::harness::{floats, off_by, with_key};
+use crate::training::{four, gpt2, llama};
+
+fn scheme(text: &str) -> QuantScheme {
+    text.parse().unwrap()
+}
+
+/// The matmul of so many rows in the form that is chosen, and with the weight dequantized by hand.
+fn check(text: &str, rows: usize, input_axis: InputAxis, form: MatmulForm, most: f32) {
+    let scheme = scheme(text);
+    let (inputs, outputs) = (128, 24);
+    assert_eq!(MatmulForm::of(&scheme, rows, scheme.groups(inputs)), form, "{text} of {rows} rows");
+    let results = with_key(7, |key| {
+        let keys = key.split(4);
+        let dims = match input_axis {
+            InputAxis::First => [inputs, outputs],
+            InputAxis::Last => [outputs, inputs],
+        };
+        let mut weight = QuantizedTensor::nearest(&keys[0].normal(DType::F32, &dims), &scheme, input_axis);
+        if weight.scheme.zero_points == nn::quant::ZeroPoints::PerGroup {
+            let drawn = keys[2].uniform(DType::F32, weight.scales.dims(), 0.0, 6.0);
+            weight.zero_points = Some(drawn.round().cast(DType::I8));
+        }
+        let order = keys[3].uniform(DType::F32, &[inputs], 0.0, 1.0).argsort(0, Order::Ascending);
+        let ordered = QuantizedTensor { input_order: Some(order), ..weight.clone() };
+        let x = keys[1].normal(DType::F32, &[rows / 2, 2, inputs]);
+        let dense = |weight: &QuantizedTensor| {
+            let dense = weight.dequantized(DType::F32);
+            x.matmul(&if input_axis == InputAxis::First { dense } else { dense.transpose(&[1, 0]) })
+        };
+        let plain = (weight.matmul(&x, DType::F32), dense(&weight));
+        (plain, (ordered.matmul(&x, DType::F32), dense(&ordered)))
+    });
+    for pair in results.chunks(2) {
+        let [own, expected] = [0, 1].map(|n| floats(&pair[n]));
+        let scale = expected.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let error = off_by(&own, &expected) / scale;
+        assert!(error < most, "{text}, {rows} rows, {input_axis:?}: {error}");
+    }
+    assert_ne!(floats(&results[1]), floats(&results[3]), "the order of inputs changes the result");
+}
+
+#[test]
+fn every_form_is_the_matmul_with_the_dequantized_weight() {
+    use InputAxis::{First, Last};
+    for axis in [First, Last] {
+        for text in ["w8a16", "w4a16", "w2a16", "w8a16-fp8", "w4a16-fp4", "w4a16-zp"] {
+            check(text, 4, axis, MatmulForm::ScaleAfterDot, 1e-5);
+        }
+        for text in ["w8a16-g32", "w4a16-g32", "w4a16-g64-zp", "w8a16-fp8-g32"] {
+            check(text, 4, axis, MatmulForm::PartialSums, 1e-5);
+            check(text, 200, axis, MatmulForm::Dequantize, 1e-5);
+        }
+        check("w4a16-g16", 4, axis, MatmulForm::Dequantize, 1e-5);
+        // Activations of 8 bits are off by a part of 127, or of 16, of their largest.
+        check("w8a8", 4, axis, MatmulForm::ScaleAfterDot, 0.02);
+        check("w4a8-g32", 4, axis, MatmulForm::PartialSums, 0.02);
+        check("w8a8-fp8", 4, axis, MatmulForm::ScaleAfterDot, 0.1);
+    }
+}
+
+#[test]
+fn experts_are_quantized_in_every_dispatch() {
+    let sizes = ExpertSizes { width: 32, inner: 64, experts: 4, chosen: 2 };
+    for dispatch in [Dispatch::Dense, Dispatch::Grouped, Dispatch::Capacity(4.0)] {
+        for text in ["w8a16", "w4a16-g16"] {
+            let results = with_key(3, |key| {
+                let keys = key.split(2);
+                let moe = MixtureOfExperts::init(&keys[0], sizes, Activation::Silu, dispatch, Init::Normal(0.5));
+                let quantized = moe.nearest(&scheme(text));
+                let dense = quantized.map_weights(|_, weight, _| weight.dense(DType::F32).into());
+                let x = keys[1].normal(DType::F32, &[9, 32]);
+                (quantized.apply(&x).0, dense.apply(&x).0)
+            });
+            assert!(off_by(&floats(&results[0]), &floats(&results[1])) < 1e-4, "{dispatch:?}, {text}");
+        }
+    }
+}
+
+/// Logits of a whole sequence, and of its last position decoded token by token with a KV cache of a type.
+fn decoded<M: LanguageModel>(model: &M) -> (Tensor, Tensor) {
+    let tokens = Tensor::iota(DType::I32, &[2, 9], 1);
+    let (_, mut cache) = model.prefill(&tokens.slice(1, 0..5), &model.cache(2, 9));
+    let mut logits = None;
+    for position in 5..9 {
+        let at = Tensor::scalar(DType::I32, f64::from(position));
+        let (next, after) = model.decode_step(&tokens.at(1, position as usize), &at, &cache);
+        (logits, cache) = (Some(next), after);
+    }
+    (model.logits(&tokens).at(1, 8), logits.unwrap())
+}
+
+#[test]
+fn quantized_models_decode_as_they_read() {
+    let of = |kv_cache: Option<KvCacheDType>| RunOptions { kv_cache, ..RunOptions::default() };
+    let check = |name: &str, most: f32, results: Vec<tensor::Literal>| {
+        let error = off_by(&floats(&results[1]), &floats(&results[0]));
+        assert!(error < most, "{name}: {error}");
+    };
+    for text in ["w8a16", "w4a16-g8"] {
+        let model = |options: &RunOptions| {
+            with_key(5, |key| decoded(&Llama::init(key, &llama(None), options).nearest(&scheme(text))))
+        };
+        check(text, 1e-4, model(&of(None)));
+        // Scores are of few positions and small heads: what a cache of few bits loses is seen.
+        check(text, 0.03, model(&of(Some(KvCacheDType::Int8))));
+        check(text, 0.1, model(&of(Some(KvCacheDType::Fp8))));
+        check(text, 0.5, model(&of(Some(KvCacheDType::Int4))));
+    }
+    let experts = llama(Some(four(Dispatch::Grouped)));
+    check(
+        "experts",
+        1e-4,
+        with_key(5, |key| decoded(&Llama::init(key, &experts, &of(None)).nearest(&scheme("w8a16")))),
+    );
+    let gpt2 =
+        with_key(5, |key| decoded(&Gpt2::init(key, &gpt2(), &of(Some(KvCacheDType::Int8))).nearest(&scheme("w8a8"))));
+    check("gpt2", 0.05, gpt2);
+}
+
+#[test]
+fn quantized_weights_have_paths_and_shapes() {
+    let model = with_shapes("w4a16-g8");
+    let at = |path: &str| {
+        let n = model.paths().iter().position(|have| have == path).unwrap_or_else(|| panic!("no {path}"));
+        model.specs()[n].clone()
+    };
+    let values = at("layers.attention.query.weight.values");
+    let scales = at("layers.attention.query.weight.scales");
+    assert_eq!(values.dtype, DType::I4);
+    assert_eq!(scales.dims, [values.dims[0], values.dims[1] / 8, values.dims[2]]);
+    assert_eq!(at("token_embedding.weight").dtype, DType::F32);
+    let refused = trace::shapes_of(&(), |()| {
+        let key = trace::Key::from_seed(&Tensor::scalar(DType::U32, 0.0));
+        Llama::init(&key, &llama(None), &RunOptions::default()).quantized(&scheme("w4a16-g7"))
+    });
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("groups of 7 do not divide"), "{error}");
+}
+
+fn with_shapes(text: &str) -> Llama {
+    trace::shapes_of(&(), |()| {
+        let key = trace::Key::from_seed(&Tensor::scalar(DType::U32, 0.0));
+        Llama::init(&key, &llama(None), &RunOptions::default()).quantized(&scheme(text))
+    })
+    .unwrap()
+}
