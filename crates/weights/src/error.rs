@@ -62,6 +62,15 @@ pub enum Error {
         /// The asked type.
         to: DType,
     },
+    /// Quantized weights that cannot be read or written.
+    Quantized {
+        /// The file and the tensor or setting, or the matrix.
+        place: String,
+        /// What is wrong.
+        message: String,
+        /// What would do.
+        help: String,
+    },
     /// A part was asked for that the tensor does not have.
     OutOfRange {
         /// The name.
@@ -191,7 +200,8 @@ impl Error {
 
     /// Whether what was read is damaged, as opposed to a place that cannot be reached now or a mistake of the caller's.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Error::Format { .. }) || matches!(self, Error::Sealed { source, .. } if source.is_damage())
+        matches!(self, Error::Format { .. } | Error::Quantized { .. })
+            || matches!(self, Error::Sealed { source, .. } if source.is_damage())
     }
 
     /// Whether another run has taken the checkpoints over: saving again is of no use.
@@ -224,6 +234,7 @@ impl Error {
             Error::Missing { .. } => "the file belongs to another model; its names are in its header".into(),
             Error::Tensor { .. } => "convert the tensor to a type that the format has, or rename it".into(),
             Error::Cast { .. } => "only floats are converted, to floats; ask for the type it was saved in".into(),
+            Error::Quantized { help, .. } => help.clone(),
             Error::OutOfRange { .. } => "ask for a part that lies inside the tensor".into(),
             Error::Location { .. } => {
                 "give a path, or an address file:///, s3://bucket/prefix or gs://bucket/prefix".into()
@@ -282,6 +293,7 @@ impl fmt::Display for Error {
             Error::Missing { path, name } => write!(f, "{} has no tensor `{name}`", path.display()),
             Error::Tensor { name, message } => write!(f, "tensor `{name}` cannot be written: {message}"),
             Error::Cast { name, from, to } => write!(f, "tensor `{name}` is {from} and cannot be read as {to}"),
+            Error::Quantized { place, message, .. } => write!(f, "{place}: {message}"),
             Error::OutOfRange { name, message } => write!(f, "tensor `{name}`: {message}"),
             Error::Location { location, message } => write!(f, "`{location}` is not a location for files: {message}"),
             Error::Store { doing, object, .. } => write!(f, "{doing} {object} failed"),

@@ -18,6 +18,7 @@ mod error;
 mod folder;
 mod manager;
 mod npy;
+pub mod quant;
 mod region;
 mod safetensors;
 mod store;

@@ -1,0 +1,195 @@
+//! A model whose weights may be quantized: parameters by the names of the dense model, each dense or packed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+use crate::folder::SafeTensorsFolder;
+use crate::quant::awq::Awq;
+use crate::quant::compressed::CompressedTensors;
+use crate::quant::format::{Failure, Format, Module, Parts, QuantizedWeight, Storage, WeightSpec};
+use crate::quant::fp8::Fp8;
+use crate::quant::gptq::Gptq;
+use crate::quant::refusal::Refusal;
+use crate::quant::settings::Settings;
+
+/// Longest configuration that is read.
+const MAX_CONFIG_BYTES: u64 = 16 << 20;
+
+/// Methods that are read, as `quant_method` names them.
+const METHODS: &[&str] = &["compressed-tensors", "gptq", "awq", "fp8"];
+
+/// A model in the files that Hugging Face and llama.cpp know, quantized or not. Weights are read one by one.
+#[derive(Debug)]
+pub struct QuantizedFolder {
+    path: PathBuf,
+    config: Option<Value>,
+    files: SafeTensorsFolder,
+    format: Option<Box<dyn Format>>,
+    /// By the names of the dense model.
+    weights: BTreeMap<String, Source>,
+}
+
+/// Where a weight comes from.
+#[derive(Debug)]
+enum Source {
+    Dense,
+    Module(Module),
+}
+
+impl QuantizedFolder {
+    /// Opens a folder with `config.json` and safetensors, or one file of safetensors, and reads the headers.
+    pub fn open(path: &Path) -> Result<QuantizedFolder, Error> {
+        let files = SafeTensorsFolder::open(path)?;
+        let folder = if path.is_dir() { Some(path) } else { path.parent() };
+        let config_path = folder.map(|folder| folder.join("config.json"));
+        let config = config_path.as_deref().map(read_json).transpose()?.flatten();
+        let format = match (&config, folder) {
+            (Some(config), Some(folder)) => format_of(config, folder)?,
+            _ => None,
+        };
+        let mut weights: BTreeMap<String, Source> = BTreeMap::new();
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        if let Some(format) = &format {
+            let modules = format.modules(&files).map_err(|failure| match failure {
+                Failure::Refused(refusal) => refusal.of_config(path),
+                Failure::File(error) => error,
+            })?;
+            for module in modules {
+                taken.extend(module.tensors.iter().cloned());
+                if let Some(Source::Module(other)) = weights.insert(module.dense.clone(), Source::Module(module)) {
+                    let message = format!("two sets of tensors make it up, one of them {}", other.tensors.join(", "));
+                    return Err(Refusal::damaged(message).of_tensor(path, &other.dense));
+                }
+            }
+        }
+        for (name, _) in files.entries().filter(|(name, _)| !taken.contains(*name) && !is_cache_scale(name)) {
+            if weights.insert(name.to_string(), Source::Dense).is_some() {
+                let help = "keep one of them";
+                return Err(Refusal::new("it is there both quantized and dense", help).of_tensor(path, name));
+            }
+        }
+        Ok(QuantizedFolder { path: path.to_path_buf(), config, files, format, weights })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `config.json` of the model.
+    pub fn config(&self) -> Option<&Value> {
+        self.config.as_ref()
+    }
+
+    /// The format in words, as `GPTQ, 4 bits, groups of 128`; `None` where weights are dense.
+    pub fn describe(&self) -> Option<String> {
+        self.format.as_ref().map(|format| format.describe())
+    }
+
+    /// Names of the dense model's parameters, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.weights.keys().map(String::as_str)
+    }
+
+    /// Whether there is a parameter of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.weights.contains_key(name)
+    }
+
+    /// Shape of a parameter and how it is kept; what describes it is read, its values are not.
+    pub fn spec(&self, name: &str) -> Result<WeightSpec, Error> {
+        match self.source(name)? {
+            Source::Dense => {
+                let entry = self.files.entry(name).ok_or_else(|| self.missing(name))?;
+                Ok(WeightSpec { dims: entry.dims.clone(), storage: Storage::Dense(entry.dtype) })
+            }
+            Source::Module(module) => self.with_format(name, module, |format, parts| format.spec(parts)),
+        }
+    }
+
+    /// A parameter.
+    pub fn read(&self, name: &str) -> Result<QuantizedWeight, Error> {
+        match self.source(name)? {
+            Source::Dense => self.files.read(name).map(QuantizedWeight::Dense),
+            Source::Module(module) => self.with_format(name, module, |format, parts| format.read(parts)),
+        }
+    }
+
+    fn with_format<T>(
+        &self,
+        name: &str,
+        module: &Module,
+        act: impl FnOnce(&dyn Format, &Parts<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Error> {
+        let format = self.format.as_deref().ok_or_else(|| self.missing(name))?;
+        act(format, &Parts { files: &self.files, module }).map_err(|failure| failure.of_tensor(&self.path, name))
+    }
+
+    fn source(&self, name: &str) -> Result<&Source, Error> {
+        self.weights.get(name).ok_or_else(|| self.missing(name))
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        Error::Missing { path: self.path.clone(), name: name.to_string() }
+    }
+}
+
+/// Whether a tensor is a scale of the KV cache or of queries, and no parameter of the model.
+fn is_cache_scale(name: &str) -> bool {
+    ["k_scale", "v_scale", "q_scale", "prob_scale"].iter().any(|last| name.rsplit('.').next() == Some(last))
+}
+
+/// A JSON file, if it is there.
+fn read_json(path: &Path) -> Result<Option<Value>, Error> {
+    let size_bytes = match std::fs::metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("opening", path)(error)),
+    };
+    if size_bytes > MAX_CONFIG_BYTES {
+        return Err(Error::format(path, format!("a configuration of {size_bytes} bytes is not read")));
+    }
+    let text = std::fs::read(path).map_err(Error::io("reading", path))?;
+    serde_json::from_slice(&text).map(Some).map_err(|error| Error::format(path, error.to_string()))
+}
+
+/// The format that a configuration names; `None` where it names none.
+fn format_of(config: &Value, folder: &Path) -> Result<Option<Box<dyn Format>>, Error> {
+    let is_set = |value: &&Value| !value.is_null();
+    let named = ["quantization_config", "compression_config"].iter().find_map(|key| config.get(key).filter(is_set));
+    // Tools wrote a file of its own before Hugging Face had a key for it.
+    let beside = match named {
+        Some(_) => None,
+        None => read_json(&folder.join("quantize_config.json"))?,
+    };
+    let Some(settings) = named.or(beside.as_ref()) else { return Ok(None) };
+    let path = folder.join("config.json");
+    let settings: &Map<String, Value> = settings.as_object().ok_or_else(|| {
+        Refusal::new("it is no object", "take the configuration that the tool wrote").of_config(&path)
+    })?;
+    let fallback = if beside.is_some() { Some("gptq") } else { None };
+    parse(Settings(settings), fallback).map_err(|refusal| refusal.of_config(&path)).map(Some)
+}
+
+fn parse(settings: Settings<'_>, fallback: Option<&str>) -> Result<Box<dyn Format>, Refusal> {
+    let method = settings.text("quant_method")?.or(fallback);
+    Ok(match method {
+        Some("compressed-tensors") => Box::new(CompressedTensors::parse(&settings)?),
+        Some("gptq") => Box::new(Gptq::parse(&settings)?),
+        Some("awq") => Box::new(Awq::parse(&settings)?),
+        Some("fp8" | "fbgemm_fp8") => Box::new(Fp8::parse(&settings)?),
+        Some(other) => {
+            return Err(Refusal::new(
+                format!("quant_method `{other}` is not read; {} are", METHODS.join(", ")),
+                "take the model in one of these formats, or as a GGUF file",
+            ));
+        }
+        None => {
+            let message = "`quant_method` is missing";
+            return Err(Refusal::new(message, "name the method that the weights were quantized with"));
+        }
+    })
+}
