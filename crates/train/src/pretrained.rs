@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nn::hf;
 use serde_json::Value;
 use trace::Tree;
-use weights::SafeTensorsFolder;
+use weights::quant::QuantizedFolder;
 
 use crate::config::{DataConfig, TrainConfig};
 use crate::error::Error;
@@ -73,7 +73,7 @@ impl Pretrained {
     pub(crate) fn given<M: Tree>(&self) -> Given<M> {
         let Pretrained { folder, family } = self.clone();
         Box::new(move |model| {
-            let loaded = SafeTensorsFolder::open(&folder).map_err(nn::Error::from);
+            let loaded = QuantizedFolder::open(&folder).map_err(nn::Error::from);
             let loaded = loaded.and_then(|files| hf::load(&files, family, model));
             Ok(loaded?)
         })

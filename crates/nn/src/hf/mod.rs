@@ -6,9 +6,13 @@ mod defaults;
 mod layout;
 mod load;
 mod names;
+mod packed;
 mod rope;
 mod save;
+mod source;
 
 pub use config::{Family, ModelConfig, read_config};
-pub use load::load;
+pub use load::{load, load_layer, tensor_names};
+pub use packed::{LoadedModel, LoadedWeight, WeightChange, load_packed};
 pub use save::save;
+pub use source::TensorSource;

@@ -3,6 +3,7 @@
 use trace::Tree;
 
 use crate::hf::Family;
+use crate::stacked::is_stacked;
 
 /// How one of their tensors lies in ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,16 @@ impl Origin {
     /// The name for a layer and an expert.
     pub(crate) fn name(&self, layer: usize, expert: usize) -> String {
         self.pattern.replace("{layer}", &(self.before + layer).to_string()).replace("{expert}", &expert.to_string())
+    }
+
+    /// Names of all tensors that make up a parameter of these axes: layers first and experts inside.
+    pub(crate) fn names(&self, path: &str, dims: &[usize]) -> Vec<String> {
+        let mut dims = dims.iter().copied();
+        let mut take = |is_there: bool| if is_there { dims.next().unwrap_or(1) } else { 1 };
+        let layers = take(is_stacked(path) && self.is_layered());
+        let experts = take(self.has_experts());
+        let all = (0..layers).flat_map(|layer| (0..experts).map(move |expert| (layer, expert)));
+        all.map(|(layer, expert)| self.name(layer, expert)).collect()
     }
 
     pub(crate) fn is_layered(&self) -> bool {

@@ -32,6 +32,7 @@ impl Embedding {
         match &self.weight {
             Weight::Dense(table) => table.take(0, indices).cast(compute),
             Weight::Quantized(table) => table.rows(indices, compute),
+            Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.apply(indices, compute),
         }
     }
 
@@ -49,6 +50,7 @@ impl Embedding {
         match &self.weight {
             Weight::Dense(table) => x.dot_general(&table.cast(x.dtype()), &contraction, DType::F32, Precision::Default),
             Weight::Quantized(table) => table.matmul(x, DType::F32),
+            Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.scores(x),
         }
     }
 }

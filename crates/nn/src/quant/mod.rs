@@ -17,12 +17,14 @@
 
 mod activations;
 mod form;
+mod record;
 mod scheme;
 mod tensor;
 mod weight;
 
 pub use activations::{QuantizedRows, dequantized_rows, quantized_rows};
 pub use form::MatmulForm;
+pub use record::{RecordedInput, record_inputs};
 pub use scheme::{ActivationQuant, ParseQuantSchemeError, QuantScheme, ZeroPoints, largest_code};
 pub use tensor::{InputAxis, QuantizedTensor};
 pub(crate) use weight::map_weights;

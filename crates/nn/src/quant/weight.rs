@@ -1,10 +1,12 @@
 //! Weights of layers, dense or quantized, and a way to visit those of a model.
 
+use std::rc::Rc;
+
 use tensor::DType;
 use trace::{Path, Tensor, Tree};
 
 use crate::layers::at_use;
-use crate::quant::{InputAxis, QuantScheme, QuantizedTensor};
+use crate::quant::{InputAxis, QuantScheme, QuantizedTensor, record};
 
 /// A weight of a layer. A dense one has the path of its field; a quantized one has the paths of its parts below it.
 #[derive(Clone, Debug)]
@@ -13,6 +15,8 @@ pub enum Weight {
     Dense(Tensor),
     /// Codes and scales.
     Quantized(QuantizedTensor),
+    /// One whose inputs are recorded under a name, see [`record_inputs`](crate::quant::record_inputs).
+    Recorded(Box<Weight>, Rc<str>),
 }
 
 impl From<Tensor> for Weight {
@@ -26,6 +30,7 @@ impl Tree for Weight {
         match self {
             Weight::Dense(tensor) => tensor.visit(path, f),
             Weight::Quantized(quantized) => quantized.visit(path, f),
+            Weight::Recorded(weight, _) => weight.visit(path, f),
         }
     }
 
@@ -33,6 +38,7 @@ impl Tree for Weight {
         match self {
             Weight::Dense(tensor) => Weight::Dense(tensor.map(path, f)),
             Weight::Quantized(quantized) => Weight::Quantized(quantized.map(path, f)),
+            Weight::Recorded(weight, name) => Weight::Recorded(weight.map(path, f), name.clone()),
         }
     }
 }
@@ -43,6 +49,7 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => tensor.dims(),
             Weight::Quantized(quantized) => quantized.values.dims(),
+            Weight::Recorded(weight, _) => weight.dims(),
         }
     }
 
@@ -52,6 +59,7 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => tensor.dim(axis),
             Weight::Quantized(quantized) => quantized.values.dim(axis),
+            Weight::Recorded(weight, _) => weight.dim(axis),
         }
     }
 
@@ -61,6 +69,7 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => tensor.cast(dtype),
             Weight::Quantized(quantized) => quantized.dequantized(dtype),
+            Weight::Recorded(weight, _) => weight.dense(dtype),
         }
     }
 
@@ -77,6 +86,9 @@ impl Weight {
                     zero_points: quantized.zero_points.as_ref().map(gathered),
                     ..quantized.clone()
                 })
+            }
+            Weight::Recorded(weight, name) => {
+                Weight::Recorded(Box::new(weight.at_use(compute, logical_axes)), name.clone())
             }
         }
     }
@@ -95,6 +107,10 @@ impl Weight {
                 x.dot_general(&tensor.cast(x.dtype()), &contraction, result, trace::Precision::Default)
             }
             Weight::Quantized(quantized) => quantized.matmul(x, result),
+            Weight::Recorded(weight, name) => {
+                record::push(name, x);
+                weight.matmul_as(x, result)
+            }
         }
     }
 
@@ -104,6 +120,7 @@ impl Weight {
         match self {
             Weight::Dense(tensor) => x.matmul(&tensor.cast(x.dtype())),
             Weight::Quantized(quantized) => quantized.batched_matmul(x),
+            Weight::Recorded(weight, _) => weight.batched_matmul(x),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::path::Path;
 
-use nn::hf::{self, Family, ModelConfig};
+use nn::hf::{self, Family, ModelConfig, TensorSource};
 use nn::layers::{AttentionImpl, RopeScaling};
 use nn::models::{GlobalLayers, Gpt2, Head, LanguageModel, Llama, RunOptions};
 use nn::{DTypePolicy, Error};
@@ -13,6 +13,7 @@ use weights::SafeTensors;
 
 use crate::harness::{apply, floats, off_by, peer, shape_of};
 use weights::SafeTensorsFolder;
+use weights::quant::QuantizedFolder;
 
 /// A model's structure, without its numbers.
 fn shapes<M: Tree>(init: impl FnOnce(&Key) -> M) -> M {
@@ -50,7 +51,7 @@ fn logits<M: LanguageModel>(model: &M, params: &[Literal], tokens: &Literal) -> 
 /// How far the logits are off, and the model's parameters.
 fn compared(folder: &Path, options: &RunOptions) -> (f32, Vec<Literal>) {
     let config = hf::read_config(folder).unwrap();
-    let files = SafeTensorsFolder::open(folder).unwrap();
+    let files = QuantizedFolder::open(folder).unwrap();
     let peer = SafeTensors::open(&folder.join("peer.safetensors")).unwrap();
     let (tokens, expected) = (peer.read("tokens").unwrap(), peer.read("logits").unwrap());
     let (actual, params) = match &config {
@@ -116,16 +117,17 @@ fn text_within_images(folder: &Path) {
     assert_eq!(ModelConfig::parse(&around).unwrap(), alone);
     let ModelConfig::Llama(config) = &alone else { panic!("of the Llama family") };
     let model = shapes(|key| Llama::init(key, config, &RunOptions::default()));
-    let files = SafeTensorsFolder::open(folder).unwrap();
+    let files = QuantizedFolder::open(folder).unwrap();
     let expected = hf::load(&files, Family::Gemma3, &model).unwrap();
     for (from, to) in [("model.", "language_model.model."), ("model.", "model.language_model.")] {
-        let mut tensors: Vec<(String, Literal)> =
-            files.entries().map(|(name, _)| (name.replacen(from, to, 1), files.read(name).unwrap())).collect();
+        let mut tensors: Vec<(String, Literal)> = QuantizedFolder::names(&files)
+            .map(|name| (name.replacen(from, to, 1), TensorSource::read(&files, name, DType::F32).unwrap()))
+            .collect();
         tensors.push(("vision_tower.encoder.weight".into(), tensors[0].1.clone()));
         let again = tempfile::tempdir().unwrap();
         let tensors = tensors.iter().map(|(name, literal)| (name.as_str(), literal));
         weights::write(&again.path().join("model.safetensors"), tensors, &Default::default()).unwrap();
-        let loaded = hf::load(&SafeTensorsFolder::open(again.path()).unwrap(), Family::Gemma3, &model).unwrap();
+        let loaded = hf::load(&QuantizedFolder::open(again.path()).unwrap(), Family::Gemma3, &model).unwrap();
         assert!(loaded == expected, "{to}");
     }
 }
@@ -139,12 +141,12 @@ fn saved_again(folder: &Path, params: &[Literal]) {
             ModelConfig::Gpt2(sizes) => {
                 let model = shapes(|key| Gpt2::init(key, sizes, &RunOptions::default()));
                 hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
-                hf::load(&SafeTensorsFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
+                hf::load(&QuantizedFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
             }
             ModelConfig::Llama(sizes) => {
                 let model = shapes(|key| Llama::init(key, sizes, &RunOptions::default()));
                 hf::save(again.path(), config.family(), &model, params, max_shard_bytes).unwrap();
-                hf::load(&SafeTensorsFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
+                hf::load(&QuantizedFolder::open(again.path()).unwrap(), config.family(), &model).unwrap()
             }
         };
         assert!(reloaded == params);
@@ -159,7 +161,7 @@ fn saved_again(folder: &Path, params: &[Literal]) {
 
 fn files_that_do_not_fit(folder: &Path) {
     let Ok(ModelConfig::Llama(config)) = hf::read_config(folder) else { panic!("a Llama") };
-    let files = SafeTensorsFolder::open(folder).unwrap();
+    let files = QuantizedFolder::open(folder).unwrap();
     let check = |config: nn::models::LlamaConfig| {
         let model = shapes(|key| Llama::init(key, &config, &RunOptions::default()));
         hf::load(&files, Family::Llama, &model).unwrap_err()

@@ -91,6 +91,16 @@ pub enum QuantizedWeight {
     Packed(PackedMatrix),
 }
 
+impl QuantizedWeight {
+    /// All elements in a float type: a dense weight in its own type, others rounded once to the type asked for.
+    pub fn into_literal(self, dtype: DType) -> Result<Literal, Error> {
+        match self {
+            QuantizedWeight::Dense(literal) => Ok(literal),
+            QuantizedWeight::Packed(matrix) => matrix.to_literal(dtype),
+        }
+    }
+}
+
 /// Why a matrix cannot be read.
 #[derive(Debug)]
 pub(crate) enum Failure {

@@ -271,6 +271,24 @@ impl Llama {
         ropes
     }
 
+    /// Activations of tokens `i32 [batch, positions]` before the first layer.
+    #[track_caller]
+    pub fn embed(&self, tokens: &Tensor) -> Tensor {
+        self.embedded(tokens)
+    }
+
+    /// One layer alone, over activations `[batch, positions, width]` of whole sequences; `number` is that of the layer in its
+    /// stack, whose pattern it follows.
+    #[track_caller]
+    pub fn run_layer(&self, x: &Tensor, block: &LlamaBlock, number: usize) -> Tensor {
+        let positions = Positions::sequence(x.dim(1));
+        let ropes = self.ropes(&positions.queries);
+        let contexts = self.contexts(&positions, &ropes);
+        let context = &contexts[number % contexts.len()];
+        let added = block.attention.apply(&block.attention_norm.apply(x), context);
+        block.finish(x, added).0
+    }
+
     /// What attention of the layers at each place of the pattern depends on.
     fn contexts<'a>(&self, positions: &'a Positions, ropes: &'a [Rope]) -> Vec<Context<'a>> {
         let implementation = self.options.attention;

@@ -1,0 +1,63 @@
+//! Where the tensors of a model come from: files, or values in memory in front of them.
+
+use std::collections::BTreeMap;
+
+use tensor::{DType, Literal};
+use weights::quant::QuantizedFolder;
+
+use crate::error::Error;
+
+/// Dense tensors by the names of Hugging Face files.
+pub trait TensorSource {
+    /// The names.
+    fn names(&self) -> Vec<String>;
+
+    /// Whether there is a tensor of a name.
+    fn contains(&self, name: &str) -> bool;
+
+    /// The axes of a tensor.
+    fn dims(&self, name: &str) -> Result<Vec<usize>, Error>;
+
+    /// A tensor; one that is quantized comes in the type asked for, others in their own.
+    fn read(&self, name: &str, dtype: DType) -> Result<Literal, Error>;
+}
+
+impl TensorSource for QuantizedFolder {
+    fn names(&self) -> Vec<String> {
+        QuantizedFolder::names(self).map(str::to_string).collect()
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        QuantizedFolder::contains(self, name)
+    }
+
+    fn dims(&self, name: &str) -> Result<Vec<usize>, Error> {
+        Ok(self.spec(name)?.dims)
+    }
+
+    fn read(&self, name: &str, dtype: DType) -> Result<Literal, Error> {
+        Ok(QuantizedFolder::read(self, name)?.into_literal(dtype)?)
+    }
+}
+
+impl TensorSource for BTreeMap<String, Literal> {
+    fn names(&self) -> Vec<String> {
+        self.keys().cloned().collect()
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.contains_key(name)
+    }
+
+    fn dims(&self, name: &str) -> Result<Vec<usize>, Error> {
+        self.get(name).map(|literal| literal.dims().to_vec()).ok_or_else(|| missing(name))
+    }
+
+    fn read(&self, name: &str, _: DType) -> Result<Literal, Error> {
+        self.get(name).cloned().ok_or_else(|| missing(name))
+    }
+}
+
+fn missing(name: &str) -> Error {
+    Error::Tensors { missing: vec![name.to_string()], unexpected: Vec::new(), mismatched: Vec::new() }
+}
