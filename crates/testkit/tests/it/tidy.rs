@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["cpu", "data", "kernel", "trace"],
     &["compile", "cpu-plugin", "fuzzing", "nn"],
     &["runtime", "plan"],
-    &["fleet", "operate", "train"],
+    &["fleet", "operate", "quantize", "train"],
     &["cli", "tpubridge"],
 ];
 
