@@ -76,6 +76,23 @@ pub(crate) fn reach_from(
     reach(offset_bytes, in_bytes, 1)
 }
 
+/// As [`reach_from`], over elements of so many bits that lie one after the other.
+pub(crate) fn reach_bits(
+    offset_bytes: isize,
+    dims: impl IntoIterator<Item = (usize, isize)>,
+    bits: usize,
+) -> Option<usize> {
+    let unit = isize::try_from(bits).ok()?;
+    let in_bits: Option<Vec<(usize, isize)>> =
+        dims.into_iter().map(|(size, stride)| Some((size, stride.checked_mul(unit)?))).collect();
+    let mut in_bits = in_bits?;
+    if in_bits.iter().any(|&(size, _)| size == 0) {
+        return Some(0);
+    }
+    in_bits.push((bits, 1));
+    Some(reach(offset_bytes.checked_mul(8)?, in_bits, 1)?.div_ceil(8))
+}
+
 /// Bytes of an array that a walk from its start fills without a gap; `None` where it leaves one or goes elsewhere.
 /// Dimensions with stride 0 write the same places again.
 pub(crate) fn cover(dims: impl IntoIterator<Item = (usize, isize)>, width: usize) -> Option<usize> {
@@ -113,6 +130,9 @@ mod tests {
         assert_eq!(reach_from(8, [(3, 1)], 4), Some(20));
         assert_eq!(reach_from(-4, [(3, 1)], 4), None);
         assert_eq!(reach_from(0, [(2, isize::MAX)], 4), None);
+        assert_eq!(reach_bits(8, [(3, 6), (5, 1)], 4), Some(17));
+        assert_eq!(reach_bits(0, [(3, 4), (0, 1)], 2), Some(0));
+        assert_eq!(reach_bits(-1, [(3, 1)], 4), None);
     }
 
     #[test]

@@ -309,6 +309,34 @@ pub(crate) fn machine_bytes() -> usize {
     })
 }
 
+/// How the elements of an array lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Packing {
+    /// Each in bytes of its own.
+    #[default]
+    Bytes,
+    /// Elements of 2 or 4 bits one after the other, the first in the lowest bits of a byte.
+    Bits,
+}
+
+impl Packing {
+    /// Bits from one element to the next.
+    pub(crate) fn width(self, dtype: DType) -> usize {
+        match self {
+            Packing::Bytes => 8 * dtype.size_bytes(),
+            Packing::Bits => dtype.bits() as usize,
+        }
+    }
+
+    /// Bytes from an element to the one so many elements on, where that begins a byte.
+    pub(crate) fn bytes(self, dtype: DType, elements: isize) -> isize {
+        match self {
+            Packing::Bytes => elements.wrapping_mul(dtype.size_bytes() as isize),
+            Packing::Bits => elements.wrapping_mul(dtype.bits() as isize) / 8,
+        }
+    }
+}
+
 /// Bytes of an array; `None` if too many to address.
 pub(crate) fn byte_count(dtype: DType, dims: &[usize]) -> Option<usize> {
     dims.iter().try_fold(dtype.size_bytes(), |n, &d| n.checked_mul(d)).filter(|&n| isize::try_from(n).is_ok())

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Inst, Loop, Mode, Reg, Write};
 use crate::kernels::machine::Machine;
+use crate::memory::Packing;
 use crate::program::{Kernel, Slot, Step, Work};
 
 /// What a slot is for.
@@ -192,7 +193,7 @@ impl<'m> Lowering<'m> {
                 (_, Some(element)) => {
                     let slot = self.constant_slot(element);
                     let strides = vec![0; dims.len()];
-                    View { slot, dtype, dims, offset: 0, strides }
+                    View { slot, dtype, packing: Packing::Bytes, dims, offset: 0, strides }
                 }
                 (DenseData::Elements(bytes), _) => {
                     let slot = self.constant_slot(bytes);

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::kernels::attention::{Attention, Softmax, Tiled};
 use crate::kernels::loops::Ready;
 use crate::kernels::loops::ir::{Access, Inst, Loop, Write};
+use crate::memory::Packing;
 use crate::program::Slot;
 
 /// A dot and the loop over its rows, before the dot that reads them.
@@ -283,6 +284,7 @@ fn reshaped(code: &Loop, dims: &[usize], inputs: &[Slot], own: Slot) -> Option<L
         let view = View {
             slot: own,
             dtype: access.dtype,
+            packing: Packing::Bytes,
             dims: code.dims.clone(),
             offset: access.offset,
             strides: access.strides.clone(),
@@ -337,6 +339,7 @@ fn with_three_dims(code: &Loop, dims: &[usize; 3]) -> Option<Loop> {
         let view = View {
             slot: Slot(0),
             dtype: access.dtype,
+            packing: Packing::Bytes,
             dims: code.dims.clone(),
             offset: access.offset,
             strides: access.strides.clone(),

@@ -5,6 +5,7 @@ use tensor::DType;
 
 use crate::attributes;
 use crate::interpret::storage;
+use crate::memory::Packing;
 use crate::program::Slot;
 
 /// An array as strides over a slot: element `i` is at `offset + Σ i[d]·strides[d]`, in elements.
@@ -12,6 +13,7 @@ use crate::program::Slot;
 pub(crate) struct View {
     pub(crate) slot: Slot,
     pub(crate) dtype: DType,
+    pub(crate) packing: Packing,
     pub(crate) dims: Vec<usize>,
     pub(crate) offset: isize,
     pub(crate) strides: Vec<isize>,
@@ -29,7 +31,7 @@ pub(crate) fn row_major(dims: &[usize]) -> Vec<isize> {
 impl View {
     /// A whole slot.
     pub(crate) fn dense(slot: Slot, dtype: DType, dims: Vec<usize>) -> View {
-        View { slot, dtype, offset: 0, strides: row_major(&dims), dims }
+        View { slot, dtype, packing: Packing::Bytes, offset: 0, strides: row_major(&dims), dims }
     }
 
     pub(crate) fn num_elements(&self) -> usize {
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     fn check(dims: &[usize], strides: &[isize], to: &[usize], expected: Option<&[isize]>) {
-        let view = View { slot: Slot(0), dtype: DType::F32, dims: dims.to_vec(), offset: 0, strides: strides.to_vec() };
+        let view = View { strides: strides.to_vec(), ..View::dense(Slot(0), DType::F32, dims.to_vec()) };
         assert_eq!(view.reshape(to).map(|v| v.strides), expected.map(<[isize]>::to_vec));
     }
 

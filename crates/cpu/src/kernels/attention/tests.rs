@@ -7,6 +7,7 @@ use crate::kernels::Cores;
 use crate::kernels::loops::ir::{Access, Binary, Compare, Fold, Inst, Lane, Loop, Mode, Reg, Unary, Write};
 use crate::kernels::matmul::{Operand, Target};
 use crate::kernels::pool::Pool;
+use crate::memory::Packing;
 
 fn machines() -> Vec<Machine> {
     let full = Machine::detect();
@@ -96,7 +97,13 @@ impl Case {
     fn problems(&self) -> (MatMul, MatMul) {
         let operand = |rows: usize, width: usize| {
             let (batch, row) = self.strides(rows, width);
-            Operand { dtype: DType::F32, row_stride: row as isize, col_stride: 1, batch_stride: batch as isize }
+            Operand {
+                dtype: DType::F32,
+                packing: Packing::Bytes,
+                row_stride: row as isize,
+                col_stride: 1,
+                batch_stride: batch as isize,
+            }
         };
         let (lhs, keys) = (operand(self.queries, self.depth), operand(self.keys, self.depth));
         let rhs = Operand { row_stride: 1, col_stride: keys.row_stride, ..keys };
@@ -108,6 +115,7 @@ impl Case {
         let out = target(self.queries, self.keys);
         let weights = Operand {
             dtype: DType::F32,
+            packing: Packing::Bytes,
             row_stride: self.keys as isize,
             col_stride: 1,
             batch_stride: (self.queries * self.keys) as isize,

@@ -8,6 +8,7 @@ use super::super::machine::Machine;
 use super::super::matmul::{MatMul, Operand, Packed, Plan, Target};
 use super::AsMatmul;
 use super::shape::{Axis, Problem};
+use crate::memory::Packing;
 
 /// A convolution as a matmul.
 #[derive(Debug)]
@@ -47,7 +48,13 @@ impl Pointwise {
             pixels *= axis.count;
         }
         let (input, filter, output) = (&problem.input, &problem.filter, &problem.output);
-        let operand = |row_stride, col_stride, batch_stride| Operand { dtype, row_stride, col_stride, batch_stride };
+        let operand = |row_stride, col_stride, batch_stride| Operand {
+            dtype,
+            packing: Packing::Bytes,
+            row_stride,
+            col_stride,
+            batch_stride,
+        };
         let (features, inputs) = (problem.outputs, problem.inputs);
         let (problem, factors) = if output.feature == 1 || features == 1 {
             // Images in equal steps are more rows of one matrix.

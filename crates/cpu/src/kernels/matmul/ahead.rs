@@ -29,7 +29,6 @@ impl Ahead {
 
     /// The lines of some columns and steps of a right matrix; nothing if no dimension of it is dense.
     pub(super) fn new(rhs: &Operand, from: *const u8, cols: &Range<usize>, steps: &Range<usize>) -> Ahead {
-        let size = rhs.dtype.size_bytes();
         let (runs, stride, run) = if rhs.col_stride == 1 {
             (steps.len(), rhs.row_stride, cols.len())
         } else if rhs.row_stride == 1 {
@@ -38,12 +37,12 @@ impl Ahead {
             return Ahead::NOTHING;
         };
         let at = steps.start as isize * rhs.row_stride + cols.start as isize * rhs.col_stride;
-        let run_lines = (run * size).div_ceil(LINE);
+        let run_lines = (rhs.bytes(run as isize) as usize).div_ceil(LINE);
         Ahead {
-            at: from.wrapping_offset(at * size as isize),
+            at: from.wrapping_offset(rhs.bytes(at)),
             run_lines,
             run_left: run_lines,
-            gap: stride * size as isize - (run_lines * LINE) as isize,
+            gap: rhs.bytes(stride) - (run_lines * LINE) as isize,
             left: runs * run_lines,
             allowed: 0,
         }

@@ -11,9 +11,12 @@ use std::marker::PhantomData;
 use tensor::DType;
 
 use super::ahead::Ahead;
-use super::avx512::{round_sums, transpose};
+use super::avx512::{
+    FromBf16, FromE4M3, FromE5M2, FromF16, FromF32, FromSigned, FromUnsigned, Wide, round_sums, transpose, with_wide,
+};
 use super::drive::{Block, Kernel};
 use super::lanes::Start;
+use super::narrow::{Room, is_byte};
 use super::pack::{Rounded, Strip, Sums};
 
 /// Rows of a tile, and groups of four bytes in one.
@@ -167,6 +170,7 @@ impl<P: DotProduct> Kernel for Amx<P> {
     /// 32 KiB of a right panel.
     const PIECE: usize = 16 * ROW_BYTES / size_of::<P::Elem>();
     const DIRECT_PANELS: usize = 16;
+    const WHOLE_ROWS: bool = true;
     const SUM: DType = P::SUM;
 
     unsafe fn pack_left(strip: &Strip, to: *mut P::Elem) {
@@ -174,8 +178,16 @@ impl<P: DotProduct> Kernel for Amx<P> {
         unsafe { pack::<true>(strip, to.cast()) }
     }
     unsafe fn pack_right(strip: &Strip, to: *mut P::Elem) {
+        let mut room = Room::new();
         // SAFETY: the caller's promise.
-        unsafe { pack::<false>(strip, to.cast()) }
+        unsafe {
+            let strip = &room.in_bytes(strip);
+            if strip.dtype.size_bytes() < size_of::<P::Elem>() {
+                with_wide!(strip.dtype, S => pack_widened::<S>(strip, to.cast()))
+            } else {
+                pack::<false>(strip, to.cast())
+            }
+        }
     }
     #[inline(always)]
     unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
@@ -322,6 +334,84 @@ unsafe fn pack<const LEFT: bool>(strip: &Strip, to: *mut u8) {
             }
         }
     }
+}
+
+/// Packs a strip of bytes into pairs of tiles of bf16 of the right matrix.
+///
+/// # Safety
+/// As [`pack`]; the bytes are of the type that `S` widens.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pack_widened<S: Wide>(strip: &Strip, to: *mut u8) {
+    const STEPS: usize = ROW_BYTES / 2;
+    for (block, step) in (0..strip.steps).step_by(STEPS).enumerate() {
+        let steps = STEPS.min(strip.steps - step);
+        let at = strip.at.wrapping_offset(step as isize * strip.step);
+        let mut part = Strip { at, steps, ..*strip };
+        let mut room = Room::new();
+        if part.lane != 1 && part.step != 1 {
+            // SAFETY: at most 32 lanes and steps.
+            part = unsafe { room.side_by_side(&part) };
+        }
+        for half in 0..2 {
+            let lanes = part.lanes.saturating_sub(half * TILE).min(TILE);
+            let at = part.at.wrapping_offset((half * TILE) as isize * part.lane);
+            let tile = Strip { at, lanes, ..part };
+            // SAFETY: the tile is a part of the strip.
+            let rows =
+                unsafe { if tile.lane == 1 { widened_pairs::<S>(&tile) } else { turn(widened_lanes::<S>(&tile)) } };
+            let place = to.wrapping_add((2 * block + half) * TILE_BYTES);
+            for (i, row) in rows.into_iter().enumerate() {
+                // SAFETY: one of the 16 rows of the tile's place.
+                unsafe { _mm512_storeu_si512(place.add(i * ROW_BYTES).cast(), row) };
+            }
+        }
+    }
+}
+
+/// A vector for each pair of steps of bytes: both as bf16, for each of 16 lanes, which lie side by side.
+///
+/// # Safety
+/// The tile is readable.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn widened_pairs<S: Wide>(tile: &Strip) -> [__m512i; TILE] {
+    let lanes = ((1u32 << tile.lanes) - 1) as u16;
+    let upper = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+    let mut rows = [_mm512_setzero_si512(); TILE];
+    for (pair, row) in rows.iter_mut().enumerate() {
+        let mut steps = [_mm512_setzero_si512(); 2];
+        for (i, step) in steps.iter_mut().enumerate() {
+            let p = 2 * pair + i;
+            let at = tile.at.wrapping_offset(p as isize * tile.step).cast::<S::Elem>();
+            let mask = if p < tile.steps { lanes } else { 0 };
+            // SAFETY: the mask keeps to the lanes and steps of the tile.
+            *step = _mm512_castps_si512(unsafe { S::wide(at, mask) });
+        }
+        *row = _mm512_or_si512(_mm512_srli_epi32::<16>(steps[0]), _mm512_and_si512(steps[1], upper));
+    }
+    rows
+}
+
+/// A vector for each lane: its 32 steps of bytes, which lie side by side, as bf16.
+///
+/// # Safety
+/// The tile is readable.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn widened_lanes<S: Wide>(tile: &Strip) -> [__m512i; TILE] {
+    let mut rows = [_mm512_setzero_si512(); TILE];
+    for (i, row) in rows.iter_mut().enumerate().take(tile.lanes) {
+        let at = tile.at.wrapping_offset(i as isize * tile.lane);
+        let mut halves = [_mm256_setzero_si256(); 2];
+        for (n, half) in halves.iter_mut().enumerate() {
+            let mask = ((1u32 << tile.steps.saturating_sub(n * TILE).min(TILE)) - 1) as u16;
+            // SAFETY: the mask keeps to the steps of the tile.
+            let wide = _mm512_castps_si512(unsafe { S::wide(at.wrapping_add(n * TILE).cast(), mask) });
+            *half = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(wide));
+        }
+        *row = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(halves[0]), halves[1]);
+    }
+    rows
 }
 
 /// Packs 64 steps of 32 bytes, which lie side by side, into a pair of tiles of the right matrix.

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use tensor::DType;
 
 use super::lanes::{block_of, kernel_of, lanes_of};
-use super::pack;
+use super::pack::{self, Strip};
 
 const ROWS: usize = 6;
 
@@ -53,5 +53,13 @@ pub(super) struct Avx2F32;
 /// f64.
 pub(super) struct Avx2F64;
 
-kernel_of!(Avx2F32, F32x8, DType::F32, ROWS, 256, block, pack::pack_f32, pack::round_sums);
+kernel_of!(Avx2F32, F32x8, DType::F32, ROWS, 256, block, pack_f32, pack::round_sums);
 kernel_of!(Avx2F64, F64x4, DType::F64, ROWS, 256, block, pack::pack_f64, pack::round_sums);
+
+/// # Safety
+/// As [`pack::pack`]; the machine has AVX2.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn pack_f32(strip: &Strip, width: usize, to: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe { pack::pack_f32(strip, width, to) }
+}

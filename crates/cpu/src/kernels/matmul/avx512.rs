@@ -7,6 +7,7 @@ use tensor::DType;
 
 use super::drive::Kernel;
 use super::lanes::{block_of, kernel_of, lanes_of};
+use super::narrow::{Room, is_byte};
 use super::pack::{self, Rounded, Strip, Sums};
 
 const ROWS: usize = 14;
@@ -89,6 +90,98 @@ impl Wide for FromF16 {
     }
 }
 
+/// Bytes as signed and as unsigned integers, and as 8-bit floats.
+pub(super) struct FromSigned;
+pub(super) struct FromUnsigned;
+pub(super) struct FromE4M3;
+pub(super) struct FromE5M2;
+
+impl Wide for FromSigned {
+    type Elem = u8;
+    #[inline(always)]
+    unsafe fn wide(from: *const u8, mask: u16) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, from.cast()))) }
+    }
+}
+
+impl Wide for FromUnsigned {
+    type Elem = u8;
+    #[inline(always)]
+    unsafe fn wide(from: *const u8, mask: u16) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, from.cast()))) }
+    }
+}
+
+impl Wide for FromE4M3 {
+    type Elem = u8;
+    #[inline(always)]
+    unsafe fn wide(from: *const u8, mask: u16) -> __m512 {
+        // The bits of an f16 that is 2⁻⁸ of the value, denormals too; the largest magnitude is NaN.
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bytes = _mm_maskz_loadu_epi8(mask, from.cast());
+            let magnitude = _mm_set1_epi8(0x7f);
+            let nan = _mm_cmpeq_epi8_mask(_mm_and_si128(bytes, magnitude), magnitude);
+            let words = _mm256_slli_epi16::<7>(_mm256_cvtepi8_epi16(bytes));
+            let words = _mm256_and_si256(words, _mm256_set1_epi16(0xbfff_u16 as i16));
+            let value = _mm512_mul_ps(_mm512_cvtph_ps(words), _mm512_set1_ps(256.0));
+            _mm512_mask_mov_ps(value, nan, _mm512_set1_ps(f32::NAN))
+        }
+    }
+}
+
+impl Wide for FromE5M2 {
+    type Elem = u8;
+    #[inline(always)]
+    unsafe fn wide(from: *const u8, mask: u16) -> __m512 {
+        // The upper half of an f16.
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bytes = _mm_maskz_loadu_epi8(mask, from.cast());
+            _mm512_cvtph_ps(_mm256_slli_epi16::<8>(_mm256_cvtepu8_epi16(bytes)))
+        }
+    }
+}
+
+/// Evaluates an expression with `$S` as what widens elements of a type.
+macro_rules! with_wide {
+    ($dtype:expr, $S:ident => $body:expr) => {
+        match $dtype {
+            DType::BF16 => {
+                type $S = FromBf16;
+                $body
+            }
+            DType::F16 => {
+                type $S = FromF16;
+                $body
+            }
+            DType::F8E4M3FN => {
+                type $S = FromE4M3;
+                $body
+            }
+            DType::F8E5M2 => {
+                type $S = FromE5M2;
+                $body
+            }
+            dtype if is_byte(dtype) && dtype.is_signed_integer() => {
+                type $S = FromSigned;
+                $body
+            }
+            dtype if is_byte(dtype) => {
+                type $S = FromUnsigned;
+                $body
+            }
+            _ => {
+                type $S = FromF32;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_wide;
+
 /// # Safety
 /// As [`pack::pack`], for a panel of the kernel; the machine has AVX-512.
 unsafe fn pack_f32(strip: &Strip, width: usize, to: *mut f32) {
@@ -101,13 +194,11 @@ unsafe fn pack_f32(strip: &Strip, width: usize, to: *mut f32) {
 /// # Safety
 /// As [`pack_f32`] with a width of `W`.
 unsafe fn pack_f32_wide<const W: usize>(strip: &Strip, to: *mut f32) {
+    let mut room = Room::new();
     // SAFETY: the caller's promise; the type is the strip's own.
     unsafe {
-        match strip.dtype {
-            DType::BF16 => pack_wide::<FromBf16, W>(strip, to),
-            DType::F16 => pack_wide::<FromF16, W>(strip, to),
-            _ => pack_wide::<FromF32, W>(strip, to),
-        }
+        let strip = &room.in_bytes(strip);
+        with_wide!(strip.dtype, S => pack_wide::<S, W>(strip, to))
     }
 }
 

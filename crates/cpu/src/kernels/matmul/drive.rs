@@ -31,6 +31,8 @@ pub(super) trait Kernel {
     const PIECE: usize;
     /// Up to this many panels of columns, left factors whose steps lie side by side are read as they are.
     const DIRECT_PANELS: usize = 0;
+    /// Whether a register block takes as long for fewer rows.
+    const WHOLE_ROWS: bool = false;
     /// The type of `Sum`.
     const SUM: DType;
 
@@ -232,8 +234,8 @@ unsafe fn pack_columns<K: Kernel>(
     const RUN: usize = 64;
     // Of rows of the source that lie side by side, this much is read at a time.
     const ROW_BYTES: usize = 1024;
-    let size = problem.rhs.dtype.size_bytes() as isize;
-    let together = (ROW_BYTES / (K::COLS * size as usize)).max(TOGETHER);
+    let rhs_operand = &problem.rhs;
+    let together = (ROW_BYTES / (K::COLS * rhs_operand.dtype.size_bytes())).max(TOGETHER);
     let mut first = cols.start;
     while first < cols.end {
         let group = first..(first + together * K::COLS).min(cols.end);
@@ -244,8 +246,9 @@ unsafe fn pack_columns<K: Kernel>(
             for col in group.clone().step_by(K::COLS) {
                 let at = step as isize * problem.rhs.row_stride + col as isize * problem.rhs.col_stride;
                 let strip = Strip {
-                    dtype: problem.rhs.dtype,
-                    at: rhs.wrapping_offset(at * size),
+                    dtype: rhs_operand.dtype,
+                    packing: rhs_operand.packing,
+                    at: rhs.wrapping_offset(rhs_operand.bytes(at)),
                     lane: problem.rhs.col_stride,
                     step: problem.rhs.row_stride,
                     lanes: K::COLS.min(group.end - col),
@@ -414,7 +417,8 @@ unsafe fn pack_rows<K: Kernel>(
         let at = row as isize * lhs.row_stride + steps.start as isize * lhs.col_stride;
         let strip = Strip {
             dtype: lhs.dtype,
-            at: job.lhs.wrapping_offset(at * lhs.dtype.size_bytes() as isize),
+            packing: lhs.packing,
+            at: job.lhs.wrapping_offset(lhs.bytes(at)),
             lane: lhs.row_stride,
             step: lhs.col_stride,
             lanes: height.min(rows.end - row),
@@ -427,7 +431,7 @@ unsafe fn pack_rows<K: Kernel>(
 
 /// The height of even register blocks. Tiles are computed whole: a lower block of them would save nothing.
 fn block_height<K: Kernel>(rows: usize) -> usize {
-    if K::STEP == 1 { rows.div_ceil(rows.div_ceil(K::ROWS).max(1)).max(1) } else { K::ROWS }
+    if K::WHOLE_ROWS { K::ROWS } else { rows.div_ceil(rows.div_ceil(K::ROWS).max(1)).max(1) }
 }
 
 /// Computes one part of the result, or adds to it the products of the part's steps.
@@ -490,7 +494,8 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
     // SAFETY: the caller promises the instructions.
     unsafe { K::begin() };
     let is_last = part.steps.end >= problem.k;
-    let right_bytes = problem.n.saturating_mul(problem.k).saturating_mul(problem.rhs.dtype.size_bytes());
+    let right_bits = problem.rhs.packing.width(problem.rhs.dtype);
+    let right_bytes = problem.n.saturating_mul(problem.k).saturating_mul(right_bits) / 8;
     let is_far = matches!(right, Right::Matrix) && right_bytes > FAR_BYTES;
     let mut done = part.cols.start;
     for group in part.cols.clone().step_by(group_cols) {

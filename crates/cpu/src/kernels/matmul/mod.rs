@@ -11,8 +11,13 @@ mod amx;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod bits;
+#[cfg(target_arch = "x86_64")]
+mod bytes;
 mod drive;
 mod lanes;
+mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod pack;
@@ -31,12 +36,14 @@ use tensor::DType;
 use super::Cores;
 use super::machine::Machine;
 use crate::footprint;
+use crate::memory::Packing;
 use drive::{Cut, Job};
 use scratch::Scratch;
 
 /// 16 vectors of 16 f32, rows made columns.
 #[cfg(target_arch = "x86_64")]
 pub(super) use avx512::transpose;
+pub(crate) use narrow::is_narrow;
 
 /// A batch of matmuls of an `m × k` and a `k × n` matrix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,9 +62,33 @@ pub(crate) struct MatMul {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Operand {
     pub(crate) dtype: DType,
+    /// Only a right factor may have packed bits: with columns side by side, and every row a whole number of bytes.
+    pub(crate) packing: Packing,
     pub(crate) row_stride: isize,
     pub(crate) col_stride: isize,
     pub(crate) batch_stride: isize,
+}
+
+impl Operand {
+    /// Bytes of so many elements.
+    fn bytes(&self, elements: isize) -> isize {
+        self.packing.bytes(self.dtype, elements)
+    }
+
+    /// Whether kernels can read it as it is packed.
+    fn is_readable(&self) -> bool {
+        let is_whole = |stride: isize| (stride.wrapping_mul(self.dtype.bits() as isize)) % 8 == 0;
+        match self.packing {
+            Packing::Bytes => true,
+            Packing::Bits => {
+                narrow::is_byte(self.dtype)
+                    && matches!(self.dtype.bits(), 2 | 4)
+                    && self.col_stride == 1
+                    && is_whole(self.row_stride)
+                    && is_whole(self.batch_stride)
+            }
+        }
+    }
 }
 
 /// The result: columns are side by side.
@@ -101,6 +132,22 @@ enum Choice {
     AmxUnsignedSigned,
     #[cfg(target_arch = "x86_64")]
     AmxUnsignedUnsigned,
+    #[cfg(target_arch = "x86_64")]
+    VnniSignedSigned,
+    #[cfg(target_arch = "x86_64")]
+    VnniSignedUnsigned,
+    #[cfg(target_arch = "x86_64")]
+    VnniUnsignedSigned,
+    #[cfg(target_arch = "x86_64")]
+    VnniUnsignedUnsigned,
+    #[cfg(target_arch = "x86_64")]
+    Avx512Signed,
+    #[cfg(target_arch = "x86_64")]
+    Avx512Unsigned,
+    #[cfg(target_arch = "x86_64")]
+    Avx2Signed,
+    #[cfg(target_arch = "x86_64")]
+    Avx2Unsigned,
     #[cfg(target_arch = "x86_64")]
     Avx512F32,
     #[cfg(target_arch = "x86_64")]
@@ -147,6 +194,46 @@ macro_rules! with_kernel {
             #[cfg(target_arch = "x86_64")]
             Choice::AmxUnsignedUnsigned => {
                 type $K = amx::Amx<amx::UnsignedUnsigned>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::VnniSignedSigned => {
+                type $K = bytes::Vnni<true, true>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::VnniSignedUnsigned => {
+                type $K = bytes::Vnni<true, false>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::VnniUnsignedSigned => {
+                type $K = bytes::Vnni<false, true>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::VnniUnsignedUnsigned => {
+                type $K = bytes::Vnni<false, false>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx512Signed => {
+                type $K = bytes::Words512<true>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx512Unsigned => {
+                type $K = bytes::Words512<false>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx2Signed => {
+                type $K = bytes::Words256<true>;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            Choice::Avx2Unsigned => {
+                type $K = bytes::Words256<false>;
                 $body
             }
             #[cfg(target_arch = "x86_64")]
@@ -202,13 +289,15 @@ const WORTH_A_THREAD: usize = 1 << 17;
 
 impl MatMul {
     /// Whether there is a kernel for these types: f32, f64 and i32 alike; bf16 or f16 factors with a result of their type or
-    /// f32; i8 and u8 factors in any mix with an i32 result.
+    /// f32; integers of up to a byte in any mix with an i32 result; f32, bf16 or f16 on the left of [`is_narrow`] with a
+    /// result of any of these three.
     pub(crate) fn is_supported(lhs: DType, rhs: DType, out: DType) -> bool {
-        let byte = |dtype| matches!(dtype, DType::I8 | DType::U8);
+        let is_wide = |dtype: DType| matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
         match (lhs, rhs) {
-            (DType::F32 | DType::F64 | DType::I32, _) => lhs == rhs && rhs == out,
-            (DType::BF16 | DType::F16, _) => lhs == rhs && (out == lhs || out == DType::F32),
-            _ => byte(lhs) && byte(rhs) && out == DType::I32,
+            (DType::F32 | DType::F64 | DType::I32, _) if lhs == rhs => rhs == out,
+            (DType::BF16 | DType::F16, _) if lhs == rhs => out == lhs || out == DType::F32,
+            _ if is_wide(lhs) => is_narrow(rhs) && is_wide(out),
+            _ => narrow::is_byte(lhs) && narrow::is_byte(rhs) && out == DType::I32,
         }
     }
 
@@ -232,7 +321,11 @@ impl MatMul {
 
     fn reads(&self, factor: &Operand, offset: isize, [rows, cols]: [usize; 2]) -> Option<usize> {
         let strides = [(self.batch, factor.batch_stride), (rows, factor.row_stride), (cols, factor.col_stride)];
-        footprint::reach_from(offset, strides, factor.dtype.size_bytes())
+        match factor.packing {
+            Packing::Bytes => footprint::reach_from(offset, strides, factor.dtype.size_bytes()),
+            Packing::Bits if !factor.is_readable() => None,
+            Packing::Bits => footprint::reach_bits(offset, strides, factor.dtype.bits() as usize),
+        }
     }
 
     /// Bytes of the result, which is written without a gap; `None` where there are gaps.
@@ -250,15 +343,11 @@ impl MatMul {
 fn choose(lhs: DType, rhs: DType, machine: &Machine) -> Choice {
     #[cfg(target_arch = "x86_64")]
     {
-        if machine.amx {
-            match (lhs, rhs) {
-                (DType::BF16, _) => return Choice::AmxBf16,
-                (DType::I8, DType::I8) => return Choice::AmxSignedSigned,
-                (DType::I8, DType::U8) => return Choice::AmxSignedUnsigned,
-                (DType::U8, DType::I8) => return Choice::AmxUnsignedSigned,
-                (DType::U8, DType::U8) => return Choice::AmxUnsignedUnsigned,
-                _ => {}
-            }
+        if narrow::is_byte(lhs) {
+            return choose_bytes(lhs.is_signed_integer(), rhs.is_signed_integer(), machine);
+        }
+        if machine.amx && lhs == DType::BF16 {
+            return Choice::AmxBf16;
         }
         if machine.avx512 {
             match lhs {
@@ -285,13 +374,42 @@ fn choose(lhs: DType, rhs: DType, machine: &Machine) -> Choice {
         }
     }
     match lhs {
-        DType::I8 | DType::U8 | DType::I32 => Choice::PortableI32,
+        dtype if dtype.is_integer() => Choice::PortableI32,
         #[cfg(any(test, not(target_arch = "x86_64")))]
         DType::F64 => Choice::PortableF64,
         #[cfg(any(test, not(target_arch = "x86_64")))]
         _ => Choice::PortableF32,
         #[cfg(all(target_arch = "x86_64", not(test)))]
         _ => unreachable!("no program is compiled for {machine:?}"),
+    }
+}
+
+/// The kernel for factors of bytes.
+#[cfg(target_arch = "x86_64")]
+fn choose_bytes(left_is_signed: bool, right_is_signed: bool, machine: &Machine) -> Choice {
+    let by_signs = |choices: [Choice; 4]| choices[2 * usize::from(!left_is_signed) + usize::from(!right_is_signed)];
+    if machine.amx {
+        return by_signs([
+            Choice::AmxSignedSigned,
+            Choice::AmxSignedUnsigned,
+            Choice::AmxUnsignedSigned,
+            Choice::AmxUnsignedUnsigned,
+        ]);
+    }
+    if machine.avx512 && machine.avx512_vnni {
+        return by_signs([
+            Choice::VnniSignedSigned,
+            Choice::VnniSignedUnsigned,
+            Choice::VnniUnsignedSigned,
+            Choice::VnniUnsignedUnsigned,
+        ]);
+    }
+    match (machine.avx512, machine.avx2, right_is_signed) {
+        (true, _, true) => Choice::Avx512Signed,
+        (true, _, false) => Choice::Avx512Unsigned,
+        (_, true, true) => Choice::Avx2Signed,
+        (_, true, false) => Choice::Avx2Unsigned,
+        _ => Choice::PortableI32,
     }
 }
 
@@ -437,7 +555,7 @@ impl Plan {
     /// As [`Plan::pack_rhs_into`]; nobody else packs this part.
     unsafe fn pack_matrix(&self, rhs: *const u8, to: *mut u8, batch: usize, part: usize, parts: usize) {
         let problem = &self.problem;
-        let from = step(rhs, problem.rhs.batch_stride, batch, problem.rhs.dtype);
+        let from = step(rhs, &problem.rhs, batch);
         let to = to.wrapping_add(self.packed_size().1 * batch);
         // SAFETY: the caller's promise; each matrix has its own bytes.
         unsafe { with_kernel!(self.kernel, K => drive::pack_whole::<K>(problem, from, to, part, parts)) };
@@ -456,9 +574,11 @@ impl Plan {
             problem,
             cut: self.cut,
             rows: problem.m,
-            lhs: step(base.lhs, problem.lhs.batch_stride, batch, problem.lhs.dtype),
-            rhs: step(base.rhs, problem.rhs.batch_stride, batch, problem.rhs.dtype),
-            out: step(base.out, problem.out.batch_stride, batch, problem.out.dtype).cast_mut(),
+            lhs: step(base.lhs, &problem.lhs, batch),
+            rhs: step(base.rhs, &problem.rhs, batch),
+            out: base
+                .out
+                .wrapping_offset(problem.out.batch_stride * batch as isize * problem.out.dtype.size_bytes() as isize),
             packed: base.packed.map(|packed| packed.matrix(batch)),
             finish: base.finish.is_some().then_some(&finish),
             threads,
@@ -515,7 +635,7 @@ fn in_order(count: usize, task: &(dyn Fn(usize, usize) + Sync)) {
     }
 }
 
-/// The address `count` strides on.
-fn step(from: *const u8, stride: isize, count: usize, dtype: DType) -> *const u8 {
-    from.wrapping_offset(stride * count as isize * dtype.size_bytes() as isize)
+/// The address of a matrix of the batch.
+fn step(from: *const u8, factor: &Operand, batch: usize) -> *const u8 {
+    from.wrapping_offset(factor.bytes(factor.batch_stride * batch as isize))
 }

@@ -3,15 +3,26 @@
 
 use tensor::DType;
 
+use super::narrow;
+use crate::memory::Packing;
+
 /// A part of a matrix that becomes one panel: lane `i` of step `p` is at `i·lane + p·step` elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strip {
     pub(super) dtype: DType,
+    pub(super) packing: Packing,
     pub(super) at: *const u8,
     pub(super) lane: isize,
     pub(super) step: isize,
     pub(super) lanes: usize,
     pub(super) steps: usize,
+}
+
+impl Strip {
+    /// Bytes of so many elements.
+    pub(super) fn bytes(&self, elements: isize) -> isize {
+        self.packing.bytes(self.dtype, elements)
+    }
 }
 
 /// An element of a matrix as its bits and as a number.
@@ -56,6 +67,29 @@ impl Source for u8 {
     }
 }
 
+/// A byte of a factor that is computed in f32.
+macro_rules! narrow_float {
+    ($name:ident, |$bits:ident| $value:expr) => {
+        #[derive(Clone, Copy, Debug)]
+        #[repr(transparent)]
+        pub(super) struct $name(u8);
+
+        impl Source for $name {
+            type Packed = f32;
+            #[inline(always)]
+            fn packed(self) -> f32 {
+                let $bits = self.0;
+                $value
+            }
+        }
+    };
+}
+
+narrow_float!(SignedByte, |bits| f32::from(bits as i8));
+narrow_float!(UnsignedByte, |bits| f32::from(bits));
+narrow_float!(E4M3, |bits| narrow::levels(DType::F8E4M3FN)[usize::from(bits)]);
+narrow_float!(E5M2, |bits| narrow::levels(DType::F8E5M2)[usize::from(bits)]);
+
 /// The bits of a bf16.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
@@ -93,10 +127,18 @@ impl Source for F16 {
 ///
 /// # Safety
 /// The strip is of `S` and readable; `to` takes `width·steps` elements.
+#[inline(always)]
 pub(super) unsafe fn pack<S: Source>(strip: &Strip, width: usize, zero: S::Packed, to: *mut S::Packed) {
     let at = strip.at.cast::<S>();
     for step in 0..strip.steps {
         let from = at.wrapping_offset(step as isize * strip.step);
+        if strip.lane == 1 && strip.lanes == width {
+            for lane in 0..width {
+                // SAFETY: a whole step of the strip and of the panel.
+                unsafe { to.add(step * width + lane).write((*from.add(lane)).packed()) };
+            }
+            continue;
+        }
         for lane in 0..width {
             // SAFETY: lanes below `lanes` are the strip's; the caller promises room for all of them.
             unsafe {
@@ -115,10 +157,17 @@ pub(super) unsafe fn pack<S: Source>(strip: &Strip, width: usize, zero: S::Packe
 ///
 /// # Safety
 /// As [`pack`].
+#[inline(always)]
 pub(super) unsafe fn pack_f32(strip: &Strip, width: usize, to: *mut f32) {
+    let mut room = narrow::Room::new();
     // SAFETY: the caller's promise; the type is the strip's own.
     unsafe {
+        let strip = &room.in_bytes(strip);
         match strip.dtype {
+            DType::F8E4M3FN => pack::<E4M3>(strip, width, 0.0, to),
+            DType::F8E5M2 => pack::<E5M2>(strip, width, 0.0, to),
+            dtype if narrow::is_byte(dtype) && dtype.is_signed_integer() => pack::<SignedByte>(strip, width, 0.0, to),
+            dtype if narrow::is_byte(dtype) => pack::<UnsignedByte>(strip, width, 0.0, to),
             DType::BF16 => pack::<Bf16>(strip, width, 0.0, to),
             DType::F16 => pack::<F16>(strip, width, 0.0, to),
             _ => pack::<f32>(strip, width, 0.0, to),
@@ -140,11 +189,13 @@ pub(super) unsafe fn pack_f64(strip: &Strip, width: usize, to: *mut f64) {
 /// # Safety
 /// As [`pack`].
 pub(super) unsafe fn pack_i32(strip: &Strip, width: usize, to: *mut i32) {
+    let mut room = narrow::Room::new();
     // SAFETY: the caller's promise; the type is the strip's own.
     unsafe {
+        let strip = &room.in_bytes(strip);
         match strip.dtype {
-            DType::I8 => pack::<i8>(strip, width, 0, to),
-            DType::U8 => pack::<u8>(strip, width, 0, to),
+            dtype if narrow::is_byte(dtype) && dtype.is_signed_integer() => pack::<i8>(strip, width, 0, to),
+            dtype if narrow::is_byte(dtype) => pack::<u8>(strip, width, 0, to),
             _ => pack::<i32>(strip, width, 0, to),
         }
     }

@@ -8,11 +8,16 @@ use std::ops::Range;
 
 use tensor::DType;
 
-use super::avx512::{FromBf16, FromF16, FromF32, Wide, first, round_sums};
+use super::avx512::{
+    FromBf16, FromE4M3, FromE5M2, FromF16, FromF32, FromSigned, FromUnsigned, Wide, first, round_sums, with_wide,
+};
+use super::bits::{self, Bits};
 use super::drive::{Job, Tasks};
 use super::lanes::Start;
+use super::narrow::{is_byte, small_levels};
 use super::pack::{self, Rounded, Strip, Sums};
 use super::scratch::{Loan, Slot};
+use crate::memory::Packing;
 
 /// The most vectors.
 const VECTORS: usize = 4;
@@ -42,6 +47,7 @@ struct Skinny<'a> {
     count: usize,
     matrix: *const u8,
     dtype: DType,
+    packing: Packing,
     /// Elements from one row of the matrix, as `shape` has it, to the next.
     matrix_row: isize,
     outputs: usize,
@@ -64,7 +70,8 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
     if job.packed.is_some() || problem.k == 0 || job.rows * problem.n < 2 * LANES {
         return false;
     }
-    let swapped = problem.n <= VECTORS && lhs.col_stride == 1 && job.rows > VECTORS;
+    let is_packed = rhs.packing == Packing::Bits;
+    let swapped = problem.n <= VECTORS && lhs.col_stride == 1 && job.rows > VECTORS && !is_packed;
     let shape = if swapped {
         Shape::Dot
     } else if job.rows > VECTORS {
@@ -85,7 +92,8 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
     } else {
         (lhs, job.lhs, lhs.row_stride, lhs.col_stride)
     };
-    let strip = Strip { dtype: side.dtype, at, lane: vector, step, lanes: count, steps: problem.k };
+    let strip =
+        Strip { dtype: side.dtype, packing: side.packing, at, lane: vector, step, lanes: count, steps: problem.k };
     // SAFETY: the vectors are readable, and the loan has room for them.
     unsafe {
         if shape == Shape::Stream {
@@ -105,6 +113,7 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
         count,
         matrix,
         dtype: other.dtype,
+        packing: other.packing,
         matrix_row: if swapped || shape == Shape::Stream { other.row_stride } else { other.col_stride },
         outputs: if swapped { job.rows } else { problem.n },
         steps: problem.k,
@@ -123,7 +132,8 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
         unsafe { skinny.by_steps(&finish, tasks) };
         return true;
     }
-    let units = skinny.outputs.div_ceil(4 * LANES);
+    let unit = if is_packed { bits::CHUNK } else { 4 * LANES };
+    let units = skinny.outputs.div_ceil(unit);
     let most = match (job.threads, shape) {
         (..=1, _) => 1,
         (threads, Shape::Stream) => (skinny.outputs / BLOCK).clamp(threads, 4 * threads),
@@ -131,7 +141,7 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
     };
     let parts = most.min(units);
     tasks(parts, &|worker, part| {
-        let outputs = units * part / parts * 4 * LANES..(units * (part + 1) / parts * 4 * LANES).min(skinny.outputs);
+        let outputs = units * part / parts * unit..(units * (part + 1) / parts * unit).min(skinny.outputs);
         // SAFETY: the outputs are this task's own.
         unsafe { skinny.compute(outputs.clone(), 0..skinny.steps, None) };
         finish(worker, outputs);
@@ -156,7 +166,7 @@ impl Skinny<'_> {
     /// As [`drive`], for [`Shape::Stream`].
     unsafe fn by_steps(&self, finish: &(dyn Fn(usize, Range<usize>) + Sync), tasks: Tasks<'_>) {
         let parts = self.job.threads;
-        let row = self.outputs.next_multiple_of(LANES);
+        let row = self.outputs.next_multiple_of(bits::CHUNK);
         let loan = Loan::take(Slot::Sums, parts * self.count * row * size_of::<f32>());
         let sums = Partial { at: loan.at(), row };
         let of_part = |part: usize| {
@@ -187,11 +197,19 @@ impl Skinny<'_> {
     unsafe fn compute(&self, outputs: Range<usize>, steps: Range<usize>, sums: Option<Partial>) {
         // SAFETY: the caller's promise; the type is the matrix's own.
         unsafe {
-            match self.dtype {
-                DType::BF16 => self.compute_as::<FromBf16>(outputs, steps, sums),
-                DType::F16 => self.compute_as::<FromF16>(outputs, steps, sums),
-                _ => self.compute_as::<FromF32>(outputs, steps, sums),
+            if self.packing == Packing::Bits {
+                return match (self.dtype.bits(), self.count) {
+                    (4, 1) => self.stream_bits::<4, 1>(outputs, steps, sums),
+                    (4, 2) => self.stream_bits::<4, 2>(outputs, steps, sums),
+                    (4, 3) => self.stream_bits::<4, 3>(outputs, steps, sums),
+                    (4, _) => self.stream_bits::<4, 4>(outputs, steps, sums),
+                    (_, 1) => self.stream_bits::<2, 1>(outputs, steps, sums),
+                    (_, 2) => self.stream_bits::<2, 2>(outputs, steps, sums),
+                    (_, 3) => self.stream_bits::<2, 3>(outputs, steps, sums),
+                    (_, _) => self.stream_bits::<2, 4>(outputs, steps, sums),
+                };
             }
+            with_wide!(self.dtype, S => self.compute_as::<S>(outputs, steps, sums))
         }
     }
 
@@ -245,6 +263,47 @@ impl Skinny<'_> {
                 }
                 if own.is_some() {
                     self.store_block(Partial { at: sums, row: BLOCK }, block);
+                }
+            }
+        }
+    }
+
+    /// As [`Skinny::stream`], for a matrix of packed elements of `BITS` bits.
+    ///
+    /// # Safety
+    /// As [`Skinny::compute`]; there are `M` vectors.
+    unsafe fn stream_bits<const BITS: usize, const M: usize>(
+        &self,
+        outputs: Range<usize>,
+        steps: Range<usize>,
+        partial: Option<Partial>,
+    ) {
+        let own = partial.is_none().then(|| Loan::take(Slot::Sums, M * BLOCK * size_of::<f32>()));
+        let rhs = &self.job.problem.rhs;
+        for first in outputs.clone().step_by(BLOCK) {
+            let block = first..(first + BLOCK).min(outputs.end);
+            let sums = match (partial, &own) {
+                (Some(partial), _) => Partial { at: partial.at.wrapping_add(block.start), ..partial },
+                (None, own) => Partial { at: own.as_ref().map_or(std::ptr::null_mut(), Loan::at), row: BLOCK },
+            };
+            let part = Bits {
+                levels: small_levels(self.dtype),
+                from: self
+                    .matrix
+                    .wrapping_offset(rhs.bytes(steps.start as isize * self.matrix_row))
+                    .wrapping_add(block.start * BITS / 8),
+                row: rhs.bytes(self.matrix_row),
+                columns: block.len(),
+                vectors: self.vectors.wrapping_add(steps.start * M),
+                sums: sums.at,
+                sums_row: sums.row,
+            };
+            // SAFETY: the sums are of this block, which begins at a byte; all steps are the matrix's.
+            unsafe {
+                part.add::<BITS, M>(steps.len(), Start::Zero);
+                part.order::<BITS>(0..M);
+                if own.is_some() {
+                    self.store_block(sums, block);
                 }
             }
         }

@@ -28,6 +28,8 @@ enum Layout {
     Sparse,
     /// The same matrix for the whole batch, by rows.
     Shared,
+    /// By rows, elements of less than a byte side by side.
+    Bits,
 }
 
 fn operand(dtype: DType, layout: Layout, rows: usize, cols: usize) -> (Operand, usize) {
@@ -36,9 +38,14 @@ fn operand(dtype: DType, layout: Layout, rows: usize, cols: usize) -> (Operand, 
         Layout::Columns => (1, rows, rows * cols, rows * cols),
         Layout::Sparse => (4 * cols, 2, 4 * rows * cols, 4 * rows * cols),
         Layout::Shared => (cols, 1, 0, rows * cols),
+        Layout::Bits => {
+            let row = cols.next_multiple_of(8 / dtype.bits() as usize);
+            (row, 1, rows * row, rows * row)
+        }
     };
     let operand = Operand {
         dtype,
+        packing: if matches!(layout, Layout::Bits) { Packing::Bits } else { Packing::Bytes },
         row_stride: row_stride as isize,
         col_stride: col_stride as isize,
         batch_stride: batch_stride as isize,
@@ -63,12 +70,18 @@ fn fill(dtype: DType, count: usize, seed: u32) -> (Vec<u8>, Vec<f64>) {
             DType::I32 => bytes.extend(small.to_ne_bytes()),
             DType::I8 => bytes.push((state >> 24) as u8),
             DType::U8 => bytes.push((state >> 24) as u8),
-            other => panic!("no test data of {other:?}"),
+            DType::I4 => bytes.push(((state >> 24) as u8 as i8 >> 4) as u8),
+            DType::I2 => bytes.push(((state >> 24) as u8 as i8 >> 6) as u8),
+            DType::U4 => bytes.push((state >> 28) as u8),
+            DType::U2 => bytes.push((state >> 30) as u8),
+            other => bytes.push(tensor::encode_float(other, quarter).expect("an 8-bit float") as u8),
         }
         values.push(match dtype {
             DType::I32 => f64::from(small),
             DType::I8 => f64::from((state >> 24) as u8 as i8),
             DType::U8 => f64::from((state >> 24) as u8),
+            DType::I4 | DType::I2 => f64::from(bytes[bytes.len() - 1] as i8),
+            DType::U4 | DType::U2 => f64::from(bytes[bytes.len() - 1]),
             _ => quarter,
         });
     }
@@ -121,7 +134,15 @@ fn check_placed(case: Case, skew: usize) {
     let (a, a_values) = fill(lhs_type, count(&lhs, lhs_len), 1);
     let (a, a_start) = placed(&a, skew);
     let a = &a[a_start..];
-    let (b, b_values) = fill(rhs_type, count(&rhs, rhs_len), 2);
+    let (mut b, b_values) = fill(rhs_type, count(&rhs, rhs_len), 2);
+    if rhs.packing == Packing::Bits {
+        let bits = rhs_type.bits();
+        let pack = |group: &[u8]| {
+            let join = |(n, &byte): (usize, &u8)| (byte & ((1 << bits) - 1)) << (n as u32 * bits);
+            group.iter().enumerate().map(join).fold(0, |a, b| a | b)
+        };
+        b = b.chunks(8 / bits as usize).map(pack).collect();
+    }
     // Columns beyond the result must stay untouched.
     let row = n + 3;
     let out = Target { dtype: out_type, row_stride: row as isize, batch_stride: (m * row) as isize };
@@ -177,7 +198,7 @@ fn check_placed(case: Case, skew: usize) {
             let first_rows = m / 3;
             for rows in [0..first_rows, first_rows..m] {
                 let lhs_at = at(&problem.lhs, b_index, rows.start, 0) * lhs_type.size_bytes();
-                let rhs_at = at(&problem.rhs, b_index, 0, 0) * rhs_type.size_bytes();
+                let rhs_at = problem.rhs.bytes(at(&problem.rhs, b_index, 0, 0) as isize) as usize;
                 let out_at = (b_index * m + rows.start) * row * out_type.size_bytes();
                 // SAFETY: the addresses are of the first rows of the part.
                 unsafe {
@@ -196,7 +217,7 @@ fn check_placed(case: Case, skew: usize) {
 }
 
 const F32: [DType; 3] = [DType::F32; 3];
-const TYPES: [[DType; 3]; 11] = [
+const TYPES: [[DType; 3]; 20] = [
     F32,
     [DType::F64; 3],
     [DType::BF16; 3],
@@ -208,6 +229,15 @@ const TYPES: [[DType; 3]; 11] = [
     [DType::U8, DType::I8, DType::I32],
     [DType::I8, DType::U8, DType::I32],
     [DType::I32; 3],
+    [DType::I4, DType::U4, DType::I32],
+    [DType::U8, DType::I2, DType::I32],
+    [DType::F32, DType::I8, DType::F32],
+    [DType::BF16, DType::I8, DType::BF16],
+    [DType::BF16, DType::U8, DType::F32],
+    [DType::F16, DType::I4, DType::F16],
+    [DType::F32, DType::U2, DType::BF16],
+    [DType::F32, DType::F8E4M3FN, DType::F32],
+    [DType::BF16, DType::F8E5M2, DType::F32],
 ];
 
 #[test]
@@ -285,6 +315,56 @@ fn a_few_vectors_cut_by_steps_and_by_outputs() {
             check(Case { types, layouts: [Rows, Columns], batch: 1, m, n: 1001, k: 331 });
         }
         check(Case { types, layouts: [Columns, Rows], batch: 1, m: 2, n: 12_300, k: 19 });
+    }
+}
+
+#[test]
+fn packed_bits_on_the_right() {
+    use Layout::*;
+    let types = [
+        [DType::F32, DType::I4, DType::F32],
+        [DType::BF16, DType::I4, DType::BF16],
+        [DType::BF16, DType::U4, DType::F32],
+        [DType::F32, DType::I2, DType::F32],
+        [DType::F16, DType::U2, DType::F16],
+        [DType::I8, DType::I4, DType::I32],
+        [DType::U8, DType::U2, DType::I32],
+    ];
+    for types in types {
+        for m in [1, 2, 3, 4, 7, 33] {
+            check(Case { types, layouts: [Rows, Bits], batch: 2, m, n: 301, k: 71 });
+            check(Case { types, layouts: [Columns, Bits], batch: 1, m, n: 9, k: 40 });
+        }
+        check(Case { types, layouts: [Rows, Bits], batch: 1, m: 1, n: 5000, k: 150 });
+        check(Case { types, layouts: [Rows, Bits], batch: 1, m: 3, n: 128, k: 1500 });
+    }
+}
+
+#[test]
+fn eight_bit_floats_have_all_their_values() {
+    for dtype in [DType::F8E4M3FN, DType::F8E5M2] {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let one = 1f32.to_ne_bytes();
+        for machine in machines() {
+            let problem = MatMul {
+                batch: 1,
+                m: 1,
+                n: 256,
+                k: 1,
+                lhs: operand(DType::F32, Layout::Rows, 1, 1).0,
+                rhs: operand(dtype, Layout::Rows, 1, 256).0,
+                out: Target { dtype: DType::F32, row_stride: 256, batch_stride: 256 },
+            };
+            let mut result = vec![0u8; 256 * 4];
+            let cores = Cores { machine, pool: Pool::new(1) };
+            let plan = problem.plan(&machine);
+            // SAFETY: the buffers are as the problem says.
+            unsafe { plan.run(one.as_ptr(), bytes.as_ptr(), result.as_mut_ptr(), None, None, &cores) };
+            for (bits, value) in read(DType::F32, &result).into_iter().enumerate() {
+                let expected = tensor::decode_float(dtype, bits as u64).expect("an 8-bit float");
+                assert!(value == expected || value.is_nan() && expected.is_nan(), "{dtype} {bits:#x}: {value}");
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::drive::{Block, Kernel};
 pub(crate) use super::lanes::Start;
 use super::pack::Strip;
 use super::{Choice, Machine};
+use crate::memory::Packing;
 
 /// Register blocks of f32 of one machine.
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +163,6 @@ impl Tiles {
 impl Source {
     fn strip(&self) -> Strip {
         let Source { at, lane, step, lanes, steps } = *self;
-        Strip { dtype: DType::F32, at: at.cast(), lane, step, lanes, steps }
+        Strip { dtype: DType::F32, packing: Packing::Bytes, at: at.cast(), lane, step, lanes, steps }
     }
 }

@@ -291,7 +291,7 @@ fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
         out: Target { dtype: wide, row_stride: n as isize, batch_stride: matrix },
     };
     let plan = problem.clone().plan(lowering.machine);
-    let offsets = [left.offset, right.offset].map(|offset| offset * left.dtype.size_bytes() as isize);
+    let offsets = [&left, &right].map(|view| view.packing.bytes(view.dtype, view.offset));
     let packed = packed(lowering, &plan, &right, offsets[1]);
     let multiply = Multiply::matrices(plan, packed);
     Ok(Some((PendingDot { multiply, problem, inputs: [left.slot, right.slot], offsets }, wide)))
@@ -300,6 +300,7 @@ fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
 fn operand(view: &View) -> Operand {
     Operand {
         dtype: view.dtype,
+        packing: view.packing,
         batch_stride: view.strides[0],
         row_stride: view.strides[1],
         col_stride: view.strides[2],

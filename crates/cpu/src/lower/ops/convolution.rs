@@ -12,6 +12,7 @@ use crate::kernels::conv::{AsMatmul, Convolution, Layout, Packed, Plan, Window};
 use crate::kernels::matmul::{MatMul, Operand, Target};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::{View, row_major};
+use crate::memory::Packing;
 use crate::program::{Kernel, Run};
 
 /// A convolution as a step.
@@ -103,7 +104,7 @@ fn matmul_step(
 
 /// The sizes of a convolution whose result is a dense matrix.
 fn matrix_of(dtype: DType, m: usize, n: usize, k: usize) -> MatMul {
-    let factor = Operand { dtype, row_stride: 0, col_stride: 0, batch_stride: 0 };
+    let factor = Operand { dtype, packing: Packing::Bytes, row_stride: 0, col_stride: 0, batch_stride: 0 };
     let out = Target { dtype, row_stride: n as isize, batch_stride: (m * n) as isize };
     MatMul { batch: 1, m, n, k, lhs: factor.clone(), rhs: factor, out }
 }

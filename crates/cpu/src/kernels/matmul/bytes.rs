@@ -1,0 +1,451 @@
+//! Matmuls of bytes without tiles: with AVX-512 VNNI, plain AVX-512 and AVX2.
+//!
+//! Panels hold four steps of a lane side by side. VNNI multiplies them as they are, an unsigned byte by a signed one: where
+//! both factors are signed, or both unsigned, the left one is moved by 128 while it is packed, and 128 times the sum of each
+//! column goes off the result again, modulo 2³². Without VNNI bytes become words, whose products add up in pairs.
+#![allow(unsafe_code)]
+// Rows and vectors are indices into several arrays at once.
+#![allow(clippy::needless_range_loop)]
+
+use std::arch::x86_64::*;
+
+use tensor::DType;
+
+use super::ahead::Ahead;
+use super::avx512::first;
+use super::drive::{Block, Kernel};
+use super::lanes::Start;
+use super::narrow::Room;
+use super::pack::Strip;
+
+/// Steps side by side.
+const QUAD: usize = 4;
+/// Steps of a right panel that stay in L1.
+const PIECE: usize = 512;
+
+/// Sums of VNNI: whether the bytes of each factor are signed.
+pub(super) struct Vnni<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool>;
+/// Sums of words with AVX-512.
+pub(super) struct Words512<const RIGHT_SIGNED: bool>;
+/// Sums of words with AVX2.
+pub(super) struct Words256<const RIGHT_SIGNED: bool>;
+
+const WIDE_ROWS: usize = 12;
+const WIDE_COLS: usize = 32;
+const NARROW_ROWS: usize = 4;
+const NARROW_COLS: usize = 16;
+
+/// Calls `$block` with the number of rows as a constant.
+macro_rules! by_rows {
+    ($rows:expr, $block:ident, $signs:tt, $arguments:tt, $($m:literal)*) => {
+        match $rows {
+            $($m => by_rows!(@call $block, $m, $signs, $arguments),)*
+            other => debug_assert!(false, "no block of {other} rows"),
+        }
+    };
+    (@call $block:ident, $m:literal, ($($sign:ident),*), $arguments:tt) => {
+        $block::<$m, $($sign),*> $arguments
+    };
+}
+
+impl<const LEFT_SIGNED: bool, const RIGHT_SIGNED: bool> Kernel for Vnni<LEFT_SIGNED, RIGHT_SIGNED> {
+    type Left = u8;
+    type Right = u8;
+    type Sum = i32;
+    const ROWS: usize = WIDE_ROWS;
+    const COLS: usize = WIDE_COLS;
+    const STEP: usize = QUAD;
+    const PIECE: usize = PIECE;
+    const SUM: DType = DType::I32;
+
+    unsafe fn pack_left(strip: &Strip, to: *mut u8) {
+        let moved = if LEFT_SIGNED == RIGHT_SIGNED { 0x80 } else { 0 };
+        // SAFETY: the caller's promise.
+        unsafe { pack_left_quads(strip, WIDE_ROWS, moved, to) }
+    }
+    unsafe fn pack_right(strip: &Strip, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { pack_right_quads(strip, WIDE_COLS, to) }
+    }
+    #[inline(always)]
+    unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+        unsafe fn block<const M: usize, const LEFT: bool, const RIGHT: bool>(b: &Bytes<u8>) {
+            let mut sums = [[_mm512_setzero_si512(); 2]; M];
+            let mut columns = [_mm512_setzero_si512(); 2];
+            let ones = _mm512_set1_epi8(1);
+            let is_moved = LEFT == RIGHT;
+            for quad in 0..b.quads {
+                // SAFETY: both panels have this many groups of four steps.
+                unsafe {
+                    let at = b.right.add(quad * WIDE_COLS * QUAD);
+                    let right = [_mm512_loadu_si512(at.cast()), _mm512_loadu_si512(at.add(64).cast())];
+                    if is_moved {
+                        for v in 0..2 {
+                            columns[v] = if RIGHT {
+                                _mm512_dpbusd_epi32(columns[v], ones, right[v])
+                            } else {
+                                _mm512_dpbusd_epi32(columns[v], right[v], ones)
+                            };
+                        }
+                    }
+                    for i in 0..M {
+                        let at = b.left.add((quad * WIDE_ROWS + i) * QUAD);
+                        let left = _mm512_set1_epi32(at.cast::<i32>().read_unaligned());
+                        for v in 0..2 {
+                            sums[i][v] = if RIGHT {
+                                _mm512_dpbusd_epi32(sums[i][v], left, right[v])
+                            } else {
+                                _mm512_dpbusd_epi32(sums[i][v], right[v], left)
+                            };
+                        }
+                    }
+                }
+            }
+            if is_moved {
+                for v in 0..2 {
+                    let moved = _mm512_slli_epi32::<7>(columns[v]);
+                    for i in 0..M {
+                        sums[i][v] = if RIGHT {
+                            _mm512_sub_epi32(sums[i][v], moved)
+                        } else {
+                            _mm512_add_epi32(sums[i][v], moved)
+                        };
+                    }
+                }
+            }
+            // SAFETY: the caller's promise.
+            unsafe { store_512(&sums, b.sum, b.sum_row, b.start, b.cols) };
+        }
+        ahead.fetch(usize::MAX);
+        let bytes = Bytes::new(&b);
+        // SAFETY: the caller's promise.
+        unsafe { by_rows!(b.rows, block, (LEFT_SIGNED, RIGHT_SIGNED), (&bytes), 1 2 3 4 5 6 7 8 9 10 11 12) }
+    }
+}
+
+impl<const RIGHT_SIGNED: bool> Kernel for Words512<RIGHT_SIGNED> {
+    type Left = i16;
+    type Right = u8;
+    type Sum = i32;
+    const ROWS: usize = WIDE_ROWS;
+    const COLS: usize = WIDE_COLS;
+    const STEP: usize = QUAD;
+    const PIECE: usize = PIECE;
+    const SUM: DType = DType::I32;
+
+    unsafe fn pack_left(strip: &Strip, to: *mut i16) {
+        // SAFETY: the caller's promise.
+        unsafe { pack_left_words(strip, WIDE_ROWS, to) }
+    }
+    unsafe fn pack_right(strip: &Strip, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { pack_right_quads(strip, WIDE_COLS, to) }
+    }
+    #[inline(always)]
+    unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        unsafe fn block<const M: usize, const RIGHT: bool>(b: &Bytes<i16>) {
+            let mut sums = [[_mm512_setzero_si512(); 2]; M];
+            for quad in 0..b.quads {
+                let mut right = [[_mm512_setzero_si512(); 2]; 2];
+                for v in 0..2 {
+                    // SAFETY: the right panel has this many groups of four steps.
+                    let bytes = unsafe { _mm512_loadu_si512(b.right.add((quad * 2 + v) * 64).cast()) };
+                    right[v] = if RIGHT {
+                        [_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(bytes)), _mm512_srai_epi16::<8>(bytes)]
+                    } else {
+                        [_mm512_and_si512(bytes, _mm512_set1_epi16(0xff)), _mm512_srli_epi16::<8>(bytes)]
+                    };
+                }
+                for i in 0..M {
+                    for half in 0..2 {
+                        // SAFETY: the left panel has this many groups of four steps, the even ones first.
+                        let left = unsafe {
+                            let at = b.left.add((quad * WIDE_ROWS + i) * QUAD + 2 * half);
+                            _mm512_set1_epi32(at.cast::<i32>().read_unaligned())
+                        };
+                        for v in 0..2 {
+                            sums[i][v] = _mm512_add_epi32(sums[i][v], _mm512_madd_epi16(left, right[v][half]));
+                        }
+                    }
+                }
+            }
+            // SAFETY: the caller's promise.
+            unsafe { store_512(&sums, b.sum, b.sum_row, b.start, b.cols) };
+        }
+        ahead.fetch(usize::MAX);
+        let bytes = Bytes::new(&b);
+        // SAFETY: the caller's promise.
+        unsafe { by_rows!(b.rows, block, (RIGHT_SIGNED), (&bytes), 1 2 3 4 5 6 7 8 9 10 11 12) }
+    }
+}
+
+impl<const RIGHT_SIGNED: bool> Kernel for Words256<RIGHT_SIGNED> {
+    type Left = i16;
+    type Right = u8;
+    type Sum = i32;
+    const ROWS: usize = NARROW_ROWS;
+    const COLS: usize = NARROW_COLS;
+    const STEP: usize = QUAD;
+    const PIECE: usize = PIECE;
+    const SUM: DType = DType::I32;
+
+    unsafe fn pack_left(strip: &Strip, to: *mut i16) {
+        // SAFETY: the caller's promise.
+        unsafe { pack_left_words(strip, NARROW_ROWS, to) }
+    }
+    unsafe fn pack_right(strip: &Strip, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { pack_right_quads(strip, NARROW_COLS, to) }
+    }
+    #[inline(always)]
+    unsafe fn multiply(b: Block<Self>, ahead: &mut Ahead) {
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        unsafe fn block<const M: usize, const RIGHT: bool>(b: &Bytes<i16>) {
+            let mut sums = [[_mm256_setzero_si256(); 2]; M];
+            for quad in 0..b.quads {
+                let mut right = [[_mm256_setzero_si256(); 2]; 2];
+                for v in 0..2 {
+                    // SAFETY: the right panel has this many groups of four steps.
+                    let bytes = unsafe { _mm256_loadu_si256(b.right.add((quad * 2 + v) * 32).cast()) };
+                    right[v] = if RIGHT {
+                        [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(bytes)), _mm256_srai_epi16::<8>(bytes)]
+                    } else {
+                        [_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(bytes)]
+                    };
+                }
+                for i in 0..M {
+                    for half in 0..2 {
+                        // SAFETY: the left panel has this many groups of four steps, the even ones first.
+                        let left = unsafe {
+                            let at = b.left.add((quad * NARROW_ROWS + i) * QUAD + 2 * half);
+                            _mm256_set1_epi32(at.cast::<i32>().read_unaligned())
+                        };
+                        for v in 0..2 {
+                            sums[i][v] = _mm256_add_epi32(sums[i][v], _mm256_madd_epi16(left, right[v][half]));
+                        }
+                    }
+                }
+            }
+            for i in 0..M {
+                let mut row = [0i32; NARROW_COLS];
+                let at = b.sum.wrapping_offset(i as isize * b.sum_row);
+                // SAFETY: the row has both vectors; of the result only the block's columns are touched.
+                unsafe {
+                    _mm256_storeu_si256(row.as_mut_ptr().cast(), sums[i][0]);
+                    _mm256_storeu_si256(row.as_mut_ptr().add(8).cast(), sums[i][1]);
+                    for (j, &sum) in row.iter().enumerate().take(b.cols) {
+                        let old = if b.start == Start::Result { *at.add(j) } else { 0 };
+                        at.add(j).write(sum.wrapping_add(old));
+                    }
+                }
+            }
+        }
+        ahead.fetch(usize::MAX);
+        let bytes = Bytes::new(&b);
+        // SAFETY: the caller's promise.
+        unsafe { by_rows!(b.rows, block, (RIGHT_SIGNED), (&bytes), 1 2 3 4) }
+    }
+}
+
+/// A register block, whatever its kernel.
+struct Bytes<L> {
+    quads: usize,
+    left: *const L,
+    right: *const u8,
+    sum: *mut i32,
+    sum_row: isize,
+    start: Start,
+    cols: usize,
+}
+
+impl<L: Copy> Bytes<L> {
+    #[inline(always)]
+    fn new<K: Kernel<Left = L, Right = u8, Sum = i32>>(b: &Block<K>) -> Bytes<L> {
+        Bytes {
+            quads: b.steps.div_ceil(QUAD),
+            left: b.left,
+            right: b.right,
+            sum: b.sum,
+            sum_row: b.sum_row,
+            start: b.start,
+            cols: b.cols,
+        }
+    }
+}
+
+/// Stores or adds the columns of a block that belong to the result.
+///
+/// # Safety
+/// `M` rows of `cols` sums are readable and writable.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn store_512<const M: usize>(sums: &[[__m512i; 2]; M], at: *mut i32, row: isize, start: Start, cols: usize) {
+    for i in 0..M {
+        for v in 0..2 {
+            let mask = first(cols.saturating_sub(v * 16).min(16)) as u16;
+            let to = at.wrapping_offset(i as isize * row).wrapping_add(v * 16);
+            // SAFETY: the mask keeps to the columns of the result.
+            unsafe {
+                let mut value = sums[i][v];
+                if start == Start::Result {
+                    value = _mm512_add_epi32(value, _mm512_maskz_loadu_epi32(mask, to));
+                }
+                _mm512_mask_storeu_epi32(to, mask, value);
+            }
+        }
+    }
+}
+
+/// Packs rows as bytes, four steps side by side, each with the bits of `moved` turned over.
+///
+/// # Safety
+/// The strip is readable; `to` takes `width` lanes of its steps rounded up to four.
+unsafe fn pack_left_quads(strip: &Strip, width: usize, moved: u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        each_quad(strip, width, |quad, lane, bytes| {
+            let moved = bytes.map(|byte| byte ^ moved);
+            to.add((quad * width + lane) * QUAD).cast::<[u8; QUAD]>().write(moved);
+        });
+    }
+}
+
+/// Packs rows as words: of four steps the even ones, then the odd ones.
+///
+/// # Safety
+/// As [`pack_left_quads`].
+unsafe fn pack_left_words(strip: &Strip, width: usize, to: *mut i16) {
+    let is_signed = strip.dtype.is_signed_integer();
+    let word = |byte: u8| if is_signed { i16::from(byte as i8) } else { i16::from(byte) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        each_quad(strip, width, |quad, lane, [a, b, c, d]| {
+            to.add((quad * width + lane) * QUAD).cast::<[i16; QUAD]>().write([a, c, b, d].map(word));
+        });
+    }
+}
+
+/// Calls `put` for every four steps of every lane up to `width`; what the strip does not have is 0.
+///
+/// # Safety
+/// The strip is readable.
+#[inline(always)]
+unsafe fn each_quad(strip: &Strip, width: usize, mut put: impl FnMut(usize, usize, [u8; QUAD])) {
+    for (quad, step) in (0..strip.steps).step_by(QUAD).enumerate() {
+        let steps = QUAD.min(strip.steps - step);
+        for lane in 0..width {
+            let mut bytes = [0; QUAD];
+            if lane < strip.lanes {
+                let at = strip.at.wrapping_offset(lane as isize * strip.lane + step as isize * strip.step);
+                // SAFETY: the steps and the lane are the strip's.
+                unsafe {
+                    if strip.step == 1 && steps == QUAD {
+                        bytes = at.cast::<[u8; QUAD]>().read();
+                    } else {
+                        for (p, byte) in bytes.iter_mut().enumerate().take(steps) {
+                            *byte = *at.wrapping_offset(p as isize * strip.step);
+                        }
+                    }
+                }
+            }
+            put(quad, lane, bytes);
+        }
+    }
+}
+
+/// Packs columns, four steps of each side by side.
+///
+/// # Safety
+/// As [`pack_left_quads`]; the machine has AVX2. `width` is a multiple of 16.
+unsafe fn pack_right_quads(strip: &Strip, width: usize, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut room = Room::new();
+        let strip = &room.in_bytes(strip);
+        if strip.lane == 1 && strip.lanes == width {
+            pack_side_by_side(strip, width, to);
+        } else if strip.step == 1 && strip.lanes == width {
+            pack_lanes_of_steps(strip, width, to);
+        } else {
+            pack_left_quads(strip, width, 0, to);
+        }
+    }
+}
+
+/// Whole lanes that lie side by side.
+///
+/// # Safety
+/// As [`pack_right_quads`].
+#[target_feature(enable = "avx2")]
+unsafe fn pack_side_by_side(strip: &Strip, width: usize, to: *mut u8) {
+    const GROUP: usize = 16;
+    for (quad, step) in (0..strip.steps).step_by(QUAD).enumerate() {
+        for lane in (0..width).step_by(GROUP) {
+            let row = |p: usize| {
+                if step + p >= strip.steps {
+                    return _mm_setzero_si128();
+                }
+                let at = strip.at.wrapping_offset((step + p) as isize * strip.step).wrapping_add(lane);
+                // SAFETY: 16 lanes of a step of the strip.
+                unsafe { _mm_loadu_si128(at.cast()) }
+            };
+            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let (low_ab, high_ab) = (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b));
+            let (low_cd, high_cd) = (_mm_unpacklo_epi8(c, d), _mm_unpackhi_epi8(c, d));
+            let fours = [
+                _mm_unpacklo_epi16(low_ab, low_cd),
+                _mm_unpackhi_epi16(low_ab, low_cd),
+                _mm_unpacklo_epi16(high_ab, high_cd),
+                _mm_unpackhi_epi16(high_ab, high_cd),
+            ];
+            for (n, four) in fours.into_iter().enumerate() {
+                let place = (quad * width + lane + 4 * n) * QUAD;
+                // SAFETY: four lanes of the group's place.
+                unsafe { _mm_storeu_si128(to.add(place).cast(), four) };
+            }
+        }
+    }
+}
+
+/// Whole lanes whose steps lie side by side.
+///
+/// # Safety
+/// As [`pack_right_quads`].
+#[target_feature(enable = "avx2")]
+unsafe fn pack_lanes_of_steps(strip: &Strip, width: usize, to: *mut u8) {
+    const RUN: usize = 4 * QUAD;
+    let whole = strip.steps / RUN * RUN;
+    for step in (0..whole).step_by(RUN) {
+        for lane in (0..width).step_by(4) {
+            let row = |n: usize| {
+                let at = strip.at.wrapping_offset((lane + n) as isize * strip.lane).wrapping_add(step);
+                // SAFETY: 16 steps of a lane of the strip.
+                unsafe { _mm_loadu_si128(at.cast()) }
+            };
+            let (a, b, c, d) = (row(0), row(1), row(2), row(3));
+            let (low_ab, high_ab) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+            let (low_cd, high_cd) = (_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+            let quads = [
+                _mm_unpacklo_epi64(low_ab, low_cd),
+                _mm_unpackhi_epi64(low_ab, low_cd),
+                _mm_unpacklo_epi64(high_ab, high_cd),
+                _mm_unpackhi_epi64(high_ab, high_cd),
+            ];
+            for (n, quad) in quads.into_iter().enumerate() {
+                let place = ((step / QUAD + n) * width + lane) * QUAD;
+                // SAFETY: four lanes of four steps of the panel.
+                unsafe { _mm_storeu_si128(to.add(place).cast(), quad) };
+            }
+        }
+    }
+    if whole < strip.steps {
+        let rest = Strip { at: strip.at.wrapping_add(whole), steps: strip.steps - whole, ..*strip };
+        // SAFETY: the rest of the strip and of the panel.
+        unsafe { pack_left_quads(&rest, width, 0, to.add(whole * width)) };
+    }
+}
