@@ -63,6 +63,46 @@ def matmul(dtype: str, size: int) -> Entry:
     return Entry(f"matmul_{dtype}_{size}", f"matmul_{dtype}", arguments, relative=relative)
 
 
+NARROW = {"int8": np.int8, "int4": ml_dtypes.int4, "e4m3": ml_dtypes.float8_e4m3fn}
+
+
+def narrow(rng: np.random.Generator, dtype: str, *shape: int) -> np.ndarray:
+    """Random values of a narrow type, over its whole range."""
+    if dtype == "e4m3":
+        return normal(rng, *shape).astype(NARROW[dtype])
+    limit = {"int8": 128, "int4": 8}[dtype]
+    return rng.integers(-limit, limit, shape, dtype=np.int8).astype(NARROW[dtype])
+
+
+def weight_only(dtype: str, rows: int, width: int = 4096) -> Entry:
+    """bf16 rows times a narrow matrix, with a scale for each column."""
+
+    def arguments(rng: np.random.Generator) -> tuple[Any, ...]:
+        x = normal(rng, rows, width).astype(ml_dtypes.bfloat16)
+        return x, narrow(rng, dtype, width, width), normal(rng, 1, width, scale=0.01)
+
+    return Entry(f"weight_{dtype}_{rows}x{width}", "weight_only", arguments, relative=1e-2)
+
+
+def grouped(rows: int, group: int = 128, width: int = 4096) -> Entry:
+    """bf16 rows times an int4 matrix, with a scale for each group of a column."""
+
+    def arguments(rng: np.random.Generator) -> tuple[Any, ...]:
+        x = normal(rng, rows, width).astype(ml_dtypes.bfloat16)
+        return x, narrow(rng, "int4", width, width), normal(rng, width // group, width, scale=0.01)
+
+    return Entry(f"grouped_int4_{rows}x{width}", "grouped", arguments, relative=1e-2)
+
+
+def w8a8(rows: int, width: int = 4096) -> Entry:
+    """f32 rows made int8 by their largest magnitude, times an int8 matrix."""
+
+    def arguments(rng: np.random.Generator) -> tuple[Any, ...]:
+        return normal(rng, rows, width), narrow(rng, "int8", width, width), normal(rng, 1, width, scale=0.01)
+
+    return Entry(f"w8a8_{rows}x{width}", "w8a8", arguments, relative=1e-2)
+
+
 def gelu(name: str, rows: int, columns: int) -> Entry:
     """A scale and a bias per column, then gelu."""
     return Entry(
@@ -210,6 +250,9 @@ def embedding(rng: np.random.Generator) -> tuple[Any, ...]:
 ENTRIES = [
     *(matmul(dtype, size) for dtype in ["f32", "bf16", "int8"] for size in [256, 512, 1024, 2048]),
     Entry("matvec_4096", "matmul_f32", lambda rng: (normal(rng, 1, 4096), normal(rng, 4096, 4096))),
+    *(weight_only(dtype, rows) for dtype in ["int8", "int4", "e4m3"] for rows in [1, 4, 8, 32]),
+    *(grouped(rows) for rows in [1, 8]),
+    *(w8a8(rows) for rows in [1, 32, 512]),
     gelu("16k", 128, 128),
     gelu("1m", 1024, 1024),
     gelu("16m", 4096, 4096),

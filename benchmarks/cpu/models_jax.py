@@ -21,6 +21,30 @@ def matmul_int8(a, b):
     return lax.dot(a, b, preferred_element_type=jnp.int32)
 
 
+def weight_only(x, weight, scales):
+    """A narrow matrix, converted where it is used; scales after the product."""
+    product = lax.dot(x, weight.astype(x.dtype), preferred_element_type=jnp.float32)
+    return product * scales
+
+
+def grouped(x, weight, scales):
+    """Partial sums by group, times their scales."""
+    groups = scales.shape[0]
+    rows = x.reshape(x.shape[0], groups, -1)
+    matrix = weight.astype(x.dtype).reshape(groups, rows.shape[2], -1)
+    numbers = (((2,), (1,)), ((1,), (0,)))
+    sums = lax.dot_general(rows, matrix, numbers, preferred_element_type=jnp.float32)
+    return (sums * scales[:, None, :]).sum(0)
+
+
+def w8a8(x, weight, scales):
+    """Rows in 8 bits, summed in 32."""
+    row_scales = jnp.max(jnp.abs(x), axis=1, keepdims=True) / 127.0
+    rows = jnp.clip(jnp.round(x / row_scales), -127, 127).astype(jnp.int8)
+    sums = lax.dot(rows, weight, preferred_element_type=jnp.int32)
+    return sums.astype(jnp.float32) * row_scales * scales
+
+
 def gelu_chain(x, scale, bias):
     """Scale, bias, gelu (tanh form)."""
     return jax.nn.gelu(x * scale + bias)
@@ -194,6 +218,9 @@ FUNCTIONS: dict[str, Any] = {
     "matmul_f32": matmul,
     "matmul_bf16": matmul,
     "matmul_int8": matmul_int8,
+    "weight_only": weight_only,
+    "grouped": grouped,
+    "w8a8": w8a8,
     "gelu_chain": gelu_chain,
     "softmax": lambda x: jax.nn.softmax(x, axis=-1),
     "layer_norm": layer_norm,

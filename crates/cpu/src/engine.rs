@@ -16,7 +16,7 @@ use crate::kernels::Cores;
 use crate::kernels::machine::Machine;
 use crate::kernels::pool::Pool;
 use crate::lower::{self, Donation, Folding};
-use crate::memory::{Arena, Array, byte_count};
+use crate::memory::{Arena, Array, byte_count, device_bytes};
 use crate::program::describe::program_id;
 use crate::program::{ProfiledStep, Program, RecordedBy};
 use crate::recorder::{MAX_EVENTS, ProgramDescription, Recording, RunRecorder, Site, StepDescription};
@@ -138,6 +138,14 @@ impl PortType {
 
     /// Bytes on the device; `None` where a size is dynamic or too large.
     pub fn bytes(&self) -> Option<usize> {
+        match self {
+            PortType::Array(dtype, dims) => device_bytes(*dtype, &dims.iter().copied().collect::<Option<Vec<_>>>()?),
+            PortType::Token => Some(0),
+        }
+    }
+
+    /// Bytes on the host, each element in bytes of its own; `None` where a size is dynamic or too large.
+    pub(crate) fn host_bytes(&self) -> Option<usize> {
         match self {
             PortType::Array(dtype, dims) => byte_count(*dtype, &dims.iter().copied().collect::<Option<Vec<_>>>()?),
             PortType::Token => Some(0),

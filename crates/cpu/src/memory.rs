@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr::NonNull;
@@ -185,17 +186,25 @@ impl Storage {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
 
+    /// What it holds, to be changed.
+    ///
+    /// # Panics
+    /// If it is memory of the caller.
+    pub(crate) fn own_bytes(&mut self) -> &mut [u8] {
+        assert!(self.is_own(), "memory of the caller");
+        // SAFETY: own memory, which nobody else holds.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
+    }
+
     /// Writes all of it, and gives what it holds then.
     ///
     /// # Panics
     /// If there are more or fewer bytes than it has, or it is memory of the caller.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> &mut [u8] {
-        assert!(self.is_own() && bytes.len() == self.size, "{} bytes for {}", bytes.len(), self.size);
-        // SAFETY: own memory of as many bytes, which nobody else holds.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), self.size);
-            std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size)
-        }
+        assert!(bytes.len() == self.size, "{} bytes for {}", bytes.len(), self.size);
+        let own = self.own_bytes();
+        own.copy_from_slice(bytes);
+        own
     }
 }
 
@@ -215,7 +224,7 @@ impl fmt::Debug for Storage {
     }
 }
 
-/// An array on the device: dense, row-major, sub-byte elements one byte each. Cloning shares the bytes.
+/// An array on the device: dense, row-major, integers of 2 and 4 bits packed ([`device_packing`]). Cloning shares the bytes.
 #[derive(Clone, Debug)]
 pub struct Array {
     dtype: DType,
@@ -226,7 +235,7 @@ pub struct Array {
 impl Array {
     /// An array over storage of the right size.
     pub(crate) fn new(dtype: DType, dims: Vec<usize>, storage: Arc<Storage>) -> Array {
-        debug_assert_eq!(byte_count(dtype, &dims), Some(storage.size()));
+        debug_assert_eq!(device_bytes(dtype, &dims), Some(storage.size()));
         Array { dtype, dims, storage }
     }
 
@@ -240,8 +249,12 @@ impl Array {
         if byte_count(dtype, &dims) != Some(bytes.len()) {
             return Err(Error::Arguments(format!("{} bytes for an array of {dtype} {dims:?}", bytes.len())));
         }
-        let mut storage = memory.allocate(bytes.len())?;
-        fill_spare_bits(dtype, storage.fill(bytes));
+        let size = device_bytes(dtype, &dims).unwrap_or(bytes.len());
+        let mut storage = memory.allocate(size)?;
+        match device_packing(dtype) {
+            Packing::Bytes => fill_spare_bits(dtype, storage.fill(bytes)),
+            Packing::Bits => pack(dtype, bytes, storage.own_bytes()),
+        }
         Ok(Array { dtype, dims, storage: Arc::new(storage) })
     }
 
@@ -255,14 +268,15 @@ impl Array {
         &self.dims
     }
 
-    /// The elements.
-    pub fn bytes(&self) -> &[u8] {
-        self.storage.bytes()
+    /// The elements, as the host has them: each in bytes of its own.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        host_bytes(self.dtype, self.dims.iter().product(), self.storage.bytes())
     }
 
     /// A copy on the host.
     pub fn to_literal(&self) -> Literal {
-        Literal::new(self.dtype, self.dims.clone(), self.bytes().to_vec()).expect("the storage has the array's size")
+        Literal::new(self.dtype, self.dims.clone(), self.bytes().into_owned())
+            .expect("the storage has the array's size")
     }
 
     /// The same, in memory that begins where kernels can read elements of its type: a caller's may begin anywhere.
@@ -271,7 +285,7 @@ impl Array {
             return Ok(self);
         }
         let mut storage = memory.allocate(self.storage.size())?;
-        storage.fill(self.bytes());
+        storage.fill(self.storage.bytes());
         Ok(Array { storage: Arc::new(storage), ..self })
     }
 
@@ -337,7 +351,60 @@ impl Packing {
     }
 }
 
-/// Bytes of an array; `None` if too many to address.
+/// How the device keeps elements of a type.
+pub(crate) fn device_packing(dtype: DType) -> Packing {
+    if dtype.is_integer() && dtype.bits() < 8 { Packing::Bits } else { Packing::Bytes }
+}
+
+/// Bytes of an array on the device; `None` if too many to address.
+pub(crate) fn device_bytes(dtype: DType, dims: &[usize]) -> Option<usize> {
+    let bytes = byte_count(dtype, dims)?;
+    match device_packing(dtype) {
+        Packing::Bytes => Some(bytes),
+        Packing::Bits => Some(bytes.div_ceil(8 / dtype.bits() as usize)),
+    }
+}
+
+/// The elements of an array of the device as the host has them.
+pub(crate) fn host_bytes(dtype: DType, count: usize, bytes: &[u8]) -> Cow<'_, [u8]> {
+    match device_packing(dtype) {
+        Packing::Bytes => Cow::Borrowed(bytes),
+        Packing::Bits => {
+            let mut unpacked = vec![0; count];
+            unpack(dtype, bytes, &mut unpacked);
+            Cow::Owned(unpacked)
+        }
+    }
+}
+
+/// Elements of 2 or 4 bits, each into a byte of its own.
+pub(crate) fn unpack(dtype: DType, packed: &[u8], to: &mut [u8]) {
+    let bits = dtype.bits();
+    let per_byte = 8 / bits as usize;
+    let spare = 8 - bits;
+    let is_signed = dtype.is_signed_integer();
+    // The elements of each byte, found once.
+    let element = |byte: u8, n: usize| {
+        let high = byte >> (n as u32 * bits) << spare;
+        if is_signed { ((high as i8) >> spare) as u8 } else { high >> spare }
+    };
+    let elements: [[u8; 4]; 256] =
+        std::array::from_fn(|byte| std::array::from_fn(|n| element(byte as u8, n % per_byte)));
+    for (to, &byte) in to.chunks_mut(per_byte).zip(packed) {
+        to.copy_from_slice(&elements[usize::from(byte)][..to.len()]);
+    }
+}
+
+/// Elements of 2 or 4 bits, side by side; what lies above them in a byte does not count.
+pub(crate) fn pack(dtype: DType, from: &[u8], to: &mut [u8]) {
+    let bits = dtype.bits();
+    let low = (1u8 << bits) - 1;
+    for (to, from) in to.iter_mut().zip(from.chunks(8 / bits as usize)) {
+        *to = from.iter().rev().fold(0, |byte, &element| byte << bits | element & low);
+    }
+}
+
+/// Bytes of an array with each element in bytes of its own; `None` if too many to address.
 pub(crate) fn byte_count(dtype: DType, dims: &[usize]) -> Option<usize> {
     dims.iter().try_fold(dtype.size_bytes(), |n, &d| n.checked_mul(d)).filter(|&n| isize::try_from(n).is_ok())
 }

@@ -54,6 +54,20 @@ pub(crate) trait Kernel: Send + Sync {
     /// other or are too large. The program runs only if every array has this much.
     fn footprint(&self) -> Option<Footprint>;
 
+    /// Whether the one output is a part of the first input, which is only read: nothing is copied, and steps that read the
+    /// output read it there. The footprint's output is then a run of the bytes read of that input.
+    fn is_part(&self) -> bool {
+        false
+    }
+
+    /// Bytes from the start of the first input to the part, for a kernel that [`Kernel::is_part`].
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn part(&self, _inputs: &[*const u8]) -> Option<isize> {
+        None
+    }
+
     /// Whether two outputs may be the same memory.
     fn outputs_may_share(&self, _one: usize, _other: usize) -> bool {
         false
@@ -171,6 +185,8 @@ pub(crate) enum Place {
     Argument(usize),
     /// In argument `n`, which the program may write to.
     OwnedArgument(usize),
+    /// In argument `n`, which is only read, where a step says.
+    Part(usize),
     /// In constant `n`.
     Constant(usize),
     /// In the working memory, at this offset.
@@ -260,7 +276,7 @@ impl Program {
         recorded_by: RecordedBy<'_>,
     ) -> Result<Vec<Array>, Error> {
         if arguments.len() != self.argument_bytes.len()
-            || arguments.iter().zip(&self.argument_bytes).any(|(array, &bytes)| array.bytes().len() != bytes)
+            || arguments.iter().zip(&self.argument_bytes).any(|(array, &bytes)| array.storage().size() != bytes)
         {
             return Err(Error::Arguments("the arguments have other sizes than the program's".into()));
         }
@@ -283,8 +299,8 @@ impl Program {
             owned[n] = Some(match array.into_own_storage() {
                 Ok(storage) => storage,
                 Err(array) => {
-                    let mut storage = memory.allocate(array.bytes().len())?;
-                    storage.fill(array.bytes());
+                    let mut storage = memory.allocate(array.storage().size())?;
+                    storage.fill(array.storage().bytes());
                     storage
                 }
             });
@@ -292,7 +308,7 @@ impl Program {
         }
         let mut results = Vec::with_capacity(self.results.len());
         for port in &self.results {
-            let bytes = crate::memory::byte_count(port.dtype, &port.dims)
+            let bytes = crate::memory::device_bytes(port.dtype, &port.dims)
                 .ok_or_else(|| Error::Exhausted("a result is too large".into()))?;
             results.push(match port.argument {
                 Some(_) => None,
@@ -301,7 +317,9 @@ impl Program {
         }
         let arena = memory.allocate(self.arena_bytes)?;
         let address = |place: &Place| match *place {
-            Place::Argument(n) => kept[n].as_ref().map_or(std::ptr::null_mut(), |array| array.storage().pointer()),
+            Place::Argument(n) | Place::Part(n) => {
+                kept[n].as_ref().map_or(std::ptr::null_mut(), |array| array.storage().pointer())
+            }
             Place::OwnedArgument(n) => owned[n].as_ref().map_or(std::ptr::null_mut(), Storage::pointer),
             Place::Constant(n) => self.constants[n].pointer(),
             // SAFETY: the check of the program found every slot that is used within the arena; others are at its start.
@@ -404,6 +422,14 @@ impl Run<'_> {
 
     fn kernel(&mut self, step: &Step, kernel: &dyn Kernel) -> Result<(), Error> {
         let (count_in, count_out) = (step.inputs.len(), step.outputs.len());
+        if kernel.is_part() {
+            let inputs: Vec<*const u8> = step.inputs.iter().map(|slot| self.table[slot.index()].cast_const()).collect();
+            // SAFETY: as below.
+            let start =
+                unsafe { kernel.part(&inputs) }.ok_or_else(|| Error::Internal("a part without a start".into()))?;
+            self.table[step.outputs[0].index()] = inputs[0].cast_mut().wrapping_offset(start);
+            return Ok(());
+        }
         if count_in <= INLINE_POINTERS && count_out <= INLINE_POINTERS {
             let mut inputs = [std::ptr::null::<u8>(); INLINE_POINTERS];
             let mut outputs = [std::ptr::null_mut::<u8>(); INLINE_POINTERS];

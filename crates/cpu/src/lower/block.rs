@@ -11,6 +11,7 @@ use super::fuse::{self, Fusion, Group};
 use super::group::{self, LoopKernel};
 use super::ops;
 use super::ops::contraction::{self, PendingDot};
+use super::ops::grouped::GroupedDots;
 use super::view::{View, array_type, is_transparent, through};
 use crate::error::Error;
 use crate::kernels::loops::Ready;
@@ -24,6 +25,8 @@ use crate::program::{Kernel, Slot, Step, Work};
 pub(crate) enum Origin {
     Argument(usize),
     Constant(usize),
+    /// Part of an argument that is only read; a step says which.
+    Part(usize),
     /// Written by a step.
     Step,
 }
@@ -39,6 +42,8 @@ pub(crate) struct SlotData {
 pub(crate) struct Lowering<'m> {
     pub(crate) func: &'m Func,
     pub(crate) machine: &'m Machine,
+    /// Arguments that the caller keeps, so that they are only read.
+    pub(crate) kept: Vec<bool>,
     pub(crate) slots: Vec<SlotData>,
     /// Bytes of each constant.
     pub(crate) constants: Vec<Vec<u8>>,
@@ -64,6 +69,8 @@ pub(crate) struct Lowering<'m> {
     pub(super) chained: HashMap<u32, Value>,
     /// Such dots and loops, until the second dot comes.
     pub(super) chains: Vec<Chain>,
+    /// Reductions of the region being lowered that are part of a dot.
+    pub(crate) grouped: GroupedDots,
     /// Loops that read nothing, by the one array they fill.
     pub(super) generated: HashMap<Slot, Loop>,
 }
@@ -76,10 +83,11 @@ enum Node {
 }
 
 impl<'m> Lowering<'m> {
-    pub(crate) fn new(func: &'m Func, machine: &'m Machine) -> Lowering<'m> {
+    pub(crate) fn new(func: &'m Func, machine: &'m Machine, kept: Vec<bool>) -> Lowering<'m> {
         Lowering {
             func,
             machine,
+            kept,
             slots: Vec::new(),
             constants: Vec::new(),
             known_constants: HashMap::new(),
@@ -94,6 +102,7 @@ impl<'m> Lowering<'m> {
             deferred: HashMap::new(),
             chained: HashMap::new(),
             chains: Vec::new(),
+            grouped: GroupedDots::default(),
             generated: HashMap::new(),
         }
     }
@@ -226,6 +235,7 @@ impl<'m> Lowering<'m> {
 
     /// A slot that holds a view's elements one after another.
     pub(crate) fn dense(&mut self, view: &View) -> Result<Slot, Error> {
+        in_bytes(view)?;
         if view.is_dense() {
             return Ok(view.slot);
         }
@@ -271,6 +281,7 @@ impl<'m> Lowering<'m> {
 
     /// A view's elements in another type.
     pub(crate) fn converted(&mut self, view: &View, dtype: DType) -> Result<View, Error> {
+        in_bytes(view)?;
         let dims = if view.dims.is_empty() { vec![1] } else { view.dims.clone() };
         let strides = if view.dims.is_empty() { vec![0] } else { view.strides.clone() };
         let to = View::dense(Slot(0), dtype, dims.clone()).strides;
@@ -316,7 +327,9 @@ impl<'m> Lowering<'m> {
     pub(crate) fn ops(&mut self, region: Region) -> Result<Vec<Value>, Error> {
         let func = self.func;
         let uses = uses(func, region);
-        let fusion = fuse::fuse(func, region, &uses);
+        let grouped = GroupedDots::of(func, region, &uses);
+        let fusion = fuse::fuse(func, region, &uses, &|id| grouped.has(id));
+        let grouped = std::mem::replace(&mut self.grouped, grouped);
         self.find_transposed(region, &uses);
         let outer = (std::mem::take(&mut self.finished_by), std::mem::take(&mut self.chained));
         self.find_finished(region, &uses, &fusion);
@@ -342,6 +355,7 @@ impl<'m> Lowering<'m> {
             }
         }
         self.computing = around;
+        self.grouped = grouped;
         (self.finished_by, self.chained) = outer;
         Ok(returned)
     }
@@ -397,12 +411,12 @@ impl<'m> Lowering<'m> {
         let mut rank: BTreeMap<Node, usize> = BTreeMap::new();
         for (position, &id) in ops.iter().enumerate() {
             let op = func.op(id);
-            if is_transparent(func, op) || is_constant(op) {
+            if is_transparent(func, op) || is_constant(op) || self.grouped.has_inside(id) {
                 continue;
             }
             let nodes: Vec<Node> = match fusion.homes.get(&id) {
                 Some(homes) => homes.iter().map(|home| Node::Group(home.0)).collect(),
-                None if fuse::is_fusible(func, op) => Vec::new(),
+                None if fuse::is_fusible(func, op) && !self.grouped.has(id) => Vec::new(),
                 None => vec![Node::Op(id)],
             };
             for &node in &nodes {
@@ -423,6 +437,10 @@ impl<'m> Lowering<'m> {
                     let nodes = source.and_then(|v| producers.get(v)).cloned().unwrap_or_default();
                     producers.insert(result, nodes);
                 }
+                continue;
+            }
+            if self.grouped.has_inside(id) {
+                producers.insert(op.first_result, from.into_iter().collect());
                 continue;
             }
             let Some(nodes) = node_of.get(&id) else { continue };
@@ -483,6 +501,14 @@ impl<'m> Lowering<'m> {
             order.push(node);
         }
         Ok(order)
+    }
+}
+
+/// Refuses an array of packed bits where a step reads elements of whole bytes.
+pub(crate) fn in_bytes(view: &View) -> Result<(), Error> {
+    match view.packing {
+        Packing::Bytes => Ok(()),
+        Packing::Bits => Err(Error::Unsupported { what: format!("packed {} outside of a dot", view.dtype) }),
     }
 }
 

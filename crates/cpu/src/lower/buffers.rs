@@ -160,7 +160,7 @@ impl Planner<'_> {
     fn is_writable(&self, root: usize) -> bool {
         match self.slots[root].origin {
             Origin::Argument(n) => self.owned[n],
-            Origin::Constant(_) => false,
+            Origin::Constant(_) | Origin::Part(_) => false,
             Origin::Step => true,
         }
     }
@@ -252,6 +252,7 @@ impl Planner<'_> {
                 }
                 (Origin::Argument(a), _) => Place::Argument(a),
                 (Origin::Constant(c), _) => Place::Constant(c),
+                (Origin::Part(a), _) => Place::Part(a),
                 (Origin::Step, Some(&result)) => Place::Result(result),
                 (Origin::Step, None) => Place::Arena(offsets.get(&root).copied().unwrap_or(0)),
             }

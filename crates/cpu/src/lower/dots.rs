@@ -130,7 +130,9 @@ impl Lowering<'_> {
         let is_dense = second.lhs.col_stride == 1
             && second.lhs.row_stride == first.n as isize
             && (second.batch == 1 || second.lhs.batch_stride == (first.m * first.n) as isize);
+        let is_one_type = [first, second].iter().all(|problem| problem.lhs.dtype == problem.rhs.dtype);
         let fits = is_dense
+            && is_one_type
             && (second.batch, second.m, second.k) == (first.batch, first.m, first.n)
             && last.offsets[0] == 0
             && first.m >= 16

@@ -128,8 +128,13 @@ struct Fuser<'f> {
     fusion: Fusion,
 }
 
-/// Decides for the ops of a region.
-pub(crate) fn fuse(func: &Func, region: Region, uses: &HashMap<Value, Vec<(OpId, usize)>>) -> Fusion {
+/// Decides for the ops of a region, but those that are `taken`: they become steps in another way.
+pub(crate) fn fuse(
+    func: &Func,
+    region: Region,
+    uses: &HashMap<Value, Vec<(OpId, usize)>>,
+    taken: &dyn Fn(OpId) -> bool,
+) -> Fusion {
     let mut fuser = Fuser { func, uses, levels: HashMap::new(), demands: HashMap::new(), fusion: Fusion::default() };
     for &id in func.region(region).ops.iter().rev() {
         let op = func.op(id);
@@ -140,7 +145,7 @@ pub(crate) fn fuse(func: &Func, region: Region, uses: &HashMap<Value, Vec<(OpId,
             }
             continue;
         }
-        if is_fusible(func, op) {
+        if is_fusible(func, op) && !taken(id) {
             fuser.place(id);
         } else {
             let demands: Vec<Demand> = op.results().flat_map(|v| fuser.demands(v)).collect();

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use hlo::{Definition, OpId, OpKind, Value};
 use tensor::DType;
 
-use super::block::Lowering;
+use super::block::{Lowering, in_bytes};
 use super::fuse::{Group, Map, is_row_reduction, operand_map, pull_back, reduced_dims, reduction_fold};
 use super::lanes::Lanes;
 use super::view::{View, array_type, is_transparent, row_major};
@@ -289,6 +289,7 @@ impl Builder<'_, '_> {
 
     /// How the loop reads a view.
     fn access(&mut self, view: &View, map: &Map) -> Result<(Slot, Access), Error> {
+        in_bytes(view)?;
         let last = self.dims.len() - 1;
         let is_orderly = |strides: &[isize]| {
             matches!(strides[last], 0 | 1) || view.num_elements() < REORDERED_FROM || self.dims[last] == 1

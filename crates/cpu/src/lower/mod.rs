@@ -13,7 +13,9 @@ mod fuse;
 mod group;
 mod lanes;
 mod mask;
+mod narrow;
 mod ops;
+mod packed;
 mod region;
 mod softmax;
 mod view;
@@ -25,7 +27,7 @@ use hlo::{Module, Op, OpKind, Type, Verified};
 
 use crate::error::Error;
 use crate::kernels::machine::Machine;
-use crate::memory::{Arena, byte_count};
+use crate::memory::{Arena, Packing, device_bytes, device_packing};
 use crate::program::{Program, ResultPort};
 use block::{Lowering, Origin};
 pub use fold::evaluate as evaluate_constant;
@@ -79,8 +81,9 @@ pub(crate) fn simplify(module: Verified, folding: Folding) -> Result<Verified, E
         },
         ..hlo::passes::Options::default()
     };
-    hlo::passes::canonicalize(annotation::remove(module)?, &options)
-        .map_err(|error| Error::Internal(format!("simplification broke the program: {error}")))
+    let simplified = hlo::passes::canonicalize(annotation::remove(module)?, &options)
+        .map_err(|error| Error::Internal(format!("simplification broke the program: {error}")))?;
+    narrow::unconvert(simplified)
 }
 
 /// Compiles the entry function. Programs with values that have no fixed size are refused: the interpreter runs those.
@@ -105,15 +108,20 @@ pub(crate) fn compile(
     if let Some(op) = func.ops.iter().find(|op| keeps_state(op)) {
         return Err(Error::Unsupported { what: format!("{} in a compiled program", op.name.as_str()) });
     }
-    let mut lowering = Lowering::new(func, machine);
+    let kept = donated.iter().map(|donation| *donation == Donation::Kept).collect();
+    let mut lowering = Lowering::new(func, machine, kept);
+    let readable = packed::readable(func, &lowering.kept);
     let mut argument_bytes = Vec::with_capacity(func.inputs.len());
     for (n, &argument) in func.args().iter().enumerate() {
         let (dtype, dims) = lowering.array_type(argument)?;
         let too_large = || Error::Exhausted(format!("argument {n} of {dtype} {dims:?} is too large"));
-        let bytes = byte_count(dtype, &dims).ok_or_else(too_large)?;
+        let bytes = device_bytes(dtype, &dims).ok_or_else(too_large)?;
         argument_bytes.push(bytes);
         let slot = lowering.slot(bytes, Origin::Argument(n));
-        lowering.define(argument, slot);
+        match device_packing(dtype) {
+            Packing::Bytes => lowering.define(argument, slot),
+            Packing::Bits => lowering.packed_argument(argument, slot, readable.contains(&argument))?,
+        }
     }
     let returned = lowering.ops(body)?;
     let (mut results, mut ports) = (Vec::new(), Vec::new());
@@ -122,9 +130,13 @@ pub(crate) fn compile(
         let view = lowering.view(value)?;
         let slot = lowering.dense(&view)?;
         let data = &lowering.slots[slot.0 as usize];
-        let is_own = data.origin == Origin::Step && Some(data.bytes) == byte_count(dtype, &dims);
+        let is_own = data.origin == Origin::Step && Some(data.bytes) == device_bytes(dtype, &dims);
         // Arguments, constants and values returned twice are copied.
-        let slot = if is_own && !results.contains(&slot) { slot } else { lowering.write_out(&view)? };
+        let slot = match device_packing(dtype) {
+            Packing::Bits => lowering.packed_result(slot, dtype, &dims)?,
+            Packing::Bytes if is_own && !results.contains(&slot) => slot,
+            Packing::Bytes => lowering.write_out(&view)?,
+        };
         results.push(slot);
         ports.push(ResultPort { dtype, dims, argument: None });
     }

@@ -14,7 +14,7 @@ use super::element;
 use super::event::Event;
 use super::ledger::Reservation;
 use super::strided;
-use crate::memory::{Array, Storage, byte_count, has_spare_bits, is_aligned};
+use crate::memory::{Array, Storage, byte_count, device_bytes, has_spare_bits, is_aligned};
 use crate::recorder::{Doing, Working};
 
 /// An array in a device's memory.
@@ -129,8 +129,14 @@ impl Buffer {
         element::from_number(self.number)
     }
 
-    pub(super) fn bytes(&self) -> Result<usize, Failure> {
+    /// Bytes on the host, each element in bytes of its own.
+    fn bytes(&self) -> Result<usize, Failure> {
         Ok(self.dims().iter().product::<usize>() * self.dtype()?.size_bytes())
+    }
+
+    /// Bytes on the device.
+    pub(super) fn device_bytes(&self) -> Result<usize, Failure> {
+        device_bytes(self.dtype()?, &self.dims()).ok_or_else(|| Failure::invalid("an array that is too large"))
     }
 
     fn copy_to(&self, client: Arc<Client>, memory: usize) -> Result<Buffer, Failure> {
@@ -155,8 +161,8 @@ fn deleted() -> Failure {
 
 /// Accounts for an array in a memory.
 pub(super) fn reserve(client: &Client, memory: usize, dtype: DType, dims: &[usize]) -> Result<Reservation, Failure> {
-    let bytes =
-        byte_count(dtype, dims).ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
+    let bytes = device_bytes(dtype, dims)
+        .ok_or_else(|| Failure::invalid(format!("an array of sizes {dims:?} is too large")))?;
     client.devices[client.memories[memory].device_index()].ledger.reserve(bytes as u64, 0, label(dtype, dims))
 }
 
@@ -226,7 +232,7 @@ fn when_ready(slot: &Arc<Slot>, copy: impl FnOnce(&[u8]) + Send + 'static) -> *m
     let done = Event::pending();
     let (finished, from) = (done.clone(), slot.clone());
     slot.event.on_ready(Box::new(move |outcome| {
-        let copied = outcome.and_then(|()| from.wait()).map(|data| copy(data.array.bytes()));
+        let copied = outcome.and_then(|()| from.wait()).map(|data| copy(&data.array.bytes()));
         drop(from);
         finished.set(copied);
     }));
@@ -351,7 +357,7 @@ entries! {
     }
 
     fn PJRT_Buffer_OnDeviceSizeInBytes(args: PJRT_Buffer_OnDeviceSizeInBytes_Args) {
-        args.on_device_size_in_bytes = object(args.buffer)?.bytes()?;
+        args.on_device_size_in_bytes = object(args.buffer)?.device_bytes()?;
         Ok(())
     }
 
@@ -447,7 +453,7 @@ entries! {
     }
 
     fn PJRT_Buffer_UnsafePointer(args: PJRT_Buffer_UnsafePointer_Args) {
-        args.buffer_pointer = object(args.buffer)?.slot()?.wait()?.array.bytes().as_ptr() as usize;
+        args.buffer_pointer = object(args.buffer)?.slot()?.wait()?.array.storage().pointer() as usize;
         Ok(())
     }
 
@@ -468,7 +474,7 @@ entries! {
 
     fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer(args: PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args) {
         let data = object(args.buffer)?.slot()?.wait()?;
-        args.device_memory_ptr = data.array.bytes().as_ptr().cast_mut().cast();
+        args.device_memory_ptr = data.array.storage().pointer().cast();
         Ok(())
     }
 }

@@ -260,7 +260,7 @@ entries! {
                     if buffers.iter().filter(|&&other| other == raw).count() > 1 {
                         return Err(Failure::invalid(format!("argument {k} is donated, but the same buffer is passed twice")));
                     }
-                    given_bytes += buffer.bytes()? as u64;
+                    given_bytes += buffer.device_bytes()? as u64;
                     given.push(buffer);
                 }
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{Case, Kernel, Place, Program, Selector, Slot, Step, While, Work};
 use crate::error::Error;
 use crate::footprint::Written;
-use crate::memory::{ALIGN, byte_count};
+use crate::memory::{ALIGN, device_bytes};
 
 impl Program {
     /// Refuses a program with a step that does not fit its memory, by the name of the step.
@@ -48,7 +48,11 @@ impl Check<'_> {
         let room = match *place {
             Place::Argument(n) if program.owned.get(n) == Some(&false) => program.argument_bytes.get(n).copied(),
             Place::OwnedArgument(n) if program.owned.get(n) == Some(&true) => program.argument_bytes.get(n).copied(),
-            Place::Argument(_) | Place::OwnedArgument(_) => None,
+            // The step that says where it lies was compared with the argument.
+            Place::Part(n) if program.owned.get(n) == Some(&false) => {
+                program.argument_bytes.get(n).map(|&room| room.min(*bytes))
+            }
+            Place::Argument(_) | Place::OwnedArgument(_) | Place::Part(_) => None,
             Place::Constant(n) => program.constants.get(n).map(|storage| storage.size()),
             Place::Arena(offset) => program
                 .arena_bytes
@@ -56,7 +60,7 @@ impl Check<'_> {
                 .filter(|_| offset.is_multiple_of(ALIGN))
                 .map(|room| room.min(*bytes)),
             Place::Result(n) => match program.results.get(n) {
-                Some(port) if port.argument.is_none() => byte_count(port.dtype, &port.dims),
+                Some(port) if port.argument.is_none() => device_bytes(port.dtype, &port.dims),
                 _ => None,
             },
         };
@@ -72,7 +76,7 @@ impl Check<'_> {
         let program = self.program;
         let is_written = |slot: Slot| {
             let place = program.slots.get(slot.index());
-            place.is_some_and(|place| !matches!(place, Place::Constant(_) | Place::Argument(_)))
+            place.is_some_and(|place| !matches!(place, Place::Constant(_) | Place::Argument(_) | Place::Part(_)))
         };
         for &(slot, next, bytes) in &body.rotate {
             if [self.bytes(slot, "while")?, self.bytes(next, "while")?] != [bytes; 2] {
@@ -101,7 +105,10 @@ impl Check<'_> {
         }
         match (self.program.slots[one.index()], self.program.slots[other.index()]) {
             (Place::Arena(a), Place::Arena(b)) => a < b.saturating_add(second) && b < a.saturating_add(first),
-            (Place::Argument(a) | Place::OwnedArgument(a), Place::Argument(b) | Place::OwnedArgument(b)) => a == b,
+            (
+                Place::Argument(a) | Place::OwnedArgument(a) | Place::Part(a),
+                Place::Argument(b) | Place::OwnedArgument(b) | Place::Part(b),
+            ) => a == b,
             (a, b) => a == b,
         }
     }
@@ -159,6 +166,9 @@ impl Check<'_> {
         for (&slot, &bytes) in step.inputs.iter().zip(&footprint.reads) {
             self.read(slot, bytes, &name)?;
         }
+        if kernel.is_part() {
+            return self.part(step, &name, footprint.writes[0].bytes());
+        }
         for (n, (&slot, &written)) in step.outputs.iter().zip(&footprint.writes).enumerate() {
             let (room, bytes) = (self.bytes(slot, &name)?, written.bytes());
             let fits = match written {
@@ -168,7 +178,7 @@ impl Check<'_> {
             if !fits {
                 return Err(self.refuse(&name, &format!("writes {bytes} bytes of an array of {room}")));
             }
-            if matches!(self.program.slots[slot.index()], Place::Argument(_) | Place::Constant(_)) {
+            if matches!(self.program.slots[slot.index()], Place::Argument(_) | Place::Constant(_) | Place::Part(_)) {
                 return Err(self.refuse(&name, "writes to an array that is only read"));
             }
             for (k, &input) in step.inputs.iter().enumerate() {
@@ -188,6 +198,20 @@ impl Check<'_> {
         for slot in &step.outputs {
             self.written[slot.index()] = true;
         }
+        Ok(())
+    }
+
+    /// A part of an argument, as many bytes as its slot has: wherever it lies, the step reads no further than the argument.
+    fn part(&mut self, step: &Step, name: &str, bytes: usize) -> Result<(), Error> {
+        let place = |slot: Option<&Slot>| slot.and_then(|slot| self.program.slots.get(slot.index())).copied();
+        let slot = match (&step.outputs[..], place(step.inputs.first()), place(step.outputs.first())) {
+            (&[slot], Some(Place::Argument(whole)), Some(Place::Part(part))) if whole == part => slot,
+            _ => return Err(self.refuse(name, "is no part of an array that is only read")),
+        };
+        if self.bytes(slot, name)? != bytes {
+            return Err(self.refuse(name, "is a part of another size"));
+        }
+        self.written[slot.index()] = true;
         Ok(())
     }
 
@@ -234,7 +258,7 @@ impl Check<'_> {
 
     fn results(&self) -> Result<(), Error> {
         for (n, port) in self.program.results.iter().enumerate() {
-            let bytes = byte_count(port.dtype, &port.dims);
+            let bytes = device_bytes(port.dtype, &port.dims);
             let is_there = match port.argument {
                 Some(argument) => {
                     self.program.owned.get(argument) == Some(&true)

@@ -13,7 +13,7 @@ use crate::footprint::{Footprint, Written};
 use crate::interpret::InterpreterOptions;
 use crate::kernels::Cores;
 use crate::kernels::machine::FlushDenormals;
-use crate::memory::{ALIGN, Array, byte_count};
+use crate::memory::{ALIGN, Array, device_bytes, host_bytes};
 
 /// What lies around an array.
 const CANARY: u8 = 0xc5;
@@ -118,7 +118,7 @@ impl Program {
         cores: &Cores,
         options: &InterpreterOptions,
     ) -> Result<Vec<Literal>, Error> {
-        if arguments.iter().map(|array| array.bytes().len()).ne(self.argument_bytes.iter().copied()) {
+        if arguments.iter().map(|array| array.storage().size()).ne(self.argument_bytes.iter().copied()) {
             return Err(Error::Arguments("the arguments have other sizes than the program's".into()));
         }
         let mut slots = BTreeSet::new();
@@ -129,9 +129,11 @@ impl Program {
             let (align, from) = match self.slots[slot.index()] {
                 // As near to the fence as a caller's array may lie.
                 Place::Argument(n) => {
-                    (arguments[n].dtype().size_bytes().next_power_of_two(), Some(arguments[n].bytes()))
+                    (arguments[n].dtype().size_bytes().next_power_of_two(), Some(arguments[n].storage().bytes()))
                 }
-                Place::OwnedArgument(n) => (ALIGN, Some(arguments[n].bytes())),
+                // In memory of its own here, so that its own end is guarded.
+                Place::Part(n) => (arguments[n].dtype().size_bytes().next_power_of_two(), None),
+                Place::OwnedArgument(n) => (ALIGN, Some(arguments[n].storage().bytes())),
                 Place::Constant(n) => (ALIGN, Some(self.constants[n].bytes())),
                 Place::Arena(_) | Place::Result(_) => (ALIGN, None),
             };
@@ -153,7 +155,7 @@ impl Program {
         }
         for &slot in &slots {
             let before = match self.slots[slot.index()] {
-                Place::Argument(n) => arguments[n].bytes(),
+                Place::Argument(n) => arguments[n].storage().bytes(),
                 Place::Constant(n) => self.constants[n].bytes(),
                 _ => continue,
             };
@@ -165,8 +167,12 @@ impl Program {
             let wanted = port.argument.map_or(Place::Result(n), Place::OwnedArgument);
             let slot = slots.iter().find(|slot| self.slots[slot.index()] == wanted);
             let bytes = slot.map_or_else(Vec::new, |slot| guard.fence(*slot).array().to_vec());
-            Literal::new(port.dtype, port.dims.as_slice(), bytes)
-                .filter(|literal| byte_count(port.dtype, &port.dims) == Some(literal.bytes().len()))
+            let count = port.dims.iter().product();
+            Some(bytes)
+                .filter(|bytes| device_bytes(port.dtype, &port.dims) == Some(bytes.len()))
+                .and_then(|bytes| {
+                    Literal::new(port.dtype, port.dims.as_slice(), host_bytes(port.dtype, count, &bytes).into_owned())
+                })
                 .ok_or_else(|| Error::Internal(format!("result {n} has no memory")))
         };
         self.results.iter().enumerate().map(result).collect()

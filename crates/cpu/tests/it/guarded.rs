@@ -13,7 +13,7 @@ pub(crate) fn check(
     options: &InterpreterOptions,
 ) -> Result<(), Error> {
     let Some(guarded) = compiled.run_guarded(arguments, options)? else { return Ok(()) };
-    let differs = guarded.iter().zip(results).position(|(a, b)| a.bytes() != b.bytes());
+    let differs = guarded.iter().zip(results).position(|(a, b)| *a.bytes() != *b.bytes());
     match differs {
         Some(n) => Err(Error::Internal(format!("result {n} is another in fenced memory\n{}", compiled.dump()))),
         None if guarded.len() != results.len() => Err(Error::Internal("another number of results".into())),

@@ -13,5 +13,6 @@ mod plugin;
 mod plugin_jax;
 mod profiler;
 mod programs;
+mod quantized;
 mod refused;
 mod steady;

@@ -168,6 +168,15 @@ impl DynamicSlice {
         Some(Footprint { reads, writes: vec![Written::Whole(self.plan.covers(&[])?)] })
     }
 
+    /// Bytes from the start of the operand to that of the slice.
+    ///
+    /// # Safety
+    /// `indices` are one scalar per dimension.
+    pub(crate) unsafe fn start(&self, indices: &[*const u8]) -> isize {
+        // SAFETY: the caller's promise.
+        unsafe { self.start.element(indices) }.wrapping_mul(self.width as isize)
+    }
+
     /// # Safety
     /// `from` holds the operand, `indices` one scalar per dimension, and `to` is writable for the slice.
     pub(crate) unsafe fn run(&self, from: *const u8, indices: &[*const u8], to: *mut u8, cores: &Cores) {

@@ -16,6 +16,7 @@ mod bits;
 #[cfg(target_arch = "x86_64")]
 mod bytes;
 mod drive;
+mod grouped;
 mod lanes;
 mod narrow;
 #[cfg(target_arch = "aarch64")]
@@ -43,6 +44,7 @@ use scratch::Scratch;
 /// 16 vectors of 16 f32, rows made columns.
 #[cfg(target_arch = "x86_64")]
 pub(super) use avx512::transpose;
+pub(crate) use grouped::{Grouped, Scales};
 pub(crate) use narrow::is_narrow;
 
 /// A batch of matmuls of an `m × k` and a `k × n` matrix.
@@ -76,7 +78,7 @@ impl Operand {
     }
 
     /// Whether kernels can read it as it is packed.
-    fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         let is_whole = |stride: isize| (stride.wrapping_mul(self.dtype.bits() as isize)) % 8 == 0;
         match self.packing {
             Packing::Bytes => true,
@@ -468,9 +470,11 @@ impl Plan {
         &self.problem
     }
 
-    /// Whether the right matrices are worth packing once for many runs: a few rows read them best as they are.
+    /// Whether the right matrices are worth packing once for many runs: a few rows read them best as they are, and narrow
+    /// elements would grow.
     pub(crate) fn gains_by_packing(&self) -> bool {
-        self.problem.m > 4
+        let MatMul { m, lhs, rhs, .. } = &self.problem;
+        *m > 4 && rhs.packing == Packing::Bytes && rhs.dtype.size_bytes() == lhs.dtype.size_bytes()
     }
 
     /// Computes `rows` rows of one matrix on the calling thread. `lhs` and `out` are to the first of these rows, `rhs` to

@@ -71,10 +71,14 @@ pub(super) enum Slot {
     Shared,
     /// Sums before they are rounded to the result's type.
     Sums,
+    /// Sums of one group of steps.
+    Group,
+    /// Sums of some groups, for all threads, owned by the caller's thread.
+    Totals,
 }
 
 thread_local! {
-    static SLOTS: [Cell<Option<Scratch>>; 4] = const { [const { Cell::new(None) }; 4] };
+    static SLOTS: [Cell<Option<Scratch>>; 6] = const { [const { Cell::new(None) }; 6] };
 }
 
 /// A thread's piece of memory on loan: it goes back when this is dropped.

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use hlo::dims::DotDims;
-use hlo::{Attr, Op, OpId, Value};
+use hlo::{Attr, Func, Op, OpId, Value};
 use tensor::DType;
 
 use crate::attributes;
@@ -11,7 +11,7 @@ use crate::footprint::{Footprint, Written};
 use crate::kernels::Cores;
 use crate::kernels::conv;
 use crate::kernels::loops::Ready;
-use crate::kernels::matmul::{self, MatMul, Operand, Packed, Plan, Target};
+use crate::kernels::matmul::{self, MatMul, Operand, Packed, Plan, Target, is_narrow};
 use crate::lower::block::{Lowering, Origin};
 use crate::lower::view::View;
 use crate::program::{Kernel, Preparation, Run, Slot};
@@ -176,7 +176,7 @@ fn dot_of(
 
 /// Which factor gives the rows of a dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+pub(crate) enum Order {
     AsWritten,
     /// The right one: the dot is the transpose.
     Exchanged,
@@ -190,6 +190,10 @@ pub(crate) fn is_exchanged(lowering: &Lowering<'_>, dot: &Op, transpose: &Op) ->
     };
     let has_kernel = |v: Value| lowering.func.ty(v).as_tensor().and_then(|ty| ty.element.plain());
     if dot.attr("algorithm").is_some() || dot.operands.iter().any(|&v| has_kernel(v).is_none_or(|t| !t.is_float())) {
+        return false;
+    }
+    // Only a right factor is read as it is where it is narrower.
+    if has_kernel(dot.operands[0]) != has_kernel(dot.operands[1]) {
         return false;
     }
     let batch = dims.lhs_batching.len();
@@ -223,11 +227,14 @@ pub(crate) fn push_finished(
     lowering.step(inputs, slots, Dot { multiply, offsets, finish: Some(finish), label });
 }
 
-fn label(dot: &PendingDot) -> String {
+pub(crate) fn label(dot: &PendingDot) -> String {
     if let Multiply::Images(_, _, label) = &dot.multiply {
         return label.clone();
     }
-    let MatMul { batch, m, n, k, lhs, .. } = &dot.problem;
+    let MatMul { batch, m, n, k, lhs, rhs, .. } = &dot.problem;
+    if lhs.dtype != rhs.dtype {
+        return format!("dot {} by {} {batch}x{m}x{n}x{k}", lhs.dtype, rhs.dtype);
+    }
     format!("dot {} {batch}x{m}x{n}x{k}", lhs.dtype)
 }
 
@@ -238,7 +245,11 @@ pub(crate) fn dimension_numbers(lowering: &Lowering<'_>, op: &Op) -> Option<DotD
 }
 
 /// What a dot multiplies, and the type of the result; `None` where there is no kernel.
-fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<(PendingDot, DType)>, Error> {
+pub(crate) fn pending(
+    lowering: &mut Lowering<'_>,
+    op: &Op,
+    order: Order,
+) -> Result<Option<(PendingDot, DType)>, Error> {
     let plain = |v: Value| lowering.func.ty(v).as_tensor().and_then(|ty| ty.element.plain());
     let (Some(lhs), Some(rhs), Some(out)) = (plain(op.operands[0]), plain(op.operands[1]), plain(op.first_result))
     else {
@@ -256,28 +267,17 @@ fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
     }
     let mut wide = out;
     if !MatMul::is_supported(lhs, rhs, out) {
-        let Some((factor, result)) = computed_in(lhs, rhs, out) else { return Ok(None) };
+        let Some((factors, result)) = computed_in(lhs, rhs, out) else { return Ok(None) };
         wide = result;
-        for view in [&mut left, &mut right] {
+        for (view, factor) in [&mut left, &mut right].into_iter().zip(factors) {
             if view.dtype != factor {
                 *view = lowering.converted(view, factor)?;
             }
         }
     }
-    let mut pairs: Vec<(usize, usize)> =
-        dims.lhs_contracting.iter().zip(&dims.rhs_contracting).map(|(&a, &b)| (a as usize, b as usize)).collect();
-    pairs.sort_unstable();
-    let batch: Vec<(usize, usize)> =
-        dims.lhs_batching.iter().zip(&dims.rhs_batching).map(|(&a, &b)| (a as usize, b as usize)).collect();
-    let others = |rank: usize, used: &[usize]| (0..rank).filter(|d| !used.contains(d)).collect::<Vec<_>>();
-    let side = |n: fn(&(usize, usize)) -> usize| -> (Vec<usize>, Vec<usize>) {
-        (batch.iter().map(n).collect(), pairs.iter().map(n).collect())
-    };
-    let ((batch_left, contracted_left), (batch_right, contracted_right)) = (side(|p| p.0), side(|p| p.1));
-    let free_left = others(left.dims.len(), &[&batch_left[..], &contracted_left].concat());
-    let free_right = others(right.dims.len(), &[&batch_right[..], &contracted_right].concat());
-    let (left, sizes) = lowering.matrices(&left, [&batch_left, &free_left, &contracted_left])?;
-    let (right, right_sizes) = lowering.matrices(&right, [&batch_right, &contracted_right, &free_right])?;
+    let [left_parts, right_parts] = parts(&dims, [left.dims.len(), right.dims.len()]);
+    let (left, sizes) = lowering.matrices(&left, &left_parts)?;
+    let (right, right_sizes) = lowering.matrices(&right, &right_parts)?;
     let [b, m, k] = sizes;
     let n = right_sizes[2];
     let Some(matrix) = m.checked_mul(n).and_then(|size| isize::try_from(size).ok()) else { return Ok(None) };
@@ -295,6 +295,44 @@ fn pending(lowering: &mut Lowering<'_>, op: &Op, order: Order) -> Result<Option<
     let packed = packed(lowering, &plan, &right, offsets[1]);
     let multiply = Multiply::matrices(plan, packed);
     Ok(Some((PendingDot { multiply, problem, inputs: [left.slot, right.slot], offsets }, wide)))
+}
+
+/// Dimensions of both factors: of the left one those of the batch, of the rows, and contracted; of the right one those of the
+/// batch, contracted, and of the columns.
+fn parts(dims: &DotDims, ranks: [usize; 2]) -> [[Vec<usize>; 3]; 2] {
+    let mut pairs: Vec<(usize, usize)> =
+        dims.lhs_contracting.iter().zip(&dims.rhs_contracting).map(|(&a, &b)| (a as usize, b as usize)).collect();
+    pairs.sort_unstable();
+    let batch: Vec<(usize, usize)> =
+        dims.lhs_batching.iter().zip(&dims.rhs_batching).map(|(&a, &b)| (a as usize, b as usize)).collect();
+    let others = |rank: usize, used: &[usize]| (0..rank).filter(|d| !used.contains(d)).collect::<Vec<_>>();
+    let side = |n: fn(&(usize, usize)) -> usize| -> (Vec<usize>, Vec<usize>) {
+        (batch.iter().map(n).collect(), pairs.iter().map(n).collect())
+    };
+    let ((batch_left, contracted_left), (batch_right, contracted_right)) = (side(|p| p.0), side(|p| p.1));
+    let free_left = others(ranks[0], &[&batch_left[..], &contracted_left].concat());
+    let free_right = others(ranks[1], &[&batch_right[..], &contracted_right].concat());
+    [[batch_left, free_left, contracted_left], [batch_right, contracted_right, free_right]]
+}
+
+/// Whether a dot reads a right factor of packed bits as it lies.
+pub(crate) fn reads_packed(func: &Func, op: &Op, view: &View) -> bool {
+    let tensor = |v: Value| func.ty(v).as_tensor();
+    let plain = |v: Value| tensor(v).and_then(|ty| ty.element.plain());
+    let types = (plain(op.operands[0]), plain(op.operands[1]), plain(op.first_result));
+    let (Some(lhs), Some(rhs), Some(out)) = types else { return false };
+    let Some(dims) = tensor(op.operands[0]).and_then(|ty| attributes::dot_dims(op, ty.rank()).ok()) else {
+        return false;
+    };
+    if !MatMul::is_supported(lhs, rhs, out) || matches!(op.attr("algorithm"), Some(Attr::DotAlgorithm(_))) {
+        return false;
+    }
+    let rank = tensor(op.operands[0]).map_or(0, |ty| ty.rank());
+    let [_, right] = parts(&dims, [rank, view.dims.len()]);
+    let permuted = permuted(view, &right);
+    let strides = merged_strides(&permuted, [right[0].len(), right[1].len()]);
+    let begins_byte = (view.offset * view.dtype.bits() as isize) % 8 == 0;
+    begins_byte && strides.is_some_and(|strides| operand(&View { strides, ..permuted }).is_readable())
 }
 
 fn operand(view: &View) -> Operand {
@@ -320,31 +358,40 @@ fn packed(lowering: &Lowering<'_>, plan: &Plan, right: &View, offset: isize) -> 
 }
 
 /// Types to multiply in, for factors and result, where there is no kernel for the types themselves.
-fn computed_in(lhs: DType, rhs: DType, out: DType) -> Option<(DType, DType)> {
+fn computed_in(lhs: DType, rhs: DType, out: DType) -> Option<([DType; 2], DType)> {
     let all = [lhs, rhs, out];
-    if all.iter().all(|t| t.is_float()) {
+    // Floats with integers that they have.
+    if out.is_float() && all.iter().all(|t| t.is_float() || t.is_integer() && t.bits() <= 16) {
+        if is_narrow(lhs) && is_narrow(rhs) && out.bits() <= 32 {
+            return Some(([DType::BF16, rhs], DType::F32));
+        }
         let wide = if all.contains(&DType::F64) { DType::F64 } else { DType::F32 };
-        return Some((wide, wide));
+        return Some(([wide; 2], wide));
     }
     // Sums of products modulo 2³² are right in every narrower type.
-    all.iter().all(|t| t.is_integer() && t.bits() <= 32).then_some((DType::I32, DType::I32))
+    all.iter().all(|t| t.is_integer() && t.bits() <= 32).then_some(([DType::I32; 2], DType::I32))
 }
 
 impl Lowering<'_> {
     /// A view of three dimensions, each made of some of the array's, in that order; its sizes.
-    fn matrices(&mut self, view: &View, parts: [&[usize]; 3]) -> Result<(View, [usize; 3]), Error> {
-        let order: Vec<usize> = parts.iter().flat_map(|part| part.iter().copied()).collect();
-        let permuted = View {
-            dims: order.iter().map(|&d| view.dims[d]).collect(),
-            strides: order.iter().map(|&d| view.strides[d]).collect(),
-            ..view.clone()
-        };
-        let sizes = parts.map(|part| part.iter().map(|&d| view.dims[d]).product::<usize>());
+    fn matrices(&mut self, view: &View, parts: &[Vec<usize>; 3]) -> Result<(View, [usize; 3]), Error> {
+        let permuted = permuted(view, parts);
+        let sizes = [0, 1, 2].map(|n| parts[n].iter().map(|&d| view.dims[d]).product::<usize>());
         if let Some(strides) = merged_strides(&permuted, [parts[0].len(), parts[1].len()]) {
             return Ok((View { dims: sizes.to_vec(), strides, ..permuted }, sizes));
         }
         let slot = self.dense(&permuted)?;
         Ok((View::dense(slot, view.dtype, sizes.to_vec()), sizes))
+    }
+}
+
+/// A view with its dimensions in another order.
+fn permuted(view: &View, parts: &[Vec<usize>; 3]) -> View {
+    let order: Vec<usize> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+    View {
+        dims: order.iter().map(|&d| view.dims[d]).collect(),
+        strides: order.iter().map(|&d| view.strides[d]).collect(),
+        ..view.clone()
     }
 }
 

@@ -7,9 +7,11 @@ mod convolution;
 pub(crate) mod copy;
 pub(crate) mod fallback;
 mod fourier;
+pub(crate) mod grouped;
 pub(crate) mod indexing;
 mod manual;
 pub(crate) mod movement;
+pub(crate) mod packing;
 mod random;
 mod routine;
 mod sorting;
@@ -26,6 +28,10 @@ pub(crate) fn lower(lowering: &mut Lowering<'_>, id: OpId) -> Result<(), Error> 
     use OpKind as K;
     let op = lowering.func.op(id);
     let done = match op.kind() {
+        Some(K::Reduce) if lowering.grouped.ends_at(id).is_some() => match lowering.grouped.ends_at(id) {
+            Some(dot) => grouped::lower(lowering, op, dot),
+            None => Ok(None),
+        },
         Some(K::While) => control::repeat(lowering, op).map(Some),
         Some(K::If | K::Case) => control::choose(lowering, op).map(Some),
         Some(K::SdyManualComputation) => manual::computation(lowering, op),

@@ -9,7 +9,9 @@ use crate::error::Error;
 use crate::footprint::{Footprint, Written};
 use crate::kernels::copy::shapes::{self, DynamicSlice, DynamicUpdateSlice, Pad};
 use crate::kernels::copy::{Plan, Side, dense_strides};
-use crate::lower::block::Lowering;
+use crate::lower::block::{Lowering, Origin};
+use crate::lower::view::View;
+use crate::memory::Packing;
 use crate::program::{Kernel, Run};
 
 struct Concatenate {
@@ -104,11 +106,87 @@ pub(crate) fn dynamic_slice(lowering: &mut Lowering<'_>, op: &Op) -> Result<Opti
         Some(&index) => lowering.array_type(index)?.0,
         None => return Ok(None),
     };
+    let view = lowering.view(op.operands[0])?;
+    if let Some(argument) = part_of(lowering, &view)
+        && let Some(shapes) = run_of_bytes(&view, &dims, &sizes)
+        && let Some(plan) = DynamicSlice::new(&shapes[0], &shapes[1], index, 1)
+    {
+        let mut slots = vec![view.slot];
+        for &index in &op.operands[1..] {
+            slots.push(lowering.dense_value(index)?);
+        }
+        let bytes = shapes[1].iter().product();
+        let part = lowering.slot(bytes, Origin::Part(argument));
+        lowering.define(op.first_result, part);
+        lowering.pack_view(op.first_result, view.packing);
+        lowering.step(slots, vec![part], Part(plan));
+        return Ok(Some(()));
+    }
     let Some(plan) = DynamicSlice::new(&dims, &sizes, index, dtype.size_bytes()) else { return Ok(None) };
     let slots = dense_operands(lowering, op)?;
     let result = lowering.result_slot(op.first_result)?;
     lowering.step(slots, vec![result], Slice(plan));
     Ok(Some(()))
+}
+
+/// The argument that a view is the whole of, if it is only read.
+fn part_of(lowering: &Lowering<'_>, view: &View) -> Option<usize> {
+    let Origin::Argument(n) = lowering.slots[view.slot.0 as usize].origin else { return None };
+    (view.is_dense() && lowering.kept.get(n) == Some(&true)).then_some(n)
+}
+
+/// Sizes of an array and of a slice of it with bytes for the last dimension, if the slice is one run of bytes.
+pub(crate) fn run_of_bytes(view: &View, dims: &[usize], sizes: &[usize]) -> Option<[Vec<usize>; 2]> {
+    if dims.len() != sizes.len() || sizes.contains(&0) {
+        return None;
+    }
+    // One index along the outer dimensions, some along the next, all along the rest.
+    let cut = sizes.iter().take_while(|&&size| size == 1).count();
+    if (cut + 1..dims.len()).any(|d| dims[d] != sizes[d]) {
+        return None;
+    }
+    let width = view.packing.width(view.dtype);
+    let last = dims.len().checked_sub(1)?;
+    // Indices along a dimension of packed elements would name parts of bytes.
+    let bits = [dims[last], sizes[last]].map(|size| size.checked_mul(width));
+    let is_whole = |bits: Option<usize>| bits.is_some_and(|bits| bits.is_multiple_of(8));
+    if !bits.into_iter().all(is_whole) || (view.packing == Packing::Bits || width > 8) && dims[last] != sizes[last] {
+        return None;
+    }
+    let with_bytes = |dims: &[usize], bits: Option<usize>| {
+        let mut dims = dims.to_vec();
+        dims[last] = bits? / 8;
+        Some(dims)
+    };
+    Some([with_bytes(dims, bits[0])?, with_bytes(sizes, bits[1])?])
+}
+
+/// A slice of an array that is only read, used where it lies.
+struct Part(DynamicSlice);
+
+impl Kernel for Part {
+    fn name(&self) -> String {
+        "dynamic_slice in place".into()
+    }
+
+    fn footprint(&self) -> Option<Footprint> {
+        self.0.footprint()
+    }
+
+    unsafe fn part(&self, inputs: &[*const u8]) -> Option<isize> {
+        // SAFETY: one index scalar for each dimension, as the footprint says.
+        Some(unsafe { self.0.start(&inputs[1..]) })
+    }
+
+    fn is_part(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], run: &mut Run<'_>) -> Result<(), Error> {
+        // SAFETY: the operand, one index scalar per dimension, and a slice of the operand.
+        unsafe { self.0.run(inputs[0], &inputs[1..], outputs[0], run.cores) };
+        Ok(())
+    }
 }
 
 impl Kernel for Slice {

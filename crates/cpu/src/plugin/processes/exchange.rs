@@ -2,6 +2,7 @@
 //!
 //! Every process then runs the whole program, as one process does, and keeps the results of its own devices.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -121,12 +122,14 @@ impl Group {
         let mine = plan.iter().filter(|sent| sent.from == processes.node).map(|sent| {
             let array = place(sent.device).and_then(|n| arguments.get(n)?.get(sent.argument));
             let array = array.ok_or_else(|| Failure::internal("a part that is not here"))?;
-            match array.bytes().len() == sent.bytes {
-                true => Ok(array.bytes()),
+            let bytes = array.bytes();
+            match bytes.len() == sent.bytes {
+                true => Ok(bytes),
                 false => Err(Failure::internal("a part of another size than the program says")),
             }
         });
-        let mine = mine.collect::<Result<Vec<&[u8]>, Failure>>()?;
+        let mine = mine.collect::<Result<Vec<Cow<'_, [u8]>>, Failure>>()?;
+        let mine: Vec<&[u8]> = mine.iter().map(|bytes| &**bytes).collect();
         let expected = |from: usize| plan.iter().filter(|sent| sent.from == from).map(|sent| sent.bytes).sum();
         let expected: Vec<(usize, usize)> = others.iter().map(|&from| (from, expected(from))).collect();
         let received = all_gather(processes, state, fingerprint, &mine, &expected)?;
@@ -173,7 +176,7 @@ fn plan(compiled: &Compiled, owners: &[usize], num_processes: usize) -> Result<V
         }
         for (part, device, by) in holders.into_iter().filter(|(_, _, by)| by.len() < num_processes) {
             let bytes = match port {
-                PortType::Array(..) => port.bytes(),
+                PortType::Array(..) => port.host_bytes(),
                 PortType::Token => Some(0),
             };
             let bytes = bytes.ok_or_else(|| {
