@@ -1,7 +1,8 @@
 //! Prints a kernel as a program: `kernel KIND GENERATION SIZES [BLOCKS] [text]`, sizes and blocks with commas.
 //!
 //! `flash-fwd`, `flash-bwd` of a length, with blocks of queries, keys in VMEM and keys; `norm-fwd`, `norm-bwd` of rows and a size,
-//! with a block of rows; `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary.
+//! with a block of rows; `quantized-i4`, `quantized-i8`, `quantized-f8E4M3FN` of rows, input and output features and a group, with
+//! blocks of input and output features; `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary.
 
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ use kernel::Kernel;
 use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
+use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
 use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Spec};
 
@@ -56,6 +58,16 @@ fn printed(args: &[String]) -> Result<String, String> {
         }
         ("loss-bwd", &[rows, depth, vocab_size]) => {
             loss_kernel([rows, depth, vocab_size], &blocks, PassDirection::Backward, generation)
+        }
+        (kind, &[rows, inner, columns, group]) if kind.starts_with("quantized-") => {
+            let codes = DType::from_name(kind.trim_start_matches("quantized-")).ok_or("no such type of codes")?;
+            let shape = QuantizedMatmul { rows, inner, columns, group, x: DType::BF16, codes };
+            let tiles = match blocks[..] {
+                [inner, columns] => Some(QuantizedTiles { inner, columns }),
+                _ => QuantizedTiles::preferred(&shape, generation),
+            };
+            let tiles = tiles.ok_or("no blocks divide these features")?;
+            quantized::matmul(&shape, tiles, generation).map_err(|error| error.to_string())
         }
         _ => return Err(format!("no kernel {kind} of {sizes}")),
     }?;

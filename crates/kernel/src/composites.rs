@@ -42,6 +42,10 @@ pub const GROUPED_MATMUL: &str = "tpubridge.gmm";
 /// `[groups, inner, columns]`. Attributes: [`GroupedAttributes`].
 pub const GROUPED_MATMUL_GRADIENT: &str = "tpubridge.tgmm";
 
+/// Matmul with a quantized weight. Operands: `x [rows, inner]` of `bf16` or `f32`, codes `[inner, columns]` of `i4`, `i8`,
+/// `f8E4M3FN` or `f8E5M2`, scales `f32 [groups, columns]`. Result: `f32 [rows, columns]`.
+pub const QUANTIZED_MATMUL: &str = "tpubridge.quantized_matmul";
+
 /// Attributes of [`FLASH`] and [`FLASH_BACKWARD`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlashAttributes {

@@ -1,14 +1,21 @@
 //! Work of one call: matmuls, transcendentals and bytes, as the planner and the compiler read them.
 
+use tensor::Spec;
+
 use crate::ir::{BlockId, KernelOp, MatMulForm, UnaryOp};
 use crate::kernel::{CostEstimate, Kernel, ReferenceRole};
+
+/// Bytes of an array as TPUs hold it: elements of less than a byte are packed.
+pub(crate) fn packed_bytes(array: &Spec) -> u64 {
+    (array.num_elements() as u64).saturating_mul(u64::from(array.dtype.bits())).div_ceil(8)
+}
 
 /// Counts a kernel with every branch taken; a loop whose bounds are not constants counts once.
 pub(crate) fn count(kernel: &Kernel) -> CostEstimate {
     let steps = kernel.grid.iter().fold(1u64, |n, axis| n.saturating_mul(axis.size as u64));
     let mut cost = block(kernel, BlockId(0), steps);
     let arrays = kernel.references.iter().map(|reference| match &reference.role {
-        ReferenceRole::Input(window) | ReferenceRole::Output(window) => window.array.bytes(),
+        ReferenceRole::Input(window) | ReferenceRole::Output(window) => packed_bytes(&window.array),
         ReferenceRole::Prefetch => reference.block.bytes(),
         ReferenceRole::Scratch => 0,
     });

@@ -1,6 +1,6 @@
 //! What can be done with values while a body is written: operators and methods, with sizes of 1 repeated where needed.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Rem, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 
 use tensor::{DType, Spec};
 
@@ -74,8 +74,8 @@ impl<'k> Val<'k> {
         let checked = self.pair(other).and_then(|(a, b, spec)| {
             let dtype = spec.dtype;
             let fits = match op {
-                BinaryOp::And | BinaryOp::Or => !dtype.is_float(),
-                BinaryOp::Rem => dtype == DType::I32,
+                BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
+                BinaryOp::Rem | BinaryOp::ShiftRight => dtype == DType::I32,
                 _ => !dtype.is_bool(),
             };
             if fits { Ok((a, b, spec)) } else { Err(format!("{op:?} of {dtype}")) }
@@ -216,8 +216,9 @@ impl<'k> Val<'k> {
         if from.dtype == dtype {
             return self;
         }
-        let checked = if dtype.is_bool() && from.dtype != DType::I32 {
-            Err(format!("{from} is not converted to booleans"))
+        let is_code = matches!(dtype, DType::I4 | DType::F8E4M3FN | DType::F8E5M2);
+        let checked = if is_code || (dtype.is_bool() && from.dtype != DType::I32) {
+            Err(format!("{from} is not converted to {dtype}"))
         } else {
             Ok(Spec::new(dtype, from.dims))
         };
@@ -277,6 +278,42 @@ impl<'k> Val<'k> {
         self.k.write(KernelOp::Transpose(self.id()), checked, &[self.id()])
     }
 
+    /// The same bits in another type. A word of 32 bits has as many elements of one column as fit, the first in its lowest bits.
+    #[track_caller]
+    pub fn reinterpret(self, dtype: DType) -> Val<'k> {
+        let from = self.spec();
+        let bits = |rows: usize, dtype: DType| rows.saturating_mul(dtype.bits() as usize);
+        let checked = match from.dims[..] {
+            [rows, columns] if bits(rows, from.dtype).is_multiple_of(32) && !from.dtype.is_bool() && !dtype.is_bool() => {
+                vector(dtype, vec![bits(rows, from.dtype) / dtype.bits() as usize, columns])
+            }
+            _ => Err(format!("the bits of {from} as {dtype}: rows are not whole words of 32 bits")),
+        };
+        self.k.write(KernelOp::Reinterpret(self.id()), checked, &[self.id()])
+    }
+
+    /// As many rows of a matrix, from one on.
+    #[track_caller]
+    pub fn rows(self, first: usize, count: usize) -> Val<'k> {
+        let from = self.spec();
+        let checked = match from.dims[..] {
+            [rows, columns] if count > 0 && first.checked_add(count).is_some_and(|end| end <= rows) => {
+                Ok(Spec::new(from.dtype, [count, columns]))
+            }
+            _ => Err(format!("rows {first}..+{count} of {from}")),
+        };
+        if self.dims() == [count, from.dims.last().copied().unwrap_or(1)] && first == 0 {
+            return self;
+        }
+        self.k.write(KernelOp::Rows(self.id(), first as u32), checked, &[self.id()])
+    }
+
+    /// Bits moved down, zeros coming in.
+    #[track_caller]
+    pub fn shift_right(self, bits: i32) -> Val<'k> {
+        self.binary(BinaryOp::ShiftRight, bits)
+    }
+
     /// The sum along an axis, which stays with size 1.
     #[track_caller]
     pub fn sum(self, axis: usize) -> Val<'k> {
@@ -334,6 +371,7 @@ operators! {
     Rem, rem, Rem;
     BitAnd, bitand, And;
     BitOr, bitor, Or;
+    BitXor, bitxor, Xor;
 }
 
 impl<'k> Neg for Val<'k> {

@@ -65,6 +65,10 @@ pub enum BinaryOp {
     And,
     /// Disjunction of booleans or bits.
     Or,
+    /// Exclusive disjunction of booleans or bits.
+    Xor,
+    /// Bits of the first moved down by the second, zeros coming in.
+    ShiftRight,
 }
 
 /// How two values of one type are compared.
@@ -144,6 +148,12 @@ pub enum KernelOp {
     Reshape(ValueId),
     /// A matrix transposed.
     Transpose(ValueId),
+    /// The same bits in another type: elements of a column that lie in one word, the first in its lowest bits, are as many rows.
+    Reinterpret(ValueId),
+    /// Rows of matrices one below the other.
+    Concatenate(Vec<ValueId>),
+    /// As many rows of a matrix as the result has, from this one on.
+    Rows(ValueId, u32),
     /// Along one axis, which stays with size 1.
     Reduce(ReduceOp, ValueId, u32),
     /// A matmul.

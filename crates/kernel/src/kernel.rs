@@ -187,5 +187,10 @@ impl Kernel {
 
 /// Element types kernels compute with.
 pub(crate) fn is_supported(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::BF16 | DType::I32 | DType::I8 | DType::Bool)
+    matches!(dtype, DType::F32 | DType::BF16 | DType::I32 | DType::Bool) || is_narrow(dtype)
+}
+
+/// Element types of codes: read, never computed with.
+pub(crate) fn is_narrow(dtype: DType) -> bool {
+    matches!(dtype, DType::I8 | DType::I4 | DType::F8E4M3FN | DType::F8E5M2)
 }

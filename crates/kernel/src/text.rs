@@ -189,6 +189,26 @@ impl<'a> Printer<'a> {
                 let from = self.ty(*a);
                 self.line(depth, format_args!("{name} = tpu.transpose {}, [1, 0] : {from} -> {to}", v(*a)));
             }
+            KernelOp::Reinterpret(a) => {
+                let from = self.ty(*a);
+                self.line(depth, format_args!("{name} = tpu.bitcast {} : {from} -> {to}", v(*a)));
+            }
+            KernelOp::Concatenate(parts) => {
+                let values = listed(parts.iter().map(|&part| v(part)));
+                let types = self.types(parts);
+                self.line(depth, format_args!("{name} = tpu.concatenate {values} in 0 : {types} -> {to}"));
+            }
+            KernelOp::Rows(a, first) => {
+                let (from, sizes) = (self.ty(*a), listed(spec.dims.iter()));
+                self.line(
+                    depth,
+                    format_args!(
+                        "{name} = \"vector.extract_strided_slice\"({}) <{{offsets = [{first}, 0], sizes = [{sizes}], \
+                         strides = [1, 1]}}> : ({from}) -> {to}",
+                        v(*a)
+                    ),
+                );
+            }
             KernelOp::Reduce(how, a, axis) => self.reduce(*how, *a, *axis, result, depth),
             KernelOp::MatMul { lhs, rhs, form, precision } => {
                 let zero = self.name();
@@ -490,6 +510,8 @@ fn binary(op: BinaryOp, dtype: DType) -> &'static str {
         BinaryOp::Min => pick("arith.minimumf", "arith.minsi"),
         BinaryOp::And => "arith.andi",
         BinaryOp::Or => "arith.ori",
+        BinaryOp::Xor => "arith.xori",
+        BinaryOp::ShiftRight => "arith.shrui",
     }
 }
 
@@ -509,9 +531,9 @@ fn comparison(how: CompareOp, dtype: DType) -> &'static str {
 fn conversion(from: DType, to: DType) -> (&'static str, DType) {
     match (from, to) {
         (DType::F32, DType::BF16) => ("arith.truncf", DType::BF16),
-        (DType::BF16, _) => ("arith.extf", DType::F32),
+        (DType::BF16 | DType::F8E4M3FN | DType::F8E5M2, _) => ("arith.extf", DType::F32),
         (DType::F32, _) => ("arith.fptosi", DType::I32),
-        (DType::I8, _) => ("arith.extsi", DType::I32),
+        (DType::I8 | DType::I4, _) => ("arith.extsi", DType::I32),
         (DType::Bool, _) => ("arith.extui", DType::I32),
         (_, DType::I8) => ("arith.trunci", DType::I8),
         (_, DType::Bool) => ("arith.cmpi ne", DType::Bool),

@@ -131,7 +131,10 @@ fn walk(kernel: &Kernel, block: BlockId, events: &mut Vec<Vec<ValueId>>, last_us
 pub(crate) fn operands(op: &KernelOp) -> Vec<ValueId> {
     match op {
         KernelOp::ProgramId(_) | KernelOp::Constant(_) | KernelOp::Iota { .. } => Vec::new(),
+        KernelOp::Concatenate(parts) => parts.clone(),
         KernelOp::Unary(_, a)
+        | KernelOp::Rows(a, _)
+        | KernelOp::Reinterpret(a)
         | KernelOp::Cast(a)
         | KernelOp::Broadcast(a)
         | KernelOp::Repeat(a, _)

@@ -227,6 +227,25 @@ impl Writer {
         self.write(KernelOp::MatMul { lhs: lhs.id, rhs: rhs.id, form, precision }, checked, &[lhs.id, rhs.id])
     }
 
+    /// Rows of matrices one below the other.
+    #[track_caller]
+    pub fn concatenate<'k>(&'k self, parts: &[Val<'k>]) -> Val<'k> {
+        let checked = match parts {
+            [] => Err("no matrices one below the other".to_owned()),
+            [first, ..] => {
+                let (dtype, columns) = (first.dtype(), matrix(&first.spec()).map(|[_, columns]| columns));
+                let rows = |part: &Val<'_>| match (matrix(&part.spec()), &columns) {
+                    (Ok([rows, width]), Ok(columns)) if width == *columns && part.dtype() == dtype => Ok(rows),
+                    _ => Err(format!("{} below {}", part.spec(), first.spec())),
+                };
+                let total = parts.iter().map(rows).sum::<Checked<usize>>();
+                total.and_then(|rows| vector(dtype, vec![rows, columns.unwrap_or(0)]))
+            }
+        };
+        let used: Vec<ValueId> = parts.iter().map(|v| v.id).collect();
+        self.write(KernelOp::Concatenate(used.clone()), checked, &used)
+    }
+
     /// Runs a block if a condition holds.
     #[track_caller]
     pub fn when(&self, condition: Val<'_>, then: impl FnOnce()) {

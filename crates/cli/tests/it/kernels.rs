@@ -9,6 +9,7 @@ use kernel::composites;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::flash::{self, Causality, FlashAttention, Segments};
 use kernel::kernels::grouped::{self, Grouped, Matrices, Tiles, Visits};
+use kernel::kernels::quantized::{self, QuantizedMatmul};
 use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Literal};
 
@@ -50,6 +51,12 @@ const GROUPED: Grouped = Grouped {
 /// Words that are no whole blocks.
 const LOSS: FusedCrossEntropy = FusedCrossEntropy { rows: 256, depth: 256, vocab_size: 500, dtype: DType::BF16 };
 
+/// Quantized matmuls by codes; rows that are no whole tile.
+fn quantized_matmul(codes: DType) -> QuantizedMatmul {
+    let group = if codes == DType::I4 { 64 } else { 128 };
+    QuantizedMatmul { rows: 5, inner: 512, columns: 256, group, x: DType::BF16, codes }
+}
+
 /// Kernels that a composite becomes.
 fn calls(name: &str, generation: Generation) -> usize {
     // Where two cores share a device, each gradient has a kernel.
@@ -82,6 +89,9 @@ fn cases() -> Vec<Case> {
         grouped::decomposition(&other, "gmm_other"),
     );
     add(composites::GROUPED_MATMUL_GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
+    for (codes, name) in [(DType::I4, "quantized_i4"), (DType::I8, "quantized_i8"), (DType::F8E4M3FN, "quantized_f8")] {
+        add(composites::QUANTIZED_MATMUL, "", quantized::decomposition(&quantized_matmul(codes), name));
+    }
     cases
 }
 
@@ -166,6 +176,8 @@ fn operand(ty: &hlo::Type, seed: usize, ints: &[i32]) -> Literal {
     let count: usize = dims.iter().product();
     let bytes = (0..count).flat_map(|i| match dtype {
         DType::I32 => ints[i * ints.len() / count].to_le_bytes().to_vec(),
+        DType::I4 => vec![(i.wrapping_mul(2_654_435_761) >> 9) as u8 % 16],
+        DType::I8 => vec![(i.wrapping_mul(2_654_435_761) >> 9) as u8],
         _ => {
             let mixed = (i + 7919 * seed).wrapping_mul(2_654_435_761) >> 7;
             let value = (mixed % 2001) as f64 / 1000.0 - 1.0;
@@ -226,6 +238,11 @@ fn kernels_give_what_their_decompositions_give() {
             let tables = grouped::visits(&GROUPED, &tiles, visits, "visits").unwrap();
             let sizes = operands.remove(2);
             operands.splice(0..0, run(&tables, &[sizes]));
+        }
+        if case.name == composites::QUANTIZED_MATMUL {
+            let codes = operands[1].dtype();
+            let prepared = quantized::prepared(&quantized_matmul(codes), "prepared").unwrap();
+            operands[0] = run(&prepared, &operands[..1]).remove(0);
         }
         if [composites::CROSS_ENTROPY, composites::CROSS_ENTROPY_BACKWARD].contains(&case.name) {
             operands[1] = with_rows(&operands[1], kernel.operands()[1].dims[0]);

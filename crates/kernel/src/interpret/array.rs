@@ -34,6 +34,7 @@ pub(super) fn rounded(dtype: DType, value: f32) -> f32 {
 pub(super) fn wrapped(dtype: DType, value: i32) -> i32 {
     match dtype {
         DType::I8 => i32::from(value as i8),
+        DType::I4 => (value << 28) >> 28,
         DType::Bool => i32::from(value != 0),
         _ => value,
     }
@@ -65,6 +66,12 @@ impl Array {
             DType::BF16 => Array::floats(dtype, literal.dims(), words.map(|w| f32::from_bits(w << 16)).collect()),
             DType::I32 => Array::ints(dtype, literal.dims(), words.map(|w| w as i32).collect()),
             DType::I8 => Array::ints(dtype, literal.dims(), words.map(|w| i32::from(w as u8 as i8)).collect()),
+            // One byte each in a literal.
+            DType::I4 => Array::ints(dtype, literal.dims(), words.map(|w| w as i32).collect()),
+            DType::F8E4M3FN | DType::F8E5M2 => {
+                let decode = |word| tensor::decode_float(dtype, u64::from(word)).map_or(f32::NAN, |value| value as f32);
+                Array::floats(dtype, literal.dims(), words.map(decode).collect())
+            }
             _ => return Err(Error::Arguments(format!("kernels take no arrays of {dtype}"))),
         })
     }
@@ -73,14 +80,41 @@ impl Array {
         let dtype = self.spec.dtype;
         let bytes: Vec<u8> = match (&self.data, dtype) {
             (Data::Float(values), DType::F32) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            (Data::Float(_), DType::F8E4M3FN | DType::F8E5M2) => {
+                (0..self.spec.num_elements()).map(|at| self.bits(at) as u8).collect()
+            }
             (Data::Float(values), _) => {
                 values.iter().flat_map(|v| ((v.to_bits() >> 16) as u16).to_le_bytes()).collect()
             }
-            (Data::Int(values), DType::I8) => values.iter().map(|&v| v as i8 as u8).collect(),
+            (Data::Int(values), DType::I8 | DType::I4) => values.iter().map(|&v| v as i8 as u8).collect(),
             (Data::Int(values), _) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         };
         Literal::new(dtype, self.spec.dims.clone(), bytes)
             .ok_or_else(|| Error::Internal(format!("elements of {} were counted wrong", self.spec)))
+    }
+
+    /// An element's bits, in the lowest places of a word.
+    pub(super) fn bits(&self, at: usize) -> u32 {
+        let dtype = self.spec.dtype;
+        let mask = u32::MAX >> (32 - dtype.bits().clamp(1, 32));
+        match &self.data {
+            Data::Int(values) => values.get(at).map_or(0, |&value| value as u32 & mask),
+            Data::Float(values) => {
+                let value = values.get(at).copied().unwrap_or(f32::NAN);
+                tensor::encode_float(dtype, f64::from(value)).map_or(0, |bits| bits as u32)
+            }
+        }
+    }
+
+    /// Elements of a type from their bits.
+    pub(super) fn of_bits(spec: &Spec, bits: impl Iterator<Item = u32>) -> Array {
+        let dtype = spec.dtype;
+        if is_float(dtype) {
+            let decode = |word| tensor::decode_float(dtype, u64::from(word)).map_or(f32::NAN, |value| value as f32);
+            Array::floats(dtype, &spec.dims, bits.map(decode).collect())
+        } else {
+            Array::ints(dtype, &spec.dims, bits.map(|word| word as i32).collect())
+        }
     }
 
     /// The first element as an index.

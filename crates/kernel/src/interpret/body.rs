@@ -131,6 +131,15 @@ impl<'a> Machine<'a> {
                 let order = (0..n).map(move |i| (i % columns) * rows + i / columns);
                 gathered(&from, spec, order)
             }
+            KernelOp::Reinterpret(a) => reinterpreted(&*self.get(*a)?, spec),
+            KernelOp::Concatenate(parts) => {
+                let parts: Vec<Rc<Array>> = parts.iter().map(|&id| self.get(id)).collect::<Result<_, Error>>()?;
+                concatenated(&parts, spec)
+            }
+            KernelOp::Rows(a, first) => {
+                let (from, skipped) = (self.get(*a)?, *first as usize * last(spec));
+                gathered(&from, spec, (0..n).map(move |i| i + skipped))
+            }
             KernelOp::Reduce(how, a, axis) => reduce(*how, &*self.get(*a)?, *axis as usize, spec),
             KernelOp::MatMul { lhs, rhs, form, precision } => {
                 matmul(&*self.get(*lhs)?, &*self.get(*rhs)?, *form, *precision, spec)
@@ -232,7 +241,7 @@ fn binary(op: BinaryOp, a: &Array, b: &Array, spec: &Spec) -> Array {
                 BinaryOp::Min if x.is_nan() || y.is_nan() => f32::NAN,
                 BinaryOp::Max => x.max(y),
                 BinaryOp::Min => x.min(y),
-                BinaryOp::Rem | BinaryOp::And | BinaryOp::Or => f32::NAN,
+                BinaryOp::Rem | BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::ShiftRight => f32::NAN,
             };
             Array::floats(spec.dtype, &spec.dims, a.iter().zip(b).map(|(&x, &y)| f(x, y)).collect())
         }
@@ -247,6 +256,8 @@ fn binary(op: BinaryOp, a: &Array, b: &Array, spec: &Spec) -> Array {
                 BinaryOp::Min => x.min(y),
                 BinaryOp::And => x & y,
                 BinaryOp::Or => x | y,
+                BinaryOp::Xor => x ^ y,
+                BinaryOp::ShiftRight => ((x as u32) >> (y as u32 & 31)) as i32,
             };
             Array::ints(spec.dtype, &spec.dims, a.iter().zip(b).map(|(&x, &y)| f(x, y)).collect())
         }
@@ -322,6 +333,42 @@ fn broadcast(a: &Array, spec: &Spec) -> Array {
         at
     });
     gathered(a, spec, order)
+}
+
+/// Elements of a column that share a word, the first in its lowest bits.
+fn reinterpreted(a: &Array, spec: &Spec) -> Array {
+    let columns = last(spec).max(1);
+    let (narrow, wide) = (a.spec.dtype.bits(), spec.dtype.bits());
+    let bits = (0..spec.num_elements()).map(|i| {
+        let (first_bit, column) = ((i / columns) as u32 as u64 * u64::from(wide), i % columns);
+        let mut word = 0u64;
+        let mut place = 0;
+        // The elements whose bits these are: several, or a part of one.
+        while place < wide {
+            let at = first_bit + u64::from(place);
+            let (row, within) = ((at / u64::from(narrow)) as usize, (at % u64::from(narrow)) as u32);
+            word |= u64::from(a.bits(row * columns + column) >> within) << place;
+            place += narrow - within;
+        }
+        (word & (u64::MAX >> (64 - wide))) as u32
+    });
+    Array::of_bits(spec, bits)
+}
+
+fn concatenated(parts: &[Rc<Array>], spec: &Spec) -> Array {
+    if is_float(spec.dtype) {
+        let of = |part: &Rc<Array>| match &part.data {
+            Data::Float(values) => values.clone(),
+            Data::Int(_) => Vec::new(),
+        };
+        Array::floats(spec.dtype, &spec.dims, parts.iter().flat_map(of).collect())
+    } else {
+        let of = |part: &Rc<Array>| match &part.data {
+            Data::Int(values) => values.clone(),
+            Data::Float(_) => Vec::new(),
+        };
+        Array::ints(spec.dtype, &spec.dims, parts.iter().flat_map(of).collect())
+    }
 }
 
 fn reduce(how: ReduceOp, a: &Array, axis: usize, spec: &Spec) -> Array {

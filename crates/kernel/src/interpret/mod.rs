@@ -186,5 +186,5 @@ fn begins(
 
 /// Whether values of a type are kept as floats.
 pub(crate) fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::BF16)
+    matches!(dtype, DType::F32 | DType::BF16 | DType::F8E4M3FN | DType::F8E5M2)
 }

@@ -3,6 +3,7 @@
 pub mod cross_entropy;
 pub mod flash;
 pub mod grouped;
+pub mod quantized;
 pub mod rms_norm;
 
 use chips::Generation;
@@ -56,7 +57,7 @@ pub(crate) struct Entry {
     pub(crate) make: Make,
     /// What the composite means, as a function of that name.
     decompose: Decompose,
-    /// What is computed from one of the operands, in its place and before all others: tables to prefetch.
+    /// What is computed from one of the operands, in its place and before all others: tables to prefetch, activations rearranged.
     pub(crate) tables: Option<Tables>,
 }
 
@@ -89,6 +90,10 @@ const KERNELS: &[Entry] = &[
     Entry {
         tables: Some(Tables { operand: 2, function: grouped::visits_for_gradient }),
         ..entry(composites::GROUPED_MATMUL_GRADIENT, Make::Kernel(grouped::gradient_for), grouped::gradient_plain)
+    },
+    Entry {
+        tables: Some(Tables { operand: 0, function: quantized::prepared_for }),
+        ..entry(composites::QUANTIZED_MATMUL, Make::Kernel(quantized::matmul_for), quantized::matmul_plain)
     },
 ];
 

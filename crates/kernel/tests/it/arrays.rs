@@ -29,7 +29,7 @@ impl Numbers {
 pub(crate) fn literal(spec: &Spec, values: &[f64]) -> Literal {
     let bytes = values.iter().flat_map(|&v| match spec.dtype {
         DType::I32 => (v as i32).to_le_bytes().to_vec(),
-        DType::I8 => vec![v as i8 as u8],
+        DType::I8 | DType::I4 => vec![v as i8 as u8],
         dtype => tensor::encode_float(dtype, v).unwrap().to_le_bytes()[..dtype.size_bytes()].to_vec(),
     });
     Literal::new(spec.dtype, spec.dims.clone(), bytes.collect()).unwrap()

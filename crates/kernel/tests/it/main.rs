@@ -6,5 +6,6 @@ mod grouped;
 mod loss;
 mod lower;
 mod norm;
+mod quantized;
 mod refused;
 mod text;
