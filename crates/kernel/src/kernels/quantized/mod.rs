@@ -31,7 +31,8 @@ const MOST_ROWS: usize = 256;
 const BLOCK_BYTES: u64 = 4 << 20;
 /// Longest block: every part of it is written out in the body.
 const MOST_INNER: usize = 8192;
-const MOST_COLUMNS: usize = 1024;
+/// Widths of blocks, best first.
+const COLUMNS: [usize; 4] = [1024, 512, 256, 128];
 
 /// Shapes of a matmul: `[rows, inner] x [inner, columns] -> [rows, columns]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +65,15 @@ impl QuantizedTiles {
     pub fn preferred(shape: &QuantizedMatmul, generation: Generation) -> Option<QuantizedTiles> {
         let has_room = generation.spec().memory.vmem_bytes_per_core.value >= 32 << 20;
         let most_bytes = if has_room { BLOCK_BYTES } else { BLOCK_BYTES / 8 };
-        let columns = divisor(shape.columns, 128, MOST_COLUMNS)?;
-        let column_bytes = columns as u64 * u64::from(shape.codes.bits()) / 8;
-        let most = usize::try_from(most_bytes / column_bytes.max(1)).unwrap_or(MOST_INNER).min(MOST_INNER);
-        let whole = |most: usize| Some(shape.inner).filter(|inner| *inner <= most);
         // Blocks of scales have whole tiles of 8 rows, or all rows.
         let step = (8 * shape.group).next_multiple_of(shape.depth());
-        let inner = whole(most).or_else(|| divisor(shape.inner, step, most)).or_else(|| whole(MOST_INNER))?;
-        Some(QuantizedTiles { inner, columns })
+        COLUMNS.iter().find_map(|&most_columns| {
+            let columns = divisor(shape.columns, 128, most_columns)?;
+            let row_bytes = columns as u64 * u64::from(shape.codes.bits()) / 8;
+            let most = usize::try_from(most_bytes / row_bytes.max(1)).unwrap_or(MOST_INNER).min(MOST_INNER);
+            let whole = Some(shape.inner).filter(|inner| *inner <= most);
+            Some(QuantizedTiles { inner: whole.or_else(|| divisor(shape.inner, step, most))?, columns })
+        })
     }
 }
 
