@@ -146,6 +146,7 @@ def record(run: rows.Run, lowered: Any) -> dict[str, Any]:
             "save": run.remat.save,
             "offload": run.remat.offload,
             "quantization": run.quantization,
+            "calibration": run.setting("weight_quantization_calibration_method"),
             "weight_dtype": run.setting("weight_dtype"),
             "capacity_factor": run.setting("capacity_factor"),
         },

@@ -329,7 +329,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_enum)]
     pub(crate) step: Option<StepArg>,
     /// Precisions that may be chosen for a model, with commas between them: f32, mixed (parameters f32, activations bf16),
-    /// bf16; default: as the training says, else mixed; bf16 for inference.
+    /// bf16, fp8, int8 (mixed, with matmuls of a training in 8 bits); default: as the training says, else mixed; bf16 for inference.
     #[arg(long, value_delimiter = ',', value_name = "PRECISIONS")]
     pub(crate) precision: Vec<nn::DTypePolicy>,
     /// Tokens to work through, as in 1T or 300B.

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
@@ -37,6 +37,19 @@ impl Fingerprint {
             Ok::<(), DataError>(())
         })
         .unwrap_or_default();
+    }
+
+    /// A file: all of it if it is small, else blocks from begin to end at the same distance.
+    fn file(&mut self, path: &Path) -> Result<(), DataError> {
+        let opened = File::open(path).map_err(DataError::io("opening", path))?;
+        let size_bytes = opened.metadata().map_err(DataError::io("opening", path))?.len();
+        let mut block = vec![0; BLOCK_BYTES as usize];
+        self.blocks(size_bytes, BLOCKS, |hash, start, end| {
+            let block = block.get_mut(..(end - start) as usize).unwrap_or_default();
+            opened.read_exact_at(block, start).map_err(DataError::io("reading", path))?;
+            hash.update(block);
+            Ok(())
+        })
     }
 
     /// Many files: begin and end of some of them, from the first to the last.
@@ -83,6 +96,13 @@ impl Fingerprint {
     pub(crate) fn finish(self) -> String {
         hex(self.hash.finalize().get(..16).unwrap_or_default())
     }
+}
+
+/// The fingerprint of a few large files, such as those of a model.
+pub fn fingerprint_of_files(paths: &[PathBuf]) -> Result<String, DataError> {
+    let mut fingerprint = Fingerprint::new();
+    paths.iter().try_for_each(|path| fingerprint.file(path))?;
+    Ok(fingerprint.finish())
 }
 
 #[cfg(test)]

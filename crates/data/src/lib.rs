@@ -39,6 +39,7 @@ use tensor::Literal;
 pub use augment::{Augment, Flip};
 pub use corpus::{STORIES_BYTES, STORIES_SEED, stories};
 pub use error::DataError;
+pub use fingerprint::fingerprint_of_files;
 pub use images::{ImageFit, ImageFolder, ImageOptions};
 pub use loader::{Batch, Loader, LoaderOptions};
 pub use order::{Batching, Shard, Split};

@@ -27,6 +27,7 @@ mod losses;
 pub mod models;
 pub mod optim;
 pub mod quant;
+mod slice_gradients;
 mod stacked;
 mod strategy;
 mod train;
@@ -35,6 +36,7 @@ pub use error::Error;
 pub use fused::{Fused, Kernels};
 pub use init::Init;
 pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
+pub use slice_gradients::{SliceGradientDType, SliceGradients};
 pub use stacked::{
     CHECKPOINT_NAMES, init_stacked, is_stacked, run_repeating_pattern, run_stacked, scan_repeating_pattern,
 };

@@ -5,6 +5,7 @@ use tensor::DType;
 use trace::{Donate, Function, Key, Spec, Tensor, Tree};
 
 use crate::optim::{Ema, Optimizer, accumulated_with, clipped, global_norm, updated_ema};
+use crate::slice_gradients::{Exchanged, SliceGradients, exchanged, no_residual};
 
 /// All a training run carries from step to step. `X` is what the model itself carries and nobody trains, such as running
 /// statistics; most models carry nothing.
@@ -18,6 +19,8 @@ pub struct TrainState<P: Tree, S: Tree, X: Tree = ()> {
     pub ema: Option<P>,
     /// What the model carries beside its parameters, not trained.
     pub carried: X,
+    /// What of the gradients was not sent to other slices yet, where they are compressed: leaves have an axis of slices first.
+    pub residual: Option<P>,
     /// Steps done, an `i32` scalar.
     pub step: Tensor,
     /// Where the next step's random numbers come from.
@@ -45,6 +48,9 @@ pub struct StepOptions {
     pub gradient_accumulation_steps: usize,
     /// Whether an exponential moving average (EMA) of the parameters is kept.
     pub ema: Option<Ema>,
+    /// How gradients are compressed between slices; not at all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice_gradients: Option<SliceGradients>,
 }
 
 impl<P: Tree + Clone, S: Tree> TrainState<P, S> {
@@ -68,6 +74,7 @@ impl<P: Tree + Clone, S: Tree, X: Tree> TrainState<P, S, X> {
         TrainState {
             optimizer: optimizer.init(&params),
             ema: options.ema.map(|_| params.clone()),
+            residual: options.slice_gradients.map(|how| no_residual(&params, how.slices)),
             params,
             carried,
             step: Tensor::zeros(DType::I32, &[]),
@@ -103,7 +110,17 @@ pub fn train_step_with<P: Tree + Clone, X: Tree + Clone, O: Optimizer<P>, B: Tre
 ) -> (TrainState<P, O::State, X>, StepMetrics) {
     let key = state.key.fold_in(&state.step);
     let parts = options.gradient_accumulation_steps.max(1);
-    let (value, carried, grads) = accumulated_with(&state.params, &state.carried, batch, &key, parts, loss);
+    let (value, carried, grads, residual) = match (options.slice_gradients, &state.residual) {
+        (Some(how), Some(residual)) => {
+            let of = (&state.params, &state.carried, batch);
+            let Exchanged { loss, grads, residual } = exchanged(of, &key, parts, residual, how, loss);
+            (loss, state.carried.clone(), grads, Some(residual))
+        }
+        _ => {
+            let (value, carried, grads) = accumulated_with(&state.params, &state.carried, batch, &key, parts, loss);
+            (value, carried, grads, state.residual.clone())
+        }
+    };
     let grad_norm = global_norm(&grads);
     let grads = match options.max_grad_norm {
         Some(max_norm) => clipped(&grads, &grad_norm, max_norm),
@@ -119,6 +136,7 @@ pub fn train_step_with<P: Tree + Clone, X: Tree + Clone, O: Optimizer<P>, B: Tre
         optimizer: optimizer_state,
         ema,
         carried,
+        residual,
         step: &state.step + &Tensor::ones(DType::I32, &[]),
         key: state.key.clone(),
     };

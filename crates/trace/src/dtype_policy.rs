@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tensor::DType;
 
-/// Types of parameters and of activations.
+/// Types of parameters, of activations, and of the operands of matmuls.
 ///
 /// Layers follow one rule: weights are cast to the type of the activations where they are used, matmuls of `bf16` are
 /// summed in `f32` and rounded once, and norms, softmax and losses are computed in `f32`. So a model needs to choose
@@ -21,11 +21,17 @@ pub enum DTypePolicy {
     Mixed,
     /// Parameters and activations in `bf16`: for inference, and for training with little memory.
     Bf16,
+    /// As [`DTypePolicy::Mixed`], with the matmuls of linear layers in training on operands of 8-bit floats: `f8E4M3FN` forward, and
+    /// gradients `f8E5M2` backward.
+    Fp8,
+    /// As [`DTypePolicy::Mixed`], with the matmuls of linear layers in training on operands of 8-bit integers.
+    Int8,
 }
 
 impl DTypePolicy {
     /// All of them.
-    pub const ALL: [DTypePolicy; 3] = [DTypePolicy::F32, DTypePolicy::Mixed, DTypePolicy::Bf16];
+    pub const ALL: [DTypePolicy; 5] =
+        [DTypePolicy::F32, DTypePolicy::Mixed, DTypePolicy::Bf16, DTypePolicy::Fp8, DTypePolicy::Int8];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -33,13 +39,15 @@ impl DTypePolicy {
             DTypePolicy::F32 => "f32",
             DTypePolicy::Mixed => "mixed",
             DTypePolicy::Bf16 => "bf16",
+            DTypePolicy::Fp8 => "fp8",
+            DTypePolicy::Int8 => "int8",
         }
     }
 
     /// Type of parameters.
     pub fn params(self) -> DType {
         match self {
-            DTypePolicy::F32 | DTypePolicy::Mixed => DType::F32,
+            DTypePolicy::F32 | DTypePolicy::Mixed | DTypePolicy::Fp8 | DTypePolicy::Int8 => DType::F32,
             DTypePolicy::Bf16 => DType::BF16,
         }
     }
@@ -48,7 +56,16 @@ impl DTypePolicy {
     pub fn compute(self) -> DType {
         match self {
             DTypePolicy::F32 => DType::F32,
-            DTypePolicy::Mixed | DTypePolicy::Bf16 => DType::BF16,
+            DTypePolicy::Mixed | DTypePolicy::Bf16 | DTypePolicy::Fp8 | DTypePolicy::Int8 => DType::BF16,
+        }
+    }
+
+    /// Type of the operands of matmuls in linear layers, in training.
+    pub fn matmul(self) -> DType {
+        match self {
+            DTypePolicy::Fp8 => DType::F8E4M3FN,
+            DTypePolicy::Int8 => DType::I8,
+            DTypePolicy::F32 | DTypePolicy::Mixed | DTypePolicy::Bf16 => self.compute(),
         }
     }
 }
@@ -96,6 +113,6 @@ mod tests {
             assert_eq!(serde_json::to_string(&policy).unwrap(), format!("\"{policy}\""));
         }
         let refused = "f16".parse::<DTypePolicy>().unwrap_err().to_string();
-        assert_eq!(refused, "`f16` is not a precision; precisions are f32, mixed, bf16");
+        assert_eq!(refused, "`f16` is not a precision; precisions are f32, mixed, bf16, fp8, int8");
     }
 }

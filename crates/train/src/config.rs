@@ -9,7 +9,8 @@ use std::thread::available_parallelism;
 
 use nn::models::RunOptions;
 use nn::optim::{AnyOptimizer, Ema};
-use nn::{StepOptions, Strategy};
+use nn::quant::{LoraConfig, QuantScheme, Scaling};
+use nn::{SliceGradientDType, SliceGradients, StepOptions, Strategy};
 use serde::{Deserialize, Serialize};
 use trust::{KeySource, KeySourceError, PublicKey, SealingKey, SecretKey, SignatureError};
 use weights::Protection;
@@ -36,12 +37,52 @@ pub struct TrainConfig {
     /// The devices, if they are several.
     #[serde(default)]
     pub mesh: MeshConfig,
+    /// Slices of the mesh that the training is run on.
+    #[serde(skip)]
+    pub slices: usize,
+    /// Adapters that are trained in place of the model's parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraTable>,
     /// What is profiled.
     #[serde(default)]
     pub profile: ProfileConfig,
     /// Who is told when something goes wrong. `operate` knows what it says.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub alerts: toml::Table,
+}
+
+/// Low-rank adapters (LoRA), trained while the model of `model.from` is frozen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoraTable {
+    /// Rank of adapters.
+    pub rank: usize,
+    /// An adapter's result is multiplied by `alpha / rank`.
+    pub alpha: f64,
+    /// Dropout of an adapter's input.
+    #[serde(default)]
+    pub dropout: f64,
+    /// Layers with an adapter, by the ends of their names in Hugging Face's files, such as `q_proj`; all linear layers but the LM
+    /// head if empty.
+    #[serde(default)]
+    pub target_modules: Vec<String>,
+    /// How the frozen weights are quantized as they are loaded (QLoRA), as in `w4a16-g64`; as they are if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<QuantScheme>,
+    /// Folder of an adapter in PEFT's format that training starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<PathBuf>,
+    /// Folder for the model with the adapters merged into its dense weights, written when the training has finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<PathBuf>,
+}
+
+impl LoraTable {
+    /// What the adapters are.
+    pub fn adapters(&self) -> LoraConfig {
+        let LoraTable { rank, alpha, dropout, .. } = *self;
+        LoraConfig { rank, alpha, dropout, target_modules: self.target_modules.clone(), base: self.base }
+    }
 }
 
 /// What is profiled of a training, and who may ask for more.
@@ -111,6 +152,9 @@ pub struct MeshConfig {
     pub rules: BTreeMap<String, Vec<Vec<String>>>,
     /// Parts of a batch that follow each other through the stages, if there are any.
     pub microbatches: Option<usize>,
+    /// What gradients are exchanged in between slices, on axes `dcn:`: `bf16` or `int8`, with error feedback; `f32` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dcn_gradients: Option<SliceGradientDType>,
 }
 
 /// Examples, and how many threads prepare them. No number of threads changes a batch.
@@ -360,6 +404,21 @@ impl TrainConfig {
 
     fn check(&self) -> Result<(), Error> {
         let train = &self.train;
+        let wrong = |message: String| Error::new(message).hint("docs/howto/low-precision-training.md has examples");
+        self.run.check().map_err(wrong)?;
+        let is_delayed = self.run.matmul.scaling == Some(Scaling::Delayed);
+        if is_delayed && self.mesh.dcn_gradients.is_some() {
+            return Err(wrong(
+                "mesh.dcn_gradients needs run.matmul.scaling = \"current\": slices would have histories of their own"
+                    .into(),
+            ));
+        }
+        if let Some(lora) = &self.lora {
+            lora.adapters().check().map_err(wrong)?;
+            if self.run.qat.is_some() {
+                return Err(wrong("run.qat trains the weights that [lora] freezes: remove one of them".into()));
+            }
+        }
         let zero = [
             ("train.batch_size", train.batch_size as u64),
             ("data.workers", self.data.workers.unwrap_or(1) as u64),
@@ -386,18 +445,25 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// How gradients are compressed between the slices of the mesh.
+    fn slice_gradients(&self) -> Option<SliceGradients> {
+        let dtype = self.mesh.dcn_gradients.filter(|_| self.slices > 1)?;
+        Some(SliceGradients { dtype, slices: self.slices })
+    }
+
     /// Options of a step.
     pub fn step_options(&self) -> StepOptions {
         StepOptions {
             max_grad_norm: self.train.max_grad_norm,
             gradient_accumulation_steps: self.train.gradient_accumulation_steps,
             ema: self.train.ema,
+            slice_gradients: self.slice_gradients(),
         }
     }
 
     /// What must be the same when a training is resumed. The number of steps may grow.
     pub fn description(&self) -> serde_json::Value {
-        serde_json::json!({
+        let mut description = serde_json::json!({
             "model": self.model,
             "run": self.run,
             "data": self.data.source,
@@ -407,7 +473,14 @@ impl TrainConfig {
             "max_grad_norm": self.train.max_grad_norm,
             "gradient_accumulation_steps": self.train.gradient_accumulation_steps,
             "ema": self.train.ema,
-        })
+        });
+        if let Some(how) = self.slice_gradients() {
+            description["slice_gradients"] = serde_json::json!(how);
+        }
+        if let Some(lora) = &self.lora {
+            description["lora"] = serde_json::json!(lora.adapters());
+        }
+        description
     }
 }
 

@@ -14,7 +14,7 @@ use crate::batch_size::{MeasuredStep, Samples, measure_batch_sizes};
 use crate::data::Dataset;
 use crate::datasets::Datasets;
 use crate::error::Error;
-use crate::sharding::{check, parameter_shapes};
+use crate::sharding::{check, sharded_shapes};
 use crate::step::step_program;
 use crate::task::ModelTask;
 use crate::trainer::Task;
@@ -114,7 +114,7 @@ impl Find<'_> {
         let (first, rules, site) = (data.specs(), self.training.rules(), site_of(&compile.slice));
         let split = match rules {
             Some(rules) => {
-                check(rules, &parameter_shapes(&state.params), &[], &site)?;
+                check(rules, &sharded_shapes(&state.params, &state.carried), &[], &site)?;
                 BatchSplit::AsWritten(rules.batch_parts())
             }
             None => BatchSplit::ByRule,

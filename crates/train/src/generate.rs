@@ -64,6 +64,10 @@ impl Generator {
             return Err(Error::new("the model takes images").hint("text needs a language model"));
         };
         let data: DataConfig = serde_json::from_value(field("data")).map_err(wrong)?;
+        if kept.description.get("lora").is_some() {
+            return Err(Error::new(format!("{} has adapters only", saved.address()))
+                .hint("set lora.merged in the training file: the finished training writes the model with them"));
+        }
         let options: RunOptions = serde_json::from_value(field("run")).map_err(wrong)?;
         let name = match (tokenizer_name, &data) {
             (Some(name), _) => name.to_string(),

@@ -24,6 +24,7 @@ mod datasets;
 mod error;
 mod find_batch;
 mod generate;
+mod language;
 pub mod metrics;
 mod model;
 mod planned;
@@ -42,6 +43,7 @@ pub use datasets::{Datasets, tokenizer};
 pub use error::Error;
 pub use find_batch::{FoundBatch, TriedOn};
 pub use generate::{Generator, Sampled, Sampling};
+pub use language::{LanguageCarried, LanguageParams};
 pub use model::{TokenSizes, TrainModelConfig};
 pub use planned::{Planned, PlannedStep};
 pub use sharding::{

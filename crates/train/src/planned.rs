@@ -79,6 +79,14 @@ impl Planned {
             ([], PlannedStepKind::Prefill | PlannedStepKind::Decode) => vec![DTypePolicy::Bf16],
             (named, _) => named.to_vec(),
         };
+        if step != PlannedStepKind::Training
+            && let Some(precision) = precisions.iter().find(|precision| precision.matmul() != precision.compute())
+        {
+            return Err(Error::new(format!(
+                "{precision} is a precision of training; inference has f32, mixed and bf16"
+            ))
+            .hint("weights of few bits are those of a quantized folder: see docs/howto/low-precision-training.md"));
+        }
         Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions })
     }
 
@@ -139,6 +147,7 @@ impl Planned {
         let mut config = self.config.clone();
         config.train.batch_size = usize::try_from(choice.batch).unwrap_or(usize::MAX);
         config.run.precision = choice.variant.types;
+        config.slices = usize::try_from(choice.slices.max(1)).unwrap_or(usize::MAX);
         if let Some(remat) = &choice.variant.remat {
             config.run.remat = remat.clone();
         }

@@ -4,16 +4,32 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use nn::hf;
+use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
+use nn::quant::{InputAxis, LoraConfig, QuantScheme, Weight, nearest_codes};
 use serde_json::Value;
-use trace::Tree;
+use tensor::{DType, Literal};
+use trace::{Key, Tensor, Tree};
 use weights::quant::QuantizedFolder;
 
-use crate::config::{DataConfig, TrainConfig};
+use crate::config::{DataConfig, LoraTable, TrainConfig};
 use crate::error::Error;
-use crate::task::Given;
+use crate::language::{FROZEN, LanguageCarried, LanguageParams};
+use crate::model::TrainModelConfig;
+use crate::task::{Given, GivenTensors};
 
 /// Longest configuration that is read.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
+
+/// Largest file of a merged model.
+const MAX_SHARD_BYTES: u64 = 5 << 30;
+
+/// Where adapters go when a training has finished.
+pub(crate) struct AdapterFolders {
+    /// In PEFT's format.
+    pub(crate) adapter: Option<PathBuf>,
+    /// Merged into the model's dense weights.
+    pub(crate) merged: Option<PathBuf>,
+}
 
 /// A folder of weights.
 #[derive(Clone, Debug)]
@@ -69,13 +85,131 @@ impl Pretrained {
         Ok(Some(Pretrained { folder, family: model.family() }))
     }
 
-    /// Reads the weights for a model.
-    pub(crate) fn given<M: Tree>(&self) -> Given<M> {
-        let Pretrained { folder, family } = self.clone();
-        Box::new(move |model| {
-            let loaded = QuantizedFolder::open(&folder).map_err(nn::Error::from);
-            let loaded = loaded.and_then(|files| hf::load(&files, family, model));
-            Ok(loaded?)
+    /// Reads the weights of a model, which is known by types and shapes.
+    fn weights<M: Tree>(&self, model: &M) -> Result<Vec<(String, Literal)>, Error> {
+        let files = QuantizedFolder::open(&self.folder).map_err(nn::Error::from)?;
+        let loaded = hf::load(&files, self.family, model)?;
+        Ok(model.paths().into_iter().zip(loaded).collect())
+    }
+
+    /// Reads the weights for a training, and the adapter it starts from.
+    pub(crate) fn given<M: LanguageModel>(
+        &self,
+        lora: Option<&LoraTable>,
+        beside: &Path,
+    ) -> Given<LanguageParams<M>, LanguageCarried<M>> {
+        let pretrained = self.clone();
+        let adapter = lora.and_then(|lora| Some((lora.adapters(), beside.join(lora.from.as_ref()?))));
+        Box::new(move |params, carried| match (params, &carried.frozen) {
+            (LanguageParams::Model(model), _) => {
+                Ok(GivenTensors { params: pretrained.weights(model)?, ..GivenTensors::default() })
+            }
+            (LanguageParams::Adapters(adapters), Some(frozen)) => {
+                let params = match &adapter {
+                    Some((config, folder)) => {
+                        hf::load_adapter(folder, pretrained.family, frozen, config, adapters)?.into_iter().collect()
+                    }
+                    None => Vec::new(),
+                };
+                let carried = pretrained.frozen(frozen)?;
+                let carried =
+                    carried.into_iter().map(|(path, literal)| (format!("{FROZEN}.{path}"), literal)).collect();
+                Ok(GivenTensors { params, carried })
+            }
+            (LanguageParams::Adapters(_), None) => Ok(GivenTensors::default()),
         })
+    }
+
+    /// The weights of a frozen model, quantized where it is.
+    fn frozen<M: LanguageModel>(&self, frozen: &M) -> Result<Vec<(String, Literal)>, Error> {
+        let mut schemes: Vec<(String, QuantScheme, InputAxis)> = Vec::new();
+        let compute = frozen.options().precision.compute();
+        let dense = frozen.map_weights(|path, weight, axis| match weight {
+            Weight::Quantized(quantized) => {
+                schemes.push((path.to_string(), quantized.scheme, axis));
+                Weight::Dense(Tensor::of(quantized.spec(compute)))
+            }
+            other => other.clone(),
+        });
+        let mut all = Vec::new();
+        for (path, literal) in self.weights(&dense)? {
+            let Some((_, scheme, axis)) = schemes.iter().find(|(quantized, ..)| *quantized == path) else {
+                all.push((path, literal));
+                continue;
+            };
+            let (values, scales) = nearest_codes(&literal, scheme, *axis).ok_or_else(|| {
+                Error::new(format!("`{path}` cannot be quantized as {scheme}"))
+                    .hint("choose a scheme without zero points whose groups divide the input features")
+            })?;
+            all.extend([(format!("{path}.values"), values), (format!("{path}.scales"), scales)]);
+        }
+        Ok(all)
+    }
+
+    /// Writes adapters in PEFT's format, and the model with them merged into its dense weights.
+    pub(crate) fn write_adapters(
+        &self,
+        model: &TrainModelConfig,
+        config: &LoraConfig,
+        adapters: &hf::AdapterTensors,
+        folders: &AdapterFolders,
+    ) -> Result<(), Error> {
+        let TrainModelConfig::Language(model) = model else { return Ok(()) };
+        let options = RunOptions::default();
+        let key = || Key::from_seed(&Tensor::scalar(DType::U32, 0.0));
+        match model {
+            hf::ModelConfig::Gpt2(sizes) => {
+                let model = trace::shapes_of(&(), |()| Gpt2::init(&key(), sizes, &options))?;
+                self.written(&model, config, adapters, folders)
+            }
+            hf::ModelConfig::Llama(sizes) => {
+                let model = trace::shapes_of(&(), |()| Llama::init(&key(), sizes, &options))?;
+                self.written(&model, config, adapters, folders)
+            }
+        }
+    }
+
+    fn written<M: Tree>(
+        &self,
+        model: &M,
+        config: &LoraConfig,
+        adapters: &hf::AdapterTensors,
+        folders: &AdapterFolders,
+    ) -> Result<(), Error> {
+        if let Some(folder) = &folders.adapter {
+            let base = self.folder.to_string_lossy();
+            hf::save_adapter(folder, self.family, model, config, &base, adapters)?;
+        }
+        let Some(folder) = &folders.merged else { return Ok(()) };
+        let mut merged = Vec::new();
+        for (path, literal) in self.weights(model)? {
+            let pair = [".lora_a", ".lora_b"].map(|end| adapters.get(&format!("{path}{end}")));
+            merged.push(match pair {
+                [Some(a), Some(b)] => hf::merged_weight(&literal, a, b, config.scale())
+                    .ok_or_else(|| Error::new(format!("the adapter of `{path}` does not fit the weight")))?,
+                _ => literal,
+            });
+        }
+        std::fs::create_dir_all(folder).map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
+        hf::save(folder, self.family, model, &merged, MAX_SHARD_BYTES)?;
+        // What belongs to the model beside its weights.
+        for name in ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"] {
+            let from = self.folder.join(name);
+            if from.is_file() {
+                std::fs::copy(&from, folder.join(name))
+                    .map_err(|error| Error::new(format!("copying {}: {error}", from.display())))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the files of the folder are told by.
+    pub(crate) fn fingerprint(&self) -> Result<String, Error> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&self.folder)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>())
+            .map_err(|error| Error::new(format!("{}: {error}", self.folder.display())))?;
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
+        files.sort();
+        Ok(data::fingerprint_of_files(&files)?)
     }
 }

@@ -44,14 +44,18 @@ const LOSS_CHUNK_SIZE: u64 = 2048;
 /// The step of a run; why there is none, otherwise.
 pub fn program_of(record: &RunRecord) -> Result<Program, String> {
     let run = record.run.as_ref().ok_or("its record does not describe the run")?;
-    if run.quantization != "none" {
-        return Err(format!("matmuls in {} are not in our front end", run.quantization));
-    }
     // Moments have the type of the parameters, as in the recipes.
-    let (precision, moments) = match run.weight_dtype.as_str() {
-        "float32" => ("mixed", "f32"),
-        "bfloat16" => ("bf16", "bf16"),
-        other => return Err(format!("parameters in {other} are not in our front end")),
+    let (precision, moments) = match (run.weight_dtype.as_str(), run.quantization.as_str()) {
+        ("float32", "none") => ("mixed", "f32"),
+        ("bfloat16", "none") => ("bf16", "bf16"),
+        ("float32", "fp8" | "int8") if run.model.contains_key("experts") => {
+            return Err(format!("grouped matmuls of experts in {} are not in our front end", run.quantization));
+        }
+        ("float32", quantization @ ("fp8" | "int8")) => (quantization, "f32"),
+        ("float32" | "bfloat16", other) => {
+            return Err(format!("matmuls in {other} of parameters in {} are not in our front end", run.weight_dtype));
+        }
+        (other, _) => return Err(format!("parameters in {other} are not in our front end")),
     };
     let model = model(&run.model)?;
     let remat = json!({ "offload": { "host": names(&run.offload)?, "device": names(&run.save)? } });
@@ -61,6 +65,9 @@ pub fn program_of(record: &RunRecord) -> Result<Program, String> {
         "loss_chunk_size": LOSS_CHUNK_SIZE,
         "remat": if is_kept { remat } else { json!("full") },
     });
+    if let Some(matmul) = matmul(&run.quantization, run.calibration.as_deref())? {
+        options["matmul"] = matmul;
+    }
     if let Some(capacity) = run.capacity_factor.filter(|capacity| *capacity > 0.0) {
         options["experts"] = json!({ "capacity": capacity });
     } else if run.model.get("experts").is_some() {
@@ -91,6 +98,21 @@ pub fn program_of(record: &RunRecord) -> Result<Program, String> {
     let (step, sequence, rules) = (PlannedStepKind::Training, run.sequence, rules.as_ref());
     let step = StepShape { step, config: &config, sequence, rules }.of(&model).map_err(|error| error.to_string())?;
     Ok(Program::from_module(step.module))
+}
+
+/// The table of matmuls in few bits as recipes have them: int8 by channels forward and backward, as AQT trains, fp8 with a scale
+/// for each tensor, as Qwix does.
+fn matmul(quantization: &str, calibration: Option<&str>) -> Result<Option<Value>, String> {
+    match (quantization, calibration.unwrap_or("absmax")) {
+        ("int8", _) => Ok(Some(json!({ "backward": "quantized" }))),
+        ("fp8", "absmax") => Ok(Some(json!({ "scaling": "current" }))),
+        ("fp8", fixed) => {
+            let most = fixed.strip_prefix("fixed,").and_then(|range| range.split(',').next_back()?.parse::<f64>().ok());
+            let most = most.ok_or(format!("the calibration `{fixed}` is not in our front end"))?;
+            Ok(Some(json!({ "scaling": { "fixed": most } })))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A `config.json` of the dimensions of a run.
@@ -221,20 +243,58 @@ mod tests {
     use super::*;
 
     fn written(capacity_factor: Value) -> String {
-        let model = json!({
-            "family": "mixtral", "emb": 256, "mlp": 512, "layers": 2, "q_heads": 4, "kv_heads": 2, "head_dim": 64, "vocab": 512,
-            "experts": 4, "experts_per_token": 2,
+        let experts = json!({ "family": "mixtral", "experts": 4, "experts_per_token": 2 });
+        let changes = json!({ "capacity_factor": capacity_factor });
+        program_text(&experts, &changes).unwrap()
+    }
+
+    /// The text of a small model's step, with changes of its model and of its run.
+    fn program_text(of_model: &Value, of_run: &Value) -> Result<String, String> {
+        let mut model = json!({
+            "family": "llama2", "emb": 256, "mlp": 512, "layers": 2, "q_heads": 4, "kv_heads": 2, "head_dim": 64, "vocab": 512,
         });
-        let run = json!({
-            "model": model, "sequences": 8, "sequence": 64, "mesh_in_slice": { "fsdp": 2, "expert": 2 },
+        let mut run = json!({
+            "sequences": 8, "sequence": 64, "mesh_in_slice": { "fsdp": 2, "expert": 2 },
             "mesh_between_slices": {}, "save": [], "offload": [], "quantization": "none", "weight_dtype": "float32",
-            "capacity_factor": capacity_factor,
         });
+        let put = |table: &mut Value, changes: &Value| {
+            for (name, value) in changes.as_object().into_iter().flatten() {
+                table[name] = value.clone();
+            }
+        };
+        put(&mut model, of_model);
+        run["model"] = model;
+        put(&mut run, of_run);
         let record = json!({
             "version": 1, "id": "a", "program": "a", "slice": "v5e-4", "device_ids": [], "model": "m", "run": run,
         });
         let record = RunRecord::read(record.to_string().as_bytes()).unwrap();
-        hlo::text::print(program_of(&record).unwrap().module())
+        Ok(hlo::text::print(program_of(&record)?.module()))
+    }
+
+    #[test]
+    fn runs_in_few_bits_are_written() {
+        let of = |run: Value| program_text(&json!({}), &run);
+        let current = of(json!({ "quantization": "fp8" })).unwrap();
+        let fixed = of(json!({ "quantization": "fp8", "calibration": "fixed,-224,224" })).unwrap();
+        for program in [&current, &fixed] {
+            assert!(program.contains("f8E4M3FN") && program.contains("f8E5M2"));
+        }
+        // A range that is known needs no look at activations and weights.
+        let maxima = |program: &str| program.matches("stablehlo.abs").count();
+        assert!(maxima(&fixed) < maxima(&current), "{} {}", maxima(&fixed), maxima(&current));
+        let int8 = of(json!({ "quantization": "int8" })).unwrap();
+        assert!(int8.contains("xi8>") && int8.contains("xi32>"));
+        let refused = |run: Value, words: &str| assert!(of(run).unwrap_err().contains(words), "{words}");
+        refused(json!({ "quantization": "fp4" }), "matmuls in fp4 of parameters in float32");
+        refused(
+            json!({ "quantization": "fp8", "weight_dtype": "bfloat16" }),
+            "matmuls in fp8 of parameters in bfloat16",
+        );
+        refused(json!({ "quantization": "fp8", "calibration": "minmax" }), "the calibration `minmax`");
+        let experts = json!({ "family": "mixtral", "experts": 4, "experts_per_token": 2 });
+        let refused = program_text(&experts, &json!({ "quantization": "fp8" })).unwrap_err();
+        assert!(refused.contains("grouped matmuls of experts in fp8"), "{refused}");
     }
 
     #[test]

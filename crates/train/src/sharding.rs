@@ -15,6 +15,7 @@ use weights::TensorRegion;
 use crate::config::MeshConfig;
 use crate::data::Shard;
 use crate::error::Error;
+use crate::language::FROZEN;
 
 /// Shapes of a model's parameters, by their paths.
 pub type ParameterShapes = BTreeMap<String, Vec<usize>>;
@@ -22,6 +23,17 @@ pub type ParameterShapes = BTreeMap<String, Vec<usize>>;
 /// Shapes of the parameters of a model, by their paths.
 pub fn parameter_shapes<M: Tree>(model: &M) -> ParameterShapes {
     model.paths().into_iter().zip(model.specs().into_iter().map(|spec| spec.dims)).collect()
+}
+
+/// Shapes of all that is sharded as parameters are: what is trained, and a frozen model beside it.
+pub(crate) fn sharded_shapes<M: Tree, X: Tree>(params: &M, carried: &X) -> ParameterShapes {
+    let mut shapes = parameter_shapes(params);
+    let frozen = parameter_shapes(carried).into_iter();
+    shapes.extend(frozen.filter_map(|(path, dims)| {
+        let (field, rest) = path.split_once('.')?;
+        (field == FROZEN).then(|| (rest.to_string(), dims))
+    }));
+    shapes
 }
 
 /// What the command line says of a mesh, in place of the training file.

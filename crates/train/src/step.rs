@@ -12,7 +12,7 @@ use trace::{Donate, Key, Leaf, PartitionSpec, Role, Site, Spec, Tensor, Tree};
 use crate::config::TrainConfig;
 use crate::error::Error;
 use crate::model::TokenSizes;
-use crate::sharding::{check, parameter_shapes, step_leaves};
+use crate::sharding::{check, parameter_shapes, sharded_shapes, step_leaves};
 use crate::task::ModelTask;
 use crate::trainer::Task;
 
@@ -38,7 +38,7 @@ pub fn step_program<M: Tree + Clone + 'static, X: Tree + Clone + 'static>(
 ) -> Result<(Program, u64), Error> {
     let state = trace::shapes_of(&(), |()| task.init())?;
     let count = state.params.num_parameters();
-    let parameters = parameter_shapes(&state.params);
+    let parameters = sharded_shapes(&state.params, &state.carried);
     let donate = Donate::Leading(state.specs().len());
     let inputs = (state, batch.iter().cloned().map(Tensor::of).collect::<Vec<_>>());
     let step = |(state, batch): &(<ModelTask<M, X> as Task>::State, Vec<Tensor>)| task.step(state, batch);
@@ -74,16 +74,19 @@ pub struct StepShape<'a> {
 impl StepShape<'_> {
     /// The step of a model.
     pub fn of(&self, model: &hf::ModelConfig) -> Result<ModelStep, Error> {
-        let (sizes, options) = (TokenSizes::of(model), self.config.run.clone());
+        let (sizes, family, options) = (TokenSizes::of(model), model.family(), self.config.run.clone());
         match model.clone() {
-            hf::ModelConfig::Gpt2(model) => self.written(&sizes, move |key| Gpt2::init(key, &model, &options)),
-            hf::ModelConfig::Llama(model) => self.written(&sizes, move |key| Llama::init(key, &model, &options)),
+            hf::ModelConfig::Gpt2(model) => self.written(&sizes, family, move |key| Gpt2::init(key, &model, &options)),
+            hf::ModelConfig::Llama(model) => {
+                self.written(&sizes, family, move |key| Llama::init(key, &model, &options))
+            }
         }
     }
 
     fn written<M: LanguageModel + 'static>(
         &self,
         sizes: &TokenSizes,
+        family: hf::Family,
         init: impl Fn(&Key) -> M + Clone + 'static,
     ) -> Result<ModelStep, Error> {
         let (batch, positions) = (self.config.train.batch_size, self.sequence);
@@ -93,7 +96,7 @@ impl StepShape<'_> {
             PlannedStepKind::Training => {
                 // Tokens and targets.
                 let arrays = vec![Spec::new(DType::I32, [batch, positions]); 2];
-                let task = ModelTask::language(self.config, sizes, positions, init);
+                let task = ModelTask::language(self.config, sizes, family, positions, init);
                 (step_program(&task, self.rules, &arrays, &Site::default())?.0, arrays.len())
             }
             PlannedStepKind::Prefill => (self.serving("prefill", init, None, of(&[batch, positions]))?, 1),

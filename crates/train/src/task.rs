@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nn::models::{LanguageModel, TokenBatch};
 use nn::optim::{AnyOptimizer, AnyState};
-use nn::{CrossEntropy, StepOptions, TrainState, train_step_with};
+use nn::{StepOptions, TrainState, train_step_with};
 use tensor::{DType, Literal};
 use trace::{Key, Tensor, Tree};
 
 use crate::config::TrainConfig;
 use crate::error::Error;
-use crate::model::TokenSizes;
+use crate::language::FROZEN;
 use crate::trainer::{Measures, Task};
 
 /// The loss of a model on a batch, and what the model carries on; a key turns dropout on.
@@ -20,8 +19,15 @@ type Loss<M, X> = Box<dyn Fn(&M, &X, &[Tensor], Option<&Key>) -> (Tensor, X)>;
 /// What is measured of a model on a batch.
 type Measure<M, X> = Box<dyn Fn(&M, &X, &[Tensor]) -> Measures>;
 
-/// Parameters that were trained before, in the order of the model's leaves.
-pub(crate) type Given<M> = Box<dyn Fn(&M) -> Result<Vec<Literal>, Error>>;
+/// Tensors that were trained before, by their paths in the parameters or in what is carried.
+#[derive(Debug, Default)]
+pub(crate) struct GivenTensors {
+    pub(crate) params: Vec<(String, Literal)>,
+    pub(crate) carried: Vec<(String, Literal)>,
+}
+
+/// Reads tensors for a model and what it carries, which are known by types and shapes.
+pub(crate) type Given<M, X> = Box<dyn Fn(&M, &X) -> Result<GivenTensors, Error>>;
 
 /// Draws a model and what it carries.
 type Init<M, X> = Box<dyn Fn(&Key) -> (M, X)>;
@@ -30,7 +36,7 @@ type Init<M, X> = Box<dyn Fn(&Key) -> (M, X)>;
 pub struct ModelTask<M, X = ()> {
     pub(crate) init: Init<M, X>,
     /// Parameters in place of drawn ones.
-    pub(crate) given: Option<Given<M>>,
+    pub(crate) given: Option<Given<M, X>>,
     pub(crate) loss: Loss<M, X>,
     /// What is measured beside the loss on validation data.
     pub(crate) measure: Measure<M, X>,
@@ -64,24 +70,6 @@ impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> ModelTask<M, X> {
     }
 }
 
-impl<M: LanguageModel + 'static> ModelTask<M> {
-    /// A model of sequences of so many tokens.
-    pub fn language(
-        config: &TrainConfig,
-        sizes: &TokenSizes,
-        sequence: usize,
-        init: impl Fn(&Key) -> M + 'static,
-    ) -> ModelTask<M> {
-        let loss = |model: &M, (): &(), batch: &[Tensor], key: Option<&Key>| {
-            let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
-            (model.loss(&batch, &CrossEntropy::default(), key), ())
-        };
-        let tokens = config.train.batch_size * sequence;
-        let flops = Some(sizes.flops_per_token(sequence));
-        ModelTask::new(config, move |key| (init(key), ()), loss, |_, _, _| Measures::new(), (tokens, flops))
-    }
-}
-
 impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> Task for ModelTask<M, X> {
     type State = TrainState<M, AnyState<M>, X>;
 
@@ -93,9 +81,11 @@ impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> Task for ModelTask<M,
 
     fn given(&self, state: &Self::State) -> Result<BTreeMap<String, Arc<Literal>>, Error> {
         let Some(given) = &self.given else { return Ok(BTreeMap::new()) };
-        let literals: Vec<Arc<Literal>> = given(&state.params)?.into_iter().map(Arc::new).collect();
-        let mut all = BTreeMap::new();
-        for (path, literal) in state.params.paths().into_iter().zip(literals) {
+        let GivenTensors { params, carried } = given(&state.params, &state.carried)?;
+        let mut all: BTreeMap<String, Arc<Literal>> =
+            carried.into_iter().map(|(path, literal)| (format!("carried.{path}"), Arc::new(literal))).collect();
+        for (path, literal) in params {
+            let literal = Arc::new(literal);
             // The EMA starts from the parameters.
             if state.ema.is_some() {
                 all.insert(format!("ema.{path}"), literal.clone());
@@ -103,6 +93,10 @@ impl<M: Tree + Clone + 'static, X: Tree + Clone + 'static> Task for ModelTask<M,
             all.insert(format!("params.{path}"), literal);
         }
         Ok(all)
+    }
+
+    fn is_frozen(&self, path: &str) -> bool {
+        path.strip_prefix("carried.").and_then(|path| path.split('.').next()) == Some(FROZEN)
     }
 
     fn step(&self, state: &Self::State, batch: &[Tensor]) -> (Self::State, Measures) {

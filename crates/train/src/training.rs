@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use compile::Program;
 use nn::models::{Gpt2, LanguageModel, Llama, NormStatistics, Phase, ResNet, Vit};
-use nn::{CrossEntropy, ShardingRules, hf};
-use runtime::Backend;
+use nn::{CrossEntropy, DTypePolicy, ShardingRules, hf};
+use runtime::{Backend, TreeArrays};
 use tensor::DType;
 use trace::{Key, Site, Tensor, Tree};
 use trust::AuditLog;
@@ -17,8 +17,8 @@ use crate::config::{DataConfig, TrainConfig};
 use crate::datasets::Datasets;
 use crate::error::Error;
 use crate::model::{TokenSizes, TrainModelConfig};
-use crate::pretrained::Pretrained;
-use crate::sharding::{MeshChoice, StateSharding, parameter_shapes, sharding_rules};
+use crate::pretrained::{AdapterFolders, Pretrained};
+use crate::sharding::{MeshChoice, StateSharding, sharded_shapes, sharding_rules};
 use crate::step::step_program;
 use crate::task::ModelTask;
 use crate::telemetry::{TrainTelemetry, TrainingRecord};
@@ -77,9 +77,20 @@ impl Training {
     /// A training from its configuration; paths in it are relative to `beside`.
     pub fn new(mut config: TrainConfig, beside: &Path, mesh: &MeshChoice) -> Result<Training, Error> {
         let pretrained = Pretrained::resolve(&mut config, beside)?;
+        if config.lora.is_some() && pretrained.is_none() {
+            return Err(Error::new(
+                "[lora] trains adapters of a model that was trained before, and model.from is not set",
+            )
+            .hint("set model.from to a Hugging Face folder, or remove [lora]"));
+        }
         let model = TrainModelConfig::read(&config.model, beside)?;
         let rules = sharding_rules(&config.mesh, mesh)?;
         let devices = rules.as_ref().map(|rules| rules.logical_axes().mesh.num_devices()).or(mesh.devices).unwrap_or(1);
+        config.slices = rules.as_ref().map_or(1, |rules| rules.logical_axes().mesh.num_slices());
+        if config.mesh.dcn_gradients.is_some() && config.slices <= 1 {
+            return Err(Error::new("mesh.dcn_gradients is set, but the mesh has no axis between slices")
+                .hint("write one as dcn:replica=2 in mesh.axes, or remove mesh.dcn_gradients"));
+        }
         config.set_batch(devices)?;
         let folder = config.train.folder.clone();
         let telemetry = TrainTelemetry::new();
@@ -137,6 +148,15 @@ impl Training {
         Ok(ProfileOptions { windows, folder, address: config.address()?, run })
     }
 
+    /// What must be the same when the training is resumed.
+    fn description(&self) -> Result<serde_json::Value, Error> {
+        let mut description = self.config.description();
+        if let (Some(_), Some(pretrained)) = (&self.config.lora, &self.pretrained) {
+            description["lora"]["base_fingerprint"] = pretrained.fingerprint()?.into();
+        }
+        Ok(description)
+    }
+
     /// The settings of the trainer.
     pub fn options(&self) -> TrainOptions {
         let train = &self.config.train;
@@ -161,12 +181,16 @@ impl Training {
         let options = self.config.run.clone();
         match self.model.clone() {
             TrainModelConfig::Language(hf::ModelConfig::Gpt2(sizes)) => {
-                let of = TokenSizes::of(&hf::ModelConfig::Gpt2(sizes.clone()));
+                let of = hf::ModelConfig::Gpt2(sizes.clone());
                 self.language(visitor, &of, move |key| Gpt2::init(key, &sizes, &options))
             }
             TrainModelConfig::Language(hf::ModelConfig::Llama(sizes)) => {
-                let of = TokenSizes::of(&hf::ModelConfig::Llama(sizes.clone()));
+                let of = hf::ModelConfig::Llama(sizes.clone());
                 self.language(visitor, &of, move |key| Llama::init(key, &sizes, &options))
+            }
+            TrainModelConfig::Vit(_) | TrainModelConfig::ResNet(_) if self.is_low_precision() => {
+                Err(Error::new("matmuls in few bits, run.qat and [lora] are for language models")
+                    .hint("use precision = \"mixed\" or \"bf16\" for a model of images"))
             }
             TrainModelConfig::Vit(sizes) => {
                 let data = self.config.images(&self.beside, sizes.num_channels, sizes.num_classes)?;
@@ -184,12 +208,20 @@ impl Training {
         }
     }
 
+    /// Whether something is asked for that only language models have.
+    fn is_low_precision(&self) -> bool {
+        let narrow = |precision: DTypePolicy| precision.matmul() != precision.compute();
+        let of_model = matches!(&self.model, TrainModelConfig::ResNet(sizes) if narrow(sizes.precision));
+        of_model || narrow(self.config.run.precision) || self.config.run.qat.is_some() || self.config.lora.is_some()
+    }
+
     fn language<M: LanguageModel + 'static, V: TaskVisitor>(
         &self,
         visitor: V,
-        sizes: &TokenSizes,
+        model: &hf::ModelConfig,
         init: impl Fn(&Key) -> M + 'static,
     ) -> Result<V::Output, Error> {
+        let (sizes, family) = (TokenSizes::of(model), model.family());
         let vocabulary = u32::try_from(sizes.vocabulary).unwrap_or(u32::MAX);
         let cache = self.local_folder().unwrap_or_else(std::env::temp_dir).join("tokens");
         let (data, sequence) = self.config.tokens(&self.beside, vocabulary, &cache)?;
@@ -198,8 +230,8 @@ impl Training {
                 format!("data.sequence_length is {sequence}, but the model has {} positions", sizes.positions);
             return Err(Error::new(message).hint("shorten the sequence, or give the model more positions"));
         }
-        let task = ModelTask::language(&self.config, sizes, sequence, init);
-        let given = self.pretrained.as_ref().map(Pretrained::given);
+        let task = ModelTask::language(&self.config, &sizes, family, sequence, init);
+        let given = self.pretrained.as_ref().map(|from| from.given(self.config.lora.as_ref(), &self.beside));
         visitor.visit(ModelTask { given, ..task }, data)
     }
 
@@ -321,13 +353,13 @@ impl TaskVisitor for Run<'_> {
         let Run { training, backend, stop, watch } = self;
         let state = trace::shapes_of(&(), |()| task.init())?;
         let parameters = state.params.num_parameters();
-        let sharding = training
-            .rules
-            .as_ref()
-            .map(|rules| StateSharding::new(backend, rules, parameter_shapes(&state.params), &data.training.specs()));
+        let shapes = sharded_shapes(&state.params, &state.carried);
+        let sharding =
+            training.rules.as_ref().map(|rules| StateSharding::new(backend, rules, shapes, &data.training.specs()));
         let evaluation = training.config.train.eval_every.is_some().then_some(data.evaluation);
         let protection = training.config.train.protection(&training.beside)?;
-        let options = TrainOptions { protection, profile: training.profile()?, ..training.options() };
+        let description = training.description()?;
+        let options = TrainOptions { protection, profile: training.profile()?, description, ..training.options() };
         let trainer = Trainer::new(backend, task, options).on(sharding.transpose()?);
         training.describe(backend, trainer.tokens_per_step());
         let audit = TrainingAudit::new(training.audit_log(), training.folder(), backend.rank());
@@ -339,6 +371,19 @@ impl TaskVisitor for Run<'_> {
         let trained = trainer.train(data.training, evaluation, stop, &mut heard);
         audit.ended(trained.as_ref().map(|trained| (trained.step, trained.ended)));
         let trained = trained?;
+        if let (Some(lora), Some(pretrained), Some(state)) =
+            (&training.config.lora, &training.pretrained, &trained.state)
+            && trained.ended == Ended::Finished
+        {
+            let adapters = state.ema.as_ref().unwrap_or(&state.params).to_literals()?.into_iter().collect();
+            let folders = AdapterFolders {
+                adapter: training.local_folder().map(|folder| folder.join("adapter")),
+                merged: lora.merged.as_ref().map(|folder| training.beside.join(folder)),
+            };
+            if backend.rank() == 0 {
+                pretrained.write_adapters(&training.model, &lora.adapters(), &adapters, &folders)?;
+            }
+        }
         Ok(Finished {
             parameters,
             first_step: trained.first_step,

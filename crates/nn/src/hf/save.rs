@@ -54,7 +54,7 @@ pub fn save<P: Tree>(
     written_whole(&folder.join("model.safetensors.index.json"), index.to_string().as_bytes())
 }
 
-fn written_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn written_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let temporary = path.with_extension("tmp");
     let write = || {
         let mut file = std::fs::File::create(&temporary)?;

@@ -33,6 +33,7 @@ impl Embedding {
             Weight::Dense(table) => table.take(0, indices).cast(compute),
             Weight::Quantized(table) => table.rows(indices, compute),
             Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.apply(indices, compute),
+            Weight::InTraining(table) => table.dense(compute).take(0, indices),
         }
     }
 
@@ -48,9 +49,9 @@ impl Embedding {
         let contraction =
             Contraction { lhs_sum: vec![x.rank().saturating_sub(1)], rhs_sum: vec![1], ..Contraction::default() };
         match &self.weight {
-            Weight::Dense(table) => x.dot_general(&table.cast(x.dtype()), &contraction, DType::F32, Precision::Default),
             Weight::Quantized(table) => table.matmul(x, DType::F32),
             Weight::Recorded(table, _) => Embedding { weight: (**table).clone() }.scores(x),
+            table => x.dot_general(&table.dense(x.dtype()), &contraction, DType::F32, Precision::Default),
         }
     }
 }

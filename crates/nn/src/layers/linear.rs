@@ -54,11 +54,9 @@ impl Linear {
     /// The matmul itself gives heads: of one whose result is split into heads afterwards, TPU compilers copy layouts.
     #[track_caller]
     pub(crate) fn apply_to_heads(&self, x: &Tensor, size: usize) -> Tensor {
-        let heads = self.weight.dim(1) / size.max(1);
-        let y = match self.weight.at_use(x.dtype(), &["embed", "heads"]) {
-            Weight::Dense(weight) => x.einsum("bsw,whd->bshd", &weight.reshape(&[weight.dim(0), heads, size])),
-            weight => weight.matmul_as(x, x.dtype()).reshape(&[x.dim(0), x.dim(1), heads, size]),
-        };
+        let (width, heads) = (self.weight.dim(0), self.weight.dim(1) / size.max(1));
+        let weight = self.weight.at_use(x.dtype(), &["embed", "heads"]);
+        let y = weight.contract(x, "bsw,whd->bshd", &[width, heads, size]);
         match &self.bias {
             Some(bias) => y + bias.cast(x.dtype()).reshape(&[heads, size]),
             None => y,
@@ -68,10 +66,8 @@ impl Linear {
     /// [`Linear::apply`] to heads `[batch, positions, heads, size]`, all of them together, giving `[batch, positions, width]`.
     #[track_caller]
     pub(crate) fn apply_from_heads(&self, x: &Tensor) -> Tensor {
-        self.biased(match self.weight.at_use(x.dtype(), &["heads", "embed"]) {
-            Weight::Dense(weight) => x.einsum("bshd,hdw->bsw", &weight.reshape(&[x.dim(2), x.dim(3), weight.dim(1)])),
-            weight => weight.matmul_as(&x.reshape(&[x.dim(0), x.dim(1), x.dim(2) * x.dim(3)]), x.dtype()),
-        })
+        let weight = self.weight.at_use(x.dtype(), &["heads", "embed"]);
+        self.biased(weight.contract(x, "bshd,hdw->bsw", &[x.dim(2), x.dim(3), weight.dim(1)]))
     }
 
     #[track_caller]

@@ -8,6 +8,7 @@ use crate::DTypePolicy;
 use crate::fused::{Fused, Kernels};
 use crate::layers::{AttentionImpl, CacheStart, Dispatch, KvCache, KvCacheDType};
 use crate::losses::CrossEntropy;
+use crate::quant::{self, MapWeights, MatmulOptions, QuantScheme, TrainingParts, in_training};
 
 /// How a model is run; its parameters do not depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,12 +30,32 @@ pub struct RunOptions {
     /// Element type of the KV cache; that of activations if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache: Option<KvCacheDType>,
+    /// How matmuls in few bits are scaled, where the precision asks for them.
+    #[serde(skip_serializing_if = "MatmulOptions::is_default")]
+    pub matmul: MatmulOptions,
+    /// Quantization-aware training (QAT): weights of linear layers, and activations where the scheme quantizes them, have the
+    /// values of this scheme in training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qat: Option<QuantScheme>,
 }
 
 impl RunOptions {
     /// Element type of the KV cache.
     pub fn kv_cache_dtype(&self) -> DType {
         self.kv_cache.map_or(self.precision.compute(), KvCacheDType::dtype)
+    }
+
+    /// Refuses options that do not go together, and says what would do.
+    pub fn check(&self) -> Result<(), String> {
+        self.matmul.check(self.precision)?;
+        let Some(scheme) = &self.qat else { return Ok(()) };
+        if self.precision.matmul() != self.precision.compute() {
+            return Err(format!(
+                "run.qat = \"{scheme}\" and run.precision = \"{}\" both change matmuls: use run.precision = \"mixed\" with run.qat",
+                self.precision
+            ));
+        }
+        quant::qat::check(scheme)
     }
 }
 
@@ -48,6 +69,8 @@ impl Default for RunOptions {
             experts: None,
             kernels: Kernels::default(),
             kv_cache: None,
+            matmul: MatmulOptions::default(),
+            qat: None,
         }
     }
 }
@@ -89,7 +112,7 @@ pub struct Hidden {
 }
 
 /// A model of token sequences.
-pub trait LanguageModel: Tree + Clone {
+pub trait LanguageModel: Tree + Clone + MapWeights {
     /// How it is run.
     fn options(&self) -> &RunOptions;
 
@@ -123,10 +146,11 @@ pub trait LanguageModel: Tree + Clone {
         self.lm_head(&self.hidden(tokens, None).states)
     }
 
-    /// The mean loss of a batch.
+    /// The mean loss of a batch, with weights as the options say for training.
     #[track_caller]
     fn loss(&self, batch: &TokenBatch, loss: &CrossEntropy, key: Option<&Key>) -> Tensor {
-        let hidden = self.hidden(&batch.tokens, key);
+        let model = in_training(self, self.options(), TrainingParts::default());
+        let hidden = model.hidden(&batch.tokens, key);
         let states = &hidden.states;
         let options = self.options();
         let fused = options.kernels.loss;

@@ -16,8 +16,14 @@
 //! ```
 
 mod activations;
+mod equation;
 mod form;
 mod record;
+mod host;
+mod in_training;
+mod lora;
+pub(crate) mod qat;
+mod scaled_matmul;
 mod scheme;
 mod tensor;
 mod weight;
@@ -25,7 +31,15 @@ mod weight;
 pub use activations::{QuantizedRows, dequantized_rows, quantized_rows};
 pub use form::MatmulForm;
 pub use record::{RecordedInput, record_inputs};
+pub use host::nearest_codes;
+pub(crate) use in_training::is_scaled;
+pub use in_training::{AdapterParts, TrainedWeight, TrainingParts, in_training};
+pub use lora::{Adapters, LoraConfig, LoraPair, can_adapt, init_adapters, merged};
+pub use qat::{fake_quantized, fake_quantized_rows};
+pub use scaled_matmul::{
+    AmaxHistory, BackwardMatmuls, Granularity, MatmulOptions, ScaledMatmul, Scaling, amax_history,
+};
 pub use scheme::{ActivationQuant, ParseQuantSchemeError, QuantScheme, ZeroPoints, largest_code};
 pub use tensor::{InputAxis, QuantizedTensor};
-pub(crate) use weight::map_weights;
 pub use weight::{MapWeights, Weight};
+pub(crate) use weight::{is_kept, map_weights};

@@ -6,7 +6,8 @@ use tensor::DType;
 use trace::{Path, Tensor, Tree};
 
 use crate::layers::at_use;
-use crate::quant::{InputAxis, QuantScheme, QuantizedTensor, record};
+use crate::quant::equation::Equation;
+use crate::quant::{InputAxis, QuantScheme, QuantizedTensor, TrainedWeight, record};
 
 /// A weight of a layer. A dense one has the path of its field; a quantized one has the paths of its parts below it.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub enum Weight {
     Quantized(QuantizedTensor),
     /// One whose inputs are recorded under a name, see [`record_inputs`](crate::quant::record_inputs).
     Recorded(Box<Weight>, Rc<str>),
+    /// One of these as a step of training reads it.
+    InTraining(Box<TrainedWeight>),
 }
 
 impl From<Tensor> for Weight {
@@ -31,6 +34,7 @@ impl Tree for Weight {
             Weight::Dense(tensor) => tensor.visit(path, f),
             Weight::Quantized(quantized) => quantized.visit(path, f),
             Weight::Recorded(weight, _) => weight.visit(path, f),
+            Weight::InTraining(trained) => trained.visit(path, f),
         }
     }
 
@@ -39,6 +43,7 @@ impl Tree for Weight {
             Weight::Dense(tensor) => Weight::Dense(tensor.map(path, f)),
             Weight::Quantized(quantized) => Weight::Quantized(quantized.map(path, f)),
             Weight::Recorded(weight, name) => Weight::Recorded(weight.map(path, f), name.clone()),
+            Weight::InTraining(trained) => Weight::InTraining(trained.map(path, f)),
         }
     }
 }
@@ -50,6 +55,7 @@ impl Weight {
             Weight::Dense(tensor) => tensor.dims(),
             Weight::Quantized(quantized) => quantized.values.dims(),
             Weight::Recorded(weight, _) => weight.dims(),
+            Weight::InTraining(trained) => trained.base.dims(),
         }
     }
 
@@ -60,6 +66,7 @@ impl Weight {
             Weight::Dense(tensor) => tensor.dim(axis),
             Weight::Quantized(quantized) => quantized.values.dim(axis),
             Weight::Recorded(weight, _) => weight.dim(axis),
+            Weight::InTraining(trained) => trained.base.dim(axis),
         }
     }
 
@@ -70,6 +77,7 @@ impl Weight {
             Weight::Dense(tensor) => tensor.cast(dtype),
             Weight::Quantized(quantized) => quantized.dequantized(dtype),
             Weight::Recorded(weight, _) => weight.dense(dtype),
+            Weight::InTraining(trained) => trained.dense(dtype),
         }
     }
 
@@ -89,6 +97,23 @@ impl Weight {
             }
             Weight::Recorded(weight, name) => {
                 Weight::Recorded(Box::new(weight.at_use(compute, logical_axes)), name.clone())
+            }
+            Weight::InTraining(trained) => Weight::InTraining(Box::new(trained.at_use(compute, logical_axes))),
+        }
+    }
+
+    /// `einsum(equation, x, weight)` of a weight `[in, out]` in the shape `dims`; the equation sums over the input features, which
+    /// are the last axes of `x` and the first of `dims`.
+    #[track_caller]
+    pub(crate) fn contract(&self, x: &Tensor, equation: &str, dims: &[usize]) -> Tensor {
+        match self {
+            Weight::Dense(weight) => x.einsum(equation, &weight.cast(x.dtype()).reshape(dims)),
+            Weight::InTraining(trained) => trained.contract(x, &Equation::parse(equation), dims, x.dtype()),
+            quantized => {
+                let summed = Equation::parse(equation).summed_left().len();
+                let rows = &x.dims()[..x.rank() - summed];
+                let flat = x.reshape(&[rows, &[dims[..summed].iter().product()]].concat());
+                quantized.matmul_as(&flat, x.dtype()).reshape(&[rows, &dims[summed..]].concat())
             }
         }
     }
@@ -111,6 +136,7 @@ impl Weight {
                 record::push(name, x);
                 weight.matmul_as(x, result)
             }
+            Weight::InTraining(trained) => trained.contract(x, &Equation::of_rank(x.rank()), self.dims(), result),
         }
     }
 
@@ -121,6 +147,7 @@ impl Weight {
             Weight::Dense(tensor) => x.matmul(&tensor.cast(x.dtype())),
             Weight::Quantized(quantized) => quantized.batched_matmul(x),
             Weight::Recorded(weight, _) => weight.batched_matmul(x),
+            Weight::InTraining(trained) => x.matmul(&trained.dense(x.dtype())),
         }
     }
 
@@ -181,7 +208,7 @@ pub trait MapWeights: Sized {
 }
 
 /// Weights that schemes leave alone unless they are named: they are small, or errors in them cost most.
-fn is_kept(path: &str) -> bool {
+pub(crate) fn is_kept(path: &str) -> bool {
     path.contains("embedding") || path.contains("router") || path.starts_with("lm_head")
 }
 

@@ -326,11 +326,26 @@ impl ShardingRules {
             if parameters.get(rest).is_some_and(|known| known == dims) {
                 return self.parameter(rest, dims);
             }
+            // What a slice did not send of a gradient lies on the slice, and there as the parameter.
+            if let Some((_, of_slice)) = dims.split_first().filter(|_| path.starts_with("residual."))
+                && parameters.get(rest).is_some_and(|known| known == of_slice)
+            {
+                let mut sharding = self.parameter(rest, of_slice)?;
+                sharding.dims.insert(0, Some(self.between_slices()));
+                return self.checked(path, dims, sharding);
+            }
             match rest.split_once('.') {
                 Some((_, inner)) => rest = inner,
                 None => return Ok(PartitionSpec::replicated(dims.len())),
             }
         }
+    }
+
+    /// Mesh axes between slices along which batches are split.
+    fn between_slices(&self) -> Vec<Arc<str>> {
+        let is_between =
+            |axis: &&trace::Axis| axis.network == Network::BetweenSlices && self.batch.contains(&axis.name);
+        self.axis_rules.mesh.axes().iter().filter(is_between).map(|axis| axis.name.clone()).collect()
     }
 
     fn checked(&self, path: &str, dims: &[usize], sharding: PartitionSpec) -> Result<PartitionSpec, Error> {

@@ -11,13 +11,20 @@ use tensor::{DType, Literal};
 use testkit::{Needed, repository, require};
 use trace::{Donate, Function, Key, Tensor, Tree};
 
-/// Runs a program on the CPU device.
-pub(crate) fn run(function: &Function, inputs: &[Literal]) -> Vec<Literal> {
+/// A program on the CPU device, compiled once.
+pub(crate) fn prepared(function: &Function) -> impl Fn(&[Literal]) -> Vec<Literal> {
     let backend = Backend::auto(&Config::new(Mode::Training).device(Target::Cpu)).unwrap();
     let program = Arc::new(Program::from_module(function.module.clone()));
     let model = backend.prepare_program(&program, &Parameters::none()).unwrap();
-    let inputs: Vec<_> = inputs.iter().map(|input| backend.send(&Arc::new(input.clone())).unwrap()).collect();
-    model.run(&inputs).unwrap().iter().map(|output| output.to_host().unwrap()).collect()
+    move |inputs| {
+        let inputs: Vec<_> = inputs.iter().map(|input| backend.send(&Arc::new(input.clone())).unwrap()).collect();
+        model.run(&inputs).unwrap().iter().map(|output| output.to_host().unwrap()).collect()
+    }
+}
+
+/// Runs a program on the CPU device.
+pub(crate) fn run(function: &Function, inputs: &[Literal]) -> Vec<Literal> {
+    prepared(function)(inputs)
 }
 
 /// Traces a function of these literals and runs it; `shapes` is the structure they fill.

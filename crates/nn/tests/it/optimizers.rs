@@ -1,10 +1,10 @@
 //! Optimizers step by step against PyTorch's, and what goes with them against formulas.
 
+use nn::Init;
 use nn::optim::{
-    Adafactor, Adam, AnyOptimizer, Ema, Lion, Muon, Optimizer, Schedule, Sgd, WeightDecay, accumulated, clipped,
-    global_norm, updated_ema,
+    Adafactor, Adam, AnyOptimizer, Ema, Lion, MomentDType, Muon, Optimizer, Schedule, Sgd, WeightDecay, accumulated,
+    clipped, global_norm, updated_ema,
 };
-use nn::{DTypePolicy, Init};
 use tensor::{DType, Literal};
 use trace::{Key, Tensor, Tree, value_and_grad};
 use weights::SafeTensors;
@@ -88,7 +88,7 @@ fn decay_goes_by_path_and_moments_by_type() {
         };
         let grads = ones.map_leaves(Tensor::zeros_like);
         let weight_decay = WeightDecay { rate: 0.5, except: vec!["wide".into(), "bias".into()] };
-        let adam = Adam { weight_decay, moment_dtype: DTypePolicy::Bf16, ..Adam::new(Schedule::constant(0.1)) };
+        let adam = Adam { weight_decay, moment_dtype: MomentDType::Bf16, ..Adam::new(Schedule::constant(0.1)) };
         let state = adam.init(&ones);
         assert!(state.leaves().iter().all(|leaf| leaf.dtype() == DType::BF16));
         let (params, state) = adam.update(&grads, &state, &ones, step);

@@ -61,6 +61,9 @@ pub struct Run {
     pub offload: Vec<String>,
     /// Type of matmuls, if it is not that of activations; `none` otherwise.
     pub quantization: String,
+    /// Where scales of matmuls in few bits come from, in the recipe's words: `absmax`, or `fixed,-A,A`; `absmax` if absent.
+    #[serde(default)]
+    pub calibration: Option<String>,
     /// Type of parameters.
     pub weight_dtype: String,
     /// Room of each expert, as a share of what it would get if all got the same.

@@ -1,6 +1,6 @@
 //! Checkpoints of a training: its state by paths, and what must be the same when it goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -56,6 +56,8 @@ pub(super) struct Checkpoints {
     data: String,
     data_fingerprint: Option<String>,
     description: Value,
+    /// Paths of tensors that no step changes: they are not saved.
+    frozen: BTreeSet<String>,
     /// The last step that was handed over and has not failed.
     saved: Option<u64>,
     /// Seconds of the last copy from the device.
@@ -79,6 +81,7 @@ impl Checkpoints {
         options: &TrainOptions,
         data: &dyn Dataset,
         session: Option<&Session>,
+        frozen: BTreeSet<String>,
     ) -> Result<Option<Checkpoints>, crate::Error> {
         let Some(location) = &options.checkpoints else { return Ok(None) };
         let data_fingerprint = data.fingerprint()?;
@@ -101,6 +104,7 @@ impl Checkpoints {
             data: data.describe(),
             data_fingerprint,
             description,
+            frozen,
             saved: None,
             copy_seconds: 0.0,
             replaced,
@@ -139,13 +143,14 @@ impl Checkpoints {
         Ok(Some(Newest { saved: found.saved, damaged }))
     }
 
-    /// Checks that a checkpoint is of this training, and sends its tensors.
+    /// Checks that a checkpoint is of this training, and sends its tensors. Those that no step changes are given.
     pub(super) fn restore<S: Tree>(
         &self,
         backend: &Backend,
         saved: &Saved,
         state: &S,
         mesh: Option<&StateSharding>,
+        given: &BTreeMap<String, Arc<Literal>>,
     ) -> Result<(u64, S), Error> {
         let differs = |what: &str, then: String, now: String| {
             ValidationError::Other(format!("{} is of another training: {what} was {then}, is {now}", saved.address()))
@@ -176,8 +181,12 @@ impl Checkpoints {
             }
             _ => Ok(()),
         };
+        let frozen = |path: &str| given.get(path).filter(|_| self.frozen.contains(path));
         let placed = match mesh {
             None => backend.place(state, &mut |path, spec| {
+                if let Some(literal) = frozen(path) {
+                    return Ok(literal.clone());
+                }
                 must_fit(path, spec)?;
                 Ok(Arc::new(saved.read_as(path, spec.dtype)?))
             })?,
@@ -186,6 +195,9 @@ impl Checkpoints {
                 let send = |(path, spec): (String, Spec)| {
                     must_fit(&path, &spec)?;
                     let sharding = on.state(&path, &spec)?;
+                    if let Some(literal) = frozen(&path) {
+                        return backend.send_on(on.mesh(), &sharding, literal);
+                    }
                     let placed = NamedSharding { mesh: on.mesh().clone(), sharding: sharding.clone() };
                     let mut regions: Vec<TensorRegion> = Vec::new();
                     for (_, region) in placed.local_regions(&spec)? {
@@ -214,7 +226,8 @@ impl Checkpoints {
         if !self.is_first {
             return;
         }
-        let state_bytes = state.specs().iter().map(Spec::bytes).fold(0, u64::saturating_add);
+        let leaves = state.paths().into_iter().zip(state.specs()).filter(|(path, _)| !self.frozen.contains(path));
+        let state_bytes = leaves.map(|(_, spec)| spec.bytes()).fold(0, u64::saturating_add);
         let state_bytes = state_bytes.div_ceil(self.processes as u64);
         let probe_bytes = state_bytes.clamp(1, PROBE_BYTES);
         match self.manager.try_write(probe_bytes) {
@@ -285,7 +298,10 @@ impl Checkpoints {
             }
         }
         let copying = Instant::now();
-        let pieces = state.arrays().and_then(|arrays| own_pieces(backend, arrays));
+        let pieces = state.arrays().and_then(|mut arrays| {
+            arrays.retain(|(path, _)| !self.frozen.contains(path));
+            own_pieces(backend, arrays)
+        });
         let copy_seconds = copying.elapsed().as_secs_f64();
         self.settle(watch)?;
         self.copy_seconds = copy_seconds;

@@ -47,6 +47,12 @@ pub trait Task {
         Ok(BTreeMap::new())
     }
 
+    /// Whether no step changes the tensor of the state at this path: checkpoints are without it, and a training that goes on
+    /// from one is given it again by [`given`](Self::given).
+    fn is_frozen(&self, _path: &str) -> bool {
+        false
+    }
+
     /// One step: the next state and what was measured.
     fn step(&self, state: &Self::State, batch: &[Tensor]) -> (Self::State, Measures);
 

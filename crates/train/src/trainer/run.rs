@@ -129,7 +129,8 @@ impl<T: Task + 'static> Trainer<T> {
         if let Some(address) = profiles.address() {
             watch(&TrainEvent::ProfilerAt(address));
         }
-        let checkpoints = Checkpoints::open(&self.options, data.as_ref(), self.backend.session())?;
+        let frozen = structure.paths().into_iter().filter(|path| self.task.is_frozen(path)).collect();
+        let checkpoints = Checkpoints::open(&self.options, data.as_ref(), self.backend.session(), frozen)?;
         if let Some(run) = checkpoints.as_ref().and_then(Checkpoints::replaced) {
             watch(&TrainEvent::TookOver(run.to_string()));
         }
@@ -143,9 +144,13 @@ impl<T: Task + 'static> Trainer<T> {
                         watch(&TrainEvent::Damaged(step, message));
                     }
                     timeline.enter(TrainPhase::Restore);
+                    let given = match structure.paths().iter().any(|path| self.task.is_frozen(path)) {
+                        true => self.task.given(&structure.shapes())?,
+                        false => BTreeMap::new(),
+                    };
                     let restored = checkpoints
                         .as_ref()
-                        .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref()))
+                        .map(|c| c.restore(&self.backend, &saved, &structure, self.mesh.as_ref(), &given))
                         .transpose()?;
                     let Some((step, state)) = restored else {
                         timeline.ended(&Ended::Stopped);
