@@ -332,6 +332,13 @@ pub(crate) struct PlanArgs {
     /// bf16, fp8, int8 (mixed, with matmuls of a training in 8 bits); default: as the training says, else mixed; bf16 for inference.
     #[arg(long, value_delimiter = ',', value_name = "PRECISIONS")]
     pub(crate) precision: Vec<nn::DTypePolicy>,
+    /// Weights that may be chosen for inference, with commas between them: dense, or schemes such as w8a16, w4a16, w8a8,
+    /// w8a8-fp8, w4a16-g128; default: dense.
+    #[arg(long, value_delimiter = ',', value_name = "SCHEMES")]
+    pub(crate) weights: Vec<train::PlannedWeights>,
+    /// KV caches that may be chosen for inference, with commas between them: bf16, int8, fp8, int4; default: the type of activations.
+    #[arg(long, value_delimiter = ',', value_name = "TYPES")]
+    pub(crate) kv_cache: Vec<train::PlannedCache>,
     /// Tokens to work through, as in 1T or 300B.
     #[arg(long, value_name = "COUNT")]
     pub(crate) tokens: Option<String>,

@@ -284,7 +284,9 @@ impl<'k> Val<'k> {
         let from = self.spec();
         let bits = |rows: usize, dtype: DType| rows.saturating_mul(dtype.bits() as usize);
         let checked = match from.dims[..] {
-            [rows, columns] if bits(rows, from.dtype).is_multiple_of(32) && !from.dtype.is_bool() && !dtype.is_bool() => {
+            [rows, columns]
+                if bits(rows, from.dtype).is_multiple_of(32) && !from.dtype.is_bool() && !dtype.is_bool() =>
+            {
                 vector(dtype, vec![bits(rows, from.dtype) / dtype.bits() as usize, columns])
             }
             _ => Err(format!("the bits of {from} as {dtype}: rows are not whole words of 32 bits")),

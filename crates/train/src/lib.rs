@@ -28,6 +28,7 @@ mod language;
 pub mod metrics;
 mod model;
 mod planned;
+mod planned_quant;
 mod pretrained;
 pub mod profiler;
 pub mod published;
@@ -46,6 +47,7 @@ pub use generate::{Generator, Sampled, Sampling};
 pub use language::{LanguageCarried, LanguageParams};
 pub use model::{TokenSizes, TrainModelConfig};
 pub use planned::{Planned, PlannedStep};
+pub use planned_quant::{PlannedCache, PlannedWeights, quality_cost};
 pub use sharding::{
     MeshChoice, ParameterShapes, StateSharding, WrappedModel, parameter_shapes, sharding_rules, step_leaves, wrap_model,
 };

@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use nn::{DTypePolicy, RematPolicy, ShardingRules, Strategy, hf};
-use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Variant, choice_of};
+use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Quantization, Variant, choice_of};
 use trace::Mesh;
 
 use crate::config::{DataConfig, TrainConfig};
 use crate::error::Error;
 use crate::model::{TokenSizes, TrainModelConfig};
+use crate::planned_quant::{PlannedCache, PlannedWeights};
 use crate::step::{PlannedStepKind, StepShape};
 
 /// Tokens of a sequence where nobody says how many.
@@ -26,6 +27,10 @@ pub struct PlannedStep {
     pub sequence_length: Option<usize>,
     /// Precisions that may be chosen; that of the file where there are none.
     pub precisions: Vec<DTypePolicy>,
+    /// Weights of inference that may be chosen; dense ones where there are none.
+    pub weights: Vec<PlannedWeights>,
+    /// KV caches that may be chosen; that of the file where there are none.
+    pub kv_caches: Vec<PlannedCache>,
 }
 
 /// A training file, or a `config.json` with the usual settings.
@@ -38,6 +43,8 @@ pub struct Planned {
     step: PlannedStepKind,
     /// Precisions that may be chosen.
     precisions: Vec<DTypePolicy>,
+    /// What may be of few bits.
+    quantizations: Vec<Quantization>,
 }
 
 impl Planned {
@@ -85,9 +92,15 @@ impl Planned {
             return Err(Error::new(format!(
                 "{precision} is a precision of training; inference has f32, mixed and bf16"
             ))
-            .hint("weights of few bits are those of a quantized folder: see docs/howto/low-precision-training.md"));
+            .hint("--weights chooses weights of few bits"));
         }
-        Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions })
+        let is_asked = !asked.weights.is_empty() || !asked.kv_caches.is_empty();
+        if step == PlannedStepKind::Training && is_asked {
+            return Err(Error::new("--weights and --kv-cache are for inference; this is a training step")
+                .hint("add --step prefill or --step decode"));
+        }
+        let quantizations = crate::planned_quant::all(&asked.weights, &asked.kv_caches);
+        Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions, quantizations })
     }
 
     /// The source of programs for a search.
@@ -129,12 +142,29 @@ impl Planned {
             }
             PlannedStepKind::Prefill | PlannedStepKind::Decode => vec![None],
         };
-        let of = |&types: &DTypePolicy| remats.iter().map(move |remat| Variant { remat: remat.clone(), types });
-        let variants: Vec<Variant> = self.precisions.iter().flat_map(of).collect();
+        let mut variants: Vec<Variant> = Vec::new();
+        for &types in &self.precisions {
+            for quantization in &self.quantizations {
+                let of = |remat: &Option<RematPolicy>| Variant {
+                    remat: remat.clone(),
+                    types,
+                    quantization: quantization.clone(),
+                };
+                variants.extend(remats.iter().map(of));
+            }
+        }
         let write = |choice: &ModelChoice| {
             self.step(choice).map_err(|failure| format!("{}: {}", self.file.display(), compile::with_causes(&failure)))
         };
         Ok(ModelSource::new(Box::new(write), &figures, &variants)?)
+    }
+
+    /// What a plan's bits cost in quality, and what others would save.
+    pub fn notes(&self, best: Option<&Plan>) -> Vec<String> {
+        if self.is_training() {
+            return Vec::new();
+        }
+        crate::planned_quant::notes(best.and_then(|plan| plan.variant.as_ref()), &self.quantizations)
     }
 
     /// Whether a plan of it is a training.
@@ -155,11 +185,20 @@ impl Planned {
     }
 
     fn step(&self, choice: &ModelChoice) -> Result<ModelStep, Error> {
-        let config = self.chosen(choice);
+        let mut config = self.chosen(choice);
         let rules = self.mesh(choice)?.map(|mesh| ShardingRules::new(&mesh, Strategy::Hybrid)).transpose();
         let rules = rules?;
-        let shape = StepShape { step: self.step, config: &config, sequence: self.sequence, rules: rules.as_ref() };
-        shape.of(&self.model)
+        let quantization = &choice.variant.quantization;
+        config.run.kv_cache = match &quantization.kv_cache {
+            Some(word) => word.parse::<PlannedCache>()?.0,
+            None => config.run.kv_cache,
+        };
+        let weights = match &quantization.weights {
+            Some(word) => word.parse::<PlannedWeights>()?.0,
+            None => None,
+        };
+        let (step, sequence) = (self.step, self.sequence);
+        StepShape { step, config: &config, sequence, rules: rules.as_ref(), weights }.of(&self.model)
     }
 
     /// The mesh of a choice: experts take the place of `model` where there are any.

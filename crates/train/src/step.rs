@@ -3,6 +3,7 @@
 use compile::Program;
 use nn::layers::KvCache;
 use nn::models::{Gpt2, LanguageModel, Llama};
+use nn::quant::{MapWeights, QuantScheme};
 use nn::{ShardingRules, hf};
 use plan::search::ModelStep;
 use serde::{Deserialize, Serialize};
@@ -69,16 +70,25 @@ pub struct StepShape<'a> {
     pub sequence: usize,
     /// How it is sharded; `None` on one device.
     pub rules: Option<&'a ShardingRules>,
+    /// How the weights of a step of inference are quantized; `None`: dense.
+    pub weights: Option<QuantScheme>,
 }
 
 impl StepShape<'_> {
     /// The step of a model.
     pub fn of(&self, model: &hf::ModelConfig) -> Result<ModelStep, Error> {
-        let (sizes, family, options) = (TokenSizes::of(model), model.family(), self.config.run.clone());
+        let (sizes, family) = (TokenSizes::of(model), model.family());
+        let (options, scheme) = (self.config.run.clone(), self.weights);
+        if let (Some(scheme), PlannedStepKind::Training) = (&scheme, self.step) {
+            return Err(Error::new(format!("weights of {scheme} are for inference: nothing trains codes"))
+                .hint("choose --step prefill or decode, or train in another precision"));
+        }
         match model.clone() {
-            hf::ModelConfig::Gpt2(model) => self.written(&sizes, family, move |key| Gpt2::init(key, &model, &options)),
+            hf::ModelConfig::Gpt2(model) => {
+                self.written(&sizes, family, move |key| with_weights(Gpt2::init(key, &model, &options), scheme.as_ref()))
+            }
             hf::ModelConfig::Llama(model) => {
-                self.written(&sizes, family, move |key| Llama::init(key, &model, &options))
+                self.written(&sizes, family, move |key| with_weights(Llama::init(key, &model, &options), scheme.as_ref()))
             }
         }
     }
@@ -136,7 +146,10 @@ impl StepShape<'_> {
                 let of = |role: Role, leaf: &Leaf| {
                     let dims = &leaf.spec.dims;
                     let sharding = match (role, leaf.path.split_once('.')) {
-                        (_, Some(("0", _))) => Ok(rules.logical_axes().sharding(&CACHE, dims)),
+                        // Scales have no last axis.
+                        (_, Some(("0", _))) => {
+                            Ok(rules.logical_axes().sharding(&CACHE[..dims.len().min(CACHE.len())], dims))
+                        }
                         (Role::Input, Some(("1", path))) => rules.state(path, dims, &parameters),
                         (Role::Input, None) if leaf.path == "3" => rules.batch("the tokens", dims),
                         _ => Ok(PartitionSpec::replicated(dims.len())),
@@ -153,6 +166,14 @@ impl StepShape<'_> {
             }
         };
         Ok(Program::from_module(traced?.0.module))
+    }
+}
+
+/// A model known by shapes, with weights as a scheme says.
+fn with_weights<M: MapWeights>(model: M, scheme: Option<&QuantScheme>) -> M {
+    match scheme {
+        Some(scheme) => model.quantized(scheme),
+        None => model,
     }
 }
 

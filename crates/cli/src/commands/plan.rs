@@ -9,7 +9,7 @@ use compile::worker::WorkerLimits;
 use compile::{PluginFile, SliceCompiler};
 use plan::search::{
     Answer as Found, BatchName, Confirm, Facts, Goal, Load, OneProgram, Plan, ProgramSource, SearchOptions,
-    ShardingChoice, StepKind, Variant, search,
+    ShardingChoice, StepKind, search,
 };
 use serde::Serialize;
 use train::{Planned, PlannedStep};
@@ -39,6 +39,8 @@ fn asked(args: &PlanArgs) -> PlannedStep {
         step: args.step.unwrap_or_default().into(),
         sequence_length: args.sequence_length,
         precisions: args.precision.clone(),
+        weights: args.weights.clone(),
+        kv_caches: args.kv_cache.clone(),
     }
 }
 
@@ -71,7 +73,11 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
         progress.step(&format!("{} of {} compiled{left}: {}", now.done, now.of, now.doing));
     });
     drop(progress);
-    let found = found?;
+    let mut found = found?;
+    if let Some(planned) = &planned {
+        let more = planned.notes(found.best());
+        found.notes.extend(more);
+    }
     let best = found.best();
     if let (Some(path), Some(plan)) = (&args.out, best) {
         match &planned {
@@ -102,7 +108,8 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
             eprintln!("{}: {}", refused.candidate, refused.why);
         }
         eprintln!(
-            "hint: larger slices, a smaller --batch-size, more rematerialization in the program, or more --compiles"
+            "hint: larger slices, a smaller --batch-size, more rematerialization in the program, more --compiles, or of a model \
+             that is served --weights w8a16,w4a16 and --kv-cache int8"
         );
     }
     Ok(if found.is_met() { Answer::Yes } else { Answer::No })
@@ -114,6 +121,8 @@ fn only_for_models(args: &PlanArgs) -> Result<(), Failure> {
         ("--sequence-length", args.sequence_length.is_some()),
         ("--step", args.step.is_some()),
         ("--precision", !args.precision.is_empty()),
+        ("--weights", !args.weights.is_empty()),
+        ("--kv-cache", !args.kv_cache.is_empty()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((name, _)) => Err(Failure::new(format!("{name} is for models; {} is a program", args.file.display()))
@@ -321,10 +330,7 @@ fn table(found: &Found) -> Table {
             ShardingChoice::AsWritten => "as written".into(),
         };
         let mesh = match &plan.variant {
-            Some(Variant { remat: Some(remat), types }) => {
-                format!("{mesh}, {types}, remat {remat}")
-            }
-            Some(Variant { remat: None, types }) => format!("{mesh}, {types}"),
+            Some(variant) => format!("{mesh}, {variant}"),
             None => mesh,
         };
         let mut slice = plan.slice.clone();

@@ -13,7 +13,9 @@ fn prepared(shape: &QuantizedMatmul, x: &[f64]) -> Literal {
     let parts = (depth / shape.group).max(1);
     let padded = rows.next_multiple_of(if parts > 1 { 8 } else { 16 });
     let mut out = vec![0.0; parts * padded * shape.inner];
-    for (part, row, at) in (0..parts).flat_map(|p| (0..rows).flat_map(move |r| (0..shape.inner).map(move |at| (p, r, at)))) {
+    for (part, row, at) in
+        (0..parts).flat_map(|p| (0..rows).flat_map(move |r| (0..shape.inner).map(move |at| (p, r, at))))
+    {
         let within = at % depth;
         let source = if shape.codes == DType::I4 {
             // Quarter, word, half.
@@ -61,7 +63,8 @@ fn every_code_and_group() {
         for row in 0..rows {
             for at in 0..shape.inner {
                 for column in 0..shape.columns {
-                    let weight = of_weight[at * shape.columns + column] * of_scales[at / group * shape.columns + column];
+                    let weight =
+                        of_weight[at * shape.columns + column] * of_scales[at / group * shape.columns + column];
                     expected[row * shape.columns + column] += x[row * shape.inner + at] * weight;
                 }
             }

@@ -121,6 +121,36 @@ pub struct Variant {
     pub remat: Option<RematPolicy>,
     /// Types of parameters and activations.
     pub types: DTypePolicy,
+    /// What is of few bits, where there is no backward pass.
+    #[serde(flatten)]
+    pub quantization: Quantization,
+}
+
+/// What of a model is of few bits, in the words of whoever writes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Quantization {
+    /// The scheme of the weights, as in `w4a16`; `None`: as the types say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
+    /// The type of the KV cache, as in `int8`; `None`: that of activations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache: Option<String>,
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.types)?;
+        if let Some(weights) = &self.quantization.weights {
+            write!(f, " {weights}")?;
+        }
+        if let Some(kv_cache) = &self.quantization.kv_cache {
+            write!(f, " {kv_cache} cache")?;
+        }
+        match &self.remat {
+            Some(remat) => write!(f, " remat {remat}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Candidate {
@@ -143,11 +173,8 @@ impl std::fmt::Display for Candidate {
         if self.precision == PrecisionChoice::Default {
             write!(f, " default precision")?;
         }
-        if let Some(Variant { remat, types }) = &self.variant {
-            write!(f, " {types}")?;
-            if let Some(remat) = remat {
-                write!(f, " remat {remat}")?;
-            }
+        if let Some(variant) = &self.variant {
+            write!(f, " {variant}")?;
         }
         if self.windowed_einsum == WindowedEinsum::Off {
             write!(f, " windowed_einsum=off")?;

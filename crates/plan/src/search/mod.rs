@@ -16,7 +16,7 @@ mod run;
 mod source;
 
 pub use answer::{Answer, Confidence, Plan, Refused};
-pub use candidate::{Candidate, FlagSet, PrecisionChoice, ShardingChoice, Variant, WindowedEinsum};
+pub use candidate::{Candidate, FlagSet, PrecisionChoice, Quantization, ShardingChoice, Variant, WindowedEinsum};
 pub use facts::Facts;
 pub use goal::{Goal, PlanCost};
 pub use load::Load;

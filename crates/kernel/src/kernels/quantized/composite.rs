@@ -14,7 +14,9 @@ fn read(request: &Request<'_>) -> Result<QuantizedMatmul, Error> {
     let [groups, of_scales] = request.dims(KERNEL, 2)?;
     let dtype = |n: usize| request.operands.get(n).map_or(DType::F32, |spec| spec.dtype);
     if of_codes != inner || of_scales != columns || groups == 0 || !inner.is_multiple_of(groups) {
-        let message = format!("{groups} groups of {inner} input features, {of_codes} of codes; scales of {of_scales} of {columns}");
+        let message = format!(
+            "{groups} groups of {inner} input features, {of_codes} of codes; scales of {of_scales} of {columns}"
+        );
         return Err(Error::Shape { kernel: KERNEL, message });
     }
     let group = inner / groups;

@@ -26,16 +26,14 @@ pub fn matmul(shape: &QuantizedMatmul, tiles: QuantizedTiles, generation: Genera
     let mut kernel = KernelBuilder::new("quantized_matmul", generation);
     let columns = kernel.grid(s.columns / tiles.columns, Semantics::Parallel);
     let inner = kernel.grid(rounds, Semantics::Arbitrary);
-    let x =
-        kernel.input("x", s.prepared_spec(), [lhs_rows, tiles.inner], |m| vec![m.i32(0), m.program_id(inner)]);
+    let x = kernel.input("x", s.prepared_spec(), [lhs_rows, tiles.inner], |m| vec![m.i32(0), m.program_id(inner)]);
     let codes = kernel.input("codes", s.codes_spec(), [tiles.inner, tiles.columns], |m| {
         vec![m.program_id(inner), m.program_id(columns)]
     });
     let scales = kernel.input("scales", s.scales_spec(), [tiles.inner / s.group, tiles.columns], |m| {
         vec![m.program_id(inner), m.program_id(columns)]
     });
-    let out =
-        kernel.output("result", s.out_spec(), [s.rows, tiles.columns], |m| vec![m.i32(0), m.program_id(columns)]);
+    let out = kernel.output("result", s.out_spec(), [s.rows, tiles.columns], |m| vec![m.i32(0), m.program_id(columns)]);
     kernel.cost(s.cost());
     kernel.body(|k| {
         let dims = [s.rows, tiles.columns];

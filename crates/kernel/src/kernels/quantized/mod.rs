@@ -107,7 +107,10 @@ impl QuantizedMatmul {
         let refuse = |message: String| Err(Error::Shape { kernel: KERNEL, message });
         let unit = self.group.max(self.depth());
         if tiles.inner == 0 || !self.inner.is_multiple_of(tiles.inner) || !tiles.inner.is_multiple_of(unit) {
-            return refuse(format!("tiles of {} input features, {} and groups of {}", tiles.inner, self.inner, self.group));
+            return refuse(format!(
+                "tiles of {} input features, {} and groups of {}",
+                tiles.inner, self.inner, self.group
+            ));
         }
         if tiles.columns == 0 || !self.columns.is_multiple_of(tiles.columns) {
             return refuse(format!("tiles of {} output features do not divide {}", tiles.columns, self.columns));

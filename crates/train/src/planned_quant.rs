@@ -1,0 +1,148 @@
+//! Weights and KV caches of few bits as choices of a plan, with what they cost in quality.
+
+use std::str::FromStr;
+
+use nn::layers::KvCacheDType;
+use nn::quant::{ActivationQuant, QuantScheme};
+use plan::search::{Quantization, Variant};
+use tensor::DType;
+
+use crate::error::Error;
+
+/// Weights of a plan: `dense`, or the word of a scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedWeights(pub Option<QuantScheme>);
+
+impl FromStr for PlannedWeights {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<PlannedWeights, Error> {
+        if text == "dense" {
+            return Ok(PlannedWeights(None));
+        }
+        let scheme = text
+            .parse::<QuantScheme>()
+            .map_err(|error| Error::new(error.to_string()).hint("`dense` leaves weights in the type of --precision"))?;
+        Ok(PlannedWeights(Some(scheme)))
+    }
+}
+
+/// The KV cache of a plan: a type, or none of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedCache(pub Option<KvCacheDType>);
+
+/// Words of KV caches.
+const CACHES: [(&str, KvCacheDType); 4] = [
+    ("bf16", KvCacheDType::Bf16),
+    ("int8", KvCacheDType::Int8),
+    ("fp8", KvCacheDType::Fp8),
+    ("int4", KvCacheDType::Int4),
+];
+
+impl FromStr for PlannedCache {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<PlannedCache, Error> {
+        let found = CACHES.iter().find(|(name, _)| *name == text);
+        let (_, dtype) = found.ok_or_else(|| {
+            let known = CACHES.map(|(name, _)| name).join(", ");
+            Error::new(format!("`{text}` is no type of a KV cache; types are {known}"))
+        })?;
+        Ok(PlannedCache(Some(*dtype)))
+    }
+}
+
+/// Every pair of what was asked for; one that leaves all as it is where nothing was.
+pub(crate) fn all(weights: &[PlannedWeights], caches: &[PlannedCache]) -> Vec<Quantization> {
+    let weights: Vec<Option<String>> = match weights {
+        [] => vec![None],
+        some => some.iter().map(|choice| choice.0.map(|scheme| scheme.to_string())).collect(),
+    };
+    let word = |cache: &PlannedCache| {
+        CACHES.iter().find(|(_, dtype)| Some(*dtype) == cache.0).map(|(name, _)| (*name).to_string())
+    };
+    let caches: Vec<Option<String>> = if caches.is_empty() { vec![None] } else { caches.iter().map(word).collect() };
+    let pair = |weights: &Option<String>, kv_cache: &Option<String>| Quantization {
+        weights: weights.clone(),
+        kv_cache: kv_cache.clone(),
+    };
+    weights.iter().flat_map(|weights| caches.iter().map(move |cache| pair(weights, cache))).collect()
+}
+
+/// What a scheme costs in quality, by what its makers published.
+pub fn quality_cost(scheme: &QuantScheme) -> &'static str {
+    match (scheme.values, scheme.activations, scheme.group) {
+        (DType::I8, ActivationQuant::None, _) => {
+            "perplexity +0.0 to 0.3 % (int8 weights of Llama 3.1 8B: 7.35 on 7.33, torchao's documents)"
+        }
+        (DType::I8, _, _) => {
+            "perplexity +0.8 to 1.9 % (int8 weights and activations: 7.45 on 7.33 of Llama 3.1 8B, torchao's documents; \
+             SmoothQuant's README 6.26 on 6.14, 5.52 on 5.47)"
+        }
+        (DType::F8E4M3FN, ActivationQuant::None, _) => {
+            "less than fp8 weights and activations, perplexity +1.2 % (torchao's documents)"
+        }
+        (DType::F8E4M3FN, _, _) => "perplexity +1.2 % (fp8 by row: 7.42 on 7.33 of Llama 3.1 8B, torchao's documents)",
+        (DType::I4, _, None) => {
+            "perplexity +2 to 4 % after rotation and GPTQ (5.6 on 5.47 of Llama 2 7B, 6.4 on 6.14 of Llama 3 8B), +27 % and \
+             more rounded to the nearest (SpinQuant's README)"
+        }
+        (DType::I4, _, Some(_)) => {
+            "perplexity +1 to 5 % trained in groups of 128 (5.53 on 5.47 of Llama 2 7B, 6.47 on 6.14 of Llama 3 8B, \
+             EfficientQAT's README); rounded to the nearest more"
+        }
+        _ => "not known here: measure it with `tpu eval`",
+    }
+}
+
+/// What the bits of the best plan cost, or what others would save where none were asked for.
+pub(crate) fn notes(best: Option<&Variant>, asked: &[Quantization]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(best) = best {
+        if let Some(Ok(scheme)) = best.quantization.weights.as_deref().map(str::parse::<QuantScheme>) {
+            notes.push(format!("weights of {scheme}: {}", quality_cost(&scheme)));
+        }
+        if let Some(cache) = best.quantization.kv_cache.as_deref().filter(|cache| *cache != "bf16") {
+            notes.push(format!(
+                "a KV cache of {cache} rounds every key and value: measure what it costs with `tpu eval`"
+            ));
+        }
+    }
+    if asked.iter().all(|choice| *choice == Quantization::default()) {
+        notes.push(
+            "weights of 8 or 4 bits and a KV cache of 8 take a half or a quarter of the memory, and of the time that reading it \
+             takes: --weights dense,w8a16,w4a16 --kv-cache bf16,int8 compares them"
+                .into(),
+        );
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_pairs() {
+        assert_eq!(all(&[], &[]), [Quantization::default()]);
+        let weights = ["dense", "w4a16"].map(|word| word.parse().unwrap());
+        let caches = ["bf16", "int8"].map(|word| word.parse().unwrap());
+        let found: Vec<String> = all(&weights, &caches)
+            .into_iter()
+            .map(|quantization| Variant { quantization, ..Variant::default() }.to_string())
+            .collect();
+        assert_eq!(found, ["f32 bf16 cache", "f32 int8 cache", "f32 w4a16 bf16 cache", "f32 w4a16 int8 cache"]);
+        assert!("w3".parse::<PlannedWeights>().is_err() && "int3".parse::<PlannedCache>().is_err());
+    }
+
+    #[test]
+    fn every_scheme_has_its_cost() {
+        let cost = |word: &str| quality_cost(&word.parse().unwrap());
+        assert!(
+            cost("w8a16").contains("0.3 %")
+                && cost("w4a16").contains("2 to 4 %")
+                && cost("w8a8").contains("SmoothQuant")
+        );
+        assert!(cost("w4a16-g128").contains("groups of 128") && cost("w2a16").contains("measure"));
+    }
+}
