@@ -175,6 +175,8 @@ CACHES = {
     "i4, scales folded": ("i4", True),
     "i8, dequantized": ("i8", False),
 }
+# Forms of the larger shape.
+LARGE = ["bf16", "i4, scale after dot", "i4 group 128, partial sums", "i4 group 128, kernel", "i4 group 128, dequantize"]
 # The same by qwix: type of weights, type of activations, tile.
 PEERS = {
     "i8, scale after dot": ("int8", None, None),
@@ -227,27 +229,26 @@ def read_hlo(hlo, weight):
 
 
 def ours(options, generation, text, weight):
-    """One compilation counts cycles, one without counting gives memory where the first does not end."""
+    """Compiled once with the cycles counted and once for its memory; a third time where counting does not end well."""
     found = {}
-    for is_counted in (True, False):
-        with tempfile.TemporaryDirectory() as folder:
-            program = os.path.join(folder, "form.mlir")
-            open(program, "w").write(text)
-            command = [options.tpu, "compile", program, "--slice", SLICES[generation], "--no-cache", "--compilation-timeout-seconds", "400"]
-            env = environment(folder if is_counted else "")
-            if is_counted:
-                subprocess.run(command + ["--json"], env=env, capture_output=True, text=True)
-                found["s"] = simulated(folder) or None
-                continue
-            report = subprocess.run(command + ["--json"], env=env, capture_output=True, text=True)
-            hlo = subprocess.run(command + ["--emit", "hlo"], env=env, capture_output=True, text=True)
-            if report.returncode or hlo.returncode:
-                print(report.stderr[-400:], hlo.stderr[-400:], file=sys.stderr)
-                return found
-            memory = json.loads(report.stdout)["report"]["memory"]
-            found["w"], found["wide"] = read_hlo(hlo.stdout, weight)
-            found["temporaries"] = memory["temporaries"]
-            found["moved"] = memory["arguments"] + memory["outputs"] + 2 * memory["temporaries"]
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "form.mlir")
+        open(program, "w").write(text)
+        command = [options.tpu, "compile", program, "--slice", SLICES[generation], "--no-cache", "--compilation-timeout-seconds", "400"]
+        run = lambda env, *more: subprocess.run(command + list(more), env=env, capture_output=True, text=True)
+        hlo = run(environment(folder), "--emit", "hlo")
+        found["s"] = simulated(folder) or None
+        plain = environment("")
+        if hlo.returncode:
+            hlo = run(plain, "--emit", "hlo")
+        report = run(plain, "--json")
+        if report.returncode or hlo.returncode:
+            print(report.stderr[-400:], hlo.stderr[-400:], file=sys.stderr)
+            return found
+        memory = json.loads(report.stdout)["report"]["memory"]
+        found["w"], found["wide"] = read_hlo(hlo.stdout, weight)
+        found["temporaries"] = memory["temporaries"]
+        found["moved"] = memory["arguments"] + memory["outputs"] + 2 * memory["temporaries"]
     return found
 
 
@@ -326,7 +327,7 @@ def report(record, out):
         return ", ".join(both) + (" **copy**" if found.get("wide") else "")
     for m, k, n in SHAPES:
         lines += [f"## {m} x {k} x {n}", "", "| form | HBM, MiB | " + " | ".join(generations) + " |", "|---|---|" + "---|" * len(generations)]
-        for form in MATMULS:
+        for form in MATMULS if (m, k, n) == SHAPES[0] else LARGE:
             rows = [record.get(f"{g}|{m}x{k}x{n}|{form}", {}) for g in generations]
             moved = next((f"{row['moved'] / 2**20:.1f}" for row in rows if row.get("moved")), "-")
             lines.append(f"| {form} | {moved} | " + " | ".join(map(cell, rows)) + " |")
@@ -374,16 +375,21 @@ def main():
         print(key, record[key], flush=True)
         json.dump(record, open(options.record, "w"), indent=1)
 
-    for generation in options.only or SLICES:
-        for shape in SHAPES:
-            size = "x".join(map(str, shape))
-            for form, make in MATMULS.items():
+    generations = options.only or list(SLICES)
+    for shape in SHAPES:
+        size = "x".join(map(str, shape))
+        for form, make in MATMULS.items():
+            if shape != SHAPES[0] and form not in LARGE:
+                continue
+            for generation in generations:
                 text = (lambda: kernel_text(options, generation, make, shape)) if isinstance(make, str) else (lambda: program(*make(*shape)))
                 keep(f"{generation}|{size}|{form}", lambda: ours(options, generation, text(), shape[1] * shape[2]))
                 if form in PEERS and options.peer_python and shape == SHAPES[0]:
                     keep(f"{generation}|{size}|qwix {form}", lambda: peer(options, generation, form, shape))
-        for form, (codes, is_folded) in CACHES.items():
-            b, h, _, s, d = CACHE
+        report(record, options.out)
+    for form, (codes, is_folded) in CACHES.items():
+        b, h, _, s, d = CACHE
+        for generation in generations:
             keep(f"{generation}|cache|{form}", lambda: ours(options, generation, program(*attention(codes, is_folded)), b * h * s * d))
     report(record, options.out)
 

@@ -34,7 +34,7 @@ pub const CROSS_ENTROPY: &str = "tpubridge.cross_entropy";
 pub const CROSS_ENTROPY_BACKWARD: &str = "tpubridge.cross_entropy_backward";
 
 /// Grouped matmul. Operands: rows `[rows, inner]`, matrices `[groups, inner, columns]`, or `[groups, columns, inner]` when
-/// transposed, group sizes `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group. Attributes:
+/// transposed, in the type of the rows or in codes of 8 or 4 bits, group sizes `i32 [groups]`. Result: `[rows, columns]`, zeros where a row is of no group. Attributes:
 /// [`GroupedAttributes`].
 pub const GROUPED_MATMUL: &str = "tpubridge.gmm";
 

@@ -24,6 +24,12 @@ const LOSS_REACH: [f64; 2] = [0.95, 0.87];
 /// is, sums.
 const OPS_PER_LOGIT: f64 = 7.0;
 
+/// Vector operations that widen a code and bring it into the matrix units, as slots that pass meanwhile. By the static cycles of
+/// 8 by 4096 by 4096 and 8 by 8192 by 28672 on v5p, v6e and TPU7x (`benchmarks/results/quant-tpu.md`): 2.2 to 3.7.
+const OPS_PER_CODE: f64 = 2.6;
+/// Vector operations for each number of a group's partial sum: the correction, the scale, the sum.
+const OPS_PER_PARTIAL_SUM: f64 = 3.0;
+
 /// What a kernel computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelWork {
@@ -46,6 +52,9 @@ impl KernelWork {
         let name = kernel_name(module, id);
         if let Some(matmuls) = loss_matmuls(instruction.name()) {
             return loss(module, id, matmuls);
+        }
+        if instruction.name().contains("quantized_matmul") {
+            return quantized(module, id);
         }
         if instruction.name().contains("rms_norm") {
             return norm(module, id);
@@ -291,6 +300,25 @@ fn loss(module: &HloModule, id: InstructionId, matmuls: u32) -> Option<KernelWor
         transcendentals: logits,
         reach: 1.0,
         hbm_bytes: module.instruction(id).kernel_cost().map_or(0.0, |stated| stated.bytes_accessed as f64),
+    })
+}
+
+/// Activations, codes `[inner, columns]` and scales; rows are those of the result.
+fn quantized(module: &HloModule, id: InstructionId) -> Option<KernelWork> {
+    let instruction = module.instruction(id);
+    let size = |shape: &Shape, axis: usize| shape.dimensions().get(axis).and_then(|&n| u64::try_from(n).ok());
+    let codes = module.instruction(*instruction.operands().get(1)?).shape();
+    let (contracted, columns) = (size(codes, 0)?, size(codes, 1)?);
+    let groups = size(module.instruction(*instruction.operands().get(2)?).shape(), 0)?;
+    let (rows, codes) = (size(instruction.shape().leaves().next()?, 0)? as f64, contracted as f64 * columns as f64);
+    let partial_sums = rows * groups as f64 * columns as f64;
+    Some(KernelWork {
+        family: "quantized matmul",
+        matmuls: vec![Matmul { flops: 2.0 * rows * codes, element: PrimitiveType::Bf16, contracted, columns }],
+        vector_ops: OPS_PER_CODE * codes + OPS_PER_PARTIAL_SUM * partial_sums,
+        transcendentals: 0.0,
+        reach: 1.0,
+        hbm_bytes: 0.0,
     })
 }
 

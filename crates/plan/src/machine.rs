@@ -92,8 +92,12 @@ impl Machine {
 
     /// Matmuls of a type, operations per second. f32 is multiplied as bf16 unless asked otherwise.
     pub fn matmul_flops(&self, element: PrimitiveType) -> f64 {
-        let is_double = self.double_rate_types.iter().any(|name| name.eq_ignore_ascii_case(stablehlo_name(element)));
-        if is_double { 2.0 * self.bf16_flops } else { self.bf16_flops }
+        if self.is_double_rate(element) { 2.0 * self.bf16_flops } else { self.bf16_flops }
+    }
+
+    /// Whether the matrix units take a type as it is, at twice the rate.
+    pub(crate) fn is_double_rate(&self, element: PrimitiveType) -> bool {
+        self.double_rate_types.iter().any(|name| name.eq_ignore_ascii_case(stablehlo_name(element)))
     }
 }
 

@@ -1,11 +1,11 @@
 //! How long one op takes on the device, and what it waits for: the roofline.
 
 use serde::Serialize;
-use xla::CollectiveKind;
+use xla::{CollectiveKind, PrimitiveType};
 
 use crate::machine::Machine;
 use crate::torus::Group;
-use crate::work::{Matmul, Work};
+use crate::work::{Matmul, NarrowOperand, Work};
 
 /// What limits an op, or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -87,17 +87,50 @@ impl Machine {
         let is_matmul = !work.matmuls.is_empty();
         let matrix_s = match work.cycles {
             // The compiler prices matmuls well, everything else per element instead of per byte.
-            Some(cycles) if is_matmul => cycles as f64 / self.clock_hz / self.reach.cycles,
+            Some(cycles) if is_matmul => {
+                let priced = cycles as f64 / self.clock_hz / self.reach.cycles;
+                // An operand that is converted is multiplied as what it becomes, whatever rate the compiler took.
+                let is_converted = work.narrow.iter().any(|operand| self.conversion_ops(operand) > 0.0);
+                if is_converted { priced.max(work.flops() / self.bf16_flops) } else { priced }
+            }
             _ => work.matmuls.iter().map(|matmul| self.matmul_s(matmul)).sum::<f64>() / self.reach.in_a_model,
         };
         OpTime {
             matrix_s,
-            // Beside a matmul vector work hides in the compiler's estimate.
+            // Beside a matmul vector work hides in the compiler's estimate, but for operands that are converted on their way.
             vector_s: work.indexed_rows * self.reach.indexed_row_s
-                + if is_matmul { 0.0 } else { self.vector_s(work.vector_ops, work.transcendentals) },
+                + if is_matmul {
+                    self.vector_s(work.narrow.iter().map(|operand| self.conversion_ops(operand)).sum(), 0.0)
+                } else {
+                    self.vector_s(work.vector_ops, work.transcendentals)
+                },
             hbm_s: hbm_bytes / (self.hbm_bytes_per_s * self.reach.hbm),
             launch_s: self.reach.launch_s,
         }
+    }
+
+    /// Vector operations that make an operand of a matmul what the matrix units take; none where they take it as it is.
+    ///
+    /// By the static cycles of decode matmuls of 8 by 4096 by 4096 (`benchmarks/results/quant-tpu.md`), which are all
+    /// conversion: for an element they take 3.1 operations of `i8` on v5e and 2.5 on v6e, 4.1 and 3.6 of `i4`, 8.4 and 7.6 of
+    /// `f8E4M3FN`, 13.9, 12.6 and on TPU7x 13.2 of `f4E2M1FN`.
+    pub(crate) fn conversion_ops(&self, operand: &NarrowOperand) -> f64 {
+        use PrimitiveType::{F4E2M1Fn, S4, S8, U4, U8};
+        let is_integer = |element: PrimitiveType| matches!(element, S8 | U8 | S4 | U4);
+        // Integers beside floats become floats; floats of 8 bits enter beside any other where the units know them.
+        let is_mixed = is_integer(operand.element) != is_integer(operand.beside);
+        if self.is_double_rate(operand.element) && !(is_mixed && is_integer(operand.element)) {
+            return 0.0;
+        }
+        // With MXUs of 128 rows, and of 256.
+        let each = match operand.element {
+            S8 | U8 => [3.0, 2.6],
+            S4 | U4 => [4.0, 3.6],
+            F4E2M1Fn => [14.0, 13.0],
+            element if element.bits() < 8 => [5.0, 4.5],
+            _ => [8.4, 7.6],
+        };
+        each[usize::from(self.mxu_edge > 128)] * operand.elements
     }
 
     /// Time of a program of one op.

@@ -13,6 +13,8 @@ pub struct Work {
     pub transcendentals: f64,
     /// Rows that are gathered or scattered by an index each.
     pub indexed_rows: f64,
+    /// Operands of matmuls of 8 bits and less.
+    pub narrow: Vec<NarrowOperand>,
     /// Bytes moved.
     pub traffic: Traffic,
     /// The compiler's own estimate.
@@ -30,6 +32,17 @@ pub struct Matmul {
     pub contracted: u64,
     /// Columns of the result: the size that comes from the second operand.
     pub columns: u64,
+}
+
+/// An operand of a matmul of 8 bits and less.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NarrowOperand {
+    /// Its type.
+    pub element: PrimitiveType,
+    /// The type of the other side.
+    pub beside: PrimitiveType,
+    /// Its elements.
+    pub elements: f64,
 }
 
 impl Work {
@@ -62,6 +75,7 @@ impl Work {
                 let element = module.matmul_type(id).unwrap_or(PrimitiveType::Bf16);
                 let (contracted, columns) = sides(module, id, flops);
                 self.matmuls.push(Matmul { flops, element, contracted, columns });
+                self.narrow.extend(narrow_operands(module, id));
             }
             Opcode::Gather => self.indexed_rows += rows(module, id, 1),
             Opcode::Scatter => self.indexed_rows += rows(module, id, (instruction.operands().len() - 1) / 2),
@@ -76,6 +90,36 @@ impl Work {
 }
 
 const MAX_DEPTH: u32 = 16;
+
+/// Sides of a matmul of 8 bits and less, as they are stored: conversions on the way are looked through.
+fn narrow_operands(module: &HloModule, id: InstructionId) -> Vec<NarrowOperand> {
+    let stored = |mut id: InstructionId| {
+        for _ in 0..MAX_DEPTH {
+            let instruction = module.instruction(id);
+            let passes_on = matches!(
+                instruction.opcode(),
+                Opcode::Convert | Opcode::Bitcast | Opcode::Copy | Opcode::Reshape | Opcode::Transpose
+            );
+            match instruction.operands().first().filter(|_| passes_on) {
+                Some(&next) => id = next,
+                None => break,
+            }
+        }
+        module.instruction(id).shape()
+    };
+    let sides: Vec<_> = module.instruction(id).operands().iter().take(2).map(|&operand| stored(operand)).collect();
+    let [first, second] = sides[..] else { return Vec::new() };
+    if first.is_tuple() || second.is_tuple() {
+        return Vec::new();
+    }
+    let of = |shape: &xla::Shape, other: &xla::Shape| NarrowOperand {
+        element: shape.element_type(),
+        beside: other.element_type(),
+        elements: shape.element_count() as f64,
+    };
+    let both = [of(first, second), of(second, first)];
+    both.into_iter().filter(|side| side.element.bits() <= 8 && side.element != PrimitiveType::Pred).collect()
+}
 
 fn elements(module: &HloModule, id: InstructionId) -> f64 {
     module.instruction(id).shape().element_count() as f64

@@ -84,12 +84,10 @@ impl StepShape<'_> {
                 .hint("choose --step prefill or decode, or train in another precision"));
         }
         match model.clone() {
-            hf::ModelConfig::Gpt2(model) => {
-                self.written(&sizes, family, move |key| with_weights(Gpt2::init(key, &model, &options), scheme.as_ref()))
-            }
-            hf::ModelConfig::Llama(model) => {
-                self.written(&sizes, family, move |key| with_weights(Llama::init(key, &model, &options), scheme.as_ref()))
-            }
+            hf::ModelConfig::Gpt2(model) => self
+                .written(&sizes, family, move |key| with_weights(Gpt2::init(key, &model, &options), scheme.as_ref())),
+            hf::ModelConfig::Llama(model) => self
+                .written(&sizes, family, move |key| with_weights(Llama::init(key, &model, &options), scheme.as_ref())),
         }
     }
 

@@ -87,6 +87,17 @@ fn sizes_that_leave_the_matrix_unit_idle() {
 }
 
 #[test]
+fn weights_that_few_rows_wait_for() {
+    let Some(bench) = Bench::with_libtpu("weights_that_few_rows_wait_for") else { return };
+    let given = advice(&bench, &matmul(8, 8192, 28672, "bf16"), "v6e-1");
+    let seconds = gain_seconds(of_kind(&given, "few_bits", "--weights dense,w8a16,w4a16"));
+    // Half of the time that 448 MiB take.
+    assert!((100e-6..200e-6).contains(&seconds), "{seconds}");
+    assert_none(&advice(&bench, &matmul(8, 8192, 28672, "i8"), "v6e-1"), "few_bits");
+    assert_none(&advice(&bench, &matmul(4096, 4096, 4096, "bf16"), "v6e-1"), "few_bits");
+}
+
+#[test]
 fn copies_that_only_change_a_layout() {
     let Some(bench) = Bench::with_libtpu("copies_that_only_change_a_layout") else { return };
     let text = "func.func @main(%x: tensor<64x2048x1024xf32>) -> tensor<1024x64x2048xf32> {

@@ -44,6 +44,7 @@ const GROUPED: Grouped = Grouped {
     columns: 256,
     groups: 4,
     dtype: DType::BF16,
+    codes: DType::BF16,
     matrices: Matrices::AsIs,
     expected_rows: None,
 };
@@ -88,6 +89,9 @@ fn cases() -> Vec<Case> {
         "transposed = true, expected_rows = 100 : i64",
         grouped::decomposition(&other, "gmm_other"),
     );
+    for (codes, name) in [(DType::I8, "gmm_i8"), (DType::I4, "gmm_i4")] {
+        add(composites::GROUPED_MATMUL, "", grouped::decomposition(&Grouped { codes, ..GROUPED }, name));
+    }
     add(composites::GROUPED_MATMUL_GRADIENT, "", grouped::decomposition_of_gradient(&GROUPED, "tgmm"));
     for (codes, name) in [(DType::I4, "quantized_i4"), (DType::I8, "quantized_i8"), (DType::F8E4M3FN, "quantized_f8")] {
         add(composites::QUANTIZED_MATMUL, "", quantized::decomposition(&quantized_matmul(codes), name));

@@ -42,6 +42,7 @@ const PLAIN: Grouped = Grouped {
     columns: 128,
     groups: 1,
     dtype: DType::BF16,
+    codes: DType::BF16,
     matrices: Matrices::AsIs,
     expected_rows: None,
 };

@@ -55,6 +55,7 @@ fn tables_are_computed_before_the_call() {
         columns: 128,
         groups: 4,
         dtype: DType::BF16,
+        codes: DType::BF16,
         matrices: Matrices::AsIs,
         expected_rows: None,
     };

@@ -1,6 +1,6 @@
 //! Forms of a matmul with a quantized weight, and which is chosen.
 
-use crate::quant::{ActivationQuant, QuantScheme};
+use crate::quant::{ActivationQuant, QuantScheme, kernel};
 
 /// How a matmul with a quantized weight is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,6 +9,8 @@ pub enum MatmulForm {
     ScaleAfterDot,
     /// A dot for each group, summed with the groups' scales. Compilers write it as one fusion; it costs a result for each group.
     PartialSums,
+    /// The same as one op, which TPUs get as a kernel.
+    Kernel,
     /// The weight is dequantized first. Compilers write it out, which pays for many rows only.
     Dequantize,
 }
@@ -27,6 +29,7 @@ impl MatmulForm {
             // Codes of activations have no weight to be dequantized with.
             _ if scheme.activations != ActivationQuant::None => MatmulForm::PartialSums,
             (_, Some(group)) if group < SMALLEST_GROUP_OF_PARTIAL_SUMS => MatmulForm::Dequantize,
+            _ if rows <= MOST_ROWS_OF_PARTIAL_SUMS && kernel::takes(scheme) => MatmulForm::Kernel,
             _ if rows <= MOST_ROWS_OF_PARTIAL_SUMS => MatmulForm::PartialSums,
             _ => MatmulForm::Dequantize,
         }
@@ -37,6 +40,7 @@ impl MatmulForm {
         match self {
             MatmulForm::ScaleAfterDot => "scale after dot",
             MatmulForm::PartialSums => "partial sums by group",
+            MatmulForm::Kernel => "kernel by group",
             MatmulForm::Dequantize => "dequantize, then dot",
         }
     }

@@ -18,11 +18,12 @@
 mod activations;
 mod equation;
 mod form;
-mod record;
 mod host;
 mod in_training;
+mod kernel;
 mod lora;
 pub(crate) mod qat;
+mod record;
 mod scaled_matmul;
 mod scheme;
 mod tensor;
@@ -30,12 +31,12 @@ mod weight;
 
 pub use activations::{QuantizedRows, dequantized_rows, quantized_rows};
 pub use form::MatmulForm;
-pub use record::{RecordedInput, record_inputs};
 pub use host::nearest_codes;
 pub(crate) use in_training::is_scaled;
 pub use in_training::{AdapterParts, TrainedWeight, TrainingParts, in_training};
 pub use lora::{Adapters, LoraConfig, LoraPair, can_adapt, init_adapters, merged};
 pub use qat::{fake_quantized, fake_quantized_rows};
+pub use record::{RecordedInput, record_inputs};
 pub use scaled_matmul::{
     AmaxHistory, BackwardMatmuls, Granularity, MatmulOptions, ScaledMatmul, Scaling, amax_history,
 };

@@ -4,6 +4,7 @@ use tensor::DType;
 use trace::{Contraction, Precision, Spec, Tensor, Tree};
 
 use crate::quant::activations::codes;
+use crate::quant::kernel;
 use crate::quant::{ActivationQuant, MatmulForm, QuantScheme, QuantizedRows, ZeroPoints, quantized_rows};
 
 /// Which of the last two axes of a weight a matmul sums over.
@@ -136,7 +137,8 @@ impl QuantizedTensor {
             form => {
                 let operand = self.operand(&ordered);
                 let summed = match form {
-                    MatmulForm::PartialSums => self.partial_sums(&operand.values),
+                    MatmulForm::Kernel if self.input_axis == InputAxis::First => self.in_kernel(&operand.values),
+                    MatmulForm::PartialSums | MatmulForm::Kernel => self.partial_sums(&operand.values),
                     _ => self.scaled_dot(&operand.values),
                 };
                 let scaled = match &operand.scales {
@@ -204,6 +206,20 @@ impl QuantizedTensor {
             None => dot,
         };
         centered * scales
+    }
+
+    fn in_kernel(&self, x: &Tensor) -> Tensor {
+        let inputs = x.dim(-1);
+        let rows = x.reshape(&[x.num_elements() / inputs.max(1), inputs]);
+        let scales = self.scales.cast(DType::F32);
+        let mut sum = kernel::matmul(&rows, &self.values, &scales);
+        if let Some(zero_points) = &self.zero_points {
+            let groups = self.groups();
+            let sums = rows.cast(DType::F32).reshape(&[rows.dim(0), groups, inputs / groups.max(1)]).sum(&[2]);
+            sum = sum - sums.matmul(&(scales * zero_points.cast(DType::F32)));
+        }
+        let dims: Vec<usize> = x.dims()[..x.rank() - 1].iter().copied().chain([sum.dim(1)]).collect();
+        sum.reshape(&dims)
     }
 
     fn partial_sums(&self, x: &Tensor) -> Tensor {

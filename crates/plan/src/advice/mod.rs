@@ -1,5 +1,6 @@
 //! What limits a program, and what would make it faster: each with the seconds it should save.
 
+mod bits;
 mod matmuls;
 mod moves;
 mod roofline;
@@ -25,6 +26,8 @@ pub enum AdviceKind {
     Donation,
     /// Matmuls in f32 that could take bf16.
     Bf16Matmuls,
+    /// Matmuls that wait for operands which could be of fewer bits.
+    FewBits,
     /// Matmuls whose sizes leave parts of the MXU idle.
     Tiles,
     /// Copies and transposes that change a layout.
@@ -126,6 +129,7 @@ pub(crate) fn advise(
     let mut advice = Vec::new();
     advice.extend(matmuls::tiles(&scene));
     advice.extend(matmuls::f32_matmuls(&scene));
+    advice.extend(bits::few_bits(&scene, arguments));
     advice.extend(moves::layouts(&scene));
     advice.extend(moves::unfused(&scene));
     advice.extend(transfers::collectives(&scene));

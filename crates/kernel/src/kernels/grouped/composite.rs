@@ -29,8 +29,12 @@ fn read(request: &Request<'_>, second: Second) -> Result<(Grouped, Tiles), Error
         (Second::Matrices, Matrices::Transposed) => request.dims::<3>(KERNEL, 1)?[1],
     };
     let dtype = request.operands.first().map_or(DType::F32, |spec| spec.dtype);
+    let codes = match second {
+        Second::Matrices => request.operands.get(1).map_or(dtype, |spec| spec.dtype),
+        Second::Gradients => dtype,
+    };
     let expected_rows = attributes.expected_rows;
-    let grouped = Grouped { rows, inner, columns, groups, dtype, matrices, expected_rows };
+    let grouped = Grouped { rows, inner, columns, groups, dtype, codes, matrices, expected_rows };
     let tiles = Tiles::preferred(&grouped, request.generation).ok_or_else(|| {
         let message = format!("{rows} rows, {inner} inner and {columns} columns are not whole tiles of 8, 128 and 128");
         Error::Shape { kernel: KERNEL, message }
@@ -147,16 +151,18 @@ pub fn visits(grouped: &Grouped, tiles: &Tiles, which: Visits, name: &str) -> Re
 
 /// The grouped matmul in plain ops, a function of that name: every row with every matrix, masked.
 pub fn decomposition(grouped: &Grouped, name: &str) -> Result<Func, Error> {
-    let Grouped { rows, inner, columns, groups, dtype, .. } = *grouped;
+    let Grouped { rows, inner, columns, groups, dtype, codes, .. } = *grouped;
     let (lhs, out) = (tensor(dtype, [rows, inner]), tensor(dtype, [rows, columns]));
-    let (rhs, summed) = match grouped.matrices {
-        Matrices::AsIs => (tensor(dtype, [groups, inner, columns]), 1),
-        Matrices::Transposed => (tensor(dtype, [groups, columns, inner]), 2),
+    let (dims, summed) = match grouped.matrices {
+        Matrices::AsIs => ([groups, inner, columns], 1),
+        Matrices::Transposed => ([groups, columns, inner], 2),
     };
+    let (given, rhs) = (tensor(codes, dims), tensor(dtype, dims));
     let (all, sum) = (tensor(dtype, [groups, rows, inner]), tensor(DType::F32, [rows, columns]));
     let masked = masked_rows(grouped);
     function(format!(
-        "func.func private @{name}(%lhs: {lhs}, %rhs: {rhs}, %given: tensor<{groups}xi32>) -> {out} {{
+        "func.func private @{name}(%lhs: {lhs}, %stored: {given}, %given: tensor<{groups}xi32>) -> {out} {{
+  %rhs = stablehlo.convert %stored : ({given}) -> {rhs}
 {masked}
   %sum = stablehlo.dot_general %masked, %rhs, contracting_dims = [0, 2] x [0, {summed}] : ({all}, {rhs}) -> {sum}
   %out = stablehlo.convert %sum : ({sum}) -> {out}

@@ -13,7 +13,7 @@ use crate::kernel::{Kernel, Semantics};
 /// group without rows.
 pub fn gradient(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result<Kernel, Error> {
     grouped.check(&tiles)?;
-    let (g, groups) = (Grouped { matrices: Matrices::AsIs, ..*grouped }, grouped.groups as i32);
+    let (g, groups) = (Grouped { matrices: Matrices::AsIs, codes: grouped.dtype, ..*grouped }, grouped.groups as i32);
     let count = g.visits(&tiles);
     let mut kernel = KernelBuilder::new("tgmm", generation);
     let inner = kernel.grid(g.inner / tiles.inner, Semantics::Parallel);

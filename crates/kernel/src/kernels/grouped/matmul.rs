@@ -48,7 +48,7 @@ pub fn matmul(grouped: &Grouped, tiles: Tiles, generation: Generation) -> Result
         let is_group = group.less(groups);
         k.when(k.program_id(inner).equals(0), || k.store(sum, k.zeros(DType::F32, dims)));
         k.when(is_group, || {
-            k.store(sum, k.load(sum) + k.matmul(k.load(lhs), k.load(rhs), form));
+            k.store(sum, k.load(sum) + k.matmul(k.load(lhs), k.load(rhs).cast(g.dtype), form));
         });
         k.when(k.program_id(inner).equals(rounds as i32 - 1), || {
             let (is_first, _) = changes(k, tables.tile, visit, count);

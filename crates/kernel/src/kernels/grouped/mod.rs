@@ -19,10 +19,10 @@ use tensor::{DType, Spec};
 
 use super::divisor;
 use crate::builder::KernelBuilder;
+use crate::cost::packed_bytes;
 use crate::error::Error;
 use crate::ir::RefId;
-use crate::kernel::AxisId;
-use crate::kernel::CostEstimate;
+use crate::kernel::{AxisId, CostEstimate, is_narrow};
 use crate::writer::{Val, Writer};
 
 /// Shapes of a grouped matmul: `[rows, inner] x [groups, inner, columns] -> [rows, columns]`.
@@ -36,8 +36,10 @@ pub struct Grouped {
     pub columns: usize,
     /// Groups.
     pub groups: usize,
-    /// Element type of operands and result.
+    /// Element type of rows and result.
     pub dtype: DType,
+    /// Element type of the matrices: that of rows, or codes, which are widened in vector memory.
+    pub codes: DType,
     /// How the matrices are stored.
     pub matrices: Matrices,
     /// Rows that groups have together where it is known to be fewer than there are: what a call is said to cost.
@@ -105,6 +107,9 @@ impl Grouped {
         if self.groups == 0 || !matches!(self.dtype, DType::BF16 | DType::F32) {
             return refuse(format!("{} groups of {}", self.groups, self.dtype));
         }
+        if self.codes != self.dtype && !is_narrow(self.codes) {
+            return refuse(format!("matrices of {} beside rows of {}", self.codes, self.dtype));
+        }
         for (name, tile, size) in [
             ("rows", tiles.rows, self.rows),
             ("inner", tiles.inner, self.inner),
@@ -129,14 +134,14 @@ impl Grouped {
             Matrices::AsIs => [self.groups, self.inner, self.columns],
             Matrices::Transposed => [self.groups, self.columns, self.inner],
         };
-        Spec::new(self.dtype, dims)
+        Spec::new(self.codes, dims)
     }
 
     /// Work of the matmul or of its gradient.
     pub(crate) fn cost(&self) -> CostEstimate {
         let rows = self.expected_rows.map_or(self.rows, |expected| expected.min(self.rows)) as u64;
         let flops = 2 * rows.saturating_mul(self.inner as u64).saturating_mul(self.columns as u64);
-        let bytes_accessed = self.lhs().bytes() + self.rhs().bytes() + self.out().bytes();
+        let bytes_accessed = [self.lhs(), self.rhs(), self.out()].iter().map(packed_bytes).sum();
         CostEstimate { flops, transcendentals: 0, bytes_accessed }
     }
 

@@ -61,13 +61,14 @@ pub(super) fn matmul_with(rows: &Tensor, weight: &Weight, groups: &Groups) -> Te
     if let Weight::Quantized(quantized) = weight
         && let Some(scales) = quantized.channel_scales()
     {
-        let dot = matmul(rows, &quantized.values.cast(rows.dtype()), groups).cast(DType::F32);
+        let dot = matmul(rows, &quantized.values, groups).cast(DType::F32);
         return (dot * scales.squeeze(1).take(0, &groups.of_rows(rows.dim(0)))).cast(rows.dtype());
     }
     matmul(rows, &weight.dense(rows.dtype()), groups)
 }
 
-/// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups.
+/// Rows `[rows, inner]` times the matrices `[groups, inner, columns]` of their groups. Matrices of another type than rows are codes, which
+/// no gradient changes.
 #[track_caller]
 pub(super) fn matmul(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tensor {
     let extent = groups.extent;
@@ -76,6 +77,9 @@ pub(super) fn matmul(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tenso
         |inputs| one_matmul(inputs, Side::AsIs, extent),
         move |(rows, matrices, sizes), _, ct| {
             let of_rows = one_matmul(&(ct.clone(), matrices.clone(), sizes.clone()), Side::Transposed, extent);
+            if matrices.dtype() != rows.dtype() {
+                return (of_rows, matrices.zeros_like(), sizes.zeros_like());
+            }
             let inputs = (rows.clone(), ct.clone(), sizes.clone());
             let attributes = attributes(Side::AsIs, extent, rows.dim(0));
             let of_matrices =
@@ -168,7 +172,7 @@ fn matmul_by_visits((rows, matrices, sizes): &Inputs, side: Side, extent: Extent
         ScatterDims { update_window_dims: vec![0, 1], scatter_dims_to_operand_dims: vec![0], ..ScatterDims::default() };
     let (out, ()) = scan(&out, &visits, None, |out, visit| {
         let own = visit.rows_of(rows, tile);
-        let matrix = matrices.dynamic_slice_in(0, &visit.group, 1).squeeze(0);
+        let matrix = matrices.dynamic_slice_in(0, &visit.group, 1).squeeze(0).cast(rows.dtype());
         let dot = own.dot_general(&matrix, &contraction, DType::F32, Precision::Default).cast(rows.dtype());
         // Rows of other groups get zeros. What is carried is only ever added to, which devices do where it lies.
         (out.scatter(&visit.start.expand(0), &dot, window, Update::Add), ())
