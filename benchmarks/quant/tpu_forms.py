@@ -320,22 +320,22 @@ def report(record, out):
     ]
     peak = {"v5e": (819e9, 1.5e9), "v5p": (2765e9, 1.75e9), "v6e": (1638e9, 1.75e9), "7x": (3690e9, 1.9e9)}
     shown = lambda n: f"{n / 1e3:.1f} k" if n else "-"
-    def cell(found):
+    def cell(found, form):
         if not found:
             return "-"
         both = [f"{shown(found.get(key))} {key}" for key in ("s", "w") if found.get(key)]
-        return ", ".join(both) + (" **copy**" if found.get("wide") else "")
+        return ", ".join(both) + (" **copy**" if found.get("wide") and form != "bf16" else "")
     for m, k, n in SHAPES:
         lines += [f"## {m} x {k} x {n}", "", "| form | HBM, MiB | " + " | ".join(generations) + " |", "|---|---|" + "---|" * len(generations)]
         for form in MATMULS if (m, k, n) == SHAPES[0] else LARGE:
             rows = [record.get(f"{g}|{m}x{k}x{n}|{form}", {}) for g in generations]
             moved = next((f"{row['moved'] / 2**20:.1f}" for row in rows if row.get("moved")), "-")
-            lines.append(f"| {form} | {moved} | " + " | ".join(map(cell, rows)) + " |")
+            lines.append(f"| {form} | {moved} | " + " | ".join(cell(row, form) for row in rows) + " |")
             if form in PEERS:
                 rows = [record.get(f"{g}|{m}x{k}x{n}|qwix {form}", {}) for g in generations]
                 if any(rows):
                     moved = next((f"{row['moved'] / 2**20:.1f}" for row in rows if row.get("moved")), "-")
-                    lines.append(f"| the same by qwix | {moved} | " + " | ".join(map(cell, rows)) + " |")
+                    lines.append(f"| the same by qwix | {moved} | " + " | ".join(cell(row, form) for row in rows) + " |")
         floors = [f"{k * n / 2 / (0.86 * peak[g][0]) * peak[g][1] / 1e3:.1f} k" for g in generations]
         lines.append("| floor of 4 bits | | " + " | ".join(floors) + " |")
         lines.append("")
@@ -351,7 +351,7 @@ def report(record, out):
     for form in CACHES:
         rows = [record.get(f"{g}|cache|{form}", {}) for g in generations]
         moved = next((f"{row['moved'] / 2**20:.1f}" for row in rows if row.get("moved")), "-")
-        lines.append(f"| {form} | {moved} | " + " | ".join(map(cell, rows)) + " |")
+        lines.append(f"| {form} | {moved} | " + " | ".join(cell(row, form) for row in rows) + " |")
     open(out, "w").write("\n".join(lines) + "\n")
 
 

@@ -164,7 +164,7 @@ impl Planned {
         if self.is_training() {
             return Vec::new();
         }
-        crate::planned_quant::notes(best.and_then(|plan| plan.variant.as_ref()), &self.quantizations)
+        crate::planned_quant::notes(best, &self.quantizations)
     }
 
     /// Whether a plan of it is a training.

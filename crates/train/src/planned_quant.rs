@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use nn::layers::KvCacheDType;
-use nn::quant::{ActivationQuant, QuantScheme};
-use plan::search::{Quantization, Variant};
+use nn::quant::{ActivationQuant, MatmulForm, QuantScheme};
+use plan::search::{Plan, Quantization, choice_of};
 use tensor::DType;
 
 use crate::error::Error;
@@ -95,14 +95,26 @@ pub fn quality_cost(scheme: &QuantScheme) -> &'static str {
     }
 }
 
+/// The form of matmuls with weights of a scheme on one device of a plan.
+fn form(scheme: &QuantScheme, plan: &Plan) -> MatmulForm {
+    let mesh = choice_of(&plan.candidate).mesh;
+    let rows = plan.tokens_per_step / mesh.batch_parts().max(1) as f64;
+    // The number of groups only tells whether there are several.
+    let form = MatmulForm::of(scheme, rows as usize, if scheme.group.is_some() { 2 } else { 1 });
+    let devices = u64::from(plan.candidate.slice.devices());
+    if devices > 1 && form == MatmulForm::Kernel { MatmulForm::PartialSums } else { form }
+}
+
 /// What the bits of the best plan cost, or what others would save where none were asked for.
-pub(crate) fn notes(best: Option<&Variant>, asked: &[Quantization]) -> Vec<String> {
+pub(crate) fn notes(best: Option<&Plan>, asked: &[Quantization]) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(best) = best {
-        if let Some(Ok(scheme)) = best.quantization.weights.as_deref().map(str::parse::<QuantScheme>) {
+    if let Some((plan, variant)) = best.and_then(|plan| Some((plan, plan.variant.as_ref()?))) {
+        if let Some(Ok(scheme)) = variant.quantization.weights.as_deref().map(str::parse::<QuantScheme>) {
+            let form = form(&scheme, plan);
             notes.push(format!("weights of {scheme}: {}", quality_cost(&scheme)));
+            notes.push(format!("matmuls with weights of {scheme}: {}", form.name()));
         }
-        if let Some(cache) = best.quantization.kv_cache.as_deref().filter(|cache| *cache != "bf16") {
+        if let Some(cache) = variant.quantization.kv_cache.as_deref().filter(|cache| *cache != "bf16") {
             notes.push(format!(
                 "a KV cache of {cache} rounds every key and value: measure what it costs with `tpu eval`"
             ));
@@ -129,7 +141,7 @@ mod tests {
         let caches = ["bf16", "int8"].map(|word| word.parse().unwrap());
         let found: Vec<String> = all(&weights, &caches)
             .into_iter()
-            .map(|quantization| Variant { quantization, ..Variant::default() }.to_string())
+            .map(|quantization| plan::search::Variant { quantization, ..Default::default() }.to_string())
             .collect();
         assert_eq!(found, ["f32 bf16 cache", "f32 int8 cache", "f32 w4a16 bf16 cache", "f32 w4a16 int8 cache"]);
         assert!("w3".parse::<PlannedWeights>().is_err() && "int3".parse::<PlannedCache>().is_err());
