@@ -38,12 +38,11 @@ RUNS = {
 
 def corpus(folder):
     """The documents and sources of this repository as one text."""
-    listed = subprocess.run(["git", "ls-files", "*.md", "*.rs"], cwd=REPOSITORY, capture_output=True, text=True)
-    names = listed.stdout.split() or [str(path.relative_to(REPOSITORY)) for path in sorted(REPOSITORY.glob("crates/**/*.rs"))]
+    names = sorted(REPOSITORY.glob("docs/**/*.md")) + sorted(REPOSITORY.glob("crates/*/src/**/*.rs"))
     path = folder / "text.txt"
     with path.open("w", encoding="utf-8") as out:
         for name in names:
-            out.write((REPOSITORY / name).read_text(encoding="utf-8", errors="ignore"))
+            out.write(name.read_text(encoding="utf-8", errors="ignore"))
     return path
 
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Key, LogicalAxisRules, Network, PartitionSpec, Tensor, Tree, vmap_along};
+use trace::{Key, LogicalAxisRules, Network, PartitionSpec, Tensor, Tree, shard_map, vmap_along};
 
 use crate::optim::accumulated_with;
-use crate::quant::quantized_rows;
+use crate::quant::{dequantized_rows, quantized_rows};
+use crate::strategy::stored_sharding;
 
 /// What gradients are exchanged in between slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -89,63 +90,90 @@ pub(crate) fn exchanged<P: Tree + Clone, X: Tree + Clone, B: Tree>(
         OfSlice { loss: value.cast(DType::F32), grads }
     };
     let of_slices = vmap_along(&axes, of_slice, &inputs);
-    let mut residuals = residual.leaves().into_iter();
-    let mut unsent = Vec::new();
-    let grads = trace::scope("slice_gradients", || {
-        of_slices.grads.map_leaves(|grad| {
-            let own = residuals.next().unwrap_or_else(|| grad.zeros_like());
-            let (mean, rest) = exchange(grad, &own, &axes, dtype);
-            unsent.push(rest);
-            mean
-        })
+    let paths = params.paths();
+    let leaves = of_slices.grads.leaves().into_iter().zip(residual.leaves()).zip(&paths);
+    let (means, unsent): (Vec<Tensor>, Vec<Tensor>) = trace::scope("slice_gradients", || {
+        leaves.map(|((grad, own), path)| exchange(&grad, &own, path, &axes, dtype)).unzip()
     });
-    Exchanged { loss: of_slices.loss.mean_all(), grads, residual: residual.with_leaves(unsent) }
+    Exchanged {
+        loss: of_slices.loss.mean_all(),
+        grads: params.with_leaves(means),
+        residual: residual.with_leaves(unsent),
+    }
 }
 
 /// The mean over slices of `[slices, ..]`, and what of the sum with the residual was not sent.
+///
+/// The exchange is written as collectives of each device's part: left to the partitioner, codes would be widened first, and sums
+/// would travel.
 #[track_caller]
-fn exchange(grad: &Tensor, residual: &Tensor, axes: &[Arc<str>], dtype: SliceGradientDType) -> (Tensor, Tensor) {
-    let slices = grad.dim(0);
-    if grad.num_elements() / slices.max(1) < SMALLEST {
+fn exchange(
+    grad: &Tensor,
+    residual: &Tensor,
+    path: &str,
+    axes: &[Arc<str>],
+    dtype: SliceGradientDType,
+) -> (Tensor, Tensor) {
+    let dims = &grad.dims()[1..];
+    if dims.iter().product::<usize>() < SMALLEST {
         return (grad.mean(&[0]), residual.clone());
     }
     let whole = grad.cast(DType::F32) + residual;
-    let whole = along(&whole, axes);
-    let received = match dtype {
-        // As bits: what was narrowed on purpose is widened on the other side only.
-        SliceGradientDType::Bf16 => {
-            let bits = gathered(&whole.cast(DType::BF16).bitcast(DType::U16), axes);
-            bits.bitcast(DType::BF16).cast(DType::F32)
+    let own = trace::current_rules()
+        .map_or_else(|| PartitionSpec::replicated(dims.len()), |rules| part_of(&rules, path, dims));
+    let mut on_slices = own.clone();
+    on_slices.dims.insert(0, Some(axes.to_vec()));
+    let over: Vec<&str> = axes.iter().map(|axis| &**axis).collect();
+    let gathered = |part: &Tensor| part.all_gather(0, over.as_slice());
+    let (mean, unsent) = shard_map(&whole, &[on_slices.clone()], &[own, on_slices], |part| {
+        let (sent, received) = match dtype {
+            // As bits: what was narrowed on purpose is widened on the other side only.
+            SliceGradientDType::Bf16 => {
+                let sent = part.cast(DType::BF16);
+                let received = gathered(&sent.bitcast(DType::U16)).bitcast(DType::BF16);
+                (sent.cast(DType::F32), received.cast(DType::F32))
+            }
+            SliceGradientDType::Int8 => {
+                let rows = quantized_rows(part, DType::I8);
+                let received = gathered(&rows.values).cast(DType::F32) * gathered(&rows.scales);
+                (dequantized_rows(&rows, DType::F32), received)
+            }
+        };
+        (received.mean(&[0]), part - &sent)
+    });
+    (mean.cast(grad.dtype()), unsent)
+}
+
+/// How a gradient lies on a slice while it is exchanged: as its parameter, and along what axes of the mesh are left, so that
+/// every device sends a part of its own.
+fn part_of(rules: &LogicalAxisRules, path: &str, dims: &[usize]) -> PartitionSpec {
+    let mut sharding = stored_sharding(rules, path, dims);
+    for axis in rules.mesh.axes().iter().filter(|axis| axis.network != Network::BetweenSlices && axis.size > 1) {
+        if sharding.axes().any(|used| *used == axis.name) {
+            continue;
         }
-        SliceGradientDType::Int8 => {
-            let rows = quantized_rows(&whole, DType::I8);
-            gathered(&rows.values, axes).cast(DType::F32) * gathered(&rows.scales, axes)
+        let fits = |n: &usize| {
+            let along = sharding.dims[*n].iter().flatten().map(|name| &**name);
+            dims[*n].is_multiple_of(rules.mesh.size_along(along).unwrap_or(1) * axis.size)
+        };
+        if let Some(n) = (0..dims.len()).find(fits)
+            && let Some(along) = &mut sharding.dims[n]
+        {
+            along.push(axis.name.clone());
         }
-    };
-    let unsent = along(&(whole - &received), axes);
-    (received.mean(&[0]).cast(grad.dtype()), unsent)
+    }
+    sharding
 }
 
 /// With the first axis split along these mesh axes, the others as they are.
 #[track_caller]
 fn along(tensor: &Tensor, axes: &[Arc<str>]) -> Tensor {
-    constrained(tensor, axes.to_vec())
-}
-
-/// With the whole first axis on every device: what is sent is the type of the tensor.
-#[track_caller]
-fn gathered(tensor: &Tensor, axes: &[Arc<str>]) -> Tensor {
-    constrained(&along(tensor, axes), Vec::new())
-}
-
-#[track_caller]
-fn constrained(tensor: &Tensor, first: Vec<Arc<str>>) -> Tensor {
     if trace::current_rules().is_none() {
         return tensor.clone();
     }
     let mut dims = vec![None; tensor.rank()];
-    if let Some(axis) = dims.first_mut() {
-        *axis = Some(first);
+    if let Some(first) = dims.first_mut() {
+        *first = Some(axes.to_vec());
     }
     tensor.with_sharding_constraint(&PartitionSpec { dims })
 }

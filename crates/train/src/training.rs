@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use compile::Program;
 use nn::models::{Gpt2, LanguageModel, Llama, NormStatistics, Phase, ResNet, Vit};
+use nn::quant::Scaling;
 use nn::{CrossEntropy, DTypePolicy, ShardingRules, hf};
 use runtime::{Backend, TreeArrays};
 use tensor::DType;
@@ -90,6 +91,11 @@ impl Training {
         if config.mesh.dcn_gradients.is_some() && config.slices <= 1 {
             return Err(Error::new("mesh.dcn_gradients is set, but the mesh has no axis between slices")
                 .hint("write one as dcn:replica=2 in mesh.axes, or remove mesh.dcn_gradients"));
+        }
+        let is_delayed = config.run.matmul.scaling == Some(Scaling::Delayed);
+        if is_delayed && rules.as_ref().is_some_and(|rules| rules.num_stages() > 1) {
+            return Err(Error::new("delayed scaling keeps one history for a batch; pipeline stages take it in parts")
+                .hint("set run.matmul.scaling = \"current\", or use a mesh without stages"));
         }
         config.set_batch(devices)?;
         let folder = config.train.folder.clone();

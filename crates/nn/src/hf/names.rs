@@ -170,7 +170,7 @@ impl Naming {
         Naming {
             family,
             first_layers: first.and_then(|(_, spec)| spec.dims.first()).map_or(0, |layers| *layers),
-            has_low_queries: paths.iter().any(|path| path.ends_with("attention.query_down.weight")),
+            has_low_queries: paths.iter().any(|path| path.contains("attention.query_down.weight")),
         }
     }
 

@@ -118,6 +118,18 @@ fn weight_of(path: &str) -> &str {
     parts.iter().find_map(|part| path.strip_suffix(part)).unwrap_or(path)
 }
 
+/// How a strategy stores the parameter at a path, as far as the rules of activations tell: what it does not know is whole.
+pub(crate) fn stored_sharding(rules: &LogicalAxisRules, path: &str, dims: &[usize]) -> PartitionSpec {
+    let stacked = usize::from(is_stacked(path) && !dims.is_empty());
+    let known = LOGICAL_AXES
+        .iter()
+        .find(|(end, logical_axes)| ends_with(path, end) && logical_axes.len() + stacked == dims.len());
+    let Some((_, logical_axes)) = known else { return PartitionSpec::replicated(dims.len()) };
+    let stored = logical_axes.iter().map(|&axis| if axis == "embed" { STORED_EMBED } else { axis });
+    let logical_axes: Vec<&str> = std::iter::repeat_n("", stacked).chain(stored).collect();
+    rules.sharding(&logical_axes, dims)
+}
+
 /// Places parameters, batches and activations on a mesh.
 #[derive(Clone, Debug)]
 pub struct ShardingRules {
