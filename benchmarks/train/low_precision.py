@@ -22,17 +22,17 @@ MIXED = 'run.precision="mixed"'
 FP8, INT8 = 'run.precision="fp8"', 'run.precision="int8"'
 RUNS = {
     "bf16 (`mixed`)": [MIXED],
-    "bf16, another seed": [MIXED, "train.seed=1"],
-    "f32": ['run.precision="f32"'],
     "fp8, current scaling": [FP8],
-    "fp8, current scaling, channels": [FP8, 'run.matmul.granularity="channel"'],
     "fp8, delayed scaling": [FP8, 'run.matmul.scaling="delayed"'],
     "int8": [INT8],
     "int8, backward pass too": [INT8, 'run.matmul.backward="quantized"'],
     "QAT w8a8": [MIXED, 'run.qat="w8a8"'],
-    "QAT w4a16-g128": [MIXED, 'run.qat="w4a16-g128"'],
+    "QAT w4a16-g32": [MIXED, 'run.qat="w4a16-g32"'],
     "Adam moments in int8": [MIXED, 'optimizer.moment_dtype="int8"'],
     "Adam moments in bf16": [MIXED, 'optimizer.moment_dtype="bf16"'],
+    "fp8, current scaling, channels": [FP8, 'run.matmul.granularity="channel"'],
+    "bf16, another seed": [MIXED, "train.seed=1"],
+    "f32": ['run.precision="f32"'],
 }
 
 

@@ -140,10 +140,10 @@ fn trainings_in_few_bits_resume_to_the_bit() {
     let state = resumes_to_the_bit(folder.path(), "states", &int8);
     let of = |path: &str| &state.iter().find(|(found, _)| found == path).unwrap_or_else(|| panic!("no {path}")).1;
     let matrix = "layers.attention.query.weight";
-    assert_eq!(of(&format!("optimizer.first.{matrix}")).dtype(), tensor::DType::I8);
-    assert_eq!(of(&format!("optimizer.second.{matrix}")).dtype(), tensor::DType::U8);
-    assert_eq!(of(&format!("optimizer.second_scales.{matrix}")).dims(), [2, 64, 1]);
-    assert_eq!(of("optimizer.second.norm.weight").dtype(), tensor::DType::F32);
+    assert_eq!(of(&format!("optimizer.0.first.{matrix}")).dtype(), tensor::DType::I8);
+    assert_eq!(of(&format!("optimizer.0.second.{matrix}")).dtype(), tensor::DType::U8);
+    assert_eq!(of(&format!("optimizer.0.second_scales.{matrix}")).dims(), [2, 64, 1]);
+    assert_eq!(of("optimizer.0.second.norm.weight").dtype(), tensor::DType::F32);
 }
 
 #[test]
@@ -216,7 +216,8 @@ fn gradients_between_slices_are_narrow_and_lose_little() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let mesh = Some("dcn:replica=2,fsdp=2");
-    let wide = ["model.n_embd=64", "train.steps=12"];
+    // Gradients of bf16 matmuls have no more digits than bf16.
+    let wide = ["model.n_embd=64", "train.steps=12", "run.precision=\"f32\""];
     let (_, exact) = train(home, "exact", &wide, mesh).unwrap();
     for (dtype, bound, element) in [("bf16", 2e-3, "ui16"), ("int8", 2e-2, "i8")] {
         let option = format!("mesh.dcn_gradients=\"{dtype}\"");
