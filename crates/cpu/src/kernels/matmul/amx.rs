@@ -347,6 +347,11 @@ unsafe fn pack_widened<S: Wide>(strip: &Strip, to: *mut u8) {
         let steps = STEPS.min(strip.steps - step);
         let at = strip.at.wrapping_offset(step as isize * strip.step);
         let mut part = Strip { at, steps, ..*strip };
+        if part.lane == 1 && part.lanes == SIDE && steps == STEPS {
+            // SAFETY: the block is full; its pair of tiles has its place.
+            unsafe { pack_whole_pairs::<S>(&part, to.wrapping_add(2 * block * TILE_BYTES)) };
+            continue;
+        }
         let mut room = Room::new();
         if part.lane != 1 && part.step != 1 {
             // SAFETY: at most 32 lanes and steps.
@@ -363,6 +368,28 @@ unsafe fn pack_widened<S: Wide>(strip: &Strip, to: *mut u8) {
             for (i, row) in rows.into_iter().enumerate() {
                 // SAFETY: one of the 16 rows of the tile's place.
                 unsafe { _mm512_storeu_si512(place.add(i * ROW_BYTES).cast(), row) };
+            }
+        }
+    }
+}
+
+/// Packs 32 steps of 32 bytes, which lie side by side, into a pair of tiles of bf16.
+///
+/// # Safety
+/// The steps are readable; `to` takes two tiles.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pack_whole_pairs<S: Wide>(part: &Strip, to: *mut u8) {
+    let upper = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+    for pair in 0..TILE {
+        let first = part.at.wrapping_offset(2 * pair as isize * part.step);
+        let second = first.wrapping_offset(part.step);
+        for half in 0..2 {
+            // SAFETY: 16 lanes of two of the steps, and a row of a tile.
+            unsafe {
+                let wide = |at: *const u8| S::wide(at.wrapping_add(half * TILE).cast::<S::Elem>(), u16::MAX);
+                let (low, high) = (_mm512_castps_si512(wide(first)), _mm512_castps_si512(wide(second)));
+                let row = _mm512_or_si512(_mm512_srli_epi32::<16>(low), _mm512_and_si512(high, upper));
+                _mm512_storeu_si512(to.add(half * TILE_BYTES + pair * ROW_BYTES).cast(), row);
             }
         }
     }

@@ -117,6 +117,8 @@ const FAR_BYTES: usize = 1 << 20;
 const SHARED_BYTES: usize = 8 << 20;
 /// Panels packed together so that rows of the source are read in longer runs.
 const TOGETHER: usize = 8;
+/// Bytes of rows of narrow elements that are read side by side.
+const RUN_BYTES: usize = 1024;
 /// The most steps packed at a time when sums can be kept in the result.
 const DEPTH: usize = 512;
 
@@ -167,6 +169,8 @@ pub(super) type Tasks<'a> = &'a dyn Fn(usize, &(dyn Fn(usize, usize) + Sync));
 pub(super) struct Job<'a> {
     pub(super) problem: &'a super::MatMul,
     pub(super) cut: Cut,
+    /// Whether the machine multiplies bytes with VNNI.
+    pub(super) vnni: bool,
     /// Rows of this matmul; the pointers are to its first elements.
     pub(super) rows: usize,
     pub(super) lhs: *const u8,
@@ -466,8 +470,15 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
         unsafe { pack_rows::<K>(job, rows, &part.steps, height, left.at(), left_panel) };
     }
     // Panels that are packed and met together: rows of the source are then read in longer runs.
-    let together = if matches!(right, Right::Matrix) && problem.rhs.col_stride == 1 { TOGETHER } else { 1 };
-    let piece_steps = K::PIECE.min(padded.max(K::STEP));
+    let mut together = if matches!(right, Right::Matrix) && problem.rhs.col_stride == 1 { TOGETHER } else { 1 };
+    let mut piece = K::PIECE;
+    // A few rows take less time than narrow elements take to be read: of these, more columns and fewer steps.
+    let right_bits = problem.rhs.packing.width(problem.rhs.dtype);
+    if together > 1 && right_bits <= 8 && part.rows.len() <= 2 * K::ROWS {
+        together = (8 * RUN_BYTES / (K::COLS * right_bits)).max(TOGETHER);
+        piece = (piece * TOGETHER / together).next_multiple_of(K::STEP);
+    }
+    let piece_steps = piece.min(padded.max(K::STEP));
     let own = matches!(right, Right::Matrix)
         .then(|| Loan::take(Slot::Right, together * piece_steps * K::COLS * size_of::<K::Right>()));
     let group_cols = together * K::COLS;
@@ -494,7 +505,6 @@ unsafe fn compute<K: Kernel>(job: &Job<'_>, part: &Part, right: &Right<K::Right>
     // SAFETY: the caller promises the instructions.
     unsafe { K::begin() };
     let is_last = part.steps.end >= problem.k;
-    let right_bits = problem.rhs.packing.width(problem.rhs.dtype);
     let right_bytes = problem.n.saturating_mul(problem.k).saturating_mul(right_bits) / 8;
     let is_far = matches!(right, Right::Matrix) && right_bytes > FAR_BYTES;
     let mut done = part.cols.start;

@@ -15,6 +15,8 @@ mod avx512;
 mod bits;
 #[cfg(target_arch = "x86_64")]
 mod bytes;
+#[cfg(target_arch = "x86_64")]
+mod digits;
 mod drive;
 mod grouped;
 mod lanes;
@@ -110,6 +112,8 @@ pub(crate) struct Plan {
     problem: MatMul,
     kernel: Choice,
     cut: Cut,
+    /// Whether one row may meet bytes with VNNI.
+    vnni: bool,
 }
 
 /// The right matrices of a plan in its kernel's order.
@@ -308,7 +312,7 @@ impl MatMul {
         debug_assert!(MatMul::is_supported(self.lhs.dtype, self.rhs.dtype, self.out.dtype), "{self:?}");
         let kernel = choose(self.lhs.dtype, self.rhs.dtype, machine);
         let cut = with_kernel!(kernel, K => Cut::new::<K>(&self));
-        Plan { problem: self, kernel, cut }
+        Plan { problem: self, kernel, cut, vnni: machine.avx512 && machine.avx512_vnni }
     }
 
     /// Bytes of the left factor up to the last one that is read, with its first element `offset` bytes from the start.
@@ -491,7 +495,8 @@ impl Plan {
         packed: Option<(&Packed, usize)>,
     ) {
         let packed = packed.map(|(packed, batch)| packed.matrix(batch));
-        let job = Job { problem: &self.problem, cut: self.cut, rows, lhs, rhs, out, packed, finish: None, threads: 1 };
+        let (problem, cut, vnni) = (&self.problem, self.cut, self.vnni);
+        let job = Job { problem, cut, vnni, rows, lhs, rhs, out, packed, finish: None, threads: 1 };
         // SAFETY: the caller's promise.
         unsafe { self.run_job(&job, &in_order) };
     }
@@ -577,6 +582,7 @@ impl Plan {
         let job = Job {
             problem,
             cut: self.cut,
+            vnni: self.vnni,
             rows: problem.m,
             lhs: step(base.lhs, &problem.lhs, batch),
             rhs: step(base.rhs, &problem.rhs, batch),

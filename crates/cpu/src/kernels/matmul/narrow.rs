@@ -41,6 +41,8 @@ pub(super) fn small_levels(dtype: DType) -> [f32; 16] {
 /// Steps and lanes of the largest strip of packed bits.
 const STEPS: usize = 64;
 const LANES: usize = 32;
+/// Elements of 4 bits that are unpacked together.
+const GROUP: usize = 16;
 
 /// Room for the bytes of a strip.
 pub(super) struct Room(MaybeUninit<[[u8; LANES]; STEPS]>);
@@ -67,6 +69,12 @@ impl Room {
         }
         debug_assert!(strip.lane == 1 && strip.lanes <= LANES && strip.steps <= STEPS, "{strip:?}");
         let (lanes, steps) = (strip.lanes.min(LANES), strip.steps.min(STEPS));
+        #[cfg(target_arch = "x86_64")]
+        if strip.dtype.bits() == 4 && lanes.is_multiple_of(GROUP) && has_avx2() {
+            // SAFETY: whole groups of each step, and a row of the room for each.
+            unsafe { unpack_steps(&Strip { steps, ..*strip }, self.row(0)) };
+            return Strip { at: self.row(0).cast_const(), step: LANES as isize, packing: Packing::Bytes, ..*strip };
+        }
         for step in 0..steps {
             let from = strip.at.wrapping_offset(strip.bytes(step as isize * strip.step));
             // SAFETY: the lanes of a step, and a row of the room.
@@ -98,11 +106,6 @@ impl Room {
 /// `from` holds `lanes` packed elements, at most 32; `to` has room for as many bytes.
 unsafe fn unpack(dtype: DType, from: *const u8, lanes: usize, to: *mut u8) {
     let bits = dtype.bits() as usize;
-    #[cfg(target_arch = "x86_64")]
-    if bits == 4 && lanes == LANES && has_avx2() {
-        // SAFETY: 16 bytes of 32 elements.
-        return unsafe { unpack_nibbles(from, to, dtype.is_signed_integer()) };
-    }
     for lane in 0..lanes {
         // SAFETY: a byte that holds an element, and the byte it becomes.
         unsafe { to.add(lane).write(element(dtype, *from.add(lane * bits / 8) >> (lane * bits % 8))) };
@@ -120,26 +123,28 @@ fn element(dtype: DType, bits: u8) -> u8 {
     if dtype.is_signed_integer() { (((bits << spare) as i8) >> spare) as u8 } else { (bits << spare) >> spare }
 }
 
-/// 32 elements of 4 bits.
+/// Steps of elements of 4 bits, each element into a byte of its own.
 ///
 /// # Safety
-/// 16 bytes are readable, 32 are writable; the machine has AVX2.
+/// The steps are readable, 16 or 32 elements each, and 32 bytes for each are writable; the machine has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn unpack_nibbles(from: *const u8, to: *mut u8, is_signed: bool) {
+unsafe fn unpack_steps(strip: &Strip, to: *mut u8) {
     use std::arch::x86_64::*;
     let low_bits = _mm_set1_epi8(0xf);
-    // SAFETY: the caller's promise.
-    let packed = unsafe { _mm_loadu_si128(from.cast()) };
-    let (low, high) = (_mm_and_si128(packed, low_bits), _mm_and_si128(_mm_srli_epi16::<4>(packed), low_bits));
-    let mut bytes = [_mm_unpacklo_epi8(low, high), _mm_unpackhi_epi8(low, high)];
-    if is_signed {
-        let sign = _mm_set1_epi8(8);
-        bytes = bytes.map(|codes| _mm_sub_epi8(_mm_xor_si128(codes, sign), sign));
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        _mm_storeu_si128(to.cast(), bytes[0]);
-        _mm_storeu_si128(to.add(16).cast(), bytes[1]);
+    let sign = _mm_set1_epi8(if strip.dtype.is_signed_integer() { 8 } else { 0 });
+    let row = strip.bytes(strip.step);
+    for step in 0..strip.steps {
+        for group in 0..strip.lanes / GROUP {
+            let from = strip.at.wrapping_offset(step as isize * row).wrapping_add(group * GROUP / 2);
+            // SAFETY: eight bytes of 16 elements, and the bytes they become.
+            unsafe {
+                let packed = _mm_loadl_epi64(from.cast());
+                let codes = _mm_unpacklo_epi8(packed, _mm_srli_epi16::<4>(packed));
+                let codes = _mm_and_si128(codes, low_bits);
+                let values = _mm_sub_epi8(_mm_xor_si128(codes, sign), sign);
+                _mm_storeu_si128(to.add(step * LANES + group * GROUP).cast(), values);
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::avx512::{
     FromBf16, FromE4M3, FromE5M2, FromF16, FromF32, FromSigned, FromUnsigned, Wide, first, round_sums, with_wide,
 };
 use super::bits::{self, Bits};
+use super::digits::{self, Digits, Quad};
 use super::drive::{Job, Tasks};
 use super::lanes::Start;
 use super::narrow::{is_byte, small_levels};
@@ -29,6 +30,9 @@ const FEWEST_STEPS: usize = 64;
 /// Elements by which a row's lines are fetched before they are read.
 const AHEAD: usize = 64;
 
+/// The most steps whose sums of digits fit 32 bits.
+const DIGIT_STEPS: usize = 1 << 16;
+
 /// How the matrix lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
@@ -44,6 +48,8 @@ struct Skinny<'a> {
     shape: Shape,
     /// The vectors as f32: step by step for [`Shape::Stream`], one after the other for [`Shape::Dot`].
     vectors: *const f32,
+    /// The digits of the one vector, and their unit, where it is multiplied so.
+    digits: Option<(*const Quad, f32)>,
     count: usize,
     matrix: *const u8,
     dtype: DType,
@@ -105,11 +111,24 @@ pub(super) unsafe fn drive(job: &Job<'_>, tasks: Tasks<'_>) -> bool {
             }
         }
     }
+    let has_digits = job.vnni
+        && count == 1
+        && shape == Shape::Stream
+        && is_byte(rhs.dtype)
+        && (!is_packed || rhs.dtype.bits() == 4)
+        && problem.k <= DIGIT_STEPS;
+    let digit_loan = has_digits.then(|| Loan::take(Slot::Left, digits::room(problem.k)));
+    let digits = digit_loan.as_ref().and_then(|loan| {
+        // SAFETY: the one vector was just packed, and the loan has room for its digits.
+        let unit = unsafe { digits::split(vectors, problem.k, loan.at()) }?;
+        Some((loan.at::<Quad>().cast_const(), unit))
+    });
     let (matrix, other) = if swapped { (job.lhs, lhs) } else { (job.rhs, rhs) };
     let skinny = Skinny {
         job,
         shape,
         vectors,
+        digits,
         count,
         matrix,
         dtype: other.dtype,
@@ -174,7 +193,7 @@ impl Skinny<'_> {
             Partial { at: sums.at.wrapping_add(part * self.count * row), row }
         };
         tasks(parts, &|_, part| {
-            let steps = self.steps * part / parts..self.steps * (part + 1) / parts;
+            let steps = digits::part_of_steps(self.steps, part, parts);
             // SAFETY: the sums are this task's own.
             unsafe { self.compute(0..self.outputs, steps, Some(of_part(part))) };
         });
@@ -197,6 +216,12 @@ impl Skinny<'_> {
     unsafe fn compute(&self, outputs: Range<usize>, steps: Range<usize>, sums: Option<Partial>) {
         // SAFETY: the caller's promise; the type is the matrix's own.
         unsafe {
+            if let Some(digits) = self.digits {
+                return match self.packing {
+                    Packing::Bits => self.stream_digits::<true>(digits, outputs, steps, sums),
+                    Packing::Bytes => self.stream_digits::<false>(digits, outputs, steps, sums),
+                };
+            }
             if self.packing == Packing::Bits {
                 return match (self.dtype.bits(), self.count) {
                     (4, 1) => self.stream_bits::<4, 1>(outputs, steps, sums),
@@ -263,6 +288,53 @@ impl Skinny<'_> {
                 }
                 if own.is_some() {
                     self.store_block(Partial { at: sums, row: BLOCK }, block);
+                }
+            }
+        }
+    }
+
+    /// As [`Skinny::stream`], for one vector of digits and a matrix of bytes, or of packed elements of 4 bits.
+    ///
+    /// # Safety
+    /// As [`Skinny::compute`].
+    unsafe fn stream_digits<const NIBBLES: bool>(
+        &self,
+        (quads, unit): (*const Quad, f32),
+        outputs: Range<usize>,
+        steps: Range<usize>,
+        partial: Option<Partial>,
+    ) {
+        const COLUMNS: usize = digits::BLOCK;
+        if steps.is_empty() {
+            if let Some(partial) = partial {
+                // SAFETY: sums of this task.
+                unsafe { std::ptr::write_bytes(partial.at.wrapping_add(outputs.start), 0, outputs.len()) };
+            }
+            return;
+        }
+        let loan = Loan::take(Slot::Sums, 4 * COLUMNS * size_of::<f32>());
+        let own = loan.at::<f32>();
+        let rhs = &self.job.problem.rhs;
+        for first in outputs.clone().step_by(COLUMNS) {
+            let block = first..(first + COLUMNS).min(outputs.end);
+            let at = steps.start as isize * self.matrix_row + block.start as isize;
+            let part = Digits {
+                quads: quads.wrapping_add(steps.start / digits::QUAD),
+                unit,
+                from: self.matrix.wrapping_offset(rhs.bytes(at)),
+                row: rhs.bytes(self.matrix_row),
+                steps: steps.len(),
+                columns: block.len(),
+                is_signed: self.dtype.is_signed_integer(),
+                sums: own.wrapping_add(COLUMNS).cast(),
+            };
+            let to = partial.map_or(own, |partial| partial.at.wrapping_add(block.start));
+            // SAFETY: the steps and the block are the matrix's, and begin at a byte; the sums are of this block, with room
+            // for whole vectors.
+            unsafe {
+                part.multiply::<NIBBLES>(to);
+                if partial.is_none() {
+                    self.store_block(Partial { at: own, row: COLUMNS }, block);
                 }
             }
         }
