@@ -38,6 +38,10 @@ pub enum Needed {
     Profiles,
     /// A Python interpreter with XProf.
     XprofPython,
+    /// Small models quantized by the tools that define the formats.
+    Quantized,
+    /// A Python interpreter with these tools.
+    QuantizePython,
 }
 
 impl Needed {
@@ -59,6 +63,8 @@ impl Needed {
             Needed::Alertmanager => "TPUBRIDGE_ALERTMANAGER",
             Needed::Profiles => "TPUBRIDGE_PROFILES",
             Needed::XprofPython => "TPUBRIDGE_XPROF_PYTHON",
+            Needed::Quantized => "TPUBRIDGE_QUANTIZED",
+            Needed::QuantizePython => "TPUBRIDGE_QUANTIZE_PYTHON",
         }
     }
 }

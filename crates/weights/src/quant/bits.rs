@@ -34,7 +34,6 @@ impl Packing {
     }
 
     /// Puts values into words.
-    #[cfg(test)]
     pub(crate) fn pack(self, values: impl Iterator<Item = u8>, bits: u32, words: &mut [u32]) {
         for (index, value) in values.enumerate() {
             let (number, shift) = match self {

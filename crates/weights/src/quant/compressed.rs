@@ -13,6 +13,7 @@ use crate::quant::microscaling::{nibbles, powers_of_two, sixes};
 use crate::quant::refusal::Refusal;
 use crate::quant::settings::{Settings, wrong};
 use crate::quant::targets::Targets;
+use crate::quant::write::Strategy;
 
 const SCALES: &[DType] = &[DType::F16, DType::BF16, DType::F32];
 
@@ -53,15 +54,6 @@ const LAYOUTS: &[(&str, Layout)] = &[
     ("mxfp6-pack-quantized", Layout::Mxfp6),
     ("mxfp8-quantized", Layout::Mxfp8),
 ];
-
-/// What shares a scale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Strategy {
-    Tensor,
-    Channel,
-    Group(usize),
-    Block(usize, usize),
-}
 
 /// How the weights of a group of modules are quantized.
 #[derive(Clone, Debug)]

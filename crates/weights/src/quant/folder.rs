@@ -7,23 +7,42 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::folder::SafeTensorsFolder;
+use crate::quant::aqlm::Aqlm;
 use crate::quant::awq::Awq;
+use crate::quant::bitsandbytes::BitsAndBytes;
 use crate::quant::compressed::CompressedTensors;
 use crate::quant::format::{Failure, Format, Module, Parts, QuantizedWeight, Storage, WeightSpec};
 use crate::quant::fp8::Fp8;
+use crate::quant::gguf::{GgufFile, GgufModel};
+use crate::quant::gpt_oss::GptOss;
 use crate::quant::gptq::Gptq;
 use crate::quant::refusal::Refusal;
 use crate::quant::settings::Settings;
+use crate::quant::vptq::Vptq;
 
 /// Longest configuration that is read.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Methods that are read, as `quant_method` names them.
-const METHODS: &[&str] = &["compressed-tensors", "gptq", "awq", "fp8"];
+const METHODS: &[&str] =
+    &["compressed-tensors", "gptq", "awq", "fp8", "fbgemm_fp8", "bitsandbytes", "mxfp4", "aqlm", "vptq"];
 
 /// A model in the files that Hugging Face and llama.cpp know, quantized or not. Weights are read one by one.
 #[derive(Debug)]
 pub struct QuantizedFolder {
+    path: PathBuf,
+    model: Model,
+}
+
+#[derive(Debug)]
+enum Model {
+    SafeTensors(SafeTensorsModel),
+    Gguf(GgufModel),
+}
+
+/// Safetensors with the configuration beside them.
+#[derive(Debug)]
+struct SafeTensorsModel {
     path: PathBuf,
     config: Option<Value>,
     files: SafeTensorsFolder,
@@ -40,8 +59,106 @@ enum Source {
 }
 
 impl QuantizedFolder {
-    /// Opens a folder with `config.json` and safetensors, or one file of safetensors, and reads the headers.
+    /// Opens a folder with `config.json` and safetensors, one file of safetensors, or one GGUF file, and reads the headers.
     pub fn open(path: &Path) -> Result<QuantizedFolder, Error> {
+        let model = match gguf_file(path)? {
+            Some(file) => Model::Gguf(GgufModel::open(&file)?),
+            None => Model::SafeTensors(SafeTensorsModel::open(path)?),
+        };
+        Ok(QuantizedFolder { path: path.to_path_buf(), model })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `config.json` of the model, or what it would be for a GGUF file.
+    pub fn config(&self) -> Option<&Value> {
+        match &self.model {
+            Model::SafeTensors(model) => model.config.as_ref(),
+            Model::Gguf(model) => Some(model.config()),
+        }
+    }
+
+    /// The GGUF file, with the metadata of its tokenizer, where it is one.
+    pub fn gguf(&self) -> Option<&GgufFile> {
+        match &self.model {
+            Model::SafeTensors(_) => None,
+            Model::Gguf(model) => Some(model.file()),
+        }
+    }
+
+    /// The format in words, as `GPTQ, 4 bits, groups of 128`; `None` where weights are dense.
+    pub fn describe(&self) -> Option<String> {
+        match &self.model {
+            Model::SafeTensors(model) => model.format.as_ref().map(|format| format.describe()),
+            Model::Gguf(model) => model.describe(),
+        }
+    }
+
+    /// Names of the dense model's parameters, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (safetensors, gguf) = match &self.model {
+            Model::SafeTensors(model) => (Some(model), None),
+            Model::Gguf(model) => (None, Some(model)),
+        };
+        let names = safetensors.into_iter().flat_map(|model| model.weights.keys().map(String::as_str));
+        names.chain(gguf.into_iter().flat_map(|model| model.names()))
+    }
+
+    /// Whether there is a parameter of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        match &self.model {
+            Model::SafeTensors(model) => model.weights.contains_key(name),
+            Model::Gguf(model) => model.contains(name),
+        }
+    }
+
+    /// Shape of a parameter and how it is kept; what describes it is read, its values are not.
+    pub fn spec(&self, name: &str) -> Result<WeightSpec, Error> {
+        match &self.model {
+            Model::SafeTensors(model) => model.spec(name),
+            Model::Gguf(model) => model.spec(name),
+        }
+    }
+
+    /// A parameter.
+    pub fn read(&self, name: &str) -> Result<QuantizedWeight, Error> {
+        match &self.model {
+            Model::SafeTensors(model) => model.read(name),
+            Model::Gguf(model) => model.read(name),
+        }
+    }
+}
+
+/// The GGUF file that a path is or that a folder has as its only model.
+fn gguf_file(path: &Path) -> Result<Option<PathBuf>, Error> {
+    let is_gguf = |path: &Path| path.extension().is_some_and(|ending| ending == "gguf");
+    if !path.is_dir() {
+        return Ok(is_gguf(path).then(|| path.to_path_buf()));
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(Error::io("opening", path))? {
+        let entry = entry.map_err(Error::io("reading", path))?.path();
+        if entry.extension().is_some_and(|ending| ending == "safetensors") {
+            return Ok(None);
+        }
+        found.extend(is_gguf(&entry).then_some(entry));
+    }
+    if found.len() > 1 {
+        let message = format!("it has {} GGUF files", found.len());
+        return Err(Refusal::new(
+            message,
+            "name the file; parts of split files are first merged with llama-gguf-split",
+        )
+        .of_config(path));
+    }
+    Ok(found.pop())
+}
+
+impl SafeTensorsModel {
+    fn open(path: &Path) -> Result<SafeTensorsModel, Error> {
         let files = SafeTensorsFolder::open(path)?;
         let folder = if path.is_dir() { Some(path) } else { path.parent() };
         let config_path = folder.map(|folder| folder.join("config.json"));
@@ -71,36 +188,10 @@ impl QuantizedFolder {
                 return Err(Refusal::new("it is there both quantized and dense", help).of_tensor(path, name));
             }
         }
-        Ok(QuantizedFolder { path: path.to_path_buf(), config, files, format, weights })
+        Ok(SafeTensorsModel { path: path.to_path_buf(), config, files, format, weights })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// `config.json` of the model.
-    pub fn config(&self) -> Option<&Value> {
-        self.config.as_ref()
-    }
-
-    /// The format in words, as `GPTQ, 4 bits, groups of 128`; `None` where weights are dense.
-    pub fn describe(&self) -> Option<String> {
-        self.format.as_ref().map(|format| format.describe())
-    }
-
-    /// Names of the dense model's parameters, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.weights.keys().map(String::as_str)
-    }
-
-    /// Whether there is a parameter of this name.
-    pub fn contains(&self, name: &str) -> bool {
-        self.weights.contains_key(name)
-    }
-
-    /// Shape of a parameter and how it is kept; what describes it is read, its values are not.
-    pub fn spec(&self, name: &str) -> Result<WeightSpec, Error> {
+    fn spec(&self, name: &str) -> Result<WeightSpec, Error> {
         match self.source(name)? {
             Source::Dense => {
                 let entry = self.files.entry(name).ok_or_else(|| self.missing(name))?;
@@ -110,8 +201,7 @@ impl QuantizedFolder {
         }
     }
 
-    /// A parameter.
-    pub fn read(&self, name: &str) -> Result<QuantizedWeight, Error> {
+    fn read(&self, name: &str) -> Result<QuantizedWeight, Error> {
         match self.source(name)? {
             Source::Dense => self.files.read(name).map(QuantizedWeight::Dense),
             Source::Module(module) => self.with_format(name, module, |format, parts| format.read(parts)),
@@ -181,6 +271,10 @@ fn parse(settings: Settings<'_>, fallback: Option<&str>) -> Result<Box<dyn Forma
         Some("gptq") => Box::new(Gptq::parse(&settings)?),
         Some("awq") => Box::new(Awq::parse(&settings)?),
         Some("fp8" | "fbgemm_fp8") => Box::new(Fp8::parse(&settings)?),
+        Some("bitsandbytes") => Box::new(BitsAndBytes::parse(&settings)?),
+        Some("mxfp4") => Box::new(GptOss),
+        Some("aqlm") => Box::new(Aqlm::parse(&settings)?),
+        Some("vptq") => Box::new(Vptq::parse(&settings)?),
         Some(other) => {
             return Err(Refusal::new(
                 format!("quant_method `{other}` is not read; {} are", METHODS.join(", ")),

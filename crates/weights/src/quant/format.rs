@@ -7,6 +7,7 @@ use tensor::{DType, Literal};
 
 use crate::error::Error;
 use crate::folder::SafeTensorsFolder;
+use crate::quant::codebook::CodebookMatrix;
 use crate::quant::matrix::{Block, PackedMatrix, PackedSpec};
 use crate::quant::refusal::Refusal;
 use crate::safetensors::Entry;
@@ -89,6 +90,8 @@ pub enum QuantizedWeight {
     Dense(Literal),
     /// As codes with scales.
     Packed(PackedMatrix),
+    /// As indices of vectors.
+    Codebook(CodebookMatrix),
 }
 
 impl QuantizedWeight {

@@ -7,6 +7,9 @@ use tensor::{DType, Literal, decode_float};
 use crate::error::Error;
 use crate::quant::refusal::Refusal;
 
+/// What scales and minima stay below, so that no element is infinite.
+const MAX_SCALE: f32 = 1e18;
+
 /// Outputs and inputs that share one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
@@ -265,6 +268,26 @@ impl PackedMatrix {
         })
     }
 
+    /// The same rows in another order, each once: row `order[i]` becomes row `i`.
+    pub(crate) fn reordered_rows(self, order: &[usize]) -> Result<PackedMatrix, Refusal> {
+        let (_, groups) = self.blocks();
+        if self.block.out_features != 1
+            || order.len() != self.out_features
+            || order.iter().any(|row| *row >= order.len())
+        {
+            return Err(Refusal::damaged("its rows have an order that is none of whole blocks"));
+        }
+        let columns = self.in_features;
+        let codes = order.iter().flat_map(|row| &self.codes[row * columns..][..columns]).copied().collect();
+        fn moved<T: Copy>(values: &[T], order: &[usize], groups: usize) -> Vec<T> {
+            order.iter().flat_map(|row| &values[row * groups..][..groups]).copied().collect()
+        }
+        let scales = moved(&self.scales, order, groups);
+        let zero_points = self.zero_points.as_ref().map(|zeros| moved(zeros, order, groups));
+        let minima = self.minima.as_ref().map(|minima| moved(minima, order, groups));
+        Ok(PackedMatrix { codes, scales, zero_points, minima, ..self })
+    }
+
     /// The inputs in an order in which every block's are next to each other, and the matrix with its columns in it: column
     /// `i` is of input `order[i]`. `None` where positions already tell the block.
     pub fn by_input_group(&self) -> Result<Option<(PackedMatrix, Vec<u32>)>, Error> {
@@ -413,7 +436,9 @@ impl PackedMatrix {
             return wrong(format!("it has {} scales for [{row_blocks}, {groups}] blocks", self.scales.len()));
         }
         let place = |index: usize| format!("[{}, {}]", index / groups, index % groups);
-        if let Some(index) = self.scales.iter().position(|scale| !scale.is_finite()) {
+        // NaN is not below either.
+        let is_small = |value: f32| value.abs() < MAX_SCALE;
+        if let Some(index) = self.scales.iter().position(|scale| !is_small(*scale)) {
             return Err(Refusal::damaged(format!("its scale {} is {}", place(index), self.scales[index])));
         }
         if let Some(zeros) = &self.zero_points {
@@ -438,12 +463,12 @@ impl PackedMatrix {
             if minima.len() != self.scales.len() {
                 return wrong(format!("{} minima for {} scales", minima.len(), self.scales.len()));
             }
-            if let Some(index) = minima.iter().position(|minimum| !minimum.is_finite()) {
+            if let Some(index) = minima.iter().position(|minimum| !is_small(*minimum)) {
                 return Err(Refusal::damaged(format!("its minimum {} is {}", place(index), minima[index])));
             }
         }
         if let Some(levels) = &self.levels
-            && levels.iter().any(|level| !level.is_finite())
+            && levels.iter().any(|level| !is_small(*level))
         {
             return Err(Refusal::damaged("its table of levels has values that are not finite"));
         }

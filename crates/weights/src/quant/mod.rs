@@ -10,19 +10,28 @@
 //! # Ok::<(), weights::Error>(())
 //! ```
 
+mod aqlm;
 mod awq;
 mod bits;
+mod bitsandbytes;
+mod codebook;
 mod compressed;
 mod folder;
 mod format;
 mod fp8;
+pub mod gguf;
+mod gpt_oss;
 mod gptq;
 mod matrix;
 mod microscaling;
 mod refusal;
 mod settings;
 mod targets;
+mod vptq;
+mod write;
 
+pub use codebook::{Codebook, CodebookMatrix};
 pub use folder::QuantizedFolder;
 pub use format::{QuantizedWeight, Storage, WeightSpec};
 pub use matrix::{Block, PackedMatrix, PackedSpec};
+pub use write::{CompressedGroup, Inputs, Strategy, compressed_tensors_config};

@@ -1,4 +1,4 @@
-//! Checkpoints on real disks and servers: what is saved is restored, and what goes wrong is seen and harmless.
+//! Checkpoints on real disks and servers, and quantized models of other tools: what is saved is restored, and what goes wrong is seen.
 
 mod background;
 mod disk;
@@ -7,6 +7,7 @@ mod group;
 mod hugging_face;
 mod kill;
 mod protection;
+mod quantized;
 mod retention;
 mod round_trip;
 mod s3;
