@@ -4,6 +4,9 @@ use tensor::{DType, decode_float, encode_float};
 
 use crate::quant::refusal::Refusal;
 
+/// Most elements of a vector: else a few indices could stand for any number of elements.
+const MAX_VECTOR: usize = 256;
+
 /// Vectors that indices name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Codebook {
@@ -121,6 +124,9 @@ impl CodebookMatrix {
         let (rows, columns) = (self.out_features, self.in_features);
         if rows == 0 || columns == 0 || down == 0 || across == 0 || !columns.is_multiple_of(across) {
             return wrong(format!("vectors of {down}x{across} do not divide a matrix of [{rows}, {columns}]"));
+        }
+        if down.checked_mul(across).is_none_or(|size| size > MAX_VECTOR) {
+            return wrong(format!("vectors of {down}x{across} have more than {MAX_VECTOR} elements"));
         }
         if rows.checked_mul(columns).is_none() || self.codebooks.is_empty() {
             return wrong(format!("a matrix of [{rows}, {columns}] has {} codebooks", self.codebooks.len()));
