@@ -65,19 +65,25 @@ impl Matrix {
     /// Multiplies each column, an input, by a factor: what folding the scales of inputs into a weight does.
     pub fn scale_inputs(&mut self, factors: &[f32]) -> Result<(), Error> {
         self.check_factors(factors, self.in_features, "inputs")?;
-        for row in self.values.chunks_exact_mut(self.in_features) {
-            row.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
-        }
-        self.check_scaled()
+        let columns = self.in_features;
+        self.change(|values| {
+            for row in values.chunks_exact_mut(columns) {
+                row.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
+            }
+            Ok(())
+        })
     }
 
     /// Multiplies each row, an output, by a factor.
     pub fn scale_outputs(&mut self, factors: &[f32]) -> Result<(), Error> {
         self.check_factors(factors, self.out_features, "outputs")?;
-        for (row, factor) in self.values.chunks_exact_mut(self.in_features).zip(factors) {
-            row.iter_mut().for_each(|value| *value *= factor);
-        }
-        self.check_scaled()
+        let columns = self.in_features;
+        self.change(|values| {
+            for (row, factor) in values.chunks_exact_mut(columns).zip(factors) {
+                row.iter_mut().for_each(|value| *value *= factor);
+            }
+            Ok(())
+        })
     }
 
     fn check_factors(&self, factors: &[f32], expected: usize, what: &str) -> Result<(), Error> {
@@ -88,11 +94,13 @@ impl Matrix {
         Err(Error::layer(&self.name, message, "give one factor for each"))
     }
 
-    fn check_scaled(&self) -> Result<(), Error> {
+    /// Changes the elements, which must stay finite.
+    pub(crate) fn change(&mut self, f: impl FnOnce(&mut [f32]) -> Result<(), Error>) -> Result<(), Error> {
+        f(&mut self.values)?;
         if self.values.iter().all(|value| value.is_finite()) {
             return Ok(());
         }
-        Err(Error::layer(&self.name, "its weight is not finite after scaling", "use finite, smaller factors"))
+        Err(Error::layer(&self.name, "its weight overflows when it is scaled or rotated", "use smaller factors"))
     }
 }
 

@@ -4,12 +4,19 @@
 //! methods is a [`weights::quant::PackedMatrix`]. Results depend on the input and on seeds only, not on the number of
 //! threads.
 
+#[cfg(test)]
+mod examples;
+pub mod gptq;
 mod grid;
 mod linear_algebra;
 mod matrix;
 pub mod metrics;
 pub mod nearest;
 mod packing;
+#[cfg(test)]
+mod quality;
+mod random;
+pub mod rotation;
 mod rounding;
 mod statistics;
 mod threads;
