@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use quantize::methods::awq::{self, AwqOptions};
+use quantize::methods::codebook::{CodebookOptions, Codebooks};
 use quantize::methods::gptq::{self, GptqOptions};
 use quantize::methods::rotation::Rotation;
 use quantize::methods::{InputStatistics, Matrix, Rounding, metrics, nearest};
@@ -36,6 +38,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tell("output error");
     gptq::quantize(&weight, &rounding, &statistics, &GptqOptions::default())?;
     tell("GPTQ, int4 per channel");
+    awq::search(&[&weight], &rounding, &statistics, &AwqOptions::default())?;
+    tell("AWQ");
+    let codebooks = Codebooks::train(&weight, Some(&statistics), &CodebookOptions::default())?;
+    tell("codebook, trained");
+    codebooks.encode(&weight, Some(&statistics))?;
+    tell("codebook, encoded");
     let rotation = Rotation::new(width, 1)?;
     rotation.rotate_inputs(&mut weight)?;
     tell("rotation of inputs");

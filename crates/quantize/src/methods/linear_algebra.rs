@@ -1,14 +1,11 @@
 //! Products of matrices, Cholesky factors and their inverses: blocked, so that they stay in caches, and threaded.
 
-use std::ops::{AddAssign, Mul, Neg};
+use std::ops::{AddAssign, Mul};
 
-use crate::methods::threads;
+use crate::methods::{threads, vectors};
 
 /// Rows of a result that are computed side by side in registers.
 const TILE_ROWS: usize = 4;
-
-/// Columns of a result that are computed side by side in registers.
-const TILE_COLUMNS: usize = 8;
 
 /// Terms of a sum whose factors stay in the cache.
 const DEPTH: usize = 256;
@@ -17,12 +14,22 @@ const DEPTH: usize = 256;
 const PANEL: usize = 64;
 
 /// Numbers that products are computed of.
-pub(crate) trait Number:
-    Copy + Default + AddAssign + Mul<Output = Self> + Neg<Output = Self> + Send + Sync
-{
+pub(crate) trait Number: Copy + Default + AddAssign + Mul<Output = Self> + Send + Sync {
+    /// As [`add_product`], for this type.
+    fn add_product(c: &mut [Self], stride: usize, a: Rows<'_, Self>, b: Rows<'_, Self>, sizes: [usize; 3]);
 }
-impl Number for f32 {}
-impl Number for f64 {}
+
+impl Number for f32 {
+    fn add_product(c: &mut [f32], stride: usize, a: Rows<'_, f32>, b: Rows<'_, f32>, sizes: [usize; 3]) {
+        vectors::add_tiles_f32(c, stride, a, b, sizes);
+    }
+}
+
+impl Number for f64 {
+    fn add_product(c: &mut [f64], stride: usize, a: Rows<'_, f64>, b: Rows<'_, f64>, sizes: [usize; 3]) {
+        vectors::add_tiles_f64(c, stride, a, b, sizes);
+    }
+}
 
 /// Rows of numbers that lie `stride` apart.
 #[derive(Clone, Copy)]
@@ -45,17 +52,28 @@ pub(crate) fn add_product<T: Number>(
     b: Rows<'_, T>,
     [rows, depth, columns]: [usize; 3],
 ) {
-    let panels = columns.div_ceil(TILE_COLUMNS);
-    let mut packed: Vec<[T; TILE_COLUMNS]> = Vec::with_capacity(panels * depth.min(DEPTH));
+    T::add_product(c, stride, a, b, [rows, depth, columns]);
+}
+
+/// [`add_product`] with so many columns of the result side by side. Every element is the same sum whatever their number.
+#[inline(always)]
+pub(super) fn add_tiles<T: Number, const WIDE: usize>(
+    c: &mut [T],
+    stride: usize,
+    a: Rows<'_, T>,
+    b: Rows<'_, T>,
+    [rows, depth, columns]: [usize; 3],
+) {
+    let panels = columns.div_ceil(WIDE);
+    let mut packed: Vec<[T; WIDE]> = Vec::with_capacity(panels * depth.min(DEPTH));
     let rest = [T::default(); DEPTH];
     for first in (0..depth).step_by(DEPTH) {
         let deep = DEPTH.min(depth - first);
         packed.clear();
-        for panel in 0..panels {
-            let start = panel * TILE_COLUMNS;
-            let width = TILE_COLUMNS.min(columns - start);
+        for start in (0..columns).step_by(WIDE) {
+            let width = WIDE.min(columns - start);
             packed.extend((first..first + deep).map(|k| {
-                let mut lane = [T::default(); TILE_COLUMNS];
+                let mut lane = [T::default(); WIDE];
                 lane[..width].copy_from_slice(&b.row(k)[start..start + width]);
                 lane
             }));
@@ -66,8 +84,8 @@ pub(crate) fn add_product<T: Number>(
                 std::array::from_fn(|r| if r < high { &a.row(top + r)[first..first + deep] } else { &rest[..deep] });
             for (panel, b) in packed.chunks_exact(deep).enumerate() {
                 let tile = tile_product(a, b);
-                let start = panel * TILE_COLUMNS;
-                let width = TILE_COLUMNS.min(columns - start);
+                let start = panel * WIDE;
+                let width = WIDE.min(columns - start);
                 for (r, sums) in tile.iter().enumerate().take(high) {
                     let c = &mut c[(top + r) * stride + start..][..width];
                     c.iter_mut().zip(sums).for_each(|(c, sum)| *c += *sum);
@@ -77,18 +95,25 @@ pub(crate) fn add_product<T: Number>(
     }
 }
 
+/// Written so that all sums stay in registers.
 #[inline(always)]
-fn tile_product<T: Number>(a: [&[T]; TILE_ROWS], b: &[[T; TILE_COLUMNS]]) -> [[T; TILE_COLUMNS]; TILE_ROWS] {
-    let mut sums = [[T::default(); TILE_COLUMNS]; TILE_ROWS];
-    let [a0, a1, a2, a3] = a;
-    for ((((b, a0), a1), a2), a3) in b.iter().zip(a0).zip(a1).zip(a2).zip(a3) {
-        for (sums, a) in sums.iter_mut().zip([*a0, *a1, *a2, *a3]) {
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum += a * *b;
-            }
+fn tile_product<T: Number, const WIDE: usize>(a: [&[T]; TILE_ROWS], b: &[[T; WIDE]]) -> [[T; WIDE]; TILE_ROWS] {
+    #[inline(always)]
+    fn add<T: Number, const WIDE: usize>(sums: &mut [T; WIDE], a: T, b: &[T; WIDE]) {
+        for n in 0..WIDE {
+            sums[n] += a * b[n];
         }
     }
-    sums
+    let mut sums0 = [T::default(); WIDE];
+    let (mut sums1, mut sums2, mut sums3) = (sums0, sums0, sums0);
+    let [a0, a1, a2, a3] = a.map(|a| &a[..b.len()]);
+    for (k, b) in b.iter().enumerate() {
+        add(&mut sums0, a0[k], b);
+        add(&mut sums1, a1[k], b);
+        add(&mut sums2, a2[k], b);
+        add(&mut sums3, a3[k], b);
+    }
+    [sums0, sums1, sums2, sums3]
 }
 
 /// The mean of `x xᵀ` over rows of `columns` values each.
@@ -109,19 +134,29 @@ pub(crate) fn gram_of_rows(rows: &[f32], columns: usize) -> Vec<f32> {
     gram
 }
 
-/// `v H vᵀ` of each row `v` of `values`, where `H` is symmetric, row by row.
+/// `v H vᵀ` of each row `v` of `values`, where `H` is symmetric, row by row; only what is right of its diagonal blocks is
+/// read.
 pub(crate) fn quadratic_forms(values: &[f32], symmetric: &[f32], columns: usize) -> Vec<f64> {
     let rows = values.len() / columns.max(1);
     let done = threads::map_chunks(rows, 64, |rows| {
         let values = &values[rows.start * columns..rows.end * columns];
-        let mut products = vec![0.0f32; values.len()];
-        let (a, b) = (Rows { values, stride: columns }, Rows { values: symmetric, stride: columns });
-        add_product(&mut products, columns, a, b, [rows.len(), columns, columns]);
-        let forms = values
-            .chunks_exact(columns)
-            .zip(products.chunks_exact(columns))
-            .map(|(row, products)| row.iter().zip(products).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>());
-        forms.collect::<Vec<_>>()
+        let mut forms = vec![0.0; rows.len()];
+        for first in (0..columns).step_by(DEPTH) {
+            let (deep, wide) = (DEPTH.min(columns - first), columns - first);
+            let mut products = vec![0.0f32; rows.len() * wide];
+            let a = Rows { values: &values[first..], stride: columns };
+            let b = Rows { values: &symmetric[first * columns + first..], stride: columns };
+            add_product(&mut products, wide, a, b, [rows.len(), deep, wide]);
+            for ((row, products), form) in values.chunks_exact(columns).zip(products.chunks_exact(wide)).zip(&mut forms)
+            {
+                let dot = |range: std::ops::Range<usize>| {
+                    let pairs = row[first..][range.clone()].iter().zip(&products[range]);
+                    pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
+                };
+                *form += dot(0..deep) + 2.0 * dot(deep..wide);
+            }
+        }
+        forms
     });
     done.concat()
 }
@@ -271,6 +306,19 @@ mod tests {
                     assert!((c[i * columns + j] - 1.0 - sum).abs() < 1e-10);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn quadratic_forms_equal_their_definition() {
+        let mut random = Random::new(3);
+        let n = 300;
+        let gram = gram_of_rows(&(0..n * 9).map(|_| random.gaussian() as f32).collect::<Vec<_>>(), n);
+        let values: Vec<f32> = (0..n * 70).map(|_| random.gaussian() as f32).collect();
+        for (row, form) in values.chunks(n).zip(quadratic_forms(&values, &gram, n)) {
+            let term = |i: usize, j: usize| f64::from(row[i]) * f64::from(gram[i * n + j]) * f64::from(row[j]);
+            let exact: f64 = (0..n).map(|i| (0..n).map(|j| term(i, j)).sum::<f64>()).sum();
+            assert!((form - exact).abs() < 1e-4 * exact.abs());
         }
     }
 

@@ -20,13 +20,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    #[cfg(test)]
     /// From 0 up to, but not, 1.
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    #[cfg(test)]
     /// An index under `count`; 0 if there is none.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         ((self.uniform() * count as f64) as usize).min(count.saturating_sub(1))
