@@ -4,10 +4,10 @@
 
 On: /metrics scraped every second, OpenTelemetry to a sink in this process, libtpu's metric service, a profiler that nobody
 asks, logs as records. Off: none of them. Runs come in pairs, on and off in turn first, so that a machine that grows slower
-or faster does so for both. `--with` makes the model smaller for a build that is not optimized. Of each run two figures are taken: the median over its records of the wall time of a step, and the
-processor time of the process, all threads included, over its steps. Threads that only telemetry has are also counted apart,
-which other load on the machine hardly changes. Of pairs, the median of the ratio counts, with the
-interval that holds it in 95 of 100 resamplings. Prints a table in Markdown; results are in benchmarks/results/telemetry.md.
+or faster does so for both. `--with` makes the model smaller for a build that is not optimized. Of each run two figures are
+taken: the median over its records of the wall time of a step, and the processor time of the process, all threads included,
+over its steps. Threads that only telemetry has are also counted apart, which other load on the machine hardly changes. Of
+pairs, the median of the ratio counts, with the interval that holds it in 95 of 100 resamplings. Prints a table in Markdown; results are in benchmarks/results/telemetry.md.
 """
 
 import argparse

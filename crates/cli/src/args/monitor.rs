@@ -58,7 +58,7 @@ pub(crate) struct RuntimeMetricsArgs {
 
 /// Seconds, from a tenth to a day.
 fn interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
     match (0.1..=86_400.0).contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),
         false => Err("give 0.1 to 86400 seconds".into()),

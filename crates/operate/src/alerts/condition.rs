@@ -155,12 +155,12 @@ fn number(text: &str) -> Result<f64, String> {
     if let Some(percent) = text.strip_suffix('%') {
         return plain(percent.trim()).map(|percent| percent / 100.0);
     }
-    plain(text).or_else(|_| duration(text)).map_err(|_| format!("`{text}` is no number"))
+    plain(text).or_else(|_| duration(text)).map_err(|_| format!("`{text}` is not a number"))
 }
 
 fn plain(text: &str) -> Result<f64, String> {
     let parsed = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    parsed.ok_or_else(|| format!("`{text}` is no number"))
+    parsed.ok_or_else(|| format!("`{text}` is not a number"))
 }
 
 /// Units of time, longest names first.
@@ -232,13 +232,13 @@ mod tests {
         };
         check("", "no condition");
         check("90", "no condition");
-        check("> ", "`` is no number");
-        check("> x", "`x` is no number");
+        check("> ", "`` is not a number");
+        check("> x", "`x` is not a number");
         check("> inf", "no number");
         check("< 1 of a mean", "neither");
         check("is none", "is NaN");
         check("older than", "no condition");
         check("older than tea", "`tea` is no time");
-        check("older than x steps", "`x` is no number");
+        check("older than x steps", "`x` is not a number");
     }
 }

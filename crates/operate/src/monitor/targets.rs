@@ -55,8 +55,9 @@ impl fmt::Display for MonitorTarget {
 
 /// `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`, or an address of IPv6 alone.
 fn split(text: &str) -> Result<(&str, u16), &'static str> {
-    let port =
-        |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0).ok_or("its port is no number from 1 to 65535");
+    let port = |text: &str| {
+        text.parse::<u16>().ok().filter(|port| *port > 0).ok_or("its port is not a number from 1 to 65535")
+    };
     if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or("`[` without `]`")?;
         return match rest.strip_prefix(':') {
