@@ -70,7 +70,8 @@ impl Gpt {
 
     /// Logits `[batch, length, vocabulary]` of the token after each.
     fn logits(&self, tokens: &Tensor) -> Tensor {
-        let x = self.tokens.apply(tokens, DType::F32) + &self.positions.weight.slice(0, 0..tokens.dim(1));
+        let positions = self.positions.weight.dense(DType::F32).slice(0, 0..tokens.dim(1));
+        let x = self.tokens.apply(tokens, DType::F32) + &positions;
         let x = self.blocks.iter().fold(x, |x, block| block.apply(&x));
         self.tokens.scores(&self.norm.apply(&x))
     }

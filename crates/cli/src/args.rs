@@ -5,6 +5,7 @@ mod keys;
 mod monitor;
 mod profile;
 mod programs;
+mod quantize;
 
 use std::path::PathBuf;
 
@@ -15,10 +16,11 @@ pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCo
 pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 pub(crate) use programs::{CheckArgs, CheckMode, HloArgs};
+pub(crate) use quantize::{EvalArgs, QuantizeArgs, TextArgs};
 
-/// Run the real TPU compiler without a TPU, from one binary.
+/// Run, train and plan models on Google TPUs: one binary, no Python, and no TPU needed to plan.
 #[derive(Debug, Parser)]
-#[command(name = "tpu", version, about, max_term_width = 120, arg_required_else_help = true)]
+#[command(name = "tpu", version, max_term_width = 120, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 the answer is no (does not fit, not found, a check failed), 2 error.")]
 pub(crate) struct Cli {
     /// Print one JSON record on standard output instead of tables.
@@ -78,6 +80,10 @@ pub(crate) enum Command {
     Hang(HangArgs),
     /// Write text with a model that `tpu train` trained.
     Generate(GenerateArgs),
+    /// Write a model in fewer bits: rounding, GPTQ, rotations, AWQ, SmoothQuant, with the quality kept.
+    Quantize(Box<QuantizeArgs>),
+    /// Say how well a model predicts a text: perplexity and next-token accuracy.
+    Eval(Box<EvalArgs>),
     /// Find the device, run a small model end to end, and show what a slice would make of it.
     Quickstart(QuickstartArgs),
     /// Record a profile of a training that runs, for XProf and TensorBoard; `tpu profile report` says what a profile measured.

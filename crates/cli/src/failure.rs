@@ -96,6 +96,13 @@ impl From<train::Error> for Failure {
     }
 }
 
+impl From<quantize::Error> for Failure {
+    fn from(error: quantize::Error) -> Self {
+        let remedy = error.remedy();
+        Failure::new(error).hint(remedy)
+    }
+}
+
 impl From<fleet::Error> for Failure {
     fn from(error: fleet::Error) -> Self {
         let hint = error.remedy();

@@ -56,6 +56,8 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Diagnose(args) => commands::diagnose::run(&args, &output),
         Command::Hang(args) => commands::hang::run(&args, &output),
         Command::Generate(args) => commands::train::generate(&args, &output),
+        Command::Quantize(args) => commands::quantize::run(&args, &output),
+        Command::Eval(args) => commands::eval::run(&args, &output),
         Command::Quickstart(args) => commands::quickstart::run(&args, &output),
         Command::Config(args) => commands::config::run(&args, &output),
         Command::Hlo(args) => commands::hlo::run(&args, &output),

@@ -25,6 +25,13 @@ pub enum Error {
     },
     /// Weights or codebooks cannot be read, written or packed.
     Weights(weights::Error),
+    /// A text or a tokenizer cannot be read.
+    Data(data::DataError),
+    /// A model cannot be built or loaded.
+    Model(nn::Error),
+    // ---- the device ----
+    /// The device, or a program for it.
+    Runtime(runtime::Error),
 }
 
 impl Error {
@@ -41,6 +48,9 @@ impl Error {
         match self {
             Error::Layer { remedy, .. } | Error::Setting { remedy, .. } => remedy.clone(),
             Error::Weights(error) => error.remedy(),
+            Error::Data(error) => error.remedy(),
+            Error::Model(error) => error.remedy(),
+            Error::Runtime(error) => error.remedy(),
         }
     }
 }
@@ -51,6 +61,9 @@ impl fmt::Display for Error {
             Error::Layer { layer, message, .. } => write!(f, "layer `{layer}`: {message}"),
             Error::Setting { message, .. } => f.write_str(message),
             Error::Weights(error) => error.fmt(f),
+            Error::Data(error) => error.fmt(f),
+            Error::Model(error) => error.fmt(f),
+            Error::Runtime(error) => error.fmt(f),
         }
     }
 }
@@ -60,6 +73,9 @@ impl std::error::Error for Error {
         match self {
             Error::Layer { .. } | Error::Setting { .. } => None,
             Error::Weights(error) => std::error::Error::source(error),
+            Error::Data(error) => std::error::Error::source(error),
+            Error::Model(error) => std::error::Error::source(error),
+            Error::Runtime(error) => std::error::Error::source(error),
         }
     }
 }
@@ -67,5 +83,35 @@ impl std::error::Error for Error {
 impl From<weights::Error> for Error {
     fn from(error: weights::Error) -> Self {
         Error::Weights(error)
+    }
+}
+
+impl From<data::DataError> for Error {
+    fn from(error: data::DataError) -> Self {
+        Error::Data(error)
+    }
+}
+
+impl From<nn::Error> for Error {
+    fn from(error: nn::Error) -> Self {
+        Error::Model(error)
+    }
+}
+
+impl From<runtime::Error> for Error {
+    fn from(error: runtime::Error) -> Self {
+        Error::Runtime(error)
+    }
+}
+
+impl From<trace::Error> for Error {
+    fn from(error: trace::Error) -> Self {
+        Error::Runtime(error.into())
+    }
+}
+
+impl From<tensor::ValueError> for Error {
+    fn from(error: tensor::ValueError) -> Self {
+        Error::Runtime(error.into())
     }
 }

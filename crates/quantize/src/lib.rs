@@ -1,4 +1,4 @@
-//! Quantize models: the methods as host mathematics.
+//! Quantize models: methods as host mathematics, and models from folder to folder with calibration on a device.
 //!
 //! ```
 //! use quantize::methods::{Matrix, Rounding, metrics, nearest};
@@ -11,5 +11,6 @@
 
 mod error;
 pub mod methods;
+pub mod pipeline;
 
 pub use error::Error;

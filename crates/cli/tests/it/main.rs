@@ -33,6 +33,7 @@ mod pretrained;
 mod processes;
 mod profile;
 mod profile_report;
+mod quantize;
 mod quantized;
 mod reference;
 mod restarts;

@@ -45,7 +45,8 @@ pub enum WeightChange {
     Dense,
 }
 
-/// The parameters of a model whose quantized weights stay quantized. `model` is known by types and shapes, with dense weights.
+/// The parameters of a model whose quantized weights stay quantized. `model` is known by types and shapes, with dense weights;
+/// `activations` is what the files say of them.
 ///
 /// Layers that are stacked have one form: the widest type and the smallest group of any of them, so that nothing is lost. Tables
 /// of levels (nf4) become `i8` with the same groups, and `f4E2M1FN` becomes `i8` exactly: no TPU multiplies them faster.
@@ -53,33 +54,36 @@ pub fn load_packed<P: Tree + MapWeights>(
     files: &QuantizedFolder,
     family: Family,
     model: &P,
+    activations: ActivationQuant,
 ) -> Result<LoadedModel<P>, Error> {
     let naming = Naming::of(family, model);
     let mut plans: BTreeMap<String, Plan> = BTreeMap::new();
     let mut weights = Vec::new();
     let mut failed = None;
-    let shapes = model.map_weights(|path, weight, input_axis| {
-        let dense = match weight {
-            Weight::Dense(dense) if failed.is_none() => dense,
-            _ => return weight.clone(),
-        };
-        match Plan::of(files, family, &naming, path, dense.dims(), input_axis) {
-            Ok(Planned::Dense) => weight.clone(),
-            Ok(Planned::Dequantized) => {
-                weights.push(LoadedWeight { path: path.to_string(), scheme: None, change: WeightChange::Dense });
-                weight.clone()
+    let shapes = trace::shapes_of(model, |model| {
+        model.map_weights(|path, weight, input_axis| {
+            let dense = match weight {
+                Weight::Dense(dense) if failed.is_none() => dense,
+                _ => return weight.clone(),
+            };
+            match Plan::of(files, family, &naming, path, dense.dims(), input_axis, activations) {
+                Ok(Planned::Dense) => weight.clone(),
+                Ok(Planned::Dequantized) => {
+                    weights.push(LoadedWeight { path: path.to_string(), scheme: None, change: WeightChange::Dense });
+                    weight.clone()
+                }
+                Ok(Planned::Packed(plan)) => {
+                    let shape = plan.shape();
+                    plans.insert(path.to_string(), plan);
+                    Weight::Quantized(shape)
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    weight.clone()
+                }
             }
-            Ok(Planned::Packed(plan)) => {
-                let shape = plan.shape();
-                plans.insert(path.to_string(), plan);
-                Weight::Quantized(shape)
-            }
-            Err(error) => {
-                failed = Some(error);
-                weight.clone()
-            }
-        }
-    });
+        })
+    })?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -121,6 +125,7 @@ struct DeviceForm {
     /// Type of zero points.
     zero_points: Option<DType>,
     has_order: bool,
+    activations: ActivationQuant,
 }
 
 impl DeviceForm {
@@ -132,7 +137,14 @@ impl DeviceForm {
             (false, false) => None,
         };
         let group = common_divisor(spec.block.in_features.min(inputs), inputs);
-        DeviceForm { dtype, inputs, group, zero_points, has_order: spec.has_input_groups }
+        DeviceForm {
+            dtype,
+            inputs,
+            group,
+            zero_points,
+            has_order: spec.has_input_groups,
+            activations: ActivationQuant::None,
+        }
     }
 
     /// The form that has room for both; `None` where there is none.
@@ -152,6 +164,7 @@ impl DeviceForm {
             group: common_divisor(self.group, other.group),
             zero_points,
             has_order: self.has_order || other.has_order,
+            activations: self.activations,
         })
     }
 
@@ -160,7 +173,7 @@ impl DeviceForm {
             values: self.dtype,
             group: Some(self.group).filter(|group| *group < self.inputs),
             zero_points: if self.zero_points.is_some() { ZeroPoints::PerGroup } else { ZeroPoints::None },
-            activations: ActivationQuant::None,
+            activations: self.activations,
         }
     }
 }
@@ -173,6 +186,7 @@ impl Plan {
         path: &str,
         dims: &[usize],
         input_axis: InputAxis,
+        activations: ActivationQuant,
     ) -> Result<Planned, Error> {
         let Some(origin) = naming.origin(path) else { return Ok(Planned::Dense) };
         let names = origin.names(path, dims);
@@ -192,7 +206,7 @@ impl Plan {
                         return Ok(Planned::Dequantized);
                     };
                     is_packed = true;
-                    let next = DeviceForm::of(&packed, *inputs);
+                    let next = DeviceForm { activations, ..DeviceForm::of(&packed, *inputs) };
                     let together = form.map_or(Some(next), |form| form.with(next));
                     has_form &= together.is_some();
                     form = together.or(form);
@@ -245,7 +259,7 @@ impl Plan {
             }
             all.append(one);
         }
-        let shape = self.shape();
+        let shape = trace::shapes_of(&(), |()| self.shape())?;
         let mut put = |part: &str, like: &Tensor, bytes: Vec<u8>| {
             let literal = Literal::new(like.dtype(), like.dims().to_vec(), bytes)
                 .ok_or_else(|| Error::config(format!("`{path}.{part}` has another size than its files say")))?;

@@ -9,7 +9,8 @@ use nn::quant::{AdapterParts, Adapters, LoraConfig, TrainingParts, in_training, 
 use tensor::{DType, Literal};
 use testkit::{Needed, repository, require};
 use trace::{Key, Tree};
-use weights::{SafeTensors, SafeTensorsFolder};
+use weights::SafeTensors;
+use weights::quant::QuantizedFolder;
 
 use crate::harness::{apply, floats, off_by, shape_of, with_key};
 
@@ -46,7 +47,7 @@ impl<'a, M: LanguageModel> Case<'a, M> {
             let key = Key::from_seed(1);
             drawn(&key, &init(&key), family, &config)
         });
-        let params = hf::load(&SafeTensorsFolder::open(&home.join("base")).unwrap(), family, &model).unwrap();
+        let params = hf::load(&QuantizedFolder::open(&home.join("base")).unwrap(), family, &model).unwrap();
         let tokens = SafeTensors::open(&home.join("theirs.safetensors")).unwrap().read("tokens").unwrap();
         Case { home, family, config, model, adapters: adapters.unwrap(), params, tokens }
     }

@@ -1,0 +1,82 @@
+//! Arguments of `tpu quantize` and `tpu eval`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nn::DTypePolicy;
+use nn::quant::QuantScheme;
+use quantize::pipeline::MethodName;
+
+use super::ConfigFileArgs;
+
+#[derive(Debug, Args)]
+pub(crate) struct QuantizeArgs {
+    /// Hugging Face folder of a dense model: config.json and safetensors.
+    pub(crate) folder: PathBuf,
+    /// Folder to write; it must not exist, or be one that was interrupted.
+    #[arg(long, short)]
+    pub(crate) out: PathBuf,
+    /// Bits of a weight: 8, 4, 3 or 2, with a scale for each output channel.
+    #[arg(long, default_value_t = 4, conflicts_with = "scheme")]
+    pub(crate) bits: u32,
+    /// Scheme in vLLM's words: w8a16, w4a16, w4a16-g128, w8a8, w8a8-fp8, …, in place of --bits.
+    #[arg(long, value_name = "SCHEME")]
+    pub(crate) scheme: Option<QuantScheme>,
+    /// Method: rtn, gptq, rotate, rotate-gptq, awq or smoothquant; default: rtn for 8 bits, else the first that reaches the
+    /// target, or rotate-gptq.
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) method: Option<MethodName>,
+    /// Text that activations are looked at on; its last tenth is kept for the evaluation where there is no --data.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) calibration: Option<PathBuf>,
+    /// Text to evaluate on.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Share of the dense model's next-token accuracy that must be kept, as 0.99; not reached is exit code 1.
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) target: Option<f64>,
+    /// Sequences of the calibration text.
+    #[arg(long, default_value_t = 128)]
+    pub(crate) samples: usize,
+    /// Seed of rotations.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// Hugging Face folder, dense or quantized, or a GGUF file.
+    pub(crate) folder: PathBuf,
+    /// Text to evaluate on.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+}
+
+/// How a text is read, and a model run on it.
+#[derive(Debug, Args)]
+pub(crate) struct TextArgs {
+    /// Tokenizer: a tokenizer.json, or the word bytes; default: the folder's.
+    #[arg(long, value_name = "FILE|bytes")]
+    pub(crate) tokenizer: Option<String>,
+    /// Tokens of a window; default: 2048, or as many positions as the model has.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) sequence: Option<usize>,
+    /// Windows at once.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) batch: usize,
+    /// Evaluates at most so many windows.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) windows: Option<usize>,
+    /// Precision of activations: f32, or bf16.
+    #[arg(long, default_value = "f32")]
+    pub(crate) precision: DTypePolicy,
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
+}

@@ -1,0 +1,95 @@
+//! What is done to a model.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nn::quant::QuantScheme;
+
+/// How the codes of a weight are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Round to nearest, with a search for the best clip.
+    Nearest,
+    /// GPTQ: later columns make up for the error of earlier ones.
+    Gptq,
+    /// AWQ: inputs with large activations are scaled up before rounding; the norm before undoes it.
+    Awq,
+    /// SmoothQuant: outliers of activations are moved into weights; the norm before undoes it.
+    SmoothQuant,
+}
+
+/// Everything that decides what a quantized model is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuantizePlan {
+    /// Types, groups and activations.
+    pub scheme: QuantScheme,
+    /// Bits of a code, where they are fewer than the type has.
+    pub bits: Option<u32>,
+    /// How codes are found.
+    pub method: Method,
+    /// Whether the residual stream and heads are rotated first, so that no weight has outliers.
+    pub is_rotated: bool,
+    /// Sequences of the calibration text.
+    pub samples: usize,
+    /// Tokens of each.
+    pub sequence: usize,
+    /// Where random numbers begin.
+    pub seed: u64,
+}
+
+const NAMES: [(&str, Method, bool); 6] = [
+    ("rtn", Method::Nearest, false),
+    ("gptq", Method::Gptq, false),
+    ("rotate", Method::Nearest, true),
+    ("rotate-gptq", Method::Gptq, true),
+    ("awq", Method::Awq, false),
+    ("smoothquant", Method::SmoothQuant, false),
+];
+
+/// A method and whether the model is rotated first, as `--method` names both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodName {
+    /// The method.
+    pub method: Method,
+    /// Whether the model is rotated first.
+    pub is_rotated: bool,
+}
+
+/// A word that names no method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseMethodError {
+    word: String,
+}
+
+impl fmt::Display for ParseMethodError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<&str> = NAMES.iter().map(|(name, ..)| *name).collect();
+        write!(f, "`{}` is not a method of quantization; methods are {}", self.word, known.join(", "))
+    }
+}
+
+impl std::error::Error for ParseMethodError {}
+
+impl FromStr for MethodName {
+    type Err = ParseMethodError;
+
+    fn from_str(text: &str) -> Result<MethodName, ParseMethodError> {
+        let found = NAMES.into_iter().find(|(name, ..)| *name == text);
+        let (_, method, is_rotated) = found.ok_or_else(|| ParseMethodError { word: text.to_string() })?;
+        Ok(MethodName { method, is_rotated })
+    }
+}
+
+impl fmt::Display for MethodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = NAMES.iter().find(|(_, method, rotated)| (*method, *rotated) == (self.method, self.is_rotated));
+        f.write_str(found.map_or("rtn", |(name, ..)| name))
+    }
+}
+
+impl QuantizePlan {
+    /// Its method by name.
+    pub fn method_name(&self) -> MethodName {
+        MethodName { method: self.method, is_rotated: self.is_rotated }
+    }
+}

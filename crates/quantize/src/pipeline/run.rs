@@ -1,0 +1,494 @@
+//! Quantizes a model layer by layer: one layer in memory at a time, each written before the next, resumable.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use nn::hf::{self, TensorSource};
+use nn::models::{Llama, LlamaBlock, LlamaConfig, RunOptions};
+use nn::quant::{ActivationQuant, ZeroPoints};
+use runtime::Backend;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tensor::{DType, Literal};
+use weights::quant::{CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, Strategy, compressed_tensors_config};
+
+use crate::error::Error;
+use crate::methods::{InputStatistics, Matrix, Rounding, gptq, metrics, nearest};
+use crate::pipeline::ModelFolder;
+use crate::pipeline::calibration::{LayerRunner, observed_as};
+use crate::pipeline::layers::{LayerPlan, Rotations, Tensors, floats, layers_of, matrix, put, put_vector};
+use crate::pipeline::plan::{Method, QuantizePlan};
+use crate::pipeline::scales;
+
+/// The file that says how far a folder is; gone when it is finished.
+const PROGRESS: &str = "quantize-progress.json";
+
+/// Version of [`Progress`].
+const PROGRESS_VERSION: u32 = 1;
+
+/// Sequences that a device runs at once.
+const BATCH: usize = 4;
+
+/// What became of a layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerReport {
+    /// Its weights.
+    pub weights: Vec<WeightReport>,
+    /// Seconds it took.
+    pub seconds: f64,
+}
+
+/// What became of a weight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WeightReport {
+    /// Its name in the files.
+    pub name: String,
+    /// Bits of a weight, scales among them.
+    pub bits_per_weight: f64,
+    /// Ratio of signal to noise of the weight, in dB.
+    pub sqnr_db: f64,
+    /// Squared error of its outputs for the calibration text, beside their squares.
+    pub output_error: Option<f64>,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantized {
+    /// Where the model is.
+    pub folder: PathBuf,
+    /// Layers in order.
+    pub layers: Vec<LayerReport>,
+    /// Bytes of the weights that were quantized, before and after.
+    pub bytes: (u64, u64),
+}
+
+/// How far a folder is.
+#[derive(Serialize, Deserialize)]
+struct Progress {
+    version: u32,
+    /// What is being done; another plan begins again.
+    plan: String,
+    layers: Vec<LayerReport>,
+    bytes: (u64, u64),
+}
+
+/// Quantizes the model of a folder into another. `tokens` are those of the calibration text; only rounding needs none.
+/// `progress` is told layers done and all of them.
+pub fn quantize_folder(
+    backend: &Backend,
+    folder: &ModelFolder,
+    tokens: &[u32],
+    plan: &QuantizePlan,
+    out: &Path,
+    progress: &mut dyn FnMut(usize, usize, Option<&LayerReport>),
+) -> Result<Quantized, Error> {
+    if let Some(format) = folder.files.describe() {
+        let message = format!("{} is quantized already: {format}", folder.path.display());
+        return Err(Error::setting(message, "give the folder of the dense model"));
+    }
+    let (config, model) = folder.llama(&RunOptions::default())?;
+    let rotations = plan.is_rotated.then(|| Rotations::of(&config, plan.seed)).transpose()?;
+    let layers = layers_of(folder, &config, &model);
+    let mut work = Work {
+        backend,
+        folder,
+        plan,
+        out,
+        model: &model,
+        rotations,
+        shards: layers.len() + 1,
+        runners: BTreeMap::new(),
+        map: serde_json::Map::new(),
+    };
+    let mut done = work.begin()?;
+    let mut x = match plan.needs_calibration() {
+        true => Some(work.embedded(&config, tokens)?),
+        false => None,
+    };
+    for (n, layer) in layers.iter().enumerate() {
+        let begun = Instant::now();
+        let file = work.shard(n);
+        let is_done = n < done.layers.len() && file.is_file();
+        let tensors = if is_done {
+            done_tensors(&file, layer)?
+        } else {
+            done.layers.truncate(n);
+            let mut tensors = work.read(layer)?;
+            let report = work.quantize_layer(n, layer, &mut tensors, x.as_deref(), &mut done.bytes)?;
+            done.layers.push(LayerReport { seconds: begun.elapsed().as_secs_f64(), ..report });
+            work.keep(&done)?;
+            tensors
+        };
+        if is_done {
+            work.note(&file)?;
+        }
+        if let Some(before) = x.take().filter(|_| n + 1 < layers.len()) {
+            x = Some(work.forward(layer, &tensors, before)?);
+        }
+        progress(n + 1, layers.len(), done.layers.get(n));
+    }
+    work.rest()?;
+    work.finish()?;
+    Ok(Quantized { folder: out.to_path_buf(), layers: done.layers, bytes: done.bytes })
+}
+
+impl QuantizePlan {
+    /// Whether it looks at activations.
+    pub fn needs_calibration(&self) -> bool {
+        self.method != Method::Nearest || self.scheme.activations == ActivationQuant::Static
+    }
+
+    /// How its matrices are written.
+    fn group(&self) -> CompressedGroup {
+        CompressedGroup {
+            targets: vec!["Linear".to_string()],
+            bits: self.bits.unwrap_or(self.scheme.bits()),
+            is_float: self.scheme.values.is_float(),
+            is_symmetric: self.scheme.zero_points == ZeroPoints::None,
+            strategy: self.scheme.group.map_or(Strategy::Channel, Strategy::Group),
+            inputs: match self.scheme.activations {
+                ActivationQuant::None => Inputs::Float,
+                ActivationQuant::Dynamic => Inputs::Dynamic,
+                ActivationQuant::Static => Inputs::Static,
+            },
+        }
+    }
+
+    fn rounding(&self) -> Rounding {
+        let rounding = Rounding::new(self.scheme);
+        self.bits.map_or(rounding, |bits| rounding.bits(bits))
+    }
+}
+
+struct Work<'a> {
+    backend: &'a Backend,
+    folder: &'a ModelFolder,
+    plan: &'a QuantizePlan,
+    out: &'a Path,
+    model: &'a Llama,
+    rotations: Option<Rotations>,
+    shards: usize,
+    /// By stack and place in the pattern.
+    runners: BTreeMap<(&'static str, usize), LayerRunner>,
+    /// Files of the tensors.
+    map: serde_json::Map<String, Value>,
+}
+
+impl Work<'_> {
+    /// What says that a folder is of this work.
+    fn identity(&self) -> String {
+        format!("{} {:?}", self.folder.path.display(), self.plan)
+    }
+
+    /// Makes the folder, or finds how far it is.
+    fn begin(&mut self) -> Result<Progress, Error> {
+        let fresh = Progress { version: PROGRESS_VERSION, plan: self.identity(), layers: Vec::new(), bytes: (0, 0) };
+        let at = self.out.join(PROGRESS);
+        if let Ok(text) = std::fs::read(&at) {
+            let found: Option<Progress> = serde_json::from_slice(&text).ok();
+            if let Some(found) = found.filter(|found| found.version == fresh.version && found.plan == fresh.plan) {
+                self.write_config()?;
+                return Ok(found);
+            }
+        } else if self.out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+            let message = format!("{} is not empty", self.out.display());
+            return Err(Error::setting(message, "give --out of a folder that does not exist"));
+        }
+        std::fs::create_dir_all(self.out).map_err(|error| self.failed(self.out, &error))?;
+        self.write_config()?;
+        self.keep(&fresh)?;
+        Ok(fresh)
+    }
+
+    fn keep(&self, progress: &Progress) -> Result<(), Error> {
+        self.write(PROGRESS, serde_json::to_string(progress).unwrap_or_default().as_bytes())
+    }
+
+    fn failed(&self, path: &Path, error: &dyn std::fmt::Display) -> Error {
+        Error::setting(format!("{}: {error}", path.display()), "give --out of a folder that can be written")
+    }
+
+    /// Writes a file whole or not at all.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let (path, temporary) = (self.out.join(name), self.out.join(format!("{name}.tmp")));
+        let write = || {
+            use std::io::Write;
+            let mut file = std::fs::File::create(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &path)
+        };
+        write().map_err(|error| self.failed(&path, &error))
+    }
+
+    fn shard(&self, n: usize) -> PathBuf {
+        self.out.join(format!("model-{:05}-of-{:05}.safetensors", n + 1, self.shards))
+    }
+
+    /// The tensors of a layer as floats, with what is folded into them.
+    fn read(&self, layer: &LayerPlan) -> Result<Tensors, Error> {
+        let mut tensors = Tensors::new();
+        for name in &layer.names {
+            if self.folder.files.contains(name) {
+                tensors.insert(name.clone(), floats(&self.folder.files, name)?.0);
+            }
+        }
+        if let Some(rotations) = &self.rotations {
+            rotations.apply(layer, &mut tensors)?;
+        }
+        Ok(tensors)
+    }
+
+    /// Activations before the first layer, in batches.
+    fn embedded(&mut self, config: &LlamaConfig, tokens: &[u32]) -> Result<Vec<Literal>, Error> {
+        let (samples, sequence) = (self.plan.samples, self.plan.sequence);
+        let windows: Vec<&[u32]> = tokens.chunks_exact(sequence.max(1)).collect();
+        if windows.len() < MIN_SAMPLES || sequence == 0 {
+            return Err(Error::setting(
+                format!(
+                    "the calibration text has {} tokens: {} sequences of {sequence}, fewer than {MIN_SAMPLES}",
+                    tokens.len(),
+                    windows.len()
+                ),
+                "give a longer text, or a shorter --sequence",
+            ));
+        }
+        // Spread over the whole text.
+        let count = samples.clamp(1, windows.len());
+        let chosen: Vec<&[u32]> = (0..count).map(|n| windows[n * windows.len() / count]).collect();
+        let table = self.embedding()?;
+        let width = config.hidden_size;
+        let values = table.values();
+        let scale = config.style.embedding_scale as f32;
+        let batches = chosen.chunks(BATCH).map(|batch| {
+            let mut x = Vec::with_capacity(batch.len() * sequence * width);
+            for token in batch.iter().flat_map(|window| window.iter()) {
+                let at = *token as usize * width;
+                let row = values.get(at..at + width).ok_or_else(|| {
+                    Error::setting(format!("token {token} is not in the vocabulary"), "give the model's own tokenizer")
+                })?;
+                x.extend(row.iter().map(|value| value * scale));
+            }
+            Ok(Literal::from_slice(&x, [batch.len(), sequence, width])?)
+        });
+        batches.collect()
+    }
+
+    /// The table of tokens, rotated where the model is.
+    fn embedding(&self) -> Result<Matrix, Error> {
+        let mut tensors = Tensors::new();
+        let name = hf::tensor_names(self.folder.family(), self.model, "token_embedding.weight");
+        let name = name.first().cloned().unwrap_or_default();
+        tensors.insert(name.clone(), floats(&self.folder.files, &name)?.0);
+        let mut table = matrix(&tensors, &name)?;
+        if let Some(rotations) = &self.rotations {
+            rotations.residual.rotate_inputs(&mut table)?;
+        }
+        Ok(table)
+    }
+
+    fn runner(&mut self, layer: &LayerPlan) -> &mut LayerRunner {
+        let pattern = self.model.config.global_layers.as_ref().map_or(1, |layers| layers.every);
+        let place = if layer.stack == "layers" { layer.number % pattern } else { 0 };
+        let stack: &LlamaBlock = match (&self.model.first, layer.stack) {
+            (Some(first), "first.layers") => &first.layers,
+            _ => &self.model.layers,
+        };
+        let (backend, model) = (self.backend, self.model);
+        self.runners.entry((layer.stack, place)).or_insert_with(|| LayerRunner::new(backend, model, stack, place))
+    }
+
+    fn params(&self, layer: &LayerPlan, tensors: &Tensors) -> Result<Vec<Literal>, Error> {
+        Ok(hf::load_layer(tensors, self.folder.family(), self.model, layer.stack, layer.number)?)
+    }
+
+    /// What a layer with its quantized weights makes of activations.
+    fn forward(&mut self, layer: &LayerPlan, tensors: &Tensors, x: Vec<Literal>) -> Result<Vec<Literal>, Error> {
+        let params = self.params(layer, tensors)?;
+        let backend = self.backend;
+        let runner = self.runner(layer);
+        let placed = runner.layer(backend, params)?;
+        let next = runner.forward(&placed, &x)?;
+        let name = format!("{}.{}", layer.stack, layer.number);
+        match next.iter().any(|batch| batch.to_vec::<f32>().is_ok_and(|x| x.iter().any(|value| !value.is_finite()))) {
+            true => Err(Error::layer(
+                &name,
+                "its output has NaN or infinite values",
+                "its weights or the calibration text are damaged: evaluate the dense model with `tpu eval` first",
+            )),
+            false => Ok(next),
+        }
+    }
+
+    /// Quantizes a layer's weights, writes it, and leaves what its weights have become in `tensors`.
+    fn quantize_layer(
+        &mut self,
+        n: usize,
+        layer: &LayerPlan,
+        tensors: &mut Tensors,
+        x: Option<&[Literal]>,
+        bytes: &mut (u64, u64),
+    ) -> Result<LayerReport, Error> {
+        let mut statistics = match x {
+            Some(x) => {
+                let params = self.params(layer, tensors)?;
+                let backend = self.backend;
+                let name = format!("{}.{}", layer.stack, layer.number);
+                let runner = self.runner(layer);
+                let placed = runner.layer(backend, params)?;
+                runner.observe(&name, &placed, x)?
+            }
+            None => BTreeMap::new(),
+        };
+        if matches!(self.plan.method, Method::Awq | Method::SmoothQuant) {
+            let (plan, config) = (self.plan, &self.model.config);
+            scales::fold(plan.method, config, layer, tensors, &mut statistics, &plan.rounding())?;
+        }
+        let mut weights = Vec::new();
+        let mut written: Vec<(String, Literal)> = Vec::new();
+        for target in &layer.targets {
+            for name in &target.names {
+                let weight = matrix(tensors, name)?;
+                let seen = statistics.get(&observed_as(&target.path));
+                let packed = self.packed(&weight, seen)?;
+                let values = packed.dequantize();
+                let report = WeightReport {
+                    name: name.clone(),
+                    bits_per_weight: metrics::bits_per_weight(&packed),
+                    sqnr_db: metrics::sqnr_db(weight.values(), &values),
+                    output_error: seen
+                        .map(|seen| metrics::relative_output_error(&weight, &values, seen))
+                        .transpose()?,
+                };
+                bytes.0 += 2 * values.len() as u64;
+                bytes.1 += packed.packed_bytes();
+                weights.push(report);
+                let module = name.strip_suffix(".weight").unwrap_or(name);
+                written.extend(self.plan.group().tensors(module, &packed)?);
+                put(tensors, Matrix::new(name.clone(), weight.out_features(), weight.in_features(), values)?)?;
+            }
+        }
+        let quantized: Vec<&String> = layer.targets.iter().flat_map(|target| &target.names).collect();
+        for name in layer.names.iter().filter(|name| !quantized.contains(name)) {
+            if let Some(literal) = tensors.get(name) {
+                written.push((name.clone(), literal.cast(self.source_dtype(name))?));
+            }
+        }
+        self.write_shard(n, &written)?;
+        Ok(LayerReport { weights, seconds: 0.0 })
+    }
+
+    fn source_dtype(&self, name: &str) -> DType {
+        match self.folder.files.spec(name).map(|spec| spec.storage) {
+            Ok(weights::quant::Storage::Dense(dtype)) => dtype,
+            _ => DType::BF16,
+        }
+    }
+
+    fn packed(&self, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<PackedMatrix, Error> {
+        let rounding = self.plan.rounding();
+        match (self.plan.method, statistics) {
+            (Method::Gptq, Some(statistics)) => {
+                gptq::quantize(weight, &rounding, statistics, &gptq::GptqOptions::default())
+            }
+            (_, statistics) => nearest::quantize(weight, &rounding, statistics),
+        }
+    }
+
+    fn write_shard(&mut self, n: usize, tensors: &[(String, Literal)]) -> Result<(), Error> {
+        let path = self.shard(n);
+        let metadata = BTreeMap::from([("format".to_string(), "pt".to_string())]);
+        weights::write(&path, tensors.iter().map(|(name, literal)| (name.as_str(), literal)), &metadata)?;
+        self.note(&path)
+    }
+
+    /// Notes which tensors are in a file.
+    fn note(&mut self, path: &Path) -> Result<(), Error> {
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_string();
+        let files = weights::SafeTensors::open(path)?;
+        let names: Vec<String> = files.entries().keys().cloned().collect();
+        self.map.extend(names.into_iter().map(|name| (name, Value::String(file.clone()))));
+        Ok(())
+    }
+
+    /// What is in no layer: embeddings, the last norm and the LM head.
+    fn rest(&mut self) -> Result<(), Error> {
+        let family = self.folder.family();
+        let of = |path: &str| hf::tensor_names(family, self.model, path).first().cloned();
+        let (table, norm, head) = (of("token_embedding.weight"), of("norm.weight"), of("lm_head.weight"));
+        let mut written = Vec::new();
+        let (Some(table), Some(norm)) = (table, norm) else {
+            return Err(Error::setting("the model has no embedding", "give a decoder"));
+        };
+        match &self.rotations {
+            None => {
+                for name in [Some(table), Some(norm), head].into_iter().flatten() {
+                    written.push((name.clone(), TensorSource::read(&self.folder.files, &name, DType::F32)?));
+                }
+            }
+            Some(rotations) => {
+                let mut tensors = Tensors::new();
+                for name in [Some(&table), Some(&norm), head.as_ref()].into_iter().flatten() {
+                    tensors.insert(name.clone(), floats(&self.folder.files, name)?.0);
+                }
+                let factors = crate::pipeline::layers::vector(&tensors, &norm)?;
+                // A tied head reads the table before it is rotated, and through the norm.
+                let untied = matrix(&tensors, head.as_ref().unwrap_or(&table))?;
+                let (outputs, inputs) = (untied.out_features(), untied.in_features());
+                let mut untied = Matrix::new("lm_head.weight", outputs, inputs, untied.into_values())?;
+                untied.scale_inputs(&factors)?;
+                rotations.residual.rotate_inputs(&mut untied)?;
+                put(&mut tensors, untied)?;
+                put(&mut tensors, self.embedding()?)?;
+                put_vector(&mut tensors, &norm, &vec![1.0; factors.len()])?;
+                let dtype = self.source_dtype(&table);
+                for (name, literal) in tensors {
+                    written.push((name, literal.cast(dtype)?));
+                }
+            }
+        }
+        self.write_shard(self.shards - 1, &written)
+    }
+
+    /// `config.json`, which readers of single shards need too.
+    fn write_config(&self) -> Result<(), Error> {
+        let mut json = self.folder.json.clone();
+        if let Some(object) = json.as_object_mut() {
+            let config = compressed_tensors_config(&[self.plan.group()], &["lm_head".to_string()]);
+            object.insert("quantization_config".into(), config);
+            if self.rotations.is_some() {
+                object.insert("tie_word_embeddings".into(), Value::Bool(false));
+            }
+        }
+        self.write("config.json", serde_json::to_string_pretty(&json).unwrap_or_default().as_bytes())
+    }
+
+    /// The files beside the weights, then the index, which makes the folder a model; the progress goes last.
+    fn finish(&self) -> Result<(), Error> {
+        for name in ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "generation_config.json"] {
+            if let Ok(bytes) = std::fs::read(self.folder.path.join(name)) {
+                self.write(name, &bytes)?;
+            }
+        }
+        let index = json!({ "metadata": {}, "weight_map": self.map });
+        self.write("model.safetensors.index.json", serde_json::to_string(&index).unwrap_or_default().as_bytes())?;
+        let progress = self.out.join(PROGRESS);
+        std::fs::remove_file(&progress).map_err(|error| self.failed(&progress, &error))
+    }
+}
+
+/// Fewer sequences say nothing of a model.
+const MIN_SAMPLES: usize = 4;
+
+/// The weights of a layer as its file has them.
+fn done_tensors(file: &Path, layer: &LayerPlan) -> Result<Tensors, Error> {
+    let files = QuantizedFolder::open(file)?;
+    let mut tensors = Tensors::new();
+    for name in &layer.names {
+        if files.contains(name) {
+            tensors.insert(name.clone(), floats(&files, name)?.0);
+        }
+    }
+    Ok(tensors)
+}
