@@ -109,6 +109,10 @@ def jax_seconds(how: str, compiled: Any, inputs: list[Any], count: int) -> list[
     return seconds
 
 
+class Refused(Exception):
+    """Our process could not run a program."""
+
+
 class Ours:
     """The process of our runtime."""
 
@@ -130,7 +134,10 @@ class Ours:
     def ask(self, line: str) -> str:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return self.answer()
+        answer = self.answer()
+        if answer.startswith("refused"):
+            raise Refused(answer.removeprefix("refused "))
+        return answer
 
     def seconds(self, how: str, name: str, count: int) -> list[float]:
         return [float(word) for word in self.ask(f"{how} {name} {count}").split()]
