@@ -1,9 +1,9 @@
-"""Reads a quantized model that tpubridge wrote, with the tools that define its format, and writes what they make of it.
+"""Reads quantized models that tpubridge wrote, with the tools that define their formats, and writes what they make of them.
 
-    python read_quantized.py FOLDER|FILE.gguf DENSE.safetensors [--model]
+    python read_quantized.py (FOLDER|FILE.gguf DENSE.safetensors)...
 
-A folder is of compressed-tensors, a file of the `gguf` package. With `--model` transformers loads the whole folder, and the
-logits of some tokens are written too.
+A folder is of compressed-tensors, a file of the `gguf` package. Where a folder has the configuration of a whole model
+(`architectures`), transformers loads it, and the logits of some tokens are written too.
 """
 import json
 import pathlib
@@ -54,13 +54,18 @@ def gguf_file(path):
     return dense
 
 
-if __name__ == "__main__":
-    source, target = pathlib.Path(sys.argv[1]), sys.argv[2]
-    found = gguf_file(source) if source.suffix == ".gguf" else compressed(source)
-    if "--model" in sys.argv:
-        from transformers import AutoModelForCausalLM
+def logits(folder):
+    from transformers import AutoModelForCausalLM
 
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
-        with torch.no_grad():
-            found["logits"] = model(torch.arange(1, 13).reshape(1, 12) * 7 % 96).logits[0].float()
-    save_file({name: value.contiguous() for name, value in found.items()}, target)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        return model(torch.arange(1, 13).reshape(1, 12) * 7 % 96).logits[0].float()
+
+
+if __name__ == "__main__":
+    for source, target in zip(sys.argv[1::2], sys.argv[2::2]):
+        source = pathlib.Path(source)
+        found = gguf_file(source) if source.suffix == ".gguf" else compressed(source)
+        if source.is_dir() and "architectures" in json.loads((source / "config.json").read_text()):
+            found["logits"] = logits(source)
+        save_file({name: value.contiguous() for name, value in found.items()}, target)

@@ -15,10 +15,11 @@ use weights::{SafeTensors, write};
 
 use crate::quantized_seeds::{llama_config, llama_entries, llama_weight, matrix, write_llama};
 
-/// What their tools make of a folder or file; what they print.
-fn read_back(python: &Path, model: &Path, target: &Path, options: &[&str]) -> String {
+/// What their tools make of models, each written to a file; what they print. In one process: importing them takes longest.
+fn read_back(python: &Path, models: &[(&Path, &Path)]) -> String {
     let script = repository().join("crates/testkit/python/read_quantized.py");
-    let output = Command::new(python).arg(script).arg(model).arg(target).args(options).output().unwrap();
+    let paths = models.iter().flat_map(|(model, dense)| [model, dense]);
+    let output = Command::new(python).arg(script).args(paths).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -69,41 +70,20 @@ fn written() -> Vec<(String, CompressedGroup, PackedMatrix)> {
     found
 }
 
-#[test]
-fn their_tool_reads_our_compressed_tensors() {
-    let folder = tempfile::tempdir().unwrap();
-    let written = written();
+/// A folder with a matrix of every way of writing.
+fn write_compressed(folder: &Path, written: &[(String, CompressedGroup, PackedMatrix)]) {
     let groups: Vec<CompressedGroup> = written.iter().map(|(_, group, _)| group.clone()).collect();
-    let config = json!({ "model_type": "llama", "quantization_config": compressed_tensors_config(&groups, &["lm_head".into()]) });
-    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let quantization = compressed_tensors_config(&groups, &["lm_head".into()]);
+    let config = json!({ "model_type": "llama", "quantization_config": quantization });
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     let tensors: Vec<(String, Literal)> =
         written.iter().flat_map(|(module, group, matrix)| group.tensors(module, matrix).unwrap()).collect();
-    let path = folder.path().join("model.safetensors");
-    write(&path, tensors.iter().map(|(name, literal)| (name.as_str(), literal)), &BTreeMap::new()).unwrap();
-
-    // We read it to the same matrices.
-    let model = QuantizedFolder::open(folder.path()).unwrap();
-    for (module, _, matrix) in &written {
-        let read = model.read(&format!("{module}.weight")).unwrap();
-        assert_eq!(read, QuantizedWeight::Packed(matrix.clone()), "{module}");
-    }
-    let Some(python) = require("their_tool_reads_our_compressed_tensors", Needed::QuantizePython) else { return };
-    let dense = folder.path().join("dense");
-    read_back(&python, folder.path(), &dense, &[]);
-    let dense = SafeTensors::open(&dense).unwrap();
-    for (module, _, matrix) in &written {
-        let theirs = dense.read(&format!("{module}.weight")).unwrap();
-        assert_eq!(theirs, matrix.to_literal(DType::BF16).unwrap(), "{module}");
-    }
+    let tensors = tensors.iter().map(|(name, literal)| (name.as_str(), literal));
+    write(&folder.join("model.safetensors"), tensors, &BTreeMap::new()).unwrap();
 }
 
-/// A whole model, read and written again: transformers loads it and computes the logits of the dense model.
-#[test]
-fn transformers_loads_what_we_write() {
-    let Some(cases) = require("transformers_loads_what_we_write", Needed::Quantized) else { return };
-    let Some(python) = require("transformers_loads_what_we_write", Needed::QuantizePython) else { return };
-    let case = cases.join("compressed-mixed");
-    let model = QuantizedFolder::open(&case).unwrap();
+/// A whole model as it is read, written again.
+fn write_again(model: &QuantizedFolder, folder: &Path) {
     let groups = [
         group(&["Linear"], 4, Strategy::Group(32), Inputs::Float),
         group(&["re:.*down_proj"], 8, Strategy::Channel, Inputs::Float),
@@ -119,54 +99,83 @@ fn transformers_loads_what_we_write() {
             QuantizedWeight::Codebook(_) => panic!("{name}"),
         }
     }
-    let folder = tempfile::tempdir().unwrap();
     let mut config = model.config().unwrap().clone();
     config["quantization_config"] = compressed_tensors_config(&groups, &["lm_head".into()]);
-    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     let metadata = BTreeMap::from([("format".to_string(), "pt".to_string())]);
-    let path = folder.path().join("model.safetensors");
-    write(&path, tensors.iter().map(|(name, literal)| (name.as_str(), literal)), &metadata).unwrap();
-    let dense = folder.path().join("dense");
-    read_back(&python, folder.path(), &dense, &["--model"]);
-    let logits = |path: &Path| SafeTensors::open(path).unwrap().read("logits").unwrap().to_vec::<f32>().unwrap();
-    let (found, wanted) = (logits(&dense), logits(&case.join("expected.safetensors")));
-    assert_eq!(found.len(), wanted.len());
-    let largest = found.iter().zip(&wanted).map(|(found, wanted)| (found - wanted).abs()).fold(0.0, f32::max);
-    assert!(largest < 1e-3, "{largest}");
+    let tensors = tensors.iter().map(|(name, literal)| (name.as_str(), literal));
+    write(&folder.join("model.safetensors"), tensors, &metadata).unwrap();
 }
 
-#[test]
-fn their_tool_reads_our_gguf() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
-    write_llama(&path);
-    let floats = |weight: &QuantizedWeight| match weight {
+fn floats(weight: &QuantizedWeight) -> Vec<f32> {
+    match weight {
         QuantizedWeight::Dense(literal) => literal.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
         QuantizedWeight::Packed(matrix) => matrix.dequantize(),
         QuantizedWeight::Codebook(matrix) => matrix.dequantize(),
-    };
-    // We read it to the same numbers under the same names: scales fit into 16 bits, floats of 16 bits are rounded.
+    }
+}
+
+#[test]
+fn we_read_what_we_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = written();
+    write_compressed(folder.path(), &written);
+    let model = QuantizedFolder::open(folder.path()).unwrap();
+    for (module, _, matrix) in &written {
+        let read = model.read(&format!("{module}.weight")).unwrap();
+        assert_eq!(read, QuantizedWeight::Packed(matrix.clone()), "{module}");
+    }
+    let path = folder.path().join("model.gguf");
+    write_llama(&path);
     let model = QuantizedFolder::open(&path).unwrap();
-    let names: Vec<String> = model.names().map(str::to_string).collect();
-    assert_eq!(names.len(), llama_entries().len());
+    assert_eq!(model.names().count(), llama_entries().len());
     for entry in llama_entries() {
-        let read = model.read(&entry.name).unwrap();
-        let expected = llama_weight(&entry);
-        match entry.kind.name() {
-            "F16" => assert_eq!(floats(&read).len(), floats(&expected).len()),
-            "BF16" => assert_eq!(floats(&read).len(), floats(&expected).len()),
-            _ => assert_eq!(floats(&read), floats(&expected), "{}", entry.name),
-        }
+        let (read, expected) = (floats(&model.read(&entry.name).unwrap()), floats(&llama_weight(&entry)));
+        // Codes and scales are kept; floats of 16 bits are rounded.
+        let tolerance = if entry.kind == GgmlType::BF16 { 1.0 / 128.0 } else { 0.0 };
+        let is_near = |(read, expected): (&f32, &f32)| (read - expected).abs() <= tolerance * expected.abs();
+        assert!(read.iter().zip(&expected).all(is_near), "{}", entry.name);
+        assert_eq!(read.len(), expected.len());
     }
     for (key, value) in llama_config().as_object().unwrap() {
         assert_eq!(model.config().unwrap().get(key), Some(value), "{key}");
     }
-    let Some(python) = require("their_tool_reads_our_gguf", Needed::QuantizePython) else { return };
-    let dense = folder.path().join("dense");
-    let printed: Value = serde_json::from_str(read_back(&python, &path, &dense, &[]).lines().last().unwrap()).unwrap();
-    assert_eq!(printed["general.architecture"], json!("llama"));
-    assert_eq!(printed["llama.attention.head_count_kv"], json!(1));
-    let (dense, file) = (SafeTensors::open(&dense).unwrap(), GgufFile::open(&path).unwrap());
+}
+
+#[test]
+fn their_tools_read_what_we_write() {
+    let Some(cases) = require("their_tools_read_what_we_write", Needed::Quantized) else { return };
+    let Some(python) = require("their_tools_read_what_we_write", Needed::QuantizePython) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (parts, whole, gguf) = (at("parts"), at("whole"), at("model.gguf"));
+    std::fs::create_dir(&parts).unwrap();
+    std::fs::create_dir(&whole).unwrap();
+    let written = written();
+    write_compressed(&parts, &written);
+    let case = cases.join("compressed-mixed");
+    write_again(&QuantizedFolder::open(&case).unwrap(), &whole);
+    write_llama(&gguf);
+    let (of_parts, of_whole, of_gguf) = (at("parts.dense"), at("whole.dense"), at("gguf.dense"));
+    let printed = read_back(&python, &[(&parts, &of_parts), (&whole, &of_whole), (&gguf, &of_gguf)]);
+
+    // compressed-tensors has the same numbers.
+    let dense = SafeTensors::open(&of_parts).unwrap();
+    for (module, _, matrix) in &written {
+        let theirs = dense.read(&format!("{module}.weight")).unwrap();
+        assert_eq!(theirs, matrix.to_literal(DType::BF16).unwrap(), "{module}");
+    }
+    // transformers has the logits of the dense model.
+    let logits = |path: &Path| SafeTensors::open(path).unwrap().read("logits").unwrap().to_vec::<f32>().unwrap();
+    let (found, wanted) = (logits(&of_whole), logits(&case.join("expected.safetensors")));
+    assert_eq!(found.len(), wanted.len());
+    let largest = found.iter().zip(&wanted).map(|(found, wanted)| (found - wanted).abs()).fold(0.0, f32::max);
+    assert!(largest < 1e-3, "{largest}");
+    // The `gguf` package has the same numbers and metadata.
+    let metadata: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    assert_eq!(metadata["general.architecture"], json!("llama"));
+    assert_eq!(metadata["llama.attention.head_count_kv"], json!(1));
+    let (dense, file) = (SafeTensors::open(&of_gguf).unwrap(), GgufFile::open(&gguf).unwrap());
     assert_eq!(dense.entries().len(), file.tensors().len());
     for name in file.tensors().keys() {
         let theirs = dense.read(name).unwrap().to_vec::<f32>().unwrap();
