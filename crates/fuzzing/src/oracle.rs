@@ -374,7 +374,7 @@ fn run(
         let draws = draws(compiled.module());
         let same = |what: &str, again: &[Literal]| {
             let differs = again.len() != results.len()
-                || again.iter().zip(&results).any(|(a, b)| a.dtype() != b.dtype() || a.bytes()[..] != b.bytes()[..]);
+                || again.iter().zip(&results).any(|(a, b)| a.dtype() != b.dtype() || *a.bytes() != *b.bytes());
             if differs && !draws { Err(Stop::Wrong(format!("{what} gives something else"))) } else { Ok(()) }
         };
         // A second run finds memory that the first one used.

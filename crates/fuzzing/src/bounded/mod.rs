@@ -5,6 +5,7 @@ mod control;
 mod elementwise;
 mod indexing;
 mod patterns;
+mod quantized;
 mod value;
 
 use std::fmt::Write;

@@ -7,10 +7,11 @@ use super::value::{V, epsilon, limit};
 
 impl Writer {
     pub(super) fn pattern(&mut self) {
-        match self.numbers.below(4) {
+        match self.numbers.below(5) {
             0 => self.softmax_of_any(),
             1 => self.normalization(),
             2 => self.attention(),
+            3 => self.quantized(),
             _ => self.layer(),
         }
     }

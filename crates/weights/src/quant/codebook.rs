@@ -1,7 +1,8 @@
 //! A matrix of vectors out of codebooks: what AQLM and VPTQ checkpoints become.
 
-use tensor::{DType, decode_float, encode_float};
+use tensor::{DType, Literal, decode_float, encode_float};
 
+use crate::error::Error;
 use crate::quant::refusal::Refusal;
 
 /// Most elements of a vector: else a few indices could stand for any number of elements.
@@ -107,6 +108,13 @@ impl CodebookMatrix {
             }
         }
         values
+    }
+
+    /// All elements as a tensor `[out_features, in_features]` of a float type.
+    pub fn to_literal(&self, dtype: DType) -> Result<Literal, Error> {
+        let dims = [self.out_features, self.in_features];
+        let literal = Literal::from_slice(&self.dequantize(), dims).and_then(|literal| literal.cast(dtype));
+        literal.map_err(|_| Refusal::new(format!("it cannot become {dtype}"), "ask for a float type").of_matrix())
     }
 
     fn rounded(&self, value: f32) -> f32 {

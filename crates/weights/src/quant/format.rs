@@ -100,12 +100,7 @@ impl QuantizedWeight {
         match self {
             QuantizedWeight::Dense(literal) => Ok(literal),
             QuantizedWeight::Packed(matrix) => matrix.to_literal(dtype),
-            QuantizedWeight::Codebook(matrix) => {
-                let failed = || Refusal::new(format!("it cannot become {dtype}"), "ask for a float type").of_matrix();
-                let dims = [matrix.out_features(), matrix.in_features()];
-                let literal = Literal::from_slice(&matrix.dequantize(), dims).map_err(|_| failed())?;
-                literal.cast(dtype).map_err(|_| failed())
-            }
+            QuantizedWeight::Codebook(matrix) => matrix.to_literal(dtype),
         }
     }
 }

@@ -30,6 +30,9 @@ pub(crate) struct Gptq {
     version: Version,
 }
 
+/// Outputs, inputs, the quantization, and the group of each input where positions do not tell it.
+type Shape = (usize, usize, PackedSpec, Option<Vec<u32>>);
+
 impl Gptq {
     pub(crate) fn parse(settings: &Settings<'_>) -> Result<Gptq, Refusal> {
         let bits = settings.bits("bits", &[2, 3, 4, 8])?;
@@ -56,8 +59,8 @@ impl Gptq {
         Ok(Gptq { bits, group_size: settings.group_size("group_size")?, is_symmetric, version })
     }
 
-    /// Outputs, inputs and the quantization.
-    fn shape(&self, parts: &Parts<'_>) -> Result<(usize, usize, PackedSpec, Option<Vec<u32>>), Failure> {
+    /// What the tensors of a matrix say of it.
+    fn shape(&self, parts: &Parts<'_>) -> Result<Shape, Failure> {
         let (_, rows, out_features) = parts.matrix("qweight", &[DType::I32])?;
         let bits = self.bits as usize;
         let in_features = rows.checked_mul(32).filter(|all| all.is_multiple_of(bits)).map(|all| all / bits);

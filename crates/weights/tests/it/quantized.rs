@@ -44,8 +44,7 @@ fn dense(weight: &QuantizedWeight, dtype: DType) -> Literal {
         QuantizedWeight::Packed(matrix) => matrix.to_literal(dtype).unwrap(),
         QuantizedWeight::Codebook(matrix) => {
             assert_eq!(matrix.dense(), dtype);
-            let dims = [matrix.out_features(), matrix.in_features()];
-            Literal::from_slice(&matrix.dequantize(), dims).unwrap().cast(dtype).unwrap()
+            matrix.to_literal(dtype).unwrap()
         }
     }
 }
