@@ -119,7 +119,7 @@ fn bits_are_read_in_the_order_of_words() {
     let y = b.output("y", array(DType::I32, [8, 128]), [8, 128], |m| vec![m.program_id(step), m.i32(0)]);
     let kernel = b.body(|k| k.store(y, k.load(x).reinterpret(DType::I32))).unwrap();
     // Row n has n % 16, as signed.
-    let rows: Vec<f64> = (0..64 * 128).map(|i| f64::from(((i / 128 % 16) as i32) << 28 >> 28)).collect();
+    let rows: Vec<f64> = (0..64 * 128).map(|i| f64::from((i / 128 % 16) << 28 >> 28)).collect();
     let words = values(&interpret(&kernel, &[literal(&array(DType::I4, [64, 128]), &rows)]).unwrap()[0]);
     assert_eq!((words[0] as i32, words[128] as i32), (0x7654_3210, 0xfedc_ba98_u32 as i32));
 }

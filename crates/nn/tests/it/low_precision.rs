@@ -59,7 +59,7 @@ fn quantized(values: &[f32], columns: usize, dtype: DType, shared: Shared) -> Ve
     };
     let mut largest = vec![0f32; values.len()];
     values.iter().enumerate().for_each(|(n, value)| largest[group(n)] = largest[group(n)].max(value.abs()));
-    let scale = |n: usize| largest[group(n)] * (1.0 / most as f64) as f32;
+    let scale = |n: usize| largest[group(n)] * (1.0 / most) as f32;
     values.iter().enumerate().map(|(n, value)| rounded(*value, scale(n), dtype)).collect()
 }
 
@@ -301,7 +301,7 @@ fn gradients_pass_straight_through_rounding() {
     let weight = numbers(INPUTS * OUTPUTS, 5);
     let literal = of_floats(&[INPUTS, OUTPUTS], &weight);
     let shape = Tensor::of(Spec::new(DType::F32, [INPUTS, OUTPUTS]));
-    let results = apply(&shape, &[literal.clone()], |weight| {
+    let results = apply(&shape, std::slice::from_ref(&literal), |weight| {
         let fake = |weight: &Tensor| nn::quant::fake_quantized(weight, &scheme, InputAxis::First);
         let (_, grad) = value_and_grad(|weight: &Tensor| fake(weight).square().sum_all(), weight);
         let kept = QuantizedTensor::nearest(weight, &scheme, InputAxis::First);

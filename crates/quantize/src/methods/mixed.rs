@@ -50,6 +50,9 @@ pub struct Assignment {
     pub is_within_budget: bool,
 }
 
+/// What is counted of a choice.
+type Figure = fn(&Choice) -> f64;
+
 /// The best choice for each layer under a budget: exact where the budget's unit, a 65,536th, tells choices apart.
 pub fn assign(layers: &[LayerChoices], budget: Budget) -> Result<Assignment, Error> {
     for layer in layers {
@@ -69,7 +72,7 @@ pub fn assign(layers: &[LayerChoices], budget: Budget) -> Result<Assignment, Err
         return Err(Error::setting("the budget of error is NaN", "give a number"));
     }
     // What is limited, and what becomes least.
-    let (limited, least): (fn(&Choice) -> f64, fn(&Choice) -> f64) = match budget {
+    let (limited, least): (Figure, Figure) = match budget {
         Budget::Bytes(_) => (|choice| choice.bytes as f64, |choice| choice.error),
         Budget::Error(_) => (|choice| choice.error, |choice| choice.bytes as f64),
     };

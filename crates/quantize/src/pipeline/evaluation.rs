@@ -75,7 +75,7 @@ fn evaluate<M: LanguageModel + MapWeights + 'static>(
 ) -> Result<Evaluation, Error> {
     let windows = windows_of(tokens, options)?;
     let loaded = hf::load_packed(&folder.files, folder.family(), model, folder.activations())?;
-    let parameter_bytes = loaded.params.iter().map(|literal| packed_bytes(literal)).sum();
+    let parameter_bytes = loaded.params.iter().map(packed_bytes).sum();
     let mut params = loaded.params.into_iter();
     let placed: M = backend.place(&loaded.model, &mut |path, _| {
         params.next().map(Arc::new).ok_or_else(|| runtime::Error::from(runtime::ValidationError::Other(path.into())))

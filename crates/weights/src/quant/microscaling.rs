@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn codes_and_scales_are_as_the_formats_say() {
         assert_eq!(nibbles(&[0x21, 0xf0]), [1, 2, 0, 15]);
-        assert_eq!(sixes(&[0x01 | 0x80, 0x00 | 0x30, 0xfc | 0x02]), [1, 2, 0x23, 63]);
+        assert_eq!(sixes(&[0x01 | 0x80, 0x30, 0xfc | 0x02]), [1, 2, 0x23, 63]);
         assert_eq!(powers_of_two(&[127, 128, 0]).unwrap(), [1.0, 2.0, 2f32.powi(-127)]);
         assert!(powers_of_two(&[255]).is_err());
     }

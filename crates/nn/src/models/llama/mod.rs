@@ -31,6 +31,7 @@ pub enum PositionWise {
 
 /// How a layer looks at other positions. Its parameters have the paths of whichever it is.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a model has one or two of these")]
 pub enum Attention {
     /// Each head of keys has a projection of its own.
     Heads(MultiHeadAttention),
