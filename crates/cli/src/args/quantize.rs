@@ -22,7 +22,7 @@ pub(crate) struct QuantizeArgs {
     /// Scheme in vLLM's words: w8a16, w4a16, w4a16-g128, w8a8, w8a8-fp8, …, in place of --bits.
     #[arg(long, value_name = "SCHEME")]
     pub(crate) scheme: Option<QuantScheme>,
-    /// Method: rtn, gptq, rotate, rotate-gptq, awq or smoothquant; default: rtn for 8 bits, else the first that reaches the
+    /// Method: rtn, gptq, rotate, rotate-gptq, awq, smoothquant or codebook; default: rtn for 8 bits, else the first that reaches the
     /// target, or rotate-gptq.
     #[arg(long, value_name = "METHOD")]
     pub(crate) method: Option<MethodName>,

@@ -111,6 +111,10 @@ fn methods_keep_what_a_model_predicts() {
     let (_, nearest) = quantized("w4a16", "rtn");
     assert!(number(&nearest, "/bits_per_weight") < 5.0);
     assert!(nearest["layers"][0]["weights"][0]["output_error"].is_null(), "rounding looks at no activations");
+    let (_, codebook) = quantized("w2a16", "codebook");
+    let (_, scalar) = quantized("w2a16", "rtn");
+    let noise = |record: &serde_json::Value| number(record, "/layers/0/weights/0/sqnr_db");
+    assert!(noise(&codebook) > noise(&scalar), "{} and {}", noise(&codebook), noise(&scalar));
     let (_, gptq) = quantized("w4a16", "gptq");
     let (_, rotated) = quantized("w4a16", "rotate-gptq");
     assert!(error(&gptq) < 0.5 && error(&rotated) < 0.5, "{} and {}", error(&gptq), error(&rotated));

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use nn::quant::QuantScheme;
 
+use crate::error::Error;
+use crate::methods::codebook::CodebookOptions;
+
 /// How the codes of a weight are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
@@ -16,6 +19,8 @@ pub enum Method {
     Awq,
     /// SmoothQuant: outliers of activations are moved into weights; the norm before undoes it.
     SmoothQuant,
+    /// Vector quantization: neighbouring weights become an index into a codebook.
+    Codebook,
 }
 
 /// Everything that decides what a quantized model is.
@@ -37,13 +42,14 @@ pub struct QuantizePlan {
     pub seed: u64,
 }
 
-const NAMES: [(&str, Method, bool); 6] = [
+const NAMES: [(&str, Method, bool); 7] = [
     ("rtn", Method::Nearest, false),
     ("gptq", Method::Gptq, false),
     ("rotate", Method::Nearest, true),
     ("rotate-gptq", Method::Gptq, true),
     ("awq", Method::Awq, false),
     ("smoothquant", Method::SmoothQuant, false),
+    ("codebook", Method::Codebook, false),
 ];
 
 /// A method and whether the model is rotated first, as `--method` names both.
@@ -88,6 +94,31 @@ impl fmt::Display for MethodName {
 }
 
 impl QuantizePlan {
+    /// Bits of a code.
+    pub fn code_bits(&self) -> u32 {
+        self.bits.unwrap_or(self.scheme.bits())
+    }
+
+    /// How codebooks are made: vectors of 4 with an index of 8 bits for every 2 bits of a weight.
+    pub(crate) fn codebooks(&self) -> Result<CodebookOptions, Error> {
+        let bits = self.code_bits();
+        if !matches!(bits, 2 | 4 | 6 | 8) || self.scheme.group.is_some() {
+            return Err(Error::setting(
+                format!("codebooks of {} are not made", self.scheme),
+                "give --bits 2 or --bits 4 with --method codebook",
+            ));
+        }
+        let stages = bits as usize / 2;
+        Ok(CodebookOptions {
+            vector: 4,
+            entries: 256,
+            stages,
+            group: None,
+            seed: self.seed,
+            ..CodebookOptions::default()
+        })
+    }
+
     /// Its method by name.
     pub fn method_name(&self) -> MethodName {
         MethodName { method: self.method, is_rotated: self.is_rotated }

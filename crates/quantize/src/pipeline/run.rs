@@ -14,6 +14,7 @@ use tensor::{DType, Literal};
 use weights::quant::{CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, Strategy, compressed_tensors_config};
 
 use crate::error::Error;
+use crate::methods::codebook::{CodebookMatrix, Codebooks};
 use crate::methods::{InputStatistics, Matrix, Rounding, gptq, metrics, nearest};
 use crate::pipeline::ModelFolder;
 use crate::pipeline::calibration::{LayerRunner, observed_as};
@@ -136,14 +137,14 @@ pub fn quantize_folder(
 impl QuantizePlan {
     /// Whether it looks at activations.
     pub fn needs_calibration(&self) -> bool {
-        self.method != Method::Nearest || self.scheme.activations == ActivationQuant::Static
+        !matches!(self.method, Method::Nearest | Method::Codebook) || self.scheme.activations == ActivationQuant::Static
     }
 
     /// How its matrices are written.
     fn group(&self) -> CompressedGroup {
         CompressedGroup {
             targets: vec!["Linear".to_string()],
-            bits: self.bits.unwrap_or(self.scheme.bits()),
+            bits: self.code_bits(),
             is_float: self.scheme.values.is_float(),
             is_symmetric: self.scheme.zero_points == ZeroPoints::None,
             strategy: self.scheme.group.map_or(Strategy::Channel, Strategy::Group),
@@ -351,21 +352,24 @@ impl Work<'_> {
             for name in &target.names {
                 let weight = matrix(tensors, name)?;
                 let seen = statistics.get(&observed_as(&target.path));
-                let packed = self.packed(&weight, seen)?;
-                let values = packed.dequantize();
+                let coded = self.coded(&weight, seen)?;
+                let values = coded.dequantize();
                 let report = WeightReport {
                     name: name.clone(),
-                    bits_per_weight: metrics::bits_per_weight(&packed),
+                    bits_per_weight: 8.0 * coded.packed_bytes() as f64 / values.len().max(1) as f64,
                     sqnr_db: metrics::sqnr_db(weight.values(), &values),
                     output_error: seen
                         .map(|seen| metrics::relative_output_error(&weight, &values, seen))
                         .transpose()?,
                 };
                 bytes.0 += 2 * values.len() as u64;
-                bytes.1 += packed.packed_bytes();
+                bytes.1 += coded.packed_bytes();
                 weights.push(report);
                 let module = name.strip_suffix(".weight").unwrap_or(name);
-                written.extend(self.plan.group().tensors(module, &packed)?);
+                written.extend(match &coded {
+                    Coded::Packed(packed) => self.plan.group().tensors(module, packed)?,
+                    Coded::Codebook(matrix) => aqlm_tensors(module, matrix)?,
+                });
                 put(tensors, Matrix::new(name.clone(), weight.out_features(), weight.in_features(), values)?)?;
             }
         }
@@ -386,14 +390,18 @@ impl Work<'_> {
         }
     }
 
-    fn packed(&self, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<PackedMatrix, Error> {
+    fn coded(&self, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<Coded, Error> {
         let rounding = self.plan.rounding();
-        match (self.plan.method, statistics) {
-            (Method::Gptq, Some(statistics)) => {
-                gptq::quantize(weight, &rounding, statistics, &gptq::GptqOptions::default())
+        Ok(Coded::Packed(match (self.plan.method, statistics) {
+            (Method::Codebook, _) => {
+                let codebooks = Codebooks::train(weight, statistics, &self.plan.codebooks()?)?;
+                return Ok(Coded::Codebook(codebooks.encode(weight, statistics)?));
             }
-            (_, statistics) => nearest::quantize(weight, &rounding, statistics),
-        }
+            (Method::Gptq, Some(statistics)) => {
+                gptq::quantize(weight, &rounding, statistics, &gptq::GptqOptions::default())?
+            }
+            (_, statistics) => nearest::quantize(weight, &rounding, statistics)?,
+        }))
     }
 
     fn write_shard(&mut self, n: usize, tensors: &[(String, Literal)]) -> Result<(), Error> {
@@ -455,7 +463,17 @@ impl Work<'_> {
     fn write_config(&self) -> Result<(), Error> {
         let mut json = self.folder.json.clone();
         if let Some(object) = json.as_object_mut() {
-            let config = compressed_tensors_config(&[self.plan.group()], &["lm_head".to_string()]);
+            let config = match self.plan.method {
+                Method::Codebook => {
+                    let options = self.plan.codebooks()?;
+                    json!({
+                        "quant_method": "aqlm", "in_group_size": options.vector, "out_group_size": 1,
+                        "num_codebooks": options.stages, "nbits_per_codebook": 8,
+                        "linear_weights_not_to_quantize": ["lm_head.weight", "model.embed_tokens.weight"],
+                    })
+                }
+                _ => compressed_tensors_config(&[self.plan.group()], &["lm_head".to_string()]),
+            };
             object.insert("quantization_config".into(), config);
             if self.rotations.is_some() {
                 object.insert("tie_word_embeddings".into(), Value::Bool(false));
@@ -476,6 +494,47 @@ impl Work<'_> {
         let progress = self.out.join(PROGRESS);
         std::fs::remove_file(&progress).map_err(|error| self.failed(&progress, &error))
     }
+}
+
+/// A weight in codes.
+enum Coded {
+    Packed(PackedMatrix),
+    Codebook(CodebookMatrix),
+}
+
+impl Coded {
+    fn dequantize(&self) -> Vec<f32> {
+        match self {
+            Coded::Packed(matrix) => matrix.dequantize(),
+            Coded::Codebook(matrix) => matrix.dequantize(),
+        }
+    }
+
+    fn packed_bytes(&self) -> u64 {
+        match self {
+            Coded::Packed(matrix) => matrix.packed_bytes(),
+            Coded::Codebook(matrix) => matrix.packed_bytes(),
+        }
+    }
+}
+
+/// The tensors of a matrix as AQLM keeps them: indices `[out, in / vector, codebooks]`, codebooks
+/// `[codebooks, entries, 1, vector]`, and a scale for each output.
+fn aqlm_tensors(module: &str, matrix: &CodebookMatrix) -> Result<Vec<(String, Literal)>, Error> {
+    let (codebooks, outputs) = (matrix.codebooks(), matrix.out_features());
+    let (stages, vector) = (codebooks.stages(), codebooks.vector());
+    let blocks = matrix.in_features() / vector.max(1);
+    let each = outputs * blocks;
+    let codes: Vec<i8> = (0..each)
+        .flat_map(|at| (0..stages).map(move |stage| stage * each + at))
+        .map(|at| matrix.codes().get(at).copied().unwrap_or(0) as i8)
+        .collect();
+    let tensors = [
+        ("codes", Literal::from_slice(&codes, [outputs, blocks, stages])?),
+        ("codebooks", Literal::from_slice(codebooks.values(), [stages, codebooks.entries(), 1, vector])?),
+        ("scales", Literal::from_slice(matrix.scales(), [outputs, 1, 1, 1])?),
+    ];
+    Ok(tensors.into_iter().map(|(part, literal)| (format!("{module}.{part}"), literal)).collect())
 }
 
 /// Fewer sequences say nothing of a model.
