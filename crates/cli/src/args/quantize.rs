@@ -35,6 +35,9 @@ pub(crate) struct QuantizeArgs {
     /// Share of the dense model's next-token accuracy that must be kept, as 0.99; not reached is exit code 1.
     #[arg(long, value_name = "SHARE")]
     pub(crate) target: Option<f64>,
+    /// Does not evaluate the model before and after.
+    #[arg(long, conflicts_with_all = ["target", "data"])]
+    pub(crate) no_eval: bool,
     /// Sequences of the calibration text.
     #[arg(long, default_value_t = 128)]
     pub(crate) samples: usize,

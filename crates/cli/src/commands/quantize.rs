@@ -240,7 +240,7 @@ impl Texts {
         if args.target.is_some() && calibration.is_empty() && evaluation.is_empty() {
             return Err(Failure::new("--target needs a text to evaluate on").hint("give --data FILE"));
         }
-        if evaluation.is_empty() && !calibration.is_empty() {
+        if evaluation.is_empty() && !calibration.is_empty() && !args.no_eval {
             evaluation = calibration.split_off(calibration.len() - calibration.len() / EVALUATION_SHARE);
         }
         Ok(Texts { calibration, evaluation })

@@ -64,12 +64,13 @@ fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Names of the tensors that make up the parameter at a path: layers first and experts inside.
+/// Names of the tensors that make up the parameter at a path: layers first and experts inside. A model without that parameter has
+/// none.
 pub fn tensor_names<P: Tree>(family: Family, model: &P, path: &str) -> Vec<String> {
     let naming = Naming::of(family, model);
-    let at = model.paths().iter().position(|have| have == path);
-    let dims = at.and_then(|at| model.specs().get(at).map(|spec| spec.dims.clone())).unwrap_or_default();
-    naming.origin(path).map_or(Vec::new(), |origin| origin.names(path, &dims))
+    let found = model.paths().into_iter().zip(model.specs()).find(|(have, _)| have == path);
+    let names = found.and_then(|(_, spec)| Some(naming.origin(path)?.names(path, &spec.dims)));
+    names.unwrap_or_default()
 }
 
 /// [`load`] of a model some of whose leaves the caller has, from tensors that are `used` by them.

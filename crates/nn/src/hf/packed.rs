@@ -258,6 +258,7 @@ impl Plan {
                 (signal, noise) = (signal + own_signal, noise + own_noise);
             }
             all.append(one);
+            all.input_scales.push(matrix.input_scale());
         }
         let shape = trace::shapes_of(&(), |()| self.shape())?;
         let mut put = |part: &str, like: &Tensor, bytes: Vec<u8>| {
@@ -275,6 +276,12 @@ impl Plan {
             };
             put("zero_points", zero_points, bytes)?;
         }
+        if let Some(scale) = &shape.input_scale {
+            let scales = all.input_scales.iter().copied().collect::<Option<Vec<f32>>>();
+            let scales =
+                scales.ok_or_else(|| Error::config(format!("`{path}` has no input_scale in all of its layers")))?;
+            put("input_scale", scale, bytes_of(&scales))?;
+        }
         if let Some(order) = &shape.input_order {
             put("input_order", order, all.order.iter().flat_map(|input| (*input as i32).to_le_bytes()).collect())?;
         }
@@ -289,6 +296,8 @@ struct DeviceParts {
     scales: Vec<f32>,
     zero_points: Vec<f32>,
     order: Vec<u32>,
+    /// Of each matrix, where there is one.
+    input_scales: Vec<Option<f32>>,
 }
 
 /// Twice the values of `f4E2M1FN`, which are integers.
@@ -335,12 +344,13 @@ impl DeviceParts {
             }
         }
         Ok(match input_axis {
-            InputAxis::Last => DeviceParts { values: codes, scales, zero_points, order },
+            InputAxis::Last => DeviceParts { values: codes, scales, zero_points, order, input_scales: Vec::new() },
             InputAxis::First => DeviceParts {
                 values: turned(&codes, outputs, inputs),
                 scales: turned(&scales, outputs, groups),
                 zero_points: if zero_points.is_empty() { zero_points } else { turned(&zero_points, outputs, groups) },
                 order,
+                input_scales: Vec::new(),
             },
         })
     }

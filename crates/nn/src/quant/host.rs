@@ -14,7 +14,10 @@ pub fn nearest_codes(weight: &Literal, scheme: &QuantScheme, input_axis: InputAx
     }
     let inputs = if input_axis == InputAxis::First { first } else { last };
     let groups = scheme.groups(inputs);
-    let group = inputs.checked_div(groups).filter(|group| group * groups == inputs)?;
+    let group = scheme.group.unwrap_or(inputs);
+    if group.checked_mul(groups) != Some(inputs) {
+        return None;
+    }
     let values = floats(weight)?;
     let (most, matrix) = (largest_code(scheme.values) as f32, first * last);
     let matrices = values.len().checked_div(matrix)?;

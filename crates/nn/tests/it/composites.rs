@@ -10,11 +10,12 @@ use hlo::{Attr, Attrs, Func, Module, OpKind, Verified, Visibility};
 use kernel::{composites, kernels};
 use nn::layers::{AttentionImpl, Dispatch};
 use nn::models::{Llama, LlamaConfig, RunOptions};
+use nn::quant::{InputAxis, QuantizedTensor};
 use nn::{Fused, Kernels, StepOptions};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, Parameters};
 use tensor::{DType, Literal, Spec};
-use trace::Function;
+use trace::{Donate, Function, Tensor};
 
 use crate::harness::{floats, of_floats, of_ints, off_by};
 use crate::training::{four, language, llama};
@@ -38,6 +39,16 @@ fn step() -> Function {
         ..RunOptions::default()
     };
     language(|key| Llama::init(key, &config, &options), (1, 128), &StepOptions::default()).1
+}
+
+/// A matmul with a weight in groups, as decode steps have them.
+fn quantized_matmul() -> Function {
+    let scheme = "w4a16-g64".parse().unwrap();
+    let inputs = (Tensor::of(Spec::new(DType::F32, [8, 128])), Tensor::of(Spec::new(DType::F32, [128, 128])));
+    let traced = trace::trace("main", &inputs, Donate::Nothing, |(x, weight)| {
+        QuantizedTensor::nearest(weight, &scheme, InputAxis::First).matmul(x, DType::F32)
+    });
+    traced.unwrap().0
 }
 
 /// A composite as a model wrote it.
@@ -76,25 +87,27 @@ fn written(module: &Module) -> Vec<Written> {
 
 #[test]
 fn every_composite_becomes_a_kernel() {
-    let step = step();
-    let lowered = kernel::lower(step.module, Generation::V6e).unwrap();
-    assert!(lowered.kept.is_empty(), "{:?}", lowered.kept);
-    let called: BTreeSet<&str> = lowered.called.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(called, kernels::names().collect::<BTreeSet<&str>>());
+    let mut called = BTreeSet::new();
+    for function in [step(), quantized_matmul()] {
+        let lowered = kernel::lower(function.module, Generation::V6e).unwrap();
+        assert!(lowered.kept.is_empty(), "{:?}", lowered.kept);
+        called.extend(lowered.called.into_iter().map(|(name, _)| name));
+    }
+    assert!(called.iter().map(String::as_str).eq(kernels::names().collect::<BTreeSet<&str>>()), "{called:?}");
 }
 
 #[test]
 fn decompositions_of_models_are_those_of_kernels() {
-    let module = step().module.into_inner();
     let mut compared = BTreeSet::new();
-    for written in written(&module) {
+    let modules = [step(), quantized_matmul()].map(|function| function.module.into_inner());
+    for (module, written) in modules.iter().flat_map(|module| written(module).into_iter().map(move |w| (module, w))) {
         let Written { name, attributes, operands, decomposition } = &written;
         let of_kernel = kernels::decomposition(name, operands, attributes, "main").unwrap().unwrap();
         assert_eq!(of_kernel.inputs, decomposition.inputs, "{name}");
         assert_eq!(of_kernel.outputs, decomposition.outputs, "{name}");
         let inputs: Vec<Literal> = operands.iter().enumerate().map(|(n, spec)| input(name, n, spec)).collect();
-        let actual = run_alone(&module, decomposition.clone(), &inputs);
-        let expected = run_alone(&module, of_kernel, &inputs);
+        let actual = run_alone(module, decomposition.clone(), &inputs);
+        let expected = run_alone(module, of_kernel, &inputs);
         for (n, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
             let off = off_by(&floats(actual), &floats(expected));
             assert!(off < 1e-4, "result {n} of {name} is off by {off}");
@@ -111,6 +124,10 @@ fn input(name: &str, n: usize, spec: &Spec) -> Literal {
         let is_labels = name.starts_with(composites::CROSS_ENTROPY);
         let number = |at: usize| if is_labels { (at * 37 % 200) as i32 } else { 24 + 8 * at as i32 };
         return of_ints(&spec.dims, &(0..count).map(number).collect::<Vec<_>>());
+    }
+    if spec.dtype == DType::I4 {
+        let codes = (0..count).map(|at| ((at * 7 % 16) as i8 - 8) as u8).collect();
+        return Literal::new(DType::I4, spec.dims.clone(), codes).unwrap();
     }
     let number = |at: usize| ((at * 7919 + n * 104_729) % 1009) as f32 / 1009.0 - 0.5;
     of_floats(&spec.dims, &(0..count).map(number).collect::<Vec<_>>())

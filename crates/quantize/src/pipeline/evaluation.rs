@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use nn::hf::{self, ModelConfig};
+use nn::hf::{self, ModelConfig, TensorSource};
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use nn::quant::MapWeights;
 use runtime::{Backend, Jit, ReadTensor};
@@ -109,9 +109,12 @@ fn evaluate<M: LanguageModel + MapWeights + 'static>(
     let count = (windows.len() * options.sequence) as f64;
     let mean = loss / count;
     if !mean.is_finite() {
+        if let Some(name) = not_finite(folder)? {
+            return Err(Error::layer(&name, "it has NaN or infinite values", "the folder is damaged: get it again"));
+        }
         return Err(Error::setting(
             format!("the loss of {} is {mean}", folder.path.display()),
-            "the weights or their scales overflow: try --precision f32, or quantize with more bits",
+            "activations overflow: try --precision f32",
         ));
     }
     Ok(Evaluation {
@@ -122,6 +125,17 @@ fn evaluate<M: LanguageModel + MapWeights + 'static>(
         parameter_bytes,
         seconds,
     })
+}
+
+/// The first tensor that has NaN or infinite values.
+fn not_finite(folder: &ModelFolder) -> Result<Option<String>, Error> {
+    for name in TensorSource::names(&folder.files) {
+        let literal = TensorSource::read(&folder.files, &name, DType::F32)?;
+        if literal.cast(DType::F32)?.to_vec::<f32>()?.iter().any(|value| !value.is_finite()) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// Windows of one more token than they predict.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nn::hf::{self, TensorSource};
 use nn::models::{Llama, LlamaBlock, LlamaConfig, RunOptions};
-use nn::quant::{ActivationQuant, ZeroPoints};
+use nn::quant::{ActivationQuant, ZeroPoints, largest_code};
 use runtime::Backend;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -138,6 +138,12 @@ impl QuantizePlan {
     /// Whether it looks at activations.
     pub fn needs_calibration(&self) -> bool {
         !matches!(self.method, Method::Nearest | Method::Codebook) || self.scheme.activations == ActivationQuant::Static
+    }
+
+    /// The scale of activations whose largest magnitude is this.
+    fn input_scale(&self, largest: f32) -> f32 {
+        let code = if self.scheme.values.is_float() { DType::F8E4M3FN } else { DType::I8 };
+        (largest / largest_code(code) as f32).max(f32::MIN_POSITIVE)
     }
 
     /// How its matrices are written.
@@ -392,7 +398,7 @@ impl Work<'_> {
 
     fn coded(&self, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<Coded, Error> {
         let rounding = self.plan.rounding();
-        Ok(Coded::Packed(match (self.plan.method, statistics) {
+        let packed = match (self.plan.method, statistics) {
             (Method::Codebook, _) => {
                 let codebooks = Codebooks::train(weight, statistics, &self.plan.codebooks()?)?;
                 return Ok(Coded::Codebook(codebooks.encode(weight, statistics)?));
@@ -401,6 +407,11 @@ impl Work<'_> {
                 gptq::quantize(weight, &rounding, statistics, &gptq::GptqOptions::default())?
             }
             (_, statistics) => nearest::quantize(weight, &rounding, statistics)?,
+        };
+        let largest = statistics.map(|seen| seen.max_abs().iter().fold(0.0f32, |most, value| most.max(*value)));
+        Ok(Coded::Packed(match (self.plan.scheme.activations, largest) {
+            (ActivationQuant::Static, Some(largest)) => packed.with_input_scale(self.plan.input_scale(largest))?,
+            _ => packed,
         }))
     }
 
