@@ -18,6 +18,8 @@
 //! # Ok::<(), trace::Error>(())
 //! ```
 
+mod at_use;
+mod dropout;
 mod error;
 mod fused;
 pub mod hf;

@@ -12,9 +12,6 @@ use crate::model::TokenSizes;
 use crate::task::ModelTask;
 use crate::trainer::Measures;
 
-/// The field of [`LanguageCarried`] whose leaves no step changes and no checkpoint has.
-pub(crate) const FROZEN: &str = "frozen";
-
 /// Parameters that are trained. Their paths are those of the model, or of the adapters.
 #[derive(Clone, Debug)]
 pub enum LanguageParams<M> {
@@ -62,7 +59,7 @@ impl<M: LanguageModel + 'static> ModelTask<LanguageParams<M>, LanguageCarried<M>
         let make = move |key: &Key| match &lora {
             None => {
                 let model = init(key);
-                let overwrite_with_gradient = amax_history(&model, model.options());
+                let overwrite_with_gradient = amax_history(&model, &model.options().training());
                 (LanguageParams::Model(model), LanguageCarried { frozen: None, overwrite_with_gradient })
             }
             Some(lora) => {
@@ -76,7 +73,7 @@ impl<M: LanguageModel + 'static> ModelTask<LanguageParams<M>, LanguageCarried<M>
                         hf::target_modules(family, &frozen).join(", ")
                     ));
                 }
-                let overwrite_with_gradient = amax_history(&frozen, frozen.options());
+                let overwrite_with_gradient = amax_history(&frozen, &frozen.options().training());
                 let carried = LanguageCarried { frozen: Some(frozen), overwrite_with_gradient };
                 (LanguageParams::Adapters(adapters), carried)
             }
@@ -93,7 +90,7 @@ impl<M: LanguageModel + 'static> ModelTask<LanguageParams<M>, LanguageCarried<M>
                     _ => trace::refuse("adapters need the model they are for"),
                 };
                 let history = carried.overwrite_with_gradient.as_ref();
-                let model = in_training(model, model.options(), TrainingParts { history, adapters });
+                let model = in_training(model, &model.options().training(), TrainingParts { history, adapters });
                 let batch = TokenBatch { tokens: batch[0].clone(), targets: batch[1].clone() };
                 (model.loss(&batch, &CrossEntropy::default(), key), carried.clone())
             };

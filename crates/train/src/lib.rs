@@ -23,6 +23,7 @@ pub mod config;
 mod datasets;
 mod error;
 mod find_batch;
+mod frozen;
 mod generate;
 mod language;
 pub mod metrics;

@@ -13,7 +13,8 @@ use weights::quant::QuantizedFolder;
 
 use crate::config::{DataConfig, LoraTable, TrainConfig};
 use crate::error::Error;
-use crate::language::{FROZEN, LanguageCarried, LanguageParams};
+use crate::frozen::FROZEN;
+use crate::language::{LanguageCarried, LanguageParams};
 use crate::model::TrainModelConfig;
 use crate::task::{Given, GivenTensors};
 

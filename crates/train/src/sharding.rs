@@ -15,7 +15,7 @@ use weights::TensorRegion;
 use crate::config::MeshConfig;
 use crate::data::Shard;
 use crate::error::Error;
-use crate::language::FROZEN;
+use crate::frozen::FROZEN;
 
 /// Shapes of a model's parameters, by their paths.
 pub type ParameterShapes = BTreeMap<String, Vec<usize>>;

@@ -10,7 +10,7 @@ use trace::{Key, Tensor, Tree};
 
 use crate::config::TrainConfig;
 use crate::error::Error;
-use crate::language::FROZEN;
+use crate::frozen::FROZEN;
 use crate::trainer::{Measures, Task};
 
 /// The loss of a model on a batch, and what the model carries on; a key turns dropout on.

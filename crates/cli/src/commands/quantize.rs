@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nn::quant::{QuantScheme, ZeroPoints};
 use quantize::pipeline::{
-    Evaluation, Method, MethodName, ModelFolder, QuantizePlan, Quantized, quantize_folder, read_tokens,
+    Evaluation, Method, MethodName, ModelFolder, QuantizePlan, QuantizedModel, quantize_folder, read_tokens,
 };
 use runtime::Backend;
 use serde::Serialize;
@@ -54,7 +54,7 @@ struct TrialRecord {
 
 struct Trial {
     plan: QuantizePlan,
-    quantized: Quantized,
+    quantized: QuantizedModel,
     after: Option<Evaluation>,
 }
 
@@ -206,7 +206,7 @@ fn quantized(
     tokens: &[u32],
     plan: &QuantizePlan,
     out: &Path,
-) -> Result<Quantized, Failure> {
+) -> Result<QuantizedModel, Failure> {
     let progress = Progress::start();
     let name = format!("{} by {}", plan.scheme, plan.method_name());
     Ok(quantize_folder(backend, folder, tokens, plan, out, &mut |done, all, layer| {

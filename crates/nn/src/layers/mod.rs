@@ -3,7 +3,6 @@
 mod attend;
 mod attention;
 mod conv;
-mod dropout;
 mod embedding;
 mod feed_forward;
 mod flash;
@@ -16,15 +15,14 @@ mod norm;
 mod recurrent;
 mod rope;
 
+pub use crate::dropout::dropout;
 pub use attend::{AttentionImpl, AttentionMask, AttentionOptions, Positions, attend, attend_with};
 pub use attention::{Context, Heads, MultiHeadAttention};
 pub use conv::{Conv, Conv1d, Conv2d, Conv3d, average_pool, global_average_pool, max_pool};
-pub use dropout::dropout;
 pub use embedding::Embedding;
 pub use feed_forward::{Activation, FeedForward, GatedFeedForward};
 pub use kv_cache::{CachePosition, CacheStart, KvCache, KvCacheDType};
 pub use linear::{Bias, Linear};
-pub(crate) use linear::{STORED_EMBED, at_use};
 pub use mla::{MlaSizes, MultiHeadLatentAttention};
 pub use moe::{Dispatch, ExpertGroups, ExpertSizes, MixtureOfExperts, RouterScores, RouterWeights, Routing, Usage};
 pub use norm::{BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RmsNorm};

@@ -40,6 +40,11 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
+    /// What they say of matmuls in training.
+    pub fn training(&self) -> quant::TrainingPrecision<'_> {
+        quant::TrainingPrecision { precision: self.precision, matmul: &self.matmul, qat: self.qat }
+    }
+
     /// Element type of the KV cache.
     pub fn kv_cache_dtype(&self) -> DType {
         self.kv_cache.map_or(self.precision.compute(), KvCacheDType::dtype)
@@ -149,7 +154,7 @@ pub trait LanguageModel: Tree + Clone + MapWeights {
     /// The mean loss of a batch, with weights as the options say for training.
     #[track_caller]
     fn loss(&self, batch: &TokenBatch, loss: &CrossEntropy, key: Option<&Key>) -> Tensor {
-        let model = in_training(self, self.options(), TrainingParts::default());
+        let model = in_training(self, &self.options().training(), TrainingParts::default());
         let hidden = model.hidden(&batch.tokens, key);
         let states = &hidden.states;
         let options = self.options();

@@ -3,13 +3,13 @@
 use tensor::DType;
 use trace::{Key, Tensor, Tree};
 
-use crate::layers::{at_use, dropout};
-use crate::models::RunOptions;
+use crate::at_use::at_use;
+use crate::dropout::dropout;
 use crate::quant::equation::Equation;
 use crate::quant::qat::{fake_quantized, fake_quantized_rows};
 use crate::quant::{
     ActivationQuant, Adapters, AmaxHistory, InputAxis, LoraConfig, MapWeights, QuantScheme, QuantizedTensor,
-    ScaledMatmul, Weight, is_kept,
+    ScaledMatmul, TrainingPrecision, Weight, is_kept,
 };
 
 /// A weight in training. It is made for one step and is never part of a model that is kept.
@@ -149,7 +149,7 @@ pub struct AdapterParts<'a> {
 /// Embeddings, routers and the LM head are left alone, and so are the experts of a mixture, which quantization-aware
 /// training only changes.
 #[track_caller]
-pub fn in_training<M: MapWeights>(model: &M, options: &RunOptions, parts: TrainingParts<'_>) -> M {
+pub fn in_training<M: MapWeights>(model: &M, options: &TrainingPrecision<'_>, parts: TrainingParts<'_>) -> M {
     let scaled = ScaledMatmul::of(options);
     if scaled.is_none() && options.qat.is_none() && parts.adapters.is_none() {
         return model.map_weights(|_, weight, _| weight.clone());

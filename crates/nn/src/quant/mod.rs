@@ -38,7 +38,7 @@ pub use lora::{Adapters, LoraConfig, LoraPair, can_adapt, init_adapters, merged}
 pub use qat::{fake_quantized, fake_quantized_rows};
 pub use record::{RecordedInput, record_inputs};
 pub use scaled_matmul::{
-    AmaxHistory, BackwardMatmuls, Granularity, MatmulOptions, ScaledMatmul, Scaling, amax_history,
+    AmaxHistory, BackwardMatmuls, Granularity, MatmulOptions, ScaledMatmul, Scaling, TrainingPrecision, amax_history,
 };
 pub use scheme::{ActivationQuant, ParseQuantSchemeError, QuantScheme, ZeroPoints, largest_code};
 pub use tensor::{InputAxis, QuantizedTensor};

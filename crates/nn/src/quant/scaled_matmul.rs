@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use tensor::DType;
 use trace::{DTypePolicy, Tensor, Tree, custom_vjp};
 
-use crate::models::RunOptions;
 use crate::quant::activations::codes;
 use crate::quant::equation::Equation;
-use crate::quant::{InputAxis, MapWeights, Weight, is_scaled, largest_code};
+use crate::quant::{InputAxis, MapWeights, QuantScheme, Weight, is_scaled, largest_code};
 
 /// Where the scale of an operand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,10 +121,21 @@ pub struct ScaledMatmul {
     history: usize,
 }
 
+/// What the options of a model say of its matmuls in training.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingPrecision<'a> {
+    /// Types of parameters, activations and matmuls.
+    pub precision: DTypePolicy,
+    /// How operands of few bits are scaled.
+    pub matmul: &'a MatmulOptions,
+    /// The scheme of quantization-aware training.
+    pub qat: Option<QuantScheme>,
+}
+
 impl ScaledMatmul {
     /// The matmuls of a precision; `None` where they are in the type of activations.
-    pub fn of(options: &RunOptions) -> Option<ScaledMatmul> {
-        let matmul = &options.matmul;
+    pub fn of(options: &TrainingPrecision<'_>) -> Option<ScaledMatmul> {
+        let matmul = options.matmul;
         let (forward, gradient, granularity, backward) = match options.precision {
             DTypePolicy::Fp8 => (DType::F8E4M3FN, DType::F8E5M2, Granularity::Tensor, BackwardMatmuls::Quantized),
             DTypePolicy::Int8 => (DType::I8, DType::I8, Granularity::Channel, BackwardMatmuls::Unquantized),
@@ -287,7 +297,7 @@ pub type AmaxHistory = BTreeMap<String, Tensor>;
 
 /// The history before the first step, of a model whose options ask for delayed scaling; `None` of others.
 #[track_caller]
-pub fn amax_history<M: MapWeights>(model: &M, options: &RunOptions) -> Option<AmaxHistory> {
+pub fn amax_history<M: MapWeights>(model: &M, options: &TrainingPrecision<'_>) -> Option<AmaxHistory> {
     let how = ScaledMatmul::of(options).filter(ScaledMatmul::is_delayed)?;
     let mut history = AmaxHistory::new();
     model.map_weights(|path, weight, axis: InputAxis| {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tensor::DType;
 use trace::{Path, Tensor, Tree};
 
-use crate::layers::at_use;
+use crate::at_use::at_use;
 use crate::quant::equation::Equation;
 use crate::quant::{InputAxis, QuantScheme, QuantizedTensor, TrainedWeight, record};
 

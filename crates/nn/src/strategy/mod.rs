@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use trace::{LogicalAxisRules, Mesh, Network, PartitionSpec};
 
+use crate::at_use::STORED_EMBED;
 use crate::error::Error;
-use crate::layers::STORED_EMBED;
 use crate::stacked::{STAGES, is_stacked, is_staged};
 
 /// How a model is spread over a mesh.

@@ -96,7 +96,7 @@ fn layer(options: &RunOptions, x: &[f32], weight: &[f32], ct: &[f32]) -> [Vec<f3
     let results = apply(&shapes, &literals, |[x, weight, ct]| {
         let of = |x: &Tensor, weight: &Tensor| {
             let linear = Linear { weight: weight.clone().into(), bias: None };
-            in_training(&linear, options, TrainingParts::default()).apply(x)
+            in_training(&linear, &options.training(), TrainingParts::default()).apply(x)
         };
         let (_, grads) =
             value_and_grad(|(x, w): &(Tensor, Tensor)| (of(x, w) * ct).sum_all(), &(x.clone(), weight.clone()));
@@ -166,11 +166,11 @@ fn a_history_is_overwritten_with_its_gradient() {
     let shapes = literals.each_ref().map(|literal| Tensor::of(Spec::new(DType::F32, literal.dims())));
     let results = apply(&shapes, &literals, |[x, weight, ct, history]| {
         let linear = Linear { weight: weight.clone().into(), bias: None };
-        assert_eq!(amax_history(&linear, &options).unwrap()["weight"].dims(), [3, 3]);
+        assert_eq!(amax_history(&linear, &options.training()).unwrap()["weight"].dims(), [3, 3]);
         let of = |history: &Tensor| {
             let history = AmaxHistory::from([("weight".to_string(), history.clone())]);
             let parts = TrainingParts { history: Some(&history), adapters: None };
-            in_training(&linear, &options, parts).apply(x)
+            in_training(&linear, &options.training(), parts).apply(x)
         };
         let (_, next) = value_and_grad(|history: &Tensor| (of(history) * ct).sum_all(), history);
         (of(history), next)
@@ -192,7 +192,7 @@ fn losses<M: LanguageModel>(init: impl Fn(&Key) -> M, steps: usize) -> (String, 
     let (start, state) = trace::trace("init", &seed, Donate::Nothing, |seed| {
         let key = Key::from_seed(seed);
         let model = init(&key);
-        let carried = Carried { overwrite_with_gradient: amax_history(&model, model.options()) };
+        let carried = Carried { overwrite_with_gradient: amax_history(&model, &model.options().training()) };
         TrainState::init_with(model, carried, &optimizer, &step_options, &key)
     })
     .unwrap_or_else(|error| panic!("{error}"));
@@ -201,7 +201,7 @@ fn losses<M: LanguageModel>(init: impl Fn(&Key) -> M, steps: usize) -> (String, 
         train_step_with(state, batch, &optimizer, &step_options, |model: &M, carried: &Carried, batch, key| {
             let history = carried.overwrite_with_gradient.as_ref();
             let parts = TrainingParts { history, adapters: None };
-            let trained = in_training(model, model.options(), parts);
+            let trained = in_training(model, &model.options().training(), parts);
             (trained.loss(batch, &CrossEntropy::default(), Some(key)), carried.clone())
         })
     })
@@ -328,7 +328,8 @@ fn adapters_are_added_and_merged() {
         let x = keys[2].normal(DType::F32, &[ROWS, INPUTS]);
         let with = |adapters: &nn::quant::Adapters, config: &LoraConfig, base: &Linear| {
             let parts = AdapterParts { adapters, config, key: Some(&keys[3]) };
-            in_training(base, &RunOptions::default(), TrainingParts { history: None, adapters: Some(parts) }).apply(&x)
+            in_training(base, &RunOptions::default().training(), TrainingParts { history: None, adapters: Some(parts) })
+                .apply(&x)
         };
         let untrained = with(&adapters, &config, &linear);
         if let Some(pair) = adapters.get_mut("weight") {

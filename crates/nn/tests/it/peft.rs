@@ -58,7 +58,7 @@ impl<'a, M: LanguageModel> Case<'a, M> {
         let results = apply(&shapes, &inputs, |(model, adapters, tokens)| {
             let adapters = AdapterParts { adapters, config: &self.config, key: None };
             let parts = TrainingParts { history: None, adapters: Some(adapters) };
-            in_training(model, model.options(), parts).logits(tokens)
+            in_training(model, &model.options().training(), parts).logits(tokens)
         });
         floats(&results[0])
     }

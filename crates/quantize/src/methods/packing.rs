@@ -1,7 +1,7 @@
 //! Rounded values and their scales as a packed matrix.
 
 use tensor::encode_float;
-use weights::quant::{Block, PackedMatrix};
+use weights::quant::{PackedMatrix, ScaleBlock};
 
 use crate::error::Error;
 use crate::methods::grid::{Grid, GroupScale};
@@ -25,7 +25,7 @@ pub(crate) fn pack(
     groups: &[GroupScale],
     input_groups: Option<Vec<u32>>,
 ) -> Result<PackedMatrix, Error> {
-    let block = Block { out_features: 1, in_features: rounding.group(weight.in_features()) };
+    let block = ScaleBlock { out_features: 1, in_features: rounding.group(weight.in_features()) };
     let scales = groups.iter().map(|group| group.scale).collect();
     let dtype = rounding.scheme.values;
     let mut packed = PackedMatrix::new(weight.out_features(), weight.in_features(), dtype, codes, block, scales)?;

@@ -12,5 +12,5 @@ mod text;
 pub use evaluation::{EvaluateOptions, Evaluation, evaluate_folder};
 pub use folder::ModelFolder;
 pub use plan::{Method, MethodName, ParseMethodError, QuantizePlan};
-pub use run::{LayerReport, Quantized, WeightReport, quantize_folder};
+pub use run::{LayerReport, QuantizedModel, WeightReport, quantize_folder};
 pub use text::read_tokens;

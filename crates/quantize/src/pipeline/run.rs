@@ -11,10 +11,12 @@ use runtime::Backend;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tensor::{DType, Literal};
-use weights::quant::{CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, Strategy, compressed_tensors_config};
+use weights::quant::{
+    CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, ScaleStrategy, compressed_tensors_config,
+};
 
 use crate::error::Error;
-use crate::methods::codebook::{CodebookMatrix, Codebooks};
+use crate::methods::codebook::{Codebooks, EncodedMatrix};
 use crate::methods::{InputStatistics, Matrix, Rounding, gptq, metrics, nearest};
 use crate::pipeline::ModelFolder;
 use crate::pipeline::calibration::{LayerRunner, observed_as};
@@ -55,7 +57,7 @@ pub struct WeightReport {
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Quantized {
+pub struct QuantizedModel {
     /// Where the model is.
     pub folder: PathBuf,
     /// Layers in order.
@@ -83,7 +85,7 @@ pub fn quantize_folder(
     plan: &QuantizePlan,
     out: &Path,
     progress: &mut dyn FnMut(usize, usize, Option<&LayerReport>),
-) -> Result<Quantized, Error> {
+) -> Result<QuantizedModel, Error> {
     if let Some(format) = folder.files.describe() {
         let message = format!("{} is quantized already: {format}", folder.path.display());
         return Err(Error::setting(message, "give the folder of the dense model"));
@@ -131,7 +133,7 @@ pub fn quantize_folder(
     }
     work.rest()?;
     work.finish()?;
-    Ok(Quantized { folder: out.to_path_buf(), layers: done.layers, bytes: done.bytes })
+    Ok(QuantizedModel { folder: out.to_path_buf(), layers: done.layers, bytes: done.bytes })
 }
 
 impl QuantizePlan {
@@ -153,7 +155,7 @@ impl QuantizePlan {
             bits: self.code_bits(),
             is_float: self.scheme.values.is_float(),
             is_symmetric: self.scheme.zero_points == ZeroPoints::None,
-            strategy: self.scheme.group.map_or(Strategy::Channel, Strategy::Group),
+            strategy: self.scheme.group.map_or(ScaleStrategy::Channel, ScaleStrategy::Group),
             inputs: match self.scheme.activations {
                 ActivationQuant::None => Inputs::Float,
                 ActivationQuant::Dynamic => Inputs::Dynamic,
@@ -510,7 +512,7 @@ impl Work<'_> {
 /// A weight in codes.
 enum Coded {
     Packed(PackedMatrix),
-    Codebook(CodebookMatrix),
+    Codebook(EncodedMatrix),
 }
 
 impl Coded {
@@ -531,7 +533,7 @@ impl Coded {
 
 /// The tensors of a matrix as AQLM keeps them: indices `[out, in / vector, codebooks]`, codebooks
 /// `[codebooks, entries, 1, vector]`, and a scale for each output.
-fn aqlm_tensors(module: &str, matrix: &CodebookMatrix) -> Result<Vec<(String, Literal)>, Error> {
+fn aqlm_tensors(module: &str, matrix: &EncodedMatrix) -> Result<Vec<(String, Literal)>, Error> {
     let (codebooks, outputs) = (matrix.codebooks(), matrix.out_features());
     let (stages, vector) = (codebooks.stages(), codebooks.vector());
     let blocks = matrix.in_features() / vector.max(1);

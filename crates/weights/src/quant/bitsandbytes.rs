@@ -5,7 +5,7 @@ use tensor::DType;
 
 use crate::folder::SafeTensorsFolder;
 use crate::quant::format::{Failure, Format, Module, Parts, QuantizedWeight, Storage, WeightSpec};
-use crate::quant::matrix::{Block, PackedMatrix, PackedSpec};
+use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock};
 use crate::quant::refusal::Refusal;
 use crate::quant::settings::Settings;
 
@@ -82,7 +82,7 @@ fn int8_shape(parts: &Parts<'_>) -> Result<(usize, usize, PackedSpec), Failure> 
     let spec = PackedSpec {
         dtype: DType::I8,
         bits: 8,
-        block: Block { out_features: 1, in_features },
+        block: ScaleBlock { out_features: 1, in_features },
         has_levels: false,
         has_zero_points: false,
         has_minima: false,
@@ -191,7 +191,7 @@ impl State {
                 "quantize with a blocksize that divides the inputs",
             ));
         }
-        let block = Block { out_features: 1, in_features: shared };
+        let block = ScaleBlock { out_features: 1, in_features: shared };
         Ok(PackedSpec {
             dtype: DType::U4,
             bits: 4,

@@ -8,12 +8,12 @@ use crate::quant::bits::{Packing, words};
 use crate::quant::format::{
     Failure, Format, Module, Parts, QuantizedWeight, Storage, WeightSpec, group_block, wrong_shape,
 };
-use crate::quant::matrix::{Block, PackedMatrix, PackedSpec, signed_type};
+use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock, signed_type};
 use crate::quant::microscaling::{nibbles, powers_of_two, sixes};
 use crate::quant::refusal::Refusal;
 use crate::quant::settings::{Settings, wrong};
 use crate::quant::targets::Targets;
-use crate::quant::write::Strategy;
+use crate::quant::write::ScaleStrategy;
 
 const SCALES: &[DType] = &[DType::F16, DType::BF16, DType::F32];
 
@@ -63,7 +63,7 @@ struct Scheme {
     bits: u32,
     is_float: bool,
     is_symmetric: bool,
-    strategy: Strategy,
+    strategy: ScaleStrategy,
     has_static_inputs: bool,
 }
 
@@ -155,7 +155,7 @@ fn scheme(group: Settings<'_>, format: &str) -> Result<Option<Scheme>, Refusal> 
         Layout::Naive | Layout::Packed => None,
     };
     if let Some(size) = expected
-        && strategy != Strategy::Group(size)
+        && strategy != ScaleStrategy::Group(size)
     {
         return Err(Refusal::damaged(format!("format `{format}` has groups of {size}, not {strategy:?}")));
     }
@@ -166,7 +166,7 @@ fn scheme(group: Settings<'_>, format: &str) -> Result<Option<Scheme>, Refusal> 
     Ok(Some(Scheme { targets, layout, bits, is_float, is_symmetric, strategy, has_static_inputs }))
 }
 
-fn strategy(weights: Settings<'_>) -> Result<Strategy, Refusal> {
+fn strategy(weights: Settings<'_>) -> Result<ScaleStrategy, Refusal> {
     let group_size = weights.group_size("group_size")?;
     let is_channel = weights.has("group_size") && group_size.is_none();
     let inferred = match group_size {
@@ -175,11 +175,11 @@ fn strategy(weights: Settings<'_>) -> Result<Strategy, Refusal> {
         None => "tensor",
     };
     match weights.text("strategy")?.unwrap_or(inferred) {
-        "tensor" => Ok(Strategy::Tensor),
-        "channel" => Ok(Strategy::Channel),
+        "tensor" => Ok(ScaleStrategy::Tensor),
+        "channel" => Ok(ScaleStrategy::Channel),
         "group" | "tensor_group" => {
             let missing = || Refusal::damaged("the strategy has groups, but `group_size` is missing");
-            Ok(Strategy::Group(group_size.ok_or_else(missing)?))
+            Ok(ScaleStrategy::Group(group_size.ok_or_else(missing)?))
         }
         "block" => {
             let structure = weights.get("block_structure");
@@ -191,7 +191,7 @@ fn strategy(weights: Settings<'_>) -> Result<Strategy, Refusal> {
                 _ => Vec::new(),
             };
             match sizes[..] {
-                [rows, columns] if rows > 0 && columns > 0 => Ok(Strategy::Block(rows, columns)),
+                [rows, columns] if rows > 0 && columns > 0 => Ok(ScaleStrategy::ScaleBlock(rows, columns)),
                 _ => Err(wrong("block_structure", structure.unwrap_or(&Value::Null), "two sizes such as [128, 128]")),
             }
         }
@@ -219,10 +219,10 @@ impl Format for CompressedTensors {
                 String::new()
             };
             match scheme.strategy {
-                Strategy::Tensor => format!("{kind}{bits} by tensor"),
-                Strategy::Channel => format!("{kind}{bits} by channel"),
-                Strategy::Group(size) => format!("{kind}{bits} by groups of {size}"),
-                Strategy::Block(rows, columns) => format!("{kind}{bits} by blocks of {rows}x{columns}"),
+                ScaleStrategy::Tensor => format!("{kind}{bits} by tensor"),
+                ScaleStrategy::Channel => format!("{kind}{bits} by channel"),
+                ScaleStrategy::Group(size) => format!("{kind}{bits} by groups of {size}"),
+                ScaleStrategy::ScaleBlock(rows, columns) => format!("{kind}{bits} by blocks of {rows}x{columns}"),
             }
         };
         let mut schemes: Vec<String> = self.schemes.iter().map(one).collect();
@@ -312,15 +312,15 @@ impl Shape {
             return Err(Refusal::damaged(format!("it has the shape [{out_features}, {in_features}]")).into());
         }
         let block = match scheme.strategy {
-            Strategy::Tensor => Block { out_features, in_features },
-            Strategy::Channel => Block { out_features: 1, in_features },
-            Strategy::Group(size) => group_block(Some(size), in_features)?,
-            Strategy::Block(rows, columns) => {
-                Block { out_features: rows.min(out_features), in_features: columns.min(in_features) }
+            ScaleStrategy::Tensor => ScaleBlock { out_features, in_features },
+            ScaleStrategy::Channel => ScaleBlock { out_features: 1, in_features },
+            ScaleStrategy::Group(size) => group_block(Some(size), in_features)?,
+            ScaleStrategy::ScaleBlock(rows, columns) => {
+                ScaleBlock { out_features: rows.min(out_features), in_features: columns.min(in_features) }
             }
         };
         let input_groups = match scheme.strategy {
-            Strategy::Group(size) => parts.input_groups("weight_g_idx", in_features, size)?,
+            ScaleStrategy::Group(size) => parts.input_groups("weight_g_idx", in_features, size)?,
             _ => None,
         };
         let dense = match scheme.layout {

@@ -8,7 +8,7 @@ use tensor::{DType, Literal};
 use crate::error::Error;
 use crate::folder::SafeTensorsFolder;
 use crate::quant::codebook::CodebookMatrix;
-use crate::quant::matrix::{Block, PackedMatrix, PackedSpec};
+use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock};
 use crate::quant::refusal::Refusal;
 use crate::safetensors::Entry;
 
@@ -265,7 +265,7 @@ pub(crate) fn wrong_shape(part: &str, found: &[usize], expected: &[usize]) -> Re
 }
 
 /// Groups of a size along the inputs; all inputs where the size is -1.
-pub(crate) fn group_block(group_size: Option<usize>, in_features: usize) -> Result<Block, Refusal> {
+pub(crate) fn group_block(group_size: Option<usize>, in_features: usize) -> Result<ScaleBlock, Refusal> {
     let size = group_size.unwrap_or(in_features);
     if size == 0 || !in_features.is_multiple_of(size) {
         return Err(Refusal::new(
@@ -273,5 +273,5 @@ pub(crate) fn group_block(group_size: Option<usize>, in_features: usize) -> Resu
             "quantize the model with a group size that divides its inputs",
         ));
     }
-    Ok(Block { out_features: 1, in_features: size })
+    Ok(ScaleBlock { out_features: 1, in_features: size })
 }

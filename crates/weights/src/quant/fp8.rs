@@ -5,7 +5,7 @@ use tensor::DType;
 
 use crate::folder::SafeTensorsFolder;
 use crate::quant::format::{Failure, Format, Module, Parts, QuantizedWeight, Storage, WeightSpec};
-use crate::quant::matrix::{Block, PackedMatrix, PackedSpec};
+use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock};
 use crate::quant::microscaling::powers_of_two;
 use crate::quant::refusal::Refusal;
 use crate::quant::settings::{Settings, wrong};
@@ -65,10 +65,10 @@ impl Fp8 {
                     );
                     return Err(Refusal::damaged(message).into());
                 }
-                Block { out_features: rows.min(out_features), in_features: columns.min(in_features) }
+                ScaleBlock { out_features: rows.min(out_features), in_features: columns.min(in_features) }
             }
-            (None, [] | [1] | [1, 1]) => Block { out_features, in_features },
-            (None, [rows] | [rows, 1]) if *rows == out_features => Block { out_features: 1, in_features },
+            (None, [] | [1] | [1, 1]) => ScaleBlock { out_features, in_features },
+            (None, [rows] | [rows, 1]) if *rows == out_features => ScaleBlock { out_features: 1, in_features },
             _ => return Err(Refusal::damaged(format!("its `{part}` has the shape {:?}", scales.dims)).into()),
         };
         let spec = PackedSpec {

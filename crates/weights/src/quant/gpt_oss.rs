@@ -4,7 +4,7 @@ use tensor::DType;
 
 use crate::folder::SafeTensorsFolder;
 use crate::quant::format::{Failure, Format, Module, Parts, QuantizedWeight, Storage, WeightSpec};
-use crate::quant::matrix::{Block, PackedMatrix, PackedSpec};
+use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock};
 use crate::quant::microscaling::{nibbles, powers_of_two};
 use crate::quant::refusal::Refusal;
 use crate::region::TensorRegion;
@@ -125,7 +125,7 @@ impl Format for GptOss {
         let spec = PackedSpec {
             dtype: DType::F4E2M1FN,
             bits: 4,
-            block: Block { out_features: 1, in_features: GROUP },
+            block: ScaleBlock { out_features: 1, in_features: GROUP },
             has_levels: false,
             has_zero_points: false,
             has_minima: false,
@@ -166,7 +166,7 @@ impl Format for GptOss {
         if dtype != DType::U8 {
             return Err(Refusal::damaged(format!("its `{tensor}_scales` has the type {dtype}")).into());
         }
-        let block = Block { out_features: 1, in_features: GROUP };
+        let block = ScaleBlock { out_features: 1, in_features: GROUP };
         let (codes, scales) = (nibbles(&codes), powers_of_two(&scales)?);
         let matrix = PackedMatrix::bare(out_features, in_features, DType::F4E2M1FN, 4, codes, block, scales);
         Ok(QuantizedWeight::Packed(PackedMatrix { dense: DType::BF16, ..matrix }.checked()?))

@@ -12,7 +12,7 @@ const MAX_SCALE: f32 = 1e18;
 
 /// Outputs and inputs that share one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct ScaleBlock {
     /// Rows of the matrix: outputs.
     pub out_features: usize,
     /// Columns of the matrix: inputs.
@@ -27,7 +27,7 @@ pub struct PackedSpec {
     /// Bits a code has in the file; 3 bits are kept as `i4`, 5 to 7 bits as `i8`.
     pub bits: u32,
     /// Outputs and inputs that share a scale.
-    pub block: Block,
+    pub block: ScaleBlock,
     /// Whether codes are indices into a table of 16 levels (nf4, fp4).
     pub has_levels: bool,
     /// Whether every scale has a zero point.
@@ -53,7 +53,7 @@ pub struct PackedMatrix {
     /// Row by row, one byte each, signed integers with their sign extended.
     pub(crate) codes: Vec<u8>,
     pub(crate) levels: Option<[f32; 16]>,
-    pub(crate) block: Block,
+    pub(crate) block: ScaleBlock,
     /// By blocks of outputs, then by blocks of inputs.
     pub(crate) scales: Vec<f32>,
     pub(crate) zero_points: Option<Vec<i8>>,
@@ -71,7 +71,7 @@ impl PackedMatrix {
         in_features: usize,
         dtype: DType,
         codes: Vec<u8>,
-        block: Block,
+        block: ScaleBlock,
         scales: Vec<f32>,
     ) -> Result<PackedMatrix, Error> {
         let bits = dtype.bits();
@@ -86,7 +86,7 @@ impl PackedMatrix {
         dtype: DType,
         bits: u32,
         codes: Vec<u8>,
-        block: Block,
+        block: ScaleBlock,
         scales: Vec<f32>,
     ) -> PackedMatrix {
         PackedMatrix {
@@ -195,7 +195,7 @@ impl PackedMatrix {
     }
 
     /// Outputs and inputs that share a scale.
-    pub fn block(&self) -> Block {
+    pub fn block(&self) -> ScaleBlock {
         self.block
     }
 
@@ -258,7 +258,7 @@ impl PackedMatrix {
             codes,
             levels: self.levels,
             // A block of the whole matrix is one of all rows that are left.
-            block: Block { out_features: per_block.min(range.len()), ..self.block },
+            block: ScaleBlock { out_features: per_block.min(range.len()), ..self.block },
             scales: self.scales[blocks.clone()].to_vec(),
             zero_points: self.zero_points.as_ref().map(|zeros| zeros[blocks.clone()].to_vec()),
             minima: self.minima.as_ref().map(|minima| minima[blocks].to_vec()),

@@ -2,9 +2,9 @@
 //!
 //! ```
 //! use tensor::DType;
-//! use weights::quant::{Block, PackedMatrix};
+//! use weights::quant::{ScaleBlock, PackedMatrix};
 //!
-//! let by_channel = Block { out_features: 1, in_features: 3 };
+//! let by_channel = ScaleBlock { out_features: 1, in_features: 3 };
 //! let matrix = PackedMatrix::new(2, 3, DType::I4, vec![1, 2, 3, 255, 254, 253], by_channel, vec![0.5, 2.0])?;
 //! assert_eq!(matrix.dequantize(), [0.5, 1.0, 1.5, -2.0, -4.0, -6.0]);
 //! # Ok::<(), weights::Error>(())
@@ -33,5 +33,5 @@ mod write;
 pub use codebook::{Codebook, CodebookMatrix};
 pub use folder::QuantizedFolder;
 pub use format::{QuantizedWeight, Storage, WeightSpec};
-pub use matrix::{Block, PackedMatrix, PackedSpec};
-pub use write::{CompressedGroup, Inputs, Strategy, compressed_tensors_config};
+pub use matrix::{PackedMatrix, PackedSpec, ScaleBlock};
+pub use write::{CompressedGroup, Inputs, ScaleStrategy, compressed_tensors_config};

@@ -10,7 +10,7 @@ use crate::quant::refusal::Refusal;
 
 /// What shares a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum ScaleStrategy {
     /// All elements of a matrix.
     Tensor,
     /// All inputs of an output.
@@ -18,7 +18,7 @@ pub enum Strategy {
     /// So many inputs of an output.
     Group(usize),
     /// So many outputs and inputs.
-    Block(usize, usize),
+    ScaleBlock(usize, usize),
 }
 
 /// How a group of matrices is quantized when it multiplies.
@@ -44,7 +44,7 @@ pub struct CompressedGroup {
     /// Whether there are no zero points.
     pub is_symmetric: bool,
     /// What shares a scale.
-    pub strategy: Strategy,
+    pub strategy: ScaleStrategy,
     /// What is done to inputs.
     pub inputs: Inputs,
 }
@@ -74,7 +74,7 @@ impl CompressedGroup {
         let broken = || Refusal::damaged("a part has another size than its shape");
         let (row_blocks, groups) = matrix.blocks();
         let scale_dims = match self.strategy {
-            Strategy::Tensor => vec![1],
+            ScaleStrategy::Tensor => vec![1],
             _ => vec![row_blocks, groups],
         };
         let scales = Literal::from_slice(&matrix.scales, scale_dims).and_then(|scales| scales.cast(matrix.dense));
@@ -145,16 +145,16 @@ impl CompressedGroup {
         }
         let (rows, columns) = (matrix.out_features, matrix.in_features);
         let expected = match self.strategy {
-            Strategy::Tensor => (rows, columns),
-            Strategy::Channel => (1, columns),
-            Strategy::Group(size) => (1, size),
-            Strategy::Block(down, across) => (down.min(rows), across.min(columns)),
+            ScaleStrategy::Tensor => (rows, columns),
+            ScaleStrategy::Channel => (1, columns),
+            ScaleStrategy::Group(size) => (1, size),
+            ScaleStrategy::ScaleBlock(down, across) => (down.min(rows), across.min(columns)),
         };
         if (spec.block.out_features, spec.block.in_features) != expected {
             let message = format!("it has scales by blocks of {:?}, not by {:?}", spec.block, self.strategy);
             return Err(Refusal::new(message, "give a group with the strategy of the matrix"));
         }
-        if matches!(self.strategy, Strategy::Group(size) if !columns.is_multiple_of(size)) {
+        if matches!(self.strategy, ScaleStrategy::Group(size) if !columns.is_multiple_of(size)) {
             return Err(Refusal::new(
                 format!("{columns} inputs are not divided by its groups"),
                 "use a group size that divides",
@@ -167,10 +167,10 @@ impl CompressedGroup {
     fn config(&self) -> Value {
         let kind = if self.is_float { "float" } else { "int" };
         let (strategy, group_size, block) = match self.strategy {
-            Strategy::Tensor => ("tensor", None, None),
-            Strategy::Channel => ("channel", None, None),
-            Strategy::Group(size) => ("group", Some(size), None),
-            Strategy::Block(rows, columns) => ("block", None, Some([rows, columns])),
+            ScaleStrategy::Tensor => ("tensor", None, None),
+            ScaleStrategy::Channel => ("channel", None, None),
+            ScaleStrategy::Group(size) => ("group", Some(size), None),
+            ScaleStrategy::ScaleBlock(rows, columns) => ("block", None, Some([rows, columns])),
         };
         let mut weights = json!({
             "num_bits": self.bits,

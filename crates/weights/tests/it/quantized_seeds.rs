@@ -7,7 +7,7 @@ use tensor::{DType, Literal};
 use testkit::Random;
 use weights::quant::gguf::{GgmlType, GgufEntry, GgufValue, llama_metadata, write_gguf};
 use weights::quant::{
-    Block, CompressedGroup, Inputs, PackedMatrix, QuantizedWeight, Strategy, compressed_tensors_config,
+    CompressedGroup, Inputs, PackedMatrix, QuantizedWeight, ScaleBlock, ScaleStrategy, compressed_tensors_config,
 };
 
 /// A model: its configuration and its tensors.
@@ -48,7 +48,13 @@ fn seed(name: &'static str, quantization: Value, parts: Vec<(&str, Literal)>) ->
 }
 
 /// A matrix of signed codes.
-pub(crate) fn matrix(dtype: DType, rows: usize, columns: usize, block: Block, random: &mut Random) -> PackedMatrix {
+pub(crate) fn matrix(
+    dtype: DType,
+    rows: usize,
+    columns: usize,
+    block: ScaleBlock,
+    random: &mut Random,
+) -> PackedMatrix {
     let bits = dtype.bits();
     let code = |byte: u8| match dtype {
         // No NaN.
@@ -80,18 +86,18 @@ pub(crate) fn seeds() -> Vec<Seed> {
         strategy,
         inputs,
     };
-    let by_group = Block { out_features: 1, in_features: 8 };
+    let by_group = ScaleBlock { out_features: 1, in_features: 8 };
     let four = matrix(DType::I4, 8, 16, by_group, random).with_dense(DType::BF16).unwrap();
-    found.push(compressed("pack", group(4, Strategy::Group(8), Inputs::Float), &four));
+    found.push(compressed("pack", group(4, ScaleStrategy::Group(8), Inputs::Float), &four));
     let zeros = (0..16).map(|n| (n % 16) as i8 - 8).collect();
     let with_zeros = four.with_zero_points(zeros).unwrap();
-    let asymmetric = CompressedGroup { is_symmetric: false, ..group(4, Strategy::Group(8), Inputs::Float) };
+    let asymmetric = CompressedGroup { is_symmetric: false, ..group(4, ScaleStrategy::Group(8), Inputs::Float) };
     found.push(compressed("pack with zero points", asymmetric, &with_zeros));
-    let by_channel = Block { out_features: 1, in_features: 16 };
+    let by_channel = ScaleBlock { out_features: 1, in_features: 16 };
     let eight = matrix(DType::I8, 8, 16, by_channel, random).with_input_scale(0.5).unwrap();
-    found.push(compressed("int", group(8, Strategy::Channel, Inputs::Static), &eight));
-    let floats = matrix(DType::F8E4M3FN, 8, 16, Block { out_features: 4, in_features: 8 }, random);
-    let blocks = CompressedGroup { is_float: true, ..group(8, Strategy::Block(4, 8), Inputs::Dynamic) };
+    found.push(compressed("int", group(8, ScaleStrategy::Channel, Inputs::Static), &eight));
+    let floats = matrix(DType::F8E4M3FN, 8, 16, ScaleBlock { out_features: 4, in_features: 8 }, random);
+    let blocks = CompressedGroup { is_float: true, ..group(8, ScaleStrategy::ScaleBlock(4, 8), Inputs::Dynamic) };
     found.push(compressed("float", blocks, &floats));
     let by_sixteen = json!({ "quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "config_groups": { "g": {
         "targets": ["re:^m$"], "weights": { "num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16 } } } });
@@ -185,7 +191,7 @@ pub(crate) fn llama_entries() -> Vec<GgufEntry> {
 /// The value of a parameter: packed where its type is, with the codes of that type.
 pub(crate) fn llama_weight(entry: &GgufEntry) -> QuantizedWeight {
     let random = &mut Random::new(entry.name.len() as u64);
-    let block = Block { out_features: 1, in_features: 32 };
+    let block = ScaleBlock { out_features: 1, in_features: 32 };
     match (entry.kind, &entry.dims[..]) {
         (GgmlType::Q8_0, [rows, columns]) => QuantizedWeight::Packed(matrix(DType::I8, *rows, *columns, block, random)),
         (GgmlType::Q4_0, [rows, columns]) => QuantizedWeight::Packed(matrix(DType::I4, *rows, *columns, block, random)),

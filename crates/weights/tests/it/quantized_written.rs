@@ -9,7 +9,8 @@ use tensor::{DType, Literal};
 use testkit::{Needed, Random, repository, require};
 use weights::quant::gguf::{GgmlType, GgufFile};
 use weights::quant::{
-    Block, CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, QuantizedWeight, Strategy, compressed_tensors_config,
+    CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, QuantizedWeight, ScaleBlock, ScaleStrategy,
+    compressed_tensors_config,
 };
 use weights::{SafeTensors, write};
 
@@ -24,7 +25,7 @@ fn read_back(python: &Path, models: &[(&Path, &Path)]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn group(targets: &[&str], bits: u32, strategy: Strategy, inputs: Inputs) -> CompressedGroup {
+fn group(targets: &[&str], bits: u32, strategy: ScaleStrategy, inputs: Inputs) -> CompressedGroup {
     let targets = targets.iter().map(|target| target.to_string()).collect();
     CompressedGroup { targets, bits, is_float: false, is_symmetric: true, strategy, inputs }
 }
@@ -33,40 +34,42 @@ fn group(targets: &[&str], bits: u32, strategy: Strategy, inputs: Inputs) -> Com
 fn written() -> Vec<(String, CompressedGroup, PackedMatrix)> {
     let random = &mut Random::new(9);
     let (by_group, by_channel) =
-        (Block { out_features: 1, in_features: 32 }, Block { out_features: 1, in_features: 64 });
+        (ScaleBlock { out_features: 1, in_features: 32 }, ScaleBlock { out_features: 1, in_features: 64 });
     let mut found = Vec::new();
     let mut put = |name: &str, group: CompressedGroup, matrix: PackedMatrix| {
         // Scales of files have this type; ours are numbers of it.
         found.push((name.to_string(), group, matrix.with_dense(DType::BF16).unwrap()));
     };
     let int8 = matrix(DType::I8, 40, 64, by_channel, random);
-    put("a.int8", group(&["re:.*int8$"], 8, Strategy::Channel, Inputs::Dynamic), int8.clone());
-    put("a.int8_alone", group(&["re:.*int8_alone"], 8, Strategy::Channel, Inputs::Float), int8);
+    put("a.int8", group(&["re:.*int8$"], 8, ScaleStrategy::Channel, Inputs::Dynamic), int8.clone());
+    put("a.int8_alone", group(&["re:.*int8_alone"], 8, ScaleStrategy::Channel, Inputs::Float), int8);
     put(
         "a.int4",
-        group(&["re:.*int4$"], 4, Strategy::Channel, Inputs::Float),
+        group(&["re:.*int4$"], 4, ScaleStrategy::Channel, Inputs::Float),
         matrix(DType::I4, 40, 64, by_channel, random),
     );
     let int4 = matrix(DType::I4, 40, 64, by_group, random);
-    put("a.int4_groups", group(&["re:.*int4_groups"], 4, Strategy::Group(32), Inputs::Float), int4.clone());
+    put("a.int4_groups", group(&["re:.*int4_groups"], 4, ScaleStrategy::Group(32), Inputs::Float), int4.clone());
     let zeros = (0..80).map(|n| (n % 16) as i8 - 8).collect();
-    let asymmetric =
-        CompressedGroup { is_symmetric: false, ..group(&["re:.*int4_zeros"], 4, Strategy::Group(32), Inputs::Float) };
+    let asymmetric = CompressedGroup {
+        is_symmetric: false,
+        ..group(&["re:.*int4_zeros"], 4, ScaleStrategy::Group(32), Inputs::Float)
+    };
     put("a.int4_zeros", asymmetric, int4.with_zero_points(zeros).unwrap());
     let three = matrix(DType::I2, 40, 64, by_group, random);
-    put("a.int2", group(&["re:.*int2"], 2, Strategy::Group(32), Inputs::Float), three);
+    put("a.int2", group(&["re:.*int2"], 2, ScaleStrategy::Group(32), Inputs::Float), three);
     let float =
         |targets: &[&str], strategy, inputs| CompressedGroup { is_float: true, ..group(targets, 8, strategy, inputs) };
     let fp8 = matrix(DType::F8E4M3FN, 40, 64, by_channel, random);
-    put("a.fp8", float(&["re:.*fp8$"], Strategy::Channel, Inputs::Dynamic), fp8);
-    let whole = matrix(DType::F8E4M3FN, 40, 64, Block { out_features: 40, in_features: 64 }, random);
+    put("a.fp8", float(&["re:.*fp8$"], ScaleStrategy::Channel, Inputs::Dynamic), fp8);
+    let whole = matrix(DType::F8E4M3FN, 40, 64, ScaleBlock { out_features: 40, in_features: 64 }, random);
     put(
         "a.fp8_static",
-        float(&["re:.*fp8_static"], Strategy::Tensor, Inputs::Static),
+        float(&["re:.*fp8_static"], ScaleStrategy::Tensor, Inputs::Static),
         whole.with_input_scale(0.25).unwrap(),
     );
-    let blocks = matrix(DType::F8E4M3FN, 40, 64, Block { out_features: 32, in_features: 32 }, random);
-    put("a.fp8_blocks", float(&["re:.*fp8_blocks"], Strategy::Block(32, 32), Inputs::Dynamic), blocks);
+    let blocks = matrix(DType::F8E4M3FN, 40, 64, ScaleBlock { out_features: 32, in_features: 32 }, random);
+    put("a.fp8_blocks", float(&["re:.*fp8_blocks"], ScaleStrategy::ScaleBlock(32, 32), Inputs::Dynamic), blocks);
     found
 }
 
@@ -85,8 +88,8 @@ fn write_compressed(folder: &Path, written: &[(String, CompressedGroup, PackedMa
 /// A whole model as it is read, written again.
 fn write_again(model: &QuantizedFolder, folder: &Path) {
     let groups = [
-        group(&["Linear"], 4, Strategy::Group(32), Inputs::Float),
-        group(&["re:.*down_proj"], 8, Strategy::Channel, Inputs::Float),
+        group(&["Linear"], 4, ScaleStrategy::Group(32), Inputs::Float),
+        group(&["re:.*down_proj"], 8, ScaleStrategy::Channel, Inputs::Float),
     ];
     let mut tensors = Vec::new();
     for name in model.names() {
@@ -216,17 +219,17 @@ fn floats_become_the_blocks_of_their_reference() {
 #[test]
 fn what_does_not_fit_is_not_written() {
     let random = &mut Random::new(1);
-    let block = Block { out_features: 1, in_features: 32 };
+    let block = ScaleBlock { out_features: 1, in_features: 32 };
     let check = |group: CompressedGroup, matrix: &PackedMatrix, expected: &str| {
         let error = group.tensors("m", matrix).unwrap_err();
         assert!(error.to_string().contains(expected) && error.to_string().contains("`m`"), "{error}");
     };
     let four = matrix(DType::I4, 8, 64, block, random);
-    check(group(&["Linear"], 8, Strategy::Group(32), Inputs::Float), &four, "codes of i4");
-    check(group(&["Linear"], 4, Strategy::Channel, Inputs::Float), &four, "not by Channel");
-    check(group(&["Linear"], 4, Strategy::Group(32), Inputs::Static), &four, "no scale of inputs");
+    check(group(&["Linear"], 8, ScaleStrategy::Group(32), Inputs::Float), &four, "codes of i4");
+    check(group(&["Linear"], 4, ScaleStrategy::Channel, Inputs::Float), &four, "not by Channel");
+    check(group(&["Linear"], 4, ScaleStrategy::Group(32), Inputs::Static), &four, "no scale of inputs");
     let with_minima = four.clone().with_minima(vec![0.5; 16]).unwrap();
-    check(group(&["Linear"], 4, Strategy::Group(32), Inputs::Float), &with_minima, "minima");
+    check(group(&["Linear"], 4, ScaleStrategy::Group(32), Inputs::Float), &with_minima, "minima");
     let in_order = four.with_input_groups((0..64).map(|input| input % 2).collect()).unwrap();
-    check(group(&["Linear"], 4, Strategy::Group(32), Inputs::Float), &in_order, "act-order");
+    check(group(&["Linear"], 4, ScaleStrategy::Group(32), Inputs::Float), &in_order, "act-order");
 }

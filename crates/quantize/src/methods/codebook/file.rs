@@ -7,7 +7,7 @@ use tensor::{DType, Literal};
 use weights::SafeTensors;
 
 use crate::error::Error;
-use crate::methods::codebook::{CodebookMatrix, Codebooks, Metric};
+use crate::methods::codebook::{Codebooks, EncodedMatrix, Metric};
 
 /// The version of files of codebooks; newer ones are refused.
 pub const CODEBOOK_VERSION: u64 = 1;
@@ -70,7 +70,7 @@ impl Codebooks {
     }
 }
 
-impl CodebookMatrix {
+impl EncodedMatrix {
     /// Writes the weight, its codebooks with it, to a file: whole, or not at all.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let codebooks = self.codebooks.literal()?;
@@ -85,7 +85,7 @@ impl CodebookMatrix {
     }
 
     /// Reads a weight from a file.
-    pub fn load(path: &Path) -> Result<CodebookMatrix, Error> {
+    pub fn load(path: &Path) -> Result<EncodedMatrix, Error> {
         let file = SafeTensors::open(path)?;
         let codebooks = Codebooks::read(&file, path)?;
         let codes = file.read("codes")?;
@@ -94,7 +94,7 @@ impl CodebookMatrix {
             [stages, out_features, vectors] if codes.dtype() == DType::U8 && stages == codebooks.stages() => {
                 let in_features = vectors.checked_mul(codebooks.vector);
                 let in_features = in_features.ok_or_else(|| damaged(path, "`codes` has too many inputs"))?;
-                CodebookMatrix::new(codebooks, out_features, in_features, codes.into_bytes(), scales)
+                EncodedMatrix::new(codebooks, out_features, in_features, codes.into_bytes(), scales)
             }
             _ => Err(damaged(path, &format!("`codes` of {:?} is not U8 [stages, outputs, vectors]", codes.dims()))),
         }
@@ -145,10 +145,10 @@ mod tests {
         let codebooks = Codebooks::train(&weight, None, &options).unwrap();
         codebooks.save(&path).unwrap();
         assert_eq!(Codebooks::load(&path).unwrap(), codebooks);
-        assert!(CodebookMatrix::load(&path).is_err());
+        assert!(EncodedMatrix::load(&path).is_err());
         let packed = codebooks.encode(&weight, None).unwrap();
         packed.save(&path).unwrap();
-        assert_eq!(CodebookMatrix::load(&path).unwrap(), packed);
+        assert_eq!(EncodedMatrix::load(&path).unwrap(), packed);
         assert_eq!(Codebooks::load(&path).unwrap(), codebooks);
 
         let good = std::fs::read(&path).unwrap();
@@ -157,7 +157,7 @@ mod tests {
             let mut bytes = good.clone();
             bytes[text..text + from.len()].copy_from_slice(to.as_bytes());
             std::fs::write(&path, bytes).unwrap();
-            CodebookMatrix::load(&path).unwrap_err().to_string()
+            EncodedMatrix::load(&path).unwrap_err().to_string()
         };
         assert!(replaced("\"version\":\"1\"", "\"version\":\"2\"").contains('2'));
         assert!(replaced("tpubridge.codebook", "tpubridge.codebooK").contains("no file of codebooks"));
@@ -168,7 +168,7 @@ mod tests {
             let mut bytes = good.clone();
             bytes[place] ^= 0x55;
             std::fs::write(&path, bytes).unwrap();
-            if let Ok(other) = CodebookMatrix::load(&path) {
+            if let Ok(other) = EncodedMatrix::load(&path) {
                 assert_eq!(other.dequantize().len(), other.out_features() * other.in_features());
             }
         }

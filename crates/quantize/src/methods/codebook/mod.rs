@@ -263,7 +263,7 @@ impl Codebooks {
     }
 
     /// Quantizes a weight with these codebooks.
-    pub fn encode(&self, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<CodebookMatrix, Error> {
+    pub fn encode(&self, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<EncodedMatrix, Error> {
         let importance = self.importance(weight, statistics)?;
         let (inputs, group) = (weight.in_features(), self.group_size(weight.in_features()));
         let (finders, stages) = (self.finders(), self.stages());
@@ -299,7 +299,7 @@ impl Codebooks {
             codes.iter_mut().zip(chunk).for_each(|(codes, chunk)| codes.extend(chunk));
             scales.extend(more);
         }
-        CodebookMatrix::new(self.clone(), weight.out_features(), inputs, codes.concat(), scales)
+        EncodedMatrix::new(self.clone(), weight.out_features(), inputs, codes.concat(), scales)
     }
 }
 
@@ -312,7 +312,7 @@ fn root_mean_square(values: &[f32]) -> f32 {
 
 /// A weight as indices into codebooks, with scales.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CodebookMatrix {
+pub struct EncodedMatrix {
     codebooks: Codebooks,
     out_features: usize,
     in_features: usize,
@@ -322,14 +322,14 @@ pub struct CodebookMatrix {
     scales: Vec<f32>,
 }
 
-impl CodebookMatrix {
+impl EncodedMatrix {
     pub(crate) fn new(
         codebooks: Codebooks,
         out_features: usize,
         in_features: usize,
         codes: Vec<u8>,
         scales: Vec<f32>,
-    ) -> Result<CodebookMatrix, Error> {
+    ) -> Result<EncodedMatrix, Error> {
         let wrong = |message: String| Error::setting(message, "quantize the weight again");
         let elements = out_features.checked_mul(in_features).filter(|elements| *elements > 0);
         let vectors = elements.filter(|_| in_features.is_multiple_of(codebooks.vector)).map(|n| n / codebooks.vector);
@@ -344,7 +344,7 @@ impl CodebookMatrix {
         if scales.len() != out_features * groups || scales.iter().any(|scale| !scale.is_finite()) {
             return Err(wrong(format!("{} scales, all finite, are needed", out_features * groups)));
         }
-        Ok(CodebookMatrix { codebooks, out_features, in_features, codes, scales })
+        Ok(EncodedMatrix { codebooks, out_features, in_features, codes, scales })
     }
 
     /// The codebooks.

@@ -3,7 +3,7 @@
 use tensor::{DType, Literal, decode_float};
 
 use crate::quant::format::QuantizedWeight;
-use crate::quant::matrix::{Block, PackedMatrix, PackedSpec};
+use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock};
 use crate::quant::microscaling::power_of_two;
 use crate::quant::refusal::Refusal;
 
@@ -132,7 +132,7 @@ impl GgmlType {
         Some(PackedSpec {
             dtype,
             bits,
-            block: Block { out_features: 1, in_features },
+            block: ScaleBlock { out_features: 1, in_features },
             has_levels: false,
             has_zero_points: false,
             has_minima,
