@@ -1,15 +1,15 @@
 //! Quantized weights: values of few bits with scales, as layers hold and multiply them.
 //!
 //! ```
-//! use nn::models::{Llama, LlamaConfig, RunOptions};
+//! use nn::models::{Gpt2, Gpt2Config, RunOptions};
 //! use nn::quant::{MapWeights, QuantScheme};
 //! use trace::{Key, Tensor, Tree};
 //!
-//! let config = LlamaConfig { num_hidden_layers: 2, hidden_size: 64, intermediate_size: 128, ..LlamaConfig::default() };
+//! let config = Gpt2Config { n_layer: 2, n_embd: 64, n_head: 4, ..Gpt2Config::default() };
 //! let scheme: QuantScheme = "w4a16".parse()?;
 //! let model = trace::shapes_of(&(), |()| {
 //!     let key = Key::from_seed(&Tensor::scalar(tensor::DType::U32, 0.0));
-//!     Llama::init(&key, &config, &RunOptions::default()).quantized(&scheme)
+//!     Gpt2::init(&key, &config, &RunOptions::default()).quantized(&scheme)
 //! })?;
 //! assert!(model.paths().contains(&"layers.attention.query.weight.scales".to_string()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
