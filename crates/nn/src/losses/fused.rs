@@ -7,8 +7,8 @@ use kernel::composites::{CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD};
 use tensor::DType;
 use trace::{Contraction, PartitionSpec, Precision, Reduction, Tensor, Tree, composite, custom_vjp, scan, shard_map};
 
-use crate::fused::Fused;
 use crate::at_use::STORED_EMBED;
+use crate::fused::Fused;
 
 /// Losses of `hidden [batch, positions, width]` and `labels [batch, positions]`, and the log-sum-exp of the logits, by position. Each
 /// device has its own positions and the whole `lm_head [vocab, width]`.
