@@ -10,7 +10,7 @@ const MAX_UNITS: usize = 1 << 16;
 
 /// One way to quantize a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PrecisionChoice {
+pub struct BitsChoice {
     /// Bits of a weight, to tell choices apart.
     pub bits: f64,
     /// Bytes that the layer takes.
@@ -25,7 +25,7 @@ pub struct LayerChoices {
     /// The layer.
     pub layer: String,
     /// At least one.
-    pub choices: Vec<PrecisionChoice>,
+    pub choices: Vec<BitsChoice>,
 }
 
 /// What must not be exceeded.
@@ -51,7 +51,7 @@ pub struct Assignment {
 }
 
 /// What is counted of a choice.
-type Figure = fn(&PrecisionChoice) -> f64;
+type Figure = fn(&BitsChoice) -> f64;
 
 /// The best choice for each layer under a budget: exact where the budget's unit, a 65,536th, tells choices apart.
 pub fn assign(layers: &[LayerChoices], budget: Budget) -> Result<Assignment, Error> {
@@ -81,14 +81,12 @@ pub fn assign(layers: &[LayerChoices], budget: Budget) -> Result<Assignment, Err
         Budget::Error(error) => error,
     };
     // The cheapest way, which the others add to; of equal ones the better.
-    let order = |a: &PrecisionChoice, b: &PrecisionChoice| {
-        limited(a).total_cmp(&limited(b)).then(least(a).total_cmp(&least(b)))
-    };
+    let order = |a: &BitsChoice, b: &BitsChoice| limited(a).total_cmp(&limited(b)).then(least(a).total_cmp(&least(b)));
     let cheapest: Vec<usize> = layers
         .iter()
         .map(|layer| (0..layer.choices.len()).min_by(|a, b| order(&layer.choices[*a], &layer.choices[*b])).unwrap_or(0))
         .collect();
-    let total = |choices: &[usize], of: fn(&PrecisionChoice) -> f64| -> f64 {
+    let total = |choices: &[usize], of: fn(&BitsChoice) -> f64| -> f64 {
         layers.iter().zip(choices).map(|(layer, choice)| of(&layer.choices[*choice])).sum()
     };
     let slack = limit - total(&cheapest, limited);
@@ -109,8 +107,8 @@ fn search(
     layers: &[LayerChoices],
     cheapest: &[usize],
     slack: f64,
-    limited: fn(&PrecisionChoice) -> f64,
-    least: fn(&PrecisionChoice) -> f64,
+    limited: fn(&BitsChoice) -> f64,
+    least: fn(&BitsChoice) -> f64,
 ) -> Vec<usize> {
     let units = MAX_UNITS.min(MAX_PLACES / layers.len().max(1)).max(1);
     // More than all choices can take need not be told apart.
@@ -164,8 +162,8 @@ fn improve(
     layers: &[LayerChoices],
     choices: &mut [usize],
     limit: f64,
-    limited: fn(&PrecisionChoice) -> f64,
-    least: fn(&PrecisionChoice) -> f64,
+    limited: fn(&BitsChoice) -> f64,
+    least: fn(&BitsChoice) -> f64,
 ) {
     let mut used: f64 = layers.iter().zip(&*choices).map(|(layer, choice)| limited(&layer.choices[*choice])).sum();
     // Each change gains, so that no choice comes back; the bound is for gains that rounding makes.
@@ -198,7 +196,7 @@ mod tests {
         (0..count)
             .map(|n| {
                 let (size, sensitivity) = (100 + random.below(900), random.uniform() + 0.01);
-                let choices = [2.0, 3.0, 4.0, 8.0].map(|bits: f64| PrecisionChoice {
+                let choices = [2.0, 3.0, 4.0, 8.0].map(|bits: f64| BitsChoice {
                     bits,
                     bytes: (size as f64 * bits) as u64,
                     error: sensitivity * 4f64.powf(-bits) * (1.0 + random.uniform()),
@@ -270,7 +268,7 @@ mod tests {
         assert!(assign(&[], Budget::Bytes(0)).is_ok_and(|found| found.is_within_budget));
         let empty = LayerChoices { layer: "a".into(), choices: vec![] };
         assert_eq!(assign(&[empty], Budget::Bytes(0)).unwrap_err().to_string(), "layer `a`: it has no choices");
-        let nan = PrecisionChoice { bits: 4.0, bytes: 1, error: f64::NAN };
+        let nan = BitsChoice { bits: 4.0, bytes: 1, error: f64::NAN };
         assert!(assign(&[LayerChoices { layer: "a".into(), choices: vec![nan] }], Budget::Bytes(9)).is_err());
     }
 }
