@@ -253,6 +253,12 @@ impl Work<'_> {
     fn embedded(&mut self, config: &LlamaConfig, tokens: &[u32]) -> Result<Vec<Literal>, Error> {
         let (samples, sequence) = (self.plan.samples, self.plan.sequence);
         let windows: Vec<&[u32]> = tokens.chunks_exact(sequence.max(1)).collect();
+        if tokens.len() < MIN_TOKENS {
+            return Err(Error::setting(
+                format!("the calibration text has {} tokens, fewer than {MIN_TOKENS}", tokens.len()),
+                "give a longer text",
+            ));
+        }
         if windows.len() < MIN_SAMPLES || sequence == 0 {
             return Err(Error::setting(
                 format!(
@@ -549,6 +555,9 @@ fn aqlm_tensors(module: &str, matrix: &EncodedMatrix) -> Result<Vec<(String, Lit
     ];
     Ok(tensors.into_iter().map(|(part, literal)| (format!("{module}.{part}"), literal)).collect())
 }
+
+/// Fewer tokens say nothing of a model.
+const MIN_TOKENS: usize = 1024;
 
 /// Fewer sequences say nothing of a model.
 const MIN_SAMPLES: usize = 4;
