@@ -103,7 +103,7 @@ struct Counts {
 }
 
 impl Histogram {
-    /// Counts a value; what is no number is left out.
+    /// Counts a value; NaN is left out.
     pub fn observe(&self, value: f64) {
         if value.is_nan() {
             return;

@@ -424,7 +424,7 @@ impl PackedMatrix {
         if let Some(place) = self.codes.iter().position(|code| !self.is_code(*code)) {
             let (row, column) = (place / columns, place % columns);
             return Err(Refusal::damaged(format!(
-                "the code {:#04x} at [{row}, {column}] is no number of {} with {} bits",
+                "the code {:#04x} at [{row}, {column}] is not a number of {} with {} bits",
                 self.codes[place], self.dtype, self.bits
             )));
         }

@@ -16,7 +16,7 @@ pub(crate) fn sixes(bytes: &[u8]) -> Vec<u8> {
     bytes.as_chunks::<3>().0.iter().flat_map(four).collect()
 }
 
-/// `2^(e - 127)` of each byte; 255 is no number.
+/// `2^(e - 127)` of each byte; 255 is NaN.
 pub(crate) fn powers_of_two(exponents: &[u8]) -> Result<Vec<f32>, Refusal> {
     if let Some(place) = exponents.iter().position(|exponent| *exponent == 255) {
         return Err(Refusal::damaged(format!("its scale {place} is NaN (exponent 255)")));

@@ -243,7 +243,7 @@ fn refusals_name_the_tensor_and_what_would_do() {
         refusal("fp8", |_, tensors| {
             replace(tensors, "m.weight", Literal::new(DType::F8E4M3FN, [6, 10], vec![0x7f; 60]).unwrap())
         }),
-        &["`m.weight`", "[0, 0] is no number"],
+        &["`m.weight`", "[0, 0] is not a number"],
     );
     check(
         refusal("bitsandbytes", |_, tensors| {
