@@ -64,7 +64,10 @@ pub(crate) fn config(file: &GgufFile) -> Result<Value, Refusal> {
         match get(key) {
             Some(value) => {
                 let count = value.as_count().ok_or_else(|| {
-                    Refusal::new(format!("`{name}.{key}` is not a number: layers differ"), "take the model as safetensors")
+                    Refusal::new(
+                        format!("`{name}.{key}` is not a number: layers differ"),
+                        "take the model as safetensors",
+                    )
                 })?;
                 config.insert(theirs.to_string(), count.into());
             }
