@@ -3,6 +3,7 @@
 //! - [`doctor::examine`] runs an ordered list of checks and gives a [`doctor::DoctorReport`], each line with its remedy.
 //! - [`setup::SetupPlan`] gets a PJRT plugin through the user's own pip or uv into the managed folder, pinned and
 //!   hash-checked.
+//! - [`provider::Provider`] is what a cloud does for a job: create, list and delete slices.
 //! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
 //!
 //! Nothing here is process-wide: the file-system root and the environment come in through a [`System`] value.
@@ -22,6 +23,7 @@ mod error;
 mod glibc;
 pub mod managed;
 pub mod preemption;
+pub mod provider;
 pub mod setup;
 mod system;
 
