@@ -78,6 +78,7 @@ def main():
     parser.add_argument("--jax")
     parser.add_argument("--torch")
     parser.add_argument("--busy", type=int, default=0, help="also run beside this many processes that never rest")
+    parser.add_argument("--eager", action="store_true", help="leave out torch.compile, which compiles for minutes beside busy processes")
     args = parser.parse_args()
     s = {**MODELS[args.model], "rate": 1e-3, "clip": 1.0, "rounds": 1}
     settings = json.dumps(s)
@@ -92,6 +93,7 @@ def main():
             peers["JAX"] = lambda: run([args.jax, reference, "speed", settings], platform)
         if args.torch:
             peers["PyTorch eager"] = lambda: run([args.torch, str(HERE / "torch_reference.py"), settings])
+        if args.torch and not args.eager:
             compiled = json.dumps({**s, "compiled": True})
             peers["PyTorch compiled"] = lambda: run([args.torch, str(HERE / "torch_reference.py"), compiled])
         seen = {name: [] for name in peers}
