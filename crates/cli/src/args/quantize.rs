@@ -22,6 +22,9 @@ pub(crate) struct QuantizeArgs {
     /// Scheme in vLLM's words: w8a16, w4a16, w4a16-g128, w8a8, w8a8-fp8, …, in place of --bits.
     #[arg(long, value_name = "SCHEME")]
     pub(crate) scheme: Option<QuantScheme>,
+    /// Mixed precision: layers get 2, 3, 4 or 8 bits, those that lose most the most, and so many in the mean, as 4.5.
+    #[arg(long, value_name = "BITS", conflicts_with = "bits")]
+    pub(crate) average_bits: Option<f64>,
     /// Method: rtn, gptq, rotate, rotate-gptq, awq, smoothquant or codebook; default: rtn for 8 bits, else the first that reaches the
     /// target, or rotate-gptq.
     #[arg(long, value_name = "METHOD")]

@@ -8,7 +8,6 @@ use quantize::pipeline::{
 };
 use runtime::Backend;
 use serde::Serialize;
-use tensor::DType;
 
 use crate::args::QuantizeArgs;
 use crate::commands;
@@ -26,6 +25,9 @@ struct Record {
     scheme: String,
     method: String,
     bits_per_weight: f64,
+    /// The mean that was asked for, where layers have different bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    average_bits: Option<f64>,
     /// Bytes of the quantized weights in bf16, over theirs.
     compression: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +89,7 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
         };
         if let (Some(before), Some(after)) = (before, after) {
             tried.push(TrialRecord {
-                scheme: plan.scheme.to_string(),
+                scheme: described(&plan),
                 method: plan.method_name().to_string(),
                 perplexity: after.perplexity,
                 accuracy_kept: after.accuracy / before.accuracy,
@@ -118,9 +120,10 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
     let record = Record {
         version: 1,
         folder: args.out.clone(),
-        scheme: best.plan.scheme.to_string(),
+        scheme: described(&best.plan),
         method: best.plan.method_name().to_string(),
         bits_per_weight: 16.0 * packed as f64 / dense.max(1) as f64,
+        average_bits: best.plan.average_bits,
         compression: dense as f64 / packed.max(1) as f64,
         before,
         after: best.after,
@@ -151,6 +154,7 @@ fn plans(args: &QuantizeArgs) -> Result<Vec<QuantizePlan>, Failure> {
     let one = |method: MethodName| QuantizePlan {
         scheme,
         bits,
+        average_bits: args.average_bits,
         method: method.method,
         is_rotated: method.is_rotated,
         samples: args.samples,
@@ -160,15 +164,18 @@ fn plans(args: &QuantizeArgs) -> Result<Vec<QuantizePlan>, Failure> {
     let named = |method: Method, is_rotated: bool| one(MethodName { method, is_rotated });
     Ok(match (args.method, scheme.bits(), args.target) {
         (Some(method), ..) => vec![one(method)],
-        (None, 8.., _) => vec![named(Method::Nearest, false)],
+        (None, 8.., _) if args.average_bits.is_none() => vec![named(Method::Nearest, false)],
         (None, _, None) if args.calibration.is_some() => vec![named(Method::Gptq, true)],
         (None, _, None) => vec![named(Method::Nearest, false)],
         (None, _, Some(_)) if args.calibration.is_none() => vec![named(Method::Nearest, false)],
+        (None, _, Some(_)) if args.average_bits.is_some() => vec![named(Method::Gptq, true)],
         (None, _, Some(_)) => vec![
             named(Method::Nearest, false),
             named(Method::Gptq, false),
             named(Method::Gptq, true),
             QuantizePlan { scheme: QuantScheme { group: Some(TARGET_GROUP), ..scheme }, ..named(Method::Gptq, true) },
+            QuantizePlan { average_bits: Some(f64::from(scheme.bits()) + 1.0), ..named(Method::Gptq, true) },
+            QuantizePlan { average_bits: Some(f64::from(scheme.bits()) + 2.0), ..named(Method::Gptq, true) },
         ],
     })
 }
@@ -177,22 +184,26 @@ fn plans(args: &QuantizeArgs) -> Result<Vec<QuantizePlan>, Failure> {
 const TARGET_GROUP: usize = 128;
 
 fn of_bits(bits: u32) -> Result<(QuantScheme, Option<u32>), Failure> {
-    let of = |dtype: DType| QuantScheme { zero_points: ZeroPoints::None, ..QuantScheme::per_channel(dtype) };
-    match bits {
-        8 => Ok((of(DType::I8), None)),
-        5..=7 => Ok((of(DType::I8), Some(bits))),
-        4 => Ok((of(DType::I4), None)),
-        3 => Ok((of(DType::I4), Some(3))),
-        2 => Ok((of(DType::I2), None)),
-        _ => Err(Failure::new(format!("--bits {bits} is not offered"))
-            .hint("give 2 to 8 bits; 16 bits are the dense model in bf16, which needs no quantization")),
+    let (dtype, bits) = QuantizePlan::code_type(bits).ok_or_else(|| {
+        Failure::new(format!("--bits {bits} is not offered"))
+            .hint("give 2 to 8 bits; 16 bits are the dense model in bf16, which needs no quantization")
+    })?;
+    Ok((QuantScheme { zero_points: ZeroPoints::None, ..QuantScheme::per_channel(dtype) }, bits))
+}
+
+/// The scheme in words.
+fn described(plan: &QuantizePlan) -> String {
+    match plan.average_bits {
+        Some(bits) => format!("{} with {bits} bits in the mean", plan.scheme),
+        None => plan.scheme.to_string(),
     }
 }
 
 /// Where a trial among several is written.
 fn beside(out: &Path, plan: &QuantizePlan) -> PathBuf {
     let name = out.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    out.with_file_name(format!("{name}.{}-{}", plan.scheme, plan.method_name()))
+    let mixed = plan.average_bits.map_or(String::new(), |bits| format!("-mixed{bits}"));
+    out.with_file_name(format!("{name}.{}-{}{mixed}", plan.scheme, plan.method_name()))
 }
 
 fn remove(folder: &Path) -> Result<(), Failure> {
@@ -208,7 +219,7 @@ fn quantized(
     out: &Path,
 ) -> Result<QuantizedModel, Failure> {
     let progress = Progress::start();
-    let name = format!("{} by {}", plan.scheme, plan.method_name());
+    let name = format!("{} by {}", described(plan), plan.method_name());
     Ok(quantize_folder(backend, folder, tokens, plan, out, &mut |done, all, layer| {
         let worst =
             layer.and_then(|layer| layer.weights.iter().filter_map(|weight| weight.output_error).reduce(f64::max));
@@ -291,6 +302,13 @@ fn text(record: &Record) -> String {
             "evaluated here at {:.0} → {:.0} tokens/s\n",
             before.tokens as f64 / before.seconds.max(1e-9),
             after.tokens as f64 / after.seconds.max(1e-9)
+        ));
+    }
+    if record.average_bits.is_none() && record.method != "codebook" {
+        text.push_str(&format!(
+            "next: `tpu plan {}/config.json --step decode --weights {} --slices v6e-1` predicts the speed on a TPU\n",
+            record.folder.display(),
+            record.scheme
         ));
     }
     if let Some(target) = record.target.filter(|_| !record.is_target_met) {

@@ -126,6 +126,30 @@ fn methods_keep_what_a_model_predicts() {
 }
 
 #[test]
+fn layers_get_bits_by_what_they_lose() {
+    let bench = Bench::bare();
+    let (folder, data) = (model(&bench, "dense", None), text(&bench));
+    let dense = perplexity(&bench, &folder, &data);
+    let quantize = |out: &str, bits: &str| -> Vec<String> {
+        let line = format!(
+            "quantize dense --out {out} --average-bits {bits} --method gptq --calibration text.txt --samples 8 --sequence 32 -d cpu"
+        );
+        line.split(' ').map(str::to_string).collect()
+    };
+    let args = quantize("out", "6.6");
+    let record = bench.json(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(number(&record, "/bits_per_weight") <= 6.6, "{record}");
+    let bits: Vec<f64> = (0..2).map(|n| number(&record, &format!("/layers/{n}/weights/0/bits_per_weight"))).collect();
+    assert!((bits[0] - bits[1]).abs() > 1.0, "both layers have {bits:?} bits");
+    // What is read back has the bits that were written.
+    let found = perplexity(&bench, &bench.path("out"), &data);
+    assert!((found / dense - 1.0).abs() < 0.1, "{found}, dense {dense}");
+    let args = quantize("few", "1.5");
+    let refused = bench.expect(2, &args.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(refused.stderr.contains("too few") && refused.stderr.contains("--average-bits 2"), "{}", refused.stderr);
+}
+
+#[test]
 fn an_interrupted_quantization_goes_on() {
     let bench = Bench::bare();
     let data = text(&bench);

@@ -7,6 +7,7 @@ mod layers;
 mod plan;
 mod run;
 mod scales;
+mod sensitivity;
 mod text;
 
 pub use evaluation::{EvaluateOptions, Evaluation, evaluate_folder};

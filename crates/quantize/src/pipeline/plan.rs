@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use nn::quant::QuantScheme;
+use tensor::DType;
 
 use crate::error::Error;
 use crate::methods::codebook::CodebookOptions;
@@ -30,6 +31,8 @@ pub struct QuantizePlan {
     pub scheme: QuantScheme,
     /// Bits of a code, where they are fewer than the type has.
     pub bits: Option<u32>,
+    /// Mixed precision: bits of a weight in the mean, scales among them. Layers that lose most get more than others.
+    pub average_bits: Option<f64>,
     /// How codes are found.
     pub method: Method,
     /// Whether the residual stream and heads are rotated first, so that no weight has outliers.
@@ -97,6 +100,24 @@ impl QuantizePlan {
     /// Bits of a code.
     pub fn code_bits(&self) -> u32 {
         self.bits.unwrap_or(self.scheme.bits())
+    }
+
+    /// The type that holds integer codes of so many bits, and their bits where the type has more.
+    pub fn code_type(bits: u32) -> Option<(DType, Option<u32>)> {
+        match bits {
+            8 => Some((DType::I8, None)),
+            5..=7 => Some((DType::I8, Some(bits))),
+            4 => Some((DType::I4, None)),
+            3 => Some((DType::I4, Some(3))),
+            2 => Some((DType::I2, None)),
+            _ => None,
+        }
+    }
+
+    /// The same with codes of other bits.
+    pub(crate) fn with_bits(&self, bits: u32) -> QuantizePlan {
+        let Some((values, bits)) = QuantizePlan::code_type(bits) else { return self.clone() };
+        QuantizePlan { scheme: QuantScheme { values, ..self.scheme }, bits, ..self.clone() }
     }
 
     /// How codebooks are made: vectors of 4 with an index of 8 bits for every 2 bits of a weight.

@@ -74,6 +74,9 @@ struct Progress {
     plan: String,
     layers: Vec<LayerReport>,
     bytes: (u64, u64),
+    /// Bits of each layer, where they differ.
+    #[serde(default)]
+    bits: Vec<u32>,
 }
 
 /// Quantizes the model of a folder into another. `tokens` are those of the calibration text; only rounding needs none.
@@ -103,12 +106,21 @@ pub fn quantize_folder(
         shards: layers.len() + 1,
         runners: BTreeMap::new(),
         map: serde_json::Map::new(),
+        plans: Vec::new(),
     };
     let mut done = work.begin()?;
     let mut x = match plan.needs_calibration() {
         true => Some(work.embedded(&config, tokens)?),
         false => None,
     };
+    if let (Some(average), Some(x)) = (plan.average_bits, &x) {
+        if done.bits.len() != layers.len() {
+            done.bits = work.bits_of_layers(&layers, x, average)?;
+            work.keep(&done)?;
+        }
+        work.plans = done.bits.iter().map(|bits| plan.with_bits(*bits)).collect();
+    }
+    work.write_config(&layers)?;
     for (n, layer) in layers.iter().enumerate() {
         let begun = Instant::now();
         let file = work.shard(n);
@@ -139,7 +151,9 @@ pub fn quantize_folder(
 impl QuantizePlan {
     /// Whether it looks at activations.
     pub fn needs_calibration(&self) -> bool {
-        !matches!(self.method, Method::Nearest | Method::Codebook) || self.scheme.activations == ActivationQuant::Static
+        !matches!(self.method, Method::Nearest | Method::Codebook)
+            || self.scheme.activations == ActivationQuant::Static
+            || self.average_bits.is_some()
     }
 
     /// The scale of activations whose largest magnitude is this.
@@ -148,10 +162,10 @@ impl QuantizePlan {
         (largest / largest_code(code) as f32).max(f32::MIN_POSITIVE)
     }
 
-    /// How its matrices are written.
-    fn group(&self) -> CompressedGroup {
+    /// How its matrices are written, of these modules.
+    fn group(&self, targets: Vec<String>) -> CompressedGroup {
         CompressedGroup {
-            targets: vec!["Linear".to_string()],
+            targets,
             bits: self.code_bits(),
             is_float: self.scheme.values.is_float(),
             is_symmetric: self.scheme.zero_points == ZeroPoints::None,
@@ -164,16 +178,16 @@ impl QuantizePlan {
         }
     }
 
-    fn rounding(&self) -> Rounding {
+    pub(crate) fn rounding(&self) -> Rounding {
         let rounding = Rounding::new(self.scheme);
         self.bits.map_or(rounding, |bits| rounding.bits(bits))
     }
 }
 
-struct Work<'a> {
+pub(crate) struct Work<'a> {
     backend: &'a Backend,
     folder: &'a ModelFolder,
-    plan: &'a QuantizePlan,
+    pub(crate) plan: &'a QuantizePlan,
     out: &'a Path,
     model: &'a Llama,
     rotations: Option<Rotations>,
@@ -182,6 +196,8 @@ struct Work<'a> {
     runners: BTreeMap<(&'static str, usize), LayerRunner>,
     /// Files of the tensors.
     map: serde_json::Map<String, Value>,
+    /// The plan of each layer, where they differ.
+    plans: Vec<QuantizePlan>,
 }
 
 impl Work<'_> {
@@ -192,12 +208,17 @@ impl Work<'_> {
 
     /// Makes the folder, or finds how far it is.
     fn begin(&mut self) -> Result<Progress, Error> {
-        let fresh = Progress { version: PROGRESS_VERSION, plan: self.identity(), layers: Vec::new(), bytes: (0, 0) };
+        let fresh = Progress {
+            version: PROGRESS_VERSION,
+            plan: self.identity(),
+            layers: Vec::new(),
+            bytes: (0, 0),
+            bits: Vec::new(),
+        };
         let at = self.out.join(PROGRESS);
         if let Ok(text) = std::fs::read(&at) {
             let found: Option<Progress> = serde_json::from_slice(&text).ok();
             if let Some(found) = found.filter(|found| found.version == fresh.version && found.plan == fresh.plan) {
-                self.write_config()?;
                 return Ok(found);
             }
         } else if self.out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
@@ -205,7 +226,6 @@ impl Work<'_> {
             return Err(Error::setting(message, "give --out of a folder that does not exist"));
         }
         std::fs::create_dir_all(self.out).map_err(|error| self.failed(self.out, &error))?;
-        self.write_config()?;
         self.keep(&fresh)?;
         Ok(fresh)
     }
@@ -235,8 +255,13 @@ impl Work<'_> {
         self.out.join(format!("model-{:05}-of-{:05}.safetensors", n + 1, self.shards))
     }
 
+    /// What is done to a layer.
+    fn plan_of(&self, n: usize) -> &QuantizePlan {
+        self.plans.get(n).unwrap_or(self.plan)
+    }
+
     /// The tensors of a layer as floats, with what is folded into them.
-    fn read(&self, layer: &LayerPlan) -> Result<Tensors, Error> {
+    pub(crate) fn read(&self, layer: &LayerPlan) -> Result<Tensors, Error> {
         let mut tensors = Tensors::new();
         for name in &layer.names {
             if self.folder.files.contains(name) {
@@ -318,8 +343,13 @@ impl Work<'_> {
         Ok(hf::load_layer(tensors, self.folder.family(), self.model, layer.stack, layer.number)?)
     }
 
-    /// What a layer with its quantized weights makes of activations.
-    fn forward(&mut self, layer: &LayerPlan, tensors: &Tensors, x: Vec<Literal>) -> Result<Vec<Literal>, Error> {
+    /// What a layer with these weights makes of activations.
+    pub(crate) fn forward(
+        &mut self,
+        layer: &LayerPlan,
+        tensors: &Tensors,
+        x: Vec<Literal>,
+    ) -> Result<Vec<Literal>, Error> {
         let params = self.params(layer, tensors)?;
         let backend = self.backend;
         let runner = self.runner(layer);
@@ -357,7 +387,7 @@ impl Work<'_> {
             None => BTreeMap::new(),
         };
         if matches!(self.plan.method, Method::Awq | Method::SmoothQuant) {
-            let (plan, config) = (self.plan, &self.model.config);
+            let (plan, config) = (self.plan_of(n), &self.model.config);
             scales::fold(plan.method, config, layer, tensors, &mut statistics, &plan.rounding())?;
         }
         let mut weights = Vec::new();
@@ -366,7 +396,7 @@ impl Work<'_> {
             for name in &target.names {
                 let weight = matrix(tensors, name)?;
                 let seen = statistics.get(&observed_as(&target.path));
-                let coded = self.coded(&weight, seen)?;
+                let coded = coded(self.plan_of(n), &weight, seen)?;
                 let values = coded.dequantize();
                 let report = WeightReport {
                     name: name.clone(),
@@ -381,7 +411,7 @@ impl Work<'_> {
                 weights.push(report);
                 let module = name.strip_suffix(".weight").unwrap_or(name);
                 written.extend(match &coded {
-                    Coded::Packed(packed) => self.plan.group().tensors(module, packed)?,
+                    Coded::Packed(packed) => self.plan_of(n).group(Vec::new()).tensors(module, packed)?,
                     Coded::Codebook(matrix) => aqlm_tensors(module, matrix)?,
                 });
                 put(tensors, Matrix::new(name.clone(), weight.out_features(), weight.in_features(), values)?)?;
@@ -402,25 +432,6 @@ impl Work<'_> {
             Ok(weights::quant::Storage::Dense(dtype)) => dtype,
             _ => DType::BF16,
         }
-    }
-
-    fn coded(&self, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<Coded, Error> {
-        let rounding = self.plan.rounding();
-        let packed = match (self.plan.method, statistics) {
-            (Method::Codebook, _) => {
-                let codebooks = Codebooks::train(weight, statistics, &self.plan.codebooks()?)?;
-                return Ok(Coded::Codebook(codebooks.encode(weight, statistics)?));
-            }
-            (Method::Gptq, Some(statistics)) => {
-                gptq::quantize(weight, &rounding, statistics, &gptq::GptqOptions::default())?
-            }
-            (_, statistics) => nearest::quantize(weight, &rounding, statistics)?,
-        };
-        let largest = statistics.map(|seen| seen.max_abs().iter().fold(0.0f32, |most, value| most.max(*value)));
-        Ok(Coded::Packed(match (self.plan.scheme.activations, largest) {
-            (ActivationQuant::Static, Some(largest)) => packed.with_input_scale(self.plan.input_scale(largest))?,
-            _ => packed,
-        }))
     }
 
     fn write_shard(&mut self, n: usize, tensors: &[(String, Literal)]) -> Result<(), Error> {
@@ -478,8 +489,22 @@ impl Work<'_> {
         self.write_shard(self.shards - 1, &written)
     }
 
+    /// Ways of writing matrices, one for all layers or one for those of equal bits.
+    fn groups(&self, layers: &[LayerPlan]) -> Vec<CompressedGroup> {
+        if self.plans.is_empty() {
+            return vec![self.plan.group(vec!["Linear".to_string()])];
+        }
+        let mut by_bits: BTreeMap<u32, (&QuantizePlan, Vec<String>)> = BTreeMap::new();
+        for (plan, layer) in self.plans.iter().zip(layers) {
+            let names = layer.targets.iter().flat_map(|target| &target.names);
+            let modules = names.map(|name| name.strip_suffix(".weight").unwrap_or(name).to_string());
+            by_bits.entry(plan.code_bits()).or_insert((plan, Vec::new())).1.extend(modules);
+        }
+        by_bits.into_values().map(|(plan, modules)| plan.group(modules)).collect()
+    }
+
     /// `config.json`, which readers of single shards need too.
-    fn write_config(&self) -> Result<(), Error> {
+    fn write_config(&self, layers: &[LayerPlan]) -> Result<(), Error> {
         let mut json = self.folder.json.clone();
         if let Some(object) = json.as_object_mut() {
             let config = match self.plan.method {
@@ -491,7 +516,7 @@ impl Work<'_> {
                         "linear_weights_not_to_quantize": ["lm_head.weight", "model.embed_tokens.weight"],
                     })
                 }
-                _ => compressed_tensors_config(&[self.plan.group()], &["lm_head".to_string()]),
+                _ => compressed_tensors_config(&self.groups(layers), &["lm_head".to_string()]),
             };
             object.insert("quantization_config".into(), config);
             if self.rotations.is_some() {
@@ -513,6 +538,26 @@ impl Work<'_> {
         let progress = self.out.join(PROGRESS);
         std::fs::remove_file(&progress).map_err(|error| self.failed(&progress, &error))
     }
+}
+
+/// A weight in codes, as a plan makes them.
+fn coded(plan: &QuantizePlan, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<Coded, Error> {
+    let rounding = plan.rounding();
+    let packed = match (plan.method, statistics) {
+        (Method::Codebook, _) => {
+            let codebooks = Codebooks::train(weight, statistics, &plan.codebooks()?)?;
+            return Ok(Coded::Codebook(codebooks.encode(weight, statistics)?));
+        }
+        (Method::Gptq, Some(statistics)) => {
+            gptq::quantize(weight, &rounding, statistics, &gptq::GptqOptions::default())?
+        }
+        (_, statistics) => nearest::quantize(weight, &rounding, statistics)?,
+    };
+    let largest = statistics.map(|seen| seen.max_abs().iter().fold(0.0f32, |most, value| most.max(*value)));
+    Ok(Coded::Packed(match (plan.scheme.activations, largest) {
+        (ActivationQuant::Static, Some(largest)) => packed.with_input_scale(plan.input_scale(largest))?,
+        _ => packed,
+    }))
 }
 
 /// A weight in codes.
