@@ -19,10 +19,12 @@ mod gpu;
 mod overrides;
 mod parse;
 mod price;
+pub mod quantity;
 mod shape;
 mod slice;
 mod source;
 mod spec;
+mod zones;
 
 pub use accelerator::{Accelerator, ComputeBoundBatch};
 pub use error::{Error, ShapeFault};
@@ -37,3 +39,4 @@ pub use spec::{
     ChipSpec, Cores, CountUnit, HostCount, HostSpec, MachineType, MemorySpec, Names, NetworkSpec, PowerWatts, Rates,
     RuntimeReserve,
 };
+pub use zones::{nearest_word, regions, zones};

@@ -7,6 +7,7 @@ pub(crate) const DOC_V5P: &str = "https://docs.cloud.google.com/tpu/docs/v5p-tra
 pub(crate) const DOC_V6E: &str = "https://docs.cloud.google.com/tpu/docs/v6e";
 pub(crate) const DOC_TPU7X: &str = "https://docs.cloud.google.com/tpu/docs/tpu7x";
 pub(crate) const DOC_ZONES: &str = "https://cloud.google.com/tpu/docs/types-zones";
+pub(crate) const DOC_RUNTIMES: &str = "https://cloud.google.com/tpu/docs/runtimes";
 pub(crate) const GKE_NOTES: &str = "https://cloud.google.com/kubernetes-engine/docs/release-notes (2024-10-31)";
 pub(crate) const GKE_FAMILIES: &str = "Google Kubernetes Engine cluster autoscaler, TPU machine family table";
 pub(crate) const TPU_API: &str = "Cloud TPU API v2, AcceleratorConfig.Type (google-cloud-tpu 1.28.0, 2026-10-01)";

@@ -1,6 +1,6 @@
 //! Counts, times and amounts on the command line: read in one way by all commands, refused with an example.
 
-use plan::search::quantity::{self, QuantityError};
+use chips::quantity::{self, QuantityError};
 
 use crate::failure::Failure;
 

@@ -3,6 +3,7 @@
 //! - [`doctor::examine`] runs an ordered list of checks and gives a [`doctor::DoctorReport`], each line with its remedy.
 //! - [`setup::SetupPlan`] gets a PJRT plugin through the user's own pip or uv into the managed folder, pinned and
 //!   hash-checked.
+//! - [`job::JobFile`] is what to run, on which slices, for how much: `job.toml`, checked offline.
 //! - [`provider::Provider`] is what a cloud does for a job: create, list and delete slices.
 //! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
 //!
@@ -21,6 +22,7 @@
 pub mod doctor;
 mod error;
 mod glibc;
+pub mod job;
 pub mod managed;
 pub mod preemption;
 pub mod provider;

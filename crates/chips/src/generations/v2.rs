@@ -68,7 +68,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         accelerator_prefix: "v2",
         count_unit: Figure::new(CountUnit::Cores, &[DOC_ZONES]),
         tpu_api_type: Figure::new(Some("V2"), &[TPU_API]),
-        runtime_version: None,
+        runtime_version: Some(Figure::new("tpu-ubuntu2204-base", &[DOC_RUNTIMES])),
         gke_accelerator: None,
         pci: Figure::new(PciId { vendor: PciId::GOOGLE, device: 0x0027, subsystem: Some(0x004e) }, &[TPU_INFO]),
     },

@@ -87,7 +87,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         accelerator_prefix: "v3",
         count_unit: Figure::new(CountUnit::Cores, &[DOC_V3]),
         tpu_api_type: Figure::new(Some("V3"), &[TPU_API]),
-        runtime_version: None,
+        runtime_version: Some(Figure::new("tpu-ubuntu2204-base", &[DOC_RUNTIMES])),
         gke_accelerator: Some(Figure::noted(
             "tpu-v3-slice",
             &[GKE_FAMILIES],

@@ -83,7 +83,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         accelerator_prefix: "v4",
         count_unit: Figure::new(CountUnit::Cores, &[MAXTEXT]),
         tpu_api_type: Figure::new(Some("V4"), &[TPU_API]),
-        runtime_version: None,
+        runtime_version: Some(Figure::new("tpu-ubuntu2204-base", &[DOC_RUNTIMES])),
         gke_accelerator: Some(Figure::new("tpu-v4-podslice", &[XPK])),
         pci: Figure::new(PciId { vendor: PciId::GOOGLE, device: 0x005e, subsystem: None }, &[TPU_INFO]),
     },

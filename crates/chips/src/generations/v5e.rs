@@ -83,7 +83,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         accelerator_prefix: "v5litepod",
         count_unit: Figure::new(CountUnit::Chips, &[DOC_V5E]),
         tpu_api_type: Figure::new(Some("V5LITE_POD"), &[TPU_API]),
-        runtime_version: None,
+        runtime_version: Some(Figure::new("v2-alpha-tpuv5-lite", &[DOC_RUNTIMES])),
         gke_accelerator: Some(Figure::noted(
             "tpu-v5-lite-podslice",
             &[XPK],

@@ -87,7 +87,7 @@ pub(super) static SPEC: ChipSpec = ChipSpec {
         accelerator_prefix: "v5p",
         count_unit: Figure::new(CountUnit::Cores, &[DOC_V5P]),
         tpu_api_type: Figure::new(Some("V5P"), &[TPU_API]),
-        runtime_version: None,
+        runtime_version: Some(Figure::new("v2-alpha-tpuv5", &[DOC_RUNTIMES])),
         gke_accelerator: Some(Figure::new("tpu-v5p-slice", &[XPK])),
         pci: Figure::new(PciId { vendor: PciId::GOOGLE, device: 0x0062, subsystem: None }, &[TPU_INFO]),
     },

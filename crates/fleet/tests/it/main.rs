@@ -2,5 +2,6 @@
 
 mod doctor;
 mod fake;
+mod job;
 mod plugins;
 mod setup;

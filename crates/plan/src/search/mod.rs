@@ -7,7 +7,6 @@ mod flow;
 mod goal;
 mod load;
 mod model;
-pub mod quantity;
 mod rematerialized;
 mod roles;
 mod rough;
