@@ -2,6 +2,7 @@
 
 mod health;
 mod keys;
+mod launch;
 mod monitor;
 mod profile;
 mod programs;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
+pub(crate) use launch::LaunchArgs;
 pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 pub(crate) use programs::{CheckArgs, CheckMode, HloArgs};
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Train a model described by a file; run again, it goes on where it ended.
     Train(Box<TrainArgs>),
+    /// Start many processes of one program, here or over ssh: logs told apart, all stopped when one dies.
+    Launch(LaunchArgs),
     /// Watch the chips of one host or many, and runs: live, as a table, as JSON, for Prometheus.
     Monitor(MonitorArgs),
     /// Show runs side by side in a browser: curves, processes, goodput, alerts, reports, live.
@@ -107,6 +111,9 @@ pub(crate) enum Command {
     /// The compiler's own process.
     #[command(name = "compile-worker", hide = true)]
     Worker,
+    /// The process beside each that `tpu launch` starts.
+    #[command(name = "launch-worker", hide = true)]
+    LaunchWorker,
     /// A process that holds a plugin for `tpu check`.
     #[command(name = "check-worker", hide = true)]
     CheckWorker {

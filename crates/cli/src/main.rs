@@ -51,6 +51,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Profile(args) => commands::profile::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
         Command::Train(args) => commands::train::run(&args, &output),
+        Command::Launch(args) => commands::launch::run(&args, &output),
         Command::Monitor(args) => commands::monitor::run(&args, &output),
         Command::Dashboard(args) => commands::dashboard::run(&args, &output),
         Command::Diagnose(args) => commands::diagnose::run(&args, &output),
@@ -67,6 +68,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Completions(args) => commands::completions::run(&args, &output),
         Command::Man(args) => commands::man::run(&args, &output),
         Command::Worker => commands::worker::run(),
+        Command::LaunchWorker => commands::launch::serve(),
         Command::CheckWorker { plugin } => commands::check::serve(&plugin),
     }
 }

@@ -87,6 +87,11 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// Processes cannot be launched.
+    Launch {
+        /// Why not.
+        what: String,
+    },
     /// The cancellation flag was raised.
     Cancelled,
     /// Something this crate wrote itself cannot be encoded.
@@ -106,6 +111,7 @@ impl Error {
             | Self::Unsupported { .. }
             | Self::Wheel { .. }
             | Self::HashMismatch { .. }
+            | Self::Launch { .. }
             | Self::Cancelled => ErrorFamily::Input,
             Self::NoHome
             | Self::NoInstaller
@@ -144,7 +150,7 @@ impl Error {
                 }
                 _ => return None,
             },
-            Self::Cancelled | Self::Encode { .. } => return None,
+            Self::Launch { .. } | Self::Cancelled | Self::Encode { .. } => return None,
         })
     }
 
@@ -181,6 +187,7 @@ impl fmt::Display for Error {
                 write!(f, "{} has {available_bytes} bytes free, {needed_bytes} bytes are needed", path.display())
             }
             Self::Io { doing, path, .. } => write!(f, "cannot {doing} {}", path.display()),
+            Self::Launch { what } => f.write_str(what),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Encode { .. } => f.write_str("cannot encode the plugin record"),
         }

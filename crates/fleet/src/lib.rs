@@ -5,6 +5,7 @@
 //!   hash-checked.
 //! - [`job::JobFile`] is what to run, on which slices, for how much: `job.toml`, checked offline.
 //! - [`provider::Provider`] is what a cloud does for a job: create, list and delete slices.
+//! - [`launch::launch`] runs many processes of one program, here or over ssh, and stops all when one dies.
 //! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
 //!
 //! Nothing here is process-wide: the file-system root and the environment come in through a [`System`] value.
@@ -23,6 +24,7 @@ pub mod doctor;
 mod error;
 mod glibc;
 pub mod job;
+pub mod launch;
 pub mod managed;
 pub mod preemption;
 pub mod provider;

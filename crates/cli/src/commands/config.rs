@@ -128,7 +128,7 @@ fn secret(output: &Output) -> Result<Answer, Failure> {
 }
 
 /// A value as a shell reads it.
-fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:/=".contains(c);
     if !value.is_empty() && value.chars().all(is_plain) {
         return value.to_string();

@@ -19,6 +19,7 @@ pub(crate) mod hang;
 pub(crate) mod hlo;
 pub(crate) mod info;
 pub(crate) mod key;
+pub(crate) mod launch;
 pub(crate) mod man;
 pub(crate) mod monitor;
 pub(crate) mod plan;

@@ -3,5 +3,6 @@
 mod doctor;
 mod fake;
 mod job;
+mod launch;
 mod plugins;
 mod setup;
