@@ -10,6 +10,7 @@
 //! ```
 
 mod certificates;
+mod cloud_tpu;
 mod golden;
 mod libtpu_server;
 mod mutate;
@@ -17,6 +18,7 @@ mod present;
 mod stores;
 
 pub use certificates::make_certificates;
+pub use cloud_tpu::CloudTpuServer;
 pub use golden::{Golden, golden_files};
 pub use libtpu_server::LibtpuServers;
 pub use mutate::{Mutator, Random};

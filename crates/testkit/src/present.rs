@@ -16,6 +16,8 @@ pub enum Needed {
     StoresPython,
     /// A Python interpreter with tpu-info, OpenTelemetry's messages and Google's calculator of goodput.
     OperatePython,
+    /// A Python interpreter with Google's client of the Cloud TPU API.
+    FleetPython,
     /// Programs exported from JAX.
     Corpus,
     /// Programs exported from PyTorch.
@@ -34,6 +36,8 @@ pub enum Needed {
     Prometheus,
     /// Prometheus' Alertmanager.
     Alertmanager,
+    /// OpenSSH's server.
+    Sshd,
     /// Profiles measured on TPUs by others.
     Profiles,
     /// A Python interpreter with XProf.
@@ -52,6 +56,7 @@ impl Needed {
             Needed::Python => "TPUBRIDGE_PYTHON",
             Needed::StoresPython => "TPUBRIDGE_STORES_PYTHON",
             Needed::OperatePython => "TPUBRIDGE_OPERATE_PYTHON",
+            Needed::FleetPython => "TPUBRIDGE_FLEET_PYTHON",
             Needed::Corpus => "TPUBRIDGE_CORPUS",
             Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
             Needed::TorchPython => "TPUBRIDGE_TORCH_PYTHON",
@@ -61,6 +66,7 @@ impl Needed {
             Needed::Etcd => "TPUBRIDGE_ETCD",
             Needed::Prometheus => "TPUBRIDGE_PROMETHEUS",
             Needed::Alertmanager => "TPUBRIDGE_ALERTMANAGER",
+            Needed::Sshd => "TPUBRIDGE_SSHD",
             Needed::Profiles => "TPUBRIDGE_PROFILES",
             Needed::XprofPython => "TPUBRIDGE_XPROF_PYTHON",
             Needed::Quantized => "TPUBRIDGE_QUANTIZED",

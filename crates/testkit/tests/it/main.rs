@@ -2,6 +2,7 @@
 
 mod arrows;
 mod book;
+mod cloud_tpu;
 mod names;
 mod rules;
 mod source;
