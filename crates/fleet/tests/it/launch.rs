@@ -189,7 +189,7 @@ fn a_request_to_stop_reaches_all_and_75_means_saved() {
     assert_eq!((ran.end.exit_code(), ran.end.culprit), (75, None), "{:?}", ran.end);
     // A second Ctrl-C does not wait.
     let (requests, asked) = mpsc::channel();
-    [StopOrder::Interrupt, StopOrder::Interrupt].map(|order| requests.send(order).unwrap());
+    let _ = [StopOrder::Interrupt, StopOrder::Interrupt].map(|order| requests.send(order).unwrap());
     let ran = launched(&plan("trap '' INT TERM; while true; do sleep 0.01; done", 2), asked);
     assert!(ran.end.processes.iter().all(|end| end.signal == Some(9)), "{:?}", ran.end);
 }
