@@ -29,7 +29,6 @@ ROWS = [
     ("w4a16-g128", "rtn"),
     ("w4a16-g128", "gptq"),
     ("w4a16-g128", "rotate-gptq"),
-    ("w4a16-fp4-g32", "rtn"),
     ("3", "rtn"),
     ("3", "gptq"),
     ("3", "rotate-gptq"),
