@@ -40,6 +40,8 @@ pub enum Needed {
     Sshd,
     /// Profiles measured on TPUs by others.
     Profiles,
+    /// Archives of torch.export with what PyTorch answers.
+    TorchExport,
     /// A Python interpreter with XProf.
     XprofPython,
     /// Small models quantized by the tools that define the formats.
@@ -68,6 +70,7 @@ impl Needed {
             Needed::Alertmanager => "TPUBRIDGE_ALERTMANAGER",
             Needed::Sshd => "TPUBRIDGE_SSHD",
             Needed::Profiles => "TPUBRIDGE_PROFILES",
+            Needed::TorchExport => "TPUBRIDGE_TORCH_EXPORT",
             Needed::XprofPython => "TPUBRIDGE_XPROF_PYTHON",
             Needed::Quantized => "TPUBRIDGE_QUANTIZED",
             Needed::QuantizePython => "TPUBRIDGE_QUANTIZE_PYTHON",

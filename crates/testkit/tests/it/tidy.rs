@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["cpu", "data", "kernel", "trace"],
     &["compile", "cpu-plugin", "fuzzing", "nn"],
     &["runtime", "plan"],
-    &["fleet", "operate", "quantize", "train"],
+    &["fleet", "operate", "quantize", "torch", "train"],
     &["cli", "tpubridge"],
 ];
 

@@ -1,0 +1,354 @@
+//! Runs a graph over traced tensors: values by name, storages that views share, writes that become new values.
+
+use std::collections::BTreeMap;
+
+use tensor::DType;
+use trace::Tensor;
+
+use crate::error::Error;
+use crate::graph::{Argument, Graph, Node, SymInt, TensorMeta};
+use crate::translate::call::{Call, Value, positive};
+use crate::translate::ops::{self, Rule};
+use crate::translate::types::{Scalar, cast};
+use crate::translate::views::View;
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+enum Bound {
+    Tensor(Alias),
+    Scalar(Scalar),
+}
+
+/// A view of a storage.
+#[derive(Clone, Debug)]
+struct Alias {
+    storage: usize,
+    views: Vec<View>,
+    /// The value, and the version of the storage that it was read from.
+    read: (u64, Tensor),
+}
+
+#[derive(Clone, Debug)]
+struct Storage {
+    value: Tensor,
+    version: u64,
+}
+
+/// A graph at work.
+pub(crate) struct Translator<'g> {
+    graph: &'g Graph,
+    symbols: &'g BTreeMap<String, i64>,
+    values: BTreeMap<&'g str, Bound>,
+    storages: Vec<Storage>,
+}
+
+impl<'g> Translator<'g> {
+    pub(crate) fn new(graph: &'g Graph, symbols: &'g BTreeMap<String, i64>) -> Translator<'g> {
+        Translator { graph, symbols, values: BTreeMap::new(), storages: Vec::new() }
+    }
+
+    pub(crate) fn symbols(&self) -> &'g BTreeMap<String, i64> {
+        self.symbols
+    }
+
+    /// Gives an input its value.
+    pub(crate) fn bind(&mut self, name: &'g str, tensor: Tensor) {
+        let alias = self.stored(tensor);
+        self.values.insert(name, Bound::Tensor(alias));
+    }
+
+    /// Gives an input a number.
+    pub(crate) fn bind_scalar(&mut self, name: &'g str, scalar: Scalar) {
+        self.values.insert(name, Bound::Scalar(scalar));
+    }
+
+    fn stored(&mut self, tensor: Tensor) -> Alias {
+        self.storages.push(Storage { value: tensor.clone(), version: 0 });
+        Alias { storage: self.storages.len() - 1, views: Vec::new(), read: (0, tensor) }
+    }
+
+    /// Runs every node.
+    pub(crate) fn run(&mut self) -> Result<(), Error> {
+        for node in &self.graph.nodes {
+            self.node(node).map_err(|error| error.at(place(node)))?;
+        }
+        Ok(())
+    }
+
+    /// A result of the graph.
+    pub(crate) fn output(&mut self, argument: &Argument) -> Result<Option<Tensor>, Error> {
+        match argument {
+            Argument::Tensor(name) => self.tensor(name).map(Some),
+            Argument::None => Ok(None),
+            other => Ok(self.scalar(other)?.map(|scalar| scalar.tensor(scalar.dtype()))),
+        }
+    }
+
+    /// An input that was written to, as it is now.
+    pub(crate) fn written(&mut self, name: &str) -> Result<Option<Tensor>, Error> {
+        match self.values.get(name) {
+            Some(Bound::Tensor(alias)) if self.storages[alias.storage].version > 0 => self.tensor(name).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn tensor(&mut self, name: &str) -> Result<Tensor, Error> {
+        match self.values.get(name).cloned() {
+            Some(Bound::Tensor(alias)) => {
+                let (alias, tensor) = self.read(alias)?;
+                if let Some(bound) = self.values.get_mut(name) {
+                    *bound = Bound::Tensor(alias);
+                }
+                Ok(tensor)
+            }
+            Some(Bound::Scalar(scalar)) => Ok(scalar.tensor(scalar.dtype())),
+            _ => Err(Error::damaged(format!("`{name}` has no value"))),
+        }
+    }
+
+    fn read(&self, mut alias: Alias) -> Result<(Alias, Tensor), Error> {
+        let storage = &self.storages[alias.storage];
+        if alias.read.0 != storage.version {
+            let value = alias.views.iter().try_fold(storage.value.clone(), |base, view| view.read(&base))?;
+            alias.read = (storage.version, value);
+        }
+        let tensor = alias.read.1.clone();
+        Ok((alias, tensor))
+    }
+
+    /// Writes to what a name stands for, and to everything that shares its storage.
+    pub(crate) fn write(&mut self, name: &str, new: &Tensor) -> Result<(), Error> {
+        let Some(Bound::Tensor(alias)) = self.values.get(name).cloned() else {
+            return Err(Error::damaged(format!("`{name}` has no value that can be written to")));
+        };
+        let mut bases = vec![self.storages[alias.storage].value.clone()];
+        for view in &alias.views {
+            let next = view.read(&bases[bases.len() - 1])?;
+            bases.push(next);
+        }
+        let now = &bases[bases.len() - 1];
+        let mut value = cast(new, now.dtype()).broadcast_to(now.dims());
+        for (view, base) in alias.views.iter().zip(&bases).rev() {
+            value = view.written(base, &value)?;
+        }
+        let storage = &mut self.storages[alias.storage];
+        storage.value = value;
+        storage.version += 1;
+        Ok(())
+    }
+
+    pub(crate) fn sym_int(&self, value: &SymInt) -> Result<i64, Error> {
+        match value {
+            SymInt::Value(value) => Ok(*value),
+            SymInt::Name(name) => match self.values.get(name.as_str()) {
+                Some(Bound::Scalar(Scalar::Int(value))) => Ok(*value),
+                Some(Bound::Scalar(Scalar::Bool(value))) => Ok(i64::from(*value)),
+                _ => Err(Error::damaged(format!("size `{name}` has no value"))),
+            },
+        }
+    }
+
+    /// The number that an argument is; none where it is something else.
+    pub(crate) fn scalar(&self, argument: &Argument) -> Result<Option<Scalar>, Error> {
+        Ok(Some(match argument {
+            Argument::Int(value) => Scalar::Int(self.sym_int(value)?),
+            Argument::Float(value) => Scalar::Float(*value),
+            Argument::Bool(value) => Scalar::Bool(*value),
+            Argument::Named(name) => match self.values.get(name.as_str()) {
+                Some(Bound::Scalar(scalar)) => *scalar,
+                _ => return Err(Error::damaged(format!("`{name}` has no value"))),
+            },
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The recorded type, shape and strides of a tensor.
+    fn meta(&self, name: &str) -> Option<&'g TensorMeta> {
+        self.graph.tensors.get(name)
+    }
+
+    fn first_result(&self, node: &Node) -> Result<&'g TensorMeta, Error> {
+        let name = match node.outputs.first() {
+            Some(Argument::Tensor(name)) => Some(name),
+            Some(Argument::Tensors(names)) => names.first().and_then(Option::as_ref),
+            _ => None,
+        };
+        let meta = name.and_then(|name| self.meta(name));
+        meta.ok_or_else(|| Error::damaged("its result has no recorded type"))
+    }
+
+    pub(crate) fn recorded_type(&self, node: &Node) -> Result<DType, Error> {
+        self.first_result(node).map(|meta| meta.dtype)
+    }
+
+    pub(crate) fn recorded_dims(&self, node: &Node) -> Result<Vec<usize>, Error> {
+        self.dims(self.first_result(node)?)
+    }
+
+    /// The recorded types and shapes of all results.
+    pub(crate) fn recorded_results(&self, node: &Node) -> Result<Vec<(DType, Vec<usize>)>, Error> {
+        let names = node.outputs.iter().flat_map(|output| match output {
+            Argument::Tensor(name) => vec![name],
+            Argument::Tensors(names) => names.iter().flatten().collect(),
+            _ => Vec::new(),
+        });
+        names
+            .map(|name| {
+                let meta = self.meta(name).ok_or_else(|| Error::damaged(format!("`{name}` has no recorded type")))?;
+                Ok((meta.dtype, self.dims(meta)?))
+            })
+            .collect()
+    }
+
+    fn dims(&self, meta: &TensorMeta) -> Result<Vec<usize>, Error> {
+        meta.sizes.iter().map(|size| positive(size.value(self.symbols)?)).collect()
+    }
+
+    /// Whether a tensor lies row by row in memory, so that reshapes of it are views.
+    fn is_contiguous(&self, name: &str) -> bool {
+        let Some(meta) = self.meta(name) else { return true };
+        let numbers = |list: &[crate::graph::SymExpr]| -> Option<Vec<i64>> {
+            list.iter().map(|size| size.value(self.symbols).ok()).collect()
+        };
+        let (Some(sizes), Some(strides)) = (numbers(&meta.sizes), numbers(&meta.strides)) else { return true };
+        let mut expected = 1i64;
+        sizes.iter().zip(&strides).rev().all(|(size, stride)| {
+            let fits = *size == 1 || *stride == expected;
+            expected = expected.saturating_mul(*size);
+            fits
+        })
+    }
+
+    fn node(&mut self, node: &'g Node) -> Result<(), Error> {
+        let op = ops::Name::of(&node.target);
+        if op.library == "aten" && self.view(node, &op)? {
+            return Ok(());
+        }
+        let (rule, is_in_place) = ops::find(&op).ok_or_else(|| ops::missing(self.graph, &node.target))?;
+        let value = trace::scope(&op.base, || rule(&mut Call { translator: self, node }))?;
+        match is_in_place {
+            true => self.finish_in_place(node, value),
+            false => self.results(node, value),
+        }
+    }
+
+    fn finish_in_place(&mut self, node: &'g Node, value: Value) -> Result<(), Error> {
+        let Some((_, Argument::Tensor(subject))) = node.inputs.first() else {
+            return Err(Error::damaged("it writes to what is no tensor"));
+        };
+        if let Value::Tensor(tensor) = &value {
+            self.write(subject, tensor)?;
+        }
+        let alias = self.values.get(subject.as_str()).cloned();
+        if let (Some(Argument::Tensor(name)), Some(alias)) = (node.outputs.first(), alias) {
+            self.values.insert(name, alias);
+        }
+        Ok(())
+    }
+
+    fn results(&mut self, node: &'g Node, value: Value) -> Result<(), Error> {
+        let values = match (value, node.outputs.as_slice()) {
+            (Value::Several(values), [Argument::Tensors(_)]) => vec![Value::Several(values)],
+            (Value::Several(values), _) => values,
+            (value, _) => vec![value],
+        };
+        // Results that nobody reads may be left out.
+        for (output, value) in node.outputs.iter().zip(values) {
+            match (output, value) {
+                (Argument::Tensor(name), Value::Tensor(tensor)) => {
+                    self.check(name, &tensor)?;
+                    let alias = self.stored(tensor);
+                    self.values.insert(name, Bound::Tensor(alias));
+                }
+                (Argument::Tensor(name), Value::Scalar(scalar)) => {
+                    let alias = self.stored(scalar.tensor(scalar.dtype()));
+                    self.values.insert(name, Bound::Tensor(alias));
+                }
+                (Argument::Tensors(names), Value::Several(values)) => {
+                    for (name, value) in names.iter().zip(values) {
+                        if let (Some(name), Value::Tensor(tensor)) = (name, value) {
+                            self.check(name, &tensor)?;
+                            let alias = self.stored(tensor);
+                            self.values.insert(name, Bound::Tensor(alias));
+                        }
+                    }
+                }
+                (Argument::Int(SymInt::Name(name)) | Argument::Named(name), Value::Scalar(scalar)) => {
+                    self.values.insert(name, Bound::Scalar(scalar));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A rule that gives another type or shape than PyTorch recorded is wrong.
+    fn check(&self, name: &str, tensor: &Tensor) -> Result<(), Error> {
+        let Some(meta) = self.meta(name) else { return Ok(()) };
+        let dims = self.dims(meta)?;
+        if (meta.dtype, dims.as_slice()) == (tensor.dtype(), tensor.dims()) {
+            return Ok(());
+        }
+        Err(Error::new(
+            format!("its result is {} here, and {} {dims:?} in PyTorch", tensor.spec(), meta.dtype),
+            "this is a fault of the translator, or of the file: report it with the archive",
+        ))
+    }
+
+    /// Ops whose result shares the storage of their first argument; whether this is one.
+    fn view(&mut self, node: &'g Node, op: &ops::Name) -> Result<bool, Error> {
+        let Some((_, Argument::Tensor(subject))) = node.inputs.first() else { return Ok(false) };
+        let Some(Bound::Tensor(alias)) = self.values.get(subject.as_str()).cloned() else { return Ok(false) };
+        let is_contiguous = self.is_contiguous(subject);
+        let base = self.tensor(subject)?;
+        let views = ops::views(&mut Call { translator: self, node }, op, &base, is_contiguous)?;
+        let Some(views) = views else { return Ok(false) };
+        match (views, node.outputs.as_slice()) {
+            (ops::Viewed::One(steps), [Argument::Tensor(name)]) => {
+                let alias = self.extended(&alias, steps)?;
+                self.check(name, &alias.read.1)?;
+                self.values.insert(name, Bound::Tensor(alias));
+            }
+            (ops::Viewed::Several(all), [Argument::Tensors(names)]) => {
+                for (steps, name) in all.into_iter().zip(names) {
+                    let Some(name) = name else { continue };
+                    let alias = self.extended(&alias, steps)?;
+                    self.check(name, &alias.read.1)?;
+                    self.values.insert(name, Bound::Tensor(alias));
+                }
+            }
+            (ops::Viewed::Several(all), outputs) => {
+                for (steps, output) in all.into_iter().zip(outputs) {
+                    if let Argument::Tensor(name) = output {
+                        let alias = self.extended(&alias, steps)?;
+                        self.check(name, &alias.read.1)?;
+                        self.values.insert(name, Bound::Tensor(alias));
+                    }
+                }
+            }
+            _ => return Err(Error::damaged("its results are no tensors")),
+        }
+        Ok(true)
+    }
+
+    fn extended(&self, alias: &Alias, steps: Vec<View>) -> Result<Alias, Error> {
+        let (alias, mut value) = self.read(alias.clone())?;
+        let mut views = alias.views;
+        for step in steps {
+            value = step.read(&value)?;
+            views.push(step);
+        }
+        Ok(Alias { storage: alias.storage, views, read: (alias.read.0, value) })
+    }
+}
+
+/// A node and its line, for errors.
+pub(crate) fn place(node: &Node) -> String {
+    match node.line.is_empty() {
+        true => node.target.clone(),
+        false => format!("{} ({})", node.target, node.line),
+    }
+}
+
+/// What a rule is called with, to find rules by name.
+pub(crate) type Rules = &'static [(&'static str, Rule)];
