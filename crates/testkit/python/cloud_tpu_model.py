@@ -5,14 +5,29 @@ with the time at which it was due, so that lives are right to the microsecond ho
 """
 
 import heapq
+import importlib.util
 import itertools
 import re
+import sys
 import time
+import types
 import uuid
 
-from google.cloud.tpu_v2.types import cloud_tpu
-from google.longrunning import operations_pb2
-from google.protobuf import empty_pb2
+
+def without_clients(name):
+    """Makes a package of Google's known without what its `__init__` imports: types are half of the time to start."""
+    above, _, last = name.rpartition(".")
+    package = types.ModuleType(name)
+    package.__path__ = [f"{folder}/{last}" for folder in importlib.util.find_spec(above).submodule_search_locations]
+    sys.modules[name] = package
+
+
+without_clients("google.cloud.tpu_v2")
+without_clients("google.cloud.cloudquotas_v1")
+
+from google.cloud.tpu_v2.types import cloud_tpu  # noqa: E402
+from google.longrunning import operations_pb2  # noqa: E402
+from google.protobuf import empty_pb2  # noqa: E402
 
 Node = cloud_tpu.Node.pb()
 QueuedResource = cloud_tpu.QueuedResource.pb()

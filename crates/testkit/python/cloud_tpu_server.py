@@ -13,6 +13,7 @@ error that names it, as Google does. SETTINGS is the JSON of a POST to /admin/se
   quota_fails_later  the request is accepted, and then FAILED
   expired_says  FAILED, or nothing: a request that nobody filled in time stays as it is
   workers       addresses that workers get, in order; they come back when their node is deleted
+  host_keys     keys of every worker's ssh server, as "ssh-ed25519 AAAA...", that guest attributes tell; none: not told
   page_size     the most of a list in one answer
   unreachable   zones that lists of all zones say they could not ask
 
@@ -52,7 +53,7 @@ AREA = r"projects/[a-z0-9:.-]+/locations/[a-z0-9-]+"
 lock = threading.RLock()
 project = model.Project()
 faults, requests = [], []
-settings = {"page_size": 500, "unreachable": []}
+settings = {"page_size": 500, "unreachable": [], "host_keys": []}
 
 
 def parse(body, message):
@@ -71,7 +72,7 @@ def known_zone(parent):
 
 def paged(query, items, response, field):
     """One page of a list; the token is the place of its first item."""
-    size = min(int(query.get("pageSize") or settings["page_size"]), settings["page_size"])
+    size = min(int(query.get("pageSize") or 0) or settings["page_size"], settings["page_size"])
     first = int(query.get("pageToken") or 0)
     getattr(response, field).extend(items[first : first + size])
     if first + size < len(items):
@@ -111,6 +112,20 @@ def get_of(collection):
 
 def delete_node(now, name, query, body):
     return project.delete_node(now, name)
+
+
+def guest_attributes(now, name, query, body):
+    asked = parse(body, cloud_tpu.GetGuestAttributesRequest.pb()())
+    get_of("nodes")(now, name, query, body)
+    if not settings["host_keys"]:
+        raise Refused("NOT_FOUND", f"No guest attributes of {name} at {asked.query_path!r}.")
+    answer = cloud_tpu.GetGuestAttributesResponse.pb()()
+    for _ in asked.worker_ids or range(project.node_life[name]["hosts"]):
+        one = answer.guest_attributes.add(query_path=asked.query_path)
+        for key in settings["host_keys"]:
+            kind, _, value = key.partition(" ")
+            one.query_value.items.add(namespace="hostkeys", key=kind, value=value)
+    return answer
 
 
 def create_queued(now, parent, query, body):
@@ -192,6 +207,7 @@ METHODS = [
     ("GET", rf"/v2/({AREA})/nodes", PAGES, list_nodes),
     ("GET", rf"/v2/({AREA}/nodes/[^/:]+)", set(), get_of("nodes")),
     ("DELETE", rf"/v2/({AREA}/nodes/[^/:]+)", set(), delete_node),
+    ("POST", rf"/v2/({AREA}/nodes/[^/:]+):getGuestAttributes", set(), guest_attributes),
     ("POST", rf"/v2/({AREA})/queuedResources", {"queuedResourceId", "requestId"}, create_queued),
     ("GET", rf"/v2/({AREA})/queuedResources", PAGES, list_queued),
     ("GET", rf"/v2/({AREA}/queuedResources/[^/:]+)", set(), get_of("queued")),

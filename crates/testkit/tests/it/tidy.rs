@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["compile", "cpu-plugin", "fuzzing", "nn"],
     &["runtime", "plan"],
     &["fleet", "operate", "quantize", "torch", "train"],
+    &["cloud"],
     &["cli", "tpubridge"],
 ];
 
