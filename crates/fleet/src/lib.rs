@@ -6,6 +6,7 @@
 //! - [`job::JobFile`] is what to run, on which slices, for how much: `job.toml`, checked offline.
 //! - [`provider::Provider`] is what a cloud does for a job: create, list and delete slices.
 //! - [`launch::launch`] runs many processes of one program, here or over ssh, and stops all when one dies.
+//! - [`supervisor::Supervisor`] takes a job from a request for slices to its end, through faults and its own death.
 //! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
 //!
 //! Nothing here is process-wide: the file-system root and the environment come in through a [`System`] value.
@@ -28,8 +29,11 @@ pub mod launch;
 pub mod managed;
 pub mod preemption;
 pub mod provider;
+pub mod restart;
 pub mod setup;
+pub mod supervisor;
 mod system;
+pub mod workers;
 
 pub use error::Error;
 pub use pjrt::ErrorFamily;

@@ -120,6 +120,15 @@ pub struct ProvidedSlice {
     pub detail: String,
 }
 
+/// A time for which a slice is paid, as the provider has recorded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaidTime {
+    /// When capacity was given.
+    pub from: SystemTime,
+    /// When it was taken or given back; none while it is there.
+    pub until: Option<SystemTime>,
+}
+
 /// Why a provider did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderError {
@@ -174,4 +183,10 @@ pub trait Provider: Send + Sync {
     /// Deletes a slice in any state, its machines and its request. One that does not exist is deleted.
     /// It is gone when `get` says so.
     fn delete(&self, id: &SliceId) -> Result<(), ProviderError>;
+
+    /// The times for which a slice is or was paid, also after it is gone; empty where the provider keeps no such record. Then
+    /// what the supervisor itself saw counts.
+    fn paid(&self, _id: &SliceId) -> Result<Vec<PaidTime>, ProviderError> {
+        Ok(Vec::new())
+    }
 }

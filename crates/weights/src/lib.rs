@@ -34,5 +34,5 @@ pub use manager::{
 pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
 pub use region::TensorRegion;
 pub use safetensors::{Entry, SafeTensors, write};
-pub use store::{Access, ObjectWriter, Store, StoredObject, choose_cryptography};
+pub use store::{Access, ObjectWriter, RecordVersion, Store, StoredObject, Swap, choose_cryptography};
 pub use unfinished::unfinished_file;

@@ -6,3 +6,4 @@ mod job;
 mod launch;
 mod plugins;
 mod setup;
+mod simulation;

@@ -46,7 +46,7 @@ pub struct StoredObject {
 
 /// A version of a record: what a swap expects to find.
 #[derive(Clone, Debug)]
-pub(crate) enum RecordVersion {
+pub enum RecordVersion {
     /// The number of its file.
     Number(u64),
     /// What the bucket calls it.
@@ -55,7 +55,7 @@ pub(crate) enum RecordVersion {
 
 /// What came of a swap.
 #[derive(Debug)]
-pub(crate) enum Swap {
+pub enum Swap {
     /// The record is in place, as this version.
     Done(RecordVersion),
     /// Another version was there than the expected one.
@@ -200,7 +200,7 @@ impl Store {
 
     /// The newest version of a record of at most so many bytes; `None` where there is none. Records are small, lie in the root,
     /// and change by [`Store::swap_record`] only.
-    pub(crate) fn read_record(&self, name: &str, max_bytes: usize) -> Result<Option<(Vec<u8>, RecordVersion)>, Error> {
+    pub fn read_record(&self, name: &str, max_bytes: usize) -> Result<Option<(Vec<u8>, RecordVersion)>, Error> {
         self.check_name(name)?;
         match &*self.place {
             Place::Local(folder) => folder.read_record(name, max_bytes),
@@ -209,12 +209,7 @@ impl Store {
     }
 
     /// Puts a new version of a record in the place of the expected one, or of none. Of several that do so at once, one succeeds.
-    pub(crate) fn swap_record(
-        &self,
-        name: &str,
-        expected: Option<&RecordVersion>,
-        bytes: &[u8],
-    ) -> Result<Swap, Error> {
+    pub fn swap_record(&self, name: &str, expected: Option<&RecordVersion>, bytes: &[u8]) -> Result<Swap, Error> {
         self.check_name(name)?;
         match (&*self.place, expected) {
             (Place::Local(folder), None) => folder.swap_record(name, 0, bytes),
@@ -230,7 +225,7 @@ impl Store {
 
     /// Fails if a swap of this record would not be refused where it must be; the record is there, and these are its bytes. Some
     /// servers that speak S3's interface take conditional puts and ignore their conditions.
-    pub(crate) fn check_conditions(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    pub fn check_conditions(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         self.check_name(name)?;
         match &*self.place {
             // A name that is there cannot be made again.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use fleet::restart::{RestartPolicy, RestartVerdict, RunEnd};
 use serde::Serialize;
 use train::Training;
 use trust::{AuditEvent, AuditOutcome};
@@ -16,17 +17,8 @@ use crate::output::Output;
 /// Set in the training that is watched.
 const SUPERVISED: &str = "TPUBRIDGE_SUPERVISED";
 
-/// The pause before the first restart; it doubles with each run that brings nothing.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-
-/// The longest pause.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
-
 /// How often signals are looked for in a pause.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Runs in a row that may end without a newer checkpoint: what fails twice at the same place fails again.
-const MAX_FRUITLESS: u32 = 2;
 
 /// What `--json` prints before a restart.
 #[derive(Serialize)]
@@ -57,7 +49,7 @@ pub(super) fn run(restarts: u32, training: &Training, output: &Output) -> Result
     };
     let manager = CheckpointManager::open(&checkpoints).map_err(train::Error::from)?;
     let mut parent = Parent::new()?;
-    let (mut used, mut fruitless) = (0, 0);
+    let mut policy = RestartPolicy::new(restarts);
     loop {
         let before = newest(&manager);
         let ended = parent.run(Parent::again()?.env(SUPERVISED, "1"))?;
@@ -71,25 +63,13 @@ pub(super) fn run(restarts: u32, training: &Training, output: &Output) -> Result
             return stopped(&ended);
         }
         let after = newest(&manager);
-        let has_progress = after > before;
-        fruitless = if has_progress { 0 } else { fruitless + 1 };
         let reason = reason(&ended);
-        // An error that is told and comes before any checkpoint is one of the settings: it would come again.
-        let is_refusal = ended.code == Some(2) && !has_progress;
-        let why_not = if is_refusal {
-            Some("it made no progress before the error above".to_string())
-        } else if fruitless >= MAX_FRUITLESS {
-            Some(format!("{fruitless} runs in a row ended without a newer checkpoint"))
-        } else if used >= restarts {
-            Some(format!("all {restarts} restarts are used"))
-        } else {
-            None
+        let kind = if ended.code == Some(2) { RunEnd::Refused } else { RunEnd::Failed };
+        let pause = match policy.ended(kind, after > before) {
+            RestartVerdict::Again { pause } => pause,
+            RestartVerdict::GiveUp { why } => return given_up(&ended, &reason, &why, after),
         };
-        if let Some(why_not) = why_not {
-            return given_up(&ended, &reason, &why_not, after);
-        }
-        used += 1;
-        let pause = (FIRST_PAUSE * 2u32.saturating_pow(fruitless)).min(MAX_PAUSE);
+        let used = policy.used;
         let from = after.map_or_else(|| "the beginning".to_string(), |step| format!("step {step}"));
         let seconds = pause.as_secs_f64();
         log::say(&format!("{reason}; restart {used} of {restarts} from {from} in {seconds:.0} s"));

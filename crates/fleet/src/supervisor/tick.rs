@@ -1,0 +1,371 @@
+//! One turn of the supervisor: observe, decide, write, act.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use super::decide::{Action, Seen, StopHow, WorkerSeen, decide};
+use super::journal::{JobOwner, Journal, LEASE_MS, Records};
+use super::state::{Attempt, AttemptPhase, JobState, StopCause};
+use crate::job::JobFile;
+use crate::provider::{PaidTime, Provider, ProviderError, SliceId};
+
+/// The journal is renewed at least so often.
+const RENEW_MS: u64 = LEASE_MS / 3;
+/// Nothing is begun when the lease ends so soon: the answer may take as long.
+const MARGIN_MS: u64 = 5_000;
+/// Between two looks while nothing is about to change.
+const CALM_MS: u64 = 5_000;
+/// Between two looks while something is.
+const BUSY_MS: u64 = 1_000;
+
+/// The machines of an attempt: what the supervisor asks of them.
+pub trait JobWorkers {
+    /// What every worker does, in the order of the places. From then on workers refuse to start anything for a supervisor of
+    /// an earlier epoch.
+    fn look(&self, epoch: u64, attempt: &Attempt) -> Vec<WorkerSeen>;
+
+    /// Prepares the workers and starts the processes. It does not wait for them. A worker that still has a process of
+    /// another attempt refuses.
+    fn start(&self, epoch: u64, attempt: &Attempt);
+
+    /// Stops the processes of an attempt. It does not wait for them.
+    fn stop(&self, epoch: u64, attempt: &Attempt, how: StopHow);
+
+    /// The step of the newest checkpoint.
+    fn newest_step(&self) -> Option<u64>;
+
+    /// Whether somebody asked the job to stop.
+    fn is_stopped(&self) -> bool;
+}
+
+/// Why a supervisor ends before its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SupervisorError {
+    /// Another one has taken the job over.
+    Replaced {
+        /// Who.
+        by: String,
+    },
+    /// The journal is of another job.
+    OtherJob {
+        /// The name in the journal.
+        found: String,
+    },
+    /// The journal cannot be read or written.
+    Journal(String),
+}
+
+impl fmt::Display for SupervisorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replaced { by } => write!(f, "another supervisor has taken the job over: {by}"),
+            Self::OtherJob { found } => write!(f, "the folder is that of another job, {found}"),
+            Self::Journal(what) => write!(f, "{what}"),
+        }
+    }
+}
+
+impl std::error::Error for SupervisorError {}
+
+/// What a turn came to.
+#[derive(Clone, Debug, Default)]
+pub struct Tick {
+    /// The next turn is due after so many milliseconds.
+    pub wait_ms: u64,
+    /// For people.
+    pub says: Vec<String>,
+    /// The job is over and nothing of it is left.
+    pub is_over: bool,
+    /// Who holds the job, where it is not this one.
+    pub held_by: Option<String>,
+}
+
+/// A supervisor of one job.
+pub struct Supervisor<'a, R: Records> {
+    job: &'a JobFile,
+    provider: &'a dyn Provider,
+    workers: &'a dyn JobWorkers,
+    records: R,
+    clock: &'a dyn Fn() -> u64,
+    me: JobOwner,
+    run: String,
+    held: Option<Held<R::Version>>,
+    /// The update of another's journal, and since when it is unchanged.
+    waiting: Option<(u64, u64)>,
+    refused: Vec<(SliceId, ProviderError)>,
+    /// A start that was decided and not done.
+    has_missed_start: bool,
+}
+
+struct Held<V> {
+    journal: Journal,
+    version: V,
+    renewed_ms: u64,
+}
+
+impl<'a, R: Records> Supervisor<'a, R> {
+    /// A supervisor that does nothing yet. `run` names the job's run if this is its first supervisor; `clock` tells
+    /// milliseconds since 1970.
+    pub fn new(
+        job: &'a JobFile,
+        provider: &'a dyn Provider,
+        workers: &'a dyn JobWorkers,
+        records: R,
+        clock: &'a dyn Fn() -> u64,
+        me: JobOwner,
+        run: &str,
+    ) -> Self {
+        Supervisor {
+            job,
+            provider,
+            workers,
+            records,
+            clock,
+            me,
+            run: run.to_string(),
+            held: None,
+            waiting: None,
+            refused: Vec::new(),
+            has_missed_start: false,
+        }
+    }
+
+    /// What is known, as far as this supervisor holds the job.
+    pub fn state(&self) -> Option<&JobState> {
+        self.held.as_ref().map(|held| &held.journal.state)
+    }
+
+    /// One turn.
+    pub fn tick(&mut self) -> Result<Tick, SupervisorError> {
+        if self.held.is_none() {
+            let tick = self.take()?;
+            if self.held.is_none() {
+                return Ok(tick);
+            }
+        }
+        let before = match &self.held {
+            Some(held) => held.journal.state.clone(),
+            None => return Ok(Tick::default()),
+        };
+        let mut state = before.clone();
+        let epoch = self.epoch();
+        if self.has_missed_start {
+            state.stop(StopCause::Capacity, "the supervisor was too slow to start it", (self.clock)());
+        }
+        let seen = self.observe(&mut state, epoch);
+        self.has_missed_start = false;
+        let now_ms = (self.clock)();
+        let mut decision = decide(self.job, &mut state, &seen, now_ms);
+        for action in &mut decision.actions {
+            if let Action::Start(attempt) = action {
+                attempt.epoch = epoch;
+            }
+        }
+        if let Some(attempt) = &mut state.attempt
+            && attempt.epoch == 0
+        {
+            attempt.epoch = epoch;
+        }
+        let is_over = state.is_over;
+        let is_due = self.held.as_ref().is_none_or(|held| now_ms >= held.renewed_ms + RENEW_MS);
+        if state != before || is_due {
+            self.write(state)?;
+        }
+        self.act(&decision.actions);
+        let wait_ms = if decision.is_busy { BUSY_MS } else { CALM_MS };
+        Ok(Tick { wait_ms, says: decision.says, is_over, held_by: None })
+    }
+
+    /// Lets go of the job, so that another supervisor need not wait.
+    pub fn release(&mut self) -> Result<(), SupervisorError> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        let mut journal = held.journal;
+        journal.update += 1;
+        journal.owner = None;
+        match journal.swap(&self.records, Some(&held.version)) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(SupervisorError::Journal(error)),
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| held.journal.epoch)
+    }
+
+    /// Takes the job, if nobody holds it.
+    fn take(&mut self) -> Result<Tick, SupervisorError> {
+        let now_ms = (self.clock)();
+        let found = Journal::read(&self.records).map_err(SupervisorError::Journal)?;
+        let (journal, expected) = match found {
+            None => {
+                let state = JobState::new(self.job, &self.run, now_ms);
+                (Journal::new(self.me.clone(), state), None)
+            }
+            Some((journal, version)) => {
+                if journal.state.job != self.job.name {
+                    return Err(SupervisorError::OtherJob { found: journal.state.job });
+                }
+                if journal.state.is_over {
+                    return Ok(Tick { is_over: true, ..Tick::default() });
+                }
+                if let Some(owner) = journal.owner.as_ref().filter(|owner| **owner != self.me) {
+                    let since_ms = match self.waiting {
+                        Some((update, since_ms)) if update == journal.update => since_ms,
+                        _ => now_ms,
+                    };
+                    self.waiting = Some((journal.update, since_ms));
+                    if now_ms < since_ms + LEASE_MS {
+                        let held_by = Some(owner.to_string());
+                        return Ok(Tick { wait_ms: BUSY_MS, held_by, ..Tick::default() });
+                    }
+                }
+                let mut journal = journal;
+                journal.update += 1;
+                journal.epoch += 1;
+                journal.owner = Some(self.me.clone());
+                // Nobody knows which of its workers were started, and the secret is gone with the one who started them.
+                if journal.state.attempt.as_ref().is_some_and(|attempt| attempt.phase == AttemptPhase::Starting) {
+                    journal.state.stop(StopCause::Capacity, "its supervisor was replaced while it started", now_ms);
+                }
+                (journal, Some(version))
+            }
+        };
+        match journal.swap(&self.records, expected.as_ref()).map_err(SupervisorError::Journal)? {
+            Some(version) => {
+                self.waiting = None;
+                self.held = Some(Held { journal, version, renewed_ms: now_ms });
+            }
+            None => self.waiting = None,
+        }
+        Ok(Tick { wait_ms: BUSY_MS, ..Tick::default() })
+    }
+
+    fn observe(&mut self, state: &mut JobState, epoch: u64) -> Seen {
+        let mut seen = Seen { refused: std::mem::take(&mut self.refused), ..Seen::default() };
+        let labels = state.labels();
+        for zone in &self.job.slices.zones {
+            let Ok(mut slices) = self.provider.list(zone, &labels) else { continue };
+            // A list may lag: what is not in it is asked for by name.
+            let is_listed = |slices: &[crate::provider::ProvidedSlice], name: &str| {
+                slices.iter().any(|slice| slice.id.name == name)
+            };
+            let missing = state.units.iter().filter(|unit| {
+                let is_known = unit.gone_ms.is_none() && unit.is_seen;
+                unit.zone == *zone && is_known && !is_listed(&slices, &unit.name)
+            });
+            let mut is_complete = true;
+            let mut found = Vec::new();
+            for unit in missing {
+                match self.provider.get(&unit.id()) {
+                    Ok(slice) => found.extend(slice),
+                    Err(_) => is_complete = false,
+                }
+            }
+            slices.extend(found);
+            seen.slices.extend(slices);
+            if is_complete {
+                seen.zones.insert(zone.clone());
+            }
+        }
+        // What was paid is asked for when a unit is given and when it is gone.
+        for unit in &mut state.units {
+            let is_gone = unit.gone_ms.is_some() && !unit.is_billed;
+            let is_new = unit.given_ms.is_some() && !unit.is_given_asked && unit.gone_ms.is_none();
+            if !is_gone && !is_new {
+                continue;
+            }
+            if let Ok(times) = self.provider.paid(&unit.id()) {
+                unit.paid = times.iter().map(paid_ms).collect();
+                unit.is_given_asked = true;
+                let is_closed = unit.paid.iter().all(|(_, until)| until.is_some());
+                unit.is_billed = unit.gone_ms.is_some() && is_closed;
+            }
+        }
+        if let Some(attempt) = &state.attempt {
+            seen.workers = self.workers.look(epoch, attempt);
+        }
+        seen.step = self.workers.newest_step();
+        seen.is_stopped = self.workers.is_stopped();
+        seen
+    }
+
+    fn write(&mut self, state: JobState) -> Result<(), SupervisorError> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let now_ms = (self.clock)();
+        let mut next = held.journal.clone();
+        next.update += 1;
+        next.state = state;
+        if next.state.is_over {
+            next.owner = None;
+        }
+        match next.swap(&self.records, Some(&held.version)) {
+            Ok(Some(version)) => {
+                self.held = Some(Held { journal: next, version, renewed_ms: now_ms });
+                Ok(())
+            }
+            Ok(None) => Err(self.replaced()),
+            Err(error) => {
+                // It may have been written nevertheless, so that this one knows nothing: it begins anew.
+                self.held = None;
+                Err(SupervisorError::Journal(error))
+            }
+        }
+    }
+
+    /// Another supervisor has the job: what this one asked for at the last moment must not be left behind.
+    fn replaced(&mut self) -> SupervisorError {
+        self.held = None;
+        let by = match Journal::read(&self.records) {
+            Ok(Some((journal, _))) => {
+                self.leave_nothing(&journal);
+                journal.owner.map_or_else(|| "it has ended since".into(), |owner| owner.to_string())
+            }
+            _ => "the journal cannot be read".into(),
+        };
+        SupervisorError::Replaced { by }
+    }
+
+    fn leave_nothing(&self, journal: &Journal) {
+        let labels = journal.state.labels();
+        for zone in &self.job.slices.zones {
+            for slice in self.provider.list(zone, &labels).unwrap_or_default() {
+                let is_wanted = journal.state.units.iter().any(|unit| unit.name == slice.id.name && unit.is_wanted());
+                if !is_wanted {
+                    let _ = self.provider.delete(&slice.id);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, actions: &[Action]) {
+        let (Some(renewed_ms), epoch) = (self.held.as_ref().map(|held| held.renewed_ms), self.epoch()) else { return };
+        for action in actions {
+            // Another supervisor may have taken over meanwhile.
+            let is_safe = (self.clock)() + MARGIN_MS < renewed_ms + LEASE_MS;
+            match action {
+                Action::Start(_) if !is_safe => self.has_missed_start = true,
+                _ if !is_safe => {}
+                Action::Create(request) => {
+                    if let Err(error) = self.provider.create(request) {
+                        self.refused.push((request.id.clone(), error));
+                    }
+                }
+                // It is repeated until the slice is gone, so that its answer does not matter.
+                Action::Delete(id) => {
+                    let _ = self.provider.delete(id);
+                }
+                Action::Start(attempt) => self.workers.start(epoch, attempt),
+                Action::Stop(attempt, how) => self.workers.stop(epoch, attempt, *how),
+            }
+        }
+    }
+}
+
+fn paid_ms(time: &PaidTime) -> (u64, Option<u64>) {
+    (ms(time.from), time.until.map(ms))
+}
+
+fn ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
