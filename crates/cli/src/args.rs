@@ -398,6 +398,10 @@ pub(crate) struct PlanArgs {
     /// training of the plan.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Write the job of the recommended plan, for `tpu job run`: training file, slice, zones, capacity, budget, deadline. The
+    /// training file is --out, or TRAIN.toml beside it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) job: Option<PathBuf>,
     /// Compiler flag for every compilation. May be given several times.
     #[arg(long = "flag", value_name = "NAME=VALUE")]
     pub(crate) flags: Vec<String>,
