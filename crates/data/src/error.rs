@@ -84,6 +84,19 @@ pub enum DataError {
         path: PathBuf,
     },
 
+    /// Data elsewhere cannot be read.
+    Remote {
+        /// What happened, to what.
+        message: String,
+        /// What helps.
+        remedy: String,
+    },
+    /// Data elsewhere was replaced while it was in use.
+    Changed {
+        /// Its address.
+        address: String,
+    },
+
     // ---- our bug ----
     /// Preparing data panicked.
     Panicked {
@@ -128,6 +141,10 @@ impl DataError {
                 _ => "check the disk".into(),
             },
             Self::Shrunk { .. } => "do not change data while a training reads it; start again".into(),
+            Self::Remote { remedy, .. } => remedy.clone(),
+            Self::Changed { .. } => {
+                "a run needs the same data from begin to end: put the old version back, or start a new run".into()
+            }
             Self::Panicked { .. } => "report it with the data that provokes it".into(),
         }
     }
@@ -152,6 +169,8 @@ impl fmt::Display for DataError {
             Self::Image { path, .. } => write!(f, "image {} cannot be decoded", path.display()),
             Self::Io { doing, path, .. } => write!(f, "{doing} {} failed", path.display()),
             Self::Shrunk { path } => write!(f, "{} became shorter while it was read", path.display()),
+            Self::Remote { message, .. } => f.write_str(message),
+            Self::Changed { address } => write!(f, "{address} was changed while the training reads it"),
             Self::Panicked { doing } => write!(f, "{doing} panicked"),
         }
     }

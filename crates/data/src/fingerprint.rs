@@ -2,14 +2,14 @@
 //!
 //! It is no proof: a change between the blocks that are read is not seen. It costs the same for a terabyte as for a gigabyte.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
 use super::error::DataError;
-use super::tokenizer::hex;
+use super::hex::hex;
+use super::source::{Contents, DataFile, OpenedFile};
 
 /// Blocks that are read of one large file.
 const BLOCKS: u64 = 64;
@@ -30,65 +30,41 @@ impl Fingerprint {
         Fingerprint { hash: Sha256::new() }
     }
 
-    /// A file given as its bytes: all of them if they are few, else blocks from begin to end at the same distance.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.blocks(bytes.len() as u64, BLOCKS, |hash, start, end| {
-            hash.update(bytes.get(start as usize..end as usize).unwrap_or_default());
-            Ok::<(), DataError>(())
-        })
-        .unwrap_or_default();
-    }
-
-    /// A file: all of it if it is small, else blocks from begin to end at the same distance.
-    fn file(&mut self, path: &Path) -> Result<(), DataError> {
-        let opened = File::open(path).map_err(DataError::io("opening", path))?;
-        let size_bytes = opened.metadata().map_err(DataError::io("opening", path))?.len();
-        let mut block = vec![0; BLOCK_BYTES as usize];
-        self.blocks(size_bytes, BLOCKS, |hash, start, end| {
-            let block = block.get_mut(..(end - start) as usize).unwrap_or_default();
-            opened.read_exact_at(block, start).map_err(DataError::io("reading", path))?;
-            hash.update(block);
-            Ok(())
-        })
-    }
-
-    /// Many files: begin and end of some of them, from the first to the last.
-    pub(crate) fn files<'a>(
-        &mut self,
-        count: usize,
-        file: impl Fn(usize) -> Option<&'a Path>,
-    ) -> Result<(), DataError> {
-        let chosen = count.min(FILES);
-        for n in 0..chosen {
-            // The last one is among them.
-            let Some(path) = file(if chosen > 1 { n * (count - 1) / (chosen - 1) } else { n }) else { continue };
-            let opened = File::open(path).map_err(DataError::io("opening", path))?;
-            let size_bytes = opened.metadata().map_err(DataError::io("opening", path))?.len();
-            let mut block = vec![0; BLOCK_BYTES as usize];
-            self.blocks(size_bytes, 2, |hash, start, end| {
-                let block = block.get_mut(..(end - start) as usize).unwrap_or_default();
-                opened.read_exact_at(block, start).map_err(DataError::io("reading", path))?;
-                hash.update(block);
-                Ok(())
-            })?;
+    /// A file: all of it if it is small, else blocks from begin to end at the same distance. One elsewhere has the fingerprint
+    /// of its copy here, and little of it is fetched.
+    pub(crate) fn contents(&mut self, contents: &Contents) -> Result<(), DataError> {
+        if let Contents::Remote(file) = contents {
+            places(contents.len(), BLOCKS).for_each(|place| file.expect(place));
+        }
+        self.hash.update(contents.len().to_le_bytes());
+        for place in places(contents.len(), BLOCKS) {
+            self.hash.update(contents.read(place)?);
         }
         Ok(())
     }
 
-    /// Sizes and places of at most so many blocks of a file, the first and the last of its bytes among them.
-    fn blocks<E>(
+    /// A file: as many blocks of it as are said.
+    fn file(&mut self, file: &DataFile, blocks: u64) -> Result<(), DataError> {
+        let opened = OpenedFile::open(file)?;
+        self.hash.update(opened.len().to_le_bytes());
+        for place in places(opened.len(), blocks) {
+            self.hash.update(opened.read(place)?);
+        }
+        Ok(())
+    }
+
+    /// Many files: begin and end of some of them, from the first to the last.
+    pub(crate) fn files(
         &mut self,
-        size_bytes: u64,
-        blocks: u64,
-        mut read: impl FnMut(&mut Sha256, u64, u64) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.hash.update(size_bytes.to_le_bytes());
-        let blocks = blocks.min(size_bytes.div_ceil(BLOCK_BYTES)).max(1);
-        let last = size_bytes.saturating_sub(BLOCK_BYTES);
-        for n in 0..blocks {
-            // At most 64 blocks: wide enough for any file.
-            let start = if blocks > 1 { (u128::from(last) * u128::from(n) / u128::from(blocks - 1)) as u64 } else { 0 };
-            read(&mut self.hash, start, size_bytes.min(start + BLOCK_BYTES))?;
+        count: usize,
+        file: impl Fn(usize) -> Result<Option<DataFile>, DataError>,
+    ) -> Result<(), DataError> {
+        let chosen = count.min(FILES);
+        for n in 0..chosen {
+            // The last one is among them.
+            if let Some(file) = file(if chosen > 1 { n * (count - 1) / (chosen - 1) } else { n })? {
+                self.file(&file, 2)?;
+            }
         }
         Ok(())
     }
@@ -98,10 +74,21 @@ impl Fingerprint {
     }
 }
 
+/// Places of at most so many blocks of a file, the first and the last of its bytes among them.
+fn places(size_bytes: u64, blocks: u64) -> impl Iterator<Item = Range<u64>> {
+    let blocks = blocks.min(size_bytes.div_ceil(BLOCK_BYTES)).max(1);
+    let last = size_bytes.saturating_sub(BLOCK_BYTES);
+    (0..blocks).map(move |n| {
+        // At most 64 blocks: wide enough for any file.
+        let start = if blocks > 1 { (u128::from(last) * u128::from(n) / u128::from(blocks - 1)) as u64 } else { 0 };
+        start..size_bytes.min(start + BLOCK_BYTES)
+    })
+}
+
 /// The fingerprint of a few large files, such as those of a model.
 pub fn fingerprint_of_files(paths: &[PathBuf]) -> Result<String, DataError> {
     let mut fingerprint = Fingerprint::new();
-    paths.iter().try_for_each(|path| fingerprint.file(path))?;
+    paths.iter().try_for_each(|path| fingerprint.file(&path.as_path().into(), BLOCKS))?;
     Ok(fingerprint.finish())
 }
 
@@ -110,9 +97,13 @@ mod tests {
     use super::*;
 
     fn of(bytes: &[u8]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
         let mut fingerprint = Fingerprint::new();
-        fingerprint.bytes(bytes);
-        fingerprint.finish()
+        fingerprint.contents(&Contents::open(&file.path().into()).unwrap()).unwrap();
+        let found = fingerprint.finish();
+        assert_eq!(found, fingerprint_of_files(&[file.path().to_path_buf()]).unwrap());
+        found
     }
 
     #[test]
@@ -143,7 +134,7 @@ mod tests {
         }
         let of = || {
             let mut fingerprint = Fingerprint::new();
-            fingerprint.files(paths.len(), |n| paths.get(n).map(|path| path.as_path())).unwrap();
+            fingerprint.files(paths.len(), |n| Ok(paths.get(n).map(|path| path.as_path().into()))).unwrap();
             fingerprint.finish()
         };
         let before = of();

@@ -1,5 +1,6 @@
 //! Folders of images, one folder for each class, decoded by a few threads.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -9,10 +10,12 @@ use super::Dataset;
 use super::augment::Augment;
 use super::error::DataError;
 use super::fingerprint::Fingerprint;
+use super::hex::hex;
 use super::order::{Batching, Order, Shard, Split};
 use super::permutation::{Permutation, key};
 use super::picture::{Channels, MAX_DECODE_BYTES, MAX_SIDE_PIXELS, Picture};
-use super::tokenizer::hex;
+use super::remote::{ListedFile, RemoteData};
+use super::source::DataFile;
 use super::tokens::wrong_size;
 
 /// How an image that is not of the wanted size gets it.
@@ -71,6 +74,16 @@ impl ImageOptions {
     }
 }
 
+/// Where an image is.
+#[derive(Clone, Debug)]
+enum ImageFile {
+    Local(PathBuf),
+    Listed(ListedFile),
+}
+
+/// Images by class, in the order of their names.
+type Classes = Vec<(String, Vec<(String, ImageFile)>)>;
+
 /// Images of `folder/class/*.png|jpg|jpeg`: pixels `f32[batch, height, width, channels]` and labels `i32[batch]`.
 ///
 /// Labels count the classes in the order of their names. Names that begin with a dot and files of other kinds are left out.
@@ -79,7 +92,9 @@ pub struct ImageFolder {
     /// Hash of the names of classes and images, which tell folders apart wherever they are.
     names_hash: String,
     classes: Vec<String>,
-    images: Vec<(PathBuf, i32)>,
+    images: Vec<(ImageFile, i32)>,
+    /// Fetches images that are elsewhere.
+    remote: Option<RemoteData>,
     /// Mixes the classes before the split.
     mixed: Permutation,
     options: ImageOptions,
@@ -90,6 +105,20 @@ pub struct ImageFolder {
 impl ImageFolder {
     /// Lists the images of a folder. They are decoded when they are needed.
     pub fn open(folder: &Path, options: ImageOptions) -> Result<ImageFolder, DataError> {
+        ImageFolder::new(folder, || local_classes(folder), None, options)
+    }
+
+    /// Lists the images below an address of a bucket. Each is fetched when it is needed.
+    pub fn open_remote(remote: &RemoteData, address: &str, options: ImageOptions) -> Result<ImageFolder, DataError> {
+        ImageFolder::new(Path::new(address), || remote_classes(remote, address), Some(remote.clone()), options)
+    }
+
+    fn new(
+        folder: &Path,
+        list: impl FnOnce() -> Result<Classes, DataError>,
+        remote: Option<RemoteData>,
+        options: ImageOptions,
+    ) -> Result<ImageFolder, DataError> {
         let sides = [options.height, options.width];
         if sides.iter().any(|side| !(1..=MAX_SIDE_PIXELS as usize).contains(side)) || !matches!(options.channels, 1 | 3)
         {
@@ -108,19 +137,18 @@ impl ImageFolder {
         let mut classes = Vec::new();
         let mut images = Vec::new();
         let mut names = Sha256::new();
-        for (name, path) in entries(folder)?.into_iter().filter(|(_, path)| path.is_dir()) {
+        for (class, files) in list()? {
             let label =
                 i32::try_from(classes.len()).map_err(|_| DataError::format(folder, "it has too many classes"))?;
-            let before = images.len();
-            names.update(format!("{name}/"));
-            for (name, path) in entries(&path)?.into_iter().filter(|(_, path)| is_image(path)) {
+            if files.is_empty() {
+                return Err(DataError::format(&folder.join(class), "it has no PNG or JPEG images"));
+            }
+            names.update(format!("{class}/"));
+            for (name, file) in files {
                 names.update(format!("{name}/"));
-                images.push((path, label));
+                images.push((file, label));
             }
-            if images.len() == before {
-                return Err(DataError::format(&path, "it has no PNG or JPEG images"));
-            }
-            classes.push(name);
+            classes.push(class);
         }
         if classes.is_empty() {
             return Err(DataError::format(folder, "it has no folders of images, one for each class"));
@@ -130,7 +158,7 @@ impl ImageFolder {
         let order = Order::new(count, options.split, options.batching, &what)?;
         let mixed = Permutation::new(count, key(&[count]));
         let names_hash = hex(names.finalize().get(..8).unwrap_or_default());
-        Ok(ImageFolder { names_hash, classes, images, mixed, options, rows, order })
+        Ok(ImageFolder { names_hash, classes, images, remote, mixed, options, rows, order })
     }
 
     /// Names of the classes; a label is an index into them.
@@ -138,9 +166,38 @@ impl ImageFolder {
         &self.classes
     }
 
-    fn load(&self, path: &Path, step: u64, example: u64, into: &mut [u8]) -> Result<(), DataError> {
+    /// The file of an image.
+    fn file(&self, image: &ImageFile) -> Result<DataFile, DataError> {
+        match (image, &self.remote) {
+            (ImageFile::Local(path), _) => Ok(DataFile::Local(path.clone())),
+            (ImageFile::Listed(listed), Some(remote)) => remote.open_listed(listed).map(DataFile::Remote),
+            (ImageFile::Listed(_), None) => Err(DataError::Panicked { doing: "opening an image that is elsewhere" }),
+        }
+    }
+
+    /// The images of a step, with their places.
+    fn chosen(&self, step: u64, shard: Shard) -> impl Iterator<Item = (u64, &(ImageFile, i32))> {
+        let places = self.order.examples(step, shard).filter_map(|example| self.mixed.get(example));
+        places.filter_map(|place| Some((place, self.images.get(place as usize)?)))
+    }
+
+    /// Asks for the images of the next step that are elsewhere.
+    fn prefetch(&self, step: u64, shard: Shard) {
+        let Some(remote) = &self.remote else { return };
+        for (_, (image, _)) in self.chosen(step, shard) {
+            // What fails is asked for again when it is needed.
+            if let ImageFile::Listed(listed) = image
+                && listed.size_bytes() <= MAX_DECODE_BYTES
+                && let Ok(file) = remote.open_listed(listed)
+            {
+                file.prefetch(0..file.size_bytes());
+            }
+        }
+    }
+
+    fn load(&self, file: &DataFile, step: u64, example: u64, into: &mut [u8]) -> Result<(), DataError> {
         let ImageOptions { height, width, channels, fit, mean, deviation, .. } = self.options;
-        let decoded = decode(path, if channels == 1 { Channels::Grey } else { Channels::Colour })?;
+        let decoded = decode(file, if channels == 1 { Channels::Grey } else { Channels::Colour })?;
         let fitted = match fit {
             ImageFit::Stretch => decoded,
             ImageFit::Crop => decoded.crop(height, width),
@@ -183,12 +240,34 @@ fn is_image(path: &Path) -> bool {
     extension.is_some_and(|extension| ["png", "jpg", "jpeg"].contains(&extension.as_str()))
 }
 
-fn decode(path: &Path, channels: Channels) -> Result<Picture, DataError> {
-    if std::fs::metadata(path).map_err(DataError::io("opening", path))?.len() > MAX_DECODE_BYTES {
-        return Err(DataError::format(path, format!("it has more than {MAX_DECODE_BYTES} bytes")));
+/// The classes of a folder of this machine.
+fn local_classes(folder: &Path) -> Result<Classes, DataError> {
+    let mut classes = Vec::new();
+    for (class, path) in entries(folder)?.into_iter().filter(|(_, path)| path.is_dir()) {
+        let images = entries(&path)?.into_iter().filter(|(_, path)| is_image(path));
+        classes.push((class, images.map(|(name, path)| (name, ImageFile::Local(path))).collect()));
     }
-    let file = std::fs::read(path).map_err(DataError::io("reading", path))?;
-    Picture::decode(&file, channels).map_err(|source| DataError::Image { path: path.to_path_buf(), source })
+    Ok(classes)
+}
+
+/// The classes below an address: names of two parts, as in `class/image.png`.
+fn remote_classes(remote: &RemoteData, address: &str) -> Result<Classes, DataError> {
+    let mut classes: BTreeMap<String, Vec<(String, ImageFile)>> = BTreeMap::new();
+    for (path, file) in remote.list(address)? {
+        let Some((class, name)) = path.split_once('/').filter(|(_, name)| !name.contains('/')) else { continue };
+        if class.starts_with('.') || name.starts_with('.') || !is_image(Path::new(name)) {
+            continue;
+        }
+        classes.entry(class.to_string()).or_default().push((name.to_string(), ImageFile::Listed(file)));
+    }
+    // By name in each class, as a folder is read.
+    classes.values_mut().for_each(|images| images.sort_by(|a, b| a.0.cmp(&b.0)));
+    Ok(classes.into_iter().collect())
+}
+
+fn decode(file: &DataFile, channels: Channels) -> Result<Picture, DataError> {
+    let bytes = file.read_all(MAX_DECODE_BYTES)?;
+    Picture::decode(&bytes, channels).map_err(|source| DataError::Image { path: file.path().to_path_buf(), source })
 }
 
 impl Dataset for ImageFolder {
@@ -209,9 +288,18 @@ impl Dataset for ImageFolder {
         let ImageOptions { height, width, channels, threads, .. } = self.options;
         let row_bytes = height * width * channels * size_of::<f32>();
         let rows = Batching { shard, ..self.options.batching }.rows(Some(row_bytes))?;
-        let places = self.order.examples(step, shard).filter_map(|example| self.mixed.get(example));
-        let chosen: Vec<(u64, &(PathBuf, i32))> =
-            places.filter_map(|place| Some((place, self.images.get(place as usize)?))).collect();
+        let mut chosen = Vec::with_capacity(rows);
+        for (place, (image, label)) in self.chosen(step, shard) {
+            let file = self.file(image)?;
+            // All that are elsewhere are asked for before the first is waited for.
+            if let DataFile::Remote(remote) = &file
+                && remote.size_bytes() <= MAX_DECODE_BYTES
+            {
+                remote.expect(0..remote.size_bytes());
+            }
+            chosen.push((place, file, *label));
+        }
+        self.prefetch(step.saturating_add(1), shard);
         let mut pixels = vec![0; rows * row_bytes];
         let rows_per_thread = rows.div_ceil(threads.clamp(1, 256)).max(1);
         std::thread::scope(|scope| {
@@ -220,7 +308,7 @@ impl Dataset for ImageFolder {
                 .map(|(images, into)| {
                     scope.spawn(move || {
                         let mut rows = images.iter().zip(into.chunks_mut(row_bytes));
-                        rows.try_for_each(|((place, (path, _)), into)| self.load(path, step, *place, into))
+                        rows.try_for_each(|((place, file, _), into)| self.load(file, step, *place, into))
                     })
                 })
                 .collect();
@@ -228,7 +316,7 @@ impl Dataset for ImageFolder {
             let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
             ended.into_iter().try_for_each(|end| end.unwrap_or(Err(DataError::Panicked { doing: "decoding images" })))
         })?;
-        let labels = chosen.iter().flat_map(|(_, (_, label))| label.to_le_bytes()).collect();
+        let labels = chosen.iter().flat_map(|(_, _, label)| label.to_le_bytes()).collect();
         let pixels = Literal::new(DType::F32, [rows, height, width, channels], pixels);
         let labels = Literal::new(DType::I32, [rows], labels);
         pixels.zip(labels).map(|(pixels, labels)| vec![pixels, labels]).ok_or_else(wrong_size)
@@ -249,7 +337,8 @@ impl Dataset for ImageFolder {
 
     fn fingerprint(&self) -> Result<Option<String>, DataError> {
         let mut fingerprint = Fingerprint::new();
-        fingerprint.files(self.images.len(), |n| self.images.get(n).map(|(path, _)| path.as_path()))?;
+        let file = |n: usize| self.images.get(n).map(|(image, _)| self.file(image)).transpose();
+        fingerprint.files(self.images.len(), file)?;
         Ok(Some(fingerprint.finish()))
     }
 }

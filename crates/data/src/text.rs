@@ -1,6 +1,5 @@
 //! Text files tokenized once: the tokens are kept in a folder under a name made from the contents.
 
-use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::DataError;
-use super::tokenizer::{Tokenizer, check_vocab_size, hex};
+use super::hex::hex;
+use super::source::{DataFile, DataReader};
+use super::tokenizer::{Tokenizer, check_vocab_size};
 use super::tokens::{TokenDataset, TokenWidth, WindowOptions};
 
 /// Version of the token files and of the way text is cut before it is tokenized; part of their names.
@@ -57,7 +58,9 @@ struct Sidecar {
 ///
 /// Pieces end where one line ends and the next begins, with no other white space around. Tokenizers that put a mark at the begin of a
 /// text, as those of Llama 2 do, put it at the begin of each piece of about 256 KiB.
-pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<TokenizedText, DataError> {
+///
+/// Texts elsewhere are read once: what their contents are is known when their tokens are. The next run finds it written down.
+pub fn tokenize_files(texts: &[DataFile], options: &TextOptions) -> Result<TokenizedText, DataError> {
     if texts.is_empty() {
         return Err(DataError::Options("data.files is empty".into()));
     }
@@ -68,35 +71,43 @@ pub fn tokenize_files(texts: &[PathBuf], options: &TextOptions) -> Result<Tokeni
             DataError::Options(format!("the separator `{name}` is no token of tokenizer {tokenizer}"))
         })?),
     };
-    let hashes = texts.iter().map(|path| hash_file(path)).collect::<Result<Vec<_>, _>>()?;
-    let mut key = Sha256::new();
-    key.update(format!("tokens {TOKENS_VERSION}\n{}\n{separator:?}\n", tokenizer.fingerprint()));
-    hashes.iter().for_each(|hash| key.update(hash));
-    let name = hex(key.finalize().get(..16).unwrap_or_default());
     let width = TokenWidth::for_vocabulary(tokenizer.vocab_size());
-    let path = cache.join(format!("{name}.bin"));
-    let sidecar_path = cache.join(format!("{name}.json"));
-    if let Some(tokens) = cached_tokens(&path, &sidecar_path, width) {
-        return Ok(TokenizedText { path, width, tokens, was_cached: true });
+    let place = |hashes: &[[u8; 32]]| {
+        let mut key = Sha256::new();
+        key.update(format!("tokens {TOKENS_VERSION}\n{}\n{separator:?}\n", tokenizer.fingerprint()));
+        hashes.iter().for_each(|hash| key.update(hash));
+        let name = hex(key.finalize().get(..16).unwrap_or_default());
+        (cache.join(format!("{name}.bin")), cache.join(format!("{name}.json")))
+    };
+    let known = texts.iter().map(|text| known_hash(text, cache)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(hashes) = known.iter().copied().collect::<Option<Vec<_>>>() {
+        let (path, sidecar_path) = place(&hashes);
+        if let Some(tokens) = cached_tokens(&path, &sidecar_path, width) {
+            return Ok(TokenizedText { path, width, tokens, was_cached: true });
+        }
     }
 
     std::fs::create_dir_all(cache).map_err(DataError::io("making", cache))?;
-    let writing = || DataError::io("writing", &path);
-    let file = weights::unfinished_file(cache, ".tmp").map_err(writing())?;
+    let file = weights::unfinished_file(cache, ".tmp").map_err(DataError::io("writing", cache))?;
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get()).min(MAX_THREADS);
-    let mut output = TokenWriter { output: BufWriter::new(file), path: &path, width, tokens: 0 };
-    for (text, hash) in texts.iter().zip(&hashes) {
+    let mut output = TokenWriter { output: BufWriter::new(file), path: cache, width, tokens: 0 };
+    let mut hashes = Vec::with_capacity(texts.len());
+    for (text, known) in texts.iter().zip(&known) {
         let mut pieces = Vec::new();
         let read = for_each_piece(text, PIECE_BYTES, |piece| {
             pieces.push(piece.to_string());
             if pieces.len() < threads { Ok(()) } else { output.tokenize(tokenizer, &std::mem::take(&mut pieces)) }
         })?;
-        if read != *hash {
-            return Err(DataError::format(text, "it was changed while it was read"));
+        if known.is_some_and(|known| read != known) {
+            return Err(DataError::format(text.path(), "it was changed while it was read"));
         }
         output.tokenize(tokenizer, &pieces)?;
         output.write(separator.as_slice())?;
+        note_hash(text, cache, &read)?;
+        hashes.push(read);
     }
+    let (path, sidecar_path) = place(&hashes);
+    let writing = || DataError::io("writing", &path);
     let tokens = output.tokens;
     let file = output.output.into_inner().map_err(|error| writing()(error.into_error()))?;
     file.as_file().sync_all().map_err(writing())?;
@@ -145,11 +156,21 @@ impl TokenDataset {
         text_options: &TextOptions,
         options: WindowOptions,
     ) -> Result<TokenDataset, DataError> {
+        let texts: Vec<DataFile> = texts.iter().map(|path| path.as_path().into()).collect();
+        TokenDataset::from_text_files(&texts, text_options, options)
+    }
+
+    /// The same of text files that are on this machine or elsewhere.
+    pub fn from_text_files(
+        texts: &[DataFile],
+        text_options: &TextOptions,
+        options: WindowOptions,
+    ) -> Result<TokenDataset, DataError> {
         if let Some(vocabulary) = options.vocab_size {
             check_vocab_size(&text_options.tokenizer, vocabulary)?;
         }
         let tokenized = tokenize_files(texts, text_options)?;
-        TokenDataset::open_named(&[tokenized.path], texts, tokenized.width, options)
+        TokenDataset::open_named(&[DataFile::Local(tokenized.path)], texts, tokenized.width, options)
     }
 }
 
@@ -181,34 +202,55 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
     Ok(())
 }
 
-fn hash_file(path: &Path) -> Result<[u8; 32], DataError> {
-    let mut file = File::open(path).map_err(DataError::io("opening", path))?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; PIECE_BYTES];
-    loop {
-        let count = file.read(&mut buffer).map_err(DataError::io("reading", path))?;
-        if count == 0 {
-            return Ok(hash.finalize().into());
+/// The hash of a text: of a file here that of its contents, of one elsewhere what an earlier run wrote down of this version.
+fn known_hash(text: &DataFile, cache: &Path) -> Result<Option<[u8; 32]>, DataError> {
+    match text {
+        DataFile::Local(path) => {
+            let mut file = text.reader()?;
+            let mut hash = Sha256::new();
+            let mut buffer = vec![0; PIECE_BYTES];
+            loop {
+                let count = file.read(&mut buffer).map_err(DataError::io("reading", path))?;
+                if count == 0 {
+                    return Ok(Some(hash.finalize().into()));
+                }
+                hash.update(buffer.get(..count).unwrap_or_default());
+            }
         }
-        hash.update(buffer.get(..count).unwrap_or_default());
+        DataFile::Remote(file) => {
+            let noted = file.version_key().and_then(|key| std::fs::read(cache.join(format!("{key}.sha256"))).ok());
+            Ok(noted.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()))
+        }
+    }
+}
+
+/// Writes down the hash of a version of a text elsewhere.
+fn note_hash(text: &DataFile, cache: &Path, hash: &[u8; 32]) -> Result<(), DataError> {
+    match text {
+        DataFile::Remote(file) if let Some(key) = file.version_key() => {
+            write_whole(&cache.join(format!("{key}.sha256")), hash)
+        }
+        _ => Ok(()),
     }
 }
 
 /// Reads a text in pieces of about a size and gives the hash of all of it. Where there is no line to end a piece at for
 /// eight times the size, it is cut anywhere.
 fn for_each_piece(
-    path: &Path,
+    text: &DataFile,
     piece_bytes: usize,
     mut action: impl FnMut(&str) -> Result<(), DataError>,
 ) -> Result<[u8; 32], DataError> {
-    let mut file = File::open(path).map_err(DataError::io("opening", path))?;
+    let path = text.path();
+    let mut file: DataReader = text.reader()?;
     let mut hash = Sha256::new();
     let mut pending = Vec::new();
     let mut offset_bytes = 0;
     loop {
         let kept = pending.len();
         let wanted = piece_bytes.saturating_sub(kept).max(piece_bytes / 2) as u64;
-        let count = (&mut file).take(wanted).read_to_end(&mut pending).map_err(DataError::io("reading", path))?;
+        let read = (&mut file).take(wanted).read_to_end(&mut pending);
+        let count = read.map_err(|error| file.failed(path, error))?;
         hash.update(pending.get(kept..).unwrap_or_default());
         let at_end = count == 0;
         let text = match std::str::from_utf8(&pending) {
@@ -262,11 +304,12 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         let mut pieces = Vec::new();
-        let hash = for_each_piece(file.path(), PIECE, |piece| {
+        let text = DataFile::from(file.path());
+        let hash = for_each_piece(&text, PIECE, |piece| {
             pieces.push(piece.to_string());
             Ok(())
         })?;
-        assert_eq!(hash, hash_file(file.path()).unwrap());
+        assert_eq!(Some(hash), known_hash(&text, file.path()).unwrap());
         Ok(pieces)
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::error::DataError;
+use super::hex::hex;
+use super::source::DataFile;
 
 /// Largest `tokenizer.json` that is read.
 const MAX_TOKENIZER_BYTES: u64 = 256 << 20;
@@ -39,13 +41,15 @@ impl Tokenizer {
 
     /// Reads a `tokenizer.json`. Truncation and padding it asks for are left out: they are not for training text.
     pub fn open(path: &Path) -> Result<Tokenizer, DataError> {
+        Tokenizer::open_file(&path.into())
+    }
+
+    /// Reads a `tokenizer.json` that is on this machine or elsewhere.
+    pub fn open_file(file: &DataFile) -> Result<Tokenizer, DataError> {
+        let path = file.path();
         let refuse =
             |source: Box<dyn std::error::Error + Send + Sync>| DataError::Tokenizer { path: path.into(), source };
-        let metadata = std::fs::metadata(path).map_err(DataError::io("opening", path))?;
-        if !metadata.is_file() || metadata.len() > MAX_TOKENIZER_BYTES {
-            return Err(DataError::format(path, format!("it is not a file of up to {MAX_TOKENIZER_BYTES} bytes")));
-        }
-        let bytes = std::fs::read(path).map_err(DataError::io("reading", path))?;
+        let bytes = file.read_all(MAX_TOKENIZER_BYTES)?;
         // From text and not from bytes: of the two readers that would be built, this one is in the library already.
         let text = std::str::from_utf8(&bytes).map_err(|error| refuse(error.into()))?;
         let mut tokenizer =
@@ -148,10 +152,6 @@ pub fn check_vocab_size(tokenizer: &Tokenizer, model_vocabulary: u32) -> Result<
 /// Tokenizer files are programs of a kind, and the library that runs them panics on some that make no sense.
 fn guarded<T>(doing: &'static str, action: impl FnOnce() -> T) -> Result<T, DataError> {
     catch_unwind(AssertUnwindSafe(action)).map_err(|_| DataError::Panicked { doing })
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! Token files, mapped into memory and cut into windows of a sequence and its next token.
+//! Token files, mapped into memory or streamed, and cut into windows of a sequence and its next token.
 
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::PathBuf;
 
 use tensor::{DType, Literal, Spec};
 
 use super::Dataset;
 use super::error::DataError;
 use super::fingerprint::Fingerprint;
-use super::mapped::Mapped;
 use super::order::{Batching, Order, Shard, Split};
+use super::source::{Contents, DataFile};
 
 /// Width of the tokens of a `.bin` file, which does not say it itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,9 @@ impl TokenWidth {
     }
 }
 
+/// Steps whose windows are fetched ahead, where the files are elsewhere.
+const STEPS_AHEAD: u64 = 4;
+
 /// How tokens become batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowOptions {
@@ -49,26 +53,33 @@ pub struct WindowOptions {
 /// One file of tokens.
 #[derive(Debug)]
 struct TokenFile {
-    mapped: Mapped,
+    contents: Contents,
     dtype: DType,
     data_offset: usize,
     tokens: u64,
 }
 
 impl TokenFile {
-    fn open(path: &Path, width: TokenWidth) -> Result<TokenFile, DataError> {
-        let mapped = Mapped::open(path)?;
+    fn open(file: &DataFile, width: TokenWidth) -> Result<TokenFile, DataError> {
+        let (path, contents) = (file.path(), Contents::open(file)?);
         let (dtype, data_offset, data_bytes) = if path.extension().is_some_and(|extension| extension == "npy") {
-            npy_layout(path, mapped.len())?
+            npy_layout(file, contents.len())?
         } else {
-            (width.dtype(), 0, mapped.len())
+            (width.dtype(), 0, contents.len())
         };
         let width = dtype.size_bytes() as u64;
         if !data_bytes.is_multiple_of(width) {
             let message = format!("its {data_bytes} bytes are no whole number of tokens of {width} bytes");
             return Err(DataError::format(path, message));
         }
-        Ok(TokenFile { mapped, dtype, data_offset, tokens: data_bytes / width })
+        Ok(TokenFile { contents, dtype, data_offset, tokens: data_bytes / width })
+    }
+
+    /// Where a window is in the file.
+    fn bytes_of(&self, first: u64, sequence: usize) -> Range<u64> {
+        let width = self.dtype.size_bytes() as u64;
+        let begin = self.data_offset as u64 + first * width;
+        begin..begin + (sequence as u64 + 1) * width
     }
 
     /// Appends a window's inputs and targets, which are the inputs one later, as bytes of i32.
@@ -81,14 +92,12 @@ impl TokenFile {
         targets: &mut Vec<u8>,
     ) -> Result<(), DataError> {
         let width = self.dtype.size_bytes();
-        let begin = self.data_offset + first as usize * width;
-        let window = self.mapped.bytes()?.get(begin..begin + (sequence + 1) * width);
-        let window = window.ok_or_else(|| DataError::Shrunk { path: self.mapped.path().to_path_buf() })?;
+        let window = self.contents.read(self.bytes_of(first, sequence))?;
         for (at, bytes) in window.chunks_exact(width).enumerate() {
             let token = integer(self.dtype, bytes);
             // `limit` is at most 2^31, so that what is below it is an i32.
             if !(0..i128::from(limit)).contains(&token) {
-                let path = self.mapped.path().to_path_buf();
+                let path = self.contents.path().to_path_buf();
                 return Err(DataError::Token { path, position: first + at as u64, token, limit });
             }
             let token = (token as i32).to_le_bytes();
@@ -104,8 +113,11 @@ impl TokenFile {
 }
 
 /// Type, place and bytes of the elements of NumPy's file of this length.
-fn npy_layout(path: &Path, file_bytes: u64) -> Result<(DType, usize, u64), DataError> {
-    let header = weights::read_npy_header(path).map_err(|error| match error {
+fn npy_layout(file: &DataFile, file_bytes: u64) -> Result<(DType, usize, u64), DataError> {
+    let path = file.path();
+    let mut from = file.reader()?;
+    let header = weights::read_npy_header_from(&mut from, path).map_err(|error| match error {
+        _ if from.is_failed() => from.failed(path, std::io::Error::other("reading failed")),
         weights::Error::Io { doing, path, source } => DataError::Io { doing, path, source },
         weights::Error::Format { path, message } => DataError::Format { path, message },
         other => DataError::format(path, other.to_string()),
@@ -155,13 +167,23 @@ pub struct TokenDataset {
 impl TokenDataset {
     /// Opens files of tokens: `.npy` with one dimension of integers, anything else as bare tokens of this width.
     pub fn open(paths: &[PathBuf], width: TokenWidth, options: WindowOptions) -> Result<TokenDataset, DataError> {
-        TokenDataset::open_named(paths, paths, width, options)
+        let files: Vec<DataFile> = paths.iter().map(|path| path.as_path().into()).collect();
+        TokenDataset::open_files(&files, width, options)
+    }
+
+    /// Opens files of tokens that are on this machine or elsewhere.
+    pub fn open_files(
+        files: &[DataFile],
+        width: TokenWidth,
+        options: WindowOptions,
+    ) -> Result<TokenDataset, DataError> {
+        TokenDataset::open_named(files, files, width, options)
     }
 
     /// Opens files of tokens; `sources` are the files the caller named, for errors.
     pub(crate) fn open_named(
-        paths: &[PathBuf],
-        sources: &[PathBuf],
+        files: &[DataFile],
+        sources: &[DataFile],
         width: TokenWidth,
         options: WindowOptions,
     ) -> Result<TokenDataset, DataError> {
@@ -170,10 +192,12 @@ impl TokenDataset {
         let rows = options.batching.rows(row_bytes(options.sequence_length))?;
         let what = match sources {
             [] => return Err(DataError::Options("no token file is named".into())),
-            [one] => format!("windows of {row_tokens} tokens in {}", one.display()),
-            [one, ..] => format!("windows of {row_tokens} tokens in {} and {} more", one.display(), sources.len() - 1),
+            [one] => format!("windows of {row_tokens} tokens in {}", one.path().display()),
+            [one, ..] => {
+                format!("windows of {row_tokens} tokens in {} and {} more", one.path().display(), sources.len() - 1)
+            }
         };
-        let files = paths.iter().map(|path| TokenFile::open(path, width)).collect::<Result<Vec<_>, _>>()?;
+        let files = files.iter().map(|file| TokenFile::open(file, width)).collect::<Result<Vec<_>, _>>()?;
         let mut windows = 0;
         let mut window_ends = Vec::with_capacity(files.len());
         for file in &files {
@@ -182,6 +206,30 @@ impl TokenDataset {
         }
         let order = Order::new(windows, options.split, options.batching, &what)?;
         Ok(TokenDataset { files, window_ends, options, rows, order })
+    }
+
+    /// The windows of a step: their file, and their first token in it.
+    fn windows(&self, step: u64, shard: Shard) -> impl Iterator<Item = (&TokenFile, u64)> {
+        self.order.examples(step, shard).filter_map(|window| {
+            let file = self.window_ends.partition_point(|end| *end <= window);
+            let before = file.checked_sub(1).and_then(|before| self.window_ends.get(before)).copied().unwrap_or(0);
+            Some((self.files.get(file)?, (window - before) * self.options.sequence_length as u64))
+        })
+    }
+
+    /// Asks for all windows of a step at once, and for those of the next steps after them.
+    fn expect(&self, step: u64, shard: Shard) {
+        if !self.files.iter().any(|file| matches!(file.contents, Contents::Remote(_))) {
+            return;
+        }
+        for ahead in 0..=STEPS_AHEAD {
+            let Some(step) = step.checked_add(ahead) else { return };
+            for (file, first) in self.windows(step, shard) {
+                let Contents::Remote(remote) = &file.contents else { continue };
+                let bytes = file.bytes_of(first, self.options.sequence_length);
+                if ahead == 0 { remote.expect(bytes) } else { remote.prefetch(bytes) }
+            }
+        }
     }
 
     /// Tokens in all files.
@@ -209,11 +257,9 @@ impl Dataset for TokenDataset {
         let limit = self.options.vocab_size.unwrap_or(u32::MAX).min(1 << 31);
         let bytes = rows * sequence * size_of::<i32>();
         let (mut inputs, mut targets) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes));
-        for window in self.order.examples(step, shard) {
-            let file = self.window_ends.partition_point(|end| *end <= window);
-            let before = file.checked_sub(1).and_then(|file| self.window_ends.get(file)).copied().unwrap_or(0);
-            let Some(file) = self.files.get(file) else { continue };
-            file.window((window - before) * sequence as u64, sequence, limit, &mut inputs, &mut targets)?;
+        self.expect(step, shard);
+        for (file, first) in self.windows(step, shard) {
+            file.window(first, sequence, limit, &mut inputs, &mut targets)?;
         }
         let array = |bytes| Literal::new(DType::I32, [rows, sequence], bytes);
         array(inputs).zip(array(targets)).map(|(inputs, targets)| vec![inputs, targets]).ok_or_else(wrong_size)
@@ -222,7 +268,7 @@ impl Dataset for TokenDataset {
     fn describe(&self) -> String {
         // Names without folders: data may be elsewhere on the next machine. Cached tokens are named by their contents.
         let files = self.files.iter().map(|file| {
-            let name = file.mapped.path().file_name().unwrap_or_default().to_string_lossy();
+            let name = file.contents.path().file_name().unwrap_or_default().to_string_lossy();
             format!("{name}: {} {}", file.tokens, file.dtype)
         });
         let files: Vec<String> = files.collect();
@@ -233,7 +279,7 @@ impl Dataset for TokenDataset {
     fn fingerprint(&self) -> Result<Option<String>, DataError> {
         let mut fingerprint = Fingerprint::new();
         for file in &self.files {
-            fingerprint.bytes(file.mapped.bytes()?);
+            fingerprint.contents(&file.contents)?;
         }
         Ok(Some(fingerprint.finish()))
     }

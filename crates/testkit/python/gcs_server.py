@@ -6,6 +6,8 @@ carry it in `x-goog-generation`, and a write with `x-goog-if-generation-match` i
 for none.
 """
 
+import json
+import os
 import sys
 import threading
 import urllib.parse
@@ -37,6 +39,11 @@ class Generations:
     def __call__(self, environ, start_response):
         """Answers one request, one at a time: a condition and its write are one step."""
         path = environ["PATH_INFO"]
+        if path.startswith("/storage/v1/b/"):
+            # The JSON API's resource of a bucket, as far as it says where the bucket is.
+            body = json.dumps({"location": os.environ.get("BUCKET_LOCATION", "US-CENTRAL1")}).encode()
+            start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+            return [body]
         method = environ["REQUEST_METHOD"]
         query = urllib.parse.parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
         environ["HTTP_AUTHORIZATION"] = ANYBODY

@@ -16,6 +16,7 @@ mod libtpu_server;
 mod mutate;
 mod present;
 mod stores;
+mod web;
 
 pub use certificates::make_certificates;
 pub use cloud_tpu::CloudTpuServer;
@@ -24,3 +25,4 @@ pub use libtpu_server::LibtpuServers;
 pub use mutate::{Mutator, Random};
 pub use present::{Needed, repository, require, skip};
 pub use stores::{StoreKind, StoreServer};
+pub use web::{WebFault, WebServer};

@@ -166,6 +166,12 @@ pub struct DataTable {
     /// Threads that decode the images of a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_threads: Option<usize>,
+    /// Where data that is elsewhere is kept; a folder of the user's cache if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_dir: Option<PathBuf>,
+    /// The most that is kept there, in GiB; half of the disk's free space if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_max_gib: Option<f64>,
     /// Where they come from.
     #[serde(flatten)]
     pub source: DataConfig,
@@ -186,7 +192,7 @@ impl DataTable {
 /// Most threads that prepare batches of images where the file does not say.
 const IMAGE_WORKERS: usize = 4;
 
-/// Where examples come from. Paths are relative to the file.
+/// Where examples come from. Paths are relative to the file; addresses (`gs://`, `s3://`, `https://`) are read where they are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DataConfig {

@@ -21,6 +21,7 @@ mod audit;
 pub mod batch_size;
 pub mod config;
 mod datasets;
+mod egress;
 mod error;
 mod find_batch;
 mod frozen;
@@ -42,6 +43,7 @@ mod training;
 
 pub use data;
 pub use datasets::{Datasets, tokenizer};
+pub use egress::egress_warnings;
 pub use error::Error;
 pub use find_batch::{FoundBatch, TriedOn};
 pub use generate::{Generator, Sampled, Sampling};

@@ -11,6 +11,7 @@ use telemetry::{
     TextFormat, ThreadStatus,
 };
 
+use crate::data::{RemoteData, RemoteStats};
 use telemetry::ProcessStatus;
 use telemetry::otlp::Otlp;
 pub(crate) use telemetry::{TrainPhase, TrainingRecord};
@@ -51,6 +52,7 @@ struct Inner {
     compiler: Mutex<Option<Compiler>>,
     record: Mutex<TrainingRecord>,
     otlp: Mutex<Option<Otlp>>,
+    remote: Mutex<Option<RemoteData>>,
     metrics: Metrics,
 }
 
@@ -182,6 +184,7 @@ impl TrainTelemetry {
             compiler: Mutex::default(),
             record: Mutex::default(),
             otlp: Mutex::default(),
+            remote: Mutex::default(),
             metrics,
         };
         TrainTelemetry { inner: Arc::new(inner) }
@@ -224,7 +227,53 @@ impl TrainTelemetry {
             metrics.recompilations.add(stats.recompilations.len() as f64 - metrics.recompilations.get());
             metrics.compile_seconds.add(stats.seconds - metrics.compile_seconds.get());
         }
+        if let Some(remote) = lock(&self.inner.remote).as_ref() {
+            self.tell_fetched(&remote.stats());
+        }
         self.inner.registry.gather()
+    }
+
+    /// Tells of data that is fetched from elsewhere.
+    pub(crate) fn watch_data(&self, remote: Option<&RemoteData>) {
+        *lock(&self.inner.remote) = remote.cloned();
+    }
+
+    fn tell_fetched(&self, stats: &RemoteStats) {
+        let counter = |name, help, value: f64| {
+            let counter = self.inner.registry.counter(name, help, &[]);
+            counter.add(value - counter.get());
+        };
+        let gauge = |name, help, value: f64| self.inner.registry.gauge(name, help, &[]).set(value);
+        let RemoteStats { fetched_bytes, read_bytes, requests, repeated, busy_seconds, cache_bytes } = *stats;
+        counter(
+            "tpubridge_data_fetched_bytes_total",
+            "Bytes of data that came over the network.",
+            fetched_bytes as f64,
+        );
+        counter(
+            "tpubridge_data_read_bytes_total",
+            "Bytes of remote data that were read, from the cache or just fetched.",
+            read_bytes as f64,
+        );
+        counter("tpubridge_data_requests_total", "Requests for data.", requests as f64);
+        counter(
+            "tpubridge_data_repeated_requests_total",
+            "Requests for data that failed and were repeated.",
+            repeated as f64,
+        );
+        counter(
+            "tpubridge_data_fetch_seconds_total",
+            "Seconds in which at least one request for data was under way.",
+            busy_seconds,
+        );
+        gauge("tpubridge_data_cache_bytes", "Bytes of the folder where remote data is kept.", cache_bytes as f64);
+        if let Some(rate) = stats.bytes_per_second() {
+            gauge(
+                "tpubridge_data_fetch_bytes_per_second",
+                "Bytes of data for each second in which some were fetched.",
+                rate,
+            );
+        }
     }
 
     /// What is trained, on what.

@@ -16,6 +16,7 @@ use weights::Keep;
 use crate::audit::{self, TrainingAudit};
 use crate::config::{DataConfig, TrainConfig};
 use crate::datasets::Datasets;
+use crate::egress::warn_of_egress;
 use crate::error::Error;
 use crate::model::{TokenSizes, TrainModelConfig};
 use crate::pretrained::{AdapterFolders, Pretrained};
@@ -357,6 +358,8 @@ impl TaskVisitor for Run<'_> {
         data: Datasets,
     ) -> Result<Finished, Error> {
         let Run { training, backend, stop, watch } = self;
+        training.telemetry.watch_data(data.remote.as_ref());
+        let _egress = data.remote.as_ref().filter(|_| backend.rank() == 0).map(warn_of_egress);
         let state = trace::shapes_of(&(), |()| task.init())?;
         let parameters = state.params.num_parameters();
         let shapes = sharded_shapes(&state.params, &state.carried);

@@ -184,6 +184,8 @@ pub enum StoreFailure {
     NotFound,
     /// The credentials are missing, wrong, or do not allow it.
     NotAllowed,
+    /// The object is no longer the one that was opened.
+    Changed,
     /// Anything else, after the retries: the network, the server, the configuration.
     Other,
 }
@@ -240,13 +242,22 @@ impl Error {
                 "give a path, or an address file:///, s3://bucket/prefix or gs://bucket/prefix".into()
             }
             Error::Store { failure: StoreFailure::NotFound, .. } => {
-                "check the bucket's name, and that it exists".into()
+                "check the address: the bucket, and the object in it".into()
             }
             Error::Store { failure: StoreFailure::NotAllowed, object, .. } if object.starts_with("gs://") => {
                 "check GOOGLE_APPLICATION_CREDENTIALS and the account's rights on the bucket".into()
             }
+            Error::Store { failure: StoreFailure::NotAllowed, object, .. } if object.starts_with("http") => {
+                "check the address; one that was signed may have expired".into()
+            }
             Error::Store { failure: StoreFailure::NotAllowed, .. } => {
                 "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights on the bucket".into()
+            }
+            Error::Store { failure: StoreFailure::Changed, .. } => {
+                "put the old version back, or begin again with the new one".into()
+            }
+            Error::Store { object, .. } if object.starts_with("http") => {
+                "check the address and the network; the server must answer requests for ranges".into()
             }
             Error::Store { object, .. } if object.starts_with("gs://") => {
                 "check the network and GOOGLE_*; complete checkpoints are untouched".into()

@@ -31,8 +31,11 @@ pub use manager::{
     AsyncSaver, CheckpointManager, Found, IntegrityCheck, Keep, MANIFEST_VERSION, Protection, SaveGroup, SaveReport,
     Saved, SavedTensor, Saver, Snapshot, SnapshotPiece, Types, WhenBusy,
 };
-pub use npy::{NpyHeader, read_npy, read_npy_header, read_npz, write_npz};
+pub use npy::{NpyHeader, read_npy, read_npy_header, read_npy_header_from, read_npz, write_npz};
 pub use region::TensorRegion;
 pub use safetensors::{Entry, SafeTensors, write};
-pub use store::{Access, ObjectWriter, RecordVersion, Store, StoredObject, Swap, choose_cryptography};
+pub use store::{
+    Access, ObjectReader, ObjectVersion, ObjectWriter, RangeSink, RecordVersion, RemoteObject, Store, StoredObject, Swap,
+    choose_cryptography,
+};
 pub use unfinished::unfinished_file;

@@ -143,6 +143,11 @@ pub fn read_npy_header(path: &Path) -> Result<NpyHeader, Error> {
     read_header(&mut file).map_err(|message| Error::format(path, message))
 }
 
+/// Reads the header of one array from anywhere; `path` is what errors name.
+pub fn read_npy_header_from(mut from: impl Read, path: &Path) -> Result<NpyHeader, Error> {
+    read_header(&mut from).map_err(|message| Error::format(path, message))
+}
+
 fn read_header(from: &mut impl Read) -> Result<NpyHeader, String> {
     let mut start = [0; 8];
     from.read_exact(&mut start).map_err(|_| "it is too short")?;

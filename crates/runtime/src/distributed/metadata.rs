@@ -1,11 +1,13 @@
 //! What the metadata server of a Cloud TPU virtual machine says of its slice, as the variables that GKE would set.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use super::config::MAX_PROCESSES;
 use super::tpu::{HOSTNAMES, MEGASCALE_COORDINATOR, NUM_SLICES, SKIP_METADATA, SLICE_ID, WORKER_ID};
 use crate::error::Error;
+use crate::host::tpu_chips;
 
 /// Where it is on Google's machines; Google's own clients and libtpu look here.
 const ADDRESS: &str = "169.254.169.254";
@@ -57,19 +59,38 @@ struct Answers {
     tpu_env: String,
 }
 
-fn ask(address: &str) -> Result<Option<Answers>, Error> {
-    let failed = |error: &dyn std::error::Error| {
-        Error::Distributed(format!("asking the metadata server at {address}: {}", compile::with_causes(error)))
+/// The zone of this machine, such as `us-central2-b`, where it is one of Google's with TPUs, or a variable names its metadata
+/// server. Nothing depends on it: what fails is `None`.
+pub fn machine_zone() -> Option<String> {
+    let environment = |variable: &str| std::env::var(variable).ok().filter(|text| !text.trim().is_empty());
+    let is_named = ADDRESS_VARIABLES.iter().any(|variable| environment(variable).is_some());
+    if environment(SKIP_METADATA).is_some() || !is_named && tpu_chips(Path::new("/")) == 0 {
+        return None;
+    }
+    let address = address(&environment);
+    let asked = || -> Option<String> {
+        let (runtime, client) = client().ok()?;
+        let said = runtime.block_on(value(&client, &address, "zone")).ok()??;
+        let zone = said.trim().rsplit('/').next()?;
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        ((1..=64).contains(&zone.len()) && zone.chars().all(is_plain)).then(|| zone.to_string())
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
+    // A thread of its own: the caller may be inside a runtime.
+    std::thread::scope(|scope| scope.spawn(asked).join()).ok()?
+}
+
+fn client() -> Result<(tokio::runtime::Runtime, reqwest::Client), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     weights::choose_cryptography();
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(TIMEOUT)
-        .build()
-        .map_err(|error| failed(&error))?;
-    let attribute = |name: &str| runtime.block_on(attribute(&client, address, name));
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(TIMEOUT);
+    Ok((runtime, client.build()?))
+}
+
+fn ask(address: &str) -> Result<Option<Answers>, Error> {
+    let (runtime, client) = client().map_err(|error| {
+        Error::Distributed(format!("asking the metadata server at {address}: {}", compile::with_causes(&*error)))
+    })?;
+    let attribute = |name: &str| runtime.block_on(value(&client, address, &format!("attributes/{name}")));
     // Machines without a slice do not have this one.
     let worker = match attribute("agent-worker-number") {
         Ok(Some(worker)) => worker,
@@ -87,9 +108,9 @@ fn ask(address: &str) -> Result<Option<Answers>, Error> {
     Ok(Some(Answers { worker, endpoints, tpu_env }))
 }
 
-/// One attribute; `None` where the server has none of that name.
-async fn attribute(client: &reqwest::Client, address: &str, name: &str) -> Result<Option<String>, String> {
-    let url = format!("http://{address}/computeMetadata/v1/instance/attributes/{name}");
+/// One value of the machine; `None` where the server has none of that name.
+async fn value(client: &reqwest::Client, address: &str, name: &str) -> Result<Option<String>, String> {
+    let url = format!("http://{address}/computeMetadata/v1/instance/{name}");
     let mut last = String::new();
     for attempt in 0..TRIES {
         if attempt > 0 {

@@ -18,6 +18,7 @@ mod wire;
 pub use channel::{SECRET, SECRET_FILE, Secret};
 pub use config::{Coordinator, DEFAULT_PORT, Given, MultiHostConfig, slice_hosts};
 pub use etcd_config::{Credentials, Encryption, EtcdConfig, Identity};
+pub use metadata::machine_zone;
 pub use session::Session;
 
 use std::net::IpAddr;

@@ -169,7 +169,7 @@ impl Checkpoints {
             let (then, now) = (format!("of fingerprint {then}"), format!("of fingerprint {now}, under the same name"));
             return Err(differs("the contents of the data", then, now).into());
         }
-        if kept.description != self.description {
+        if without_folders(&kept.description) != without_folders(&self.description) {
             return Err(differs("the configuration", kept.description.to_string(), self.description.to_string()).into());
         }
         let saved_dims: BTreeMap<&str, &[usize]> = saved.tensors().map(|tensor| (tensor.name, tensor.dims)).collect();
@@ -334,4 +334,26 @@ impl Checkpoints {
         self.hear(watch)?;
         Ok(written?)
     }
+}
+
+/// A description with the names of data files alone: data may be elsewhere on the next machine, or in a bucket. What it says of its
+/// contents is compared beside it.
+fn without_folders(description: &Value) -> Value {
+    fn shorten(value: &mut Value) {
+        match value {
+            Value::String(path) => {
+                let name = path.split('?').next().unwrap_or_default().trim_end_matches('/').rsplit('/').next();
+                *path = name.unwrap_or_default().to_string();
+            }
+            Value::Array(paths) => paths.iter_mut().for_each(shorten),
+            _ => {}
+        }
+    }
+    let mut short = description.clone();
+    for key in ["files", "folder", "tokenizer"] {
+        if let Some(value) = short.get_mut("data").and_then(|data| data.get_mut(key)) {
+            shorten(value);
+        }
+    }
+    short
 }

@@ -359,7 +359,7 @@ fn text_is_tokenized_once() {
     fs::write(&b, "the the").unwrap();
     let cache = folder.path().join("cache");
     let options = TextOptions { tokenizer, separator: Some("<end>".into()), cache: cache.clone() };
-    let files = [a.clone(), b];
+    let files = [a.as_path().into(), b.as_path().into()];
     let first = tokenize_files(&files, &options).unwrap();
     assert!(!first.was_cached);
     // More than the three tokens to which the tokenizer would cut a text.

@@ -5,6 +5,7 @@
 
 mod access;
 mod local;
+mod objects;
 mod remote;
 mod sealing;
 mod tls;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 pub use access::Access;
 pub(crate) use local::Lock;
+pub use objects::{ObjectReader, ObjectVersion, RangeSink, RemoteObject};
 pub use tls::choose_cryptography;
 use trust::SealingKey;
 

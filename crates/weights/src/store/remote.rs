@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use futures_util::TryStreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::gcp::{GcpCredential, GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientConfigKey, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
@@ -75,53 +75,17 @@ impl Drop for Shared {
 
 impl Bucket {
     pub(super) fn s3(rest: &str, access: &Access) -> Result<Bucket, Error> {
-        choose_cryptography();
         let (bucket, prefix, location) = parts("s3", rest)?;
-        let mut builder = AmazonS3Builder::new().with_retry(retry(access));
-        builder = builder.with_config(AmazonS3ConfigKey::Client(timeout_key()), timeout(access));
-        for (name, value) in &access.options {
-            if name.starts_with("aws_")
-                && let Ok(key) = name.parse::<AmazonS3ConfigKey>()
-            {
-                builder = builder.with_config(key, value);
-            }
-        }
-        let store = builder.with_bucket_name(bucket).build().map_err(|error| failed("opening", &location, error))?;
-        Bucket::new(Arc::new(store), location, prefix)
+        Bucket::new(s3_bucket(bucket, &location, access)?, location, prefix)
     }
 
     pub(super) fn google(rest: &str, access: &Access) -> Result<Bucket, Error> {
-        choose_cryptography();
         let (bucket, prefix, location) = parts("gs", rest)?;
-        let mut builder = GoogleCloudStorageBuilder::new().with_retry(retry(access));
-        builder = builder.with_config(GoogleConfigKey::Client(timeout_key()), timeout(access));
-        if let Some(host) = access.option("storage_emulator_host") {
-            // As Google's own libraries do it: no credentials, and http where nothing else is said.
-            let address = if host.contains("://") { host.to_string() } else { format!("http://{host}") };
-            builder = builder.with_config(GoogleConfigKey::Client(ClientConfigKey::AllowHttp), "true");
-            // Both, because the client asks for a token when it writes even if nothing is to be signed.
-            let nobody = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
-            builder = builder.with_base_url(address.trim_end_matches('/')).with_skip_signature(true);
-            builder = builder.with_credentials(Arc::new(nobody));
-        }
-        for (name, value) in &access.options {
-            if name.starts_with("google_")
-                && let Ok(key) = name.parse::<GoogleConfigKey>()
-            {
-                builder = builder.with_config(key, value);
-            }
-        }
-        let store = builder.with_bucket_name(bucket).build().map_err(|error| failed("opening", &location, error))?;
-        Bucket::new(Arc::new(store), location, prefix)
+        Bucket::new(Arc::new(google_bucket(bucket, &location, access)?), location, prefix)
     }
 
     fn new(store: Arc<dyn ObjectStore>, location: String, prefix: Path) -> Result<Bucket, Error> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("object-store")
-            .enable_all()
-            .build()
-            .map_err(|source| Error::Thread { doing: "the object store", source: Some(source) })?;
+        let runtime = runtime(1)?;
         let shared = Shared {
             store,
             location,
@@ -292,7 +256,7 @@ impl Shared {
     }
 }
 
-fn received<T>(answer: Receiver<T>) -> Result<T, Error> {
+pub(super) fn received<T>(answer: Receiver<T>) -> Result<T, Error> {
     answer.recv().map_err(|_| Error::Thread { doing: "the object store", source: None })
 }
 
@@ -380,25 +344,81 @@ impl Drop for BucketWriter {
     }
 }
 
+/// The client of a bucket of S3; `location` is what errors name.
+pub(super) fn s3_bucket(bucket: &str, location: &str, access: &Access) -> Result<Arc<dyn ObjectStore>, Error> {
+    choose_cryptography();
+    let mut builder = AmazonS3Builder::new().with_retry(retry(access));
+    builder = builder.with_config(AmazonS3ConfigKey::Client(timeout_key()), timeout(access));
+    for (name, value) in &access.options {
+        if name.starts_with("aws_")
+            && let Ok(key) = name.parse::<AmazonS3ConfigKey>()
+        {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let store = builder.with_bucket_name(bucket).build().map_err(|error| failed("opening", location, error))?;
+    Ok(Arc::new(store))
+}
+
+/// The client of a bucket of Google's; `location` is what errors name.
+pub(super) fn google_bucket(bucket: &str, location: &str, access: &Access) -> Result<GoogleCloudStorage, Error> {
+    choose_cryptography();
+    let mut builder = GoogleCloudStorageBuilder::new().with_retry(retry(access));
+    builder = builder.with_config(GoogleConfigKey::Client(timeout_key()), timeout(access));
+    if let Some(address) = emulator(access) {
+        builder = builder.with_config(GoogleConfigKey::Client(ClientConfigKey::AllowHttp), "true");
+        // Both, because the client asks for a token when it writes even if nothing is to be signed.
+        let nobody = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
+        builder = builder.with_base_url(&address).with_skip_signature(true);
+        builder = builder.with_credentials(Arc::new(nobody));
+    }
+    for (name, value) in &access.options {
+        if name.starts_with("google_")
+            && let Ok(key) = name.parse::<GoogleConfigKey>()
+        {
+            builder = builder.with_config(key, value);
+        }
+    }
+    builder.with_bucket_name(bucket).build().map_err(|error| failed("opening", location, error))
+}
+
+/// The address of a server in the place of Google's, as Google's own libraries take it: no credentials, and http where nothing
+/// else is said.
+pub(super) fn emulator(access: &Access) -> Option<String> {
+    let host = access.option("storage_emulator_host")?;
+    let address = if host.contains("://") { host.to_string() } else { format!("http://{host}") };
+    Some(address.trim_end_matches('/').to_string())
+}
+
+/// Threads that drive requests.
+pub(super) fn runtime(threads: usize) -> Result<Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("object-store")
+        .enable_all()
+        .build()
+        .map_err(|source| Error::Thread { doing: "the object store", source: Some(source) })
+}
+
 fn record_name(name: &str) -> String {
     format!("{name}.json")
 }
 
-fn retry(access: &Access) -> RetryConfig {
+pub(super) fn retry(access: &Access) -> RetryConfig {
     let backoff = BackoffConfig { init_backoff: access.first_pause, ..BackoffConfig::default() };
     RetryConfig { backoff, max_retries: access.max_retries, retry_timeout: access.retry_for }
 }
 
-fn timeout_key() -> ClientConfigKey {
+pub(super) fn timeout_key() -> ClientConfigKey {
     ClientConfigKey::Timeout
 }
 
-fn timeout(access: &Access) -> String {
+pub(super) fn timeout(access: &Access) -> String {
     format!("{}ms", access.request_timeout.as_millis())
 }
 
 /// Bucket, prefix, and the location as it is shown.
-fn parts<'a>(scheme: &str, rest: &'a str) -> Result<(&'a str, Path, String), Error> {
+pub(super) fn parts<'a>(scheme: &str, rest: &'a str) -> Result<(&'a str, Path, String), Error> {
     let wrong =
         |message: &str| Error::Location { location: format!("{scheme}://{rest}"), message: message.to_string() };
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -415,7 +435,7 @@ fn parts<'a>(scheme: &str, rest: &'a str) -> Result<(&'a str, Path, String), Err
     Ok((bucket, path, location))
 }
 
-fn failed(doing: &'static str, object: &str, error: object_store::Error) -> Error {
+pub(super) fn failed(doing: &'static str, object: &str, error: object_store::Error) -> Error {
     use object_store::Error as Said;
     let text = error.to_string();
     let answered = |codes: [&str; 2]| codes.iter().any(|code| text.contains(&format!("status code: {code}")));

@@ -1,0 +1,4 @@
+//! Integration tests of `data`: files that are elsewhere.
+
+mod hostile;
+mod remote;
