@@ -1,5 +1,6 @@
 //! The command line: commands, options and their help texts.
 
+mod cost;
 mod health;
 mod keys;
 mod launch;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use cost::CostArgs;
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
 pub(crate) use launch::LaunchArgs;
@@ -82,6 +84,8 @@ pub(crate) enum Command {
     Diagnose(DiagnoseArgs),
     /// Name the process that holds a training up: gone, stopped, cut off, behind, starved, or with another program.
     Hang(HangArgs),
+    /// Say what runs cost: planned, so far, for each token, wasted by restarts.
+    Cost(CostArgs),
     /// Write text with a model that `tpu train` trained.
     Generate(GenerateArgs),
     /// Write a model in fewer bits: rounding, GPTQ, rotations, AWQ, SmoothQuant, with the quality kept.

@@ -53,6 +53,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Train(args) => commands::train::run(&args, &output),
         Command::Launch(args) => commands::launch::run(&args, &output),
         Command::Monitor(args) => commands::monitor::run(&args, &output),
+        Command::Cost(args) => commands::cost::run(&args, &output),
         Command::Dashboard(args) => commands::dashboard::run(&args, &output),
         Command::Diagnose(args) => commands::diagnose::run(&args, &output),
         Command::Hang(args) => commands::hang::run(&args, &output),

@@ -7,6 +7,7 @@
 //! - [`provider::Provider`] is what a cloud does for a job: create, list and delete slices.
 //! - [`launch::launch`] runs many processes of one program, here or over ssh, and stops all when one dies.
 //! - [`supervisor::Supervisor`] takes a job from a request for slices to its end, through faults and its own death.
+//! - [`cost::CostReport`] is what jobs cost, and what of it was wasted.
 //! - [`managed::Home`] is that folder: where it lies, how it is laid out, what is in it.
 //!
 //! Nothing here is process-wide: the file-system root and the environment come in through a [`System`] value.
@@ -21,6 +22,7 @@
 //! # Ok::<(), fleet::Error>(())
 //! ```
 
+pub mod cost;
 pub mod doctor;
 mod error;
 mod glibc;

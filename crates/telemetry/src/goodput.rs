@@ -244,6 +244,16 @@ impl GoodputHistory {
         self.attempts.is_empty()
     }
 
+    /// The step that the last attempt has come to.
+    pub fn last_step(&self) -> Option<u64> {
+        self.attempts.last().map(|seen| seen.last.step)
+    }
+
+    /// Seconds since 1970 of the last line.
+    pub fn last_seconds(&self) -> Option<f64> {
+        self.attempts.last().map(|seen| seen.last.time_seconds)
+    }
+
     /// Where the time went; `None` without an attempt.
     pub fn goodput(&self) -> Option<Goodput> {
         sum(&self.attempts.iter().collect::<Vec<_>>())

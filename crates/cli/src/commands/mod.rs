@@ -9,6 +9,7 @@ pub(crate) mod compare;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod cost;
 pub(crate) mod dashboard;
 pub(crate) mod diagnose;
 pub(crate) mod doctor;
