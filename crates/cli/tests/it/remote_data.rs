@@ -47,7 +47,7 @@ fn tokens() -> Vec<u8> {
 #[track_caller]
 fn trained(bench: &Bench, file: &str, folder: &str, environment: &[(&str, String)]) -> (Vec<f64>, String) {
     let mut command = bench.command(&["train", file, "--folder", folder, "-d", "cpu"]);
-    environment.iter().for_each(|(name, value)| drop(command.env(name, value)));
+    command.envs(environment.iter().cloned());
     let ran = ran(command.output().unwrap());
     assert_eq!(ran.code, Some(0), "{folder}: {}", ran.stderr);
     (losses(bench, folder), ran.stderr)
@@ -106,14 +106,14 @@ fn data_in_buckets_gives_the_losses_of_files_here() {
     // A run that began with a file here goes on with its copy in a bucket.
     let mut more =
         bench.command(&["train", "s3.toml", "--folder", "here", "-d", "cpu", "--with", "train.steps=8", "--json"]);
-    environment.iter().for_each(|(name, value)| drop(more.env(name, value)));
+    more.envs(environment.iter().cloned());
     let more = ran(more.output().unwrap());
     assert_eq!(more.code, Some(0), "{}", more.stderr);
     assert!(more.stdout.contains("\"first_step\": 6") || more.stdout.contains("\"first_step\":6"), "{}", more.stdout);
     // And one with other contents under that name does not.
     Store::open_with(&s3.location("data"), &access).unwrap().put("tokens.bin", &tokens()[2..]).unwrap();
     let mut other = bench.command(&["train", "s3.toml", "--folder", "here", "-d", "cpu", "--with", "train.steps=9"]);
-    environment.iter().for_each(|(name, value)| drop(other.env(name, value)));
+    other.envs(environment.iter().cloned());
     let other = ran(other.output().unwrap());
     assert!(other.code == Some(2) && other.stderr.contains("hint: "), "{}", other.stderr);
     // The bucket is in US-CENTRAL1; a slice in Europe pays for what it reads.
