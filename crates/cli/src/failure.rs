@@ -103,6 +103,13 @@ impl From<quantize::Error> for Failure {
     }
 }
 
+impl From<torch::Error> for Failure {
+    fn from(error: torch::Error) -> Self {
+        let remedy = error.remedy().to_string();
+        Failure::new(error).hint(remedy)
+    }
+}
+
 impl From<fleet::Error> for Failure {
     fn from(error: fleet::Error) -> Self {
         let hint = error.remedy();

@@ -6,6 +6,7 @@ mod child;
 mod commands;
 mod failure;
 mod human;
+mod imported;
 mod log;
 mod output;
 mod plugins;

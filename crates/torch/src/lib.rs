@@ -1,8 +1,8 @@
 //! PyTorch programs: archives of `torch.export`, read and translated to our traced graph, without Python.
 //!
 //! [`Archive::open`] reads a `.pt2` file of PyTorch 2.5 to 2.15; tensors stay in the file until [`Archive::tensor`].
-//! [`graph::Program::apply`] runs the program over traced tensors: it can be differentiated, sharded and compiled like a
-//! model written in Rust. [`graph::Program::trace`] gives its StableHLO.
+//! [`graph::ExportedProgram::apply`] runs the program over traced tensors: it can be differentiated, sharded and compiled like a
+//! model written in Rust. [`graph::ExportedProgram::trace`] gives its StableHLO.
 //!
 //! ```
 //! use torch::graph::SymExpr;

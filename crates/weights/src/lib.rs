@@ -35,7 +35,7 @@ pub use npy::{NpyHeader, read_npy, read_npy_header, read_npy_header_from, read_n
 pub use region::TensorRegion;
 pub use safetensors::{Entry, SafeTensors, write};
 pub use store::{
-    Access, ObjectReader, ObjectVersion, ObjectWriter, RangeSink, RecordVersion, RemoteObject, Store, StoredObject, Swap,
-    choose_cryptography,
+    Access, ObjectReader, ObjectVersion, ObjectWriter, RangeSink, RecordVersion, RemoteObject, Store, StoredObject,
+    Swap, choose_cryptography,
 };
 pub use unfinished::unfinished_file;

@@ -19,7 +19,7 @@ use crate::args::{CompileArgs, CompilerArgs, EffortArg, Emit, PartitionerArg};
 use crate::failure::{self, Answer, Failure};
 use crate::output::{Align, Output, Table};
 use crate::progress::Progress;
-use crate::{commands, human, plugins, stop};
+use crate::{commands, human, imported, plugins, stop};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -176,8 +176,11 @@ fn limits(args: &CompilerArgs, config: &Config) -> Result<WorkerLimits, Failure>
     Ok(WorkerLimits { time, memory_bytes })
 }
 
-/// Reads a file, or standard input for `-`.
+/// Reads a program: a file, or standard input for `-`. An archive of PyTorch is translated, with the sizes of its example.
 pub(crate) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
+    if imported::is_archive(path) {
+        return imported::program(path);
+    }
     if path == Path::new("-") {
         let mut bytes = Vec::new();
         std::io::stdin().read_to_end(&mut bytes).map_err(|e| failure::file("cannot read", path, e))?;

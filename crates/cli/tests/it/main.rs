@@ -19,6 +19,7 @@ mod fit;
 mod harness;
 mod health;
 mod hostile;
+mod imported;
 mod kernels;
 mod mesh_training;
 mod metrics;

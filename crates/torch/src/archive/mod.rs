@@ -14,7 +14,7 @@ use tensor::{DType, Literal};
 use crate::archive::entries::Entries;
 use crate::archive::window::FilePart;
 use crate::error::Error;
-use crate::graph::{self, Program, SymExpr};
+use crate::graph::{self, ExportedProgram, SymExpr};
 
 /// Axes of a tensor that is read.
 const MAX_RANK: usize = 64;
@@ -22,7 +22,7 @@ const MAX_RANK: usize = 64;
 /// An archive that `torch.export.save` wrote.
 #[derive(Debug)]
 pub struct Archive {
-    program: Program,
+    program: ExportedProgram,
     tensors: BTreeMap<String, Stored>,
 }
 
@@ -99,7 +99,7 @@ impl Archive {
     }
 
     /// The program.
-    pub fn program(&self) -> &Program {
+    pub fn program(&self) -> &ExportedProgram {
         &self.program
     }
 

@@ -6,13 +6,13 @@ use serde_json::Value;
 use tensor::DType;
 
 use crate::error::Error;
-use crate::graph::{Argument, Graph, InputRole, Node, OutputRole, Program, SymExpr, SymInt, TensorMeta};
+use crate::graph::{ExportedProgram, Graph, InputRole, Node, NodeArgument, OutputRole, SymExpr, SymInt, TensorMeta};
 
 /// Graphs in graphs.
 const MAX_NESTING: usize = 16;
 
 /// The program of a JSON text.
-pub(crate) fn program(text: &[u8]) -> Result<Program, Error> {
+pub(crate) fn program(text: &[u8]) -> Result<ExportedProgram, Error> {
     let text = std::str::from_utf8(text).map_err(|_| Error::damaged("the program is not UTF-8"))?;
     let json: Value = serde_json::from_str(&quoted(text)).map_err(|e| Error::damaged(format!("the program: {e}")))?;
     let major = json.pointer("/schema_version/major").and_then(Value::as_i64);
@@ -36,8 +36,8 @@ pub(crate) fn program(text: &[u8]) -> Result<Program, Error> {
         roles.insert(name, role);
     }
     let inputs = graph.inputs.iter().map(|input| match input {
-        Argument::Tensor(name) => roles.get(name).cloned().unwrap_or(InputRole::User),
-        Argument::Int(SymInt::Name(_)) => InputRole::User,
+        NodeArgument::Tensor(name) => roles.get(name).cloned().unwrap_or(InputRole::User),
+        NodeArgument::Int(SymInt::Name(_)) => InputRole::User,
         _ => InputRole::Nothing,
     });
     let outputs = list("output_specs")?.iter().map(output_role).collect::<Result<Vec<_>, Error>>()?;
@@ -50,7 +50,14 @@ pub(crate) fn program(text: &[u8]) -> Result<Program, Error> {
         let bound = |name: &str| range.get(name).and_then(Value::as_i64);
         ranges.insert(symbol.clone(), (bound("min_val"), bound("max_val")));
     }
-    Ok(Program {
+    let tensors = module.pointer("/graph/tensor_values").and_then(Value::as_object);
+    let sizes = tensors.into_iter().flatten().filter_map(|(_, meta)| meta.get("sizes").and_then(Value::as_array));
+    let examples = sizes.flatten().filter_map(|json| match size(json) {
+        Ok(SymExpr::Symbol(symbol)) => Some((symbol, json.pointer("/as_expr/hint/as_int")?.as_i64()?)),
+        _ => None,
+    });
+    Ok(ExportedProgram {
+        examples: examples.collect(),
         inputs: inputs.collect(),
         outputs,
         graph,
@@ -147,7 +154,7 @@ fn graph(json: &Value, nesting: usize) -> Result<Graph, Error> {
         return Err(Error::damaged("graphs are nested too deeply"));
     }
     let list = |name: &str| json.get(name).and_then(Value::as_array).ok_or_else(|| missing(name));
-    let arguments = |name: &str| -> Result<Vec<Argument>, Error> {
+    let arguments = |name: &str| -> Result<Vec<NodeArgument>, Error> {
         list(name)?.iter().map(|value| argument(value, nesting)).collect()
     };
     let mut tensors = BTreeMap::new();
@@ -255,42 +262,42 @@ fn list<T>(json: &Value, one: impl FnMut(&Value) -> Result<T, Error>) -> Result<
     json.as_array().ok_or_else(|| Error::damaged("a list is not one"))?.iter().map(one).collect()
 }
 
-fn argument(json: &Value, nesting: usize) -> Result<Argument, Error> {
+fn argument(json: &Value, nesting: usize) -> Result<NodeArgument, Error> {
     let (tag, value) = union(json, "an argument")?;
     let tensor = |value: &Value| name_of(value).ok_or_else(|| Error::damaged("a tensor has no name"));
     Ok(match tag {
-        "as_none" => Argument::None,
-        "as_tensor" => Argument::Tensor(tensor(value)?),
-        "as_tensors" => Argument::Tensors(list(value, |v| tensor(v).map(Some))?),
+        "as_none" => NodeArgument::None,
+        "as_tensor" => NodeArgument::Tensor(tensor(value)?),
+        "as_tensors" => NodeArgument::Tensors(list(value, |v| tensor(v).map(Some))?),
         "as_optional_tensor" => match union(value, "an optional tensor")? {
-            ("as_tensor", value) => Argument::Tensor(tensor(value)?),
-            _ => Argument::None,
+            ("as_tensor", value) => NodeArgument::Tensor(tensor(value)?),
+            _ => NodeArgument::None,
         },
-        "as_optional_tensors" => Argument::Tensors(list(value, |v| match union(v, "an optional tensor")? {
+        "as_optional_tensors" => NodeArgument::Tensors(list(value, |v| match union(v, "an optional tensor")? {
             ("as_tensor", v) => tensor(v).map(Some),
             _ => Ok(None),
         })?),
-        "as_int" | "as_sym_int" => Argument::Int(sym_int(value)?),
-        "as_ints" | "as_sym_ints" => Argument::Ints(list(value, sym_int)?),
-        "as_float" => Argument::Float(float(value)?),
-        "as_floats" => Argument::Floats(list(value, float)?),
-        "as_bool" => Argument::Bool(value.as_bool().unwrap_or(false)),
-        "as_bools" => Argument::Bools(list(value, |v| Ok(v.as_bool().unwrap_or(false)))?),
+        "as_int" | "as_sym_int" => NodeArgument::Int(sym_int(value)?),
+        "as_ints" | "as_sym_ints" => NodeArgument::Ints(list(value, sym_int)?),
+        "as_float" => NodeArgument::Float(float(value)?),
+        "as_floats" => NodeArgument::Floats(list(value, float)?),
+        "as_bool" => NodeArgument::Bool(value.as_bool().unwrap_or(false)),
+        "as_bools" => NodeArgument::Bools(list(value, |v| Ok(v.as_bool().unwrap_or(false)))?),
         "as_sym_bool" | "as_sym_float" => match union(value, "a value")? {
-            ("as_name", name) => Argument::Named(name.as_str().unwrap_or_default().to_string()),
-            ("as_bool", value) => Argument::Bool(value.as_bool().unwrap_or(false)),
-            ("as_float", value) => Argument::Float(float(value)?),
-            (other, _) => Argument::Other(other.to_string()),
+            ("as_name", name) => NodeArgument::Named(name.as_str().unwrap_or_default().to_string()),
+            ("as_bool", value) => NodeArgument::Bool(value.as_bool().unwrap_or(false)),
+            ("as_float", value) => NodeArgument::Float(float(value)?),
+            (other, _) => NodeArgument::Other(other.to_string()),
         },
-        "as_string" => Argument::Text(value.as_str().unwrap_or_default().to_string()),
-        "as_scalar_type" => Argument::Type(dtype(value.as_u64().unwrap_or(0))?),
-        "as_memory_format" | "as_layout" | "as_device" => Argument::Placement,
+        "as_string" => NodeArgument::Text(value.as_str().unwrap_or_default().to_string()),
+        "as_scalar_type" => NodeArgument::Type(dtype(value.as_u64().unwrap_or(0))?),
+        "as_memory_format" | "as_layout" | "as_device" => NodeArgument::Placement,
         "as_graph" => {
             let name = name_of(value).unwrap_or_default();
             let inner = value.get("graph").ok_or_else(|| missing("graph"))?;
-            Argument::Graph(name, Box::new(graph(inner, nesting + 1)?))
+            NodeArgument::Graph(name, Box::new(graph(inner, nesting + 1)?))
         }
-        other => Argument::Other(other.to_string()),
+        other => NodeArgument::Other(other.to_string()),
     })
 }
 

@@ -13,7 +13,7 @@ pub(crate) use json::{program, size, tensor_meta};
 
 /// An exported program.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ExportedProgram {
     /// What it computes.
     pub graph: Graph,
     /// What its inputs are, in the order of the graph's.
@@ -22,6 +22,8 @@ pub struct Program {
     pub outputs: Vec<OutputRole>,
     /// Bounds of symbols: least and most.
     pub ranges: BTreeMap<String, (Option<i64>, Option<i64>)>,
+    /// Values that symbols had in the example that was exported.
+    pub examples: BTreeMap<String, i64>,
     /// The PyTorch that wrote it, where it says so.
     pub torch_version: String,
 }
@@ -60,9 +62,9 @@ pub enum OutputRole {
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// Names of the inputs, in order.
-    pub inputs: Vec<Argument>,
+    pub inputs: Vec<NodeArgument>,
     /// Results.
-    pub outputs: Vec<Argument>,
+    pub outputs: Vec<NodeArgument>,
     /// Ops in order.
     pub nodes: Vec<Node>,
     /// Type and shape of each tensor.
@@ -77,9 +79,9 @@ pub struct Node {
     /// Such as `torch.ops.aten.add.Tensor`.
     pub target: String,
     /// Arguments by name; those of higher-order ops have none.
-    pub inputs: Vec<(String, Argument)>,
+    pub inputs: Vec<(String, NodeArgument)>,
     /// Results.
-    pub outputs: Vec<Argument>,
+    pub outputs: Vec<NodeArgument>,
     /// Its line in the Python source.
     pub line: String,
     /// The module it belongs to, such as `layers.0.attention`.
@@ -108,7 +110,7 @@ pub enum SymInt {
 
 /// An argument or result.
 #[derive(Clone, Debug)]
-pub enum Argument {
+pub enum NodeArgument {
     /// Nothing.
     None,
     /// A tensor by name.

@@ -4,7 +4,7 @@ use tensor::DType;
 use trace::Tensor;
 
 use crate::error::Error;
-use crate::graph::{Argument, Node, SymInt};
+use crate::graph::{Node, NodeArgument, SymInt};
 use crate::translate::run::Translator;
 use crate::translate::types::{Operand, Scalar};
 
@@ -45,13 +45,13 @@ impl<'g> Call<'_, 'g> {
     }
 
     /// An argument; none where it is absent or `None`.
-    pub(crate) fn argument(&self, name: &str) -> Option<&'g Argument> {
+    pub(crate) fn argument(&self, name: &str) -> Option<&'g NodeArgument> {
         let found = self.node.inputs.iter().find(|(own, _)| own == name).map(|(_, value)| value);
-        found.filter(|value| !matches!(value, Argument::None))
+        found.filter(|value| !matches!(value, NodeArgument::None))
     }
 
     /// An argument by place, as higher-order ops have them.
-    pub(crate) fn nth(&self, n: usize) -> Result<&'g Argument, Error> {
+    pub(crate) fn nth(&self, n: usize) -> Result<&'g NodeArgument, Error> {
         let found = self.node.inputs.get(n).map(|(_, value)| value);
         found.ok_or_else(|| Error::damaged(format!("argument {n} is missing")))
     }
@@ -63,7 +63,7 @@ impl<'g> Call<'_, 'g> {
     pub(crate) fn optional_tensor(&mut self, name: &str) -> Result<Option<Tensor>, Error> {
         match self.argument(name) {
             None => Ok(None),
-            Some(Argument::Tensor(tensor)) => self.translator.tensor(tensor).map(Some),
+            Some(NodeArgument::Tensor(tensor)) => self.translator.tensor(tensor).map(Some),
             Some(argument) => match self.translator.scalar(argument)? {
                 Some(scalar) => Ok(Some(scalar.tensor(scalar.dtype()))),
                 None => Err(self.wrong(name, "a tensor")),
@@ -79,14 +79,14 @@ impl<'g> Call<'_, 'g> {
     /// The first argument, which ops call `self`, `input` or `x`.
     pub(crate) fn subject(&mut self) -> Result<Tensor, Error> {
         match self.nth(0)? {
-            Argument::Tensor(name) => self.translator.tensor(name),
+            NodeArgument::Tensor(name) => self.translator.tensor(name),
             _ => Err(self.wrong("self", "a tensor")),
         }
     }
 
     pub(crate) fn tensors(&mut self, name: &str) -> Result<Vec<Option<Tensor>>, Error> {
         match self.argument(name) {
-            Some(Argument::Tensors(names)) => {
+            Some(NodeArgument::Tensors(names)) => {
                 names.iter().map(|name| name.as_ref().map(|name| self.translator.tensor(name)).transpose()).collect()
             }
             None => Ok(Vec::new()),
@@ -102,7 +102,7 @@ impl<'g> Call<'_, 'g> {
     /// A tensor or a number.
     pub(crate) fn operand(&mut self, name: &str) -> Result<Operand, Error> {
         match self.argument(name) {
-            Some(Argument::Tensor(tensor)) => self.translator.tensor(tensor).map(Operand::Tensor),
+            Some(NodeArgument::Tensor(tensor)) => self.translator.tensor(tensor).map(Operand::Tensor),
             Some(argument) => match self.translator.scalar(argument)? {
                 Some(scalar) => Ok(Operand::Scalar(scalar)),
                 None => Err(self.wrong(name, "a tensor or number")),
@@ -140,7 +140,7 @@ impl<'g> Call<'_, 'g> {
 
     pub(crate) fn text(&self, name: &str) -> Option<&'g str> {
         match self.argument(name) {
-            Some(Argument::Text(text)) => Some(text),
+            Some(NodeArgument::Text(text)) => Some(text),
             _ => None,
         }
     }
@@ -148,11 +148,11 @@ impl<'g> Call<'_, 'g> {
     pub(crate) fn optional_ints(&mut self, name: &str) -> Result<Option<Vec<i64>>, Error> {
         match self.argument(name) {
             None => Ok(None),
-            Some(Argument::Ints(values)) => {
+            Some(NodeArgument::Ints(values)) => {
                 values.iter().map(|value| self.sym_int(value)).collect::<Result<_, _>>().map(Some)
             }
-            Some(Argument::Int(value)) => Ok(Some(vec![self.sym_int(value)?])),
-            Some(Argument::Tensors(names)) if names.is_empty() => Ok(Some(Vec::new())),
+            Some(NodeArgument::Int(value)) => Ok(Some(vec![self.sym_int(value)?])),
+            Some(NodeArgument::Tensors(names)) if names.is_empty() => Ok(Some(Vec::new())),
             Some(_) => Err(self.wrong(name, "a list of integers")),
         }
     }
@@ -178,8 +178,8 @@ impl<'g> Call<'_, 'g> {
 
     pub(crate) fn floats(&self, name: &str) -> Option<Vec<f64>> {
         match self.argument(name) {
-            Some(Argument::Floats(values)) => Some(values.clone()),
-            Some(Argument::Ints(values)) => values
+            Some(NodeArgument::Floats(values)) => Some(values.clone()),
+            Some(NodeArgument::Ints(values)) => values
                 .iter()
                 .map(|value| match value {
                     SymInt::Value(value) => Some(*value as f64),

@@ -12,7 +12,7 @@ use tensor::{DType, Spec};
 use trace::{Tensor, Tree};
 
 use crate::error::Error;
-use crate::graph::{Argument, InputRole, OutputRole, Program, SymExpr, SymInt};
+use crate::graph::{ExportedProgram, InputRole, NodeArgument, OutputRole, SymExpr, SymInt};
 use crate::translate::run::Translator;
 use crate::translate::types::Scalar;
 
@@ -42,13 +42,13 @@ pub struct ProgramOutputs {
     pub mutated_inputs: BTreeMap<String, Tensor>,
 }
 
-impl Program {
+impl ExportedProgram {
     /// Names of the user's arguments, in order.
     pub fn argument_names(&self) -> Vec<&str> {
         let pairs = self.graph.inputs.iter().zip(&self.inputs);
         let own = pairs.filter(|(_, role)| **role == InputRole::User);
         own.filter_map(|(input, _)| match input {
-            Argument::Tensor(name) | Argument::Int(SymInt::Name(name)) => Some(name.as_str()),
+            NodeArgument::Tensor(name) | NodeArgument::Int(SymInt::Name(name)) => Some(name.as_str()),
             _ => None,
         })
         .collect()
@@ -79,7 +79,7 @@ impl Program {
             inputs: BTreeMap::new(),
         };
         for (input, role) in self.graph.inputs.iter().zip(&self.inputs) {
-            let Argument::Tensor(name) = input else { continue };
+            let NodeArgument::Tensor(name) = input else { continue };
             let meta = self.graph.tensors.get(name);
             let meta = meta.ok_or_else(|| Error::damaged(format!("input `{name}` has no recorded type")))?;
             let dims = meta.sizes.iter().map(|size| call::positive(size.value(symbols)?));
@@ -152,8 +152,8 @@ impl Program {
         let absent = |name: &str| Error::damaged(format!("`{name}` has no value"));
         for (input, role) in self.graph.inputs.iter().zip(&self.inputs) {
             let name = match input {
-                Argument::Tensor(name) => name,
-                Argument::Int(SymInt::Name(name)) if *role == InputRole::User => {
+                NodeArgument::Tensor(name) => name,
+                NodeArgument::Int(SymInt::Name(name)) if *role == InputRole::User => {
                     let number = symbols.get(name).copied().ok_or_else(|| absent(name))?;
                     translator.bind_scalar(name, Scalar::Int(number));
                     continue;
@@ -187,7 +187,7 @@ impl Program {
         }
         // Where the signature is silent, the ops say what was written.
         for (input, role) in self.graph.inputs.iter().zip(&self.inputs) {
-            let Argument::Tensor(name) = input else { continue };
+            let NodeArgument::Tensor(name) = input else { continue };
             let Some(tensor) = translator.written(name)? else { continue };
             match role {
                 InputRole::Parameter(own) | InputRole::Buffer(own) => {

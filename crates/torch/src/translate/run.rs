@@ -6,7 +6,7 @@ use tensor::DType;
 use trace::Tensor;
 
 use crate::error::Error;
-use crate::graph::{Argument, Graph, Node, SymInt, TensorMeta};
+use crate::graph::{Graph, Node, NodeArgument, SymInt, TensorMeta};
 use crate::translate::call::{Call, Value, positive};
 use crate::translate::ops::{self, Rule};
 use crate::translate::types::{Scalar, cast};
@@ -76,10 +76,10 @@ impl<'g> Translator<'g> {
     }
 
     /// A result of the graph.
-    pub(crate) fn output(&mut self, argument: &Argument) -> Result<Option<Tensor>, Error> {
+    pub(crate) fn output(&mut self, argument: &NodeArgument) -> Result<Option<Tensor>, Error> {
         match argument {
-            Argument::Tensor(name) => self.tensor(name).map(Some),
-            Argument::None => Ok(None),
+            NodeArgument::Tensor(name) => self.tensor(name).map(Some),
+            NodeArgument::None => Ok(None),
             other => Ok(self.scalar(other)?.map(|scalar| scalar.tensor(scalar.dtype()))),
         }
     }
@@ -149,12 +149,12 @@ impl<'g> Translator<'g> {
     }
 
     /// The number that an argument is; none where it is something else.
-    pub(crate) fn scalar(&self, argument: &Argument) -> Result<Option<Scalar>, Error> {
+    pub(crate) fn scalar(&self, argument: &NodeArgument) -> Result<Option<Scalar>, Error> {
         Ok(Some(match argument {
-            Argument::Int(value) => Scalar::Int(self.sym_int(value)?),
-            Argument::Float(value) => Scalar::Float(*value),
-            Argument::Bool(value) => Scalar::Bool(*value),
-            Argument::Named(name) => match self.values.get(name.as_str()) {
+            NodeArgument::Int(value) => Scalar::Int(self.sym_int(value)?),
+            NodeArgument::Float(value) => Scalar::Float(*value),
+            NodeArgument::Bool(value) => Scalar::Bool(*value),
+            NodeArgument::Named(name) => match self.values.get(name.as_str()) {
                 Some(Bound::Scalar(scalar)) => *scalar,
                 _ => return Err(Error::damaged(format!("`{name}` has no value"))),
             },
@@ -169,8 +169,8 @@ impl<'g> Translator<'g> {
 
     fn first_result(&self, node: &Node) -> Result<&'g TensorMeta, Error> {
         let name = match node.outputs.first() {
-            Some(Argument::Tensor(name)) => Some(name),
-            Some(Argument::Tensors(names)) => names.first().and_then(Option::as_ref),
+            Some(NodeArgument::Tensor(name)) => Some(name),
+            Some(NodeArgument::Tensors(names)) => names.first().and_then(Option::as_ref),
             _ => None,
         };
         let meta = name.and_then(|name| self.meta(name));
@@ -188,8 +188,8 @@ impl<'g> Translator<'g> {
     /// The recorded types and shapes of all results.
     pub(crate) fn recorded_results(&self, node: &Node) -> Result<Vec<(DType, Vec<usize>)>, Error> {
         let names = node.outputs.iter().flat_map(|output| match output {
-            Argument::Tensor(name) => vec![name],
-            Argument::Tensors(names) => names.iter().flatten().collect(),
+            NodeArgument::Tensor(name) => vec![name],
+            NodeArgument::Tensors(names) => names.iter().flatten().collect(),
             _ => Vec::new(),
         });
         names
@@ -233,14 +233,14 @@ impl<'g> Translator<'g> {
     }
 
     fn finish_in_place(&mut self, node: &'g Node, value: Value) -> Result<(), Error> {
-        let Some((_, Argument::Tensor(subject))) = node.inputs.first() else {
+        let Some((_, NodeArgument::Tensor(subject))) = node.inputs.first() else {
             return Err(Error::damaged("it writes to what is no tensor"));
         };
         if let Value::Tensor(tensor) = &value {
             self.write(subject, tensor)?;
         }
         let alias = self.values.get(subject.as_str()).cloned();
-        if let (Some(Argument::Tensor(name)), Some(alias)) = (node.outputs.first(), alias) {
+        if let (Some(NodeArgument::Tensor(name)), Some(alias)) = (node.outputs.first(), alias) {
             self.values.insert(name, alias);
         }
         Ok(())
@@ -248,23 +248,23 @@ impl<'g> Translator<'g> {
 
     fn results(&mut self, node: &'g Node, value: Value) -> Result<(), Error> {
         let values = match (value, node.outputs.as_slice()) {
-            (Value::Several(values), [Argument::Tensors(_)]) => vec![Value::Several(values)],
+            (Value::Several(values), [NodeArgument::Tensors(_)]) => vec![Value::Several(values)],
             (Value::Several(values), _) => values,
             (value, _) => vec![value],
         };
         // Results that nobody reads may be left out.
         for (output, value) in node.outputs.iter().zip(values) {
             match (output, value) {
-                (Argument::Tensor(name), Value::Tensor(tensor)) => {
+                (NodeArgument::Tensor(name), Value::Tensor(tensor)) => {
                     self.check(name, &tensor)?;
                     let alias = self.stored(tensor);
                     self.values.insert(name, Bound::Tensor(alias));
                 }
-                (Argument::Tensor(name), Value::Scalar(scalar)) => {
+                (NodeArgument::Tensor(name), Value::Scalar(scalar)) => {
                     let alias = self.stored(scalar.tensor(scalar.dtype()));
                     self.values.insert(name, Bound::Tensor(alias));
                 }
-                (Argument::Tensors(names), Value::Several(values)) => {
+                (NodeArgument::Tensors(names), Value::Several(values)) => {
                     for (name, value) in names.iter().zip(values) {
                         if let (Some(name), Value::Tensor(tensor)) = (name, value) {
                             self.check(name, &tensor)?;
@@ -273,7 +273,7 @@ impl<'g> Translator<'g> {
                         }
                     }
                 }
-                (Argument::Int(SymInt::Name(name)) | Argument::Named(name), Value::Scalar(scalar)) => {
+                (NodeArgument::Int(SymInt::Name(name)) | NodeArgument::Named(name), Value::Scalar(scalar)) => {
                     self.values.insert(name, Bound::Scalar(scalar));
                 }
                 _ => {}
@@ -297,19 +297,19 @@ impl<'g> Translator<'g> {
 
     /// Ops whose result shares the storage of their first argument; whether this is one.
     fn view(&mut self, node: &'g Node, op: &ops::Name) -> Result<bool, Error> {
-        let Some((_, Argument::Tensor(subject))) = node.inputs.first() else { return Ok(false) };
+        let Some((_, NodeArgument::Tensor(subject))) = node.inputs.first() else { return Ok(false) };
         let Some(Bound::Tensor(alias)) = self.values.get(subject.as_str()).cloned() else { return Ok(false) };
         let is_contiguous = self.is_contiguous(subject);
         let base = self.tensor(subject)?;
         let views = ops::views(&mut Call { translator: self, node }, op, &base, is_contiguous)?;
         let Some(views) = views else { return Ok(false) };
         match (views, node.outputs.as_slice()) {
-            (ops::Viewed::One(steps), [Argument::Tensor(name)]) => {
+            (ops::Viewed::One(steps), [NodeArgument::Tensor(name)]) => {
                 let alias = self.extended(&alias, steps)?;
                 self.check(name, &alias.read.1)?;
                 self.values.insert(name, Bound::Tensor(alias));
             }
-            (ops::Viewed::Several(all), [Argument::Tensors(names)]) => {
+            (ops::Viewed::Several(all), [NodeArgument::Tensors(names)]) => {
                 for (steps, name) in all.into_iter().zip(names) {
                     let Some(name) = name else { continue };
                     let alias = self.extended(&alias, steps)?;
@@ -319,7 +319,7 @@ impl<'g> Translator<'g> {
             }
             (ops::Viewed::Several(all), outputs) => {
                 for (steps, output) in all.into_iter().zip(outputs) {
-                    if let Argument::Tensor(name) = output {
+                    if let NodeArgument::Tensor(name) = output {
                         let alias = self.extended(&alias, steps)?;
                         self.check(name, &alias.read.1)?;
                         self.values.insert(name, Bound::Tensor(alias));

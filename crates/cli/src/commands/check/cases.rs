@@ -1,6 +1,7 @@
 //! The cases of a file: the functions that run by themselves, each with a name that is unique in its file.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hlo::{Attr, Func, Module, Verified, Visibility};
@@ -18,7 +19,15 @@ pub(crate) struct Case {
 /// What there is to run of a case.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    Run { module: Arc<Verified>, function: Arc<str> },
+    Run {
+        module: Arc<Verified>,
+        function: Arc<str>,
+    },
+    /// An archive of PyTorch and a call with its answers.
+    Archive {
+        archive: PathBuf,
+        call: PathBuf,
+    },
     Unreadable(String),
     Skipped(String),
 }
@@ -177,7 +186,7 @@ mod tests {
         let described: Vec<String> = cases
             .iter()
             .map(|case| match &case.body {
-                Body::Run { .. } => case.name.clone(),
+                Body::Run { .. } | Body::Archive { .. } => case.name.clone(),
                 Body::Unreadable(why) => format!("{} unreadable: {}", case.name, why.lines().next().unwrap_or("")),
                 Body::Skipped(why) => format!("{} skipped: {why}", case.name),
             })

@@ -1,5 +1,6 @@
 //! `tpu check`: run self-checking StableHLO programs and count what passes.
 
+mod archive;
 mod cases;
 mod engine;
 mod expected;
@@ -23,7 +24,7 @@ use crate::args::CheckArgs;
 use crate::failure::{Answer, Failure};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::stop;
+use crate::{imported, stop};
 
 pub(crate) use plugin::serve;
 
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Answer, Failure> 
     suite.run(&files, Jobs::new(limit), &stop)?;
     if suite.unfiltered == 0 {
         let failure = Failure::new("no programs found");
-        return Err(failure.hint("name files, or folders with *.mlir, *.stablehlo or *.bc files"));
+        return Err(failure.hint("name files, or folders with *.mlir, *.stablehlo, *.bc or *.pt2 files"));
     }
     if suite.judged.is_empty() {
         let filter = args.filter.as_deref().unwrap_or_default();
@@ -145,6 +146,9 @@ impl Suite<'_> {
         let file = file.to_path_buf();
         let disabled = if self.args.include_disabled { Disabled::Run } else { Disabled::Skip };
         let started = jobs.start(move |_| {
+            if imported::is_archive(&file) {
+                return JobResult::Loaded(archive::cases(&file));
+            }
             JobResult::Loaded(match std::fs::read(&file) {
                 Ok(bytes) => cases::load(&bytes, disabled),
                 Err(error) => vec![unreadable(format!("cannot read the file: {error}"))],
@@ -163,6 +167,11 @@ impl Suite<'_> {
     ) -> Result<Option<(u64, Work)>, Failure> {
         let (module, function) = match case.body {
             Body::Run { module, function } => (module, function),
+            Body::Archive { archive, call } => {
+                let started = jobs.start(move |_| JobResult::Ran(archive::run(&archive, &call)));
+                let id = started.map_err(|e| Failure::new(format!("cannot start a thread: {e}")))?;
+                return Ok(Some((id, Work::Run { place, name: case.name, started: Instant::now() })));
+            }
             Body::Unreadable(why) => {
                 self.judge(&files[place.0], place, case.name, Verdict::Failed(why), Duration::ZERO);
                 return Ok(None);

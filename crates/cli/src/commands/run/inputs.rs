@@ -7,6 +7,7 @@ use runtime::{Port, Spec};
 use tensor::{DType, Literal, encode_float};
 
 use crate::failure::Failure;
+use crate::imported::Imported;
 
 /// The word for inputs that are made up.
 const RANDOM: &str = "random";
@@ -29,6 +30,20 @@ pub(super) fn load(from: &str, seed: u64, ports: &[Port]) -> Result<Vec<Arc<Lite
         found.map(|(_, literal)| Arc::new(literal.clone()))
     };
     Ok(ports.iter().enumerate().filter_map(pick).collect())
+}
+
+/// Arrays of a file by name; none where inputs are made up.
+pub(super) fn named(from: &str) -> Result<Option<Vec<(String, Literal)>>, Failure> {
+    if from == RANDOM { Ok(None) } else { read(Path::new(from)).map(Some) }
+}
+
+/// What an archive of PyTorch holds, and the arguments; those that were not given are made up.
+pub(super) fn with_weights(imported: &Imported, seed: u64, ports: &[Port]) -> Result<Vec<Arc<Literal>>, Failure> {
+    let value = |(n, port): (usize, &Port)| match imported.value(port)? {
+        Some(value) => Ok(value),
+        None => random(&port.spec, seed, n as u64).map(Arc::new),
+    };
+    ports.iter().enumerate().map(value).collect()
 }
 
 /// Arrays of a file, in its order.

@@ -20,6 +20,7 @@ use crate::args::RunArgs;
 use crate::commands::compile::read_input;
 use crate::commands::{config, runtime_metrics};
 use crate::failure::{Answer, Failure};
+use crate::imported::{self, Imported};
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -45,7 +46,15 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
     if must_isolate(&config.device)? {
         return isolate::again();
     }
-    let program = Arc::new(Program::read(read_input(&args.file)?).map_err(runtime::Error::from)?);
+    let imported = match imported::is_archive(&args.file) {
+        true => Some(Imported::open(&args.file, inputs::named(&args.inputs)?)?),
+        false => None,
+    };
+    let bytes = match &imported {
+        Some(imported) => imported.program()?,
+        None => read_input(&args.file)?,
+    };
+    let program = Arc::new(Program::read(bytes).map_err(runtime::Error::from)?);
     let progress = Progress::start();
     progress.step("finding the device");
     let backend = Backend::auto(&config)?;
@@ -53,7 +62,10 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
     progress.step("compiling");
     let model = backend.prepare_program(&program, &Parameters::none())?;
     let ports: Vec<_> = model.inputs().cloned().collect();
-    let literals = inputs::load(&args.inputs, args.seed, &ports)?;
+    let literals = match &imported {
+        Some(imported) => inputs::with_weights(imported, args.seed, &ports)?,
+        None => inputs::load(&args.inputs, args.seed, &ports)?,
+    };
     if args.steps {
         drop(progress);
         return steps(&program, &literals, output);

@@ -6,7 +6,7 @@ use tensor::DType;
 use trace::Tensor;
 
 use crate::error::Error;
-use crate::graph::{Argument, Graph};
+use crate::graph::{Graph, NodeArgument};
 use crate::translate::call::{Call, Value};
 use crate::translate::run::{Rules, Translator};
 use crate::translate::types::cast;
@@ -15,7 +15,7 @@ type Answer = Result<Value, Error>;
 
 fn graph<'g>(call: &Call<'_, 'g>, n: usize) -> Result<&'g Graph, Error> {
     match call.nth(n)? {
-        Argument::Graph(_, graph) => Ok(graph),
+        NodeArgument::Graph(_, graph) => Ok(graph),
         _ => Err(Error::damaged(format!("argument {n} is no graph"))),
     }
 }
@@ -23,16 +23,16 @@ fn graph<'g>(call: &Call<'_, 'g>, n: usize) -> Result<&'g Graph, Error> {
 /// Tensors of a list argument; numbers in it become tensors.
 fn operands(call: &mut Call<'_, '_>, n: usize) -> Result<Vec<Tensor>, Error> {
     match call.nth(n)? {
-        Argument::Tensors(names) => {
+        NodeArgument::Tensors(names) => {
             let names = names.iter().flatten();
             names.map(|name| call.translator.tensor(name)).collect()
         }
-        Argument::None => Ok(Vec::new()),
-        Argument::Ints(values) => values
+        NodeArgument::None => Ok(Vec::new()),
+        NodeArgument::Ints(values) => values
             .iter()
             .map(|value| Ok(crate::translate::types::Scalar::Int(call.translator.sym_int(value)?).tensor(DType::I64)))
             .collect(),
-        Argument::Tensor(name) => Ok(vec![call.translator.tensor(name)?]),
+        NodeArgument::Tensor(name) => Ok(vec![call.translator.tensor(name)?]),
         _ => Err(Error::damaged(format!("argument {n} is no list of tensors"))),
     }
 }
@@ -45,7 +45,7 @@ fn run(graph: &Graph, symbols: &BTreeMap<String, i64>, inputs: &[Tensor]) -> Res
         return Err(Error::damaged(format!("an inner graph takes {wanted} inputs and is given {given}")));
     }
     for (input, tensor) in graph.inputs.iter().zip(inputs) {
-        if let Argument::Tensor(name) = input {
+        if let NodeArgument::Tensor(name) = input {
             translator.bind(name, tensor.clone());
         }
     }
@@ -53,14 +53,14 @@ fn run(graph: &Graph, symbols: &BTreeMap<String, i64>, inputs: &[Tensor]) -> Res
     let mut results = Vec::new();
     for output in &graph.outputs {
         results.extend(match output {
-            Argument::Tensors(names) => {
+            NodeArgument::Tensors(names) => {
                 names.iter().flatten().map(|name| translator.tensor(name)).collect::<Result<Vec<_>, _>>()?
             }
             other => translator.output(other)?.into_iter().collect(),
         });
     }
     for input in &graph.inputs {
-        if let Argument::Tensor(name) = input
+        if let NodeArgument::Tensor(name) = input
             && translator.written(name)?.is_some()
         {
             return Err(Error::new("an inner graph writes to its input", "export with `run_decompositions()`"));
@@ -188,7 +188,7 @@ fn map(call: &mut Call<'_, '_>) -> Answer {
 
 /// A graph that runs as it stands; its operands follow it one by one.
 fn inlined(call: &mut Call<'_, '_>) -> Answer {
-    let at = call.node.inputs.iter().position(|(_, argument)| matches!(argument, Argument::Graph(..)));
+    let at = call.node.inputs.iter().position(|(_, argument)| matches!(argument, NodeArgument::Graph(..)));
     let at = at.ok_or_else(|| Error::damaged("it has no graph"))?;
     let body = graph(call, at)?;
     let mut inputs = Vec::new();

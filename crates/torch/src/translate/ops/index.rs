@@ -5,7 +5,7 @@ use tensor::DType;
 use trace::{Tensor, Update};
 
 use crate::error::Error;
-use crate::graph::Argument;
+use crate::graph::NodeArgument;
 use crate::translate::call::{Call, Value};
 use crate::translate::run::Rules;
 use crate::translate::types::cast;
@@ -291,7 +291,7 @@ fn finished(call: &mut Call<'_, '_>, losses: Tensor, target: &Tensor, dtype: DTy
         1 => losses.sum_all() / count.clone(),
         _ => losses.sum_all(),
     };
-    let is_pair = call.node.outputs.len() > 1 && matches!(call.node.outputs[0], Argument::Tensor(_));
+    let is_pair = call.node.outputs.len() > 1 && matches!(call.node.outputs[0], NodeArgument::Tensor(_));
     let loss = cast(&loss, dtype);
     Ok(if is_pair { vec![loss, cast(&count, dtype)].into() } else { loss.into() })
 }

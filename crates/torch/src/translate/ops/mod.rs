@@ -17,7 +17,7 @@ mod sizes;
 use std::collections::BTreeSet;
 
 use crate::error::Error;
-use crate::graph::{Argument, Graph};
+use crate::graph::{Graph, NodeArgument};
 use crate::translate::call::{Call, Value};
 use crate::translate::run::Rules;
 
@@ -95,7 +95,7 @@ pub(crate) fn missing_ops(graph: &Graph, found: &mut BTreeSet<String>) {
             found.insert(node.target.trim_start_matches("torch.ops.").to_string());
         }
         for (_, argument) in &node.inputs {
-            if let Argument::Graph(_, inner) = argument {
+            if let NodeArgument::Graph(_, inner) = argument {
                 missing_ops(inner, found);
             }
         }

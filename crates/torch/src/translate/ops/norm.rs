@@ -4,7 +4,7 @@ use tensor::DType;
 use trace::Tensor;
 
 use crate::error::Error;
-use crate::graph::Argument;
+use crate::graph::NodeArgument;
 use crate::translate::call::{Call, Value, positive};
 use crate::translate::run::Rules;
 use crate::translate::types::{cast, wide};
@@ -114,7 +114,7 @@ fn batch_norm(call: &mut Call<'_, '_>, is_training: bool) -> Result<Vec<Tensor>,
 /// Writes to an argument, as these ops do without saying so.
 fn update(call: &mut Call<'_, '_>, name: &str, value: &Tensor) -> Result<(), Error> {
     match call.argument(name) {
-        Some(Argument::Tensor(tensor)) => call.translator.write(tensor, value),
+        Some(NodeArgument::Tensor(tensor)) => call.translator.write(tensor, value),
         _ => Ok(()),
     }
 }

@@ -189,7 +189,7 @@ fn picked(dims: &[usize], axis: usize, at: usize) -> Vec<View> {
 fn parts(call: &mut Call<'_, '_>, size: usize) -> Result<Vec<usize>, Error> {
     let lists = ["split_sizes", "split_size"];
     for name in lists {
-        if let Some(crate::graph::Argument::Ints(_)) = call.argument(name) {
+        if let Some(crate::graph::NodeArgument::Ints(_)) = call.argument(name) {
             return call.ints(name)?.into_iter().map(positive).collect();
         }
     }
@@ -245,7 +245,7 @@ fn repeated(call: &mut Call<'_, '_>, name: &str) -> Answer {
 
 fn repeat_interleave(call: &mut Call<'_, '_>) -> Answer {
     let x = call.subject()?;
-    let Some(crate::graph::Argument::Int(_)) = call.argument("repeats") else {
+    let Some(crate::graph::NodeArgument::Int(_)) = call.argument("repeats") else {
         return Err(call.unsupported("a repetition whose counts are a tensor"));
     };
     let count = positive(call.int("repeats", 1)?)?;

@@ -3,7 +3,7 @@
 use tensor::DType;
 
 use crate::error::Error;
-use crate::graph::{Argument, apply};
+use crate::graph::{NodeArgument, apply};
 use crate::translate::call::{Call, Value, in_rank};
 use crate::translate::run::Rules;
 use crate::translate::types::Scalar;
@@ -85,7 +85,7 @@ fn numel(call: &mut Call<'_, '_>) -> Answer {
 
 fn assertion(call: &mut Call<'_, '_>) -> Answer {
     if let Some((_, argument)) = call.node.inputs.first()
-        && !matches!(argument, Argument::Tensor(_))
+        && !matches!(argument, NodeArgument::Tensor(_))
         && call.translator.scalar(argument)?.is_some_and(|value| value.as_f64() == 0.0)
     {
         let message = call.text("assert_msg").unwrap_or("a condition on sizes").to_string();
