@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Diagnose(DiagnoseArgs),
     /// Name the process that holds a training up: gone, stopped, cut off, behind, starved, or with another program.
     Hang(HangArgs),
-    /// Say what runs cost: planned, so far, for each token, wasted by restarts.
+    /// Say what jobs and runs cost: planned, so far, for each token, wasted by restarts.
     Cost(CostArgs),
     /// Write text with a model that `tpu train` trained.
     Generate(GenerateArgs),

@@ -4,8 +4,8 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
-    /// Jobs and runs: folders of `tpu train`, or folders that hold some.
-    #[arg(value_name = "RUN", required = true)]
+    /// Job files (`job.toml`), folders of `tpu train`, or folders that hold some.
+    #[arg(value_name = "JOB|RUN", required = true)]
     pub(crate) runs: Vec<String>,
     /// Add up by the value of this label.
     #[arg(long, value_name = "LABEL")]

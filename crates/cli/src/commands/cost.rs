@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use chips::PriceKind;
 use fleet::cost::{CostRecord, CostReport, CostSum, RunPrice, RunPriceError};
+use fleet::job::JobFile;
+use fleet::supervisor::Journal;
+use weights::Store;
 
 use crate::args::CostArgs;
 use crate::failure::{Answer, Failure, file};
@@ -15,6 +18,10 @@ pub(crate) fn run(args: &CostArgs, output: &Output) -> Result<Answer, Failure> {
     let now = telemetry::now_seconds();
     let mut records = Vec::new();
     for place in &args.runs {
+        if place.ends_with(".toml") {
+            records.push(job(Path::new(place), now)?);
+            continue;
+        }
         for folder in runs(Path::new(place))? {
             let record = CostRecord::of_run(&folder, &price, now).map_err(told)?;
             records.push(labels.iter().fold(record, |record, (name, value)| record.with_label(name, value)));
@@ -23,6 +30,22 @@ pub(crate) fn run(args: &CostArgs, output: &Output) -> Result<Answer, Failure> {
     let report = CostReport::new(records, args.by.as_deref());
     output.record(&report, || text(&report, args.by.as_deref()))?;
     Ok(Answer::Yes)
+}
+
+/// The cost of a job, from its file and the journal of its supervisor.
+fn job(path: &Path, now_seconds: f64) -> Result<CostRecord, Failure> {
+    let job =
+        JobFile::read(path).map_err(|error| Failure::new(error).hint("give a job file, or the folder of a run"))?;
+    let store = Store::open(&job.folder).map_err(|error| {
+        let remedy = error.remedy();
+        Failure::new(error).hint(remedy)
+    })?;
+    let journal = Journal::read(&store).map_err(|error| Failure::new(format!("{}: {error}", job.folder)))?;
+    match journal {
+        Some((journal, _)) => Ok(CostRecord::of_job(&job, &journal.state, (now_seconds * 1000.0) as u64)),
+        None => Err(Failure::new(format!("{} has no journal: job {} was never started", job.folder, job.name))
+            .hint("tpu job run starts it")),
+    }
 }
 
 fn told(error: RunPriceError) -> Failure {

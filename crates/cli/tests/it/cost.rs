@@ -61,9 +61,13 @@ fn what_has_no_cost_is_told() {
     let bench = Bench::bare();
     write_run(&bench, "runs/a");
     std::fs::create_dir(bench.path("empty")).unwrap();
+    let folder = bench.path("job");
+    let slices = "[run]\ntrain = 't.toml'\n[slices]\ntype = 'v6e-8'\nzones = ['us-east5-a']\n";
+    bench.write("job.toml", format!("name = 'tiny'\nfolder = '{}'\n{slices}", folder.display()));
     for (args, expected) in [
         (&["cost", "empty"][..], "holds no run"),
         (&["cost", "nowhere"], "nowhere"),
+        (&["cost", "job.toml"], "was never started"),
         (&["cost", "runs", "--price", "cheap"], "`cheap` is no price"),
         (&["cost", "runs", "--price", "NaN"], "`NaN` is no price"),
         (&["cost", "runs", "--region", "moon-north1"], "no such price"),

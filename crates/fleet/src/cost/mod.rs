@@ -1,7 +1,7 @@
 //! What jobs cost: planned, so far, for each token, wasted by restarts; and slices that are paid for and do nothing.
 //!
-//! A [`CostRecord`] is what is known of one job: from the bill of its supervisor, or from the folder of a training
-//! ([`CostRecord::of_run`]). A [`CostReport`] has a line for each job, sums by label, and the total. Prices are those of `chips`,
+//! A [`CostRecord`] is what is known of one job: from the bill of its supervisor ([`CostRecord::of_job`]), or from the folder of
+//! a training ([`CostRecord::of_run`]). A [`CostReport`] has a line for each job, sums by label, and the total. Prices are those of `chips`,
 //! with their dates; nothing here asks a cloud.
 //!
 //! ```
@@ -14,6 +14,7 @@
 //! ```
 
 mod idle;
+mod job;
 mod run;
 
 use std::collections::BTreeMap;
