@@ -2,6 +2,7 @@
 
 mod cost;
 mod health;
+mod job;
 mod keys;
 mod launch;
 mod monitor;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use cost::CostArgs;
 pub(crate) use health::{DiagnoseArgs, HangArgs};
+pub(crate) use job::{JobArgs, JobCommand};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
 pub(crate) use launch::LaunchArgs;
 pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Train(Box<TrainArgs>),
     /// Start many processes of one program, here or over ssh: logs told apart, all stopped when one dies.
     Launch(LaunchArgs),
+    /// Run a job on slices of a cloud to its end: from a job file, through preemptions, crashes and hangs.
+    Job(JobArgs),
     /// Watch the chips of one host or many, and runs: live, as a table, as JSON, for Prometheus.
     Monitor(MonitorArgs),
     /// Show runs side by side in a browser: curves, processes, goodput, alerts, reports, live.

@@ -52,6 +52,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Profile(args) => commands::profile::run(&args, &output),
         Command::Accuracy(args) => commands::accuracy::run(&args, &output),
         Command::Train(args) => commands::train::run(&args, &output),
+        Command::Job(args) => commands::job::run(&args, &output),
         Command::Launch(args) => commands::launch::run(&args, &output),
         Command::Monitor(args) => commands::monitor::run(&args, &output),
         Command::Cost(args) => commands::cost::run(&args, &output),

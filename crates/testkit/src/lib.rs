@@ -15,6 +15,7 @@ mod golden;
 mod libtpu_server;
 mod mutate;
 mod present;
+mod ssh_machines;
 mod stores;
 mod web;
 
@@ -24,5 +25,6 @@ pub use golden::{Golden, golden_files};
 pub use libtpu_server::LibtpuServers;
 pub use mutate::{Mutator, Random};
 pub use present::{Needed, repository, require, skip};
+pub use ssh_machines::SshMachines;
 pub use stores::{StoreKind, StoreServer};
 pub use web::{WebFault, WebServer};

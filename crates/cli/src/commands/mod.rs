@@ -19,6 +19,7 @@ pub(crate) mod fit;
 pub(crate) mod hang;
 pub(crate) mod hlo;
 pub(crate) mod info;
+pub(crate) mod job;
 pub(crate) mod key;
 pub(crate) mod launch;
 pub(crate) mod man;

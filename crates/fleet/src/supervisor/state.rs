@@ -188,8 +188,12 @@ pub struct EndedAttempt {
     pub slices: u32,
     /// Its units.
     pub units: Vec<String>,
+    /// When it was decided: all of its slices were there.
+    pub since_ms: u64,
     /// When all processes were first seen to run.
     pub running_ms: Option<u64>,
+    /// When it was decided to stop it.
+    pub stopping_ms: u64,
     /// Until when its work was kept: the newest checkpoint of its own, or its end if it finished.
     pub kept_ms: Option<u64>,
     /// When it ended.

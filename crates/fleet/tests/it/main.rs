@@ -5,5 +5,7 @@ mod fake;
 mod job;
 mod launch;
 mod plugins;
+mod real_machines;
 mod setup;
 mod simulation;
+mod workers;
