@@ -9,6 +9,7 @@ mod monitor;
 mod profile;
 mod programs;
 mod quantize;
+mod slices;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,10 @@ pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 pub(crate) use programs::{CheckArgs, CheckMode, HloArgs};
 pub(crate) use quantize::{EvalArgs, QuantizeArgs, TextArgs};
+pub(crate) use slices::{
+    CpArgs, DownArgs, ExecArgs, LogsArgs, LsArgs, LsWhat, ProjectArgs, ShellArgs, SliceArgs, SshArgs, UpArgs,
+    WorkersArgs,
+};
 
 /// Run, train and plan models on Google TPUs: one binary, no Python, and no TPU needed to plan.
 #[derive(Debug, Parser)]
@@ -90,6 +95,20 @@ pub(crate) enum Command {
     Hang(HangArgs),
     /// Say what jobs and runs cost: planned, so far, for each token, wasted by restarts.
     Cost(CostArgs),
+    /// Ask Google Cloud for a TPU slice and wait for it; the same command again makes no second one.
+    Up(Box<UpArgs>),
+    /// List the project's slices in any state, or its zones, slice types, images and quotas.
+    Ls(LsArgs),
+    /// Delete slices in any state, and see that they are gone.
+    Down(DownArgs),
+    /// Open a shell on a worker of a slice.
+    Ssh(SshArgs),
+    /// Run a command on a worker, or on all at the same time.
+    Exec(ExecArgs),
+    /// Copy files to workers, or from them.
+    Cp(CpArgs),
+    /// Show what workers wrote, and follow it.
+    Logs(LogsArgs),
     /// Write text with a model that `tpu train` trained.
     Generate(GenerateArgs),
     /// Write a model in fewer bits: rounding, GPTQ, rotations, AWQ, SmoothQuant, with the quality kept.

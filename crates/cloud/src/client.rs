@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::failure::{Failure, causes, of_operation};
 use crate::limits::{Waits, request_id};
-use crate::states::{Listed, has_nodes, label, last, node_ids, of_node, of_queued};
+use crate::states::{Listed, has_nodes, label, last, node_ids, of_left, of_node, of_queued, zone_of};
 use crate::{Account, Ask, Error, LABEL_REQUEST, RetryLimits, body, check_name};
 
 const OPERATION_FIRST_POLL: Duration = Duration::from_millis(100);
@@ -285,17 +285,15 @@ impl CloudTpu {
             }
             return Ok(Some(of_queued(&queued, &nodes, (self.now)())));
         }
-        if let Some(node) = self.node(&id.zone, &id.name).await? {
+        if let Some(node) = self.node(&id.zone, &id.name).await?
+            && node.queued_resource.is_empty()
+        {
             return Ok(Some(of_node(&node)));
         }
-        // A request that is gone may leave the nodes of its slices behind.
-        let left = self.node(&id.zone, &format!("{}-0", id.name)).await?;
-        let left = left.filter(|node| last(&node.queued_resource) == id.name);
-        Ok(left.map(|node| {
-            let mut listed = of_node(&node);
-            listed.slice.id = id.clone();
-            listed
-        }))
+        // A request that is gone may have left the nodes of its slices behind.
+        let (mut nodes, _) = self.all_nodes(&id.zone).await?;
+        nodes.retain(|node| last(&node.queued_resource) == id.name);
+        Ok(of_left(&nodes))
     }
 
     async fn list_slices(&self, zone: &str) -> Result<Listing, ProviderError> {
@@ -313,8 +311,15 @@ impl CloudTpu {
         for one in &queued {
             slices.push(of_queued(one, &of.remove(&one.name).unwrap_or_default(), now));
         }
-        // By themselves, or left behind by a request that is gone.
-        slices.extend(of.into_values().flatten().map(|node| of_node(&node)));
+        slices.extend(of.remove("").unwrap_or_default().iter().map(of_node));
+        for (name, nodes) in of {
+            // Left behind by a request that is gone, or of one that came between the two lists.
+            let id = SliceId { zone: zone_of(&name).into(), name: last(&name).into() };
+            match self.queued(&id).await? {
+                Some(queued) => slices.push(of_queued(&queued, &nodes, now)),
+                None => slices.extend(of_left(&nodes)),
+            }
+        }
         slices.sort_by(|a, b| a.slice.id.cmp(&b.slice.id));
         Ok(Listing { slices, unreachable })
     }

@@ -45,7 +45,7 @@ pub(crate) fn last(name: &str) -> &str {
 }
 
 /// The zone in a resource's name.
-pub(crate) fn zone(name: &str) -> &str {
+pub(crate) fn zone_of(name: &str) -> &str {
     name.split('/').nth(3).unwrap_or_default()
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn of_queued(queued: &QueuedResource, nodes: &[Node], now: SystemTime
         _ => capacity(&asked),
     };
     let slice = ProvidedSlice {
-        id: SliceId { zone: zone(&queued.name).into(), name: last(&queued.name).into() },
+        id: SliceId { zone: zone_of(&queued.name).into(), name: last(&queued.name).into() },
         workers: workers(&nodes),
         state,
         labels: asked.labels.into_iter().collect(),
@@ -122,10 +122,23 @@ pub(crate) fn of_queued(queued: &QueuedResource, nodes: &[Node], now: SystemTime
     }
 }
 
-/// A node by itself. One whose queued resource is gone is shown under its own name.
+/// Nodes whose request is gone: they cost, and belong to nobody until they are deleted. None where there are none.
+pub(crate) fn of_left(nodes: &[Node]) -> Option<Listed> {
+    let mut listed = of_node(nodes.first()?);
+    listed.slice.id.name = last(&nodes.first()?.queued_resource).into();
+    let is_deleting = nodes.iter().all(|node| node.state == NodeState::Deleting);
+    listed.slice.state = if is_deleting { SliceState::Deleting } else { SliceState::Lost };
+    listed.slice.detail = format!("{}, its request is gone", listed.slice.detail);
+    listed.slice.workers = workers(&nodes.iter().map(Some).collect::<Vec<_>>());
+    listed.slices = nodes.len() as u32;
+    listed.nodes = nodes.iter().map(|node| last(&node.name).to_owned()).collect();
+    Some(listed)
+}
+
+/// A node by itself.
 pub(crate) fn of_node(node: &Node) -> Listed {
     let slice = ProvidedSlice {
-        id: SliceId { zone: zone(&node.name).into(), name: last(&node.name).into() },
+        id: SliceId { zone: zone_of(&node.name).into(), name: last(&node.name).into() },
         state: node_state(Some(node)),
         workers: workers(&[Some(node)]),
         labels: node.labels.clone().into_iter().collect::<BTreeMap<_, _>>(),

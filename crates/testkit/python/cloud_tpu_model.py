@@ -517,6 +517,13 @@ class Project:
         return [n.name for n in nodes]
 
 
+    def forget(self, now, name):
+        """The request is gone, and its nodes are there."""
+        for queued in [q for q in self.queued if q.split("/")[-1] == name]:
+            del self.queued[queued]
+            self.queued_life.pop(queued)["deleted"] = now
+
+
 def zone_of(name):
     return name.split("/")[3]
 

@@ -26,6 +26,7 @@ POST /admin/faults   {"method": "POST", "path": regex, "times": 1, "skip": 0} an
   "delay": real seconds before the answer
 POST /admin/advance  {"seconds": 4200}
 POST /admin/preempt  {"name": "job-1", "how": "PREEMPTED"}   see cloud_tpu_model.py
+POST /admin/forget   {"name": "job-1"}   a request disappears, its nodes do not
 POST /admin/state    {"name": "job-1", "text": "HIBERNATING"}   a state that came after this client
 GET  /admin/record   {"now", "lives", "events", "requests", "operations"}; times in virtual seconds of the epoch. A machine is
                      paid for from `ready` until the first of `lost`, `deleting` and `deleted`; what has no `deleted` is there
@@ -314,6 +315,9 @@ def administer(method, path, body):
         return {"now": project.settle()}
     if path == "/admin/preempt":
         return {"nodes": project.preempt(now, asked["name"], asked.get("how", "PREEMPTED"))}
+    if path == "/admin/forget":
+        project.forget(now, asked["name"])
+        return {}
     if path == "/admin/state":
         names = [n for n in [*project.nodes, *project.queued] if n.split("/")[-1] == asked["name"]]
         project.state_texts.update((n, asked["text"]) for n in names)

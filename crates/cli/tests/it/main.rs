@@ -42,5 +42,6 @@ mod remote_data;
 mod restarts;
 mod run;
 mod signals;
+mod slices;
 mod train;
 mod train_data;

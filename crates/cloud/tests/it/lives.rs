@@ -203,6 +203,22 @@ fn an_abandoned_request_is_filled_later_and_found() {
 }
 
 #[test]
+fn nodes_that_a_request_left_behind_are_found_and_deleted() {
+    let test = "nodes_that_a_request_left_behind_are_found_and_deleted";
+    let Some(stand) = Stand::start(test, json!({})) else { return };
+    stand.cloud.create(&SliceRequest { slices: 3, ..request("left") }).unwrap();
+    stand.until_ready("left");
+    stand.tell("forget", json!({"name": "left"}));
+    let labels = BTreeMap::from([("job".to_string(), "test".to_string())]);
+    let listed = stand.cloud.list(ZONE, &labels).unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((&listed[0].id, &listed[0].state), (&id("left"), &SliceState::Lost));
+    assert_eq!(stand.get("left").unwrap().detail, "READY, its request is gone");
+    stand.delete("left");
+    assert_eq!((stand.left(), stand.lives("node").len()), (0, 3));
+}
+
+#[test]
 fn what_a_zone_has_is_asked() {
     let test = "what_a_zone_has_is_asked";
     let Some(stand) = Stand::start(test, json!({"page_size": 2, "quota": {ZONE: 32}})) else { return };
