@@ -125,6 +125,7 @@ pub(super) fn follow(job: &JobFile, state: &mut JobState, seen: &Seen, now_ms: u
             decision.says.push(format!("attempt {}: all {} processes run", attempt.number, attempt.places.len()));
         }
     }
+    decision.is_busy |= attempt.phase == AttemptPhase::Starting;
     dead_workers(state, now_ms, decision);
     if is_looked_at {
         judge(job, state, seen, now_ms, decision);

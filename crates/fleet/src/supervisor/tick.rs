@@ -95,6 +95,8 @@ pub struct Supervisor<'a, R: Records> {
     refused: Vec<(SliceId, ProviderError)>,
     /// A start that was decided and not done.
     has_missed_start: bool,
+    /// A start that another supervisor began.
+    has_inherited_start: bool,
 }
 
 struct Held<V> {
@@ -127,6 +129,7 @@ impl<'a, R: Records> Supervisor<'a, R> {
             waiting: None,
             refused: Vec::new(),
             has_missed_start: false,
+            has_inherited_start: false,
         }
     }
 
@@ -154,6 +157,13 @@ impl<'a, R: Records> Supervisor<'a, R> {
         }
         let seen = self.observe(&mut state, epoch);
         self.has_missed_start = false;
+        if std::mem::take(&mut self.has_inherited_start) {
+            // Workers that do not run yet cannot be started any more: the secret is gone with the one who began.
+            let runs = |worker: &WorkerSeen| matches!(worker, WorkerSeen::Running { .. } | WorkerSeen::Exited { .. });
+            if seen.workers.is_empty() || !seen.workers.iter().all(runs) {
+                state.stop(StopCause::Capacity, "its supervisor was replaced while it started", (self.clock)());
+            }
+        }
         let now_ms = (self.clock)();
         let mut decision = decide(self.job, &mut state, &seen, now_ms);
         for action in &mut decision.actions {
@@ -223,10 +233,8 @@ impl<'a, R: Records> Supervisor<'a, R> {
                 journal.update += 1;
                 journal.epoch += 1;
                 journal.owner = Some(self.me.clone());
-                // Nobody knows which of its workers were started, and the secret is gone with the one who started them.
-                if journal.state.attempt.as_ref().is_some_and(|attempt| attempt.phase == AttemptPhase::Starting) {
-                    journal.state.stop(StopCause::Capacity, "its supervisor was replaced while it started", now_ms);
-                }
+                let attempt = journal.state.attempt.as_ref();
+                self.has_inherited_start = attempt.is_some_and(|attempt| attempt.phase == AttemptPhase::Starting);
                 (journal, Some(version))
             }
         };
