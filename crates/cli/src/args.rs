@@ -3,6 +3,7 @@
 mod cost;
 mod health;
 mod job;
+mod k8s;
 mod keys;
 mod launch;
 mod monitor;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use cost::CostArgs;
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use job::{JobArgs, JobCommand};
+pub(crate) use k8s::{K8sArgs, K8sCommand, K8sJobArgs};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
 pub(crate) use launch::LaunchArgs;
 pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
@@ -85,6 +87,8 @@ pub(crate) enum Command {
     Launch(LaunchArgs),
     /// Run a job on slices of a cloud to its end: from a job file, through preemptions, crashes and hangs.
     Job(JobArgs),
+    /// Print a job as manifests of Kubernetes; create, watch and delete it on a cluster.
+    K8s(K8sArgs),
     /// Watch the chips of one host or many, and runs: live, as a table, as JSON, for Prometheus.
     Monitor(MonitorArgs),
     /// Show runs side by side in a browser: curves, processes, goodput, alerts, reports, live.

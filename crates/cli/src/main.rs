@@ -54,6 +54,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Train(args) => commands::train::run(&args, &output),
         Command::Job(args) => commands::job::run(&args, &output),
         Command::Launch(args) => commands::launch::run(&args, &output),
+        Command::K8s(args) => commands::k8s::run(&args, &output),
         Command::Monitor(args) => commands::monitor::run(&args, &output),
         Command::Cost(args) => commands::cost::run(&args, &output),
         Command::Dashboard(args) => commands::dashboard::run(&args, &output),

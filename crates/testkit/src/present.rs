@@ -16,8 +16,10 @@ pub enum Needed {
     StoresPython,
     /// A Python interpreter with tpu-info, OpenTelemetry's messages and Google's calculator of goodput.
     OperatePython,
-    /// A Python interpreter with Google's client of the Cloud TPU API.
+    /// A Python interpreter with Google's client of the Cloud TPU API and a checker of Kubernetes' manifests.
     FleetPython,
+    /// The published schema of JobSet.
+    KubernetesSchemas,
     /// Programs exported from JAX.
     Corpus,
     /// Programs exported from PyTorch.
@@ -59,6 +61,7 @@ impl Needed {
             Needed::StoresPython => "TPUBRIDGE_STORES_PYTHON",
             Needed::OperatePython => "TPUBRIDGE_OPERATE_PYTHON",
             Needed::FleetPython => "TPUBRIDGE_FLEET_PYTHON",
+            Needed::KubernetesSchemas => "TPUBRIDGE_KUBERNETES_SCHEMAS",
             Needed::Corpus => "TPUBRIDGE_CORPUS",
             Needed::TorchCorpus => "TPUBRIDGE_TORCH_CORPUS",
             Needed::TorchPython => "TPUBRIDGE_TORCH_PYTHON",

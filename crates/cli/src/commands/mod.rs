@@ -24,6 +24,7 @@ pub(crate) mod hang;
 pub(crate) mod hlo;
 pub(crate) mod info;
 pub(crate) mod job;
+pub(crate) mod k8s;
 pub(crate) mod key;
 pub(crate) mod launch;
 pub(crate) mod logs;

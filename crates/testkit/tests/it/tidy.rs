@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["compile", "cpu-plugin", "fuzzing", "nn"],
     &["runtime", "plan"],
     &["fleet", "operate", "quantize", "torch", "train"],
-    &["cloud"],
+    &["cloud", "k8s"],
     &["cli", "tpubridge"],
 ];
 
