@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::capacity::{DEAD, sizes};
 use super::decide::{Action, Decision, Seen, StopHow, WorkerSeen};
-use super::state::{Attempt, AttemptPhase, EndedAttempt, Ending, JobState, Place, StopCause};
+use super::state::{AttemptPhase, EndedAttempt, Ending, JobAttempt, JobState, Place, StopCause};
 use crate::job::JobFile;
 use crate::launch::SAVED;
 use crate::provider::ProvidedSlice;
@@ -77,7 +77,7 @@ pub(super) fn begin(
     }
     state.home = Some(zone.clone());
     state.attempts += 1;
-    let attempt = Attempt {
+    let attempt = JobAttempt {
         run: state.run.clone(),
         number: state.attempts,
         epoch: 0,

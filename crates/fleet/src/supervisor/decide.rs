@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bill::JobBill;
-use super::state::{Attempt, Ending, JobState, StopCause};
+use super::state::{Ending, JobAttempt, JobState, StopCause};
 use super::{attempt, capacity};
 use crate::job::JobFile;
 use crate::provider::{ProvidedSlice, ProviderError, SliceId, SliceRequest};
@@ -72,9 +72,9 @@ pub enum Action {
     /// Delete a slice, or go on deleting it.
     Delete(SliceId),
     /// Prepare the workers of an attempt and start its processes.
-    Start(Attempt),
+    Start(JobAttempt),
     /// Stop the processes of an attempt on all of its workers.
-    Stop(Attempt, StopHow),
+    Stop(JobAttempt, StopHow),
 }
 
 /// What was decided.

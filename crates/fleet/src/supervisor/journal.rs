@@ -27,6 +27,7 @@ pub trait Records {
     type Version: Clone + fmt::Debug;
 
     /// The newest version; none if there is none.
+    #[allow(clippy::type_complexity)]
     fn read(&self) -> Result<Option<(Vec<u8>, Self::Version)>, String>;
 
     /// Replaces this version (none: makes the first); none if another was there.

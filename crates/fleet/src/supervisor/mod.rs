@@ -34,5 +34,7 @@ mod tick;
 pub use bill::{BilledSlice, JobBill};
 pub use decide::{Action, Decision, Seen, StopHow, WorkerSeen, decide};
 pub use journal::{JobOwner, Journal, LEASE_MS, Records};
-pub use state::{Attempt, AttemptPhase, EndedAttempt, Ending, JobState, Place, StopCause, Unit, UnitFate, ZoneTrouble};
+pub use state::{
+    AttemptPhase, EndedAttempt, Ending, JobAttempt, JobState, Place, StopCause, Unit, UnitFate, ZoneTrouble,
+};
 pub use tick::{JobWorkers, Supervisor, SupervisorError, Tick};

@@ -29,7 +29,7 @@ pub struct JobState {
     /// Attempts so far.
     pub attempts: u32,
     /// The one that is under way.
-    pub attempt: Option<Attempt>,
+    pub attempt: Option<JobAttempt>,
     /// Those that ended.
     pub ended: Vec<EndedAttempt>,
     /// Restarts that are left.
@@ -119,7 +119,7 @@ pub struct Place {
 
 /// One start of the program on all workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Attempt {
+pub struct JobAttempt {
     /// The run it belongs to.
     pub run: String,
     /// Its number, from 1.

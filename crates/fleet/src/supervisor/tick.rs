@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::decide::{Action, Seen, StopHow, WorkerSeen, decide};
 use super::journal::{JobOwner, Journal, LEASE_MS, Records};
-use super::state::{Attempt, AttemptPhase, JobState, StopCause};
+use super::state::{AttemptPhase, JobAttempt, JobState, StopCause};
 use crate::job::JobFile;
 use crate::provider::{PaidTime, Provider, ProviderError, SliceId};
 
@@ -22,14 +22,14 @@ const BUSY_MS: u64 = 1_000;
 pub trait JobWorkers {
     /// What every worker does, in the order of the places. From then on workers refuse to start anything for a supervisor of
     /// an earlier epoch.
-    fn look(&self, epoch: u64, attempt: &Attempt) -> Vec<WorkerSeen>;
+    fn look(&self, epoch: u64, attempt: &JobAttempt) -> Vec<WorkerSeen>;
 
     /// Prepares the workers and starts the processes. It does not wait for them. A worker that still has a process of
     /// another attempt refuses.
-    fn start(&self, epoch: u64, attempt: &Attempt);
+    fn start(&self, epoch: u64, attempt: &JobAttempt);
 
     /// Stops the processes of an attempt. It does not wait for them.
-    fn stop(&self, epoch: u64, attempt: &Attempt, how: StopHow);
+    fn stop(&self, epoch: u64, attempt: &JobAttempt, how: StopHow);
 
     /// The step of the newest checkpoint.
     fn newest_step(&self) -> Option<u64>;

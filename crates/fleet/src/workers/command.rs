@@ -5,23 +5,23 @@ use std::path::Path;
 
 use super::ssh::shell_quoted;
 use crate::job::{JobFile, JobProgram};
-use crate::supervisor::Attempt;
+use crate::supervisor::JobAttempt;
 
 /// The port of the coordinator, which process 0 serves.
 const PORT: u16 = 8476;
 
 /// One process of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerCommand {
+pub struct ProcessCommand {
     /// The words of its command.
     pub words: Vec<String>,
     /// Its environment, beside that of the worker's shell.
     pub environment: BTreeMap<String, String>,
 }
 
-impl WorkerCommand {
+impl ProcessCommand {
     /// Process `process` of an attempt. `file` is the training file as the worker has it; the secret is in `../secret`.
-    pub fn of(job: &JobFile, attempt: &Attempt, process: usize, file: &Path) -> WorkerCommand {
+    pub fn of(job: &JobFile, attempt: &JobAttempt, process: usize, file: &Path) -> ProcessCommand {
         let count = attempt.places.len();
         let coordinator = attempt.places.first().map_or_else(String::new, |first| match first.internal {
             std::net::IpAddr::V4(address) => format!("{address}:{PORT}"),
@@ -68,7 +68,7 @@ impl WorkerCommand {
                 command.clone()
             }
         };
-        WorkerCommand { words, environment }
+        ProcessCommand { words, environment }
     }
 
     /// As a line for a shell, which replaces itself by the program.

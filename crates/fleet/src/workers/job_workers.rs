@@ -10,10 +10,10 @@ use channel::Secret;
 use weights::{CheckpointManager, Store};
 
 use super::bundle::Bundle;
-use super::command::WorkerCommand;
+use super::command::ProcessCommand;
 use super::ssh::{Ssh, SshError, shell_quoted};
 use crate::job::{JobFile, JobProgram};
-use crate::supervisor::{Attempt, JobWorkers, Place, StopHow, WorkerSeen};
+use crate::supervisor::{JobAttempt, JobWorkers, Place, StopHow, WorkerSeen};
 
 const AGENT: &str = include_str!("agent.sh");
 /// A question that takes longer has no answer.
@@ -38,6 +38,9 @@ struct Desk {
 
 type Desks = Arc<Mutex<BTreeMap<(u32, usize), Desk>>>;
 
+/// Told of every new line: the process, the line.
+pub type OnLine = Box<dyn Fn(usize, &str) + Send + Sync>;
+
 /// The workers of a job.
 pub struct SshWorkers {
     job: JobFile,
@@ -46,17 +49,12 @@ pub struct SshWorkers {
     store: Store,
     desks: Desks,
     /// Told of every new line: the process, the line.
-    on_line: Box<dyn Fn(usize, &str) + Send + Sync>,
+    on_line: OnLine,
 }
 
 impl SshWorkers {
     /// Workers that are given `program` (this one) and reached by `ssh`.
-    pub fn new(
-        job: &JobFile,
-        ssh: Ssh,
-        program: &Path,
-        on_line: Box<dyn Fn(usize, &str) + Send + Sync>,
-    ) -> Result<SshWorkers, String> {
+    pub fn new(job: &JobFile, ssh: Ssh, program: &Path, on_line: OnLine) -> Result<SshWorkers, String> {
         let store = Store::open(&job.folder).map_err(|error| error.to_string())?;
         let (job, program) = (job.clone(), program.to_path_buf());
         Ok(SshWorkers { job, ssh, program, store, desks: Desks::default(), on_line })
@@ -66,7 +64,7 @@ impl SshWorkers {
         self.desks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn question(&self, epoch: u64, attempt: &Attempt, verb: &str, more: &str) -> String {
+    fn question(&self, epoch: u64, attempt: &JobAttempt, verb: &str, more: &str) -> String {
         let (run, number) = (shell_quoted(&attempt.run), attempt.number);
         format!("VERB={verb} RUN={run} EPOCH={epoch} ATTEMPT={number}\n{more}\n{AGENT}")
     }
@@ -75,7 +73,7 @@ impl SshWorkers {
     fn all(
         &self,
         epoch: u64,
-        attempt: &Attempt,
+        attempt: &JobAttempt,
         verb: &str,
         more: &(dyn Fn(usize) -> String + Sync),
     ) -> Vec<Result<Vec<u8>, SshError>> {
@@ -136,7 +134,7 @@ fn alias(place: &Place) -> String {
 }
 
 impl JobWorkers for SshWorkers {
-    fn look(&self, epoch: u64, attempt: &Attempt) -> Vec<WorkerSeen> {
+    fn look(&self, epoch: u64, attempt: &JobAttempt) -> Vec<WorkerSeen> {
         let offsets: Vec<u64> = {
             let desks = self.desks();
             (0..attempt.places.len()).map(|at| desks.get(&(attempt.number, at)).map_or(0, |desk| desk.offset)).collect()
@@ -180,7 +178,7 @@ impl JobWorkers for SshWorkers {
         seen
     }
 
-    fn start(&self, epoch: u64, attempt: &Attempt) {
+    fn start(&self, epoch: u64, attempt: &JobAttempt) {
         let made = Secret::generate().and_then(|secret| Ok((secret, Bundle::of(&self.job, &self.program)?)));
         {
             let mut desks = self.desks();
@@ -197,7 +195,7 @@ impl JobWorkers for SshWorkers {
                 JobProgram::Train { file, .. } => bundle.remote(file),
                 JobProgram::Command(_) => PathBuf::new(),
             };
-            let line = WorkerCommand::of(&self.job, attempt, at, &file).line();
+            let line = ProcessCommand::of(&self.job, attempt, at, &file).line();
             let start = self.question(
                 epoch,
                 attempt,
@@ -231,7 +229,7 @@ impl JobWorkers for SshWorkers {
         }
     }
 
-    fn stop(&self, epoch: u64, attempt: &Attempt, how: StopHow) {
+    fn stop(&self, epoch: u64, attempt: &JobAttempt, how: StopHow) {
         let verb = match how {
             StopHow::Ask => "ask",
             StopHow::Kill => "kill",

@@ -8,6 +8,6 @@ mod command;
 mod job_workers;
 mod ssh;
 
-pub use command::{WorkerCommand, elastic_mesh};
-pub use job_workers::{SshWorkers, ask_to_stop};
+pub use command::{ProcessCommand, elastic_mesh};
+pub use job_workers::{OnLine, SshWorkers, ask_to_stop};
 pub use ssh::{Ssh, SshError, shell_quoted};

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fleet::job::JobFile;
-use fleet::supervisor::{Attempt, AttemptPhase, JobWorkers, Place, StopHow, WorkerSeen};
+use fleet::supervisor::{AttemptPhase, JobAttempt, JobWorkers, Place, StopHow, WorkerSeen};
 use fleet::workers::{Ssh, SshWorkers};
 use testkit::SshMachines;
 
-fn attempt(machines: &SshMachines, number: u32) -> Attempt {
+fn attempt(machines: &SshMachines, number: u32) -> JobAttempt {
     let place = |at: usize| Place {
         unit: "unit".into(),
         slice: 0,
@@ -17,7 +17,7 @@ fn attempt(machines: &SshMachines, number: u32) -> Attempt {
         internal: machines.address(at).parse().unwrap(),
         external: None,
     };
-    Attempt {
+    JobAttempt {
         run: "r1".into(),
         number,
         epoch: 1,
@@ -37,7 +37,7 @@ fn attempt(machines: &SshMachines, number: u32) -> Attempt {
 fn until(
     workers: &SshWorkers,
     epoch: u64,
-    attempt: &Attempt,
+    attempt: &JobAttempt,
     is_so: impl Fn(&[WorkerSeen]) -> bool,
 ) -> Vec<WorkerSeen> {
     let started = Instant::now();

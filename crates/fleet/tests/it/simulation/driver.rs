@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use fleet::job::JobFile;
 use fleet::provider::{PaidTime, ProvidedSlice, Provider, ProviderError, SliceId, SliceRequest};
 use fleet::supervisor::{
-    Attempt, Ending, JobBill, JobOwner, JobWorkers, Journal, Records, StopHow, Supervisor, SupervisorError, WorkerSeen,
+    Ending, JobAttempt, JobBill, JobOwner, JobWorkers, Journal, Records, StopHow, Supervisor, SupervisorError,
+    WorkerSeen,
 };
 
 use super::world::{Chances, Fault, Random, World};
@@ -257,21 +258,21 @@ impl Provider for Door {
 }
 
 impl JobWorkers for Door {
-    fn look(&self, epoch: u64, attempt: &Attempt) -> Vec<WorkerSeen> {
+    fn look(&self, epoch: u64, attempt: &JobAttempt) -> Vec<WorkerSeen> {
         if !self.enter() {
             return Vec::new();
         }
         with(|drive| drive.world.look(epoch, attempt))
     }
 
-    fn start(&self, epoch: u64, attempt: &Attempt) {
+    fn start(&self, epoch: u64, attempt: &JobAttempt) {
         if self.enter() {
             with(|drive| drive.world.start(epoch, attempt));
             self.leave();
         }
     }
 
-    fn stop(&self, epoch: u64, attempt: &Attempt, how: StopHow) {
+    fn stop(&self, epoch: u64, attempt: &JobAttempt, how: StopHow) {
         if self.enter() {
             with(|drive| drive.world.stop(epoch, attempt, how));
             self.leave();

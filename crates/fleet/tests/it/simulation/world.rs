@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
 use fleet::provider::{ProvidedSlice, ProviderError, SliceId, SliceRequest, SliceState, Worker};
-use fleet::supervisor::{Attempt, StopHow, WorkerSeen};
+use fleet::supervisor::{JobAttempt, StopHow, WorkerSeen};
 
 /// Steps between two checkpoints.
 const SAVE_EVERY: u64 = 10;
@@ -106,7 +106,7 @@ pub(super) struct World {
     pub(super) record: BTreeMap<String, Vec<(u64, Option<u64>)>>,
     /// The newest checkpoint.
     pub(super) saved: Option<u64>,
-    /// Attempt, its step, when it hung.
+    /// JobAttempt, its step, when it hung.
     step: (u32, u64, Option<u64>),
     /// The step that the attempt began from.
     begun: u64,
@@ -269,7 +269,7 @@ impl World {
         slice.machines.iter_mut().find(|machine| machine.worker.internal == place.internal)
     }
 
-    pub(super) fn look(&mut self, epoch: u64, attempt: &Attempt) -> Vec<WorkerSeen> {
+    pub(super) fn look(&mut self, epoch: u64, attempt: &JobAttempt) -> Vec<WorkerSeen> {
         let (now, hung) = (self.now, self.step.2);
         let mut seen = Vec::new();
         for place in &attempt.places {
@@ -293,7 +293,7 @@ impl World {
         seen
     }
 
-    pub(super) fn start(&mut self, epoch: u64, attempt: &Attempt) {
+    pub(super) fn start(&mut self, epoch: u64, attempt: &JobAttempt) {
         let mut places: Vec<_> = attempt.places.iter().map(|place| &place.internal).collect();
         places.sort();
         places.dedup();
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    pub(super) fn stop(&mut self, epoch: u64, attempt: &Attempt, how: StopHow) {
+    pub(super) fn stop(&mut self, epoch: u64, attempt: &JobAttempt, how: StopHow) {
         let now = self.now;
         for place in &attempt.places {
             let Some(machine) = self.machine(place) else { continue };
