@@ -21,6 +21,7 @@ mod health;
 mod hostile;
 mod imported;
 mod kernels;
+mod launch;
 mod mesh_training;
 mod metrics;
 mod monitor;
