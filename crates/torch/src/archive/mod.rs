@@ -189,11 +189,8 @@ fn configured(
     for (name, entry) in json.get("config").and_then(Value::as_object).into_iter().flatten() {
         let of_tensor = |error: Error| error.at(format!("tensor `{name}`"));
         if entry.get("use_pickle").and_then(Value::as_bool).unwrap_or(false) {
-            return Err(Error::new(
-                "it is a tensor subclass in a pickle",
-                "unwrap tensor subclasses before the export",
-            ))
-            .map_err(of_tensor);
+            let error = Error::new("it is a tensor subclass in a pickle", "unwrap tensor subclasses before the export");
+            return Err(of_tensor(error));
         }
         let Some(json) = entry.get("tensor_meta").filter(|meta| meta.is_object()) else { continue };
         let path = entry.get("path_name").and_then(Value::as_str).unwrap_or_default();

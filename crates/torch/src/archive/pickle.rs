@@ -99,7 +99,7 @@ impl Machine<'_> {
     }
 
     /// What lies above the last mark, which is taken too.
-    fn to_mark(&mut self) -> Result<Vec<Item>, Error> {
+    fn above_mark(&mut self) -> Result<Vec<Item>, Error> {
         let at = self.stack.iter().rposition(|item| matches!(item, Item::Mark));
         let at = at.ok_or_else(|| Error::damaged("a pickle has no mark"))?;
         let items = self.stack.split_off(at + 1);
@@ -144,7 +144,7 @@ impl Machine<'_> {
             }
             b'}' => Item::Dict(Vec::new()),
             b']' | b')' => Item::List(Vec::new()),
-            b't' | b'l' => Item::List(self.to_mark()?),
+            b't' | b'l' => Item::List(self.above_mark()?),
             0x85..=0x87 => {
                 let count = usize::from(code - 0x84);
                 let start = self.stack.len().checked_sub(count);
@@ -180,7 +180,7 @@ impl Machine<'_> {
             }
             b'u' | b's' => {
                 let items = match code {
-                    b'u' => self.to_mark()?,
+                    b'u' => self.above_mark()?,
                     _ => {
                         let value = self.pop()?;
                         vec![self.pop()?, value]
@@ -196,7 +196,7 @@ impl Machine<'_> {
                 return Ok(());
             }
             b'e' | b'a' => {
-                let items = if code == b'e' { self.to_mark()? } else { vec![self.pop()?] };
+                let items = if code == b'e' { self.above_mark()? } else { vec![self.pop()?] };
                 let Some(Item::List(list)) = self.stack.last_mut() else {
                     return Err(Error::damaged("a pickle fills what is no list"));
                 };

@@ -142,8 +142,8 @@ pub(crate) fn join(a: DType, b: DType) -> DType {
                 return signed;
             }
             match unsigned.bits() {
-                ..=8 => DType::I16,
-                ..=16 => DType::I32,
+                0..=8 => DType::I16,
+                9..=16 => DType::I32,
                 _ => DType::I64,
             }
         }

@@ -115,7 +115,7 @@ fn power(call: &mut Call<'_, '_>) -> Answer {
         Operand::Scalar(exponent) if exponent.as_f64() == 0.5 && dtype.is_float() => base.sqrt(),
         Operand::Scalar(exponent) if exponent.as_f64() == -0.5 && dtype.is_float() => base.rsqrt(),
         Operand::Scalar(Scalar::Int(exponent @ 3..=8)) => (1..exponent).fold(base.clone(), |x, _| &x * &base),
-        Operand::Scalar(Scalar::Float(exponent)) if exponent == 3.0 => &(&base * &base) * &base,
+        Operand::Scalar(Scalar::Float(3.0)) => &(&base * &base) * &base,
         exponent => base.pow(&exponent.cast(dtype)),
     }
     .into())

@@ -116,7 +116,7 @@ fn einsum(call: &mut Call<'_, '_>) -> Answer {
         Some(first) => unique(call, terms.remove(0), first)?,
         None => return Err(Error::damaged("an equation without tensors")),
     };
-    while let Some(next) = tensors.next() {
+    for next in tensors {
         let (own, next) = unique(call, terms.remove(0), next)?;
         let later: Vec<char> = terms.concat();
         let is_kept = |c: &char| output.contains(c) || later.contains(c);
