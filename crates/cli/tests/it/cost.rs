@@ -36,8 +36,7 @@ fn runs_are_billed_and_added_up() {
     let bench = Bench::bare();
     write_run(&bench, "runs/a");
     write_run(&bench, "runs/b");
-    let report =
-        bench.json(&["cost", "runs", "--region", "us-east5", "--by", "team", "--label", "team=vision", "--json"]);
+    let report = bench.json(&["cost", "runs", "--region", "us-east5", "--by", "team", "--label", "team=vision"]);
     assert_eq!((&report["version"], &report["jobs"].as_array().unwrap().len()), (&1.into(), &2));
     let close = |found: &serde_json::Value, expected: f64| {
         assert!((found.as_f64().unwrap() - expected).abs() < 1e-9, "{found} {expected}");
