@@ -47,11 +47,16 @@ impl DataFile {
         let too_large = || DataError::format(path, format!("it is not a file of up to {max_bytes} bytes"));
         match self {
             DataFile::Local(path) => {
-                let metadata = std::fs::metadata(path).map_err(DataError::io("opening", path))?;
-                if !metadata.is_file() || metadata.len() > max_bytes {
+                let opened = File::open(path).map_err(DataError::io("opening", path))?;
+                let metadata = opened.metadata().map_err(DataError::io("opening", path))?;
+                if metadata.is_dir() || metadata.len() > max_bytes {
                     return Err(too_large());
                 }
-                std::fs::read(path).map_err(DataError::io("reading", path))
+                // A pipe has no length, and may have no end.
+                let mut bytes = Vec::with_capacity(metadata.len() as usize);
+                let limit = max_bytes.saturating_add(1);
+                opened.take(limit).read_to_end(&mut bytes).map_err(DataError::io("reading", path))?;
+                if bytes.len() as u64 > max_bytes { Err(too_large()) } else { Ok(bytes) }
             }
             DataFile::Remote(file) if file.size_bytes() > max_bytes => Err(too_large()),
             DataFile::Remote(file) => file.read_at(0..file.size_bytes()),
