@@ -1,5 +1,6 @@
 //! The command line: commands, options and their help texts.
 
+mod accuracy;
 mod cost;
 mod health;
 mod job;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
 pub(crate) use cost::CostArgs;
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use job::{JobArgs, JobCommand};
@@ -708,51 +710,6 @@ pub(crate) struct QuickstartArgs {
     pub(crate) slice: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
-}
-
-/// Who writes the program of a measured run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum FrontEnd {
-    /// Python and JAX.
-    Jax,
-    /// This program.
-    Rust,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AccuracyArgs {
-    /// Measurements: a JSON file with `rows`, each with its configuration and what was measured. Without it, the page is
-    /// written from --results alone.
-    #[arg(required_unless_present = "results")]
-    pub(crate) file: Option<PathBuf>,
-    /// Predictions of earlier runs, in JSON: those of this run are added, and the page has all of them.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) results: Option<PathBuf>,
-    /// Rows to compare, by their ids; default: all.
-    #[arg(long, value_name = "ID", num_args = 1..)]
-    pub(crate) only: Vec<String>,
-    /// Interpreter with jax and libtpu, which writes the measured models as programs; default: $TPUBRIDGE_PYTHON, else python3.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) python: Option<PathBuf>,
-    /// Folder to keep the programs in; default: a temporary one.
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) programs: Option<PathBuf>,
-    /// Who writes the programs: JAX, as the measured ones were, or our own front end, for the families it has.
-    #[arg(long, value_enum, default_value_t = FrontEnd::Jax)]
-    pub(crate) front_end: FrontEnd,
-    /// Write the page to a file, in Markdown.
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Run the whole compiler instead of its first phase: minutes for each row.
-    #[arg(long)]
-    pub(crate) full: bool,
-    /// Seconds the compiler may take for a row.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
-    pub(crate) limit: u64,
-    #[command(flatten)]
-    pub(crate) plugin: PluginArgs,
-    #[command(flatten)]
-    pub(crate) cache: CacheFolderArgs,
 }
 
 #[derive(Debug, Args)]
