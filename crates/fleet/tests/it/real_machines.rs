@@ -161,7 +161,6 @@ fn folder() -> Option<PathBuf> {
 
 /// The supervisor, in a process of its own that the test kills.
 #[test]
-#[ignore = "a part of another test, in a process of its own"]
 fn supervisor_process() {
     let Some(folder) = folder() else { return };
     let job = JobFile::read(&folder.join("job.toml")).unwrap();
@@ -201,7 +200,6 @@ fn learn(value: f64, step: u64) -> f64 {
 
 /// The program of a worker. Process 0 saves; all of them go on only together, by files that all see.
 #[test]
-#[ignore = "a part of another test, in a process of its own"]
 fn training_process() {
     let Some(folder) = std::env::var_os("TPUBRIDGE_JOB_FOLDER").map(PathBuf::from) else { return };
     let var = |name: &str| std::env::var(name).unwrap();
@@ -270,7 +268,7 @@ impl Stage {
     fn supervisor(&self, log: &str) -> Child {
         let log = std::fs::File::create(self.folder.join(log)).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "real_machines::supervisor_process", "--ignored", "--nocapture"]);
+        command.args(["--exact", "real_machines::supervisor_process", "--nocapture"]);
         command.env(FOLDER, &self.folder).stdin(Stdio::null()).stdout(log).stderr(Stdio::null()).spawn().unwrap()
     }
 
@@ -317,7 +315,7 @@ fn a_job_on_real_machines_survives_everything_and_leaves_nothing() {
     let name = "a_job_on_real_machines_survives_everything_and_leaves_nothing";
     let folder = tempfile::tempdir().unwrap();
     let Some(machines) = SshMachines::start(name, &folder.path().join("machines"), 8 * WORKERS) else { return };
-    let text = "name = 'survivor'\nfolder = 'run'\n[run]\ncommand = ['./bin/tpu', '--exact', 'real_machines::training_process', '--ignored', '--nocapture']\n\
+    let text = "name = 'survivor'\nfolder = 'run'\n[run]\ncommand = ['./bin/tpu', '--exact', 'real_machines::training_process', '--nocapture']\n\
                 [slices]\ntype = 'v5litepod-16'\ncapacity = 'spot'\nzones = ['us-west4-a', 'us-west4-b']\n[limits]\ngrace = '5s'\n\
                 [cloud]\nssh_user = 'root'\nssh_key = 'machines/key'\n";
     std::fs::write(folder.path().join("job.toml"), text).unwrap();

@@ -4,7 +4,6 @@ use fleet::job::JobFile;
 use k8s::cluster::{Cluster, ClusterError, ClusterJobState, ObjectChange};
 use k8s::{ClusterJob, RunSecret};
 use serde_json::{Value, json};
-use testkit::skip;
 
 use crate::cases::{full, workload};
 use crate::server::Server;
@@ -183,7 +182,8 @@ fn refusals_have_remedies() {
 #[test]
 fn a_real_api_server_takes_the_job() {
     let Ok(address) = std::env::var("TPUBRIDGE_KUBE_APISERVER") else {
-        return skip("a_real_api_server_takes_the_job", "TPUBRIDGE_KUBE_APISERVER names no API server");
+        eprintln!("a_real_api_server_takes_the_job did not run: TPUBRIDGE_KUBE_APISERVER names no API server");
+        return;
     };
     let cluster = Cluster::at(&address).unwrap();
     for slices in ["type = 'v5p-128'\ncount = 2", "type = 'v6e-8'"] {
