@@ -623,7 +623,7 @@ pub(crate) struct TrainArgs {
     /// one), or IP:PORT; default: profile.address of the file, else nowhere. Anyone who reaches it may ask.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) profiler: Option<String>,
-    /// A file of alerts (TOML) beside the [alerts] table of the training file.
+    /// A file of alerts (TOML) beside the `alerts` table of the training file.
     #[arg(long, value_name = "FILE", conflicts_with = "asked")]
     pub(crate) alerts: Option<PathBuf>,
     /// Changes a setting of the file, as in train.steps=100. May be given several times.

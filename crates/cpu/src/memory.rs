@@ -224,7 +224,7 @@ impl fmt::Debug for Storage {
     }
 }
 
-/// An array on the device: dense, row-major, integers of 2 and 4 bits packed ([`device_packing`]). Cloning shares the bytes.
+/// An array on the device: dense, row-major, integers of 2 and 4 bits packed (`device_packing`). Cloning shares the bytes.
 #[derive(Clone, Debug)]
 pub struct Array {
     dtype: DType,
