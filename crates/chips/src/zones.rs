@@ -4,7 +4,7 @@ use crate::generation::Generation;
 
 /// Zones in which the catalogue (the same file as prices, 2026-08-22) offers a generation, by name; none where it lists none.
 ///
-/// A zone that is not here may be new. Rows whose price is a placeholder are left out.
+/// A zone that is not here may be new. Rows without a price of their own are left out.
 pub fn zones(generation: Generation) -> &'static [&'static str] {
     match generation {
         Generation::V2 => {

@@ -174,7 +174,7 @@ impl Shared {
     /// Returns when no worker is inside the job.
     ///
     /// A worker that was preempted by another process is scheduled sooner if this thread sleeps: one that only yields stays
-    /// runnable, uses up its own share of the processor, and is late for the next job.
+    /// runnable, uses up its own CPU time, and is late for the next job.
     fn wait_for_workers(&self) {
         let is_done = || self.state.load(Ordering::SeqCst) & INSIDE == 0;
         let mut waiting = Waiting::new();

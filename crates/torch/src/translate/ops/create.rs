@@ -108,6 +108,7 @@ pub(super) const RULES: Rules = &[
     ("randn_like", random),
     ("randint", random),
     ("randperm", random),
+    ("bernoulli", random),
     ("multinomial", random),
     ("normal", random),
     ("uniform", random),

@@ -231,10 +231,6 @@ fn dropout(call: &mut Call<'_, '_>) -> Answer {
     Ok(call.subject()?.into())
 }
 
-fn remainder(call: &mut Call<'_, '_>) -> Answer {
-    binary(call, modulo)
-}
-
 fn glu(call: &mut Call<'_, '_>) -> Answer {
     let x = call.subject()?;
     let axis = call.axis("dim", -1, x.rank())? as isize;
@@ -269,10 +265,6 @@ fn nan_to_num(call: &mut Call<'_, '_>) -> Answer {
     let y = x.is_nan().select(&same(nan), &x);
     let y = x.equals(&number(&x, f64::INFINITY)).select(&same(high), &y);
     Ok(x.equals(&number(&x, f64::NEG_INFINITY)).select(&same(low), &y).into())
-}
-
-fn shifted(call: &mut Call<'_, '_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Answer {
-    binary(call, f)
 }
 
 fn leaky_relu(call: &mut Call<'_, '_>) -> Answer {
@@ -311,10 +303,6 @@ fn whole(call: &mut Call<'_, '_>, f: fn(&Tensor) -> Tensor) -> Answer {
     Ok(if x.dtype().is_float() { f(&x) } else { x }.into())
 }
 
-fn arctan2(call: &mut Call<'_, '_>) -> Answer {
-    binary(call, Tensor::atan2)
-}
-
 fn complex_of(call: &mut Call<'_, '_>) -> Answer {
     let (real, imaginary) = (call.tensor("real")?, call.tensor("imag")?);
     Ok(real.complex(&imaginary).into())
@@ -342,6 +330,14 @@ fn mixed(call: &mut Call<'_, '_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Answer {
         _ => call.result_type()?,
     };
     Ok(f(&a.cast(dtype), &b.cast(dtype)).into())
+}
+
+fn logit(call: &mut Call<'_, '_>) -> Answer {
+    let epsilon = call.scalar("eps")?.map(Scalar::as_f64);
+    smooth(call, |x| {
+        let x = epsilon.map_or(x.clone(), |epsilon| between(x, epsilon, 1.0 - epsilon));
+        x.log() - x.negate().log_1p()
+    })
 }
 
 fn silu(x: &Tensor) -> Tensor {
@@ -422,7 +418,7 @@ pub(super) const RULES: Rules = &[
     ("selu", |c| elu(c, 1.673_263_242_354_377_2, 1.050_700_987_355_480_5)),
     ("softplus", softplus),
     ("softsign", |c| smooth(c, |x| x / &(&x.abs() + 1.0))),
-    ("logit", |c| smooth(c, |x| x.log() - x.negate().log_1p())),
+    ("logit", logit),
     ("glu", glu),
     ("prelu", prelu),
     ("_prelu_kernel", |c| {
@@ -458,14 +454,14 @@ pub(super) const RULES: Rules = &[
     ("div", divided),
     ("true_divide", divided),
     ("floor_divide", |c| binary(c, floor_divided)),
-    ("remainder", remainder),
+    ("remainder", |c| binary(c, modulo)),
     ("fmod", |c| binary(c, Tensor::remainder)),
     ("pow", power),
     ("maximum", |c| binary(c, Tensor::maximum)),
     ("minimum", |c| binary(c, Tensor::minimum)),
     ("fmax", |c| binary(c, |a, b| a.is_nan().select(b, &b.is_nan().select(a, &a.maximum(b))))),
     ("fmin", |c| binary(c, |a, b| a.is_nan().select(b, &b.is_nan().select(a, &a.minimum(b))))),
-    ("atan2", arctan2),
+    ("atan2", |c| binary(c, Tensor::atan2)),
     ("lerp", lerp),
     ("addcmul", |c| with_pair(c, |a, b| a * b)),
     ("addcdiv", |c| with_pair(c, |a, b| a / b)),
@@ -490,10 +486,10 @@ pub(super) const RULES: Rules = &[
     ("__and__", |c| mixed(c, Tensor::and)),
     ("__or__", |c| mixed(c, Tensor::or)),
     ("__xor__", |c| mixed(c, Tensor::xor)),
-    ("bitwise_left_shift", |c| shifted(c, Tensor::shift_left)),
-    ("bitwise_right_shift", |c| shifted(c, Tensor::shift_right_signed)),
-    ("__lshift__", |c| shifted(c, Tensor::shift_left)),
-    ("__rshift__", |c| shifted(c, Tensor::shift_right_signed)),
+    ("bitwise_left_shift", |c| binary(c, Tensor::shift_left)),
+    ("bitwise_right_shift", |c| binary(c, Tensor::shift_right_signed)),
+    ("__lshift__", |c| binary(c, Tensor::shift_left)),
+    ("__rshift__", |c| binary(c, Tensor::shift_right_signed)),
     ("where", selected),
     ("fill", filled),
     ("masked_fill", masked_fill),
@@ -510,7 +506,6 @@ pub(super) const RULES: Rules = &[
     ("contiguous", converted),
     ("lift_fresh_copy", converted),
     ("detach_copy", converted),
-    ("bernoulli", dropout),
     ("dropout", dropout),
     ("feature_dropout", dropout),
     ("alpha_dropout", dropout),

@@ -64,10 +64,6 @@ fn extreme(
     Ok(vec![values, positions].into())
 }
 
-fn extreme_values(call: &mut Call<'_, '_>, of: fn(&Tensor, &[usize]) -> Tensor) -> Answer {
-    reduced(call, of)
-}
-
 fn arg_extreme(call: &mut Call<'_, '_>, position: fn(&Tensor, isize) -> Tensor) -> Answer {
     let x = call.subject()?;
     let keep = call.bool("keepdim", false)?;
@@ -188,16 +184,12 @@ fn log_sum_exp(call: &mut Call<'_, '_>) -> Answer {
     })
 }
 
-fn median(call: &mut Call<'_, '_>) -> Answer {
-    Err(call.unsupported("the median"))
-}
-
 pub(super) const RULES: Rules = &[
     ("sum", |c| reduced(c, Tensor::sum)),
     ("mean", |c| reduced(c, Tensor::mean)),
     ("prod", |c| reduced(c, Tensor::product)),
-    ("amax", |c| extreme_values(c, Tensor::max)),
-    ("amin", |c| extreme_values(c, Tensor::min)),
+    ("amax", |c| reduced(c, Tensor::max)),
+    ("amin", |c| reduced(c, Tensor::min)),
     ("max", |c| extreme(c, Tensor::max, Tensor::maximum, Tensor::argmax)),
     ("min", |c| extreme(c, Tensor::min, Tensor::minimum, Tensor::argmin)),
     ("argmax", |c| arg_extreme(c, Tensor::argmax)),
@@ -231,5 +223,4 @@ pub(super) const RULES: Rules = &[
     }),
     ("topk", topk),
     ("histc", histc),
-    ("median", median),
 ];

@@ -437,7 +437,7 @@ fn as_strided(call: &mut Call<'_, '_>) -> Answer {
 fn scattered(call: &mut Call<'_, '_>, is_slice: bool) -> Answer {
     let (x, source) = (call.subject()?, call.tensor("src")?);
     let name = Name { library: "aten".into(), base: if is_slice { "slice" } else { "select" }.into() };
-    let Some(Viewed::One(steps)) = views_without_result(call, &name, &x)? else { return Ok(x.into()) };
+    let Some(Viewed::One(steps)) = views(call, &name, &x, true)? else { return Ok(x.into()) };
     let mut bases = vec![x.clone()];
     for step in &steps {
         let next = step.read(&bases[bases.len() - 1])?;
@@ -448,10 +448,6 @@ fn scattered(call: &mut Call<'_, '_>, is_slice: bool) -> Answer {
         value = step.written(base, &value)?;
     }
     Ok(value.into())
-}
-
-fn views_without_result(call: &mut Call<'_, '_>, name: &Name, x: &Tensor) -> Result<Option<Viewed>, Error> {
-    views(call, name, x, true)
 }
 
 fn pixel_shuffle(call: &mut Call<'_, '_>) -> Answer {
@@ -487,7 +483,6 @@ pub(super) const RULES: Rules = &[
     ("cat", joined),
     ("concat", joined),
     ("stack", stacked),
-    ("hstack", joined),
     ("repeat", |c| repeated(c, "repeats")),
     ("tile", |c| repeated(c, "dims")),
     ("repeat_interleave", repeat_interleave),

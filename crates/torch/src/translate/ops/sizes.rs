@@ -20,7 +20,7 @@ fn size(call: &mut Call<'_, '_>) -> Answer {
 fn numbers(call: &mut Call<'_, '_>) -> Result<Vec<Scalar>, Error> {
     let all = call.node.inputs.iter().map(|(_, argument)| call.translator.scalar(argument));
     let all: Option<Vec<Scalar>> = all.collect::<Result<_, Error>>()?;
-    all.ok_or_else(|| Error::damaged("an argument is no number"))
+    all.ok_or_else(|| Error::damaged("an argument is not a number"))
 }
 
 /// Of integers where all are, else of floats.
