@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cost;
+mod generate;
 mod health;
 mod job;
 mod k8s;
@@ -19,6 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
 pub(crate) use cost::CostArgs;
+pub(crate) use generate::{GenerateArgs, SamplingArgs};
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use job::{JobArgs, JobCommand};
 pub(crate) use k8s::{K8sArgs, K8sCommand, K8sJobArgs};
@@ -115,7 +117,7 @@ pub(crate) enum Command {
     Cp(CpArgs),
     /// Show what workers wrote, and follow it.
     Logs(LogsArgs),
-    /// Write text with a model that `tpu train` trained.
+    /// Write text with a model: of a Hugging Face folder, a GGUF file, or a `tpu train` run.
     Generate(GenerateArgs),
     /// Write a model in fewer bits: rounding, GPTQ, rotations, AWQ, SmoothQuant, with the quality kept.
     Quantize(Box<QuantizeArgs>),
@@ -662,40 +664,6 @@ pub(crate) struct TrainArgs {
     pub(crate) signing_key: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) telemetry: RuntimeMetricsArgs,
-    #[command(flatten)]
-    pub(crate) config: ConfigFileArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GenerateArgs {
-    /// Folder of a `tpu train` run.
-    pub(crate) folder: String,
-    /// Text to go on from.
-    #[arg(long, short)]
-    pub(crate) prompt: String,
-    /// Tokens to write.
-    #[arg(long, short = 'n', default_value_t = 100)]
-    pub(crate) tokens: usize,
-    /// 0 is greedy decoding; 1 samples from the model's probabilities.
-    #[arg(long, default_value_t = 0.8)]
-    pub(crate) temperature: f64,
-    /// Draws from the likeliest so many only.
-    #[arg(long, value_name = "K")]
-    pub(crate) top_k: Option<usize>,
-    /// Seed of what is drawn.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u32,
-    /// Step of the checkpoint; default: the newest.
-    #[arg(long)]
-    pub(crate) step: Option<u64>,
-    /// Tokenizer: a tokenizer.json, or the word bytes; default: the training's.
-    #[arg(long, value_name = "FILE|bytes")]
-    pub(crate) tokenizer: Option<String>,
-    #[command(flatten)]
-    pub(crate) keys: CheckpointKeyArgs,
-    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
-    #[arg(long, short, value_name = "DEVICE")]
-    pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigFileArgs,
 }

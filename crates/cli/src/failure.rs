@@ -96,6 +96,19 @@ impl From<train::Error> for Failure {
     }
 }
 
+impl From<infer::Error> for Failure {
+    fn from(error: infer::Error) -> Self {
+        match error {
+            infer::Error::Runtime(error) => error.into(),
+            infer::Error::Training(error) => error.into(),
+            error => {
+                let hint = error.remedy();
+                Failure { error: error.into(), hint }
+            }
+        }
+    }
+}
+
 impl From<quantize::Error> for Failure {
     fn from(error: quantize::Error) -> Self {
         let remedy = error.remedy();

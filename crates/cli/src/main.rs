@@ -67,7 +67,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Exec(args) => commands::exec::run(&args, &output),
         Command::Cp(args) => commands::cp::run(&args, &output),
         Command::Logs(args) => commands::logs::run(&args, &output),
-        Command::Generate(args) => commands::train::generate(&args, &output),
+        Command::Generate(args) => commands::generate::run(&args, &output),
         Command::Quantize(args) => commands::quantize::run(&args, &output),
         Command::Eval(args) => commands::eval::run(&args, &output),
         Command::Quickstart(args) => commands::quickstart::run(&args, &output),

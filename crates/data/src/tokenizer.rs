@@ -26,6 +26,13 @@ enum Kind {
     File(Arc<FileTokenizer>),
 }
 
+/// Tokens that are no text, such as those that mark its begin and end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Special {
+    With,
+    Without,
+}
+
 struct FileTokenizer {
     path: PathBuf,
     tokenizer: tokenizers::Tokenizer,
@@ -76,10 +83,19 @@ impl Tokenizer {
 
     /// The tokens of a text, without tokens that mark its begin or end.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        self.encoded(text, Special::Without)
+    }
+
+    /// The tokens of a prompt, with those that mark its begin where the tokenizer adds them.
+    pub fn encode_text(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        self.encoded(text, Special::With)
+    }
+
+    fn encoded(&self, text: &str, special: Special) -> Result<Vec<u32>, DataError> {
         match &self.kind {
             Kind::Bytes => Ok(text.bytes().map(u32::from).collect()),
             Kind::File(file) => {
-                let encoded = guarded("tokenizing", || file.tokenizer.encode_fast(text, false))?;
+                let encoded = guarded("tokenizing", || file.tokenizer.encode_fast(text, special == Special::With))?;
                 Ok(encoded.map_err(|source| file.refuse(source))?.get_ids().to_vec())
             }
         }
@@ -87,6 +103,17 @@ impl Tokenizer {
 
     /// The text of tokens. Bytes that are not UTF-8, as of a text that ends within a letter, become U+FFFD.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, DataError> {
+        self.decoded(tokens, Special::With)
+    }
+
+    /// The text of tokens without those that mark the parts of a text; numbers that are no token are left out.
+    pub fn decode_text(&self, tokens: &[u32]) -> Result<String, DataError> {
+        let vocabulary = self.vocab_size();
+        let known: Vec<u32> = tokens.iter().copied().filter(|&token| token < vocabulary).collect();
+        self.decoded(&known, Special::Without)
+    }
+
+    fn decoded(&self, tokens: &[u32], special: Special) -> Result<String, DataError> {
         match &self.kind {
             Kind::Bytes => {
                 let bytes = tokens.iter().map(|&token| {
@@ -96,7 +123,8 @@ impl Tokenizer {
                 Ok(String::from_utf8_lossy(&bytes.collect::<Result<Vec<_>, _>>()?).into_owned())
             }
             Kind::File(file) => {
-                let decoded = guarded("decoding tokens", || file.tokenizer.decode(tokens, false))?;
+                let decoded =
+                    guarded("decoding tokens", || file.tokenizer.decode(tokens, special == Special::Without))?;
                 decoded.map_err(|source| file.refuse(source))
             }
         }

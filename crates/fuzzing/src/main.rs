@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, abort};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,8 @@ const USAGE: &str =
   --save DIR      where programs that go wrong are written, and the seed that runs (.)
   FILE            programs to judge instead of a campaign
 
-Exits with 1 when something is wrong. A program that takes over two minutes ends the process: `running` in the folder of
---save has its seed.";
+Exits with 1 when something is wrong. A program that takes over 30 seconds is over a limit. One that cannot be stopped then ends
+the process after two minutes: `running` in the folder of --save has its seed.";
 
 #[derive(Default)]
 struct Arguments {
@@ -64,8 +65,8 @@ fn texts(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Ends the process when one program takes too long.
-fn watch(running: &'static AtomicU64) {
+/// Stops a program that takes too long, and ends the process if that does not help.
+fn watch(running: &'static AtomicU64, stop: Arc<AtomicBool>) {
     thread::spawn(move || {
         let mut last = (u64::MAX, Instant::now());
         loop {
@@ -76,6 +77,8 @@ fn watch(running: &'static AtomicU64) {
             } else if last.1.elapsed() > Duration::from_secs(120) {
                 eprintln!("seed {seed} takes too long");
                 abort();
+            } else if last.1.elapsed() > Duration::from_secs(30) {
+                stop.store(true, Ordering::Relaxed);
             }
         }
     });
@@ -109,7 +112,7 @@ fn main() -> ExitCode {
     // What panics is reported with the program; the hook would only repeat it.
     std::panic::set_hook(Box::new(|_| {}));
     static RUNNING: AtomicU64 = AtomicU64::new(u64::MAX);
-    watch(&RUNNING);
+    watch(&RUNNING, bench.stop().clone());
     let running = fs::File::create(arguments.save.join("running")).ok();
     let started = Instant::now();
     let mut told = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpu::interpret::InterpreterOptions;
 use cpu::{Array, Compiled, Cpu, Donation, EngineOptions, Error, ExecutionMode, Folding, PortType};
@@ -77,6 +78,8 @@ pub enum FuzzVerdict {
 #[derive(Debug)]
 pub struct Bench {
     devices: [Arc<Cpu>; 2],
+    /// Ends the program that runs.
+    stop: Arc<AtomicBool>,
 }
 
 impl Default for Bench {
@@ -86,14 +89,16 @@ impl Default for Bench {
 }
 
 /// What a run may take: the generator bounds the programs that come with their arguments.
-fn limits(subject: &Subject) -> InterpreterOptions {
+fn limits(subject: &Subject, stop: &Arc<AtomicBool>) -> InterpreterOptions {
+    let stop = Some(stop.clone());
     if subject.arguments.is_some() {
-        return InterpreterOptions { max_steps: Some(10_000_000), ..InterpreterOptions::default() };
+        return InterpreterOptions { max_steps: Some(10_000_000), stop, ..InterpreterOptions::default() };
     }
     InterpreterOptions {
         max_steps: Some(20_000),
         max_elements: Some(MAX_ELEMENTS),
         max_bytes: Some(64 << 20),
+        stop,
         ..InterpreterOptions::default()
     }
 }
@@ -108,7 +113,7 @@ enum Stop {
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
         match error {
-            Error::Exhausted(_) => Stop::Limited,
+            Error::Exhausted(_) | Error::Interrupted => Stop::Limited,
             Error::Internal(what) => Stop::Wrong(what),
             other => Stop::Failed(other),
         }
@@ -118,7 +123,12 @@ impl From<Error> for Stop {
 impl Bench {
     /// Devices of this machine.
     pub fn new() -> Bench {
-        Bench { devices: [1, 2].map(|threads| Cpu::new(Some(threads))) }
+        Bench { devices: [1, 2].map(|threads| Cpu::new(Some(threads))), stop: Arc::default() }
+    }
+
+    /// Ends the program that is judged, when set from another thread: it counts as over a limit.
+    pub fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
     }
 
     /// Judges a program; a panic is something wrong.
@@ -130,6 +140,7 @@ impl Bench {
 
     /// As [`Bench::judge`], with this much done once for all runs.
     pub fn judge_folded(&self, subject: &Subject, folding: Folding) -> FuzzVerdict {
+        self.stop.store(false, Ordering::Relaxed);
         catch_unwind(AssertUnwindSafe(|| self.verdict(subject, folding))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -181,7 +192,7 @@ impl Bench {
             Some(literals) => literals.clone(),
             None => some_arguments(&compiled, seed).ok_or(Stop::Limited)?,
         };
-        let limits = limits(subject);
+        let limits = limits(subject, &self.stop);
         let dump = || compiled.dump();
         let got = run(cpu, &compiled, &literals, &limits);
         let expected = run(cpu, &reference, &literals, &limits);

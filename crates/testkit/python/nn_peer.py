@@ -1,8 +1,9 @@
-"""What PyTorch and transformers make of models, optimizers and recurrent layers: the peer of crates/nn's tests.
+"""What PyTorch and transformers make of models, optimizers and recurrent layers: the peer of the tests of `nn` and `infer`.
 
-usage: nn_peer.py (models|optimizers|recurrent|statistics) FOLDER
+usage: nn_peer.py (models|answers|optimizers|recurrent|statistics) FOLDER
 """
 
+import json
 import os
 import sys
 
@@ -131,30 +132,62 @@ MODELS = {
 }
 
 
-def models(folder):
+def made(name):
+    """A model of random weights, and tokens for it."""
     import transformers
 
-    for name, (kind, sizes, batch, positions) in MODELS.items():
-        torch.manual_seed(len(name))
-        config = transformers.AutoConfig.for_model(kind, **sizes)
-        config._attn_implementation = "eager"
-        model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    kind, sizes, batch, positions = MODELS[name]
+    torch.manual_seed(len(name))
+    config = transformers.AutoConfig.for_model(kind, **sizes)
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Biases and norms start at constants, which would hide a mistake in their names.
+            if parameter.ndim == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            elif sizes:
+                parameter.mul_(4.0)
+        for buffer_name, buffer in model.named_buffers():
+            if buffer_name.endswith("e_score_correction_bias"):
+                buffer.add_(0.2 * torch.randn_like(buffer))
+        tokens = torch.randint(0, config.vocab_size, (batch, positions), dtype=torch.int32)
+    return model, tokens
+
+
+def models(folder):
+    for name in MODELS:
+        model, tokens = made(name)
         with torch.no_grad():
-            for parameter_name, parameter in model.named_parameters():
-                # Biases and norms start at constants, which would hide a mistake in their names.
-                if parameter.ndim == 1:
-                    parameter.add_(0.1 * torch.randn_like(parameter))
-                elif sizes:
-                    parameter.mul_(4.0)
-            for buffer_name, buffer in model.named_buffers():
-                if buffer_name.endswith("e_score_correction_bias"):
-                    buffer.add_(0.2 * torch.randn_like(buffer))
-            tokens = torch.randint(0, config.vocab_size, (batch, positions), dtype=torch.int32)
             logits = model(tokens.long()).logits.float()
         place = os.path.join(folder, name)
         # The Llama is saved in shards.
         model.save_pretrained(place, max_shard_size="100KB" if name == "llama" else "5GB")
         save_file({"tokens": tokens.contiguous(), "logits": logits.contiguous()}, os.path.join(place, "peer.safetensors"))
+
+
+def answers(folder):
+    """Greedy tokens after prompts of several lengths, two of which begin alike, with their log probabilities."""
+    for name in MODELS:
+        if name == "gpt2-124m":
+            continue
+        model, tokens = made(name)
+        first = tokens[0].tolist()
+        prompts = [first[:1], first[:9], first[:16], first[:9] + tokens[1, :3].tolist(), tokens[1, :5].tolist()]
+        lines = []
+        for prompt in prompts:
+            with torch.no_grad():
+                out = model.generate(
+                    torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), do_sample=False,
+                    max_new_tokens=12, eos_token_id=None, pad_token_id=0, return_dict_in_generate=True, output_logits=True,
+                )
+            chosen = out.sequences[0, len(prompt):].tolist()
+            numbers = [logits[0].float().log_softmax(-1)[token].item() for logits, token in zip(out.logits, chosen)]
+            lines.append({"prompt": prompt, "tokens": chosen, "log_probabilities": numbers})
+        place = os.path.join(folder, name)
+        model.save_pretrained(place)
+        with open(os.path.join(place, "answers.json"), "w") as file:
+            json.dump(lines, file)
 
 
 def lion(parameters, learning_rate, beta1, beta2, decay):
@@ -270,4 +303,4 @@ def statistics(folder):
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    {"models": models, "optimizers": optimizers, "recurrent": recurrent, "statistics": statistics}[sys.argv[1]](sys.argv[2])
+    {"models": models, "answers": answers, "optimizers": optimizers, "recurrent": recurrent, "statistics": statistics}[sys.argv[1]](sys.argv[2])

@@ -20,6 +20,7 @@ pub(crate) mod exec;
 pub(crate) mod explain;
 mod fan_out;
 pub(crate) mod fit;
+pub(crate) mod generate;
 pub(crate) mod hang;
 pub(crate) mod hlo;
 pub(crate) mod info;

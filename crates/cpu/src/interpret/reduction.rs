@@ -122,6 +122,16 @@ fn reduce(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error>
     Ok(results.into_iter().map(InterpreterValue::from).collect())
 }
 
+/// Refuses windows of more elements than can be looked at one by one.
+fn bounded_work(places: &[i64], window: &[i64]) -> Result<(), Error> {
+    let work = places.iter().chain(window).try_fold(1i64, |all, &size| all.checked_mul(size));
+    if work.is_none_or(|work| work > MAX_WORK) {
+        let what = format!("windows of {window:?} at {places:?} places are too many elements for the interpreter");
+        return Err(Error::Exhausted(what));
+    }
+    Ok(())
+}
+
 fn reduce_window(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>, Error> {
     let op = context.op;
     let combine = Combine::new(context, 0)?;
@@ -137,11 +147,7 @@ fn reduce_window(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterValue>,
         .map(|d| windowed(dims[d], window[d], stride[d], padding[d], base_dilation[d], window_dilation[d]))
         .collect::<Option<Vec<_>>>();
     let Some(sizes) = sizes else { return context.fail("the window overflows") };
-    let work = sizes.iter().chain(&window).try_fold(1i64, |all, &size| all.checked_mul(size));
-    if work.is_none_or(|work| work > MAX_WORK) {
-        let what = format!("windows of {window:?} at {sizes:?} places are too many elements for the interpreter");
-        return Err(Error::Exhausted(what));
-    }
+    bounded_work(&sizes, &window)?;
     let mut results = results(context, &combine, inputs.len(), &sizes)?;
     let strides = positions::strides(&dims);
     let mut walk = Walk::new(&sizes);
@@ -179,6 +185,7 @@ fn select_and_scatter(context: &mut Context<'_, '_>) -> Result<Vec<InterpreterVa
     let window = attributes::ints_or(op, "window_dimensions", rank, 1)?;
     let stride = attributes::ints_or(op, "window_strides", rank, 1)?;
     let padding = attributes::padding(op, rank)?;
+    bounded_work(source.dims(), &window)?;
     let strides = positions::strides(dims);
     let mut elements: Elements = init.repeat(positions::count(context, dims)?);
     let mut walk = Walk::new(source.dims());

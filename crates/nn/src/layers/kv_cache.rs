@@ -1,8 +1,9 @@
 //! The KV cache of generation: keys and values of all layers, written from a position on.
 
+use hlo::dims::ScatterDims;
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Tensor, Tree};
+use trace::{Tensor, Tree, Update};
 
 use crate::layers::{Heads, Positions};
 use crate::quant::{QuantizedRows, quantized_rows};
@@ -63,32 +64,94 @@ pub enum CacheStart {
     First,
     /// After so many positions, an `i32` scalar.
     After(Tensor),
+    /// Sequences of their own lengths in the first rows of the cache: each after so many positions, `i32 [batch]`.
+    Rows {
+        /// Positions filled of each sequence.
+        filled: Tensor,
+        /// Positions that are read, from the first on; at least as many as any sequence then has.
+        context: usize,
+    },
+    /// One sequence in one row of the cache.
+    Row {
+        /// The row, an `i32` scalar.
+        row: Tensor,
+        /// Positions filled, an `i32` scalar.
+        filled: Tensor,
+        /// Positions that are read, from the first on; at least as many as the sequence then has.
+        context: usize,
+    },
 }
 
 impl CacheStart {
-    /// Positions filled in the cache.
-    #[track_caller]
-    fn filled(&self) -> Tensor {
-        match self {
-            CacheStart::First => Tensor::zeros(DType::I32, &[]),
-            CacheStart::After(filled) => filled.clone(),
-        }
-    }
-
     /// Positions of so many new tokens and of their keys, in a cache of `room` positions.
     #[track_caller]
     pub(crate) fn positions(&self, count: usize, room: usize) -> Positions {
-        match self {
-            CacheStart::First => Positions::sequence(count),
-            // A position not written yet is after every query, so a causal mask hides it.
-            CacheStart::After(filled) => Positions {
-                queries: Tensor::iota(DType::I32, &[count], 0) + filled,
-                keys: Tensor::iota(DType::I32, &[room], 0),
-                segments: None,
-                is_sequence: false,
-            },
+        let (filled, context) = match self {
+            CacheStart::First => return Positions::sequence(count),
+            CacheStart::After(filled) => (filled.clone(), room),
+            CacheStart::Rows { filled, context } => (filled.expand(1), *context),
+            CacheStart::Row { filled, context, .. } => (filled.clone(), *context),
+        };
+        // A position not written yet is after every query, so a causal mask hides it.
+        Positions {
+            queries: Tensor::iota(DType::I32, &[count], 0) + filled,
+            keys: Tensor::iota(DType::I32, &[context], 0),
+            segments: None,
+            is_sequence: false,
         }
     }
+}
+
+/// What is written and read of a room `[layers, batch, kv heads, positions, ...]`.
+impl CacheStart {
+    /// The room with `[batch, positions, kv heads, ...]` in a layer, from the start on.
+    #[track_caller]
+    fn written(&self, room: &Tensor, new: &Tensor, layer: &Tensor) -> Tensor {
+        let zero = Tensor::zeros(DType::I32, &[]);
+        let (row, filled) = match self {
+            CacheStart::First => (zero.clone(), zero.clone()),
+            CacheStart::After(filled) => (zero.clone(), filled.clone()),
+            CacheStart::Row { row, filled, .. } => (row.clone(), filled.clone()),
+            CacheStart::Rows { filled, .. } => return written_by_row(room, new, layer, filled),
+        };
+        let at = [layer.clone(), row, zero.clone(), filled, zero];
+        room.dynamic_update(&new.swap_axes(1, 2).expand(0), at.get(..room.rank()).unwrap_or(&at))
+    }
+
+    /// What so many rows of a layer have, `[batch, kv heads, positions, ...]`.
+    #[track_caller]
+    fn read(&self, room: &Tensor, layer: &Tensor, rows: usize) -> Tensor {
+        match self {
+            CacheStart::First | CacheStart::After(_) => room.dynamic_slice_in(0, layer, 1).squeeze(0),
+            CacheStart::Rows { context, .. } => {
+                room.slice(1, 0..rows).slice(3, 0..*context).dynamic_slice_in(0, layer, 1).squeeze(0)
+            }
+            CacheStart::Row { row, context, .. } => {
+                let zero = Tensor::zeros(DType::I32, &[]);
+                let at = [layer.clone(), row.clone(), zero.clone(), zero.clone(), zero];
+                let mut sizes = room.dims().to_vec();
+                (sizes[0], sizes[1], sizes[3]) = (1, 1, *context);
+                room.dynamic_slice(at.get(..room.rank()).unwrap_or(&at), &sizes).squeeze(0)
+            }
+        }
+    }
+}
+
+/// The room with `[batch, positions, kv heads, ...]` in a layer, where each row begins at a position of its own.
+#[track_caller]
+fn written_by_row(room: &Tensor, new: &Tensor, layer: &Tensor, filled: &Tensor) -> Tensor {
+    let places = [new.dim(0), new.dim(1), 1];
+    let position = Tensor::iota(DType::I32, &places, 1) + filled.expand(-1).expand(-1);
+    let row = Tensor::iota(DType::I32, &places, 0);
+    let layer = layer.broadcast_to(&places);
+    let dims = ScatterDims {
+        update_window_dims: (2..new.rank()).map(|axis| axis as i64).collect(),
+        inserted_window_dims: vec![0, 1, 3],
+        scatter_dims_to_operand_dims: vec![0, 1, 3],
+        index_vector_dim: 2,
+        ..ScatterDims::default()
+    };
+    room.scatter(&Tensor::concat(&[layer, row, position], -1), new, dims, Update::Set)
 }
 
 impl KvCache {
@@ -112,13 +175,8 @@ impl KvCache {
     #[track_caller]
     pub(crate) fn extended(&self, key: Tensor, value: Tensor, at: &CachePosition<'_>) -> (KvCache, LayerKeysValues) {
         let CachePosition { layer, start } = *at;
-        let zero = Tensor::zeros(DType::I32, &[]);
-        let at = [layer.clone(), zero.clone(), zero.clone(), start.filled(), zero];
-        let put = |room: &Tensor, new: &Tensor| {
-            let by_head = new.cast(room.dtype()).swap_axes(1, 2);
-            // Caches are arguments and results of the program: in their default layout.
-            room.dynamic_update(&by_head.expand(0), at.get(..room.rank()).unwrap_or(&at)).in_order()
-        };
+        // Caches are arguments and results of the program: in their default layout.
+        let put = |room: &Tensor, new: &Tensor| start.written(room, &new.cast(room.dtype()), layer).in_order();
         let (new_key, new_value, new_scales) = match &self.scales {
             None => (key.clone(), value.clone(), None),
             Some(_) => {
@@ -140,8 +198,9 @@ impl KvCache {
         // Of an empty cache the new positions are all there are.
         let layer_keys_values = match start {
             CacheStart::First => LayerKeysValues { keys: key, values: value, scales: None },
-            CacheStart::After(_) => {
-                let of_layer = |room: &Tensor| room.dynamic_slice_in(0, layer, 1).squeeze(0).swap_axes(1, 2);
+            CacheStart::After(_) | CacheStart::Rows { .. } | CacheStart::Row { .. } => {
+                let rows = key.dim(0);
+                let of_layer = |room: &Tensor| start.read(room, layer, rows).swap_axes(1, 2);
                 LayerKeysValues {
                     keys: of_layer(&cache.keys).cast(key.dtype()),
                     values: of_layer(&cache.values).cast(value.dtype()),

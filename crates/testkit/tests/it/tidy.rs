@@ -18,7 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["compile", "cpu-plugin", "fuzzing", "nn"],
     &["runtime", "plan"],
     &["fleet", "operate", "quantize", "torch", "train"],
-    &["cloud", "k8s"],
+    &["cloud", "infer", "k8s"],
     &["cli", "tpubridge"],
 ];
 

@@ -4,7 +4,6 @@ mod alarms;
 mod answers;
 mod collector;
 mod find_batch;
-mod generate;
 mod notice;
 mod processes;
 mod supervise;
@@ -33,8 +32,6 @@ use crate::commands::compile::write_file;
 use crate::failure::{self, Answer, Failure};
 use crate::log;
 use crate::output::Output;
-
-pub(crate) use generate::run as generate;
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -1,0 +1,99 @@
+//! Arguments of `tpu generate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use trace::DTypePolicy;
+
+use super::ConfigFileArgs;
+use super::keys::CheckpointKeyArgs;
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// Hugging Face folder (config.json and safetensors), GGUF file, or folder of a `tpu train` run.
+    pub(crate) folder: String,
+    /// Text to go on from.
+    #[arg(long, short, conflicts_with = "prompts")]
+    pub(crate) prompt: Option<String>,
+    /// File of prompts, one JSON a line: a text, or an object with prompt or messages, and max_tokens, temperature, seed or stop of
+    /// its own.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) prompts: Option<PathBuf>,
+    /// Prompts are messages of a user, written as the model's chat template says; without --prompt, lines of standard input.
+    #[arg(long)]
+    pub(crate) chat: bool,
+    /// What the model is told before the first message of a chat.
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub(crate) system: Option<String>,
+    /// File to write answers to, one JSON a line; answers that it has already are not computed again.
+    #[arg(long, short, value_name = "FILE.jsonl", requires = "prompts")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    /// Sequences decoded at once.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) batch: usize,
+    /// Tokens of the longest sequence; default: as many as the prompts need.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_length: Option<usize>,
+    /// Element type of the KV cache: bf16, f32, int8, int4 or fp8; default: that of activations.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) kv_cache: Option<String>,
+    /// Precision of a folder's parameters and activations: f32, or bf16.
+    #[arg(long, default_value = "f32")]
+    pub(crate) precision: DTypePolicy,
+    /// Tokenizer: a tokenizer.json, or the word bytes; default: the folder's, or that of the training.
+    #[arg(long, value_name = "FILE|bytes")]
+    pub(crate) tokenizer: Option<String>,
+    /// Step of a run's checkpoint; default: the newest.
+    #[arg(long)]
+    pub(crate) step: Option<u64>,
+    #[command(flatten)]
+    pub(crate) keys: CheckpointKeyArgs,
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
+}
+
+/// How tokens are chosen.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SamplingArgs {
+    /// Tokens to write at most.
+    #[arg(long, short = 'n', default_value_t = 100)]
+    pub(crate) max_tokens: usize,
+    /// 0 is greedy decoding; 1 samples from the model's probabilities.
+    #[arg(long, default_value_t = 0.8)]
+    pub(crate) temperature: f64,
+    /// Draws from so many of the likeliest tokens.
+    #[arg(long, value_name = "K")]
+    pub(crate) top_k: Option<usize>,
+    /// Draws from the likeliest tokens that have this probability together.
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(crate) top_p: f64,
+    /// Draws from tokens with this share of the likeliest one's probability.
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    pub(crate) min_p: f64,
+    /// Divides logits of tokens that are there already; 1 is none.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) repetition_penalty: f64,
+    /// Taken from logits of tokens in the answer so far.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) presence_penalty: f64,
+    /// Taken from logits for each time a token is in the answer so far.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) frequency_penalty: f64,
+    /// Seed of what is drawn.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u32,
+    /// Text that ends an answer; it is not part of it. May be given several times.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) stop: Vec<String>,
+    /// Goes on after tokens that end a text.
+    #[arg(long)]
+    pub(crate) ignore_eos: bool,
+    /// With --json: log probabilities of the tokens, and of so many of the likeliest at each place.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) logprobs: Option<usize>,
+}

@@ -1,0 +1,205 @@
+//! Where a model comes from: a Hugging Face folder, a GGUF file, or the folder of a `tpu train` run.
+
+use std::io::Read;
+use std::path::Path;
+
+use data::{Tokenizer, check_vocab_size};
+use nn::hf::ModelConfig;
+use nn::models::RunOptions;
+use quantize::pipeline::ModelFolder;
+use serde_json::Value;
+use train::TrainedModel;
+use weights::Protection;
+
+use crate::chat::ChatTemplate;
+use crate::error::Error;
+
+/// Longest file of settings that is read.
+const MAX_SETTINGS_BYTES: u64 = 4 << 20;
+
+/// What to open.
+#[derive(Debug, Default)]
+pub struct OpenOptions<'a> {
+    /// A `tokenizer.json`, or the word `bytes`; the model's own if absent.
+    pub tokenizer: Option<&'a str>,
+    /// Of the checkpoint of a run: the newest good one if absent.
+    pub step: Option<u64>,
+    /// Keys of the checkpoints of a run.
+    pub protection: Protection,
+}
+
+/// A model, its tokenizer, and how its texts end.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program has one or two of these")]
+pub enum ModelSource {
+    /// Weights as others publish them.
+    Folder {
+        /// Its files.
+        folder: ModelFolder,
+        /// What goes with them.
+        text: TextParts,
+    },
+    /// A checkpoint of a training here.
+    Run {
+        /// Its parameters.
+        run: TrainedModel,
+        /// What goes with them.
+        text: TextParts,
+    },
+}
+
+/// What turns text into tokens and back.
+#[derive(Debug, Default)]
+pub struct TextParts {
+    tokenizer: Option<Tokenizer>,
+    end_tokens: Vec<u32>,
+    chat: Option<ChatTemplate>,
+}
+
+impl ModelSource {
+    /// Opens a folder or a file.
+    pub fn open(path: &Path, options: OpenOptions<'_>) -> Result<ModelSource, Error> {
+        let is_run = path.join("checkpoints").exists() || path.to_string_lossy().contains("://");
+        let is_model = path.join("config.json").is_file() || path.is_file();
+        if is_run || !is_model && path.is_dir() {
+            let run = TrainedModel::open(&path.to_string_lossy(), options.step, options.tokenizer, options.protection)?;
+            let text = TextParts { tokenizer: Some(run.tokenizer().clone()), ..TextParts::default() };
+            return Ok(ModelSource::Run { run, text });
+        }
+        let folder = ModelFolder::open(path)?;
+        let tokenizer = tokenizer_of(&folder, options.tokenizer)?;
+        if let Some(tokenizer) = &tokenizer {
+            let vocabulary = folder.vocab_size() as u32;
+            // Padded embeddings are common, missing rows are not; bytes may meet a smaller toy.
+            if options.tokenizer.is_none_or(|name| name != "bytes") {
+                check_vocab_size(tokenizer, vocabulary)?;
+            }
+        }
+        let settings = read_json(&path.join("generation_config.json"))?;
+        let mut end_tokens = settings.as_ref().map_or(Vec::new(), |settings| tokens_of(settings.get("eos_token_id")));
+        if end_tokens.is_empty() {
+            end_tokens = tokens_of(folder.json.get("eos_token_id"));
+        }
+        let chat = ChatTemplate::open(path)?;
+        Ok(ModelSource::Folder { folder, text: TextParts { tokenizer, end_tokens, chat } })
+    }
+
+    fn text(&self) -> &TextParts {
+        match self {
+            ModelSource::Folder { text, .. } | ModelSource::Run { text, .. } => text,
+        }
+    }
+
+    /// Its sizes.
+    pub fn config(&self) -> &ModelConfig {
+        match self {
+            ModelSource::Folder { folder, .. } => &folder.config,
+            ModelSource::Run { run, .. } => run.config(),
+        }
+    }
+
+    /// Tokens of its vocabulary.
+    pub fn vocab_size(&self) -> usize {
+        match self.config() {
+            ModelConfig::Gpt2(config) => config.vocab_size,
+            ModelConfig::Llama(config) => config.vocab_size,
+        }
+    }
+
+    /// Positions of its longest sequence.
+    pub fn max_positions(&self) -> usize {
+        match self.config() {
+            ModelConfig::Gpt2(config) => config.n_positions,
+            ModelConfig::Llama(config) => config.max_position_embeddings,
+        }
+    }
+
+    /// The checkpoint of a run.
+    pub fn run(&self) -> Option<&TrainedModel> {
+        match self {
+            ModelSource::Folder { .. } => None,
+            ModelSource::Run { run, .. } => Some(run),
+        }
+    }
+
+    /// Text to tokens and back; `None` where the folder has no tokenizer and none was named.
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.text().tokenizer.as_ref()
+    }
+
+    /// Tokens that end a text.
+    pub fn end_tokens(&self) -> &[u32] {
+        &self.text().end_tokens
+    }
+
+    /// How messages become a prompt; `None` where the folder has no template.
+    pub fn chat(&self) -> Option<&ChatTemplate> {
+        self.text().chat.as_ref()
+    }
+
+    /// How the model is run: as it was trained, or as asked.
+    pub(crate) fn run_options(&self, asked: &RunOptions) -> RunOptions {
+        match self {
+            ModelSource::Folder { .. } => asked.clone(),
+            ModelSource::Run { run, .. } => RunOptions { kv_cache: asked.kv_cache, ..run.options().clone() },
+        }
+    }
+
+    /// The tokens of a prompt, with those that begin a text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        Ok(self.needed_tokenizer()?.encode_text(text)?)
+    }
+
+    /// The tokenizer, or what to do without.
+    pub fn needed_tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.tokenizer().ok_or_else(|| {
+            Error::setting("the folder has no tokenizer.json", "give --tokenizer FILE, or --tokenizer bytes")
+        })
+    }
+}
+
+fn tokenizer_of(folder: &ModelFolder, name: Option<&str>) -> Result<Option<Tokenizer>, Error> {
+    let own = folder.path.join("tokenizer.json");
+    Ok(match name {
+        Some("bytes") => Some(Tokenizer::bytes()),
+        Some(path) => Some(Tokenizer::open(Path::new(path))?),
+        None if own.is_file() => Some(Tokenizer::open(&own)?),
+        None if folder.vocab_size() == Tokenizer::bytes().vocab_size() as usize => Some(Tokenizer::bytes()),
+        None => None,
+    })
+}
+
+/// A token or a list of them.
+fn tokens_of(value: Option<&Value>) -> Vec<u32> {
+    let token = |value: &Value| value.as_u64().and_then(|token| u32::try_from(token).ok());
+    match value {
+        Some(Value::Array(all)) => all.iter().filter_map(token).collect(),
+        Some(one) => token(one).into_iter().collect(),
+        None => Vec::new(),
+    }
+}
+
+/// A file of settings; `None` where there is none.
+pub(crate) fn read_settings(path: &Path) -> Result<Option<String>, Error> {
+    let failed = |why: String| Error::setting(format!("{}: {why}", path.display()), "get the folder again");
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let mut text = String::new();
+    file.take(MAX_SETTINGS_BYTES + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
+    if text.len() as u64 > MAX_SETTINGS_BYTES {
+        return Err(failed(format!("it is longer than {MAX_SETTINGS_BYTES} bytes")));
+    }
+    Ok(Some(text))
+}
+
+/// A file of settings in JSON; `None` where there is none.
+pub(crate) fn read_json(path: &Path) -> Result<Option<Value>, Error> {
+    let failed = |why: String| Error::setting(format!("{}: {why}", path.display()), "get the folder again");
+    let Some(text) = read_settings(path)? else { return Ok(None) };
+    serde_json::from_str(&text).map(Some).map_err(|error| failed(error.to_string()))
+}

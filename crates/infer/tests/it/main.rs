@@ -1,0 +1,5 @@
+//! The engine against transformers, and against itself: a request gets the tokens that it gets alone.
+
+mod answers;
+mod harness;
+mod schedules;

@@ -1,0 +1,81 @@
+//! Requests that come, end and are cancelled at any time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use infer::{FinishReason, Request, RequestId, SamplingOptions};
+use runtime::Backend;
+
+use crate::harness::{Answered, engine, run};
+
+/// Numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// A request of the schedule: prompts share beginnings, and all ways to choose tokens occur.
+fn request(numbers: &mut Numbers) -> Request {
+    let shared = numbers.below(3) as u32;
+    let prefix = (0..numbers.below(60)).map(|n| (n as u32 * 7 + shared) % 101);
+    let own: Vec<u32> = (0..1 + numbers.below(20)).map(|_| numbers.below(101) as u32).collect();
+    let prompt = prefix.chain(own).collect();
+    let plain = SamplingOptions {
+        max_tokens: 1 + numbers.below(12) as usize,
+        seed: numbers.below(1000) as u32,
+        ignore_eos: true,
+        ..SamplingOptions::default()
+    };
+    let sampling = match numbers.below(5) {
+        0 => SamplingOptions { temperature: 0.0, ..plain },
+        1 => plain,
+        2 => SamplingOptions { top_k: Some(5), top_p: 0.9, ..plain },
+        3 => SamplingOptions { min_p: 0.05, temperature: 1.5, ..plain },
+        _ => SamplingOptions { repetition_penalty: 1.3, presence_penalty: 0.5, frequency_penalty: 0.2, ..plain },
+    };
+    Request { prompt, sampling }
+}
+
+pub(crate) fn any_schedule_gives_each_request_what_it_gets_alone(backend: &Backend, folder: &Path) {
+    let mut alone = engine(backend, folder, 1, 100);
+    let mut shared = engine(backend, folder, 5, 100);
+    let mut compiled = 0;
+    for seed in 0..6 {
+        let mut numbers = Numbers(seed);
+        let requests: Vec<Request> = (0..14).map(|_| request(&mut numbers)).collect();
+        let mut of: BTreeMap<RequestId, usize> = BTreeMap::new();
+        let mut answers = vec![Answered::default(); requests.len()];
+        let mut cancelled = Vec::new();
+        while of.len() < requests.len() || !shared.is_idle() {
+            if of.len() < requests.len() && numbers.below(2) == 0 {
+                of.insert(shared.add(requests[of.len()].clone()).unwrap(), of.len());
+            }
+            if numbers.below(9) == 0 && !of.is_empty() {
+                let (&id, &at) = of.iter().nth(numbers.below(of.len() as u64) as usize).unwrap();
+                shared.cancel(id);
+                cancelled.push(at);
+            }
+            for event in shared.step().unwrap() {
+                answers[of[&event.id]].take(event);
+            }
+        }
+        for (at, request) in requests.iter().enumerate() {
+            let id = alone.add(request.clone()).unwrap();
+            let expected = run(&mut alone, &[id]).remove(0);
+            let answer = &answers[at];
+            if answer.finish == Some(FinishReason::Cancelled) {
+                assert!(cancelled.contains(&at));
+                assert_eq!(answer.numbers(), expected.numbers()[..answer.tokens.len()], "seed {seed}, request {at}");
+            } else {
+                assert_eq!(answer.numbers(), expected.numbers(), "seed {seed}, request {at}: {request:?}");
+                assert_eq!(answer.finish, expected.finish);
+            }
+        }
+        compiled = shared.num_compiled();
+    }
+    assert!(compiled > 0);
+}
