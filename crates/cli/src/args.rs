@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
 pub(crate) use cost::CostArgs;
-pub(crate) use generate::{GenerateArgs, SamplingArgs};
+pub(crate) use generate::{GenerateArgs, SamplingArgs, ServeArgs};
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 pub(crate) use job::{JobArgs, JobCommand};
 pub(crate) use k8s::{K8sArgs, K8sCommand, K8sJobArgs};
@@ -119,6 +119,8 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     /// Write text with a model: of a Hugging Face folder, a GGUF file, or a `tpu train` run.
     Generate(GenerateArgs),
+    /// Serve a model over HTTP with OpenAI's API.
+    Serve(ServeArgs),
     /// Write a model in fewer bits: rounding, GPTQ, rotations, AWQ, SmoothQuant, with the quality kept.
     Quantize(Box<QuantizeArgs>),
     /// Say how well a model predicts a text: perplexity and next-token accuracy.

@@ -20,6 +20,7 @@ mod choose;
 mod engine;
 mod error;
 mod request;
+pub mod server;
 mod slots;
 mod source;
 mod steps;

@@ -1,5 +1,6 @@
-//! Arguments of `tpu generate`.
+//! Arguments of `tpu generate` and `tpu serve`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -96,4 +97,56 @@ pub(crate) struct SamplingArgs {
     /// With --json: log probabilities of the tokens, and of so many of the likeliest at each place.
     #[arg(long, value_name = "COUNT")]
     pub(crate) logprobs: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Hugging Face folder (config.json and safetensors), GGUF file, or folder of a `tpu train` run.
+    pub(crate) folder: String,
+    /// Address to listen on; others than this machine can reach 0.0.0.0.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+    /// Port to listen on; 0 takes a free one.
+    #[arg(long, default_value_t = 8000)]
+    pub(crate) port: u16,
+    /// Name of the model in requests and answers; default: that of the folder.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// File of keys, one a line, of which a request must have one; default: $TPUBRIDGE_API_KEY, else everybody may ask.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_keys: Option<PathBuf>,
+    /// Sequences decoded at once.
+    #[arg(long, default_value_t = 16)]
+    pub(crate) batch: usize,
+    /// Tokens of the longest sequence, prompt and answer; default: 4096, or as many positions as the model has.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_length: Option<usize>,
+    /// Requests that may wait; more are refused with 429.
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    pub(crate) max_waiting: usize,
+    /// Seconds in which running requests may end after SIGTERM.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) drain: u64,
+    /// Starts without compiling programs beforehand: the first requests wait for them.
+    #[arg(long)]
+    pub(crate) no_warm_up: bool,
+    /// Element type of the KV cache: bf16, f32, int8, int4 or fp8; default: that of activations.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) kv_cache: Option<String>,
+    /// Precision of a folder's parameters and activations: f32, or bf16.
+    #[arg(long, default_value = "f32")]
+    pub(crate) precision: DTypePolicy,
+    /// Tokenizer: a tokenizer.json, or the word bytes; default: the folder's, or that of the training.
+    #[arg(long, value_name = "FILE|bytes")]
+    pub(crate) tokenizer: Option<String>,
+    /// Step of a run's checkpoint; default: the newest.
+    #[arg(long)]
+    pub(crate) step: Option<u64>,
+    #[command(flatten)]
+    pub(crate) keys: CheckpointKeyArgs,
+    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
+    #[arg(long, short, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
 }

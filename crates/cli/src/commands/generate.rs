@@ -14,10 +14,11 @@ use nn::models::RunOptions;
 use runtime::Backend;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trace::DTypePolicy;
 use trust::{KeySource, KeySourceError};
 use weights::Protection;
 
-use crate::args::{GenerateArgs, SamplingArgs};
+use crate::args::{CheckpointKeyArgs, GenerateArgs, SamplingArgs};
 use crate::commands;
 use crate::commands::key;
 use crate::commands::run::{isolate_again, must_isolate};
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failur
     if must_isolate(&device.device)? {
         return isolate_again();
     }
-    let source = open(args)?;
+    let source = open(&args.folder, args.tokenizer.as_deref(), args.step, &args.keys)?;
     if args.chat && args.prompt.is_none() && args.prompts.is_none() {
         return talk(args, &source, &Backend::auto(&device)?, output);
     }
@@ -150,8 +151,13 @@ pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failur
     Ok(Answer::Yes)
 }
 
-fn open(args: &GenerateArgs) -> Result<ModelSource, Failure> {
-    let keys = &args.keys;
+/// The model of a folder or a file.
+pub(super) fn open(
+    folder: &str,
+    tokenizer: Option<&str>,
+    step: Option<u64>,
+    keys: &CheckpointKeyArgs,
+) -> Result<ModelSource, Failure> {
     let encryption_key = keys.encryption_key.as_ref().map(|source| source.parse::<KeySource>()?.key()).transpose();
     let encryption_key = encryption_key.map_err(|error: KeySourceError| {
         let remedy = error.remedy();
@@ -159,8 +165,17 @@ fn open(args: &GenerateArgs) -> Result<ModelSource, Failure> {
     })?;
     let trusted_keys = if keys.trusted_key.is_empty() { None } else { Some(key::trusted(&keys.trusted_key)?) };
     let protection = Protection { encryption_key, trusted_keys, signing_key: None };
-    let options = OpenOptions { tokenizer: args.tokenizer.as_deref(), step: args.step, protection };
-    Ok(ModelSource::open(Path::new(&args.folder), options)?)
+    Ok(ModelSource::open(Path::new(folder), OpenOptions { tokenizer, step, protection })?)
+}
+
+/// How a model is run.
+pub(super) fn run_options(precision: DTypePolicy, kv_cache: Option<&str>) -> Result<RunOptions, Failure> {
+    let kv_cache = kv_cache.map(|name| {
+        serde_json::from_value::<KvCacheDType>(Value::String(name.into())).map_err(|_| {
+            Failure::new(format!("--kv-cache {name} is not a type")).hint("give bf16, f32, int8, int4 or fp8")
+        })
+    });
+    Ok(RunOptions { precision, kv_cache: kv_cache.transpose()?, ..RunOptions::default() })
 }
 
 /// An engine with room for the longest sequence.
@@ -178,16 +193,11 @@ fn load(
         ))
         .hint("shorten the prompt, or lower --max-tokens"));
     }
-    let kv_cache = args.kv_cache.as_deref().map(|name| {
-        serde_json::from_value::<KvCacheDType>(Value::String(name.into())).map_err(|_| {
-            Failure::new(format!("--kv-cache {name} is not a type")).hint("give bf16, f32, int8, int4 or fp8")
-        })
-    });
     let options = EngineOptions {
         rows: args.batch.clamp(1, prompts.max(1)),
         max_length: args.max_length.unwrap_or(longest).max(2),
         prefill_chunk: PREFILL_CHUNK.min(longest.max(1)),
-        run: RunOptions { precision: args.precision, kv_cache: kv_cache.transpose()?, ..RunOptions::default() },
+        run: run_options(args.precision, args.kv_cache.as_deref())?,
     };
     let progress = Progress::start();
     progress.step(&format!("loading {}", args.folder));

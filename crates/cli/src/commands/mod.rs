@@ -38,6 +38,7 @@ pub(crate) mod quantize;
 pub(crate) mod quickstart;
 pub(crate) mod run;
 pub(crate) mod runtime_metrics;
+pub(crate) mod serve;
 pub(crate) mod setup;
 mod slices;
 pub(crate) mod ssh;

@@ -1,0 +1,85 @@
+//! What a server counts, for `/metrics`.
+
+use std::time::Duration;
+
+use telemetry::{Counter, Gauge, Histogram, Registry};
+
+use crate::engine::Engine;
+use crate::request::Event;
+
+const SECONDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+
+/// Counts and times of requests.
+#[derive(Clone)]
+pub(crate) struct ServerMetrics {
+    requests: Counter,
+    refused: Counter,
+    cancelled: Counter,
+    generated: Counter,
+    prompt: Counter,
+    running: Gauge,
+    waiting: Gauge,
+    compiled: Gauge,
+    cache_bytes: Gauge,
+    first_token: Histogram,
+    whole: Histogram,
+}
+
+impl ServerMetrics {
+    pub(crate) fn new(registry: &Registry) -> ServerMetrics {
+        let counter = |name: &str, help: &str| registry.counter(name, help, &[]);
+        let gauge = |name: &str, help: &str| registry.gauge(name, help, &[]);
+        let histogram = |name: &str, help: &str| registry.histogram(name, help, &[], &SECONDS);
+        ServerMetrics {
+            requests: counter("tpubridge_serve_requests_total", "Requests taken."),
+            refused: counter("tpubridge_serve_refused_total", "Requests refused."),
+            cancelled: counter("tpubridge_serve_cancelled_total", "Requests whose client went away."),
+            generated: counter("tpubridge_serve_generated_tokens_total", "Tokens generated."),
+            prompt: counter("tpubridge_serve_prompt_tokens_total", "Tokens of prompts."),
+            running: gauge("tpubridge_serve_running_requests", "Requests that have a row of the KV cache."),
+            waiting: gauge("tpubridge_serve_waiting_requests", "Requests that wait for a row."),
+            compiled: gauge("tpubridge_serve_compiled_programs", "Programs compiled since the start."),
+            cache_bytes: gauge("tpubridge_serve_kv_cache_bytes", "Bytes of the KV cache."),
+            first_token: histogram("tpubridge_serve_first_token_seconds", "Time to the first token."),
+            whole: histogram("tpubridge_serve_request_seconds", "Time of a whole request."),
+        }
+    }
+
+    pub(crate) fn ready(&self, engine: &Engine) {
+        self.cache_bytes.set(engine.cache_bytes() as f64);
+        self.load(engine);
+    }
+
+    pub(crate) fn load(&self, engine: &Engine) {
+        self.running.set(engine.num_running() as f64);
+        self.waiting.set(engine.num_waiting() as f64);
+        self.compiled.set(engine.num_compiled() as f64);
+    }
+
+    pub(crate) fn token(&self, event: &Event) {
+        if event.token.is_some() {
+            self.generated.increment();
+        }
+    }
+
+    pub(crate) fn taken(&self, prompt: usize) {
+        self.requests.increment();
+        self.prompt.add(prompt as f64);
+    }
+
+    pub(crate) fn refused(&self) {
+        self.refused.increment();
+    }
+
+    pub(crate) fn cancelled(&self) {
+        self.cancelled.increment();
+    }
+
+    pub(crate) fn first_token(&self, after: Duration) {
+        self.first_token.observe(after.as_secs_f64());
+    }
+
+    pub(crate) fn whole(&self, after: Duration) {
+        self.whole.observe(after.as_secs_f64());
+    }
+}
