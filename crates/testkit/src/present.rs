@@ -14,7 +14,7 @@ pub enum Needed {
     Python,
     /// A Python interpreter with an S3 server and Hugging Face's safetensors.
     StoresPython,
-    /// A Python interpreter with tpu-info, OpenTelemetry's messages and Google's calculator of goodput.
+    /// A Python interpreter with tpu-info, OpenTelemetry's messages, Google's calculator of goodput and OpenAI's client.
     OperatePython,
     /// A Python interpreter with Google's client of the Cloud TPU API and a checker of Kubernetes' manifests.
     FleetPython,

@@ -3,3 +3,4 @@
 mod answers;
 mod harness;
 mod schedules;
+mod serving;

@@ -1,0 +1,101 @@
+"""OpenAI's own client against a server: chats, streams, tools, several answers, log probabilities, refusals, and a crowd.
+
+openai_client.py ADDRESS KEY MODEL REQUESTS AT_ONCE
+
+Exits with an assertion where an answer is not what the API promises.
+"""
+
+import asyncio
+import sys
+
+import openai
+
+ADDRESS, KEY, MODEL, REQUESTS, AT_ONCE = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say something."}]
+TOOL = {
+    "type": "function",
+    "function": {"name": "weather", "description": "of a city", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+
+
+def refused(kind, ask):
+    try:
+        ask()
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{kind.__name__} was expected")
+
+
+def main():
+    client = openai.OpenAI(base_url=f"{ADDRESS}/v1", api_key=KEY, max_retries=0)
+    assert [model.id for model in client.models.list()] == [MODEL]
+    greedy = dict(model=MODEL, messages=MESSAGES, temperature=0, max_tokens=12)
+
+    whole = client.chat.completions.create(**greedy)
+    choice = whole.choices[0]
+    assert (choice.message.role, choice.finish_reason) == ("assistant", "length"), whole
+    assert whole.usage.completion_tokens == 12 and whole.usage.total_tokens == whole.usage.prompt_tokens + 12
+
+    stream = list(client.chat.completions.create(**greedy, stream=True, stream_options={"include_usage": True}))
+    assert stream[0].choices[0].delta.role == "assistant"
+    text = "".join(part.choices[0].delta.content or "" for part in stream if part.choices)
+    assert text == choice.message.content, (text, choice.message.content)
+    assert stream[-2].choices[0].finish_reason == "length" and stream[-1].usage.completion_tokens == 12
+
+    with_tools = client.chat.completions.create(**greedy, tools=[TOOL])
+    assert with_tools.usage.prompt_tokens > whole.usage.prompt_tokens, "the template was not told of the tool"
+
+    several = client.chat.completions.create(**{**greedy, "temperature": 1.0}, n=3, seed=5)
+    again = client.chat.completions.create(**{**greedy, "temperature": 1.0}, n=3, seed=5)
+    texts = [choice.message.content for choice in several.choices]
+    assert texts == [choice.message.content for choice in again.choices] and len(set(texts)) > 1
+
+    spoken = client.chat.completions.create(**greedy, logprobs=True, top_logprobs=4).choices[0].logprobs.content
+    assert len(spoken) == 12 and all(len(token.top_logprobs) == 4 for token in spoken)
+    assert all(token.logprob == token.top_logprobs[0].logprob for token in spoken)
+
+    plain = client.completions.create(model=MODEL, prompt="Once", temperature=0, max_tokens=8)
+    by_tokens = client.completions.create(model=MODEL, prompt=list(b"Once"), temperature=0, max_tokens=8)
+    assert plain.choices[0].text == by_tokens.choices[0].text
+    both = client.completions.create(model=MODEL, prompt=["Once", "Twice"], temperature=0, max_tokens=8)
+    assert len(both.choices) == 2 and both.choices[0].text == plain.choices[0].text
+    first = plain.choices[0].text[2:4]
+    if first.strip("\ufffd"):
+        stopped = client.completions.create(model=MODEL, prompt="Once", temperature=0, max_tokens=8, stop=[first])
+        assert stopped.choices[0].finish_reason == "stop" and first not in stopped.choices[0].text
+
+    assert "temperature" in refused(openai.BadRequestError, lambda: client.chat.completions.create(**{**greedy, "temperature": -1}))
+    assert "unknown role" in refused(
+        openai.BadRequestError, lambda: client.chat.completions.create(**{**greedy, "messages": [{"role": "alien", "content": "x"}]})
+    )
+    assert "at most" in refused(openai.BadRequestError, lambda: client.completions.create(model=MODEL, prompt="x" * 5000))
+    refused(openai.NotFoundError, lambda: client.completions.create(model="another", prompt="x"))
+    stranger = openai.OpenAI(base_url=f"{ADDRESS}/v1", api_key="guessed", max_retries=0)
+    refused(openai.AuthenticationError, lambda: stranger.models.list())
+    asyncio.run(crowd())
+    print("all answered")
+
+
+async def crowd():
+    """Many at once, some of which go away: each that stays gets what it gets alone."""
+    client = openai.AsyncOpenAI(base_url=f"{ADDRESS}/v1", api_key=KEY, max_retries=0, timeout=600)
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(number):
+        prompt = f"question {number % 7}: " + "and so on, " * (number % 7)
+        async with gate:
+            if number % 10 == 9:
+                stream = await client.completions.create(model=MODEL, prompt=prompt, max_tokens=64, stream=True)
+                async for _ in stream:
+                    break
+                await stream.close()
+                return None
+            answer = await client.completions.create(model=MODEL, prompt=prompt, temperature=0, max_tokens=6)
+            return number % 7, answer.choices[0].text
+
+    answers = [answer for answer in await asyncio.gather(*map(ask, range(REQUESTS))) if answer]
+    assert len(answers) == REQUESTS - REQUESTS // 10
+    assert len(set(answers)) == 7, "the same question got several answers"
+
+
+main()
