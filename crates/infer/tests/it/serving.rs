@@ -73,8 +73,8 @@ fn openais_client_is_answered() {
         std::thread::spawn(move || server.run(&stop, Duration::from_secs(60)))
     };
     let script = repository().join("crates/testkit/python/openai_client.py");
-    let client = Command::new(python).arg(script).args([&format!("http://{address}"), "secret", "small", "150", "64"]);
-    let output = { client }.output().unwrap();
+    let arguments = [&format!("http://{address}"), "secret", "small", "150", "64"];
+    let output = Command::new(python).arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let get = |path: &str| {
         format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n")
