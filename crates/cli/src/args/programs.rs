@@ -37,8 +37,11 @@ pub(crate) enum CheckMode {
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Programs, text or bytecode, or folders of them; text may be split by `// -----` lines.
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "ops", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// List the ops of PyTorch that archives may have, and run nothing.
+    #[arg(long, conflicts_with = "paths")]
+    pub(crate) ops: bool,
     /// How the CPU device runs the programs.
     #[arg(long, value_enum, default_value = "compiled")]
     pub(crate) mode: CheckMode,

@@ -16,7 +16,7 @@ use crate::graph::{ExportedProgram, InputRole, NodeArgument, OutputRole, SymExpr
 use crate::translate::run::Translator;
 use crate::translate::types::Scalar;
 
-pub use ops::op_names;
+pub use ops::{op_names, op_table, refused_ops};
 
 /// Tensors that a program is given, by the user's names of arguments and the module's names of the rest.
 #[derive(Clone, Debug, Tree)]

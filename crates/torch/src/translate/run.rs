@@ -32,6 +32,8 @@ struct Alias {
 struct Storage {
     value: Tensor,
     version: u64,
+    /// Whether PyTorch has its elements row by row in memory.
+    is_row_major: bool,
 }
 
 /// A graph at work.
@@ -53,7 +55,7 @@ impl<'g> Translator<'g> {
 
     /// Gives an input its value.
     pub(crate) fn bind(&mut self, name: &'g str, tensor: Tensor) {
-        let alias = self.stored(tensor);
+        let alias = self.stored(name, tensor);
         self.values.insert(name, Bound::Tensor(alias));
     }
 
@@ -62,8 +64,9 @@ impl<'g> Translator<'g> {
         self.values.insert(name, Bound::Scalar(scalar));
     }
 
-    fn stored(&mut self, tensor: Tensor) -> Alias {
-        self.storages.push(Storage { value: tensor.clone(), version: 0 });
+    fn stored(&mut self, name: &str, tensor: Tensor) -> Alias {
+        let is_row_major = self.is_contiguous(name);
+        self.storages.push(Storage { value: tensor.clone(), version: 0, is_row_major });
         Alias { storage: self.storages.len() - 1, views: Vec::new(), read: (0, tensor) }
     }
 
@@ -204,13 +207,18 @@ impl<'g> Translator<'g> {
         meta.sizes.iter().map(|size| positive(size.value(self.symbols)?)).collect()
     }
 
-    /// Whether a tensor lies row by row in memory, so that reshapes of it are views.
-    fn is_contiguous(&self, name: &str) -> bool {
-        let Some(meta) = self.meta(name) else { return true };
+    /// The recorded sizes and strides of a tensor, where they are known.
+    pub(crate) fn layout(&self, name: &str) -> Option<(Vec<i64>, Vec<i64>)> {
+        let meta = self.meta(name)?;
         let numbers = |list: &[crate::graph::SymExpr]| -> Option<Vec<i64>> {
             list.iter().map(|size| size.value(self.symbols).ok()).collect()
         };
-        let (Some(sizes), Some(strides)) = (numbers(&meta.sizes), numbers(&meta.strides)) else { return true };
+        Some((numbers(&meta.sizes)?, numbers(&meta.strides)?))
+    }
+
+    /// Whether a tensor lies row by row in memory, so that reshapes of it are views.
+    pub(crate) fn is_contiguous(&self, name: &str) -> bool {
+        let Some((sizes, strides)) = self.layout(name) else { return true };
         let mut expected = 1i64;
         sizes.iter().zip(&strides).rev().all(|(size, stride)| {
             let fits = *size == 1 || *stride == expected;
@@ -219,17 +227,79 @@ impl<'g> Translator<'g> {
         })
     }
 
+    /// The shape of the storage that a tensor is a view of, where it lies row by row; and whether the tensor is all of it.
+    pub(crate) fn storage_of(&self, name: &str) -> Option<(Vec<usize>, bool)> {
+        let Some(Bound::Tensor(alias)) = self.values.get(name) else { return None };
+        let storage = &self.storages[alias.storage];
+        storage.is_row_major.then(|| (storage.value.dims().to_vec(), alias.views.is_empty()))
+    }
+
     fn node(&mut self, node: &'g Node) -> Result<(), Error> {
         let op = ops::Name::of(&node.target);
         if op.library == "aten" && self.view(node, &op)? {
             return Ok(());
         }
-        let (rule, is_in_place) = ops::find(&op).ok_or_else(|| ops::missing(self.graph, &node.target))?;
-        let value = trace::scope(&op.base, || rule(&mut Call { translator: self, node }))?;
-        match is_in_place {
-            true => self.finish_in_place(node, value),
-            false => self.results(node, value),
+        let Some((rule, is_in_place)) = ops::find(&op) else {
+            return if self.is_unread(node) { Ok(()) } else { Err(ops::missing(self.graph, &node.target)) };
+        };
+        let value = match trace::scope(&op.base, || rule(&mut Call { translator: self, node })) {
+            Ok(value) => value,
+            // What nobody reads does not matter, such as the number that decides whether a layer is dropped in training.
+            Err(_) if !is_in_place && self.is_unread(node) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if is_in_place {
+            return self.finish_in_place(node, value);
         }
+        self.results(node, value)?;
+        self.write_outs(node)
+    }
+
+    /// Results that are written to a tensor of the caller's (`out=`).
+    fn write_outs(&mut self, node: &'g Node) -> Result<(), Error> {
+        let overload = node.target.rsplit('.').next().unwrap_or_default();
+        let names: &[&str] = match overload {
+            overload if overload.ends_with("out") => &["out", "out0", "out1", "out2"],
+            "dim_max" => &["max", "max_values"],
+            "dim_min" => &["min", "min_indices"],
+            "values" | "values_stable" | "dim_values" => &["values", "indices"],
+            _ => return Ok(()),
+        };
+        let outs = node.inputs.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        let outs = outs.filter_map(|(_, argument)| match argument {
+            NodeArgument::Tensor(name) => Some(name),
+            _ => None,
+        });
+        for (out, result) in outs.zip(&node.outputs) {
+            let NodeArgument::Tensor(result) = result else { continue };
+            let value = self.tensor(result)?;
+            self.write(out, &value)?;
+            if let Some(alias) = self.values.get(out.as_str()).cloned() {
+                self.values.insert(result, alias);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an op gives tensors only, and none of them is read.
+    fn is_unread(&self, node: &Node) -> bool {
+        fn names<'a>(argument: &'a NodeArgument, all: &mut Vec<&'a str>) {
+            match argument {
+                NodeArgument::Tensor(name) | NodeArgument::Named(name) | NodeArgument::Int(SymInt::Name(name)) => {
+                    all.push(name)
+                }
+                NodeArgument::Tensors(list) => all.extend(list.iter().flatten().map(String::as_str)),
+                _ => {}
+            }
+        }
+        let mut own = Vec::new();
+        node.outputs.iter().for_each(|output| names(output, &mut own));
+        let only_tensors =
+            node.outputs.iter().all(|output| matches!(output, NodeArgument::Tensor(_) | NodeArgument::Tensors(_)));
+        let mut read = Vec::new();
+        let readers = self.graph.nodes.iter().flat_map(|node| node.inputs.iter().map(|(_, argument)| argument));
+        readers.chain(&self.graph.outputs).for_each(|argument| names(argument, &mut read));
+        only_tensors && !own.is_empty() && own.iter().all(|name| !read.contains(name))
     }
 
     fn finish_in_place(&mut self, node: &'g Node, value: Value) -> Result<(), Error> {
@@ -257,18 +327,18 @@ impl<'g> Translator<'g> {
             match (output, value) {
                 (NodeArgument::Tensor(name), Value::Tensor(tensor)) => {
                     self.check(name, &tensor)?;
-                    let alias = self.stored(tensor);
+                    let alias = self.stored(name, tensor);
                     self.values.insert(name, Bound::Tensor(alias));
                 }
                 (NodeArgument::Tensor(name), Value::Scalar(scalar)) => {
-                    let alias = self.stored(scalar.tensor(scalar.dtype()));
+                    let alias = self.stored(name, scalar.tensor(scalar.dtype()));
                     self.values.insert(name, Bound::Tensor(alias));
                 }
                 (NodeArgument::Tensors(names), Value::Several(values)) => {
                     for (name, value) in names.iter().zip(values) {
                         if let (Some(name), Value::Tensor(tensor)) = (name, value) {
                             self.check(name, &tensor)?;
-                            let alias = self.stored(tensor);
+                            let alias = self.stored(name, tensor);
                             self.values.insert(name, Bound::Tensor(alias));
                         }
                     }
@@ -299,13 +369,20 @@ impl<'g> Translator<'g> {
     fn view(&mut self, node: &'g Node, op: &ops::Name) -> Result<bool, Error> {
         let Some((_, NodeArgument::Tensor(subject))) = node.inputs.first() else { return Ok(false) };
         let Some(Bound::Tensor(alias)) = self.values.get(subject.as_str()).cloned() else { return Ok(false) };
-        let is_contiguous = self.is_contiguous(subject);
         let base = self.tensor(subject)?;
-        let views = ops::views(&mut Call { translator: self, node }, op, &base, is_contiguous)?;
+        let views = ops::views(&mut Call { translator: self, node }, op, &base)?;
         let Some(views) = views else { return Ok(false) };
         match (views, node.outputs.as_slice()) {
-            (ops::Viewed::One(steps), [NodeArgument::Tensor(name)]) => {
+            (ops::Viewed::One(steps), [NodeArgument::Tensor(name), ..]) => {
                 let alias = self.extended(&alias, steps)?;
+                self.check(name, &alias.read.1)?;
+                self.values.insert(name, Bound::Tensor(alias));
+            }
+            (ops::Viewed::OfStorage(step), [NodeArgument::Tensor(name)]) => {
+                let storage = &self.storages[alias.storage];
+                let whole =
+                    Alias { storage: alias.storage, views: Vec::new(), read: (storage.version, storage.value.clone()) };
+                let alias = self.extended(&whole, vec![step])?;
                 self.check(name, &alias.read.1)?;
                 self.values.insert(name, Bound::Tensor(alias));
             }

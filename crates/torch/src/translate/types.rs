@@ -36,6 +36,12 @@ impl Scalar {
                 Ok(literal) => Tensor::constant(&literal),
                 Err(_) => Tensor::scalar(dtype, value as f64),
             },
+            // Out of range, integers wrap as PyTorch's do.
+            Scalar::Int(value) if category(dtype) == 1 && dtype.bits() < 64 => {
+                let (count, half) = (1i64 << dtype.bits(), 1i64 << (dtype.bits() - 1));
+                let low = if dtype.is_signed_integer() { half } else { 0 };
+                Tensor::scalar(dtype, (value.wrapping_add(low).rem_euclid(count) - low) as f64)
+            }
             _ => Tensor::scalar(dtype, self.as_f64()),
         }
     }

@@ -238,11 +238,20 @@ impl Tensor {
         op_as(OpKind::Convert, &[self], Attrs::new(), Spec::new(dtype, self.dims()))
     }
 
-    /// The same bits as another type of the same width.
+    /// The same bits as another type. Of a narrower one, each element becomes several in a new last axis, the lowest bits first; of
+    /// a wider one, the last axis becomes one element.
     #[track_caller]
     #[must_use]
     pub fn bitcast(&self, dtype: DType) -> Tensor {
-        op_as(OpKind::BitcastConvert, &[self], Attrs::new(), Spec::new(dtype, self.dims()))
+        let mut dims = self.dims().to_vec();
+        match self.dtype().bits().cmp(&dtype.bits()) {
+            std::cmp::Ordering::Equal => {}
+            std::cmp::Ordering::Greater => dims.push((self.dtype().bits() / dtype.bits().max(1)) as usize),
+            std::cmp::Ordering::Less => {
+                let _ = dims.pop();
+            }
+        }
+        op_as(OpKind::BitcastConvert, &[self], Attrs::new(), Spec::new(dtype, dims))
     }
 
     /// A complex tensor of two real ones.

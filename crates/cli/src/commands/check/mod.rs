@@ -31,7 +31,19 @@ pub(crate) use plugin::serve;
 /// How often Ctrl-C is looked for while jobs run.
 const TICK: Duration = Duration::from_millis(100);
 
+/// The ops of PyTorch that have a translation.
+#[derive(serde::Serialize)]
+struct OpsRecord {
+    version: u32,
+    ops: Vec<&'static str>,
+}
+
 pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Answer, Failure> {
+    if args.ops {
+        let record = OpsRecord { version: 1, ops: torch::translate::op_names() };
+        output.record(&record, || record.ops.iter().map(|name| format!("{name}\n")).collect())?;
+        return Ok(Answer::Yes);
+    }
     let started = Instant::now();
     let limit = Duration::try_from_secs_f64(args.timeout).ok().filter(|limit| !limit.is_zero());
     let limit = limit.ok_or_else(|| Failure::new(format!("--timeout {} is not a number of seconds", args.timeout)))?;

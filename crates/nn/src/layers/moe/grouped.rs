@@ -89,6 +89,17 @@ pub(super) fn matmul(rows: &Tensor, matrices: &Tensor, groups: &Groups) -> Tenso
     )
 }
 
+/// Rows `[rows, inner]`, sorted by group, times the matrices `[groups, inner, columns]` of their groups; `sizes` are rows of each
+/// group, `i32 [groups]`. Rows behind the last group give zeros. On TPUs it is a kernel (`ragged_dot` in JAX).
+#[track_caller]
+#[must_use]
+pub fn grouped_matmul(rows: &Tensor, matrices: &Tensor, sizes: &Tensor) -> Tensor {
+    let count = rows.dim(0);
+    let padded = rows.pad(0, 0, rows_for(count) - count);
+    let groups = Groups { sizes: sizes.clone(), extent: Extent { most: count, expected: count } };
+    matmul(&padded, matrices, &groups).slice(0, 0..count)
+}
+
 type Inputs = (Tensor, Tensor, Tensor);
 
 fn one_matmul(inputs: &Inputs, side: Side, extent: Extent) -> Tensor {

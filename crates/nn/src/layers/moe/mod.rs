@@ -5,6 +5,7 @@ mod grouped;
 mod routing;
 mod rows;
 
+pub use grouped::grouped_matmul;
 pub use routing::{ExpertGroups, RouterScores, RouterWeights, Routing};
 
 use serde::{Deserialize, Serialize};

@@ -29,6 +29,7 @@ fn attention(call: &mut Call<'_, '_>) -> Answer {
     let scale = call.float("scale", 1.0 / (query.dim(-1) as f64).sqrt())?;
     let is_square = !is_causal || query.dim(-2) == key.dim(-2);
     if rank == 4
+        && query.dtype() != DType::F64
         && (key.rank(), value.rank()) == (4, 4)
         && mask.is_none()
         && is_square
@@ -38,13 +39,23 @@ fn attention(call: &mut Call<'_, '_>) -> Answer {
         && query.dim(1).is_multiple_of(key.dim(1).max(1))
     {
         let heads_last = |x: &Tensor| x.swap_axes(1, 2);
+        let (queries, keys) = (query.dim(2), key.dim(2));
+        let positions = match queries == keys {
+            true => Positions::sequence(queries),
+            false => Positions {
+                queries: Tensor::iota(DType::I32, &[queries], 0),
+                keys: Tensor::iota(DType::I32, &[keys], 0),
+                segments: None,
+                is_sequence: false,
+            },
+        };
         let kind = if is_causal { AttentionMask::Causal } else { AttentionMask::Full };
         let options = AttentionOptions { scale: Some(scale), ..AttentionOptions::default() };
         let y = attend_with(
             &heads_last(&query),
             &heads_last(&key),
             &heads_last(&value),
-            &Positions::sequence(query.dim(2)),
+            &positions,
             kind,
             AttentionImpl::Auto,
             options,

@@ -45,7 +45,24 @@ fn constant(values: &[f64], dtype: DType) -> Answer {
     }
 }
 
+/// Between ends that are tensors.
+fn linspace_of(call: &mut Call<'_, '_>) -> Answer {
+    let (dtype, dims) = (call.result_type()?, call.result_dims()?);
+    let work = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let (start, end) = (call.operand("start")?.cast(work).reshape(&[]), call.operand("end")?.cast(work).reshape(&[]));
+    let count = dims.first().copied().unwrap_or(0);
+    let step = (&end - &start) / (count.saturating_sub(1)).max(1) as f64;
+    let at = Tensor::iota(work, &[count], 0);
+    let (from_start, from_end) = (&start + &(&step * &at), &end - &(&step * &(count as f64 - 1.0 - &at)));
+    let is_first_half = at.less(&Tensor::scalar(work, (count / 2) as f64));
+    Ok(cast(&is_first_half.select(&from_start, &from_end), dtype).into())
+}
+
 fn linspace(call: &mut Call<'_, '_>) -> Answer {
+    let is_tensor = |name: &str| matches!(call.argument(name), Some(crate::graph::NodeArgument::Tensor(_)));
+    if is_tensor("start") || is_tensor("end") {
+        return linspace_of(call);
+    }
     let (start, end) = (call.float("start", 0.0)?, call.float("end", 1.0)?);
     let (dtype, dims) = (call.result_type()?, call.result_dims()?);
     let count = dims.first().copied().unwrap_or(0);
@@ -73,14 +90,6 @@ fn eye(call: &mut Call<'_, '_>) -> Answer {
     Ok(cast(&same, dtype).into())
 }
 
-fn random(call: &mut Call<'_, '_>) -> Answer {
-    let _ = call;
-    Err(Error::new(
-        "it draws random numbers, and an exported program has no seed",
-        "call `model.eval()` before the export, or pass the numbers as an argument",
-    ))
-}
-
 pub(super) const RULES: Rules = &[
     ("zeros", |c| filled(c, Scalar::Int(0))),
     ("ones", |c| filled(c, Scalar::Int(1))),
@@ -102,14 +111,4 @@ pub(super) const RULES: Rules = &[
     ("scalar_tensor", scalar_tensor),
     ("one_hot", one_hot),
     ("eye", eye),
-    ("rand", random),
-    ("randn", random),
-    ("rand_like", random),
-    ("randn_like", random),
-    ("randint", random),
-    ("randperm", random),
-    ("bernoulli", random),
-    ("multinomial", random),
-    ("normal", random),
-    ("uniform", random),
 ];

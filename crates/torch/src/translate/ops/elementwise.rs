@@ -11,22 +11,22 @@ use crate::translate::types::{Operand, Scalar, cast, join, promoted, wide};
 type Answer = Result<Value, Error>;
 
 /// In the recorded type.
-fn unary(call: &mut Call<'_, '_>, f: fn(&Tensor) -> Tensor) -> Answer {
+pub(super) fn unary(call: &mut Call<'_, '_>, f: fn(&Tensor) -> Tensor) -> Answer {
     let (x, dtype) = (call.subject()?, call.result_type()?);
     Ok(f(&cast(&x, dtype)).into())
 }
 
 /// In at least f32, rounded once.
-fn smooth(call: &mut Call<'_, '_>, f: impl Fn(&Tensor) -> Tensor) -> Answer {
+pub(super) fn smooth(call: &mut Call<'_, '_>, f: impl Fn(&Tensor) -> Tensor) -> Answer {
     let (x, dtype) = (call.subject()?, call.result_type()?);
     Ok(cast(&f(&cast(&x, wide(dtype))), dtype).into())
 }
 
-fn operands(call: &mut Call<'_, '_>) -> Result<(Operand, Operand), Error> {
+pub(super) fn operands(call: &mut Call<'_, '_>) -> Result<(Operand, Operand), Error> {
     Ok((call.operand("self")?, call.operand("other")?))
 }
 
-fn binary(call: &mut Call<'_, '_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Answer {
+pub(super) fn binary(call: &mut Call<'_, '_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Answer {
     let (a, b) = operands(call)?;
     let dtype = call.result_type()?;
     Ok(f(&a.cast(dtype), &b.cast(dtype)).into())
@@ -64,9 +64,16 @@ fn compared(call: &mut Call<'_, '_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Answe
 }
 
 /// Rounded towards minus infinity, for integers too.
-fn floor_divided(a: &Tensor, b: &Tensor) -> Tensor {
+pub(super) fn floor_divided(a: &Tensor, b: &Tensor) -> Tensor {
     if a.dtype().is_float() {
-        return (a / b).floor();
+        // What is left over is taken off first, so that the quotient is whole but for rounding.
+        let (rest, zero) = (a.remainder(b), Tensor::scalar(a.dtype(), 0.0));
+        let quotient = &(a - &rest) / b;
+        let is_off = rest.differs(&zero).and(&rest.less(&zero).xor(&b.less(&zero)));
+        let quotient = is_off.select(&(&quotient - 1.0), &quotient);
+        let floor = quotient.floor();
+        let floor = (&quotient - &floor).greater(&Tensor::scalar(a.dtype(), 0.5)).select(&(&floor + 1.0), &floor);
+        return b.equals(&zero).select(&(a / b), &floor);
     }
     let (quotient, rest) = (a / b, a.remainder(b));
     let zero = Tensor::scalar(a.dtype(), 0.0);
@@ -121,25 +128,57 @@ fn power(call: &mut Call<'_, '_>) -> Answer {
     .into())
 }
 
+/// Held between bounds; at a bound, the gradient is the tensor's.
 fn clamped(call: &mut Call<'_, '_>, low: &str, high: &str) -> Answer {
     let (mut x, dtype) = (call.subject()?, call.result_type()?);
-    x = cast(&x, dtype);
+    let dims = call.result_dims()?;
+    x = cast(&x, dtype).broadcast_to(&dims);
     if call.has(low) {
-        x = x.maximum(&call.operand(low)?.cast(dtype));
+        let low = call.operand(low)?.cast(dtype).broadcast_to(&dims);
+        x = x.less(&low).select(&low, &x);
     }
     if call.has(high) {
-        x = x.minimum(&call.operand(high)?.cast(dtype));
+        let high = call.operand(high)?.cast(dtype).broadcast_to(&dims);
+        x = x.greater(&high).select(&high, &x);
     }
     Ok(x.into())
 }
 
 /// Numbers of a scalar type: a bound of a piecewise function.
-fn number(x: &Tensor, value: f64) -> Tensor {
+pub(super) fn number(x: &Tensor, value: f64) -> Tensor {
     Tensor::scalar(x.dtype(), value)
 }
 
+/// Held between bounds; at a bound, the gradient is 0.
 fn between(x: &Tensor, low: f64, high: f64) -> Tensor {
-    x.maximum(&number(x, low)).minimum(&number(x, high))
+    let (low, high) = (number(x, low), number(x, high));
+    let x = x.less_equal(&low).select(&low, x);
+    x.greater_equal(&high).select(&high, &x)
+}
+
+/// What is positive; NaN stays, and at 0 the gradient is 0.
+fn relu(x: &Tensor) -> Tensor {
+    x.less_equal(&number(x, 0.0)).select(&number(x, 0.0), x)
+}
+
+/// |x| with gradient 0 at 0.
+fn size(x: &Tensor) -> Tensor {
+    match x.dtype() {
+        dtype if dtype.is_float() => x.equals(&number(x, 0.0)).select(&x.zeros_like(), &x.abs()),
+        dtype if dtype.is_signed_integer() || dtype.is_complex() => x.abs(),
+        _ => x.clone(),
+    }
+}
+
+/// What is not positive, 0 elsewhere.
+fn below_zero(x: &Tensor) -> Tensor {
+    x.greater(&number(x, 0.0)).select(&number(x, 0.0), x)
+}
+
+fn hard_swish(x: &Tensor) -> Tensor {
+    let middle = x * &(&(x + 3.0) / 6.0);
+    let upper = x.less_equal(&number(x, 3.0)).select(&middle, x);
+    x.less(&number(x, -3.0)).select(&number(x, 0.0), &upper)
 }
 
 fn hard_sigmoid(x: &Tensor) -> Tensor {
@@ -150,8 +189,9 @@ fn softplus(call: &mut Call<'_, '_>) -> Answer {
     let (beta, threshold) = (call.float("beta", 1.0)?, call.float("threshold", 20.0)?);
     smooth(call, |x| {
         let scaled = x * beta;
-        let soft = between(&scaled, f64::NEG_INFINITY, threshold).exp().log_1p() / beta;
-        scaled.greater(&number(x, threshold)).select(x, &soft)
+        let is_large = scaled.greater(&number(x, threshold));
+        let soft = is_large.select(&number(x, 0.0), &scaled).exp().log_1p() / beta;
+        is_large.select(x, &soft)
     })
 }
 
@@ -159,7 +199,7 @@ fn elu(call: &mut Call<'_, '_>, alpha: f64, scale: f64) -> Answer {
     let (alpha, scale) = (call.float("alpha", alpha)?, call.float("scale", scale)?);
     let input_scale = call.float("input_scale", 1.0)?;
     smooth(call, |x| {
-        let below = (&x.minimum(&number(x, 0.0)) * input_scale).exp_m1() * (alpha * scale);
+        let below = (&below_zero(x) * input_scale).exp_m1() * (alpha * scale);
         x.greater(&number(x, 0.0)).select(&(x * scale), &below)
     })
 }
@@ -207,7 +247,9 @@ fn lerp(call: &mut Call<'_, '_>) -> Answer {
     let (start, end, dtype) = (call.subject()?, call.tensor("end")?, call.result_type()?);
     let weight = call.operand("weight")?.cast(dtype);
     let (start, end) = (cast(&start, dtype), cast(&end, dtype));
-    Ok((&start + &(&weight * &(end - &start))).into())
+    // From the nearer end.
+    let (from_start, from_end) = (&start + &(&weight * &(&end - &start)), &end - &((&end - &start) * (1.0 - &weight)));
+    Ok(weight.abs().less(&number(&weight, 0.5)).select(&from_start, &from_end).into())
 }
 
 /// `self + value * tensor1 (* or /) tensor2`.
@@ -254,6 +296,9 @@ fn prelu(call: &mut Call<'_, '_>) -> Answer {
 
 fn nan_to_num(call: &mut Call<'_, '_>) -> Answer {
     let x = call.subject()?;
+    if !x.dtype().is_float() {
+        return Ok(x.into());
+    }
     let limit = match x.dtype() {
         DType::F16 => 65504.0,
         DType::BF16 => 3.389_531_389_251_535_5e38,
@@ -292,6 +337,7 @@ fn rounded(call: &mut Call<'_, '_>) -> Answer {
     Ok(match x.dtype().is_float() {
         false => x,
         true if scale == 1.0 => x.round(),
+        true if scale < 1.0 => &(&x / (1.0 / scale)).round() * (1.0 / scale),
         true => &(&x * scale).round() / scale,
     }
     .into())
@@ -313,16 +359,6 @@ fn polar(call: &mut Call<'_, '_>) -> Answer {
     Ok((&length * &angle.cos()).complex(&(&length * &angle.sin())).into())
 }
 
-fn view_as_complex(call: &mut Call<'_, '_>) -> Answer {
-    let x = call.subject()?;
-    Ok(x.at(-1, 0).complex(&x.at(-1, 1)).into())
-}
-
-fn view_as_real(call: &mut Call<'_, '_>) -> Answer {
-    let x = call.subject()?;
-    Ok(Tensor::stack(&[x.real(), x.imag()], -1).into())
-}
-
 fn mixed(call: &mut Call<'_, '_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Answer {
     let (a, b) = operands(call)?;
     let dtype = match (&a, &b) {
@@ -338,6 +374,10 @@ fn logit(call: &mut Call<'_, '_>) -> Answer {
         let x = epsilon.map_or(x.clone(), |epsilon| between(x, epsilon, 1.0 - epsilon));
         x.log() - x.negate().log_1p()
     })
+}
+
+fn shifted_right(x: &Tensor, by: &Tensor) -> Tensor {
+    if x.dtype().is_signed_integer() { x.shift_right_signed(by) } else { x.shift_right(by) }
 }
 
 fn silu(x: &Tensor) -> Tensor {
@@ -365,10 +405,13 @@ fn exp2(x: &Tensor) -> Tensor {
 }
 
 pub(super) const RULES: Rules = &[
-    ("abs", |c| unary(c, Tensor::abs)),
+    ("abs", |c| {
+        let (x, dtype) = (c.subject()?, c.result_type()?);
+        Ok(cast(&size(&x), dtype).into())
+    }),
     ("neg", |c| unary(c, Tensor::negate)),
     ("sign", |c| unary(c, Tensor::sign)),
-    ("relu", |c| unary(c, |x| x.maximum(&number(x, 0.0)))),
+    ("relu", |c| unary(c, relu)),
     ("relu6", |c| unary(c, |x| between(x, 0.0, 6.0))),
     ("square", |c| unary(c, square)),
     ("exp", |c| smooth(c, Tensor::exp)),
@@ -397,14 +440,23 @@ pub(super) const RULES: Rules = &[
     ("erfc", |c| smooth(c, Tensor::erfc)),
     ("erfinv", |c| smooth(c, Tensor::erf_inv)),
     ("lgamma", |c| smooth(c, Tensor::lgamma)),
-    ("digamma", |c| smooth(c, Tensor::digamma)),
+    ("digamma", |c| {
+        smooth(c, |x| {
+            let pole = x.full_like(f64::NEG_INFINITY);
+            x.equals(&number(x, 0.0)).select(&pole, &x.digamma())
+        })
+    }),
     ("sigmoid", |c| smooth(c, Tensor::logistic)),
-    ("log_sigmoid", |c| smooth(c, |x| (&x.minimum(&number(x, 0.0))) - &x.abs().negate().exp().log_1p())),
+    ("log_sigmoid", |c| smooth(c, |x| x.negate().softplus().negate())),
+    ("log_sigmoid_forward", |c| {
+        let y = smooth(c, |x| x.negate().softplus().negate())?;
+        Ok(Value::Several(vec![y, Value::Nothing]))
+    }),
     ("silu", |c| smooth(c, silu)),
     ("mish", |c| smooth(c, |x| x * &x.softplus().tanh())),
     ("gelu", gelu),
     ("hardsigmoid", |c| smooth(c, hard_sigmoid)),
-    ("hardswish", |c| smooth(c, |x| x * &hard_sigmoid(x))),
+    ("hardswish", |c| smooth(c, hard_swish)),
     ("hardtanh", |c| {
         let (low, high) = (c.float("min_val", -1.0)?, c.float("max_val", 1.0)?);
         smooth(c, |x| between(x, low, high))
@@ -413,7 +465,10 @@ pub(super) const RULES: Rules = &[
     ("elu", |c| elu(c, 1.0, 1.0)),
     ("celu", |c| {
         let alpha = c.float("alpha", 1.0)?;
-        smooth(c, |x| x.maximum(&number(x, 0.0)) + (&x.minimum(&number(x, 0.0)) / alpha).exp_m1() * alpha)
+        smooth(c, |x| {
+            let below = (&below_zero(x) / alpha).exp_m1() * alpha;
+            x.greater(&number(x, 0.0)).select(x, &below)
+        })
     }),
     ("selu", |c| elu(c, 1.673_263_242_354_377_2, 1.050_700_987_355_480_5)),
     ("softplus", softplus),
@@ -430,7 +485,7 @@ pub(super) const RULES: Rules = &[
         unary(c, |x| x.clone()).map(|x| match x {
             Value::Tensor(x) => {
                 let value = number(&x, value).broadcast_to(x.dims());
-                x.greater(&number(&x, threshold)).select(&x, &value).into()
+                x.less_equal(&number(&x, threshold)).select(&value, &x).into()
             }
             other => other,
         })
@@ -487,9 +542,9 @@ pub(super) const RULES: Rules = &[
     ("__or__", |c| mixed(c, Tensor::or)),
     ("__xor__", |c| mixed(c, Tensor::xor)),
     ("bitwise_left_shift", |c| binary(c, Tensor::shift_left)),
-    ("bitwise_right_shift", |c| binary(c, Tensor::shift_right_signed)),
+    ("bitwise_right_shift", |c| binary(c, shifted_right)),
     ("__lshift__", |c| binary(c, Tensor::shift_left)),
-    ("__rshift__", |c| binary(c, Tensor::shift_right_signed)),
+    ("__rshift__", |c| binary(c, shifted_right)),
     ("where", selected),
     ("fill", filled),
     ("masked_fill", masked_fill),
@@ -514,12 +569,8 @@ pub(super) const RULES: Rules = &[
         let ones = Tensor::ones(DType::Bool, &c.result_dims()?);
         Ok(Value::Several(vec![x, ones.into()]))
     }),
-    ("real", |c| Ok(c.subject()?.real().into())),
-    ("imag", |c| Ok(c.subject()?.imag().into())),
     ("conj", |c| Ok(c.subject()?.conj().into())),
     ("_conj", |c| Ok(c.subject()?.conj().into())),
     ("complex", complex_of),
     ("polar", polar),
-    ("view_as_complex", view_as_complex),
-    ("view_as_real", view_as_real),
 ];

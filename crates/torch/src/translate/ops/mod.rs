@@ -1,18 +1,26 @@
 //! Rules of ops, by name. In-place ops (`relu_`) have the rule of the op without the underscore.
 
 mod attention;
+mod combine;
 mod control;
 mod convolution;
 mod create;
 mod elementwise;
+mod fourier;
 mod index;
+mod loss;
 mod matmul;
 mod norm;
+mod order;
+mod pool;
 mod recurrent;
 mod reduce;
+mod refused;
 mod resample;
 mod shape;
 mod sizes;
+mod special;
+mod viewed;
 
 use std::collections::BTreeSet;
 
@@ -21,25 +29,39 @@ use crate::graph::{Graph, NodeArgument};
 use crate::translate::call::{Call, Value};
 use crate::translate::run::Rules;
 
-pub(crate) use shape::{Viewed, views};
+pub(crate) use viewed::{Viewed, views};
 
 /// What an op means.
 pub(crate) type Rule = fn(&mut Call<'_, '_>) -> Result<Value, Error>;
 
-const ALL: [Rules; 13] = [
-    attention::RULES,
-    control::RULES,
-    convolution::RULES,
-    create::RULES,
-    elementwise::RULES,
-    index::RULES,
-    matmul::RULES,
-    norm::RULES,
-    recurrent::RULES,
-    reduce::RULES,
-    resample::RULES,
-    shape::RULES,
-    sizes::RULES,
+/// Tables of rules, by what the ops are about.
+const ALL: &[(&str, Rules)] = &[
+    ("Attention", attention::RULES),
+    ("Element by element", elementwise::RULES),
+    ("Special functions", special::RULES),
+    ("Matmul and products", matmul::RULES),
+    ("Convolution", convolution::RULES),
+    ("Pools, patches and pixels", pool::RULES),
+    ("Resampling", resample::RULES),
+    ("Norms", norm::RULES),
+    ("Losses and distances", loss::RULES),
+    ("Recurrent", recurrent::RULES),
+    ("Reductions and softmax", reduce::RULES),
+    ("Order", order::RULES),
+    ("Indexing and embedding", index::RULES),
+    ("Shapes", shape::RULES),
+    ("Joining", combine::RULES),
+    ("Creation", create::RULES),
+    ("Fourier transforms", fourier::RULES),
+    ("Control flow", control::RULES),
+    ("Sizes and Python numbers", sizes::RULES),
+];
+
+/// Ops that are known and refused, by the reason.
+const REFUSED: &[(&str, Rules)] = &[
+    ("draws random numbers, and an exported program has no seed", refused::RANDOM),
+    ("the size of its result depends on values", refused::SIZED_BY_VALUES),
+    ("makes a Python value of what tensors hold", refused::DECIDED_BY_VALUES),
 ];
 
 /// The parts of `torch.ops.aten.add_.Tensor`.
@@ -69,8 +91,8 @@ impl Name {
 
 /// The rule of an op, and whether it writes to its first argument.
 pub(crate) fn find(name: &Name) -> Option<(Rule, bool)> {
-    let rule =
-        |key: &str| ALL.iter().flat_map(|rules| rules.iter()).find(|(own, _)| *own == key).map(|(_, rule)| *rule);
+    let tables = || ALL.iter().chain(REFUSED).flat_map(|(_, rules)| rules.iter());
+    let rule = |key: &str| tables().find(|(own, _)| *own == key).map(|(_, rule)| *rule);
     let key = name.key();
     if let Some(found) = rule(&key) {
         return Some((found, false));
@@ -81,16 +103,28 @@ pub(crate) fn find(name: &Name) -> Option<(Rule, bool)> {
 
 /// Every op that has a rule.
 pub fn op_names() -> Vec<&'static str> {
-    let rules = ALL.iter().flat_map(|rules| rules.iter()).map(|(name, _)| *name);
-    let all: BTreeSet<&str> = rules.chain(shape::VIEWS.iter().copied()).collect();
+    let all: BTreeSet<&str> = op_table().into_iter().flat_map(|(_, names)| names).collect();
     all.into_iter().collect()
+}
+
+/// Every op that has a rule, by what the ops are about.
+pub fn op_table() -> Vec<(&'static str, Vec<&'static str>)> {
+    let names = |rules: Rules| rules.iter().map(|(name, _)| *name).collect();
+    let mut table: Vec<(&str, Vec<&str>)> = ALL.iter().map(|(title, rules)| (*title, names(rules))).collect();
+    table.push(("Views", viewed::VIEWS.to_vec()));
+    table
+}
+
+/// Ops that are known and refused, by the reason.
+pub fn refused_ops() -> Vec<(&'static str, Vec<&'static str>)> {
+    REFUSED.iter().map(|(why, rules)| (*why, rules.iter().map(|(name, _)| *name).collect())).collect()
 }
 
 /// Ops of a graph that have no rule.
 pub(crate) fn missing_ops(graph: &Graph, found: &mut BTreeSet<String>) {
     for node in &graph.nodes {
         let name = Name::of(&node.target);
-        let is_view = name.library == "aten" && shape::VIEWS.contains(&name.base.as_str());
+        let is_view = name.library == "aten" && viewed::VIEWS.contains(&name.base.as_str());
         if !is_view && find(&name).is_none() {
             found.insert(node.target.trim_start_matches("torch.ops.").to_string());
         }

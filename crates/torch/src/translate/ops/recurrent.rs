@@ -156,9 +156,33 @@ fn recurrent(call: &mut Call<'_, '_>, cell: Cell) -> Answer {
     Ok([vec![x], ends.collect()].concat().into())
 }
 
+/// One step of a cell by itself.
+fn one_step(call: &mut Call<'_, '_>, cell: Cell) -> Answer {
+    let x = call.subject()?;
+    let state = match cell {
+        Cell::Lstm => call.all_tensors("hx")?,
+        _ => vec![call.tensor("hx")?],
+    };
+    let (input, own) = (call.tensor("w_ih")?, call.tensor("w_hh")?);
+    if state.len() != if cell == Cell::Lstm { 2 } else { 1 } || input.rank() != 2 || own.rank() != 2 {
+        return Err(Error::damaged("a cell with another state"));
+    }
+    let mut projected = matmul(&x, &input.swap_axes(0, 1))?;
+    if let Some(bias) = call.optional_tensor("b_ih")? {
+        projected = projected + bias;
+    }
+    let bias = call.optional_tensor("b_hh")?;
+    let mut next = step(cell, &projected, &state, &(own, bias))?;
+    Ok(if cell == Cell::Lstm { next.into() } else { next.swap_remove(0).into() })
+}
+
 pub(super) const RULES: Rules = &[
     ("lstm", |c| recurrent(c, Cell::Lstm)),
     ("gru", |c| recurrent(c, Cell::Gru)),
     ("rnn_tanh", |c| recurrent(c, Cell::Tanh)),
     ("rnn_relu", |c| recurrent(c, Cell::Relu)),
+    ("lstm_cell", |c| one_step(c, Cell::Lstm)),
+    ("gru_cell", |c| one_step(c, Cell::Gru)),
+    ("rnn_tanh_cell", |c| one_step(c, Cell::Tanh)),
+    ("rnn_relu_cell", |c| one_step(c, Cell::Relu)),
 ];

@@ -20,6 +20,7 @@ pub(super) fn along(x: &Tensor, axis: usize, weights: &[f32], size: usize, out: 
 #[derive(Clone, Copy)]
 enum Filter {
     Nearest,
+    NearestExact,
     Linear,
     Cubic,
 }
@@ -43,7 +44,9 @@ fn weights(filter: Filter, size: usize, out: usize, scale: Option<f64>, is_align
             false => (o as f64 + 0.5) * ratio - 0.5,
         };
         match filter {
-            Filter::Nearest => put((o as f64 * ratio).floor() as i64, 1.0),
+            // In f32, as PyTorch counts.
+            Filter::Nearest => put((o as f32 * ratio as f32).floor() as i64, 1.0),
+            Filter::NearestExact => put(((o as f32 + 0.5) * ratio as f32).floor() as i64, 1.0),
             Filter::Linear => {
                 let source = source.max(0.0);
                 let low = source.floor();
@@ -102,7 +105,7 @@ fn resampled(call: &mut Call<'_, '_>, filter: Filter, spatial: usize) -> Answer 
         let scale = scales.get(n).copied().flatten();
         let weights = weights(filter, size, out, scale, is_aligned);
         y = match filter {
-            Filter::Nearest => {
+            Filter::Nearest | Filter::NearestExact => {
                 let from = (0..out).map(|o| (0..size).position(|i| weights[i * out + o] > 0.0).unwrap_or(0) as i64);
                 let from: Vec<i64> = from.collect();
                 y.take(2 + n as isize, &Tensor::constant(&Literal::from_slice(&from, [out])?))
@@ -113,12 +116,105 @@ fn resampled(call: &mut Call<'_, '_>, filter: Filter, spatial: usize) -> Answer 
     Ok(cast(&y, dtype).into())
 }
 
+/// What is read outside of an image.
+#[derive(Clone, Copy, PartialEq)]
+enum Outside {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+/// Places of a grid (-1 to 1) in pixels of an axis.
+fn in_pixels(x: &Tensor, size: usize, is_aligned: bool, outside: Outside) -> Tensor {
+    let size = size as f64;
+    let number = |value: f64| Tensor::scalar(x.dtype(), value);
+    let at = match is_aligned {
+        true => &(x + 1.0) * ((size - 1.0) / 2.0),
+        false => &(&(x + 1.0) * size - 1.0) * 0.5,
+    };
+    let held = |at: &Tensor| {
+        let at = at.less_equal(&number(0.0)).select(&number(0.0), at);
+        at.greater_equal(&number(size - 1.0)).select(&number(size - 1.0), &at)
+    };
+    match outside {
+        Outside::Zeros => at,
+        Outside::Border => held(&at),
+        Outside::Reflection => {
+            let (low, span) = if is_aligned { (0.0, size - 1.0) } else { (-0.5, size) };
+            if span <= 0.0 {
+                return at.zeros_like();
+            }
+            let away = (&at - low).abs();
+            let flips = (&away / span).floor();
+            let rest = &away - &(&flips * span);
+            let is_odd = (&flips / 2.0 - (&flips / 2.0).floor()).greater(&number(0.25));
+            let back = is_odd.select(&(span - &rest), &rest) + low;
+            held(&back)
+        }
+    }
+}
+
+/// Reads an image `[batch, channels, height, width]` at a grid `[batch, rows, columns, 2]`.
+fn grid_sampler(call: &mut Call<'_, '_>) -> Answer {
+    let (x, grid) = (call.subject()?, call.tensor("grid")?);
+    let mode = call.int("interpolation_mode", 0)?;
+    let outside = match call.int("padding_mode", 0)? {
+        0 => Outside::Zeros,
+        1 => Outside::Border,
+        _ => Outside::Reflection,
+    };
+    let is_aligned = call.bool("align_corners", false)?;
+    if x.rank() != 4 || grid.rank() != 4 || mode > 1 || grid.dim(-1) != 2 || x.dim(0) != grid.dim(0) {
+        return Err(call.unsupported("a grid of three axes, or cubic interpolation on a grid"));
+    }
+    let (dtype, work) = (x.dtype(), wide(x.dtype()));
+    let (x, grid) = (cast(&x, work), cast(&grid, work));
+    let [batch, channels, height, width] = [x.dim(0), x.dim(1), x.dim(2), x.dim(3)];
+    let (rows, columns) = (grid.dim(1), grid.dim(2));
+    let places =
+        |n: usize, size: usize| in_pixels(&grid.at(-1, n), size, is_aligned, outside).reshape(&[batch, rows * columns]);
+    let (across, down) = (places(0, width), places(1, height));
+    let flat = x.reshape(&[batch, channels, height * width]);
+    let number = |value: usize| Tensor::scalar(work, value as f64);
+    // Pixels at whole places; those outside are 0.
+    let read = |down: &Tensor, across: &Tensor| {
+        let zero = number(0);
+        let inside = (down.greater_equal(&zero).and(&down.less(&number(height))))
+            .and(&across.greater_equal(&zero).and(&across.less(&number(width))));
+        let at = |x: &Tensor, size: usize| x.maximum(&zero).minimum(&number(size - 1)).cast(tensor::DType::I64);
+        let place = &(&at(down, height) * width as f64) + &at(across, width);
+        let wide = [batch, channels, rows * columns];
+        let place = place.stop_gradient().expand(1).broadcast_to(&wide);
+        let value = flat.take_along(2, &place);
+        inside.expand(1).broadcast_to(&wide).select(&value, &value.zeros_like())
+    };
+    let y = match mode {
+        1 => read(&down.round(), &across.round()),
+        _ => {
+            let (top, left) = (down.floor().stop_gradient(), across.floor().stop_gradient());
+            let (bottom, right) = (&top + 1.0, &left + 1.0);
+            let (low, near) = ((&down - &top).expand(1), (&across - &left).expand(1));
+            let (high, far) = (1.0 - &low, 1.0 - &near);
+            read(&top, &left) * (&high * &far)
+                + read(&top, &right) * (&high * &near)
+                + read(&bottom, &left) * (&low * &far)
+                + read(&bottom, &right) * (&low * &near)
+        }
+    };
+    Ok(cast(&y.reshape(&[batch, channels, rows, columns]), dtype).into())
+}
+
 pub(super) const RULES: Rules = &[
     ("upsample_nearest1d", |c| resampled(c, Filter::Nearest, 1)),
     ("upsample_nearest2d", |c| resampled(c, Filter::Nearest, 2)),
     ("upsample_nearest3d", |c| resampled(c, Filter::Nearest, 3)),
+    ("_upsample_nearest_exact1d", |c| resampled(c, Filter::NearestExact, 1)),
+    ("_upsample_nearest_exact2d", |c| resampled(c, Filter::NearestExact, 2)),
+    ("_upsample_nearest_exact3d", |c| resampled(c, Filter::NearestExact, 3)),
     ("upsample_linear1d", |c| resampled(c, Filter::Linear, 1)),
     ("upsample_bilinear2d", |c| resampled(c, Filter::Linear, 2)),
     ("upsample_trilinear3d", |c| resampled(c, Filter::Linear, 3)),
+    ("grid_sampler", grid_sampler),
+    ("grid_sampler_2d", grid_sampler),
     ("upsample_bicubic2d", |c| resampled(c, Filter::Cubic, 2)),
 ];

@@ -1,234 +1,21 @@
-//! Ops that move elements: views of their argument, and copies.
+//! Ops that move elements, and give copies.
 
 use trace::Tensor;
 
 use crate::error::Error;
 use crate::translate::call::{Call, Value, in_rank, positive};
 use crate::translate::ops::Name;
+use crate::translate::ops::viewed::{Viewed, views};
 use crate::translate::run::Rules;
 use crate::translate::types::cast;
 use crate::translate::views::View;
 
 type Answer = Result<Value, Error>;
 
-/// The steps from an argument to its views.
-pub(crate) enum Viewed {
-    One(Vec<View>),
-    Several(Vec<Vec<View>>),
-}
-
-/// Ops whose result shares the storage of their first argument, always or when it lies row by row.
-pub(crate) const VIEWS: &[&str] = &[
-    "alias",
-    "chunk",
-    "contiguous",
-    "detach",
-    "detach_",
-    "expand",
-    "expand_as",
-    "flatten",
-    "lift_fresh",
-    "narrow",
-    "permute",
-    "reshape",
-    "reshape_as",
-    "select",
-    "slice",
-    "split",
-    "split_with_sizes",
-    "squeeze",
-    "squeeze_",
-    "t",
-    "to",
-    "transpose",
-    "transpose_",
-    "unbind",
-    "unflatten",
-    "unsqueeze",
-    "unsqueeze_",
-    "unsafe_split",
-    "unsafe_chunk",
-    "view",
-    "view_as",
-    "_unsafe_view",
-    "swapaxes",
-    "movedim",
-    "numpy_T",
-    "mT",
-    "type_as",
-    "_reshape_alias",
-    "t_",
-];
-
-/// The views that an op gives; none where it gives a copy, or is no such op.
-pub(crate) fn views(
-    call: &mut Call<'_, '_>,
-    name: &Name,
-    base: &Tensor,
-    is_contiguous: bool,
-) -> Result<Option<Viewed>, Error> {
-    let (dims, rank) = (base.dims().to_vec(), base.rank());
-    let one = |view: View| Ok(Some(Viewed::One(vec![view])));
-    match name.base.as_str() {
-        "alias" | "detach" | "detach_" | "lift_fresh" => Ok(Some(Viewed::One(Vec::new()))),
-        "contiguous" => Ok(is_contiguous.then(|| Viewed::One(Vec::new()))),
-        "to" | "type_as" => {
-            let is_same = call.result_type()? == base.dtype() && !call.bool("copy", false)?;
-            Ok(is_same.then(|| Viewed::One(Vec::new())))
-        }
-        "view" if call.has("dtype") => Ok(None),
-        "view" | "_unsafe_view" | "_reshape_alias" => one(View::Reshape(call.result_dims()?)),
-        "reshape" | "flatten" | "reshape_as" | "view_as" | "unflatten" => {
-            let dims = call.result_dims()?;
-            match is_contiguous || name.base.starts_with("view") || name.base == "unflatten" {
-                true => one(View::Reshape(dims)),
-                false => Ok(None),
-            }
-        }
-        "unsqueeze" | "squeeze" | "unsqueeze_" | "squeeze_" => one(View::Reshape(call.result_dims()?)),
-        "permute" => {
-            let order =
-                call.ints("dims")?.into_iter().map(|axis| in_rank(axis, rank)).collect::<Result<Vec<_>, _>>()?;
-            one(View::Transpose(permutation(order, rank)?))
-        }
-        "transpose" | "swapaxes" | "transpose_" => {
-            let (a, b) = match name.base.as_str() {
-                "swapaxes" => (call.axis("axis0", 0, rank)?, call.axis("axis1", 0, rank)?),
-                _ => (call.axis("dim0", 0, rank)?, call.axis("dim1", 0, rank)?),
-            };
-            let mut order: Vec<usize> = (0..rank).collect();
-            if rank > 0 {
-                order.swap(a, b);
-            }
-            one(View::Transpose(order))
-        }
-        "t" | "numpy_T" | "mT" | "t_" => {
-            let mut order: Vec<usize> = (0..rank).collect();
-            match name.base.as_str() {
-                "mT" if rank >= 2 => order.swap(rank - 1, rank - 2),
-                _ => order.reverse(),
-            }
-            one(View::Transpose(order))
-        }
-        "movedim" => {
-            let axes = |values: Vec<i64>| values.into_iter().map(|a| in_rank(a, rank)).collect::<Result<Vec<_>, _>>();
-            let (from, to) = (axes(call.ints("source")?)?, axes(call.ints("destination")?)?);
-            let mut order: Vec<usize> = (0..rank).filter(|axis| !from.contains(axis)).collect();
-            let mut pairs: Vec<(usize, usize)> = to.into_iter().zip(from).collect();
-            pairs.sort_unstable();
-            for (to, from) in pairs {
-                order.insert(to.min(order.len()), from);
-            }
-            one(View::Transpose(permutation(order, rank)?))
-        }
-        "expand" | "expand_as" => one(View::Expand(call.result_dims()?)),
-        "slice" => {
-            let axis = call.axis("dim", 0, rank)?;
-            let size = dims.get(axis).copied().unwrap_or(0) as i64;
-            let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(0, size);
-            let (start, end) = (place(call.int("start", 0)?), place(call.int("end", i64::MAX)?));
-            let step = positive(call.int("step", 1)?)?;
-            let (start, end) = (start as usize, end.max(start) as usize);
-            one(View::Slice { axis, start, end, step })
-        }
-        "narrow" => {
-            let axis = call.axis("dim", 0, rank)?;
-            let size = dims.get(axis).copied().unwrap_or(0) as i64;
-            let start = call.int("start", 0)?;
-            let start = positive(if start < 0 { start.saturating_add(size) } else { start })?;
-            let end = start.saturating_add(positive(call.int("length", 0)?)?);
-            one(View::Slice { axis, start, end, step: 1 })
-        }
-        "select" => {
-            let axis = call.axis("dim", 0, rank)?;
-            let size = dims.get(axis).copied().unwrap_or(0) as i64;
-            let at = call.int("index", 0)?;
-            let at = positive(if at < 0 { at.saturating_add(size) } else { at })?;
-            Ok(Some(Viewed::One(picked(&dims, axis, at))))
-        }
-        "unbind" => {
-            let axis = call.axis("dim", 0, rank)?;
-            let size = dims.get(axis).copied().unwrap_or(0);
-            Ok(Some(Viewed::Several((0..size).map(|at| picked(&dims, axis, at)).collect())))
-        }
-        "split" | "split_with_sizes" | "chunk" | "unsafe_split" | "unsafe_chunk" => {
-            let axis = call.axis("dim", 0, rank)?;
-            let size = dims.get(axis).copied().unwrap_or(0);
-            let parts = parts(call, size)?;
-            let mut start = 0;
-            let steps = parts.into_iter().map(|length| {
-                let view = View::Slice { axis, start, end: start + length, step: 1 };
-                start += length;
-                vec![view]
-            });
-            Ok(Some(Viewed::Several(steps.collect())))
-        }
-        _ => Ok(None),
-    }
-}
-
-fn permutation(order: Vec<usize>, rank: usize) -> Result<Vec<usize>, Error> {
-    let mut seen = order.clone();
-    seen.sort_unstable();
-    match seen.iter().copied().eq(0..rank) {
-        true => Ok(order),
-        false => Err(Error::damaged(format!("{order:?} is no order of {rank} axes"))),
-    }
-}
-
-/// One position of an axis, which is dropped.
-fn picked(dims: &[usize], axis: usize, at: usize) -> Vec<View> {
-    let mut left = dims.to_vec();
-    if axis < left.len() {
-        left.remove(axis);
-    }
-    vec![View::Slice { axis, start: at, end: at + 1, step: 1 }, View::Reshape(left)]
-}
-
-/// Lengths of the parts of an axis.
-fn parts(call: &mut Call<'_, '_>, size: usize) -> Result<Vec<usize>, Error> {
-    let lists = ["split_sizes", "split_size"];
-    for name in lists {
-        if let Some(crate::graph::NodeArgument::Ints(_)) = call.argument(name) {
-            return call.ints(name)?.into_iter().map(positive).collect();
-        }
-    }
-    let each = match call.has("chunks") {
-        true => size.div_ceil(positive(call.int("chunks", 1)?)?.max(1)),
-        false => positive(call.int("split_size", 1)?)?,
-    };
-    if each == 0 {
-        return Ok(vec![size]);
-    }
-    Ok((0..size.div_ceil(each).max(1)).map(|n| each.min(size - (n * each).min(size))).collect())
-}
-
 fn reshaped(call: &mut Call<'_, '_>) -> Answer {
     let x = call.subject()?;
     let dims = call.result_dims()?;
     Ok(View::Reshape(dims).read(&x)?.into())
-}
-
-fn joined(call: &mut Call<'_, '_>) -> Answer {
-    let dtype = call.result_type()?;
-    let mut tensors = call.all_tensors("tensors")?;
-    // An empty tensor of one axis joins anything.
-    if tensors.iter().any(|tensor| tensor.dims() != [0]) {
-        tensors.retain(|tensor| tensor.dims() != [0]);
-    }
-    let rank = tensors.first().map_or(0, Tensor::rank);
-    let axis = call.axis("dim", 0, rank)?;
-    let tensors: Vec<Tensor> = tensors.iter().map(|tensor| cast(tensor, dtype)).collect();
-    Ok(Tensor::concat(&tensors, axis as isize).into())
-}
-
-fn stacked(call: &mut Call<'_, '_>) -> Answer {
-    let dtype = call.result_type()?;
-    let tensors = call.all_tensors("tensors")?;
-    let rank = tensors.first().map_or(0, Tensor::rank) + 1;
-    let axis = call.axis("dim", 0, rank)?;
-    let tensors: Vec<Tensor> = tensors.iter().map(|tensor| cast(tensor, dtype)).collect();
-    Ok(Tensor::stack(&tensors, axis as isize).into())
 }
 
 fn repeated(call: &mut Call<'_, '_>, name: &str) -> Answer {
@@ -347,6 +134,7 @@ fn edge(call: &mut Call<'_, '_>, mode: &'static str) -> Answer {
     at_edges(call, &x, &low, &high, mode)
 }
 
+/// Elements on and below a diagonal, or on and above it.
 fn triangle(call: &mut Call<'_, '_>, is_lower: bool) -> Answer {
     let x = call.subject()?;
     if x.rank() < 2 {
@@ -358,6 +146,116 @@ fn triangle(call: &mut Call<'_, '_>, is_lower: bool) -> Answer {
     let column = Tensor::iota(tensor::DType::I64, &dims, 1);
     let mask = if is_lower { row.greater_equal(&column) } else { row.less_equal(&column) };
     Ok(mask.broadcast_to(x.dims()).select(&x, &x.zeros_like()).into())
+}
+
+/// The elements of a matrix that lie on its diagonal, 0 elsewhere.
+fn on_diagonal(x: &Tensor) -> Tensor {
+    let (dims, kind) = (x.dims(), tensor::DType::I32);
+    let is_on = Tensor::iota(kind, dims, x.rank() - 2).equals(&Tensor::iota(kind, dims, x.rank() - 1));
+    is_on.select(x, &x.zeros_like())
+}
+
+/// The last axis on a diagonal of two new last axes.
+fn embedded(x: &Tensor, offset: i64) -> Tensor {
+    let size = x.dim(-1) + offset.unsigned_abs() as usize;
+    let (before, after) = if offset >= 0 { (0, offset) } else { (-offset, 0) };
+    let (mut low, mut high) = (vec![0; x.rank()], vec![0; x.rank()]);
+    (low[x.rank() - 1], high[x.rank() - 1]) = (before, after);
+    let spread = x.pad_all(&Tensor::scalar(x.dtype(), 0.0), &low, &high, &vec![0; x.rank()]);
+    // Each row has its element; the columns are moved by the offset.
+    let dims: Vec<usize> = spread.dims().iter().copied().chain([size]).collect();
+    let kind = tensor::DType::I64;
+    let row = Tensor::iota(kind, &dims, dims.len() - 2);
+    let is_on = (&row + offset as f64).equals(&Tensor::iota(kind, &dims, dims.len() - 1));
+    let wide = spread.expand(-1).broadcast_to(&dims);
+    is_on.select(&wide, &wide.zeros_like())
+}
+
+fn diag_embed(call: &mut Call<'_, '_>) -> Answer {
+    let x = call.subject()?;
+    let rank = x.rank() + 1;
+    let (offset, a, b) = (call.int("offset", 0)?, call.axis("dim1", -2, rank)?, call.axis("dim2", -1, rank)?);
+    if x.rank() == 0 || offset.unsigned_abs() > 1 << 20 || a == b {
+        return Err(Error::damaged("a diagonal of no axis"));
+    }
+    // With the axes the other way round, the offset goes the other way.
+    let y = embedded(&x, if a < b { offset } else { -offset });
+    let (first, second) = (a.min(b) as isize, a.max(b) as isize);
+    Ok(y.move_axis(-2, first).move_axis(-1, second).into())
+}
+
+fn diag(call: &mut Call<'_, '_>) -> Answer {
+    let x = call.subject()?;
+    let offset = call.int("diagonal", 0)?;
+    if offset.unsigned_abs() > 1 << 20 {
+        return Err(Error::damaged("a diagonal so far away"));
+    }
+    match x.rank() {
+        1 => Ok(embedded(&x, offset).into()),
+        2 => {
+            let count = call.result_dims()?.first().copied().unwrap_or(0);
+            let (row, column) = if offset >= 0 { (0, offset as usize) } else { (offset.unsigned_abs() as usize, 0) };
+            if row + count > x.dim(0) || column + count > x.dim(1) {
+                return Err(Error::damaged("a diagonal outside of the matrix"));
+            }
+            let part = x.slice(0, row..row + count).slice(1, column..column + count);
+            Ok(on_diagonal(&part).sum(&[1]).into())
+        }
+        _ => Err(Error::damaged("a diagonal of one or two axes")),
+    }
+}
+
+fn diag_flat(call: &mut Call<'_, '_>) -> Answer {
+    let x = call.subject()?;
+    let offset = call.int("offset", 0)?;
+    if offset.unsigned_abs() > 1 << 20 {
+        return Err(Error::damaged("a diagonal so far away"));
+    }
+    Ok(embedded(&x.reshape(&[x.num_elements()]), offset).into())
+}
+
+/// Rows and columns of a triangle.
+fn triangle_indices(call: &mut Call<'_, '_>, is_lower: bool) -> Answer {
+    let (rows, columns, offset) = (call.int("row", 0)?, call.int("col", 0)?, call.int("offset", 0)?);
+    let (dtype, dims) = (call.result_type()?, call.result_dims()?);
+    if !(0..1 << 16).contains(&rows) || !(0..1 << 16).contains(&columns) || rows * columns > 1 << 26 {
+        return Err(call.unsupported("so large a triangle"));
+    }
+    let is_in = |row: i64, column: i64| match is_lower {
+        true => column <= row.saturating_add(offset),
+        false => column >= row.saturating_add(offset),
+    };
+    let places: Vec<(i64, i64)> = (0..rows)
+        .flat_map(|row| (0..columns).map(move |column| (row, column)))
+        .filter(|(row, column)| is_in(*row, *column))
+        .collect();
+    let values: Vec<i64> = places.iter().map(|place| place.0).chain(places.iter().map(|place| place.1)).collect();
+    let literal = tensor::Literal::from_slice(&values, [2, places.len()])?;
+    let y = cast(&Tensor::constant(&literal), dtype);
+    match y.dims() == dims {
+        true => Ok(y.into()),
+        false => Err(Error::damaged("a triangle of another size")),
+    }
+}
+
+fn rot90(call: &mut Call<'_, '_>) -> Answer {
+    let x = call.subject()?;
+    let dims = match call.optional_ints("dims")? {
+        Some(dims) => dims,
+        None => vec![0, 1],
+    };
+    let [a, b] = dims.as_slice() else { return Err(Error::damaged("it turns two axes")) };
+    let (a, b) = (in_rank(*a, x.rank())?, in_rank(*b, x.rank())?);
+    if a == b || x.rank() < 2 {
+        return Err(Error::damaged("it turns two axes"));
+    }
+    Ok(match call.int("k", 1)?.rem_euclid(4) {
+        0 => x,
+        1 => x.reverse(&[b]).swap_axes(a as isize, b as isize),
+        2 => x.reverse(&[a, b]),
+        _ => x.reverse(&[a]).swap_axes(a as isize, b as isize),
+    }
+    .into())
 }
 
 fn difference(call: &mut Call<'_, '_>) -> Answer {
@@ -377,67 +275,25 @@ fn difference(call: &mut Call<'_, '_>) -> Answer {
     Ok(y.into())
 }
 
-fn meshgrid(call: &mut Call<'_, '_>) -> Answer {
-    let tensors = call.all_tensors("tensors")?;
-    let is_xy = call.text("indexing") == Some("xy");
-    let mut dims: Vec<usize> = tensors.iter().map(Tensor::num_elements).collect();
-    if is_xy && dims.len() >= 2 {
-        dims.swap(0, 1);
-    }
-    let grids = tensors.iter().enumerate().map(|(n, tensor)| {
-        let axis = match n {
-            0 if is_xy && tensors.len() >= 2 => 1,
-            1 if is_xy => 0,
-            n => n,
-        };
-        tensor.reshape(&[tensor.num_elements()]).broadcast_along(&dims, &[axis])
-    });
-    Ok(grids.collect::<Vec<_>>().into())
-}
-
-fn diagonal(call: &mut Call<'_, '_>) -> Answer {
+/// A copy of a view: `permute_copy` and its relatives.
+fn copied(call: &mut Call<'_, '_>) -> Answer {
     let x = call.subject()?;
-    let rank = x.rank();
-    let (a, b) = (call.axis("dim1", 0, rank)?, call.axis("dim2", 1, rank)?);
-    let offset = call.int("offset", 0)?;
-    let dims = call.result_dims()?;
-    let count = dims.last().copied().unwrap_or(0);
-    let order: Vec<usize> = (0..rank).filter(|axis| *axis != a && *axis != b).chain([a, b]).collect();
-    let x = x.transpose(&order);
-    let columns = x.dim(-1);
-    let flat: Vec<usize> = x.dims()[..rank - 2].iter().copied().chain([x.dim(-2) * columns]).collect();
-    let start = if offset >= 0 { offset as usize } else { offset.unsigned_abs() as usize * columns };
-    let places: Vec<i64> = (0..count).map(|n| (start + n * (columns + 1)) as i64).collect();
-    let places = Tensor::constant(&tensor::Literal::from_slice(&places, [count])?);
-    Ok(x.reshape(&flat).take(-1, &places).into())
+    let own = Name::of(&call.node.target).base;
+    let name = Name { library: "aten".into(), base: own.trim_end_matches("_copy").into() };
+    let read = |steps: Vec<View>| steps.iter().try_fold(x.clone(), |x, step| step.read(&x));
+    match views(call, &name, &x)? {
+        Some(Viewed::One(steps)) => Ok(read(steps)?.into()),
+        Some(Viewed::Several(all)) => Ok(all.into_iter().map(read).collect::<Result<Vec<_>, _>>()?.into()),
+        Some(Viewed::OfStorage(step)) => Ok(step.read(&x)?.into()),
+        None => reshaped(call),
+    }
 }
 
-/// As strides say, over a tensor that lies row by row.
-fn as_strided(call: &mut Call<'_, '_>) -> Answer {
-    let x = call.subject()?;
-    let sizes = call.result_dims()?;
-    let strides = call.ints("stride")?;
-    let offset = call.int("storage_offset", 0)?;
-    let mut places = vec![offset];
-    for (size, stride) in sizes.iter().zip(&strides) {
-        if places.len().saturating_mul(*size) > 1 << 26 {
-            return Err(call.unsupported("so large an `as_strided`"));
-        }
-        places = places.iter().flat_map(|at| (0..*size as i64).map(move |n| at + n * stride)).collect();
-    }
-    let count = x.num_elements() as i64;
-    if places.iter().any(|at| !(0..count).contains(at)) {
-        return Err(Error::damaged("its strides lead outside of the tensor"));
-    }
-    let places = Tensor::constant(&tensor::Literal::from_slice(&places, [places.len()])?);
-    Ok(x.reshape(&[x.num_elements()]).take(0, &places).reshape(&sizes).into())
-}
-
-/// Writes a part: `slice_scatter`, `select_scatter`.
-fn scattered(call: &mut Call<'_, '_>, is_slice: bool) -> Answer {
+/// Writes a part: `slice_scatter`, `select_scatter`, `diagonal_scatter`.
+fn scattered(call: &mut Call<'_, '_>, view: &str) -> Answer {
     let (x, source) = (call.subject()?, call.tensor("src")?);
-    let name = Name { library: "aten".into(), base: if is_slice { "slice" } else { "select" }.into() };
-    let Some(Viewed::One(steps)) = views(call, &name, &x, true)? else { return Ok(x.into()) };
+    let name = Name { library: "aten".into(), base: view.into() };
+    let Some(Viewed::One(steps)) = views(call, &name, &x)? else { return Ok(x.into()) };
     let mut bases = vec![x.clone()];
     for step in &steps {
         let next = step.read(&bases[bases.len() - 1])?;
@@ -450,39 +306,10 @@ fn scattered(call: &mut Call<'_, '_>, is_slice: bool) -> Answer {
     Ok(value.into())
 }
 
-fn pixel_shuffle(call: &mut Call<'_, '_>) -> Answer {
-    let x = call.subject()?;
-    let by = positive(call.int("upscale_factor", 1)?)?;
-    let dims = call.result_dims()?;
-    let rank = x.rank();
-    if rank < 3 || by == 0 {
-        return Err(Error::damaged("a pixel shuffle needs three axes"));
-    }
-    let (lead, [channels, height, width]) = (&x.dims()[..rank - 3], [x.dim(-3), x.dim(-2), x.dim(-1)]);
-    let split: Vec<usize> = lead.iter().copied().chain([channels / (by * by), by, by, height, width]).collect();
-    let n = lead.len();
-    let order: Vec<usize> = (0..n).chain([n, n + 3, n + 1, n + 4, n + 2]).collect();
-    Ok(x.reshape(&split).transpose(&order).reshape(&dims).into())
-}
-
-fn unfold(call: &mut Call<'_, '_>) -> Answer {
-    let x = call.subject()?;
-    let axis = call.axis("dimension", 0, x.rank())?;
-    let (size, step) = (positive(call.int("size", 1)?)?, positive(call.int("step", 1)?)?.max(1));
-    let count = call.result_dims()?.get(axis).copied().unwrap_or(0);
-    let places: Vec<i64> = (0..count).flat_map(|n| (0..size).map(move |k| (n * step + k) as i64)).collect();
-    let places = Tensor::constant(&tensor::Literal::from_slice(&places, [count, size])?);
-    // The windows' own axis goes last.
-    Ok(x.take(axis as isize, &places).move_axis(axis as isize + 1, -1).into())
-}
-
 pub(super) const RULES: Rules = &[
     ("reshape", reshaped),
     ("flatten", reshaped),
     ("reshape_as", reshaped),
-    ("cat", joined),
-    ("concat", joined),
-    ("stack", stacked),
     ("repeat", |c| repeated(c, "repeats")),
     ("tile", |c| repeated(c, "dims")),
     ("repeat_interleave", repeat_interleave),
@@ -499,11 +326,40 @@ pub(super) const RULES: Rules = &[
     ("tril", |c| triangle(c, true)),
     ("triu", |c| triangle(c, false)),
     ("diff", difference),
-    ("meshgrid", meshgrid),
-    ("diagonal", diagonal),
-    ("as_strided", as_strided),
-    ("slice_scatter", |c| scattered(c, true)),
-    ("select_scatter", |c| scattered(c, false)),
-    ("pixel_shuffle", pixel_shuffle),
-    ("unfold", unfold),
+    ("slice_scatter", |c| scattered(c, "slice")),
+    ("select_scatter", |c| scattered(c, "select")),
+    ("diagonal_scatter", |c| scattered(c, "diagonal")),
+    ("alias_copy", copied),
+    ("as_strided_copy", copied),
+    ("diagonal_copy", copied),
+    ("expand_copy", copied),
+    ("narrow_copy", copied),
+    ("permute_copy", copied),
+    ("select_copy", copied),
+    ("slice_copy", copied),
+    ("split_copy", copied),
+    ("split_with_sizes_copy", copied),
+    ("squeeze_copy", copied),
+    ("t_copy", copied),
+    ("transpose_copy", copied),
+    ("unbind_copy", copied),
+    ("unfold_copy", copied),
+    ("unsqueeze_copy", copied),
+    ("view_copy", copied),
+    ("ravel", reshaped),
+    ("diag", diag),
+    ("diag_embed", diag_embed),
+    ("diagflat", diag_flat),
+    ("tril_indices", |c| triangle_indices(c, true)),
+    ("triu_indices", |c| triangle_indices(c, false)),
+    ("rot90", rot90),
+    ("fliplr", |c| Ok(c.subject()?.reverse(&[1]).into())),
+    ("flipud", |c| Ok(c.subject()?.reverse(&[0]).into())),
+    ("trace", |c| {
+        let (x, dtype) = (c.subject()?, c.result_type()?);
+        if x.rank() != 2 {
+            return Err(Error::damaged("a trace of a matrix"));
+        }
+        Ok(on_diagonal(&cast(&x, dtype)).sum_all().into())
+    }),
 ];

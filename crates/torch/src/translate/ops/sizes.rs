@@ -17,6 +17,18 @@ fn size(call: &mut Call<'_, '_>) -> Answer {
     Ok(Value::Scalar(Scalar::Int(size as i64)))
 }
 
+/// The recorded stride of an axis.
+fn stride(call: &mut Call<'_, '_>) -> Answer {
+    let Some((_, NodeArgument::Tensor(name))) = call.node.inputs.first() else {
+        return Err(Error::damaged("a stride of what is no tensor"));
+    };
+    let layout = call.translator.layout(name);
+    let (_, strides) = layout.ok_or_else(|| Error::damaged("a tensor without recorded strides"))?;
+    let axis = in_rank(call.int("dim", 0)?, strides.len())?;
+    let stride = strides.get(axis).ok_or_else(|| Error::damaged("a stride of an axis that is not there"))?;
+    Ok(Value::Scalar(Scalar::Int(*stride)))
+}
+
 fn numbers(call: &mut Call<'_, '_>) -> Result<Vec<Scalar>, Error> {
     let all = call.node.inputs.iter().map(|(_, argument)| call.translator.scalar(argument));
     let all: Option<Vec<Scalar>> = all.collect::<Result<_, Error>>()?;
@@ -97,6 +109,7 @@ fn assertion(call: &mut Call<'_, '_>) -> Answer {
 pub(super) const RULES: Rules = &[
     ("sym_size", size),
     ("size", size),
+    ("sym_stride", stride),
     ("sym_numel", numel),
     ("numel", numel),
     ("item", item),
