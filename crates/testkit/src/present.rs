@@ -44,6 +44,8 @@ pub enum Needed {
     Profiles,
     /// Archives of torch.export with what PyTorch answers.
     TorchExport,
+    /// Models of well-known families that PyTorch exported, with its answers.
+    TorchModels,
     /// A Python interpreter with XProf.
     XprofPython,
     /// Small models quantized by the tools that define the formats.
@@ -74,6 +76,7 @@ impl Needed {
             Needed::Sshd => "TPUBRIDGE_SSHD",
             Needed::Profiles => "TPUBRIDGE_PROFILES",
             Needed::TorchExport => "TPUBRIDGE_TORCH_EXPORT",
+            Needed::TorchModels => "TPUBRIDGE_TORCH_MODELS",
             Needed::XprofPython => "TPUBRIDGE_XPROF_PYTHON",
             Needed::Quantized => "TPUBRIDGE_QUANTIZED",
             Needed::QuantizePython => "TPUBRIDGE_QUANTIZE_PYTHON",

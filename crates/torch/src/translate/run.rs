@@ -281,25 +281,21 @@ impl<'g> Translator<'g> {
         Ok(())
     }
 
-    /// Whether an op gives tensors only, and none of them is read.
-    fn is_unread(&self, node: &Node) -> bool {
-        fn names<'a>(argument: &'a NodeArgument, all: &mut Vec<&'a str>) {
-            match argument {
-                NodeArgument::Tensor(name) | NodeArgument::Named(name) | NodeArgument::Int(SymInt::Name(name)) => {
-                    all.push(name)
-                }
-                NodeArgument::Tensors(list) => all.extend(list.iter().flatten().map(String::as_str)),
-                _ => {}
-            }
-        }
-        let mut own = Vec::new();
-        node.outputs.iter().for_each(|output| names(output, &mut own));
-        let only_tensors =
-            node.outputs.iter().all(|output| matches!(output, NodeArgument::Tensor(_) | NodeArgument::Tensors(_)));
+    /// Names that ops or results of the graph read.
+    fn read_names(&self) -> Vec<&'g str> {
         let mut read = Vec::new();
         let readers = self.graph.nodes.iter().flat_map(|node| node.inputs.iter().map(|(_, argument)| argument));
         readers.chain(&self.graph.outputs).for_each(|argument| names(argument, &mut read));
-        only_tensors && !own.is_empty() && own.iter().all(|name| !read.contains(name))
+        read
+    }
+
+    /// Whether an op gives tensors only, and none of them is read.
+    fn is_unread(&self, node: &Node) -> bool {
+        let mut own = Vec::new();
+        node.outputs.iter().for_each(|output| names(output, &mut own));
+        let is_tensors = |output| matches!(output, &NodeArgument::Tensor(_) | &NodeArgument::Tensors(_));
+        let read = self.read_names();
+        node.outputs.iter().all(is_tensors) && !own.is_empty() && own.iter().all(|name| !read.contains(name))
     }
 
     fn finish_in_place(&mut self, node: &'g Node, value: Value) -> Result<(), Error> {
@@ -359,6 +355,10 @@ impl<'g> Translator<'g> {
         if (meta.dtype, dims.as_slice()) == (tensor.dtype(), tensor.dims()) {
             return Ok(());
         }
+        // PyTorch records other shapes than it gives of some results, such as the last states of an LSTM.
+        if !self.read_names().contains(&name) {
+            return Ok(());
+        }
         Err(Error::new(
             format!("its result is {} here, and {} {dims:?} in PyTorch", tensor.spec(), meta.dtype),
             "this is a fault of the translator, or of the file: report it with the archive",
@@ -412,10 +412,51 @@ impl<'g> Translator<'g> {
         let (alias, mut value) = self.read(alias.clone())?;
         let mut views = alias.views;
         for step in steps {
+            if let Some(narrow) = self.narrowed(alias.storage, &views, &step)? {
+                value = narrow.0;
+                views.pop();
+                views.push(narrow.1);
+                continue;
+            }
             value = step.read(&value)?;
             views.push(step);
         }
         Ok(Alias { storage: alias.storage, views, read: (alias.read.0, value) })
+    }
+
+    /// One position of an axis that was expanded: all are the same, and what is left may be written to.
+    fn narrowed(&self, storage: usize, views: &[View], step: &View) -> Result<Option<(Tensor, View)>, Error> {
+        let (Some((View::Expand(dims), before)), View::Slice { axis, start, end, .. }) = (views.split_last(), step)
+        else {
+            return Ok(None);
+        };
+        let base = before.iter().try_fold(self.storages[storage].value.clone(), |base, view| view.read(&base))?;
+        let own = (*axis + base.rank()).checked_sub(dims.len()).and_then(|axis| base.dims().get(axis));
+        if end.checked_sub(*start) != Some(1)
+            || *end > dims.get(*axis).copied().unwrap_or(0)
+            || own.is_some_and(|size| *size != 1)
+        {
+            return Ok(None);
+        }
+        let mut dims = dims.clone();
+        dims[*axis] = 1;
+        let view = View::Expand(dims);
+        Ok(Some((view.read(&base)?, view)))
+    }
+}
+
+/// The names in an argument.
+fn names<'a>(argument: &'a NodeArgument, all: &mut Vec<&'a str>) {
+    match argument {
+        NodeArgument::Tensor(name) | NodeArgument::Named(name) | NodeArgument::Int(SymInt::Name(name)) => {
+            all.push(name)
+        }
+        NodeArgument::Tensors(list) => all.extend(list.iter().flatten().map(String::as_str)),
+        NodeArgument::Ints(list) => all.extend(list.iter().filter_map(|value| match value {
+            SymInt::Name(name) => Some(name.as_str()),
+            SymInt::Value(_) => None,
+        })),
+        _ => {}
     }
 }
 

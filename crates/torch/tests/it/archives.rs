@@ -11,7 +11,7 @@ use torch::{Archive, Error, ProgramInputs, ProgramOutputs};
 use trace::{Donate, Tensor};
 
 fn backend() -> Backend {
-    Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap()
+    Backend::auto(&Config::new(Mode::Development).device(Target::Cpu)).unwrap()
 }
 
 /// The program's results for arrays of a file, on the CPU device.
@@ -82,11 +82,10 @@ fn check(backend: &Backend, path: &Path, calls: &[std::path::PathBuf]) -> Result
     Ok(())
 }
 
-#[test]
-fn archives_answer_as_pytorch_does() {
-    let Some(folder) = testkit::require("archives_answer_as_pytorch_does", Needed::TorchExport) else { return };
+/// Checks every archive of a folder; the number of them.
+fn check_folder(folder: &Path) -> usize {
     let backend = backend();
-    let names = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = names.collect();
     files.sort();
     let mut failed = Vec::new();
@@ -106,4 +105,24 @@ fn archives_answer_as_pytorch_does() {
         }
     }
     assert!(failed.is_empty(), "{} of {count} archives:\n{}", failed.len(), failed.join("\n"));
+    count
+}
+
+#[test]
+fn archives_answer_as_pytorch_does() {
+    let Some(folder) = testkit::require("archives_answer_as_pytorch_does", Needed::TorchExport) else { return };
+    assert!(check_folder(&folder) > 30);
+}
+
+#[test]
+fn models_answer_as_pytorch_does() {
+    let Some(folder) = testkit::require("models_answer_as_pytorch_does", Needed::TorchModels) else { return };
+    assert!(check_folder(&folder.join("models")) >= 18);
+}
+
+#[test]
+fn what_is_written_through_a_view_is_seen_in_all_others() {
+    let test = "what_is_written_through_a_view_is_seen_in_all_others";
+    let Some(folder) = testkit::require(test, Needed::TorchModels) else { return };
+    assert!(check_folder(&folder.join("aliases")) >= 35);
 }

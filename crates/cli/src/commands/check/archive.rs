@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use compile::optimize::{ComputePrecision, Level};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, Jit, ReadTensor};
 use tensor::{DType, Literal};
@@ -84,7 +85,10 @@ fn compared(path: &Path, call: &Path) -> Result<(), String> {
     };
     // What cannot be translated is said before anything runs.
     program.trace("main", &symbols).map_err(of_torch)?;
-    let backend = Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).map_err(|e| e.to_string())?;
+    // In the types of the program: higher levels round operands of matmuls to bf16.
+    let config = Config::new(Mode::Inference).device(Target::Cpu);
+    let config = config.precision(ComputePrecision::F32).optimization(Level::Conservative);
+    let backend = Backend::auto(&config).map_err(|e| e.to_string())?;
     let (own, sizes) = (program.clone(), symbols.clone());
     let mut jit =
         Jit::new(&backend, "main", Donate::Nothing, move |inputs: &ProgramInputs| applied(&own, inputs, &sizes));

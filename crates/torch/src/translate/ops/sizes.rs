@@ -29,6 +29,17 @@ fn stride(call: &mut Call<'_, '_>) -> Answer {
     Ok(Value::Scalar(Scalar::Int(*stride)))
 }
 
+/// Where a tensor begins in its storage: known of a whole one.
+fn storage_offset(call: &mut Call<'_, '_>) -> Answer {
+    let Some((_, NodeArgument::Tensor(name))) = call.node.inputs.first() else {
+        return Err(Error::damaged("the place of what is no tensor"));
+    };
+    match call.translator.storage_of(name) {
+        Some((_, true)) => Ok(Value::Scalar(Scalar::Int(0))),
+        _ => Err(call.unsupported("the place of a view in its storage")),
+    }
+}
+
 fn numbers(call: &mut Call<'_, '_>) -> Result<Vec<Scalar>, Error> {
     let all = call.node.inputs.iter().map(|(_, argument)| call.translator.scalar(argument));
     let all: Option<Vec<Scalar>> = all.collect::<Result<_, Error>>()?;
@@ -110,6 +121,7 @@ pub(super) const RULES: Rules = &[
     ("sym_size", size),
     ("size", size),
     ("sym_stride", stride),
+    ("sym_storage_offset", storage_offset),
     ("sym_numel", numel),
     ("numel", numel),
     ("item", item),

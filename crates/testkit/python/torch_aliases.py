@@ -1,6 +1,6 @@
 """Random programs of views and in-place ops, exported as they are, with PyTorch's results: what is written through one name is seen through all others.
 
-usage: python benchmarks/torch/aliases.py FOLDER [--count N] [--seed N]
+usage: torch_aliases.py FOLDER [--count N] [--seed N]
 
 Writes program_N.pt2 and program_N.0.npz; run them with `tpu check FOLDER`. Needs torch and numpy.
 """
