@@ -287,7 +287,7 @@ def vision_families():
     pictures(lambda: tv.efficientnet_b0(num_classes=10), name="efficientnet")
     pictures(lambda: tv.DenseNet(8, (2, 2, 2, 2), 16, num_classes=10), name="densenet")
     pictures(lambda: tv.regnet_y_400mf(num_classes=10), name="regnet")
-    pictures(lambda: tv.vgg.VGG(tv.vgg.make_layers([8, "M", 16, "M", 16, "M"], batch_norm=True), num_classes=10), 32, name="vgg")
+    pictures(lambda: tv.vgg.VGG(tv.vgg.make_layers([8, "M", 16, "M", 512, "M"], batch_norm=True), num_classes=10), 32, name="vgg")
     pictures(lambda: tv.googlenet(num_classes=10, aux_logits=False, init_weights=False), name="googlenet")
     blocks = [tv.convnext.CNBlockConfig(16, 32, 1), tv.convnext.CNBlockConfig(32, None, 1)]
     pictures(lambda: tv.ConvNeXt(blocks, num_classes=10), name="convnext")
@@ -295,7 +295,7 @@ def vision_families():
     pictures(lambda: tv.SwinTransformer([4, 4], 16, [2, 2], [2, 4], [4, 4], num_classes=10), 32, name="swin")
     pictures(lambda: tv.SwinTransformer([4, 4], 16, [2, 2], [2, 4], [4, 4], num_classes=10, block=tv.swin_transformer.SwinTransformerBlockV2,
              downsample_layer=tv.swin_transformer.PatchMergingV2), 32, name="swin_v2")  # fmt: skip
-    pictures(lambda: tv.MaxVit((32, 32), 8, 16, 8, [16], [1], 0.0, 4, num_classes=10), 32, name="maxvit")
+    pictures(lambda: tv.MaxVit((32, 32), 8, 4, [16], [1], 8, 0.0, num_classes=10), 32, name="maxvit")
 
     def segmentation(build, name):
         class Segmented(nn.Module):
@@ -507,7 +507,8 @@ def main():
         vision_families()
     except ImportError as error:
         unbuilt["torchvision"] = str(error)
-    made = {}
+    listed = folder / "models.json"
+    made = json.loads(listed.read_text())["models"] if args.only and listed.exists() else {}
     for name, (family, quick, build) in MODELS.items():
         if not re.search(args.only, name) or (args.suite == "quick" and not quick):
             continue
@@ -518,7 +519,7 @@ def main():
                 raise
             made[name] = {"family": family, "missing": {"raw": f"{type(error).__name__}: {error}".splitlines()[0][:200]}}
         print(name, made[name]["missing"] or "", file=sys.stderr, flush=True)
-    (folder / "models.json").write_text(json.dumps({"models": made, "unbuilt": unbuilt}, indent=1))
+    listed.write_text(json.dumps({"models": made, "unbuilt": unbuilt}, indent=1))
 
 
 if __name__ == "__main__":
