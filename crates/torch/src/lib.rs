@@ -19,4 +19,4 @@ pub mod translate;
 
 pub use archive::Archive;
 pub use error::Error;
-pub use translate::{ProgramInputs, ProgramOutputs};
+pub use translate::{ApplyOptions, LayerLoop, ProgramInputs, ProgramMode, ProgramOutputs, StackedTensor};

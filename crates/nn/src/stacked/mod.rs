@@ -10,11 +10,18 @@ pub(crate) use self::pipeline::{STAGES, Stages, rows_of};
 /// The field under which models keep stacked layers: a parameter below it has an axis of layers first.
 const STACKED: &str = "layers";
 
-/// Whether a parameter at this path has an axis of layers first.
+/// Whether a parameter at this path has an axis of layers first: it is below `layers`, or below a range of layers, as in
+/// `transformer.h.0-11.ln_1.weight`.
 pub fn is_stacked(path: &str) -> bool {
     let mut words = path.split('.').skip_while(|word| *word != STACKED);
     // Layers in a list are numbered and not stacked.
-    words.next().is_some() && words.next().is_some_and(|next| next.parse::<usize>().is_err())
+    let is_below = words.next().is_some() && words.next().is_some_and(|next| next.parse::<usize>().is_err());
+    is_below || path.split('.').any(is_range)
+}
+
+/// Whether a word of a path is a range of layers: two numbers with a dash between them.
+fn is_range(word: &str) -> bool {
+    word.split_once('-').is_some_and(|(first, last)| [first, last].iter().all(|n| n.parse::<usize>().is_ok()))
 }
 
 /// The field under which models keep layers that are run before the others, by every device.

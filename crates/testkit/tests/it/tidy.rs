@@ -16,8 +16,8 @@ const LAYERS: &[&[&str]] = &[
     &["hlo", "pjrt", "weights", "xla"],
     &["cpu", "data", "kernel", "trace"],
     &["compile", "cpu-plugin", "fuzzing", "nn"],
-    &["runtime", "plan"],
-    &["fleet", "operate", "quantize", "torch", "train"],
+    &["runtime", "plan", "torch"],
+    &["fleet", "operate", "quantize", "train"],
     &["cloud", "infer", "k8s"],
     &["cli", "tpubridge"],
 ];

@@ -9,12 +9,12 @@ use std::fs::File;
 use std::path::Path;
 
 use serde_json::Value;
-use tensor::{DType, Literal};
+use tensor::{DType, Literal, Spec};
 
 use crate::archive::entries::Entries;
 use crate::archive::window::FilePart;
 use crate::error::Error;
-use crate::graph::{self, ExportedProgram, SymExpr};
+use crate::graph::{self, ExportedProgram, InputRole, SymExpr};
 
 /// Axes of a tensor that is read.
 const MAX_RANK: usize = 64;
@@ -106,6 +106,30 @@ impl Archive {
     /// Names of parameters, buffers and constants that are in the file.
     pub fn tensor_names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
+    }
+
+    /// Type and shape of a tensor that is in the file.
+    pub fn spec(&self, name: &str) -> Option<Spec> {
+        self.tensors.get(name).map(|stored| Spec::new(stored.dtype, stored.sizes.clone()))
+    }
+
+    /// Tensors that are another one under a second name (tied weights), each with the name that the module has first.
+    pub fn tied(&self) -> BTreeMap<String, String> {
+        let mut tied = BTreeMap::new();
+        let mut seen: BTreeMap<_, &String> = BTreeMap::new();
+        let names = self.program.inputs.iter().filter_map(|role| match role {
+            InputRole::Parameter(name) | InputRole::Buffer(name) => Some(name),
+            _ => None,
+        });
+        for name in names {
+            let Some(stored) = self.tensors.get(name).filter(|stored| stored.part.len() > 0) else { continue };
+            let place = (stored.part.place(), stored.dtype, &stored.sizes, &stored.strides, stored.offset);
+            match seen.get(&place) {
+                Some(first) => drop(tied.insert(name.clone(), (*first).clone())),
+                None => drop(seen.insert(place, name)),
+            }
+        }
+        tied
     }
 
     /// A parameter, buffer or constant.

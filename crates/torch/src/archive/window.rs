@@ -32,6 +32,11 @@ impl FilePart {
         self.length
     }
 
+    /// Where it begins and ends in the file.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.start, self.length)
+    }
+
     /// All bytes.
     pub(crate) fn bytes(&self) -> io::Result<Vec<u8>> {
         let length = usize::try_from(self.length).map_err(io::Error::other)?;

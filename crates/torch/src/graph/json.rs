@@ -31,8 +31,14 @@ pub(crate) fn program(text: &[u8]) -> Result<ExportedProgram, Error> {
     };
     // The order of specs differs by version; arguments go by name.
     let mut roles = BTreeMap::new();
+    let mut non_persistent = std::collections::BTreeSet::new();
     for spec in list("input_specs")? {
         let (role, name) = input_role(&spec)?;
+        if let (InputRole::Buffer(name), Some(false)) =
+            (&role, spec.pointer("/buffer/persistent").and_then(Value::as_bool))
+        {
+            non_persistent.insert(name.clone());
+        }
         roles.insert(name, role);
     }
     let inputs = graph.inputs.iter().map(|input| match input {
@@ -63,7 +69,37 @@ pub(crate) fn program(text: &[u8]) -> Result<ExportedProgram, Error> {
         graph,
         ranges,
         torch_version: json.get("torch_version").and_then(Value::as_str).unwrap_or_default().to_string(),
+        non_persistent,
+        result_names: result_names(module),
     })
+}
+
+/// Names of the results, from the structure that Python gives them in; none where it is not told.
+fn result_names(module: &Value) -> Vec<String> {
+    let spec = module.pointer("/module_call_graph/0/signature/out_spec").and_then(Value::as_str);
+    let spec: Option<Value> = spec.and_then(|text| serde_json::from_str(text).ok());
+    let mut names = Vec::new();
+    if let Some(root) = spec.as_ref().and_then(|spec| spec.get(1)) {
+        leaves(root, "", 0, &mut names);
+    }
+    names
+}
+
+fn leaves(spec: &Value, path: &str, nesting: usize, names: &mut Vec<String>) {
+    let children = spec.get("children_spec").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if nesting > MAX_NESTING || (children.is_empty() && spec.get("type").is_some_and(Value::is_null)) {
+        names.push(if path.is_empty() { "0".to_string() } else { path.to_string() });
+        return;
+    }
+    // Dictionaries and data classes have their keys here, tuples have none.
+    let keys: Option<Vec<Value>> =
+        spec.get("context").and_then(Value::as_str).and_then(|context| serde_json::from_str(context).ok());
+    for (n, child) in children.iter().enumerate() {
+        let key = keys.as_ref().and_then(|keys| keys.get(n)).and_then(Value::as_str);
+        let key = key.map_or_else(|| n.to_string(), str::to_string);
+        let path = if path.is_empty() { key } else { format!("{path}.{key}") };
+        leaves(child, &path, nesting + 1, names);
+    }
 }
 
 fn missing(name: &str) -> Error {
@@ -195,7 +231,8 @@ pub(crate) fn tensor_meta(json: &Value) -> Result<TensorMeta, Error> {
     let list = |name: &str| -> Result<Vec<SymExpr>, Error> {
         json.get(name).and_then(Value::as_array).into_iter().flatten().map(size).collect()
     };
-    Ok(TensorMeta { dtype: dtype(code)?, sizes: list("sizes")?, strides: list("strides")? })
+    let requires_grad = json.get("requires_grad").and_then(Value::as_bool).unwrap_or(false);
+    Ok(TensorMeta { dtype: dtype(code)?, sizes: list("sizes")?, strides: list("strides")?, requires_grad })
 }
 
 /// A size: a number, or an expression with the example's value beside it.

@@ -26,6 +26,17 @@ pub struct ExportedProgram {
     pub examples: BTreeMap<String, i64>,
     /// The PyTorch that wrote it, where it says so.
     pub torch_version: String,
+    /// Buffers that are no part of the `state_dict`.
+    pub non_persistent: std::collections::BTreeSet<String>,
+    /// What the user's results are called in Python, such as `logits`; those of a tuple have numbers.
+    pub result_names: Vec<String>,
+}
+
+impl ExportedProgram {
+    /// Whether a buffer is part of the `state_dict`.
+    pub fn is_persistent(&self, buffer: &str) -> bool {
+        !self.non_persistent.contains(buffer)
+    }
 }
 
 /// What an input is.
@@ -97,6 +108,8 @@ pub struct TensorMeta {
     pub sizes: Vec<SymExpr>,
     /// Distance of neighbours on each axis, in elements.
     pub strides: Vec<SymExpr>,
+    /// Whether PyTorch would compute its gradient; parameters that are frozen are without.
+    pub requires_grad: bool,
 }
 
 /// A number that may be computed from sizes.

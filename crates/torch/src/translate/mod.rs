@@ -1,6 +1,9 @@
 //! A program as a function of traced tensors: everything that a Rust model has, an imported one has.
 
 mod call;
+mod layers;
+mod looped;
+mod mode;
 mod ops;
 mod run;
 mod types;
@@ -13,10 +16,13 @@ use trace::{Tensor, Tree};
 
 use crate::error::Error;
 use crate::graph::{ExportedProgram, InputRole, NodeArgument, OutputRole, SymExpr, SymInt};
+use crate::translate::mode::Context;
 use crate::translate::run::Translator;
 use crate::translate::types::Scalar;
 
 pub use ops::{op_names, op_table, refused_ops};
+pub use layers::{LayerLoop, StackedTensor};
+pub use mode::{ApplyOptions, ProgramMode};
 
 /// Tensors that a program is given, by the user's names of arguments and the module's names of the rest.
 #[derive(Clone, Debug, Tree)]
@@ -146,10 +152,30 @@ impl ExportedProgram {
         Ok(symbols)
     }
 
-    /// Runs the program over traced tensors. Call it inside [`trace::trace`] or a jitted function.
+    /// Runs the program over traced tensors, as it was exported. Call it inside [`trace::trace`] or a jitted function.
     pub fn apply(&self, given: &ProgramInputs, symbols: &BTreeMap<String, i64>) -> Result<ProgramOutputs, Error> {
-        let mut translator = Translator::new(&self.graph, symbols);
+        self.apply_with(given, symbols, &ApplyOptions::default())
+    }
+
+    /// Runs the program over traced tensors, in training or evaluation, with equal layers as loops. Tensors of these layers are
+    /// given stacked, by the names of their stacks; what was written to them comes back so.
+    pub fn apply_with(
+        &self,
+        given: &ProgramInputs,
+        symbols: &BTreeMap<String, i64>,
+        options: &ApplyOptions,
+    ) -> Result<ProgramOutputs, Error> {
+        let all = [&given.params, &given.buffers, &given.constants];
+        let value_of = |name: &str| all.iter().find_map(|tensors| tensors.get(name)).cloned();
         let absent = |name: &str| Error::damaged(format!("`{name}` has no value"));
+        let mut context = Context { loops: &options.loops, ..Context::of(options.mode.clone()) };
+        context.remat = options.remat.clone();
+        let mut members: BTreeMap<&str, &StackedTensor> = BTreeMap::new();
+        for stack in options.loops.iter().flat_map(|layers| &layers.stacked) {
+            context.stacks.insert(stack.name.clone(), value_of(&stack.name).ok_or_else(|| absent(&stack.name))?);
+            members.extend(stack.members.iter().map(|member| (member.as_str(), stack)));
+        }
+        let mut translator = Translator::new(&self.graph, symbols, context);
         for (input, role) in self.graph.inputs.iter().zip(&self.inputs) {
             let name = match input {
                 NodeArgument::Tensor(name) => name,
@@ -161,6 +187,11 @@ impl ExportedProgram {
                 _ => continue,
             };
             let value = match role {
+                InputRole::Parameter(own) | InputRole::Buffer(own) | InputRole::Constant(own)
+                    if members.contains_key(own.as_str()) =>
+                {
+                    continue;
+                }
                 InputRole::Parameter(own) => given.params.get(own),
                 InputRole::Buffer(own) => given.buffers.get(own),
                 InputRole::Constant(own) => given.constants.get(own),
@@ -199,6 +230,14 @@ impl ExportedProgram {
                 InputRole::Constant(_) | InputRole::Nothing => {}
             }
         }
+        for stack in options.loops.iter().flat_map(|layers| &layers.stacked) {
+            let parts: Vec<Tensor> = stack.members.iter().filter_map(|member| result.mutated.remove(member)).collect();
+            if parts.len() == stack.members.len() {
+                result.mutated.insert(stack.name.clone(), Tensor::stack(&parts, 0));
+            } else if let Some(value) = translator.context.stacks.get(&stack.name).filter(|_| stack.is_written) {
+                result.mutated.insert(stack.name.clone(), value.clone());
+            }
+        }
         Ok(result)
     }
 
@@ -221,6 +260,11 @@ impl ExportedProgram {
             Some(error) => Err(error),
             None => Ok(traced?),
         }
+    }
+
+    /// Buffers and parameters that ops of the program write to, by name; what the signature says of it is not among them.
+    pub fn written_tensors(&self) -> Vec<String> {
+        layers::written_inputs(self)
     }
 
     /// Ops that have no translation, by name.

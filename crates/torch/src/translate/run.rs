@@ -1,6 +1,7 @@
 //! Runs a graph over traced tensors: values by name, storages that views share, writes that become new values.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use tensor::DType;
 use trace::Tensor;
@@ -8,6 +9,7 @@ use trace::Tensor;
 use crate::error::Error;
 use crate::graph::{Graph, Node, NodeArgument, SymInt, TensorMeta};
 use crate::translate::call::{Call, Value, positive};
+use crate::translate::mode::Context;
 use crate::translate::ops::{self, Rule};
 use crate::translate::types::{Scalar, cast};
 use crate::translate::views::View;
@@ -37,16 +39,18 @@ struct Storage {
 }
 
 /// A graph at work.
+#[derive(Clone)]
 pub(crate) struct Translator<'g> {
     graph: &'g Graph,
     symbols: &'g BTreeMap<String, i64>,
     values: BTreeMap<&'g str, Bound>,
     storages: Vec<Storage>,
+    pub(crate) context: Context<'g>,
 }
 
 impl<'g> Translator<'g> {
-    pub(crate) fn new(graph: &'g Graph, symbols: &'g BTreeMap<String, i64>) -> Translator<'g> {
-        Translator { graph, symbols, values: BTreeMap::new(), storages: Vec::new() }
+    pub(crate) fn new(graph: &'g Graph, symbols: &'g BTreeMap<String, i64>, context: Context<'g>) -> Translator<'g> {
+        Translator { graph, symbols, values: BTreeMap::new(), storages: Vec::new(), context }
     }
 
     pub(crate) fn symbols(&self) -> &'g BTreeMap<String, i64> {
@@ -70,12 +74,22 @@ impl<'g> Translator<'g> {
         Alias { storage: self.storages.len() - 1, views: Vec::new(), read: (0, tensor) }
     }
 
-    /// Runs every node.
+    /// Runs every node; equal layers as one loop where the context says so.
     pub(crate) fn run(&mut self) -> Result<(), Error> {
-        for node in &self.graph.nodes {
-            self.node(node).map_err(|error| error.at(place(node)))?;
+        let mut at = 0;
+        for layers in self.context.loops {
+            self.run_nodes(at..layers.nodes().start)?;
+            self.run_layers(layers)?;
+            at = layers.nodes().end;
         }
-        Ok(())
+        self.run_nodes(at..self.graph.nodes.len())
+    }
+
+    /// Runs some nodes.
+    pub(crate) fn run_nodes(&mut self, nodes: Range<usize>) -> Result<(), Error> {
+        let nodes =
+            self.graph.nodes.get(nodes).ok_or_else(|| Error::damaged("a layer has nodes that are not there"))?;
+        nodes.iter().try_for_each(|node| self.node(node).map_err(|error| error.at(place(node))))
     }
 
     /// A result of the graph.
@@ -178,6 +192,12 @@ impl<'g> Translator<'g> {
         };
         let meta = name.and_then(|name| self.meta(name));
         meta.ok_or_else(|| Error::damaged("its result has no recorded type"))
+    }
+
+    /// The recorded type and shape of a tensor by name.
+    pub(crate) fn recorded(&self, name: &str) -> Result<(DType, Vec<usize>), Error> {
+        let meta = self.meta(name).ok_or_else(|| Error::damaged(format!("`{name}` has no recorded type")))?;
+        Ok((meta.dtype, self.dims(meta)?))
     }
 
     pub(crate) fn recorded_type(&self, node: &Node) -> Result<DType, Error> {

@@ -3,3 +3,4 @@
 mod archives;
 mod damaged;
 mod docs;
+mod layers;

@@ -6,6 +6,7 @@ use trace::Tensor;
 
 use crate::error::Error;
 use crate::translate::call::{Call, Value};
+use crate::translate::ops::dropout::{dropped, kept};
 use crate::translate::ops::matmul::matmul;
 use crate::translate::run::Rules;
 use crate::translate::types::{cast, wide};
@@ -16,22 +17,20 @@ fn attention(call: &mut Call<'_, '_>) -> Answer {
     let (query, key, value) = (call.tensor("query")?, call.tensor("key")?, call.tensor("value")?);
     let mask = call.optional_tensor("attn_mask")?;
     let is_causal = call.bool("is_causal", false)?;
-    if call.float("dropout_p", 0.0)? > 0.0 {
-        return Err(Error::new(
-            "it draws random numbers: attention was exported with dropout",
-            "call `model.eval()` before the export, or set the rate to 0",
-        ));
-    }
     let rank = query.rank();
     if rank < 2 || key.rank() < 2 || value.rank() < 2 {
         return Err(Error::damaged("attention needs at least two axes"));
     }
     let scale = call.float("scale", 1.0 / (query.dim(-1) as f64).sqrt())?;
+    let rate = call.float("dropout_p", 0.0)?;
+    let scores = [&query.dims()[..rank - 1], &[key.dim(-2)]].concat();
+    let kept = kept(call, rate, &scores)?.map(|kept| (kept, rate));
     let is_square = !is_causal || query.dim(-2) == key.dim(-2);
     if rank == 4
         && query.dtype() != DType::F64
         && (key.rank(), value.rank()) == (4, 4)
         && mask.is_none()
+        && kept.is_none()
         && is_square
         && key.dims() == value.dims()
         && query.dim(0) == key.dim(0)
@@ -62,18 +61,20 @@ fn attention(call: &mut Call<'_, '_>) -> Answer {
         );
         return Ok(heads_last(&y).into());
     }
-    Ok(plain(&query, &key, &value, mask, is_causal, scale)?.into())
+    let form = Masks { mask, is_causal, kept };
+    Ok(plain(&query, &key, &value, form, scale)?.into())
+}
+
+/// What may be looked at, and what dropout leaves of it with its rate.
+struct Masks {
+    mask: Option<Tensor>,
+    is_causal: bool,
+    kept: Option<(Tensor, f64)>,
 }
 
 /// Scores, mask, softmax and sum as written; a row that may look at nothing is 0.
-fn plain(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    mask: Option<Tensor>,
-    is_causal: bool,
-    scale: f64,
-) -> Result<Tensor, Error> {
+fn plain(query: &Tensor, key: &Tensor, value: &Tensor, masks: Masks, scale: f64) -> Result<Tensor, Error> {
+    let Masks { mask, is_causal, kept } = masks;
     let dtype = query.dtype();
     let work = wide(dtype);
     let (query, key, value) = (cast(query, work), cast(key, work), cast(value, work));
@@ -99,7 +100,10 @@ fn plain(
     let weights = (&scores - &finite).exp();
     let sum = weights.sum(&[weights.rank() - 1]).expand(-1);
     let is_empty = sum.equals(&Tensor::scalar(work, 0.0));
-    let weights = &weights / &is_empty.select(&sum.zeros_like().full_like(1.0), &sum);
+    let mut weights = &weights / &is_empty.select(&sum.zeros_like().full_like(1.0), &sum);
+    if let Some((kept, rate)) = kept {
+        weights = dropped(&weights, &kept, rate);
+    }
     Ok(cast(&matmul(&weights, &value)?, dtype))
 }
 

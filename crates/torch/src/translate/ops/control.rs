@@ -8,6 +8,7 @@ use trace::Tensor;
 use crate::error::Error;
 use crate::graph::{Graph, NodeArgument};
 use crate::translate::call::{Call, Value};
+use crate::translate::mode::{Context, ProgramMode};
 use crate::translate::run::{Rules, Translator};
 use crate::translate::types::cast;
 
@@ -38,8 +39,13 @@ fn operands(call: &mut Call<'_, '_>, n: usize) -> Result<Vec<Tensor>, Error> {
 }
 
 /// Runs a graph on tensors.
-fn run(graph: &Graph, symbols: &BTreeMap<String, i64>, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
-    let mut translator = Translator::new(graph, symbols);
+fn run(
+    graph: &Graph,
+    symbols: &BTreeMap<String, i64>,
+    mode: &ProgramMode,
+    inputs: &[Tensor],
+) -> Result<Vec<Tensor>, Error> {
+    let mut translator = Translator::new(graph, symbols, Context::of(mode.clone()));
     if inputs.len() != graph.inputs.len() {
         let (given, wanted) = (inputs.len(), graph.inputs.len());
         return Err(Error::damaged(format!("an inner graph takes {wanted} inputs and is given {given}")));
@@ -72,17 +78,19 @@ fn run(graph: &Graph, symbols: &BTreeMap<String, i64>, inputs: &[Tensor]) -> Res
 /// Runs graphs where errors cannot be returned, and gives the first of them afterwards.
 struct Inner<'g> {
     symbols: &'g BTreeMap<String, i64>,
+    mode: ProgramMode,
     failed: std::cell::RefCell<Option<Error>>,
 }
 
 impl<'g> Inner<'g> {
-    fn of(call: &Call<'_, 'g>) -> Inner<'g> {
-        Inner { symbols: call.translator.symbols(), failed: std::cell::RefCell::new(None) }
+    fn of(call: &mut Call<'_, 'g>) -> Inner<'g> {
+        let (symbols, mode) = (call.translator.symbols(), call.translator.context.inner_mode());
+        Inner { symbols, mode, failed: std::cell::RefCell::new(None) }
     }
 
     /// The results, or what stands in for them once something failed.
     fn run(&self, graph: &Graph, inputs: &[Tensor], instead: impl FnOnce() -> Vec<Tensor>) -> Vec<Tensor> {
-        match run(graph, self.symbols, inputs) {
+        match run(graph, self.symbols, &self.mode, inputs) {
             Ok(results) => results,
             Err(error) => {
                 self.failed.borrow_mut().get_or_insert(error);
@@ -115,7 +123,7 @@ fn cond(call: &mut Call<'_, '_>) -> Answer {
     // A condition on sizes is decided now.
     if let Some(known) = call.translator.scalar(call.nth(0)?)? {
         let chosen = if known.as_f64() != 0.0 { on_true } else { on_false };
-        let results = run(chosen, inner.symbols, &inputs)?;
+        let results = run(chosen, inner.symbols, &inner.mode, &inputs)?;
         return inner.done(results);
     }
     let predicate = cast(&call.subject()?.reshape(&[]), DType::Bool);
@@ -196,7 +204,7 @@ fn inlined(call: &mut Call<'_, '_>) -> Answer {
         inputs.extend(operands(call, n)?);
     }
     let inner = Inner::of(call);
-    let results = run(body, inner.symbols, &inputs)?;
+    let results = run(body, inner.symbols, &inner.mode, &inputs)?;
     inner.done(results)
 }
 

@@ -260,19 +260,6 @@ fn with_pair(call: &mut Call<'_, '_>, f: fn(&Tensor, &Tensor) -> Tensor) -> Answ
     Ok((cast(&x, dtype) + f(&cast(&a, dtype), &cast(&b, dtype)) * value).into())
 }
 
-/// Dropout is off in a program that was exported for evaluation.
-fn dropout(call: &mut Call<'_, '_>) -> Answer {
-    let is_training = call.bool("train", false)? || call.bool("training", false)?;
-    let rate = call.float("p", 0.5)?;
-    if is_training && rate > 0.0 {
-        return Err(Error::new(
-            "it draws random numbers: the model was exported in training mode with dropout",
-            "call `model.eval()` before the export, or set the rate to 0",
-        ));
-    }
-    Ok(call.subject()?.into())
-}
-
 fn glu(call: &mut Call<'_, '_>) -> Answer {
     let x = call.subject()?;
     let axis = call.axis("dim", -1, x.rank())? as isize;
@@ -561,14 +548,6 @@ pub(super) const RULES: Rules = &[
     ("contiguous", converted),
     ("lift_fresh_copy", converted),
     ("detach_copy", converted),
-    ("dropout", dropout),
-    ("feature_dropout", dropout),
-    ("alpha_dropout", dropout),
-    ("native_dropout", |c| {
-        let x = dropout(c)?;
-        let ones = Tensor::ones(DType::Bool, &c.result_dims()?);
-        Ok(Value::Several(vec![x, ones.into()]))
-    }),
     ("conj", |c| Ok(c.subject()?.conj().into())),
     ("_conj", |c| Ok(c.subject()?.conj().into())),
     ("complex", complex_of),

@@ -5,6 +5,7 @@ mod combine;
 mod control;
 mod convolution;
 mod create;
+mod dropout;
 mod elementwise;
 mod fourier;
 mod index;
@@ -37,6 +38,7 @@ pub(crate) type Rule = fn(&mut Call<'_, '_>) -> Result<Value, Error>;
 /// Tables of rules, by what the ops are about.
 const ALL: &[(&str, Rules)] = &[
     ("Attention", attention::RULES),
+    ("Dropout", dropout::RULES),
     ("Element by element", elementwise::RULES),
     ("Special functions", special::RULES),
     ("Matmul and products", matmul::RULES),
@@ -101,6 +103,16 @@ pub(crate) fn find(name: &Name) -> Option<(Rule, bool)> {
     rule(plain).map(|found| (found, true))
 }
 
+/// Whether the result of an op may share the storage of its first argument.
+pub(crate) fn is_view(name: &Name) -> bool {
+    name.library == "aten" && viewed::VIEWS.contains(&name.base.as_str())
+}
+
+/// Whether an op may write running statistics, which its schema does not say.
+pub(crate) fn writes_statistics(name: &Name) -> bool {
+    name.library == "aten" && name.base.contains("batch_norm")
+}
+
 /// Every op that has a rule.
 pub fn op_names() -> Vec<&'static str> {
     let all: BTreeSet<&str> = op_table().into_iter().flat_map(|(_, names)| names).collect();
@@ -124,8 +136,7 @@ pub fn refused_ops() -> Vec<(&'static str, Vec<&'static str>)> {
 pub(crate) fn missing_ops(graph: &Graph, found: &mut BTreeSet<String>) {
     for node in &graph.nodes {
         let name = Name::of(&node.target);
-        let is_view = name.library == "aten" && viewed::VIEWS.contains(&name.base.as_str());
-        if !is_view && find(&name).is_none() {
+        if !is_view(&name) && find(&name).is_none() {
             found.insert(node.target.trim_start_matches("torch.ops.").to_string());
         }
         for (_, argument) in &node.inputs {

@@ -71,6 +71,8 @@ fn by_channel(value: &Tensor, rank: usize, dtype: DType) -> Tensor {
 
 /// Batch norm; in training it normalises by the batch, and writes the running statistics.
 fn batch_norm(call: &mut Call<'_, '_>, is_training: bool) -> Result<Vec<Tensor>, Error> {
+    let was_training = is_training;
+    let is_training = is_training && !call.translator.context.is_evaluation();
     let x = call.subject()?;
     let (epsilon, momentum) = (call.float("eps", 1e-5)?, call.float("momentum", 0.1)?);
     let (dtype, work, rank) = (x.dtype(), wide(x.dtype()), x.rank());
@@ -83,8 +85,11 @@ fn batch_norm(call: &mut Call<'_, '_>, is_training: bool) -> Result<Vec<Tensor>,
     let (mut y, saved) = match (&running, is_training) {
         ((Some(mean), Some(variance)), false) => {
             let scale = (&by_channel(variance, rank, work) + epsilon).rsqrt();
-            let y = (&wide_x - &by_channel(mean, rank, work)) * scale;
-            (y, vec![Tensor::zeros(work, &[0]), Tensor::zeros(work, &[0])])
+            let y = (&wide_x - &by_channel(mean, rank, work)) * &scale;
+            match was_training {
+                true => (y, vec![cast(mean, work), scale.reshape(&[x.dim(1)])]),
+                false => (y, vec![Tensor::zeros(work, &[0]), Tensor::zeros(work, &[0])]),
+            }
         }
         _ => {
             let (y, mean, scale) = normalized(&wide_x, &axes, epsilon);
