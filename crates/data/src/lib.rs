@@ -18,6 +18,7 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 
+mod arrays;
 mod augment;
 mod corpus;
 mod error;
@@ -39,13 +40,14 @@ mod tokens;
 
 use tensor::Literal;
 
+pub use arrays::{ArrayDataset, ArrayFiles};
 pub use augment::{Augment, Flip};
 pub use corpus::{STORIES_BYTES, STORIES_SEED, stories};
 pub use error::DataError;
 pub use fingerprint::fingerprint_of_files;
 pub use images::{ImageFit, ImageFolder, ImageOptions};
 pub use loader::{Batch, Loader, LoaderOptions};
-pub use order::{Batching, Shard, Split};
+pub use order::{Batching, Shard, Shuffle, Split};
 pub use permutation::Permutation;
 pub use remote::{RemoteData, RemoteFile, RemoteFileReader, RemoteOptions, RemoteStats};
 pub use shapes::{SHAPE_CLASSES, ShapeImages, ShapeOptions};

@@ -123,6 +123,16 @@ impl Split {
     }
 }
 
+/// Whether examples come in the order of their files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shuffle {
+    /// Every epoch has an order of its own.
+    #[default]
+    EachEpoch,
+    /// They come as they are.
+    Never,
+}
+
 /// The order of a finite number of examples: shuffled anew in each epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
@@ -130,6 +140,7 @@ pub(crate) struct Order {
     examples: u64,
     batching: Batching,
     batches_per_epoch: u64,
+    shuffle: Shuffle,
 }
 
 impl Order {
@@ -145,7 +156,12 @@ impl Order {
             };
             return Err(DataError::TooSmall { what, found: examples, needed: batching.batch as u64 });
         }
-        Ok(Order { first, examples, batching, batches_per_epoch })
+        Ok(Order { first, examples, batching, batches_per_epoch, shuffle: Shuffle::EachEpoch })
+    }
+
+    /// The same, shuffled or not.
+    pub(crate) fn with_shuffle(self, shuffle: Shuffle) -> Order {
+        Order { shuffle, ..self }
     }
 
     pub(crate) fn batches_per_epoch(&self) -> u64 {
@@ -156,16 +172,23 @@ impl Order {
     pub(crate) fn examples(&self, step: u64, shard: Shard) -> impl Iterator<Item = u64> + use<> {
         let epoch = step / self.batches_per_epoch;
         let permutation = Permutation::new(self.examples, key(&[self.batching.seed, epoch]));
-        let first = self.first;
+        let (first, shuffle) = (self.first, self.shuffle);
         Batching { shard, ..self.batching }
             .positions(step % self.batches_per_epoch)
-            .filter_map(move |position| permutation.get(position))
+            .filter_map(move |position| match shuffle {
+                Shuffle::EachEpoch => permutation.get(position),
+                Shuffle::Never => Some(position),
+            })
             .map(move |example| first + example)
     }
 
     pub(crate) fn describe(&self) -> String {
         let Batching { batch, seed, .. } = self.batching;
-        format!("examples {}..{} in batches of {batch}, seed {seed}", self.first, self.first + self.examples)
+        let order = match self.shuffle {
+            Shuffle::EachEpoch => format!("seed {seed}"),
+            Shuffle::Never => "not shuffled".to_string(),
+        };
+        format!("examples {}..{} in batches of {batch}, {order}", self.first, self.first + self.examples)
     }
 }
 
