@@ -116,6 +116,7 @@ impl ShardingRules {
     fn on(&self, mesh: &Mesh) -> Option<ShardingRules> {
         let mut sharding = ShardingRules::new(mesh, self.strategy).ok()?;
         sharding.rules.clone_from(&self.rules);
+        sharding.is_pytorch = self.is_pytorch;
         sharding.axis_rules.microbatches = self.axis_rules.microbatches;
         Some(sharding)
     }

@@ -112,6 +112,35 @@ const LOGICAL_AXES: &[(&str, &[&str])] = &[
     ("head.weight", &["embed", "vocab"]),
 ];
 
+/// The same for parameters by PyTorch's names, as Hugging Face's and torch.nn's models have them: weights of linear layers are
+/// `[out, in]`, but those of GPT-2's `Conv1D`.
+const PYTORCH_AXES: &[(&str, &[&str])] = &[
+    ("wte.weight", &["vocab", "embed"]),
+    ("embed_tokens.weight", &["vocab", "embed"]),
+    ("word_embeddings.weight", &["vocab", "embed"]),
+    ("lm_head.weight", &["vocab", "embed"]),
+    ("attn.c_attn.weight", &["embed", "heads"]),
+    ("attn.c_attn.bias", &["heads"]),
+    ("attn.c_proj.weight", &["heads", "embed"]),
+    ("mlp.c_fc.weight", &["embed", "mlp"]),
+    ("mlp.c_fc.bias", &["mlp"]),
+    ("mlp.c_proj.weight", &["mlp", "embed"]),
+    ("q_proj.weight", &["heads", "embed"]),
+    ("q_proj.bias", &["heads"]),
+    ("k_proj.weight", &["heads", "embed"]),
+    ("k_proj.bias", &["heads"]),
+    ("v_proj.weight", &["heads", "embed"]),
+    ("v_proj.bias", &["heads"]),
+    ("o_proj.weight", &["embed", "heads"]),
+    ("out_proj.weight", &["embed", "heads"]),
+    ("gate_proj.weight", &["mlp", "embed"]),
+    ("up_proj.weight", &["mlp", "embed"]),
+    ("down_proj.weight", &["embed", "mlp"]),
+    ("linear1.weight", &["mlp", "embed"]),
+    ("linear1.bias", &["mlp"]),
+    ("linear2.weight", &["embed", "mlp"]),
+];
+
 /// The path of the weight that a part of a quantized one belongs to; other paths as they are.
 fn weight_of(path: &str) -> &str {
     let parts = [".values", ".scales", ".zero_points"];
@@ -142,6 +171,8 @@ pub struct ShardingRules {
     stages: Vec<Arc<str>>,
     /// Rules of the user: ends of paths, and the mesh axes of each axis.
     rules: Vec<(String, Vec<Vec<String>>)>,
+    /// Whether parameters have the names and shapes of a PyTorch module.
+    is_pytorch: bool,
 }
 
 impl ShardingRules {
@@ -196,7 +227,7 @@ impl ShardingRules {
             ("vocab", model),
             ("experts", expert),
         ]);
-        Ok(ShardingRules { strategy, axis_rules, of_parameters, batch, stages, rules: Vec::new() })
+        Ok(ShardingRules { strategy, axis_rules, of_parameters, batch, stages, rules: Vec::new(), is_pytorch: false })
     }
 
     /// The same, with batches taken in so many parts that follow each other through the stages. The mesh must have stages.
@@ -230,6 +261,14 @@ impl ShardingRules {
     #[must_use]
     pub fn with_rule(mut self, path: &str, axes: Vec<Vec<String>>) -> ShardingRules {
         self.rules.push((path.to_string(), axes));
+        self
+    }
+
+    /// The same for parameters with the names and shapes of a PyTorch module. An axis that does not divide stays whole, and a matrix
+    /// that no rule knows is split along its largest axis.
+    #[must_use]
+    pub fn with_pytorch_names(mut self) -> ShardingRules {
+        self.is_pytorch = true;
         self
     }
 
@@ -270,7 +309,15 @@ impl ShardingRules {
     pub fn parameter(&self, path: &str, dims: &[usize]) -> Result<PartitionSpec, Error> {
         if let Some((_, axes)) = self.rules.iter().rev().find(|(rule, _)| ends_with(path, rule)) {
             let dims_of = |axes: &Vec<String>| Some(axes.iter().map(|axis| axis.as_str().into()).collect());
-            return self.checked(path, dims, PartitionSpec { dims: axes.iter().map(dims_of).collect() });
+            let mut sharding = PartitionSpec { dims: axes.iter().map(dims_of).collect() };
+            // Who knows the module does not know that its layers are stacked.
+            if self.is_pytorch && is_stacked(path) && sharding.dims.len() + 1 == dims.len() {
+                sharding.dims.insert(0, Some(Vec::new()));
+            }
+            return self.checked(path, dims, sharding);
+        }
+        if self.is_pytorch {
+            return self.of_pytorch(path, dims);
         }
         let stacked = usize::from(is_stacked(path) && !dims.is_empty());
         let weight = weight_of(path);
@@ -281,6 +328,36 @@ impl ShardingRules {
             Some((_, logical_axes)) => self.by_logical_axes(path, dims, stacked, logical_axes),
             None => self.checked(path, dims, self.largest_axis(path, dims, stacked)),
         }
+    }
+
+    /// Where a parameter of a PyTorch module lies.
+    fn of_pytorch(&self, path: &str, dims: &[usize]) -> Result<PartitionSpec, Error> {
+        let stacked = usize::from(is_stacked(path) && !dims.is_empty());
+        let of = |logical_axis: &str| self.of_parameters.get(logical_axis).cloned().unwrap_or_default();
+        let parts = |axes: &[Arc<str>]| self.axis_rules.mesh.size_along(axes.iter().map(|axis| &**axis)).unwrap_or(1);
+        let mut sharding = self.by_layers(path, dims);
+        let known = PYTORCH_AXES
+            .iter()
+            .find(|(end, logical_axes)| ends_with(path, end) && logical_axes.len() + stacked == dims.len());
+        if let Some((_, logical_axes)) = known {
+            for (n, logical_axis) in logical_axes.iter().enumerate() {
+                let axes = of(logical_axis);
+                if dims[n + stacked].is_multiple_of(parts(&axes)) {
+                    sharding.dims[n + stacked] = Some(axes);
+                }
+            }
+        } else if dims.len() > stacked + 1 {
+            // The largest axis along `model`, the largest of the others along `fsdp`.
+            for axes in [of("mlp"), of("embed")].into_iter().filter(|axes| parts(axes) > 1) {
+                let is_free = |n: &usize| sharding.dims[*n].as_ref().is_none_or(Vec::is_empty);
+                let splits = |n: &usize| dims[*n].is_multiple_of(parts(&axes)) && dims[*n] > parts(&axes);
+                let largest = (stacked..dims.len()).filter(is_free).filter(splits).max_by_key(|&n| dims[n]);
+                if let Some(n) = largest {
+                    sharding.dims[n] = Some(axes);
+                }
+            }
+        }
+        self.checked(path, dims, sharding)
     }
 
     fn by_logical_axes(
@@ -441,6 +518,26 @@ mod tests {
             &[1, 64, 128],
             "[-, fsdp, -]",
         );
+    }
+
+    #[test]
+    fn parameters_of_pytorch_modules() {
+        let check = |mesh: &str, path: &str, dims: &[usize], expected: &str| {
+            let rules = sharding(mesh, Strategy::Hybrid).with_pytorch_names();
+            assert_eq!(rules.parameter(path, dims).unwrap().to_string(), expected, "{path}");
+        };
+        check("data=4,model=2", "transformer.h.0-11.attn.c_attn.weight", &[12, 64, 192], "[-, -, model]");
+        check("data=4,model=2", "transformer.h.3.mlp.c_proj.weight", &[256, 64], "[model, -]");
+        check("fsdp=4,model=2", "model.layers.0-3.self_attn.q_proj.weight", &[4, 64, 64], "[-, model, fsdp]");
+        check("data=4,model=2", "lm_head.weight", &[50257, 64], "[-, -]");
+        check("fsdp=2,model=2", "layer1.0.conv1.weight", &[64, 32, 3, 3], "[model, fsdp, -, -]");
+        check("data=4,model=2", "fc.weight", &[10, 64], "[-, model]");
+        check("data=4,model=2", "layer1.0.bn1.weight", &[64], "[-]");
+        // A rule of the user's speaks of the module's own axes.
+        let axes = vec![vec!["model".to_string()], vec![]];
+        let rules = sharding("data=4,model=2", Strategy::Hybrid).with_pytorch_names().with_rule("c_attn.weight", axes);
+        let placed = rules.parameter("transformer.h.0-11.attn.c_attn.weight", &[12, 64, 192]).unwrap();
+        assert_eq!(placed.to_string(), "[-, model, -]");
     }
 
     #[test]
