@@ -230,6 +230,17 @@ pub enum DataConfig {
         /// Sequence length in tokens.
         sequence_length: usize,
     },
+    /// Arrays of NumPy's archives (`.npz`): the first axis of every array is that of the examples. For imported programs.
+    Arrays {
+        /// The files, on this machine; they are read into memory.
+        files: Vec<PathBuf>,
+        /// Whether every epoch has an order of its own; otherwise examples come as they are.
+        #[serde(default = "yes")]
+        shuffle: bool,
+        /// Share of the examples that is validation data.
+        #[serde(default = "validation_fraction")]
+        validation_fraction: f64,
+    },
     /// Generated images of simple shapes.
     Shapes {
         /// Pixels of an edge.
@@ -365,6 +376,10 @@ impl LoopConfig {
 
 fn log_every() -> u64 {
     10
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn eval_batches() -> u64 {

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::config::{DataConfig, DataTable, FlipConfig, TrainConfig};
 use crate::data::{
-    Augment, Batching, DataError, DataFile, Dataset, Flip, ImageFolder, ImageOptions, MarkovOptions, MarkovTokens,
-    RemoteData, RemoteOptions, ShapeImages, ShapeOptions, Split, TextOptions, TokenDataset, TokenWidth, Tokenizer,
-    WindowOptions,
+    ArrayFiles, Augment, Batching, DataError, DataFile, Dataset, Flip, ImageFolder, ImageOptions, MarkovOptions,
+    MarkovTokens, RemoteData, RemoteOptions, ShapeImages, ShapeOptions, Shuffle, Split, TextOptions, TokenDataset,
+    TokenWidth, Tokenizer, WindowOptions,
 };
 use crate::error::Error;
 
@@ -143,8 +143,8 @@ impl TrainConfig {
                 });
                 Ok((places.both(opened)?, *sequence_length))
             }
-            DataConfig::Shapes { .. } | DataConfig::Images { .. } => {
-                Err(Error::new("the model takes tokens, but the data are images")
+            DataConfig::Shapes { .. } | DataConfig::Images { .. } | DataConfig::Arrays { .. } => {
+                Err(Error::new("the model takes tokens, but the data are images or arrays")
                     .hint("data.kind is one of text, tokens, synthetic"))
             }
         }
@@ -184,9 +184,26 @@ impl TrainConfig {
                 }
                 places.both(opened)
             }
-            _ => Err(Error::new("the model takes images, but the data are tokens")
+            _ => Err(Error::new("the model takes images, but the data are tokens or arrays")
                 .hint("data.kind is one of shapes, images")),
         }
+    }
+}
+
+impl TrainConfig {
+    /// Arrays of files, and their names; none where the data are others.
+    pub(crate) fn arrays(&self, beside: &Path) -> Result<Option<(Datasets, Vec<String>)>, Error> {
+        let DataConfig::Arrays { files, shuffle, validation_fraction } = &self.data.source else { return Ok(None) };
+        let places = Places::of(self, beside);
+        let local = |path: &PathBuf| match places.file(path)? {
+            DataFile::Local(path) => Ok(path),
+            DataFile::Remote(file) => Err(Error::new(format!("{} is elsewhere", file.address()))
+                .hint("arrays are read into memory: copy the file to this machine")),
+        };
+        let shuffle = if *shuffle { Shuffle::EachEpoch } else { Shuffle::Never };
+        let files = ArrayFiles::open(&files.iter().map(local).collect::<Result<Vec<_>, Error>>()?)?;
+        let opened = splits(*validation_fraction).map(|split| files.dataset(split, self.batching(), shuffle));
+        Ok(Some((places.both(opened)?, files.names())))
     }
 }
 

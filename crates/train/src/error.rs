@@ -20,6 +20,8 @@ pub enum Error {
     Data(DataError),
     /// A model or its weights cannot be used.
     Model(nn::Error),
+    /// A program of PyTorch cannot be read or translated.
+    Program(torch::Error),
     /// A function over tensors is wrong at a line of the user's source, or a model does not lie on its mesh.
     Trace(trace::Error),
 
@@ -50,6 +52,7 @@ impl Error {
             Error::Setting { remedy, .. } => Some(remedy.clone()).filter(|remedy| !remedy.is_empty()),
             Error::Data(error) => Some(error.remedy()),
             Error::Model(error) => Some(error.remedy()),
+            Error::Program(error) => Some(error.remedy().into()),
             Error::Trace(error) => Some(error.remedy().into()),
             Error::Plan(error) => Some(error.remedy()),
             Error::Runtime(error) => Some(error.remedy()),
@@ -63,6 +66,7 @@ impl fmt::Display for Error {
             Error::Setting { message, .. } => f.write_str(message),
             Error::Data(_) => f.write_str("the data cannot be used"),
             Error::Model(error) => error.fmt(f),
+            Error::Program(error) => error.fmt(f),
             Error::Trace(error) => error.fmt(f),
             Error::Plan(error) => error.fmt(f),
             Error::Runtime(error) => error.fmt(f),
@@ -76,6 +80,7 @@ impl std::error::Error for Error {
             Error::Setting { .. } => None,
             Error::Data(error) => Some(error),
             Error::Model(error) => std::error::Error::source(error),
+            Error::Program(error) => std::error::Error::source(error),
             Error::Trace(error) => std::error::Error::source(error),
             Error::Plan(error) => std::error::Error::source(&**error),
             Error::Runtime(error) => std::error::Error::source(error),
@@ -92,6 +97,12 @@ impl From<DataError> for Error {
 impl From<nn::Error> for Error {
     fn from(error: nn::Error) -> Self {
         Error::Model(error)
+    }
+}
+
+impl From<torch::Error> for Error {
+    fn from(error: torch::Error) -> Self {
+        Error::Program(error)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Models a training's file may name: Hugging Face's language models in their own words, and models of images.
+//! Models a training's file may name: Hugging Face's language models in their own words, models of images, and programs of PyTorch.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use nn::models::{ResNetConfig, VitConfig};
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::imported::ImportedModel;
 
 /// A model and its sizes.
 #[derive(Clone, Debug)]
@@ -16,16 +17,22 @@ pub enum TrainModelConfig {
     Language(hf::ModelConfig),
     /// A vision transformer.
     Vit(VitConfig),
+    /// A program of PyTorch.
+    Program(ImportedModel),
     /// A residual network, with norms of groups: statistics of a batch are no parameters.
     ResNet(ResNetConfig),
 }
 
 impl TrainModelConfig {
-    /// From the table `[model]`: `model_type` and its sizes, as a `config.json` has them, or `config`, the path of one.
+    /// From the table `[model]`: `model_type` and its sizes, as a `config.json` has them, or `config`, the path of one, or
+    /// `program`, an archive of PyTorch.
     pub fn read(table: &Value, beside: &Path) -> Result<TrainModelConfig, Error> {
         let wrong = |error: &dyn std::fmt::Display| {
             Error::new(format!("[model]: {error}")).hint("docs/reference/train.md lists the models and their sizes")
         };
+        if table.get("program").is_some() {
+            return Ok(TrainModelConfig::Program(ImportedModel::open(table, beside)?));
+        }
         if let Some(path) = table.get("config").and_then(Value::as_str) {
             return Ok(TrainModelConfig::Language(hf::read_config(&beside.join(path)).map_err(|error| wrong(&error))?));
         }
@@ -44,7 +51,7 @@ impl TrainModelConfig {
             Some(_) => Ok(TrainModelConfig::Language(
                 hf::ModelConfig::parse(&table.to_string()).map_err(|error| wrong(&error))?,
             )),
-            None => Err(wrong(&"there is neither `model_type` nor `config`")),
+            None => Err(wrong(&"there is neither `model_type` nor `config` nor `program`")),
         }
     }
 }

@@ -46,6 +46,11 @@ impl TrainedModel {
         };
         let kept: Resume = serde_json::from_value(saved.metadata().clone()).map_err(wrong)?;
         let field = |name: &str| kept.description.get(name).cloned().unwrap_or_default();
+        if field("model").get("program").is_some() {
+            return Err(Error::new("the model is an imported program").hint(
+                "text is written by models of our own; `tpu weights` gives the trained weights back to PyTorch",
+            ));
+        }
         let TrainModelConfig::Language(model) = TrainModelConfig::read(&field("model"), Path::new(""))? else {
             return Err(Error::new("the model takes images").hint("text needs a language model"));
         };

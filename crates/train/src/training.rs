@@ -87,6 +87,14 @@ impl Training {
         }
         let model = TrainModelConfig::read(&config.model, beside)?;
         let rules = sharding_rules(&config.mesh, mesh)?;
+        let rules = match (&model, rules) {
+            (TrainModelConfig::Program(_), Some(rules)) if rules.num_stages() > 1 => {
+                return Err(Error::new("an imported program has no pipeline stages")
+                    .hint("use a mesh of data, fsdp and model, as in --mesh data=4,model=2"));
+            }
+            (TrainModelConfig::Program(_), Some(rules)) => Some(rules.with_pytorch_names()),
+            (_, rules) => rules,
+        };
         let devices = rules.as_ref().map(|rules| rules.logical_axes().mesh.num_devices()).or(mesh.devices).unwrap_or(1);
         config.slices = rules.as_ref().map_or(1, |rules| rules.logical_axes().mesh.num_slices());
         if config.mesh.dcn_gradients.is_some() && config.slices <= 1 {
@@ -161,6 +169,9 @@ impl Training {
         if let (Some(_), Some(pretrained)) = (&self.config.lora, &self.pretrained) {
             description["lora"]["base_fingerprint"] = pretrained.fingerprint()?.into();
         }
+        if let TrainModelConfig::Program(model) = &self.model {
+            description["program_fingerprint"] = model.fingerprint()?.into();
+        }
         Ok(description)
     }
 
@@ -195,9 +206,17 @@ impl Training {
                 let of = hf::ModelConfig::Llama(sizes.clone());
                 self.language(visitor, &of, move |key| Llama::init(key, &sizes, &options))
             }
-            TrainModelConfig::Vit(_) | TrainModelConfig::ResNet(_) if self.is_low_precision() => {
+            TrainModelConfig::Vit(_) | TrainModelConfig::ResNet(_) | TrainModelConfig::Program(_)
+                if self.is_low_precision() =>
+            {
                 Err(Error::new("matmuls in few bits, run.qat and [lora] are for language models")
                     .hint("use precision = \"mixed\" or \"bf16\" for a model of images"))
+            }
+            TrainModelConfig::Program(model) => {
+                let cache = self.local_folder().unwrap_or_else(std::env::temp_dir).join("tokens");
+                let data = model.data(&self.config, &self.beside, &cache)?;
+                let task = model.task(&self.config, &data)?;
+                visitor.visit(task, data.datasets)
             }
             TrainModelConfig::Vit(sizes) => {
                 let data = self.config.images(&self.beside, sizes.num_channels, sizes.num_classes)?;

@@ -350,8 +350,8 @@ fn without_folders(description: &Value) -> Value {
         }
     }
     let mut short = description.clone();
-    for key in ["files", "folder", "tokenizer"] {
-        if let Some(value) = short.get_mut("data").and_then(|data| data.get_mut(key)) {
+    for (table, key) in [("data", "files"), ("data", "folder"), ("data", "tokenizer"), ("model", "program")] {
+        if let Some(value) = short.get_mut(table).and_then(|table| table.get_mut(key)) {
             shorten(value);
         }
     }

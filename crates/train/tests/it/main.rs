@@ -2,6 +2,7 @@
 
 mod batch_size;
 mod data;
+mod imported;
 mod low_precision;
 mod metrics;
 #[path = "../../../runtime/tests/it/processes.rs"]

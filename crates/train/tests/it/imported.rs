@@ -1,0 +1,211 @@
+//! Programs of PyTorch that are trained: losses and weights are those of PyTorch itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use runtime::Backend;
+use runtime::config::{Config, Mode, Target};
+use serde_json::json;
+use tensor::{DType, Literal};
+use testkit::Needed;
+use train::data::{ArrayFiles, Batching, Dataset, Shuffle, Split, TokenDataset, TokenWidth, WindowOptions};
+use train::trainer::TrainEvent;
+use train::{MeshChoice, Training, state_dict};
+use weights::Protection;
+
+const STEPS: usize = 50;
+const BATCH: usize = 8;
+const SEQUENCE: usize = 16;
+const VOCABULARY: u32 = 61;
+
+fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// Data, and a training file for each model.
+fn prepare(folder: &Path) {
+    let mut state = 1;
+    // Each token follows from the one before or is drawn.
+    let mut token = 0;
+    let mut next = |state: &mut u64| {
+        token = if draw(state).is_multiple_of(3) { draw(state) } else { token * 7 + 3 } % u64::from(VOCABULARY);
+        (token as u16).to_le_bytes()
+    };
+    let tokens: Vec<u8> = (0..4000).flat_map(|_| next(&mut state)).collect();
+    std::fs::write(folder.join("tokens.bin"), tokens).unwrap();
+    let mut pixels: Vec<f32> = Vec::new();
+    let mut labels: Vec<i64> = Vec::new();
+    for _ in 0..96 {
+        let label = (draw(&mut state) % 10) as i64;
+        labels.push(label);
+        pixels.extend((0..3 * 64).map(|n| {
+            let noise = (draw(&mut state) % 1000) as f32 / 500.0 - 1.0;
+            noise + if n % 10 == label { 1.5 } else { 0.0 }
+        }));
+    }
+    let arrays = BTreeMap::from([
+        ("images".to_string(), Literal::from_slice(&pixels, [96, 3, 8, 8]).unwrap()),
+        ("labels".to_string(), Literal::from_slice(&labels, [96]).unwrap()),
+    ]);
+    weights::write_npz(&folder.join("images.npz"), &arrays).unwrap();
+    let gpt2 = r#"
+        [data]
+        kind = "tokens"
+        files = ["tokens.bin"]
+        sequence_length = 16
+        validation_fraction = 0.0
+        [optimizer]
+        name = "adamw"
+        learning_rate = 3e-3
+        weight_decay = 0.01
+    "#;
+    let resnet = r#"
+        [data]
+        kind = "arrays"
+        files = ["images.npz"]
+        validation_fraction = 0.0
+        [optimizer]
+        name = "sgd"
+        learning_rate = 0.05
+        momentum = 0.9
+        weight_decay = 1e-4
+    "#;
+    for (name, rest) in [("gpt2", gpt2), ("resnet", resnet)] {
+        let text = format!(
+            "[model]\nprogram = \"{name}.pt2\"\n{rest}\n[train]\nsteps = {STEPS}\nbatch_size = {BATCH}\nlog_every = 1\nseed = 3\n"
+        );
+        std::fs::write(folder.join(format!("{name}.toml")), text).unwrap();
+    }
+}
+
+/// The batches that a training will see, one after the other.
+fn write_batches(folder: &Path, name: &str, names: [&str; 2], dataset: &dyn Dataset) {
+    let mut all = [Vec::new(), Vec::new()];
+    for step in 0..STEPS as u64 {
+        for (bytes, array) in all.iter_mut().zip(dataset.batch(step).unwrap()) {
+            bytes.extend_from_slice(array.bytes());
+        }
+    }
+    let arrays = names.iter().zip(all).zip(dataset.specs()).map(|((name, bytes), spec)| {
+        let mut dims = spec.dims.clone();
+        dims[0] *= STEPS;
+        (name.to_string(), Literal::new(spec.dtype, dims, bytes).unwrap())
+    });
+    weights::write_npz(&folder.join(format!("{name}.batches.npz")), &arrays.collect()).unwrap();
+}
+
+fn peer(test: &str, doing: &str, folder: &Path) -> Option<String> {
+    let python = testkit::require(test, Needed::TorchPython)?;
+    let script = testkit::repository().join("crates/testkit/python/train_torch.py");
+    let output = Command::new(python).arg(script).arg(doing).arg(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Losses of all steps.
+fn losses(folder: &Path, name: &str, changes: &[&str], mesh: Option<&str>, run: Option<&Path>) -> Vec<f64> {
+    let choice = MeshChoice { axes: mesh.map(str::to_string), ..MeshChoice::default() };
+    let changes: Vec<String> = changes.iter().map(|change| change.to_string()).collect();
+    let training = Training::read(&folder.join(format!("{name}.toml")), &changes, &choice).unwrap();
+    let training = training.in_folder(run.map(|run| run.to_string_lossy().into_owned()));
+    let devices = if mesh.is_some() { 8 } else { 1 };
+    let config = Config::new(Mode::Training).device(Target::Cpu).cpu_devices(devices);
+    let backend = Backend::auto(&config).unwrap();
+    let mut losses = Vec::new();
+    training
+        .run(&backend, &AtomicBool::new(false), &mut |event| {
+            if let TrainEvent::Step(measured) = event {
+                losses.push(measured.loss().unwrap());
+            }
+        })
+        .unwrap();
+    losses
+}
+
+/// The largest difference of two curves, as a part of the loss.
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).fold(0.0, |most, (a, b)| f64::max(most, (a - b).abs() / b.abs()))
+}
+
+fn numbers(literal: &Literal) -> Vec<f64> {
+    match literal.dtype() {
+        DType::I64 => literal.to_vec::<i64>().unwrap().into_iter().map(|x| x as f64).collect(),
+        _ => literal.cast(DType::F64).unwrap().to_vec::<f64>().unwrap(),
+    }
+}
+
+/// Losses of 50 steps of GPT-2 and a residual network are PyTorch's, on one device and on a mesh of eight, with layers as loops and
+/// unrolled, recomputed and resumed; the weights go back into PyTorch.
+#[test]
+fn trainings_lose_what_pytorch_loses() {
+    let test = "trainings_lose_what_pytorch_loses";
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    prepare(folder);
+    let batching = Batching::new(BATCH, 3);
+    let windows =
+        WindowOptions { sequence_length: SEQUENCE, vocab_size: Some(VOCABULARY), split: Split::All, batching };
+    let tokens = TokenDataset::open(&[folder.join("tokens.bin")], TokenWidth::U16, windows).unwrap();
+    write_batches(folder, "gpt2", ["tokens", "targets"], &tokens);
+    let images = ArrayFiles::open(&[folder.join("images.npz")])
+        .unwrap()
+        .dataset(Split::All, batching, Shuffle::EachEpoch)
+        .unwrap();
+    write_batches(folder, "resnet", ["images", "labels"], &images);
+    let gpt2 = json!({
+        "model": {"kind": "gpt2", "vocab_size": VOCABULARY, "n_positions": SEQUENCE, "n_embd": 32, "n_layer": 4, "n_head": 2,
+            "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+        "optimizer": "adamw", "learning_rate": 3e-3, "weight_decay": 0.01, "steps": STEPS, "dialect": "raw",
+        "arrays": ["tokens", "targets"],
+    });
+    let resnet = json!({
+        "model": {"kind": "resnet", "widths": [8, 16], "depths": [3, 3], "classes": 10},
+        "optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 1e-4, "momentum": 0.9, "steps": STEPS, "dialect": "raw",
+        "arrays": ["images", "labels"],
+    });
+    for (name, task) in [("gpt2", &gpt2), ("resnet", &resnet)] {
+        std::fs::write(folder.join(format!("{name}.json")), task.to_string()).unwrap();
+    }
+    if peer(test, "export", folder).is_none() {
+        return;
+    }
+    for (name, tolerance) in [("gpt2", 1e-4), ("resnet", 1e-3)] {
+        let text = std::fs::read_to_string(folder.join(format!("{name}.losses.json"))).unwrap();
+        let wanted: Vec<f64> = serde_json::from_str(&text).unwrap();
+        assert_eq!(wanted.len(), STEPS);
+        let run = folder.join(name);
+        // Half of the steps, then the rest from the checkpoint.
+        let first = losses(folder, name, &["train.steps=25"], None, Some(&run));
+        let second = losses(folder, name, &[], None, Some(&run));
+        let looped = [first, second].concat();
+        let close = |what: &str, found: &[f64]| {
+            let far = distance(found, &wanted);
+            assert!(far < tolerance, "{name} {what}: {far:.1e}\n{found:?}\n{wanted:?}");
+        };
+        close("as loops", &looped);
+        close("unrolled", &losses(folder, name, &["model.scan_layers=false"], None, None));
+        close("recomputed", &losses(folder, name, &["run.remat=\"full\""], None, None));
+        close("on a mesh", &losses(folder, name, &[], Some("data=4,model=2"), None));
+
+        let program = folder.join(format!("{name}.pt2"));
+        let trained = state_dict(&program, Some((&run.to_string_lossy(), None, Protection::default()))).unwrap();
+        assert_eq!(trained.step, Some(STEPS as u64));
+        let expected: BTreeMap<String, Literal> =
+            weights::read_npz(&folder.join(format!("{name}.trained.npz"))).unwrap().into_iter().collect();
+        assert!(trained.tensors.keys().eq(expected.keys()), "{:?}", trained.tensors.keys());
+        for (path, value) in &trained.tensors {
+            let (a, b) = (numbers(value), numbers(&expected[path]));
+            let largest = b.iter().fold(1e-3, |most: f64, x| most.max(x.abs()));
+            let far = a.iter().zip(&b).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs() / largest));
+            assert!(value.dims() == expected[path].dims() && far < 2e-2, "{name} {path}: {far:.1e}");
+        }
+        let tensors = trained.tensors.iter().map(|(path, value)| (path.as_str(), value));
+        weights::write(&folder.join(format!("{name}.safetensors")), tensors, &BTreeMap::new()).unwrap();
+    }
+    let said = peer(test, "check", folder).unwrap();
+    assert_eq!(said.lines().count(), 2, "{said}");
+}
