@@ -28,7 +28,7 @@ pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCo
 pub(crate) use launch::LaunchArgs;
 pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
-pub(crate) use programs::{CheckArgs, CheckMode, HloArgs};
+pub(crate) use programs::{CheckArgs, CheckMode, HloArgs, WeightsArgs};
 pub(crate) use quantize::{EvalArgs, QuantizeArgs, TextArgs};
 pub(crate) use slices::{
     CpArgs, DownArgs, ExecArgs, LogsArgs, LsArgs, LsWhat, ProjectArgs, ShellArgs, SliceArgs, SshArgs, UpArgs,
@@ -137,6 +137,8 @@ pub(crate) enum Command {
     Hlo(HloArgs),
     /// Run self-checking StableHLO programs and count what passes.
     Check(CheckArgs),
+    /// Write the weights of a PyTorch archive, or of a training of it, as safetensors for `load_state_dict`.
+    Weights(WeightsArgs),
     /// Look at and move the compile cache.
     Cache(CacheArgs),
     /// Make keys, say which are trusted, sign and verify files.

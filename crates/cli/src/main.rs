@@ -75,6 +75,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Config(args) => commands::config::run(&args, &output),
         Command::Hlo(args) => commands::hlo::run(&args, &output),
         Command::Check(args) => commands::check::run(&args, &output),
+        Command::Weights(args) => commands::weights::run(&args, &output),
         Command::Cache(args) => commands::cache::run(&args, &output),
         Command::Key(args) => commands::key::run(&args, &output),
         Command::Completions(args) => commands::completions::run(&args, &output),

@@ -1,8 +1,10 @@
-//! Arguments of what reads and runs programs in StableHLO: `tpu hlo`, `tpu check`.
+//! Arguments of what reads and runs programs: `tpu hlo`, `tpu check`, `tpu weights`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+
+use super::CheckpointKeyArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct HloArgs {
@@ -69,4 +71,21 @@ pub(crate) struct CheckArgs {
     /// Seconds one program may take.
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WeightsArgs {
+    /// Archive of torch.export (.pt2).
+    pub(crate) program: PathBuf,
+    /// The file to write, as in model.safetensors.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Folder of a `tpu train` run of this archive: its weights in place of the archive's.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) run: Option<String>,
+    /// Step of the checkpoint, with --run; default: the newest.
+    #[arg(long, requires = "run")]
+    pub(crate) step: Option<u64>,
+    #[command(flatten)]
+    pub(crate) keys: CheckpointKeyArgs,
 }

@@ -15,8 +15,6 @@ use runtime::Backend;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trace::DTypePolicy;
-use trust::{KeySource, KeySourceError};
-use weights::Protection;
 
 use crate::args::{CheckpointKeyArgs, GenerateArgs, SamplingArgs};
 use crate::commands;
@@ -158,13 +156,7 @@ pub(super) fn open(
     step: Option<u64>,
     keys: &CheckpointKeyArgs,
 ) -> Result<ModelSource, Failure> {
-    let encryption_key = keys.encryption_key.as_ref().map(|source| source.parse::<KeySource>()?.key()).transpose();
-    let encryption_key = encryption_key.map_err(|error: KeySourceError| {
-        let remedy = error.remedy();
-        Failure::new(error).hint(remedy)
-    })?;
-    let trusted_keys = if keys.trusted_key.is_empty() { None } else { Some(key::trusted(&keys.trusted_key)?) };
-    let protection = Protection { encryption_key, trusted_keys, signing_key: None };
+    let protection = key::protection(keys)?;
     Ok(ModelSource::open(Path::new(folder), OpenOptions { tokenizer, step, protection })?)
 }
 

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use trust::{
-    AuditEvent, FileSignature, KeyId, Keyring, PublicKey, SealingKey, SecretKey, config_folder, create_private_folder,
-    digest_file, sign_file, signature_path,
+    AuditEvent, FileSignature, KeyId, KeySource, KeySourceError, Keyring, PublicKey, SealingKey, SecretKey,
+    config_folder, create_private_folder, digest_file, sign_file, signature_path,
 };
+use weights::Protection;
 
-use crate::args::{KeyArgs, KeyCommand};
+use crate::args::{CheckpointKeyArgs, KeyArgs, KeyCommand};
 use crate::audit::{Details, audited};
 use crate::failure::{Answer, Failure, file};
 use crate::output::{Align, Output, Table};
@@ -147,6 +148,17 @@ pub(crate) fn trusted(given: &[String]) -> Result<Vec<PublicKey>, Failure> {
         return Ok(keyring()?.keys()?);
     }
     Ok(given.iter().map(|key| PublicKey::open(key)).collect::<Result<_, _>>()?)
+}
+
+/// The keys that checkpoints are read with.
+pub(crate) fn protection(keys: &CheckpointKeyArgs) -> Result<Protection, Failure> {
+    let encryption_key = keys.encryption_key.as_ref().map(|source| source.parse::<KeySource>()?.key()).transpose();
+    let encryption_key = encryption_key.map_err(|error: KeySourceError| {
+        let remedy = error.remedy();
+        Failure::new(error).hint(remedy)
+    })?;
+    let trusted_keys = if keys.trusted_key.is_empty() { None } else { Some(trusted(&keys.trusted_key)?) };
+    Ok(Protection { encryption_key, trusted_keys, signing_key: None })
 }
 
 fn keyring() -> Result<Keyring, Failure> {

@@ -44,4 +44,5 @@ mod slices;
 pub(crate) mod ssh;
 pub(crate) mod train;
 pub(crate) mod up;
+pub(crate) mod weights;
 pub(crate) mod worker;
