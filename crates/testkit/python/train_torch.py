@@ -150,7 +150,8 @@ def check(folder: pathlib.Path, name: str, task: dict) -> None:
 def main() -> int:
     """One thing to do with every description of a folder."""
     doing, folder = {"export": export, "check": check}[sys.argv[1]], pathlib.Path(sys.argv[2])
-    torch.set_num_threads(2)
+    # The models are small: threads would mostly wait for each other.
+    torch.set_num_threads(1)
     for path in sorted(folder.glob("*.json")):
         if path.name.count(".") == 1:
             doing(folder, path.stem, json.loads(path.read_text()))

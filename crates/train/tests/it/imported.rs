@@ -69,7 +69,7 @@ fn prepare(folder: &Path) {
         validation_fraction = 0.0
         [optimizer]
         name = "sgd"
-        learning_rate = 0.05
+        learning_rate = 0.01
         momentum = 0.9
         weight_decay = 1e-4
     "#;
@@ -112,7 +112,7 @@ fn losses(folder: &Path, name: &str, changes: &[&str], mesh: Option<&str>, run: 
     let training = Training::read(&folder.join(format!("{name}.toml")), &changes, &choice).unwrap();
     let training = training.in_folder(run.map(|run| run.to_string_lossy().into_owned()));
     let devices = if mesh.is_some() { 8 } else { 1 };
-    let config = Config::new(Mode::Training).device(Target::Cpu).cpu_devices(devices);
+    let config = Config::new(Mode::Development).device(Target::Cpu).cpu_devices(devices);
     let backend = Backend::auto(&config).unwrap();
     let mut losses = Vec::new();
     training
@@ -164,7 +164,7 @@ fn trainings_lose_what_pytorch_loses() {
     });
     let resnet = json!({
         "model": {"kind": "resnet", "widths": [8, 16], "depths": [3, 3], "classes": 10},
-        "optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 1e-4, "momentum": 0.9, "steps": STEPS, "dialect": "raw",
+        "optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 1e-4, "momentum": 0.9, "steps": STEPS, "dialect": "raw",
         "arrays": ["images", "labels"],
     });
     for (name, task) in [("gpt2", &gpt2), ("resnet", &resnet)] {
@@ -197,7 +197,8 @@ fn trainings_lose_what_pytorch_loses() {
         let expected: BTreeMap<String, Literal> =
             weights::read_npz(&folder.join(format!("{name}.trained.npz"))).unwrap().into_iter().collect();
         assert!(trained.tensors.keys().eq(expected.keys()), "{:?}", trained.tensors.keys());
-        for (path, value) in &trained.tensors {
+        // The gradient of keys' biases is 0 but for rounding, which Adam scales up to whole steps.
+        for (path, value) in trained.tensors.iter().filter(|(path, _)| !path.ends_with("attn.c_attn.bias")) {
             let (a, b) = (numbers(value), numbers(&expected[path]));
             let largest = b.iter().fold(1e-3, |most: f64, x| most.max(x.abs()));
             let far = a.iter().zip(&b).fold(0.0, |most: f64, (a, b)| most.max((a - b).abs() / largest));
@@ -208,4 +209,83 @@ fn trainings_lose_what_pytorch_loses() {
     }
     let said = peer(test, "check", folder).unwrap();
     assert_eq!(said.lines().count(), 2, "{said}");
+}
+
+/// A training file for an archive of PyTorch's in a folder.
+fn written(folder: &Path, archive: &Path, model: &str, data: &str, batch: usize) -> std::path::PathBuf {
+    let file = folder.join("train.toml");
+    let text = format!(
+        "[model]\nprogram = {archive:?}\n{model}\n[data]\n{data}\n[optimizer]\nname = \"adamw\"\nlearning_rate = 1e-3\n\
+         [train]\nsteps = 3\nbatch_size = {batch}\nlog_every = 1\neval_every = 3\neval_batches = 1\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// What is measured at the end of a training, or why there is none.
+fn outcome(file: &Path, changes: &[&str], mesh: Option<&str>) -> Result<BTreeMap<String, f64>, String> {
+    let choice = MeshChoice { axes: mesh.map(str::to_string), ..MeshChoice::default() };
+    let changes: Vec<String> = changes.iter().map(|change| change.to_string()).collect();
+    let told = |error: train::Error| format!("{error}; {}", error.remedy().unwrap_or_default());
+    let training = Training::read(file, &changes, &choice).map_err(told)?;
+    let backend = Backend::auto(&Config::new(Mode::Development).device(Target::Cpu)).unwrap();
+    let mut evaluated = BTreeMap::new();
+    let mut watch = |event: &TrainEvent| {
+        if let TrainEvent::Evaluated(measured) = event {
+            evaluated = measured.values.clone();
+        }
+    };
+    training.run(&backend, &AtomicBool::new(false), &mut watch).map_err(told)?;
+    Ok(evaluated)
+}
+
+#[test]
+fn settings_of_programs_are_checked_before_anything_runs() {
+    let test = "settings_of_programs_are_checked_before_anything_runs";
+    let Some(archives) = testkit::require(test, Needed::TorchExport) else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let tokens = "kind = \"synthetic\"\nsequence_length = 16";
+    let gpt = written(scratch.path(), &archives.join("gpt.pt2"), "", tokens, 2);
+    let refused = |changes: &[&str], mesh: Option<&str>, parts: &[&str]| {
+        let error = outcome(&gpt, changes, mesh).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    };
+    refused(&["model.losses=\"mse\""], None, &["losses", "docs/reference/train.md"]);
+    refused(&["model.output=3"], None, &["model.output is 3", "the program has 1 results"]);
+    refused(&["model.output=\"loss\""], None, &["model.output is \"loss\""]);
+    refused(&["model.inputs={ ids = \"pixels\" }"], None, &["no array `pixels`", "tokens, targets"]);
+    refused(&["model.inputs={ tokens = \"tokens\" }"], None, &["no such argument", "it takes ids"]);
+    refused(&["model.target=\"labels\""], None, &["no array `labels`"]);
+    refused(&["run.precision=\"mixed\""], None, &["takes remat alone"]);
+    refused(&["train.batch_size=4"], None, &["`ids` has 4 elements, and was exported with 2"]);
+    refused(&["data.sequence_length=8"], None, &["axis 1", "exported with 16"]);
+    refused(&["model.loss=\"output\"", "model.vocab_size=61"], None, &["a loss is one float"]);
+    refused(&["model.loss=\"mse\""], None, &["shapes differ"]);
+    refused(&[], Some("stage=2,data=2"), &["no pipeline stages"]);
+    refused(&["data={ kind = \"shapes\", size = 16 }"], None, &["no batch of images"]);
+    refused(&["model.program=\"nothing.pt2\""], None, &["nothing.pt2"]);
+    // Evaluation mode is no hindrance, and the loss is measured on other data.
+    let evaluated = outcome(&gpt, &[], None).unwrap();
+    assert!(evaluated["loss"] > 3.0 && evaluated["loss"] < 6.0, "{evaluated:?}");
+    // Our images become those of PyTorch, and running statistics are written in training alone.
+    let shapes = "kind = \"shapes\"\nsize = 16";
+    for name in ["convnet_train.pt2", "convnet_train.functional.pt2", "convnet_train.core.pt2"] {
+        let file = written(scratch.path(), &archives.join(name), "", shapes, 4);
+        let refused = outcome(&file, &[], None).unwrap_err();
+        assert!(refused.contains("10 classes"), "{name}: {refused}");
+        let images: Vec<f32> = (0..8 * 3 * 16 * 16).map(|n| (n * 7 % 13) as f32 / 13.0).collect();
+        let arrays = BTreeMap::from([
+            ("pixels".to_string(), Literal::from_slice(&images, [8, 3, 16, 16]).unwrap()),
+            ("class".to_string(), Literal::from_slice(&[1i64, 2, 3, 4, 5, 6, 7, 8], [8]).unwrap()),
+        ]);
+        weights::write_npz(&scratch.path().join("pixels.npz"), &arrays).unwrap();
+        let data = "kind = \"arrays\"\nfiles = [\"pixels.npz\"]\nvalidation_fraction = 0.5";
+        let file = written(scratch.path(), &archives.join(name), "target = \"class\"", data, 4);
+        let error = outcome(&file, &["model.inputs={ images = 0.5 }"], None).map(|measured| measured["loss"]);
+        assert!(error.is_ok_and(f64::is_finite), "{name}");
+        let error = outcome(&file, &[], None).unwrap_err();
+        assert!(error.contains("class") && error.contains("images"), "{name}: {error}");
+        let evaluated = outcome(&file, &["model.inputs={ images = \"pixels\" }"], None).unwrap();
+        assert!(evaluated["loss"].is_finite() && (0.0..=1.0).contains(&evaluated["accuracy"]), "{name}: {evaluated:?}");
+    }
 }
