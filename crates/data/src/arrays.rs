@@ -211,9 +211,9 @@ mod tests {
         write(&[("images", Literal::from([[1.0f32]]))]);
         assert!(error(&[whole.clone(), other.clone()]).contains("differ"));
         write(&[("a", Literal::from([1.0f32])), ("b", Literal::from([1.0f32, 2.0]))]);
-        assert!(error(&[other.clone()]).contains("`b` has not 1 examples"));
+        assert!(error(std::slice::from_ref(&other)).contains("`b` has not 1 examples"));
         write(&[("a", Literal::from(1.0f32))]);
-        assert!(error(&[other.clone()]).contains("no arrays of examples"));
+        assert!(error(std::slice::from_ref(&other)).contains("no arrays of examples"));
         std::fs::write(&other, b"PK nothing").unwrap();
         assert!(ArrayFiles::open(&[other]).is_err() && ArrayFiles::open(&[]).is_err());
         let few =
