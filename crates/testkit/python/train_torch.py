@@ -1,7 +1,7 @@
 """Exports small models with torch.export and trains them with PyTorch itself: what tpu's trainings are compared with.
 
 usage: train_torch.py export FOLDER     FOLDER has NAME.json: what to make of which batches
-       train_torch.py check FOLDER      loads NAME.safetensors into the models and says the loss of the first batch
+       train_torch.py check FOLDER      loads every NAME.safetensors into its model and says the loss of the first batch
 
 NAME.json: {"model": {...}, "optimizer": "adamw" | "sgd", "learning_rate": .., "weight_decay": .., "momentum": .., "steps": ..,
 "dialect": "raw" | "functional" | "decomposed", "arrays": [input, target]}. NAME.batches.npz has the arrays of all steps, one after
@@ -137,6 +137,8 @@ def check(folder: pathlib.Path, name: str, task: dict) -> None:
     """Loads trained weights into the model, every name of them, and prints the loss of the first batch."""
     from safetensors.torch import load_file
 
+    if not (folder / f"{name}.safetensors").exists():
+        return
     model = made(task["model"])
     model.load_state_dict(load_file(folder / f"{name}.safetensors"), strict=True)
     arrays = numpy.load(folder / f"{name}.batches.npz")
