@@ -9,6 +9,7 @@ mod k8s;
 mod keys;
 mod launch;
 mod monitor;
+mod output;
 mod profile;
 mod programs;
 mod quantize;
@@ -27,6 +28,7 @@ pub(crate) use k8s::{K8sArgs, K8sCommand, K8sJobArgs};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
 pub(crate) use launch::LaunchArgs;
 pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
+pub(crate) use output::{LogFormat, OutputArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 pub(crate) use programs::{CheckArgs, CheckMode, HloArgs, WeightsArgs};
 pub(crate) use quantize::{EvalArgs, QuantizeArgs, TextArgs};
@@ -40,29 +42,10 @@ pub(crate) use slices::{
 #[command(name = "tpu", version, max_term_width = 120, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 the answer is no (does not fit, not found, a check failed), 2 error.")]
 pub(crate) struct Cli {
-    /// Print one JSON record on standard output instead of tables.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// What is logged on standard error: error, warn, info, debug, trace, or target=level, with commas between them;
-    /// default: $TPUBRIDGE_LOG, else warn.
-    #[arg(long, global = true, value_name = "LEVEL")]
-    pub(crate) log: Option<String>,
-    /// How it is logged.
-    #[arg(long, global = true, value_enum, default_value = "human")]
-    pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// How logs are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Lines for people.
-    Human,
-    /// One JSON object a line.
-    Json,
-    /// One JSON object a line, with the fields that Google's Cloud Logging reads.
-    Cloud,
 }
 
 #[derive(Debug, Subcommand)]

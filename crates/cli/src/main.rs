@@ -37,8 +37,12 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Answer, Failure> {
-    log::start(cli.log.as_deref(), cli.log_format)?;
-    let output = output::Output::new(cli.json);
+    let asked = cli.output;
+    log::start(asked.log.as_deref(), asked.log_format)?;
+    if asked.progress {
+        progress::say_everywhere();
+    }
+    let output = output::Output::new(asked.json, asked.tables);
     match cli.command {
         Command::Setup(args) => commands::setup::run(&args, &output),
         Command::Info(args) => commands::info::run(&args, &output),

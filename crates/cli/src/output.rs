@@ -1,21 +1,24 @@
 //! Standard output: aligned tables for people, one JSON record for programs.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::stop;
 
 /// Where results go.
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
+    /// Where the text of a record goes beside JSON.
+    tables: Option<PathBuf>,
 }
 
 impl Output {
-    pub(crate) fn new(json: bool) -> Self {
-        Output { json }
+    pub(crate) fn new(json: bool, tables: Option<PathBuf>) -> Self {
+        Output { json, tables }
     }
 
     /// Whether programs read it.
@@ -26,6 +29,9 @@ impl Output {
     /// Prints a record: as JSON if asked for, else by the given text.
     pub(crate) fn record<T: Serialize>(&self, record: &T, text: impl FnOnce() -> String) -> Result<(), Failure> {
         if self.json {
+            if let Some(path) = &self.tables {
+                std::fs::write(path, text()).map_err(|error| failure::file("cannot write", path, error))?;
+            }
             let json = serde_json::to_string_pretty(record).map_err(Failure::new)?;
             self.text(&format!("{json}\n"))
         } else {

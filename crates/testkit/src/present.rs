@@ -52,6 +52,10 @@ pub enum Needed {
     Quantized,
     /// A Python interpreter with these tools.
     QuantizePython,
+    /// A Python interpreter with JAX, libtpu, notebooks, mypy and ONNX, for the Python package.
+    PackagePython,
+    /// ONNX's own tests of ops and models.
+    Onnx,
 }
 
 impl Needed {
@@ -80,6 +84,8 @@ impl Needed {
             Needed::XprofPython => "TPUBRIDGE_XPROF_PYTHON",
             Needed::Quantized => "TPUBRIDGE_QUANTIZED",
             Needed::QuantizePython => "TPUBRIDGE_QUANTIZE_PYTHON",
+            Needed::PackagePython => "TPUBRIDGE_PACKAGE_PYTHON",
+            Needed::Onnx => "TPUBRIDGE_ONNX",
         }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
     let progress = Progress::start();
     let found = search(source, &options, &compiler, &stop, &|now| {
         let left = now.left_s.map_or_else(String::new, |s| format!(", about {} left", human::seconds(s)));
-        progress.step(&format!("{} of {} compiled{left}: {}", now.done, now.of, now.doing));
+        progress.part(now.done, now.of, &format!("{} of {} compiled{left}: {}", now.done, now.of, now.doing));
     });
     drop(progress);
     let mut found = found?;

@@ -36,6 +36,7 @@ mod pretrained;
 mod processes;
 mod profile;
 mod profile_report;
+mod python;
 mod quantize;
 mod quantized;
 mod reference;
