@@ -123,6 +123,13 @@ impl From<torch::Error> for Failure {
     }
 }
 
+impl From<onnx::Error> for Failure {
+    fn from(error: onnx::Error) -> Self {
+        let remedy = error.remedy().to_string();
+        Failure::new(error).hint(remedy)
+    }
+}
+
 impl From<fleet::Error> for Failure {
     fn from(error: fleet::Error) -> Self {
         let hint = error.remedy();

@@ -176,10 +176,10 @@ fn limits(args: &CompilerArgs, config: &Config) -> Result<WorkerLimits, Failure>
     Ok(WorkerLimits { time, memory_bytes })
 }
 
-/// Reads a program: a file, or standard input for `-`. An archive of PyTorch is translated, with the sizes of its example.
+/// Reads a program: a file, or standard input for `-`. Programs of PyTorch and ONNX are translated.
 pub(crate) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
-    if imported::is_archive(path) {
-        return imported::program(path);
+    if let Some(format) = imported::format(path) {
+        return imported::program(path, format);
     }
     if path == Path::new("-") {
         let mut bytes = Vec::new();

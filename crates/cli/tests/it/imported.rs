@@ -32,3 +32,26 @@ fn an_archive_is_a_program_like_others() {
     let refused = bench.expect(2, &["hlo", arg(&cut)]);
     assert!(refused.stderr.contains("zip") && refused.stderr.contains("hint:"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_model_of_onnx_is_a_program_like_others() {
+    let test = "a_model_of_onnx_is_a_program_like_others";
+    let (Some(root), Some(bench)) = (require(test, Needed::Onnx), Bench::with_libtpu(test)) else { return };
+    let nodes =
+        ["test_basic_conv_with_padding", "test_lstm_defaults", "test_reshape_reordered_all_dims", "test_qlinearconv"];
+    let paths: Vec<String> = nodes.iter().map(|name| root.join("node").join(name).display().to_string()).collect();
+    let checked = bench.json(&[&["check"], paths.iter().map(String::as_str).collect::<Vec<_>>().as_slice()].concat());
+    assert_eq!((&checked["passed"], &checked["skipped"]), (&4.into(), &0.into()), "{checked}");
+    let model = root.join("light/light_squeezenet.onnx");
+    let out = bench.path("squeezenet.mlir");
+    assert_eq!(bench.json(&["hlo", arg(&model), "--out", arg(&out)])["verified"], true);
+    let ran = bench.json(&["run", arg(&model), "-d", "cpu"]);
+    assert_eq!(ran["results"][0]["shape"], "f32[1,1000,1,1]", "{ran}");
+    let fit = bench.json(&["fit", arg(&model), "--slice", "v5e-1"]);
+    assert_eq!(fit["verdict"]["fits"], true, "{fit}");
+    let refused = bench.expect(2, &["hlo", arg(&root.join("node/test_loop11/model.onnx"))]);
+    assert!(refused.stderr.contains("op `Loop` is refused") && refused.stderr.contains("hint:"), "{}", refused.stderr);
+    let cut = bench.write("cut.onnx", &std::fs::read(&model).unwrap()[..5000]);
+    let refused = bench.expect(2, &["fit", arg(&cut), "--slice", "v5e-1"]);
+    assert!(refused.stderr.contains("not an ONNX model"), "{}", refused.stderr);
+}

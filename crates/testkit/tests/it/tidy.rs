@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["cpu", "data", "kernel", "trace"],
     &["compile", "cpu-plugin", "fuzzing", "nn"],
     &["runtime", "plan", "torch"],
-    &["fleet", "operate", "quantize", "train"],
+    &["fleet", "onnx", "operate", "quantize", "train"],
     &["cloud", "infer", "k8s"],
     &["cli", "tpubridge"],
 ];

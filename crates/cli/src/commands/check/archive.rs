@@ -155,12 +155,12 @@ fn gradients(
     jit.call(&(leaves, inputs.clone())).map_err(|error| error.to_string())
 }
 
-/// Whether a result is what PyTorch gave: floats within a part of the largest, others exactly.
-fn agree(name: &str, found: Option<&Tensor>, wanted: &Literal) -> Result<(), String> {
+/// Whether a result is the recorded one: floats within a part of the largest, others exactly.
+pub(super) fn agree(name: &str, found: Option<&Tensor>, wanted: &Literal) -> Result<(), String> {
     let found = found.ok_or_else(|| format!("`{name}` is not among the results"))?;
     let found = found.to_host().map_err(|error| error.to_string())?;
     if found.dims() != wanted.dims() {
-        return Err(format!("`{name}` has the shape {:?}, and {:?} in PyTorch", found.dims(), wanted.dims()));
+        return Err(format!("`{name}` has the shape {:?}, and {:?} was recorded", found.dims(), wanted.dims()));
     }
     if !wanted.dtype().is_float() || !found.dtype().is_float() {
         return match found.bytes() == wanted.bytes() {
@@ -178,7 +178,7 @@ fn agree(name: &str, found: Option<&Tensor>, wanted: &Literal) -> Result<(), Str
     for (place, (a, b)) in found.iter().zip(&wanted).enumerate() {
         let is_same = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * largest;
         if !is_same {
-            return Err(format!("`{name}` is {a} at {place}, and {b} in PyTorch (the largest is {largest})"));
+            return Err(format!("`{name}` is {a} at {place}, and {b} was recorded (the largest is {largest})"));
         }
     }
     Ok(())

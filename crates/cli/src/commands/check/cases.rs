@@ -23,7 +23,7 @@ pub(crate) enum Body {
         module: Arc<Verified>,
         function: Arc<str>,
     },
-    /// An archive of PyTorch and a call with its answers.
+    /// An archive of PyTorch or a model of ONNX, and a call with its answers.
     Archive {
         archive: PathBuf,
         call: PathBuf,

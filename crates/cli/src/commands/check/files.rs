@@ -10,7 +10,7 @@ use crate::failure::{self, Failure};
 const SPLIT: &str = "// -----";
 const DISABLED: &str = "RUN-DISABLED";
 /// Endings of the programs a folder is searched for; a file that is named itself may have any.
-const ENDINGS: [&str; 4] = ["mlir", "bc", "stablehlo", "pt2"];
+const ENDINGS: [&str; 5] = ["mlir", "bc", "stablehlo", "pt2", "onnx"];
 /// Folders nest at most this deep below a named one.
 const MAX_FOLDER_DEPTH: usize = 64;
 

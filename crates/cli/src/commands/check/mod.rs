@@ -6,6 +6,7 @@ mod engine;
 mod expected;
 mod files;
 mod jobs;
+mod onnx_model;
 mod plugin;
 mod report;
 
@@ -22,6 +23,7 @@ use report::{CaseRecord, Outcome, Record};
 
 use crate::args::CheckArgs;
 use crate::failure::{Answer, Failure};
+use crate::imported::Format;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::{imported, stop};
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Answer, Failure> 
     suite.run(&files, Jobs::new(limit), &stop)?;
     if suite.unfiltered == 0 {
         let failure = Failure::new("no programs found");
-        return Err(failure.hint("name files, or folders with *.mlir, *.stablehlo, *.bc or *.pt2 files"));
+        return Err(failure.hint("name files, or folders with *.mlir, *.stablehlo, *.bc, *.pt2 or *.onnx files"));
     }
     if suite.judged.is_empty() {
         let filter = args.filter.as_deref().unwrap_or_default();
@@ -158,8 +160,10 @@ impl Suite<'_> {
         let file = file.to_path_buf();
         let disabled = if self.args.include_disabled { Disabled::Run } else { Disabled::Skip };
         let started = jobs.start(move |_| {
-            if imported::is_archive(&file) {
-                return JobResult::Loaded(archive::cases(&file));
+            match imported::format(&file) {
+                Some(Format::Torch) => return JobResult::Loaded(archive::cases(&file)),
+                Some(Format::Onnx) => return JobResult::Loaded(onnx_model::cases(&file)),
+                None => {}
             }
             JobResult::Loaded(match std::fs::read(&file) {
                 Ok(bytes) => cases::load(&bytes, disabled),
@@ -180,7 +184,8 @@ impl Suite<'_> {
         let (module, function) = match case.body {
             Body::Run { module, function } => (module, function),
             Body::Archive { archive, call } => {
-                let started = jobs.start(move |_| JobResult::Ran(archive::run(&archive, &call)));
+                let run = if imported::format(&archive) == Some(Format::Onnx) { onnx_model::run } else { archive::run };
+                let started = jobs.start(move |_| JobResult::Ran(run(&archive, &call)));
                 let id = started.map_err(|e| Failure::new(format!("cannot start a thread: {e}")))?;
                 return Ok(Some((id, Work::Run { place, name: case.name, started: Instant::now() })));
             }

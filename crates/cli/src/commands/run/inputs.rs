@@ -37,7 +37,7 @@ pub(super) fn named(from: &str) -> Result<Option<Vec<(String, Literal)>>, Failur
     if from == RANDOM { Ok(None) } else { read(Path::new(from)).map(Some) }
 }
 
-/// What an archive of PyTorch holds, and the arguments; those that were not given are made up.
+/// What an archive of PyTorch or a model of ONNX holds, and the arguments; those that were not given are made up.
 pub(super) fn with_weights(imported: &Imported, seed: u64, ports: &[Port]) -> Result<Vec<Arc<Literal>>, Failure> {
     let value = |(n, port): (usize, &Port)| match imported.value(port)? {
         Some(value) => Ok(value),

@@ -46,11 +46,11 @@ pub(crate) fn run(args: &RunArgs, output: &Output) -> Result<Answer, Failure> {
     if must_isolate(&config.device)? {
         return isolate::again();
     }
-    let imported = match imported::is_archive(&args.file) {
-        true => Some(Imported::open(&args.file, inputs::named(&args.inputs)?)?),
-        false => None,
+    let mut imported = match imported::format(&args.file) {
+        Some(format) => Some(Imported::open(&args.file, format, inputs::named(&args.inputs)?)?),
+        None => None,
     };
-    let bytes = match &imported {
+    let bytes = match &mut imported {
         Some(imported) => imported.program()?,
         None => read_input(&args.file)?,
     };
