@@ -15,10 +15,10 @@ RUN cargo build --profile dist --locked -p tpubridge-cli && \
     touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" target/dist/tpu
 
 FROM ${BASE}
-# A libtpu of yours, beside this file; without it the image trains on CPUs and makes plans where libtpu is mounted.
-ARG LIBTPU=LICENSE
 COPY --from=build /source/target/dist/tpu /usr/local/bin/tpu
-COPY ${LIBTPU} /opt/tpubridge/
+# `libtpu.so` is put in where it lies beside this file. Without it the image trains on CPUs, or a pod mounts one at this path.
+# The license is named because a pattern may match nothing only where something else is copied too.
+COPY LICENSE libtpu.so* /opt/tpubridge/
 ENV TPU_LIBRARY_PATH=/opt/tpubridge/libtpu.so
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/tpu"]
