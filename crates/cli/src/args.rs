@@ -4,7 +4,9 @@ mod accuracy;
 mod cost;
 mod generate;
 mod health;
+#[cfg(feature = "cloud")]
 mod job;
+#[cfg(feature = "k8s")]
 mod k8s;
 mod keys;
 mod launch;
@@ -13,6 +15,7 @@ mod output;
 mod profile;
 mod programs;
 mod quantize;
+#[cfg(feature = "cloud")]
 mod slices;
 
 use std::path::PathBuf;
@@ -23,7 +26,9 @@ pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
 pub(crate) use cost::CostArgs;
 pub(crate) use generate::{GenerateArgs, SamplingArgs, ServeArgs};
 pub(crate) use health::{DiagnoseArgs, HangArgs};
+#[cfg(feature = "cloud")]
 pub(crate) use job::{JobArgs, JobCommand};
+#[cfg(feature = "k8s")]
 pub(crate) use k8s::{K8sArgs, K8sCommand, K8sJobArgs};
 pub(crate) use keys::{CacheArgs, CacheCommand, CheckpointKeyArgs, KeyArgs, KeyCommand};
 pub(crate) use launch::LaunchArgs;
@@ -32,6 +37,7 @@ pub(crate) use output::{LogFormat, OutputArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 pub(crate) use programs::{CheckArgs, CheckMode, HloArgs, WeightsArgs};
 pub(crate) use quantize::{EvalArgs, QuantizeArgs, TextArgs};
+#[cfg(feature = "cloud")]
 pub(crate) use slices::{
     CpArgs, DownArgs, ExecArgs, LogsArgs, LsArgs, LsWhat, ProjectArgs, ShellArgs, SliceArgs, SshArgs, UpArgs,
     WorkersArgs,
@@ -72,8 +78,10 @@ pub(crate) enum Command {
     Train(Box<TrainArgs>),
     /// Start many processes of one program, here or over ssh: logs told apart, all stopped when one dies.
     Launch(LaunchArgs),
+    #[cfg(feature = "cloud")]
     /// Run a job on slices of a cloud to its end: from a job file, through preemptions, crashes and hangs.
     Job(JobArgs),
+    #[cfg(feature = "k8s")]
     /// Print a job as manifests of Kubernetes; create, watch and delete it on a cluster.
     K8s(K8sArgs),
     /// Watch the chips of one host or many, and runs: live, as a table, as JSON, for Prometheus.
@@ -86,18 +94,25 @@ pub(crate) enum Command {
     Hang(HangArgs),
     /// Say what jobs and runs cost: planned, so far, for each token, wasted by restarts.
     Cost(CostArgs),
+    #[cfg(feature = "cloud")]
     /// Ask Google Cloud for a TPU slice and wait for it; the same command again makes no second one.
     Up(Box<UpArgs>),
+    #[cfg(feature = "cloud")]
     /// List the project's slices in any state, or its zones, slice types, images and quotas.
     Ls(LsArgs),
+    #[cfg(feature = "cloud")]
     /// Delete slices in any state, and see that they are gone.
     Down(DownArgs),
+    #[cfg(feature = "cloud")]
     /// Open a shell on a worker of a slice.
     Ssh(SshArgs),
+    #[cfg(feature = "cloud")]
     /// Run a command on a worker, or on all at the same time.
     Exec(ExecArgs),
+    #[cfg(feature = "cloud")]
     /// Copy files to workers, or from them.
     Cp(CpArgs),
+    #[cfg(feature = "cloud")]
     /// Show what workers wrote, and follow it.
     Logs(LogsArgs),
     /// Write text with a model: of a Hugging Face folder, a GGUF file, or a `tpu train` run.

@@ -5,17 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use fleet::provider::{ProvidedSlice, Provider, ProviderError, SliceId, SliceRequest, SliceState};
+use fleet::provider::{PaidTime, ProvidedSlice, Provider, ProviderError, SliceId, SliceRequest, SliceState};
 use google_cloud_api_cloudquotas_v1::client::CloudQuotas;
 use google_cloud_auth::credentials;
 use google_cloud_gax::error::Error as ApiError;
 use google_cloud_gax::retry_policy::NeverRetry;
+use google_cloud_longrunning::model::{ListOperationsResponse, Operation};
 use google_cloud_tpu_v2::client::Tpu;
 use google_cloud_tpu_v2::model::{ListNodesResponse, ListQueuedResourcesResponse, Node, QueuedResource};
 use tokio::runtime::Runtime;
 
 use crate::failure::{Failure, causes, of_operation};
 use crate::limits::{Waits, request_id};
+use crate::paid::paid_time;
 use crate::states::{Listed, has_nodes, label, last, node_ids, of_left, of_node, of_queued, zone_of};
 use crate::{Account, Ask, Error, LABEL_REQUEST, RetryLimits, body, check_name};
 
@@ -372,6 +374,18 @@ impl CloudTpu {
         Ok((items, unreachable))
     }
 
+    async fn all_operations(&self, zone: &str) -> Result<Vec<Operation>, ProviderError> {
+        let area = self.account.area(zone);
+        let mut items = Vec::new();
+        let ask = async |token: &str| self.tpu.list_operations().set_name(&area).set_page_token(token).send().await;
+        let take = |page: ListOperationsResponse| {
+            items.extend(page.operations);
+            page.next_page_token
+        };
+        self.pages(ask, take).await?;
+        Ok(items)
+    }
+
     async fn remove(&self, id: &SliceId) -> Result<(), ProviderError> {
         check_name(&id.name)?;
         let name = format!("{}/queuedResources/{}", self.account.area(&id.zone), id.name);
@@ -452,5 +466,13 @@ impl Provider for CloudTpu {
 
     fn delete(&self, id: &SliceId) -> Result<(), ProviderError> {
         self.runtime.block_on(self.remove(id))
+    }
+
+    fn paid(&self, id: &SliceId) -> Result<Vec<PaidTime>, ProviderError> {
+        check_name(&id.name)?;
+        self.runtime.block_on(async {
+            let operations = self.all_operations(&id.zone).await?;
+            Ok(paid_time(&self.account.area(&id.zone), &id.name, &operations).into_iter().collect())
+        })
     }
 }

@@ -35,6 +35,7 @@ mod error;
 mod failure;
 mod limits;
 mod offers;
+mod paid;
 pub mod requests;
 pub mod ssh;
 mod states;

@@ -123,9 +123,9 @@ pub struct ProvidedSlice {
 /// A time for which a slice is paid, as the provider has recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaidTime {
-    /// When capacity was given.
-    pub from: SystemTime,
-    /// When it was taken or given back; none while it is there.
+    /// When capacity was given; none where the provider does not say, so that what was seen counts.
+    pub from: Option<SystemTime>,
+    /// When it was taken or given back; none while it is there, or where the provider does not say.
     pub until: Option<SystemTime>,
 }
 

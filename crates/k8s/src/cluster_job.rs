@@ -189,10 +189,20 @@ impl ClusterJob {
             reasons
                 .push(format!("the label {key} = {value:?} must begin and end with a letter or digit on Kubernetes"));
         }
-        let service_account = job.cloud.service_account.clone();
-        if let Some(account) = service_account.as_ref().filter(|account| account.contains('@')) {
+        let is_name = |account: &String| {
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+            !account.is_empty() && account.len() <= 253 && account.chars().all(is_plain)
+        };
+        if let Some(account) = job.kubernetes.service_account.as_ref().filter(|account| !is_name(account)) {
+            reasons.push(format!(
+                "kubernetes.service_account {account:?} is not a name of Kubernetes: lower-case letters, digits, dashes and dots"
+            ));
+        }
+        let service_account = job.kubernetes.service_account.clone();
+        if let (Some(account), None) = (&job.cloud.service_account, &service_account) {
             notes.push(format!(
-                "{account} is an account of Google Cloud: bind it to a Kubernetes service account and name that one"
+                "cloud.service_account {account} is of virtual machines: bind it to a Kubernetes service account and name that one in \
+                 kubernetes.service_account"
             ));
         }
         if job.limits.budget_usd.is_some() {
@@ -230,7 +240,7 @@ impl ClusterJob {
             queue: job.kubernetes.queue.clone(),
             priority: job.kubernetes.priority.clone(),
             placement_policy: job.kubernetes.placement_policy.clone().filter(|_| hosts > 1),
-            service_account: service_account.filter(|account| !account.contains('@')),
+            service_account,
             files,
             volume_claim: job.kubernetes.volume_claim.clone(),
             bucket,

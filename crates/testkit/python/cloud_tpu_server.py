@@ -14,6 +14,7 @@ error that names it, as Google does. SETTINGS is the JSON of a POST to /admin/se
   expired_says  FAILED, or nothing: a request that nobody filled in time stays as it is
   workers       addresses that workers get, in order; they come back when their node is deleted
   host_keys     keys of every worker's ssh server, as "ssh-ed25519 AAAA...", that guest attributes tell; none: not told
+  worker_keys   the same by the address of the worker: {"10.0.0.2": ["ssh-ed25519 AAAA..."]}
   page_size     the most of a list in one answer
   unreachable   zones that lists of all zones say they could not ask
 
@@ -54,7 +55,7 @@ AREA = r"projects/[a-z0-9:.-]+/locations/[a-z0-9-]+"
 lock = threading.RLock()
 project = model.Project()
 faults, requests = [], []
-settings = {"page_size": 500, "unreachable": [], "host_keys": []}
+settings = {"page_size": 500, "unreachable": [], "host_keys": [], "worker_keys": {}}
 
 
 def parse(body, message):
@@ -118,12 +119,19 @@ def delete_node(now, name, query, body):
 def guest_attributes(now, name, query, body):
     asked = parse(body, cloud_tpu.GetGuestAttributesRequest.pb()())
     get_of("nodes")(now, name, query, body)
-    if not settings["host_keys"]:
+    life = project.node_life[name]
+    if project.nodes[name].metadata.get("enable-guest-attributes", "").upper() != "TRUE":
+        raise Refused("FAILED_PRECONDITION", f"Guest attributes of {name} are not enabled.")
+    workers = [int(worker) for worker in asked.worker_ids] or range(life["hosts"])
+    if any(worker >= len(life["addresses"]) for worker in workers):
+        raise Refused("INVALID_ARGUMENT", f"{name} has {len(life['addresses'])} workers.")
+    keys = [settings["worker_keys"].get(life["addresses"][worker], settings["host_keys"]) for worker in workers]
+    if not any(keys):
         raise Refused("NOT_FOUND", f"No guest attributes of {name} at {asked.query_path!r}.")
     answer = cloud_tpu.GetGuestAttributesResponse.pb()()
-    for _ in asked.worker_ids or range(project.node_life[name]["hosts"]):
+    for worker_keys in keys:
         one = answer.guest_attributes.add(query_path=asked.query_path)
-        for key in settings["host_keys"]:
+        for key in worker_keys:
             kind, _, value = key.partition(" ")
             one.query_value.items.add(namespace="hostkeys", key=kind, value=value)
     return answer
@@ -213,7 +221,7 @@ METHODS = [
     ("GET", rf"/v2/({AREA})/queuedResources", PAGES, list_queued),
     ("GET", rf"/v2/({AREA}/queuedResources/[^/:]+)", set(), get_of("queued")),
     ("DELETE", rf"/v2/({AREA}/queuedResources/[^/:]+)", {"requestId", "force"}, delete_queued),
-    ("GET", rf"/v2/({AREA})/operations", PAGES | {"filter"}, list_operations),
+    ("GET", rf"/v2/({AREA})/operations", PAGES | {"filter", "returnPartialSuccess"}, list_operations),
     ("GET", rf"/v2/({AREA}/operations/[^/:]+)", set(), get_of("operations")),
     ("POST", rf"/v2/({AREA}/operations/[^/:]+):cancel", set(), cancel_operation),
     ("GET", r"/v2/(projects/[a-z0-9:.-]+)/locations", PAGES | {"filter"}, list_locations),

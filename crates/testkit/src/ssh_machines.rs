@@ -58,6 +58,12 @@ impl SshMachines {
         format!("127.77.{}.{}", self.net, at + 1)
     }
 
+    /// The key by which a machine's server proves who it is, as `known_hosts` has it.
+    pub fn host_key(&self, at: usize) -> String {
+        let text = std::fs::read_to_string(self.folder.join(format!("home{at}/host_key.pub"))).expect("it has booted");
+        text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+    }
+
     /// The machine at an address.
     pub fn number(address: &str) -> Option<usize> {
         address.strip_prefix("127.77.")?.split_once('.')?.1.parse::<usize>().ok()?.checked_sub(1)

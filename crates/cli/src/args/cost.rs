@@ -5,7 +5,8 @@ use clap::Args;
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
     /// Job files (`job.toml`), folders of `tpu train`, or folders that hold some.
-    #[arg(value_name = "JOB|RUN", required = true)]
+    #[cfg_attr(feature = "cloud", arg(value_name = "JOB|RUN", required_unless_present = "idle"))]
+    #[cfg_attr(not(feature = "cloud"), arg(value_name = "JOB|RUN", required = true))]
     pub(crate) runs: Vec<String>,
     /// Add up by the value of this label.
     #[arg(long, value_name = "LABEL")]
@@ -19,4 +20,15 @@ pub(crate) struct CostArgs {
     /// Region of the price; default: the cheapest.
     #[arg(long, value_name = "REGION")]
     pub(crate) region: Option<String>,
+    /// Ask the cloud too: slices of ours that are paid for and do nothing.
+    #[cfg(feature = "cloud")]
+    #[arg(long)]
+    pub(crate) idle: bool,
+    /// Time without a job, or without a new checkpoint of it, after which a slice counts as idle.
+    #[cfg(feature = "cloud")]
+    #[arg(long, value_name = "TIME", default_value = "30m", requires = "idle")]
+    pub(crate) idle_after: String,
+    #[cfg(feature = "cloud")]
+    #[command(flatten)]
+    pub(crate) project: super::ProjectArgs,
 }

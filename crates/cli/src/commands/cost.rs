@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use chips::PriceKind;
-use fleet::cost::{CostRecord, CostReport, CostSum, RunPrice, RunPriceError};
+use fleet::cost::{CostRecord, CostReport, CostSum, IdleSlice, RunPrice, RunPriceError};
 use fleet::job::JobFile;
-use fleet::supervisor::Journal;
+use fleet::supervisor::{JobState, Journal};
 use weights::Store;
 
 use crate::args::CostArgs;
@@ -16,10 +16,12 @@ pub(crate) fn run(args: &CostArgs, output: &Output) -> Result<Answer, Failure> {
     let price = price(args)?;
     let labels = args.label.iter().map(|text| label(text)).collect::<Result<Vec<_>, _>>()?;
     let now = telemetry::now_seconds();
-    let mut records = Vec::new();
+    let (mut records, mut jobs) = (Vec::new(), Vec::new());
     for place in &args.runs {
         if place.ends_with(".toml") {
-            records.push(job(Path::new(place), now)?);
+            let (record, state) = job(Path::new(place), now)?;
+            records.push(record);
+            jobs.push(state);
             continue;
         }
         for folder in runs(Path::new(place))? {
@@ -27,13 +29,13 @@ pub(crate) fn run(args: &CostArgs, output: &Output) -> Result<Answer, Failure> {
             records.push(labels.iter().fold(record, |record, (name, value)| record.with_label(name, value)));
         }
     }
-    let report = CostReport::new(records, args.by.as_deref());
+    let report = CostReport::new(records, args.by.as_deref()).with_idle(idle(args, &jobs)?);
     output.record(&report, || text(&report, args.by.as_deref()))?;
     Ok(Answer::Yes)
 }
 
 /// The cost of a job, from its file and the journal of its supervisor.
-fn job(path: &Path, now_seconds: f64) -> Result<CostRecord, Failure> {
+fn job(path: &Path, now_seconds: f64) -> Result<(CostRecord, JobState), Failure> {
     let job =
         JobFile::read(path).map_err(|error| Failure::new(error).hint("give a job file, or the folder of a run"))?;
     let store = Store::open(&job.folder).map_err(|error| {
@@ -42,10 +44,23 @@ fn job(path: &Path, now_seconds: f64) -> Result<CostRecord, Failure> {
     })?;
     let journal = Journal::read(&store).map_err(|error| Failure::new(format!("{}: {error}", job.folder)))?;
     match journal {
-        Some((journal, _)) => Ok(CostRecord::of_job(&job, &journal.state, (now_seconds * 1000.0) as u64)),
+        Some((journal, _)) => {
+            let record = CostRecord::of_job(&job, &journal.state, (now_seconds * 1000.0) as u64);
+            Ok((record, journal.state))
+        }
         None => Err(Failure::new(format!("{} has no journal: job {} was never started", job.folder, job.name))
             .hint("tpu job run starts it")),
     }
+}
+
+#[cfg(feature = "cloud")]
+fn idle(args: &CostArgs, jobs: &[JobState]) -> Result<Vec<IdleSlice>, Failure> {
+    if args.idle { super::idle::find(args, jobs) } else { Ok(Vec::new()) }
+}
+
+#[cfg(not(feature = "cloud"))]
+fn idle(_args: &CostArgs, _jobs: &[JobState]) -> Result<Vec<IdleSlice>, Failure> {
+    Ok(Vec::new())
 }
 
 fn told(error: RunPriceError) -> Failure {
@@ -97,7 +112,9 @@ fn text(report: &CostReport, by: Option<&str>) -> String {
         text.push_str(&table(by, &report.groups, &report.total));
         text.push('\n');
     }
-    text.push_str(&table("job", &report.jobs, &report.total));
+    if !report.jobs.is_empty() {
+        text.push_str(&table("job", &report.jobs, &report.total));
+    }
     for idle in &report.idle {
         let hourly = idle.usd_per_hour.map_or(String::new(), |usd| format!(", ${usd:.2} an hour"));
         text.push_str(&format!("idle: {}/{}{hourly}: {} ({})\n", idle.zone, idle.name, idle.why, idle.remedy));

@@ -1,6 +1,7 @@
 //! `tpu job`: a job from a file to its end, through preemptions, crashes, hangs and the death of this process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +11,7 @@ use fleet::job::{JobFile, JobPlatform};
 use fleet::supervisor::{
     Action, Ending, JobBill, JobOwner, JobState, Journal, Seen, Supervisor, SupervisorError, UnitFate, decide,
 };
-use fleet::workers::{Ssh, SshWorkers, ask_to_stop};
+use fleet::workers::{HostKeySource, Ssh, SshWorkers, ask_to_stop};
 use serde::Serialize;
 use weights::Store;
 
@@ -113,7 +114,7 @@ fn only_tpu_vms(job: &JobFile) -> Result<(), Failure> {
 fn dry_run(job: &JobFile, output: &Output) -> Result<Answer, Failure> {
     only_tpu_vms(job)?;
     let account = account(job)?;
-    let mut state = JobState::new(job, "RUN", now_ms());
+    let mut state = JobState::new(job, "run", now_ms());
     let decision = decide(job, &mut state, &Seen::nothing_in(job), now_ms());
     let mut asked = Vec::new();
     for action in &decision.actions {
@@ -149,7 +150,7 @@ fn dry_run(job: &JobFile, output: &Output) -> Result<Answer, Failure> {
 fn supervise(job: &JobFile, output: &Output) -> Result<Answer, Failure> {
     only_tpu_vms(job)?;
     let told = stop::on_signal();
-    let provider = CloudTpu::new(account(job)?).map_err(cloud_failure)?;
+    let provider = Arc::new(CloudTpu::new(account(job)?).map_err(cloud_failure)?);
     let store = Store::open(&job.folder).map_err(Failure::new)?;
     let folder = tempfile::Builder::new().prefix("tpu-job-").tempdir().map_err(Failure::new)?;
     let program = std::env::current_exe().map_err(Failure::new)?;
@@ -166,10 +167,11 @@ fn supervise(job: &JobFile, output: &Output) -> Result<Answer, Failure> {
         true => println!("{}", event("log", line, Some(process))),
         false => eprintln!("[{process}] {line}"),
     });
-    let workers = SshWorkers::new(job, ssh, &program, on_line).map_err(Failure::new)?;
-    let me = JobOwner { id: random(), host: host_name(), process: std::process::id() };
+    let host_keys = host_keys(job, provider.clone());
+    let workers = SshWorkers::new(job, ssh, &program, Some(host_keys), on_line).map_err(Failure::new)?;
+    let me = JobOwner::here(&random());
     let clock = now_ms;
-    let mut supervisor = Supervisor::new(job, &provider, &workers, store, &clock, me, &random()[..6]);
+    let mut supervisor = Supervisor::new(job, &*provider, &workers, store, &clock, me, &random()[..6]);
     let mut holder = None;
     let mut ended = 0;
     loop {
@@ -178,7 +180,9 @@ fn supervise(job: &JobFile, output: &Output) -> Result<Answer, Failure> {
             // The store may answer again.
             Err(SupervisorError::Journal(error)) => {
                 say(output, &format!("warning: {error}"))?;
-                wait(1_000, &told);
+                if wait(1_000, &told) {
+                    return Err(Failure::new(error).hint("this supervisor stops; the job goes on without one"));
+                }
                 continue;
             }
             Err(error) => return Err(Failure::new(error).hint("`tpu job watch` shows what it does")),
@@ -221,6 +225,16 @@ fn supervise(job: &JobFile, output: &Output) -> Result<Answer, Failure> {
         )),
         None => Err(Failure::new("the job is over without an ending")),
     }
+}
+
+/// Keys of workers' ssh servers, as their guest attributes publish them.
+fn host_keys(job: &JobFile, provider: Arc<CloudTpu>) -> HostKeySource {
+    // Slices of one request are nodes with numbers.
+    let is_numbered = job.slice().num_slices() > 1 && !job.is_elastic();
+    Box::new(move |place| {
+        let node = if is_numbered { format!("{}-{}", place.unit, place.unit_slice) } else { place.unit.clone() };
+        provider.host_keys(&place.zone, &node, place.worker).map_err(|error| error.to_string())
+    })
 }
 
 /// Waits, unless a signal comes. Whether one did.
@@ -388,8 +402,4 @@ fn ending_text(ending: &Ending) -> String {
 fn random() -> String {
     use std::hash::BuildHasher;
     format!("{:016x}", std::hash::RandomState::new().hash_one(now_ms()))
-}
-
-fn host_name() -> String {
-    std::fs::read_to_string(PathBuf::from("/proc/sys/kernel/hostname")).unwrap_or_default().trim().to_string()
 }

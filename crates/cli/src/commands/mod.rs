@@ -10,29 +10,40 @@ pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod cost;
+#[cfg(feature = "cloud")]
 pub(crate) mod cp;
 pub(crate) mod dashboard;
 pub(crate) mod diagnose;
 pub(crate) mod doctor;
+#[cfg(feature = "cloud")]
 pub(crate) mod down;
 pub(crate) mod eval;
+#[cfg(feature = "cloud")]
 pub(crate) mod exec;
 pub(crate) mod explain;
+#[cfg(feature = "cloud")]
 mod fan_out;
 pub(crate) mod fit;
 pub(crate) mod generate;
 pub(crate) mod hang;
 pub(crate) mod hlo;
+#[cfg(feature = "cloud")]
+mod idle;
 pub(crate) mod info;
+#[cfg(feature = "cloud")]
 pub(crate) mod job;
+#[cfg(feature = "k8s")]
 pub(crate) mod k8s;
 pub(crate) mod key;
 pub(crate) mod launch;
+#[cfg(feature = "cloud")]
 pub(crate) mod logs;
+#[cfg(feature = "cloud")]
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod monitor;
 pub(crate) mod plan;
+mod plan_job;
 pub(crate) mod profile;
 pub(crate) mod quantize;
 pub(crate) mod quickstart;
@@ -40,9 +51,12 @@ pub(crate) mod run;
 pub(crate) mod runtime_metrics;
 pub(crate) mod serve;
 pub(crate) mod setup;
+#[cfg(feature = "cloud")]
 mod slices;
+#[cfg(feature = "cloud")]
 pub(crate) mod ssh;
 pub(crate) mod train;
+#[cfg(feature = "cloud")]
 pub(crate) mod up;
 pub(crate) mod weights;
 pub(crate) mod worker;

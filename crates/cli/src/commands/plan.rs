@@ -7,7 +7,6 @@ use chips::{Generation, Overrides, PriceKind, Slice};
 use compile::cache::Cache;
 use compile::worker::WorkerLimits;
 use compile::{PluginFile, SliceCompiler};
-use fleet::job::{JobCapacity, JobFile, JobPlatform, JobProgram};
 use plan::search::{
     Answer as Found, BatchName, Confirm, Facts, Goal, Load, OneProgram, Plan, ProgramSource, SearchOptions,
     ShardingChoice, StepKind, search,
@@ -89,7 +88,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
         }
     }
     if let (Some(path), Some(plan), Some(planned)) = (&args.job, best, &planned) {
-        write_job(args, planned, plan, path)?;
+        super::plan_job::write(args, planned, plan, path)?;
     }
     let next = match (&planned, best) {
         (Some(planned), Some(_)) if planned.is_training() && args.job.is_some() => {
@@ -139,58 +138,7 @@ fn only_for_models(args: &PlanArgs) -> Result<(), Failure> {
     }
 }
 
-/// Zones that a job is asked for in at once.
-const ZONES: usize = 4;
-
-/// Writes the job of a plan, and its training file where --out names none.
-fn write_job(args: &PlanArgs, planned: &Planned, plan: &Plan, path: &Path) -> Result<(), Failure> {
-    if !planned.is_training() {
-        return Err(Failure::new("--job is for trainings; this is a step of inference").hint("leave --step out"));
-    }
-    let name = path.file_stem().map_or_else(|| "job".into(), |stem| stem.to_string_lossy().to_lowercase());
-    let slice: Slice = plan.slice.parse()?;
-    let training = args.out.clone().filter(|out| is_toml(out));
-    let training = match training {
-        Some(training) => training,
-        None => {
-            let beside = path.with_file_name("TRAIN.toml");
-            write_file(&beside, planned.training(plan)?.as_bytes())?;
-            beside
-        }
-    };
-    // Paths of a job file are as seen from its folder.
-    let beside = path.parent().unwrap_or(Path::new(""));
-    let file = training.strip_prefix(beside).unwrap_or(&training).to_path_buf();
-    let mut arguments = Vec::new();
-    let flags = plan.candidate.compiler_flags();
-    if !flags.is_empty() {
-        let flags: Vec<String> = flags.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        arguments = vec!["--set".to_string(), format!("xla_flags={}", flags.join(" "))];
-    }
-    let folder = format!("gs://BUCKET/{name}");
-    let mut job = JobFile::new(&name, &folder, JobProgram::Train { file, arguments }, slice);
-    let is_near = |zone: &&&str| args.region.as_ref().is_none_or(|region| zone.starts_with(region.as_str()));
-    let zones = chips::zones(slice.generation());
-    job.slices.zones = zones.iter().filter(is_near).take(ZONES).map(|zone| (*zone).to_string()).collect();
-    if args.price == PriceArg::Spot {
-        job.slices.capacity = JobCapacity::Spot;
-    }
-    if slice.spec().names.tpu_api_type.value.is_none() {
-        job.platform = JobPlatform::Gke;
-        job.kubernetes.image = Some("us-docker.pkg.dev/PROJECT/images/tpubridge:0.1.0".into());
-    }
-    job.limits.budget_usd = quantity::dollars("budget", args.budget.as_deref())?;
-    let deadline = quantity::seconds("deadline", args.deadline.as_deref())?;
-    job.limits.deadline_s = deadline.map(|seconds| seconds.round() as u64);
-    let text = job.to_toml();
-    // A file that is written can be read, or the fault is told now.
-    JobFile::parse(&text)
-        .map_err(|error| Failure::new(error).hint("name the file otherwise, or give another --region"))?;
-    let head = format!("# Written by `tpu plan`. Put your bucket into folder, then: tpu job run {}\n", path.display());
-    write_file(path, format!("{head}{text}").as_bytes())
-}
-
-fn is_toml(path: &Path) -> bool {
+pub(super) fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "toml")
 }
 

@@ -59,7 +59,7 @@ mod tests {
         assert_eq!((empty.usd, empty.slice_seconds, empty.is_running), (0.0, 0, true));
         crate::supervisor::decide(&job, &mut state, &crate::supervisor::Seen::nothing_in(&job), 1_000);
         let unit = &mut state.units[0];
-        (unit.given_ms, unit.gone_ms) = (Some(1_000_000), Some(8_200_000));
+        (unit.ready_ms, unit.gone_ms) = (Some(1_000_000), Some(8_200_000));
         state.is_over = true;
         let cost = CostRecord::of_job(&job, &state, 9_000_000);
         // Eight chips for two hours, at what the job file pays in that zone; nothing of it was kept.

@@ -2,7 +2,7 @@
 
 use chips::{nearest_word, regions, zones};
 
-use super::file::{JobCapacity, JobFile, JobPlatform, JobProgram, region_of};
+use super::file::{JobCapacity, JobFile, JobPlatform, JobPlugin, JobProgram, region_of};
 use super::keys::{Faults, fault};
 
 /// Longest name: names of slices add an attempt, a zone and a slice, and Kubernetes counts 63 letters.
@@ -159,6 +159,17 @@ fn environment(job: &JobFile, faults: &mut Faults) {
             note(faults, &place, "it is not a name of a variable", near);
         } else if SUPERVISED.contains(&name.as_str()) {
             note(faults, &place, "the supervisor sets it", "nothing");
+        }
+    }
+    if let Some(JobPlugin::Package { name, version }) = job.run.plugin() {
+        let known = crate::setup::package_names();
+        if !known.contains(&name.as_str()) {
+            let near = chips::nearest_word(&name, known.iter().copied().chain(["cpu"])).unwrap_or("libtpu");
+            let what = format!("no plugin is called `{name}`; a file has a `/` or ends with .so");
+            note(faults, "run.plugin", what, format!("plugin = \"{near}\""));
+        } else if !version.as_deref().is_none_or(crate::setup::is_version) {
+            let what = format!("`{}` is not a version", version.unwrap_or_default());
+            note(faults, "run.plugin", what, format!("plugin = \"{name}==0.0.51\""));
         }
     }
     if let JobProgram::Train { arguments, .. } = &job.run.program {

@@ -53,9 +53,41 @@ pub struct JobRun {
     /// Variables of the environment of every process.
     pub environment: BTreeMap<String, String>,
     /// The PJRT plugin: `libtpu` of the machine's image if absent; a package (`libtpu==0.0.51`), a file, or `cpu`.
+    /// [`JobRun::plugin`] says which.
     pub plugin: Option<String>,
     /// A shell command that each worker runs once before the program starts.
     pub setup: Option<String>,
+}
+
+/// The PJRT plugin of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobPlugin {
+    /// The CPU device of this program.
+    Cpu,
+    /// A package that every worker gets as `tpu setup` does, once.
+    Package {
+        /// Its name.
+        name: String,
+        /// Its version; the one that this release was tested with if absent.
+        version: Option<String>,
+    },
+    /// A file of this machine, copied to every worker.
+    File(PathBuf),
+}
+
+impl JobRun {
+    /// The plugin that is named; none where that of the machine's image is meant.
+    pub fn plugin(&self) -> Option<JobPlugin> {
+        let text = self.plugin.as_deref()?;
+        if text == "cpu" {
+            return Some(JobPlugin::Cpu);
+        }
+        if text.contains('/') || text.ends_with(".so") {
+            return Some(JobPlugin::File(text.into()));
+        }
+        let (name, version) = text.split_once("==").map_or((text, None), |(name, version)| (name, Some(version)));
+        Some(JobPlugin::Package { name: name.into(), version: version.map(str::to_string) })
+    }
 }
 
 /// The program of a job.
@@ -151,6 +183,33 @@ pub struct JobCloud {
     pub ssh_user: Option<String>,
     /// The private key for ssh; what ssh itself would take if absent.
     pub ssh_key: Option<PathBuf>,
+    /// The public half of that key, which machines let in where the user is named: the file beside it that ends with `.pub`.
+    pub ssh_public_key: Option<String>,
+    /// Which keys of workers' ssh servers are believed.
+    pub host_keys: JobHostKeys,
+}
+
+/// Which keys of workers' ssh servers are believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobHostKeys {
+    /// Published ones; of a worker that publishes none the first that it shows, with a warning, and no other after it.
+    #[default]
+    First,
+    /// Published ones only.
+    Published,
+}
+
+impl JobHostKeys {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::First, Self::Published];
+
+    /// Its word in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Published => "published",
+        }
+    }
 }
 
 /// What only Kubernetes needs.
@@ -164,6 +223,8 @@ pub struct JobKubernetes {
     pub queue: Option<String>,
     /// The priority class.
     pub priority: Option<String>,
+    /// The Kubernetes service account of the pods.
+    pub service_account: Option<String>,
     /// The placement policy, which TPU7x slices of several hosts need.
     pub placement_policy: Option<String>,
     /// A claim that is mounted at `/data`.
@@ -306,6 +367,9 @@ impl JobFile {
         self.run.code.iter_mut().for_each(at);
         self.run.data.iter_mut().for_each(at);
         self.cloud.ssh_key.iter_mut().for_each(at);
+        if let Some(JobPlugin::File(path)) = self.run.plugin() {
+            self.run.plugin = Some(beside.join(path).display().to_string());
+        }
         if !self.folder.contains("://") {
             self.folder = beside.join(&self.folder).display().to_string();
         }

@@ -18,5 +18,9 @@ mod keys;
 mod read;
 mod write;
 
-pub use file::{JobCapacity, JobCloud, JobFile, JobKubernetes, JobLimits, JobPlatform, JobProgram, JobRun, JobSlices};
+pub use file::{
+    JobCapacity, JobCloud, JobFile, JobHostKeys, JobKubernetes, JobLimits, JobPlatform, JobPlugin, JobProgram, JobRun,
+    JobSlices,
+};
 pub use keys::{JobFault, JobFileError};
+pub(crate) use read::small_file;

@@ -8,7 +8,7 @@ use toml::Table;
 
 use super::check;
 use super::file::{
-    JobCapacity, JobCloud, JobFile, JobKubernetes, JobLimits, JobPlatform, JobProgram, JobRun, JobSlices,
+    JobCapacity, JobCloud, JobFile, JobHostKeys, JobKubernetes, JobLimits, JobPlatform, JobProgram, JobRun, JobSlices,
 };
 use super::keys::{Faults, JobFault, JobFileError, Keys};
 
@@ -27,6 +27,7 @@ impl JobFile {
         let beside = std::path::absolute(beside).map_err(|error| at(only(error.to_string())))?;
         let mut job = read(&text, &beside).map_err(at)?;
         job.resolve(&beside);
+        job.cloud.ssh_public_key = job.cloud.ssh_key.as_deref().and_then(public_key);
         Ok(job)
     }
 
@@ -36,11 +37,22 @@ impl JobFile {
     }
 }
 
+/// The public half of a private key, where it lies beside it.
+fn public_key(private: &Path) -> Option<String> {
+    let mut path = private.as_os_str().to_owned();
+    path.push(".pub");
+    let text = small_file(Path::new(&path)).ok()?;
+    let key = text.trim();
+    let is_key = ["ssh-", "ecdsa-", "sk-"].iter().any(|kind| key.starts_with(kind)) && key.lines().count() == 1;
+    is_key.then(|| key.to_string())
+}
+
 fn only(what: String) -> JobFileError {
     JobFileError { path: None, faults: vec![JobFault { key: String::new(), what, instead: None }] }
 }
 
-fn small_file(path: &Path) -> Result<String, String> {
+/// The text of a file that people write.
+pub(crate) fn small_file(path: &Path) -> Result<String, String> {
     let metadata = std::fs::metadata(path).map_err(|error| format!("it cannot be read: {error}"))?;
     if !metadata.is_file() {
         return Err("it is not a file".into());
@@ -226,6 +238,8 @@ fn cloud_table(table: Table, faults: &mut Faults) -> JobCloud {
         disks: keys.texts("disks", "projects/P/zones/Z/disks/D"),
         ssh_user: keys.text("ssh_user", "me"),
         ssh_key: keys.text("ssh_key", "~/.ssh/id_ed25519").map(PathBuf::from),
+        ssh_public_key: None,
+        host_keys: keys.word("host_keys", &JobHostKeys::ALL.map(|one| (one.word(), one))).unwrap_or_default(),
     };
     keys.end();
     cloud
@@ -238,6 +252,7 @@ fn kubernetes_table(table: Table, faults: &mut Faults) -> JobKubernetes {
         namespace: keys.text("namespace", "default"),
         queue: keys.text("queue", "tpu-queue"),
         priority: keys.text("priority", "high"),
+        service_account: keys.text("service_account", "trainer"),
         placement_policy: keys.text("placement_policy", "tpu7x-128-policy"),
         volume_claim: keys.text("volume_claim", "datasets"),
         grace_s: keys.seconds("grace", "30s"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use toml::{Table, Value};
 
-use super::file::{JobCapacity, JobFile, JobLimits, JobPlatform, JobProgram};
+use super::file::{JobCapacity, JobFile, JobHostKeys, JobLimits, JobPlatform, JobProgram};
 
 impl JobFile {
     /// The file as text, which reads back as the same job.
@@ -97,6 +97,9 @@ impl JobFile {
         list(&mut table, "disks", &cloud.disks);
         put(&mut table, "ssh_user", cloud.ssh_user.as_deref());
         put(&mut table, "ssh_key", cloud.ssh_key.as_ref().map(|key| key.display().to_string()).as_deref());
+        if cloud.host_keys != JobHostKeys::default() {
+            put(&mut table, "host_keys", Some(cloud.host_keys.word()));
+        }
         table
     }
 
@@ -107,6 +110,7 @@ impl JobFile {
         put(&mut table, "namespace", kubernetes.namespace.as_deref());
         put(&mut table, "queue", kubernetes.queue.as_deref());
         put(&mut table, "priority", kubernetes.priority.as_deref());
+        put(&mut table, "service_account", kubernetes.service_account.as_deref());
         put(&mut table, "placement_policy", kubernetes.placement_policy.as_deref());
         put(&mut table, "volume_claim", kubernetes.volume_claim.as_deref());
         time(&mut table, "grace", kubernetes.grace_s);

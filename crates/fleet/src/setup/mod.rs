@@ -12,6 +12,7 @@ mod plan;
 mod wheel;
 
 pub use installer::{Installer, InstallerChoice, InstallerKind};
+pub(crate) use package::is_version;
 pub use package::package_names;
 pub use place::{Installed, Outcome, SetupProgress};
 pub use plan::{PackageSource, SetupOptions, SetupPlan, Trust};

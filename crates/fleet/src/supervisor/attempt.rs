@@ -12,6 +12,8 @@ use crate::restart::{RestartVerdict, RunEnd};
 
 /// A worker that does not answer for so long has failed.
 const DEAD_MS: u64 = 20_000;
+/// One whose machine answers that nobody listens, or whose fellows have failed, is not just cut off for a moment.
+const SURELY_DEAD_MS: u64 = 3_000;
 /// Preparing workers and starting processes may take so long.
 const START_MS: u64 = 1_800_000;
 /// After a failure of the program the provider has so long to tell that it was its own.
@@ -64,6 +66,8 @@ pub(super) fn begin(
         for worker in workers {
             places.push(Place {
                 unit: unit.name.clone(),
+                zone: unit.zone.clone(),
+                unit_slice: worker.slice,
                 slice: slice + worker.slice,
                 worker: worker.number,
                 internal: worker.internal,
@@ -106,7 +110,7 @@ pub(super) fn follow(job: &JobFile, state: &mut JobState, seen: &Seen, now_ms: u
     if is_looked_at {
         for (process, worker) in (0u32..).zip(&seen.workers) {
             match worker {
-                WorkerSeen::Unreachable => {
+                WorkerSeen::Unreachable | WorkerSeen::Refusing => {
                     attempt.unreachable.entry(process).or_insert(now_ms);
                 }
                 _ => {
@@ -126,7 +130,7 @@ pub(super) fn follow(job: &JobFile, state: &mut JobState, seen: &Seen, now_ms: u
         }
     }
     decision.is_busy |= attempt.phase == AttemptPhase::Starting;
-    dead_workers(state, now_ms, decision);
+    dead_workers(state, seen, now_ms, decision);
     if is_looked_at {
         judge(job, state, seen, now_ms, decision);
     }
@@ -135,9 +139,16 @@ pub(super) fn follow(job: &JobFile, state: &mut JobState, seen: &Seen, now_ms: u
 }
 
 /// A worker that does not answer for long is deleted with its unit.
-fn dead_workers(state: &mut JobState, now_ms: u64, decision: &mut Decision) {
+fn dead_workers(state: &mut JobState, seen: &Seen, now_ms: u64, decision: &mut Decision) {
     let Some(attempt) = &state.attempt else { return };
-    let silent = attempt.unreachable.iter().filter(|(_, since)| now_ms >= **since + DEAD_MS);
+    let has_failed = |worker: &WorkerSeen| exit(worker, attempt.number).is_some_and(|code| code != 0);
+    let have_failed = seen.workers.iter().any(has_failed);
+    let limit_ms = |process: u32| match seen.workers.get(process as usize) {
+        Some(WorkerSeen::Refusing) => SURELY_DEAD_MS,
+        Some(WorkerSeen::Unreachable) if have_failed => SURELY_DEAD_MS,
+        _ => DEAD_MS,
+    };
+    let silent = attempt.unreachable.iter().filter(|(at, since)| now_ms >= **since + limit_ms(**at));
     let dead: Vec<(u32, String)> =
         silent.filter_map(|(at, _)| Some((*at, attempt.places.get(*at as usize)?.unit.clone()))).collect();
     for (process, name) in dead {
@@ -202,7 +213,7 @@ fn judge(job: &JobFile, state: &mut JobState, seen: &Seen, now_ms: u64, decision
         let is_vanished = |worker: &WorkerSeen| match worker {
             WorkerSeen::Idle | WorkerSeen::Preparing => true,
             WorkerSeen::Running { attempt, .. } | WorkerSeen::Exited { attempt, .. } => *attempt != number,
-            WorkerSeen::Unreachable | WorkerSeen::Failed { .. } => false,
+            WorkerSeen::Unreachable | WorkerSeen::Refusing | WorkerSeen::Failed { .. } => false,
         };
         if let Some(at) = seen.workers.iter().position(is_vanished) {
             state.stop(StopCause::Machine, format!("the process of worker {at} is gone"), now_ms);

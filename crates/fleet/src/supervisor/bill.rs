@@ -1,8 +1,8 @@
-//! The bill of a job: seconds and dollars of each slice from given to gone, and what of it restarts wasted.
+//! The bill of a job: seconds and dollars of each slice from ready until it is taken or deleted, and what of it restarts wasted.
 
 use serde::Serialize;
 
-use super::state::JobState;
+use super::state::{JobState, Unit};
 use crate::job::JobFile;
 
 /// What a job has cost so far.
@@ -31,7 +31,7 @@ pub struct BilledSlice {
     pub zone: String,
     /// Slices in it.
     pub slices: u32,
-    /// Seconds from given to gone, or until now.
+    /// Seconds that are paid: from ready until taken, deleted or now.
     pub seconds: u64,
     /// Of these, wasted.
     pub wasted_seconds: u64,
@@ -53,9 +53,7 @@ impl JobBill {
             usd_per_hour: 0.0,
         };
         for unit in &state.units {
-            let seen = unit.given_ms.map(|from| (from, unit.gone_ms));
-            let times: Vec<(u64, Option<u64>)> =
-                if unit.paid.is_empty() { seen.into_iter().collect() } else { unit.paid.clone() };
+            let times = paid_times(unit);
             if times.is_empty() {
                 continue;
             }
@@ -87,6 +85,22 @@ impl JobBill {
         }
         bill
     }
+}
+
+/// The times for which a unit is paid: the provider's where it has a record, else those between which it was seen to be ready.
+fn paid_times(unit: &Unit) -> Vec<(u64, Option<u64>)> {
+    let seen = |until: Option<u64>| {
+        let until = [until, unit.lost_ms, unit.gone_ms].into_iter().flatten().min();
+        unit.ready_ms.map(|from| (from, until.map(|until| until.max(from))))
+    };
+    if unit.paid.is_empty() {
+        return seen(None).into_iter().collect();
+    }
+    let recorded = |(from, until): &(Option<u64>, Option<u64>)| match from {
+        Some(from) => Some((*from, *until)),
+        None => seen(*until),
+    };
+    unit.paid.iter().filter_map(recorded).collect()
 }
 
 /// Milliseconds of a time in which a unit did work that was kept.

@@ -97,7 +97,11 @@ pub(super) fn compare(
         if !seen.zones.contains(&unit.zone) {
             continue;
         }
+        let between = seen.between(&unit.zone, now_ms);
         let Some(slice) = listed.get(unit.name.as_str()) else {
+            if unit.ready_ms.is_some() {
+                unit.lost_ms.get_or_insert(between);
+            }
             // A request that nobody took is not repeated for ever: the time until which it was valid is part of it.
             let is_late = wait_ms.is_some_and(|wait_ms| now_ms >= unit.asked_ms + wait_ms);
             if unit.gone_ms.is_none() && (unit.is_seen || is_late || unit.fate != UnitFate::Wanted) {
@@ -112,8 +116,16 @@ pub(super) fn compare(
             // Its request was on its way for long. It was given up, and must go.
             decision.says.push(format!("{} is there although it was deleted: deleting it again", unit.name));
             unit.is_billed = false;
+            unit.lost_ms = None;
         }
         unit.is_seen = true;
+        match (&slice.state, unit.ready_ms) {
+            (SliceState::Ready, None) => unit.ready_ms = Some(between),
+            (SliceState::Lost | SliceState::Deleting | SliceState::Failed { .. }, Some(_)) => {
+                unit.lost_ms.get_or_insert(between);
+            }
+            _ => {}
+        }
         if matches!(slice.state, SliceState::Creating | SliceState::Ready | SliceState::Lost) && unit.given_ms.is_none()
         {
             unit.given_ms = Some(now_ms);
@@ -234,8 +246,8 @@ pub(super) fn delete(
         state.units[at].delete_ms = Some(now_ms);
         decision.actions.push(Action::Delete(state.units[at].id()));
     }
-    // What is refused is not there yet.
-    decision.is_busy |= state.units.iter().any(|unit| unit.is_wanted() && !unit.is_ready && unit.is_seen);
+    // Capacity was given: machines are there soon.
+    decision.is_busy |= state.units.iter().any(|unit| unit.is_wanted() && !unit.is_ready && unit.given_ms.is_some());
 }
 
 fn new_unit(name: &str, zone: &str, slices: u32, now_ms: u64) -> Unit {
@@ -248,6 +260,8 @@ fn new_unit(name: &str, zone: &str, slices: u32, now_ms: u64) -> Unit {
         is_ready: false,
         fate: UnitFate::Wanted,
         given_ms: None,
+        ready_ms: None,
+        lost_ms: None,
         gone_ms: None,
         paid: Vec::new(),
         is_given_asked: false,
@@ -264,6 +278,11 @@ fn request(job: &JobFile, state: &JobState, unit: &Unit) -> SliceRequest {
     labels.extend(state.labels());
     let number = unit.name.rsplit('-').next().unwrap_or_default();
     labels.insert("tpubridge-attempt".into(), number.to_string());
+    // Workers publish the keys of their ssh servers, so that nobody is believed by his address, and let the job's user in.
+    let mut metadata = BTreeMap::from([("enable-guest-attributes".to_string(), "TRUE".to_string())]);
+    if let (Some(user), Some(key)) = (&job.cloud.ssh_user, &job.cloud.ssh_public_key) {
+        metadata.insert("ssh-keys".into(), format!("{user}:{key}"));
+    }
     let until =
         |wait_s: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(unit.asked_ms) + Duration::from_secs(wait_s);
     SliceRequest {
@@ -279,7 +298,7 @@ fn request(job: &JobFile, state: &JobState, unit: &Unit) -> SliceRequest {
         service_account: job.cloud.service_account.clone(),
         tags: job.cloud.tags.clone(),
         labels,
-        metadata: BTreeMap::new(),
+        metadata,
         disks: job.cloud.disks.clone(),
     }
 }

@@ -15,6 +15,8 @@ pub struct Seen {
     pub slices: Vec<ProvidedSlice>,
     /// Zones whose slices are all among them. Of another zone nothing is known.
     pub zones: BTreeSet<String>,
+    /// When these zones were looked at. A zone that is not here was looked at now.
+    pub looks: BTreeMap<String, ZoneLook>,
     /// What workers of the attempt do, in the order of its places; empty if nobody looked.
     pub workers: Vec<WorkerSeen>,
     /// The step of the newest checkpoint.
@@ -25,11 +27,22 @@ pub struct Seen {
     pub is_stopped: bool,
 }
 
+/// When a zone was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneLook {
+    /// The time of the look before, where this supervisor had one.
+    pub before_ms: Option<u64>,
+    /// The time of this one.
+    pub at_ms: u64,
+}
+
 /// What a worker does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerSeen {
     /// It does not answer.
     Unreachable,
+    /// Its machine answers, and nobody listens there: it has ended, or begins.
+    Refusing,
     /// It has no process of this run.
     Idle,
     /// It is being prepared for an attempt.
@@ -89,6 +102,13 @@ pub struct Decision {
 }
 
 impl Seen {
+    /// The middle of the time in which a change in a zone happened that this look is the first to see.
+    pub(super) fn between(&self, zone: &str, now_ms: u64) -> u64 {
+        let look = self.looks.get(zone).copied().unwrap_or(ZoneLook { before_ms: None, at_ms: now_ms });
+        let before = look.before_ms.filter(|before| *before <= look.at_ms).unwrap_or(look.at_ms);
+        before + (look.at_ms - before) / 2
+    }
+
     /// Every zone of a job was listed, and nothing is there.
     pub fn nothing_in(job: &JobFile) -> Seen {
         Seen { zones: job.slices.zones.iter().cloned().collect(), ..Seen::default() }

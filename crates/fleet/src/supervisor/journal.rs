@@ -58,6 +58,40 @@ pub struct JobOwner {
     pub host: String,
     /// Its process there.
     pub process: u32,
+    /// That machine since it was started, and the processes that see each other; none where the system does not say.
+    #[serde(default)]
+    pub machine: Option<String>,
+}
+
+impl JobOwner {
+    /// This process.
+    pub fn here(id: &str) -> JobOwner {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_string();
+        JobOwner { id: id.to_string(), host, process: std::process::id(), machine: this_machine() }
+    }
+
+    /// Whether it was a process of this machine, and is none any more.
+    pub fn has_ended_here(&self) -> bool {
+        if self.machine.is_none() || self.machine != this_machine() {
+            return false;
+        }
+        let Some(process) = i32::try_from(self.process).ok().and_then(rustix::process::Pid::from_raw) else {
+            return false;
+        };
+        if rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH) {
+            return true;
+        }
+        // One that has ended and that nobody has asked about.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process)).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+    }
+}
+
+/// The start of this machine and the namespace of its processes: numbers of processes mean the same where both are the same.
+fn this_machine() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let processes = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), processes.display()))
 }
 
 impl fmt::Display for JobOwner {

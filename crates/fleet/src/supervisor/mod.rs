@@ -5,7 +5,7 @@
 //! - [`decide`] is pure: state, what was observed, and the time give the next state and [`Action`]s. The next state is
 //!   written before an action is done: a slice is in the journal before it is asked for.
 //! - [`Supervisor::tick`] observes, decides, writes and acts, once.
-//! - [`JobBill`] is what was paid: seconds of each slice from given to gone, and what of it restarts wasted.
+//! - [`JobBill`] is what was paid: seconds of each slice while it was ready, and what of it restarts wasted.
 //!
 //! A copy of the program is started only when every process of the one before has ended, or its machines are gone.
 //!
@@ -32,7 +32,7 @@ mod state;
 mod tick;
 
 pub use bill::{BilledSlice, JobBill};
-pub use decide::{Action, Decision, Seen, StopHow, WorkerSeen, decide};
+pub use decide::{Action, Decision, Seen, StopHow, WorkerSeen, ZoneLook, decide};
 pub use journal::{JobOwner, Journal, LEASE_MS, Records};
 pub use state::{
     AttemptPhase, EndedAttempt, Ending, JobAttempt, JobState, Place, StopCause, Unit, UnitFate, ZoneTrouble,

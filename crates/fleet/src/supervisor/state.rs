@@ -63,10 +63,16 @@ pub struct Unit {
     pub fate: UnitFate,
     /// When its capacity was first seen to be given.
     pub given_ms: Option<u64>,
+    /// When all of its machines were first there, between two looks: from then on it is paid for.
+    #[serde(default)]
+    pub ready_ms: Option<u64>,
+    /// When they were taken, deleted or gone, between two looks.
+    #[serde(default)]
+    pub lost_ms: Option<u64>,
     /// When it was seen to be gone. It may come back, if its request was on its way.
     pub gone_ms: Option<u64>,
-    /// The times that are paid, as the provider recorded them: from, until.
-    pub paid: Vec<(u64, Option<u64>)>,
+    /// The times that are paid, as the provider recorded them: from, until. What it does not say is as it was seen.
+    pub paid: Vec<(Option<u64>, Option<u64>)>,
     /// Whether the provider was asked for them when it was given.
     pub is_given_asked: bool,
     /// Whether the provider was asked for them after it was gone.
@@ -107,6 +113,12 @@ pub struct ZoneTrouble {
 pub struct Place {
     /// The unit.
     pub unit: String,
+    /// The unit's zone.
+    #[serde(default)]
+    pub zone: String,
+    /// The slice among those of the unit, from 0.
+    #[serde(default)]
+    pub unit_slice: u32,
     /// The slice among all of the attempt, from 0.
     pub slice: u32,
     /// The number in the slice, from 0.

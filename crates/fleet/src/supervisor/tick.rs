@@ -1,22 +1,39 @@
 //! One turn of the supervisor: observe, decide, write, act.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use super::decide::{Action, Seen, StopHow, WorkerSeen, decide};
+use super::decide::{Action, Seen, StopHow, WorkerSeen, ZoneLook, decide};
 use super::journal::{JobOwner, Journal, LEASE_MS, Records};
-use super::state::{AttemptPhase, JobAttempt, JobState, StopCause};
+use super::state::{AttemptPhase, JobAttempt, JobState, StopCause, Unit};
 use crate::job::JobFile;
-use crate::provider::{PaidTime, Provider, ProviderError, SliceId};
+use crate::provider::{PaidTime, ProvidedSlice, Provider, ProviderError, SliceId};
 
 /// The journal is renewed at least so often.
 const RENEW_MS: u64 = LEASE_MS / 3;
 /// Nothing is begun when the lease ends so soon: the answer may take as long.
 const MARGIN_MS: u64 = 5_000;
-/// Between two looks while nothing is about to change.
-const CALM_MS: u64 = 5_000;
-/// Between two looks while something is.
-const BUSY_MS: u64 = 1_000;
+/// Between two looks while something is about to change.
+const BUSY_MS: u64 = 500;
+/// Between two looks while nothing is, and more of it for each worker that is looked at.
+const CALM_MS: u64 = 1_000;
+const CALM_WORKER_MS: u64 = 50;
+/// The longest such time.
+const CALMEST_MS: u64 = 5_000;
+/// Between two questions to a bucket while everything runs.
+const STORE_MS: u64 = 5_000;
+/// For so long the provider is asked what it has recorded of a slice that is gone.
+const BILL_MS: u64 = 600_000;
+/// A zone with slices that are there, come or go is looked at so often at most.
+const ZONE_MS: u64 = 900;
+/// One where all of them wait in the queue.
+const WAITING_ZONE_MS: u64 = 2_000;
+/// One where they have waited for [`LONG_WAIT_MS`].
+const LONG_WAITING_ZONE_MS: u64 = 10_000;
+const LONG_WAIT_MS: u64 = 600_000;
+/// One where nothing is wanted: a request that was given up may still be filled there.
+const QUIET_ZONE_MS: u64 = 30_000;
 
 /// The machines of an attempt: what the supervisor asks of them.
 pub trait JobWorkers {
@@ -92,11 +109,23 @@ pub struct Supervisor<'a, R: Records> {
     held: Option<Held<R::Version>>,
     /// The update of another's journal, and since when it is unchanged.
     waiting: Option<(u64, u64)>,
+    /// What was last seen of zones, and when.
+    views: BTreeMap<String, ZoneView>,
     refused: Vec<(SliceId, ProviderError)>,
+    /// When the store was last asked for checkpoints and a wish to stop.
+    asked_store_ms: u64,
     /// A start that was decided and not done.
     has_missed_start: bool,
     /// A start that another supervisor began.
     has_inherited_start: bool,
+}
+
+/// What was last seen of a zone.
+struct ZoneView {
+    at_ms: u64,
+    slices: Vec<ProvidedSlice>,
+    /// Something was asked of it since.
+    is_stale: bool,
 }
 
 struct Held<V> {
@@ -127,7 +156,9 @@ impl<'a, R: Records> Supervisor<'a, R> {
             run: run.to_string(),
             held: None,
             waiting: None,
+            views: BTreeMap::new(),
             refused: Vec::new(),
+            asked_store_ms: 0,
             has_missed_start: false,
             has_inherited_start: false,
         }
@@ -177,12 +208,14 @@ impl<'a, R: Records> Supervisor<'a, R> {
             attempt.epoch = epoch;
         }
         let is_over = state.is_over;
+        let places = state.attempt.as_ref().map_or(0, |attempt| attempt.places.len() as u64);
         let is_due = self.held.as_ref().is_none_or(|held| now_ms >= held.renewed_ms + RENEW_MS);
         if state != before || is_due {
             self.write(state)?;
         }
         self.act(&decision.actions);
-        let wait_ms = if decision.is_busy { BUSY_MS } else { CALM_MS };
+        let calm_ms = (CALM_MS + places * CALM_WORKER_MS).min(CALMEST_MS);
+        let wait_ms = if decision.is_busy { BUSY_MS } else { calm_ms };
         Ok(Tick { wait_ms, says: decision.says, is_over, held_by: None })
     }
 
@@ -218,7 +251,9 @@ impl<'a, R: Records> Supervisor<'a, R> {
                 if journal.state.is_over {
                     return Ok(Tick { is_over: true, ..Tick::default() });
                 }
-                if let Some(owner) = journal.owner.as_ref().filter(|owner| **owner != self.me) {
+                // One of this machine that has ended holds nothing; of others only their silence tells.
+                let is_there = |owner: &&JobOwner| **owner != self.me && !owner.has_ended_here();
+                if let Some(owner) = journal.owner.as_ref().filter(is_there) {
                     let since_ms = match self.waiting {
                         Some((update, since_ms)) if update == journal.update => since_ms,
                         _ => now_ms,
@@ -252,11 +287,19 @@ impl<'a, R: Records> Supervisor<'a, R> {
         let mut seen = Seen { refused: std::mem::take(&mut self.refused), ..Seen::default() };
         let labels = state.labels();
         for zone in &self.job.slices.zones {
+            let now_ms = (self.clock)();
+            let view = self.views.get(zone);
+            if let Some(view) =
+                view.filter(|view| !view.is_stale && now_ms < view.at_ms + zone_pace(state, zone, now_ms))
+            {
+                // Nothing new is known, and what was seen is likely still so.
+                seen.slices.extend(view.slices.iter().cloned());
+                continue;
+            }
+            let before_ms = view.map(|view| view.at_ms);
             let Ok(mut slices) = self.provider.list(zone, &labels) else { continue };
             // A list may lag: what is not in it is asked for by name.
-            let is_listed = |slices: &[crate::provider::ProvidedSlice], name: &str| {
-                slices.iter().any(|slice| slice.id.name == name)
-            };
+            let is_listed = |slices: &[ProvidedSlice], name: &str| slices.iter().any(|slice| slice.id.name == name);
             let missing = state.units.iter().filter(|unit| {
                 let is_known = unit.gone_ms.is_none() && unit.is_seen;
                 unit.zone == *zone && is_known && !is_listed(&slices, &unit.name)
@@ -270,9 +313,11 @@ impl<'a, R: Records> Supervisor<'a, R> {
                 }
             }
             slices.extend(found);
-            seen.slices.extend(slices);
+            seen.slices.extend(slices.iter().cloned());
             if is_complete {
                 seen.zones.insert(zone.clone());
+                seen.looks.insert(zone.clone(), ZoneLook { before_ms, at_ms: now_ms });
+                self.views.insert(zone.clone(), ZoneView { at_ms: now_ms, slices, is_stale: false });
             }
         }
         // What was paid is asked for when a unit is given and when it is gone.
@@ -282,18 +327,37 @@ impl<'a, R: Records> Supervisor<'a, R> {
             if !is_gone && !is_new {
                 continue;
             }
-            if let Ok(times) = self.provider.paid(&unit.id()) {
-                unit.paid = times.iter().map(paid_ms).collect();
-                unit.is_given_asked = true;
-                let is_closed = unit.paid.iter().all(|(_, until)| until.is_some());
-                unit.is_billed = unit.gone_ms.is_some() && is_closed;
+            match self.provider.paid(&unit.id()) {
+                Ok(times) => {
+                    unit.paid = times.iter().map(paid_ms).collect();
+                    unit.is_given_asked = true;
+                    let is_closed = unit.paid.iter().all(|(_, until)| until.is_some());
+                    unit.is_billed = unit.gone_ms.is_some() && is_closed;
+                }
+                // A record that cannot be read keeps no job from its end: what was seen counts.
+                Err(error) => {
+                    let is_refused = matches!(error, ProviderError::Denied(_) | ProviderError::Invalid(_));
+                    let now_ms = (self.clock)();
+                    let is_late = |gone_ms: u64| is_refused || now_ms >= gone_ms + BILL_MS;
+                    unit.is_billed = unit.gone_ms.is_some_and(is_late);
+                    unit.is_given_asked |= is_refused;
+                }
             }
         }
         if let Some(attempt) = &state.attempt {
             seen.workers = self.workers.look(epoch, attempt);
         }
-        seen.step = self.workers.newest_step();
-        seen.is_stopped = self.workers.is_stopped();
+        // A bucket is paid for by the question: it is asked less often while everything runs.
+        let now_ms = (self.clock)();
+        let is_running = |worker: &WorkerSeen| matches!(worker, WorkerSeen::Running { .. });
+        let is_calm = state.attempt.as_ref().is_some_and(|attempt| attempt.phase == AttemptPhase::Running)
+            && seen.workers.iter().all(is_running)
+            && self.job.folder.contains("://");
+        if !is_calm || now_ms >= self.asked_store_ms + STORE_MS {
+            self.asked_store_ms = now_ms;
+            seen.step = self.workers.newest_step();
+            seen.is_stopped = self.workers.is_stopped();
+        }
         seen
     }
 
@@ -350,6 +414,14 @@ impl<'a, R: Records> Supervisor<'a, R> {
         for action in actions {
             // Another supervisor may have taken over meanwhile.
             let is_safe = (self.clock)() + MARGIN_MS < renewed_ms + LEASE_MS;
+            let zone = match action {
+                Action::Create(request) => Some(&request.id.zone),
+                Action::Delete(id) => Some(&id.zone),
+                Action::Start(_) | Action::Stop(..) => None,
+            };
+            if let Some(view) = zone.and_then(|zone| self.views.get_mut(zone)) {
+                view.is_stale = true;
+            }
             match action {
                 Action::Start(_) if !is_safe => self.has_missed_start = true,
                 _ if !is_safe => {}
@@ -369,8 +441,26 @@ impl<'a, R: Records> Supervisor<'a, R> {
     }
 }
 
-fn paid_ms(time: &PaidTime) -> (u64, Option<u64>) {
-    (ms(time.from), time.until.map(ms))
+/// How often a zone is looked at.
+fn zone_pace(state: &JobState, zone: &str, now_ms: u64) -> u64 {
+    if state.ending.is_some() && state.attempt.is_none() {
+        // All zones at once, so that nothing is left anywhere.
+        return 0;
+    }
+    let there = || state.units.iter().filter(|unit| unit.zone == zone && unit.gone_ms.is_none());
+    let waits = |unit: &Unit| unit.is_wanted() && unit.is_seen && unit.given_ms.is_none();
+    if there().next().is_none() {
+        return QUIET_ZONE_MS;
+    }
+    match there().all(waits) {
+        false => ZONE_MS,
+        true if there().all(|unit| now_ms >= unit.asked_ms + LONG_WAIT_MS) => LONG_WAITING_ZONE_MS,
+        true => WAITING_ZONE_MS,
+    }
+}
+
+fn paid_ms(time: &PaidTime) -> (Option<u64>, Option<u64>) {
+    (time.from.map(ms), time.until.map(ms))
 }
 
 fn ms(time: SystemTime) -> u64 {

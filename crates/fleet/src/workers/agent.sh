@@ -55,12 +55,25 @@ start)
     echo "$boot" >boot
     printf '%s\n' "$SECRET" >secret
     : >log
+    # The plugin of the job, where it names one.
+    if [ -s plugin ]; then
+        TPUBRIDGE_PLUGIN_PATH=$(cat plugin)
+        export TPUBRIDGE_PLUGIN_PATH
+        case "${TPUBRIDGE_PLUGIN_PATH##*/}" in libtpu*) export TPU_LIBRARY_PATH="$TPUBRIDGE_PLUGIN_PATH" ;; esac
+    fi
     PROGRAM="$PROGRAM" setsid sh -c '
         cd work || exit 9
-        sh -c "$PROGRAM" >>../log 2>&1 9>&- &
-        echo $! >../child
-        wait $!
+        setsid sh -c "$PROGRAM" >>../log 2>&1 9>&- &
+        child=$!
+        echo $child >../child
+        wait $child
         code=$?
+        # What it left behind would hold the chips.
+        tries=0
+        while kill -KILL "-$child" 2>/dev/null && [ $tries -lt 100 ]; do
+            tries=$((tries + 1))
+            sleep 0.05
+        done
         echo $code >../exit.new && mv ../exit.new ../exit
     ' >/dev/null 2>&1 </dev/null 9>&- &
     echo $! >leader
@@ -74,9 +87,12 @@ ask)
     ;;
 kill)
     if lives && [ "$(cat attempt)" = "$ATTEMPT" ]; then
-        kill -KILL "-$(cat leader)" 2>/dev/null
-        while kill -0 "-$(cat leader)" 2>/dev/null; do sleep 0.05; done
-        [ -f exit ] || echo 137 >exit
+        kill -KILL "-$(cat child)" 2>/dev/null || kill -KILL "$(cat child)" 2>/dev/null
+        tries=0
+        while lives && [ $tries -lt 100 ]; do
+            tries=$((tries + 1))
+            sleep 0.05
+        done
     fi
     echo "killed"
     ;;

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use sha2::{Digest, Sha256};
 
-use crate::job::{JobFile, JobProgram};
+use crate::job::{JobFile, JobPlugin, JobProgram};
 
 /// Files of a bundle, below a folder that all of them share.
 #[derive(Clone, Debug)]
@@ -26,6 +26,9 @@ impl Bundle {
         let mut files: Vec<PathBuf> = job.run.code.iter().chain(&job.run.data).cloned().collect();
         if let JobProgram::Train { file, .. } = &job.run.program {
             files.push(file.clone());
+        }
+        if let Some(JobPlugin::File(file)) = job.run.plugin() {
+            files.push(file);
         }
         let mut whole = Vec::new();
         for file in files {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::ssh::shell_quoted;
-use crate::job::{JobFile, JobProgram};
+use crate::job::{JobFile, JobPlugin, JobProgram};
 use crate::supervisor::JobAttempt;
 
 /// The port of the coordinator, which process 0 serves.
@@ -21,7 +21,7 @@ pub struct ProcessCommand {
 
 impl ProcessCommand {
     /// Process `process` of an attempt. `file` is the training file as the worker has it; the secret is in `../secret`.
-    pub fn of(job: &JobFile, attempt: &JobAttempt, process: usize, file: &Path) -> ProcessCommand {
+    pub fn of(job: &JobFile, attempt: &JobAttempt, process: usize, file: &Path) -> Result<ProcessCommand, String> {
         let count = attempt.places.len();
         let coordinator = attempt.places.first().map_or_else(String::new, |first| match first.internal {
             std::net::IpAddr::V4(address) => format!("{address}:{PORT}"),
@@ -32,7 +32,7 @@ impl ProcessCommand {
         // A worker joins its own attempt only.
         set("TPUBRIDGE_RUN_ID", format!("{}-{}", attempt.run, attempt.number));
         set("TPUBRIDGE_SECRET_FILE", "../secret".into());
-        if job.run.plugin.as_deref() == Some("cpu") {
+        if job.run.plugin() == Some(JobPlugin::Cpu) {
             set("TPUBRIDGE_DEVICE", "cpu".into());
         }
         if attempt.slices > 1 {
@@ -43,11 +43,11 @@ impl ProcessCommand {
             set("MEGASCALE_COORDINATOR_ADDRESS", format!("{host}:8080"));
         }
         let words = match &job.run.program {
-            JobProgram::Train { arguments, .. } => {
+            JobProgram::Train { file: local, arguments } => {
                 let mut words: Vec<String> = ["./bin/tpu", "train"].map(String::from).to_vec();
                 words.push(file.display().to_string());
                 words.extend(["--folder".into(), job.folder.clone()]);
-                words.extend(arguments_for(job, arguments, attempt.slices));
+                words.extend(arguments_for(job, local, arguments, attempt.slices)?);
                 if count > 1 {
                     let process = process.to_string();
                     let options =
@@ -68,7 +68,7 @@ impl ProcessCommand {
                 command.clone()
             }
         };
-        ProcessCommand { words, environment }
+        Ok(ProcessCommand { words, environment })
     }
 
     /// As a line for a shell, which replaces itself by the program.
@@ -80,25 +80,47 @@ impl ProcessCommand {
     }
 }
 
-/// The arguments of `tpu train` with the mesh of fewer slices.
-fn arguments_for(job: &JobFile, arguments: &[String], slices: u32) -> Vec<String> {
+/// The arguments of `tpu train` with the mesh of fewer slices: that of the arguments, or that of the training file.
+fn arguments_for(job: &JobFile, file: &Path, arguments: &[String], slices: u32) -> Result<Vec<String>, String> {
     let full = job.slice().num_slices();
     let mut words = arguments.to_vec();
     if slices == full {
-        return words;
+        return Ok(words);
     }
+    let shrunk = |mesh: &str| {
+        let none = || format!("no axis of the mesh {mesh:?} can shrink from {full} slices to {slices}");
+        elastic_mesh(mesh, full, slices).ok_or_else(none)
+    };
+    let mut is_named = false;
     for at in 0..words.len() {
-        let is_mesh = at > 0 && words[at - 1] == "--mesh";
-        let (before, mesh) = match words[at].strip_prefix("--mesh=") {
-            Some(mesh) => ("--mesh=", mesh),
-            None if is_mesh => ("", words[at].as_str()),
-            None => continue,
+        let follows = |option: &str| at > 0 && words[at - 1] == option;
+        let (before, mesh) = if let Some(mesh) = words[at].strip_prefix("--mesh=") {
+            ("--mesh=", mesh)
+        } else if follows("--mesh") {
+            ("", words[at].as_str())
+        } else if let Some(mesh) = words[at].strip_prefix("mesh.axes=").filter(|_| follows("--with")) {
+            ("mesh.axes=", mesh)
+        } else if let Some(mesh) = words[at].strip_prefix("--with=mesh.axes=") {
+            ("--with=mesh.axes=", mesh)
+        } else {
+            continue;
         };
-        if let Some(mesh) = elastic_mesh(mesh, full, slices) {
-            words[at] = format!("{before}{mesh}");
-        }
+        words[at] = format!("{before}{}", shrunk(mesh.trim_matches(['"', '\'']))?);
+        is_named = true;
     }
-    words
+    if !is_named && let Some(mesh) = mesh_of_file(file)? {
+        words.extend(["--mesh".to_string(), shrunk(&mesh)?]);
+    }
+    Ok(words)
+}
+
+/// The mesh that a training file names.
+fn mesh_of_file(file: &Path) -> Result<Option<String>, String> {
+    let at = |error: String| format!("{}: {error}", file.display());
+    let text = crate::job::small_file(file).map_err(at)?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error| at(error.message().to_string()))?;
+    let axes = table.get("mesh").and_then(|mesh| mesh.get("axes"));
+    Ok(axes.and_then(toml::Value::as_str).map(str::to_string))
 }
 
 /// The mesh of a job that goes on with fewer slices: the axis between slices shrinks, or that of the data. None if no axis
@@ -129,4 +151,62 @@ pub fn elastic_mesh(mesh: &str, full: u32, slices: u32) -> Option<String> {
     let axes: Vec<String> =
         axes.iter().enumerate().map(|(number, (name, count))| format!("{name}={}", size(number, *count))).collect();
     Some(axes.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::supervisor::{AttemptPhase, Place};
+
+    fn attempt(slices: u32) -> JobAttempt {
+        let place = |slice: u32| Place {
+            unit: format!("a-{slice}"),
+            zone: "us-west4-a".into(),
+            unit_slice: 0,
+            slice,
+            worker: 0,
+            internal: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+            external: None,
+        };
+        JobAttempt {
+            run: "r1".into(),
+            number: 1,
+            epoch: 1,
+            slices,
+            places: (0..slices).map(place).collect(),
+            phase: AttemptPhase::Starting,
+            since_ms: 0,
+            running_ms: None,
+            from_step: None,
+            kept_ms: None,
+            unreachable: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_mesh_shrinks_wherever_it_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = |arguments: &str, training: &str, slices: u32| {
+            std::fs::write(folder.path().join("t.toml"), training).unwrap();
+            let text = format!(
+                "name = 'a'\nfolder = 'run'\n[run]\ntrain = 't.toml'\narguments = [{arguments}]\n\
+                 [slices]\ntype = 'v5e-16'\ncount = 4\nmin_count = 1\nzones = ['us-west4-a']\n"
+            );
+            std::fs::write(folder.path().join("job.toml"), text).unwrap();
+            let job = JobFile::read(&folder.path().join("job.toml")).unwrap();
+            let command = ProcessCommand::of(&job, &attempt(slices), 0, Path::new("t.toml"))?;
+            let end = command.words.iter().position(|word| word == "--processes").unwrap_or(command.words.len());
+            Ok::<_, String>(command.words[5..end].join(" "))
+        };
+        let file = "[mesh]\naxes = 'dcn:replica=4,fsdp=16'\n";
+        assert_eq!(words("", file, 4).unwrap(), "");
+        assert_eq!(words("", file, 2).unwrap(), "--mesh dcn:replica=2,fsdp=16");
+        assert_eq!(words("'--mesh=data=8,model=4'", file, 1).unwrap(), "--mesh=data=2,model=4");
+        assert_eq!(words("'--with', 'mesh.axes=\"data=8\"'", file, 2).unwrap(), "--with mesh.axes=data=4");
+        assert!(words("", "[mesh]\naxes = 'model=4'\n", 2).unwrap_err().contains("can shrink from 4 slices to 2"));
+        assert!(words("", "[mesh", 2).unwrap_err().contains("t.toml"));
+    }
 }

@@ -11,8 +11,9 @@ use weights::{CheckpointManager, Store};
 
 use super::bundle::Bundle;
 use super::command::ProcessCommand;
-use super::ssh::{Ssh, SshError, shell_quoted};
-use crate::job::{JobFile, JobProgram};
+use super::host_keys::{HostKeyBook, HostKeySource, alias};
+use super::ssh::{Ssh, SshError, SshHost, shell_quoted};
+use crate::job::{JobFile, JobPlugin, JobProgram};
 use crate::supervisor::{JobAttempt, JobWorkers, Place, StopHow, WorkerSeen};
 
 const AGENT: &str = include_str!("agent.sh");
@@ -21,7 +22,8 @@ const LIMIT: Duration = Duration::from_secs(6);
 /// Preparing a worker may take longer.
 const PREPARE_LIMIT: Duration = Duration::from_secs(1500);
 /// A worker that is new may not listen yet.
-const KNOCKS: u32 = 60;
+const KNOCKS: u32 = 150;
+const KNOCK_PAUSE: Duration = Duration::from_millis(200);
 /// Bytes of a log that are kept here.
 const MAX_LOG: usize = 1 << 20;
 /// The object whose presence asks a job to stop.
@@ -47,17 +49,30 @@ pub struct SshWorkers {
     ssh: Ssh,
     program: PathBuf,
     store: Store,
+    keys: Arc<HostKeyBook>,
     desks: Desks,
     /// Told of every new line: the process, the line.
-    on_line: OnLine,
+    on_line: Arc<OnLine>,
 }
 
 impl SshWorkers {
-    /// Workers that are given `program` (this one) and reached by `ssh`.
-    pub fn new(job: &JobFile, ssh: Ssh, program: &Path, on_line: OnLine) -> Result<SshWorkers, String> {
-        let store = Store::open(&job.folder).map_err(|error| error.to_string())?;
-        let (job, program) = (job.clone(), program.to_path_buf());
-        Ok(SshWorkers { job, ssh, program, store, desks: Desks::default(), on_line })
+    /// Workers that are given `program` (this one) and reached by `ssh`. `host_keys` tells what is published of them.
+    pub fn new(
+        job: &JobFile,
+        ssh: Ssh,
+        program: &Path,
+        host_keys: Option<HostKeySource>,
+        on_line: OnLine,
+    ) -> Result<SshWorkers, String> {
+        let open = || Store::open(&job.folder).map_err(|error| error.to_string());
+        let keys = Arc::new(HostKeyBook::new(&ssh.folder, open()?, job.cloud.host_keys, host_keys));
+        let (job, program, store, on_line) = (job.clone(), program.to_path_buf(), open()?, Arc::new(on_line));
+        Ok(SshWorkers { job, ssh, program, store, keys, desks: Desks::default(), on_line })
+    }
+
+    fn door(&self, process: usize, place: &Place) -> Door {
+        let (keys, on_line) = (self.keys.clone(), self.on_line.clone());
+        Door { ssh: self.ssh.clone(), keys, place: place.clone(), address: host(&self.job, place), process, on_line }
     }
 
     fn desks(&self) -> MutexGuard<'_, BTreeMap<(u32, usize), Desk>> {
@@ -84,7 +99,7 @@ impl SshWorkers {
                 .enumerate()
                 .map(|(at, place)| {
                     let script = self.question(epoch, attempt, verb, &more(at));
-                    scope.spawn(move || self.ssh.run(&host(&self.job, place), &alias(place), &script, LIMIT))
+                    scope.spawn(move || self.door(at, place).ask(&script, LIMIT))
                 })
                 .collect();
             let lost = || Err(SshError::Failed("a thread is gone".into()));
@@ -129,10 +144,6 @@ fn host(job: &JobFile, place: &Place) -> String {
     address.to_string()
 }
 
-fn alias(place: &Place) -> String {
-    format!("{}-{}-{}", place.unit, place.slice, place.worker)
-}
-
 impl JobWorkers for SshWorkers {
     fn look(&self, epoch: u64, attempt: &JobAttempt) -> Vec<WorkerSeen> {
         let offsets: Vec<u64> = {
@@ -150,6 +161,10 @@ impl JobWorkers for SshWorkers {
                 }
                 (Err(_), Some(Ok(()))) => {
                     seen.push(WorkerSeen::Preparing);
+                    continue;
+                }
+                (Err(SshError::Refused(_)), None) => {
+                    seen.push(WorkerSeen::Refusing);
                     continue;
                 }
                 (Err(_), None) => {
@@ -179,7 +194,16 @@ impl JobWorkers for SshWorkers {
     }
 
     fn start(&self, epoch: u64, attempt: &JobAttempt) {
-        let made = Secret::generate().and_then(|secret| Ok((secret, Bundle::of(&self.job, &self.program)?)));
+        let made = Secret::generate().and_then(|secret| {
+            let bundle = Bundle::of(&self.job, &self.program)?;
+            let file = match &self.job.run.program {
+                JobProgram::Train { file, .. } => bundle.remote(file),
+                JobProgram::Command(_) => PathBuf::new(),
+            };
+            let lines = (0..attempt.places.len()).map(|at| ProcessCommand::of(&self.job, attempt, at, &file));
+            let lines = lines.map(|command| command.map(|command| command.line())).collect::<Result<Vec<_>, _>>()?;
+            Ok((secret, bundle, lines))
+        });
         {
             let mut desks = self.desks();
             desks.retain(|(number, _), _| *number == attempt.number);
@@ -188,14 +212,9 @@ impl JobWorkers for SshWorkers {
                 desks.insert((attempt.number, at), Desk { preparing, ..Desk::default() });
             }
         }
-        let Ok((secret, bundle)) = made else { return };
+        let Ok((secret, bundle, lines)) = made else { return };
         let bundle = Arc::new(bundle);
-        for (at, place) in attempt.places.iter().enumerate() {
-            let file = match &self.job.run.program {
-                JobProgram::Train { file, .. } => bundle.remote(file),
-                JobProgram::Command(_) => PathBuf::new(),
-            };
-            let line = ProcessCommand::of(&self.job, attempt, at, &file).line();
+        for ((at, place), line) in attempt.places.iter().enumerate().zip(lines) {
             let start = self.question(
                 epoch,
                 attempt,
@@ -203,10 +222,9 @@ impl JobWorkers for SshWorkers {
                 &format!("SECRET={}\nPROGRAM={}", shell_quoted(&secret), shell_quoted(&line)),
             );
             let worker = Preparation {
-                ssh: self.ssh.clone(),
-                host: host(&self.job, place),
-                alias: alias(place),
+                door: self.door(at, place),
                 bundle: bundle.clone(),
+                plugin: plugin_script(&self.job, &bundle),
                 setup: self.job.run.setup.clone(),
                 have: self.question(epoch, attempt, "bundle", ""),
                 unpacked: self.question(epoch, attempt, "unpacked", &format!("BUNDLE={}", bundle.identity)),
@@ -221,7 +239,7 @@ impl JobWorkers for SshWorkers {
                     desk.preparing = match outcome {
                         Ok(()) => None,
                         // A worker that is gone is told by looking at it.
-                        Err(SshError::Unreachable(_)) => None,
+                        Err(SshError::Unreachable(_) | SshError::Refused(_)) => None,
                         Err(error) => Some(Err(error.to_string())),
                     };
                 }
@@ -253,12 +271,58 @@ pub fn ask_to_stop(job: &JobFile) -> Result<(), String> {
     store.put(STOP, b"stop").map_err(|error| error.to_string())
 }
 
+/// Says where the plugin of a job is: gets the package, or names the file. Nothing where the machine's own is meant.
+fn plugin_script(job: &JobFile, bundle: &Bundle) -> Option<String> {
+    match job.run.plugin()? {
+        JobPlugin::Cpu => None,
+        JobPlugin::File(path) => {
+            let file = shell_quoted(&bundle.remote(&path).display().to_string());
+            Some(format!("test -f {file} && echo \"$PWD/\"{file} >../plugin"))
+        }
+        JobPlugin::Package { name, version } => {
+            let version = version.map_or_else(String::new, |version| format!(" --version {}", shell_quoted(&version)));
+            // Where it was put, from the record that it prints.
+            let path = r#"sed -n 's/.*"path": *"\([^"]*\)".*/\1/p'"#;
+            Some(format!(
+                "TPUBRIDGE_HOME=\"$HOME/.tpubridge\" ./bin/tpu setup {}{version} --json >../setup.json && {path} <../setup.json >../plugin && \
+                 test -f \"$(cat ../plugin)\"",
+                shell_quoted(&name)
+            ))
+        }
+    }
+}
+
+/// A worker behind ssh.
+struct Door {
+    ssh: Ssh,
+    keys: Arc<HostKeyBook>,
+    place: Place,
+    address: String,
+    process: usize,
+    on_line: Arc<OnLine>,
+}
+
+impl Door {
+    /// The host, once it is known how it proves who it is.
+    fn host(&self) -> Result<SshHost, SshError> {
+        let trust = self.keys.trust(&self.place)?;
+        Ok(SshHost { address: self.address.clone(), alias: alias(&self.place), trust })
+    }
+
+    fn ask(&self, script: &str, limit: Duration) -> Result<Vec<u8>, SshError> {
+        let answer = self.ssh.run(&self.host()?, script, limit)?;
+        if let Some(warning) = self.keys.met(&self.place) {
+            (self.on_line)(self.process, &warning);
+        }
+        Ok(answer)
+    }
+}
+
 /// What is done to one worker before its process runs.
 struct Preparation {
-    ssh: Ssh,
-    host: String,
-    alias: String,
+    door: Door,
     bundle: Arc<Bundle>,
+    plugin: Option<String>,
     setup: Option<String>,
     have: String,
     unpacked: String,
@@ -268,7 +332,7 @@ struct Preparation {
 
 impl Preparation {
     fn ask(&self, script: &str, limit: Duration) -> Result<String, SshError> {
-        let answer = self.ssh.run(&self.host, &self.alias, script, limit)?;
+        let answer = self.door.ask(script, limit)?;
         Ok(String::from_utf8_lossy(&answer).trim().to_string())
     }
 
@@ -276,15 +340,15 @@ impl Preparation {
         let mut knocks = 0;
         let have = loop {
             match self.ask(&self.have, LIMIT) {
-                Err(SshError::Unreachable(_)) if knocks < KNOCKS => knocks += 1,
+                Err(SshError::Unreachable(_) | SshError::Refused(_)) if knocks < KNOCKS => knocks += 1,
                 answer => break answer?,
             }
-            std::thread::sleep(Duration::from_millis(500));
+            std::thread::sleep(KNOCK_PAUSE);
         };
         if have != self.bundle.identity {
             self.copy()?;
-            if let Some(setup) = &self.setup {
-                let script = format!("cd \"$HOME/.tpubridge/jobs/{}/work\" && {{ {setup}\n}}", self.run);
+            for step in [&self.plugin, &self.setup].into_iter().flatten() {
+                let script = format!("cd \"$HOME/.tpubridge/jobs/{}/work\" && {{ {step}\n}}", self.run);
                 self.ask(&script, PREPARE_LIMIT)?;
             }
             self.ask(&self.unpacked, LIMIT)?;
@@ -303,7 +367,7 @@ impl Preparation {
         let Some(stream) = tar.stdout.take() else { return Err(failed("tar has no output".into())) };
         let remote =
             format!("umask 077; mkdir -p .tpubridge/jobs/{0}/work && tar -C .tpubridge/jobs/{0}/work -xf -", self.run);
-        let mut ssh = self.ssh.command(&self.host, &self.alias, &remote);
+        let mut ssh = self.door.ssh.command(&self.door.host()?, &remote);
         let status = ssh.stdin(stream).stdout(Stdio::null()).stderr(Stdio::null()).status();
         let packed = tar.wait();
         match (status, packed) {
@@ -311,5 +375,35 @@ impl Preparation {
             (Ok(status), _) if status.code() == Some(255) => Err(SshError::Unreachable("the copy was cut off".into())),
             (status, packed) => Err(failed(format!("files could not be copied: ssh {status:?}, tar {packed:?}"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_is_gotten_or_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["t.toml", "my plugin.so", "tpu"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let script = |plugin: &str| {
+            let text = format!(
+                "name = 'a'\nfolder = 'run'\n[run]\ntrain = 't.toml'\nplugin = '{plugin}'\n[slices]\ntype = 'v6e-8'\nzones = ['us-east5-b']\n"
+            );
+            std::fs::write(folder.path().join("job.toml"), text).unwrap();
+            let job = JobFile::read(&folder.path().join("job.toml")).unwrap();
+            let bundle = Bundle::of(&job, &folder.path().join("tpu")).unwrap();
+            (plugin_script(&job, &bundle), bundle.files.len())
+        };
+        assert_eq!(script("cpu"), (None, 1));
+        let (file, files) = script("./my plugin.so");
+        assert_eq!(
+            (file.unwrap().as_str(), files),
+            ("test -f 'my plugin.so' && echo \"$PWD/\"'my plugin.so' >../plugin", 2)
+        );
+        let (package, _) = script("libtpu==0.0.51");
+        assert!(package.unwrap().contains("./bin/tpu setup libtpu --version 0.0.51 --json"));
     }
 }

@@ -5,9 +5,11 @@
 
 mod bundle;
 mod command;
+mod host_keys;
 mod job_workers;
 mod ssh;
 
 pub use command::{ProcessCommand, elastic_mesh};
+pub use host_keys::HostKeySource;
 pub use job_workers::{OnLine, SshWorkers, ask_to_stop};
-pub use ssh::{Ssh, SshError, shell_quoted};
+pub use ssh::{HostTrust, Ssh, SshError, SshHost, shell_quoted};

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// What ssh says of an error is there when it has ended, or is held open by a connection that is kept.
+const ERRORS_LIMIT: Duration = Duration::from_millis(100);
+
 /// How workers are reached.
 #[derive(Clone, Debug)]
 pub struct Ssh {
@@ -24,6 +27,8 @@ pub struct Ssh {
 pub enum SshError {
     /// There is no connection to it.
     Unreachable(String),
+    /// Its machine says that nobody listens.
+    Refused(String),
     /// It was asked and failed.
     Failed(String),
 }
@@ -31,7 +36,7 @@ pub enum SshError {
 impl fmt::Display for SshError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(what) => write!(f, "it cannot be reached: {what}"),
+            Self::Unreachable(what) | Self::Refused(what) => write!(f, "it cannot be reached: {what}"),
             Self::Failed(what) => write!(f, "{what}"),
         }
     }
@@ -39,14 +44,39 @@ impl fmt::Display for SshError {
 
 impl std::error::Error for SshError {}
 
+/// How a worker proves who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostTrust {
+    /// Its keys are known: another one is refused.
+    Known,
+    /// Nobody has met it: the first key is written down.
+    First,
+}
+
+/// A worker and how it is met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshHost {
+    /// Its address.
+    pub address: String,
+    /// Its name whatever its address: a new machine may have the address of an old one, but not its key.
+    pub alias: String,
+    /// How it proves who it is.
+    pub trust: HostTrust,
+}
+
 impl Ssh {
-    /// The command that runs `remote` on a host. `alias` names the machine whatever its address: a new one may have the
-    /// address of an old one, but not its key.
-    pub fn command(&self, host: &str, alias: &str, remote: &str) -> Command {
+    /// The command that runs `remote` on a host.
+    pub fn command(&self, host: &SshHost, remote: &str) -> Command {
         let mut command = Command::new(&self.program);
+        let strict = match host.trust {
+            HostTrust::Known => "StrictHostKeyChecking=yes",
+            HostTrust::First => "StrictHostKeyChecking=accept-new",
+        };
         command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=4", "-o", "ServerAliveInterval=3"]);
-        command.args(["-o", "ServerAliveCountMax=2", "-o", "StrictHostKeyChecking=accept-new", "-o", "LogLevel=ERROR"]);
-        command.arg("-o").arg(format!("HostKeyAlias={alias}"));
+        command.args(["-o", "ServerAliveCountMax=2", "-o", strict, "-o", "LogLevel=ERROR", "-o", "UpdateHostKeys=no"]);
+        command.args(["-o", "CheckHostIP=no", "-o", "ForwardAgent=no", "-o", "GlobalKnownHostsFile=/dev/null"]);
+        command.args(["-o", "HashKnownHosts=no"]);
+        command.arg("-o").arg(format!("HostKeyAlias={}", host.alias));
         command.arg("-o").arg(format!("UserKnownHostsFile={}", self.folder.join("known_hosts").display()));
         command.args(["-o", "ControlMaster=auto", "-o", "ControlPersist=60"]);
         command.arg("-o").arg(format!("ControlPath={}", self.folder.join("c-%C").display()));
@@ -56,13 +86,13 @@ impl Ssh {
         if let Some(key) = &self.key {
             command.arg("-o").arg("IdentitiesOnly=yes").arg("-i").arg(key);
         }
-        command.arg(host).arg("--").arg(remote);
+        command.arg(&host.address).arg("--").arg(remote);
         command
     }
 
     /// Runs a script on a host; its output. Scripts go through stdin, so that nobody sees what is in them.
-    pub fn run(&self, host: &str, alias: &str, script: &str, limit: Duration) -> Result<Vec<u8>, SshError> {
-        let mut command = self.command(host, alias, "sh -s");
+    pub fn run(&self, host: &SshHost, script: &str, limit: Duration) -> Result<Vec<u8>, SshError> {
+        let mut command = self.command(host, "sh -s");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed =
             |error: std::io::Error| SshError::Failed(format!("{} cannot be run: {error}", self.program.display()));
@@ -98,13 +128,21 @@ impl Ssh {
             return Err(SshError::Unreachable(format!("no answer in {} s", limit.as_secs())));
         };
         let errors = || {
+            let asked = Instant::now();
+            while !stderr.is_finished() && asked.elapsed() < ERRORS_LIMIT {
+                std::thread::sleep(Duration::from_millis(2));
+            }
             let bytes = if stderr.is_finished() { stderr.join().unwrap_or_default() } else { Vec::new() };
             String::from_utf8_lossy(&bytes).trim().to_string()
         };
         match status.code() {
             Some(0) => Ok(stdout.join().unwrap_or_default()),
             // ssh's own errors.
-            Some(255) | None => Err(SshError::Unreachable(errors())),
+            Some(255) | None => {
+                let what = errors();
+                let is_refused = what.contains("Connection refused");
+                Err(if is_refused { SshError::Refused(what) } else { SshError::Unreachable(what) })
+            }
             Some(code) => Err(SshError::Failed(format!("a command ended with code {code}: {}", errors()))),
         }
     }

@@ -56,6 +56,9 @@ fn faults_are_told_with_the_nearest_right_value() {
     check(("name = 'a'", "name = 7"), &["name: it is a whole number, and must be a text"]);
     check(("name = 'a'", "naem = 'a'"), &["name: it is missing", "naem: no such key; write name"]);
     check(("[run]", "zzzzzzzz = 1\n[run]"), &["zzzzzzzz: no such key; write one of name, folder, platform"]);
+    check(("[run]\n", "[run]\nplugin = 'libtpv'\n"), &["no plugin is called `libtpv`", "plugin = \"libtpu\""]);
+    check(("[run]\n", "[run]\nplugin = 'libtpu==v1'\n"), &["`v1` is not a version", "libtpu==0.0.51"]);
+    check(("[run]\n", "[cloud]\nhost_keys = 'all'\n[run]\n"), &["cloud.host_keys", "first"]);
     check(("gs://b/a", "gcs://b/a"), &["no store is called `gcs`", "folder = \"gs://b/a\""]);
     check(("gs://b/a", "gs://"), &["it names no bucket"]);
     check(("[run]", "platform = 'gk'\n[run]"), &["`gk` is not one of tpu-vm, gke", "platform = \"gke\""]);

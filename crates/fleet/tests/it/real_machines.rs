@@ -150,7 +150,7 @@ impl Provider for FileCloud {
         let at = |ms: u64| UNIX_EPOCH + Duration::from_millis(ms);
         self.with(|known| {
             let slices = known.slices.iter().filter(|slice| slice.name == id.name);
-            Ok(slices.map(|slice| PaidTime { from: at(slice.made_ms), until: slice.gone_ms.map(at) }).collect())
+            Ok(slices.map(|slice| PaidTime { from: Some(at(slice.made_ms)), until: slice.gone_ms.map(at) }).collect())
         })
     }
 }
@@ -173,8 +173,8 @@ fn supervisor_process() {
         folder: connections.path().to_path_buf(),
     };
     let on_line = Box::new(|process: usize, line: &str| println!("[{process}] {line}"));
-    let workers = SshWorkers::new(&job, ssh, &std::env::current_exe().unwrap(), on_line).unwrap();
-    let me = JobOwner { id: now_ms().to_string(), host: "here".into(), process: std::process::id() };
+    let workers = SshWorkers::new(&job, ssh, &std::env::current_exe().unwrap(), None, on_line).unwrap();
+    let me = JobOwner::here(&now_ms().to_string());
     let records = Store::open(&job.folder).unwrap();
     let clock = now_ms;
     let mut supervisor = Supervisor::new(&job, &provider, &workers, records, &clock, me, "e2e");
@@ -262,6 +262,8 @@ struct Stage {
     machines: SshMachines,
     cloud: FileCloud,
     started: Instant,
+    /// What was done to the job, and when.
+    faults: Vec<(&'static str, u64)>,
 }
 
 impl Stage {
@@ -304,6 +306,7 @@ impl Stage {
 
     /// The slice is taken; the provider says so, or only that it is ready.
     fn preempt(&mut self, is_told: bool) {
+        self.faults.push((if is_told { "preempted" } else { "preempted without a word" }, now_ms()));
         let slice = self.live();
         self.cloud.with(|known| known.slices.iter_mut().find(|one| one.name == slice.name).unwrap().is_lost = is_told);
         slice.machines.iter().for_each(|at| self.machines.crash(*at));
@@ -327,7 +330,8 @@ fn a_job_on_real_machines_survives_everything_and_leaves_nothing() {
     };
     let cloud = FileCloud(folder.path().join("cloud.json"));
     std::fs::write(&cloud.0, serde_json::to_vec(&known).unwrap()).unwrap();
-    let mut stage = Stage { folder: folder.path().to_path_buf(), machines, cloud, started: Instant::now() };
+    let mut stage =
+        Stage { folder: folder.path().to_path_buf(), machines, cloud, started: Instant::now(), faults: Vec::new() };
 
     // One answer is lost and one zone has no stock from the beginning.
     let mut first = stage.supervisor("first.log");
@@ -343,6 +347,7 @@ fn a_job_on_real_machines_survives_everything_and_leaves_nothing() {
     stage.go_on(5);
     // One worker is gone, and nobody says so.
     let dead = stage.live().machines[2];
+    stage.faults.push(("worker dead", now_ms()));
     stage.machines.crash(dead);
     stage.go_on(5);
     stage.preempt(false);
@@ -370,7 +375,7 @@ fn a_job_on_real_machines_survives_everything_and_leaves_nothing() {
     }
     assert_eq!(bill.slices.len(), slices.len());
     if let Some(path) = std::env::var_os("TPUBRIDGE_FLEET_JOURNAL") {
-        let record = serde_json::json!({"journal": journal, "losses": std::fs::read_to_string(folder.path().join("run/losses.txt")).unwrap(), "slices": slices});
+        let record = serde_json::json!({"journal": journal, "losses": std::fs::read_to_string(folder.path().join("run/losses.txt")).unwrap(), "slices": slices, "faults": stage.faults});
         std::fs::write(path, record.to_string()).unwrap();
     }
 }

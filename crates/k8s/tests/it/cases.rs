@@ -34,8 +34,8 @@ pub(crate) fn full(slices: &str, program: &str) -> JobFile {
     let text = format!(
         "name = 'job'\nfolder = 'gs://bucket/runs/job'\nplatform = 'gke'\n[run]\n{program}\n\
          environment = {{ A = 'b c', N = 1 }}\n[slices]\n{slices}\n\
-         [limits]\nrestarts = 3\ndeadline = '2d'\n[cloud]\nservice_account = 'trainer'\n\
-         [kubernetes]\nimage = 'example/image:1'\nnamespace = 'training'\nqueue = 'tpu-queue'\npriority = 'high'\n\
+         [limits]\nrestarts = 3\ndeadline = '2d'\n\
+         [kubernetes]\nimage = 'example/image:1'\nnamespace = 'training'\nqueue = 'tpu-queue'\npriority = 'high'\nservice_account = 'trainer'\n\
          placement_policy = 'policy'\nvolume_claim = 'claim'\ngrace = '30s'\n[labels]\nteam = 'language'\n"
     );
     JobFile::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))

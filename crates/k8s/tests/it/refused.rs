@@ -23,7 +23,8 @@ fn what_cannot_run_is_refused_with_every_reason() {
     job.name = "x".repeat(60);
     refused(&job, &["too long", "46 letters"]);
     job.kubernetes.image = None;
-    refused(&job, &["kubernetes.image"]);
+    job.kubernetes.service_account = Some("Me@project".into());
+    refused(&job, &["kubernetes.image", "kubernetes.service_account \"Me@project\""]);
 }
 
 #[test]
@@ -32,11 +33,26 @@ fn what_is_done_otherwise_is_noted() {
     job.limits.budget_usd = Some(100.0);
     job.slices.min_slices = 1;
     job.cloud.service_account = Some("me@project.iam.gserviceaccount.com".into());
+    job.kubernetes.service_account = None;
     let workload = workload(&job);
     for part in ["limits.budget", "limits.deadline", "min_count", "me@project", "15 seconds"] {
         assert!(workload.notes.iter().any(|note| note.contains(part)), "{part}: {:?}", workload.notes);
     }
     assert_eq!(workload.service_account, None);
+    job.kubernetes.service_account = Some("trainer".into());
+    let set = objects(&job).pop().unwrap();
+    let pod = &set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"];
+    assert_eq!(pod["serviceAccountName"], "trainer");
+}
+
+#[test]
+fn one_host_names_no_placement_policy() {
+    let policy = |slices: &str| {
+        let mut job = plain(slices);
+        job.kubernetes.placement_policy = Some("p".into());
+        objects(&job).pop().unwrap().to_string().contains("placement-policy-name")
+    };
+    assert_eq!((policy("type = 'tpu7x-8'"), policy("type = 'tpu7x-128'")), (false, true));
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl Provider for Door {
 
     fn paid(&self, id: &SliceId) -> Result<Vec<PaidTime>, ProviderError> {
         let times = self.call(|world| Ok(world.paid(id)))?;
-        Ok(times.into_iter().map(|(from, until)| PaidTime { from, until }).collect())
+        Ok(times.into_iter().map(|(from, until)| PaidTime { from: Some(from), until }).collect())
     }
 }
 
@@ -319,7 +319,7 @@ fn begin(due: u64) {
     with(|drive| {
         let id = drive.seats.len();
         let door: &'static Door = Box::leak(Box::new(Door { id }));
-        let me = JobOwner { id: format!("s{id}"), host: "here".into(), process: id as u32 };
+        let me = JobOwner { id: format!("s{id}"), host: "here".into(), process: id as u32, machine: None };
         let supervisor = Supervisor::new(drive.job, door, door, Door { id }, &(clock as fn() -> u64), me, "r1");
         drive.seats.push(Seat { supervisor: Some(supervisor), due, is_dead: false, is_inside: false });
     });
