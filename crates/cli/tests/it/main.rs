@@ -16,6 +16,7 @@ mod estimates;
 mod faults;
 mod find_batch;
 mod fit;
+mod fleet;
 mod harness;
 mod health;
 mod hostile;
