@@ -272,7 +272,8 @@ fn jobs_are_run_watched_stopped_and_answered() {
     // Exit codes of programs are those of the job.
     stage.bench.write("job.toml", JOB.replace("SCRIPT", "exit 1").replace("'run'", "'no'"));
     let no = expect(1, &["job", "run", "job.toml", "--json"]);
-    let records: Vec<Value> = no.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records = serde_json::Deserializer::from_str(&no.stdout).into_iter::<Value>();
+    let records: Vec<Value> = records.map(|record| record.unwrap()).collect();
     let last = records.last().unwrap();
     assert_eq!((&last["ending"]["how"], &last["is_over"]), (&"answered".into(), &true.into()), "{last}");
     assert!(records.iter().any(|record| record["event"] == "job"), "{}", no.stdout);
@@ -293,13 +294,13 @@ fn a_job_is_checked_and_shown_before_anything_is_asked() {
         2,
         "{text}"
     );
-    assert!(text.starts_with("small: 1 workers of v5e-8, 2 zones at once, the first to give wins\n"), "{text}");
+    assert!(text.starts_with("small: 1 workers of v5litepod-8, 2 zones at once, the first to give wins\n"), "{text}");
     assert!(text.contains("\"enable-guest-attributes\": \"TRUE\"") && text.contains("/h\n"), "{text}");
     let wrong = JOB.replace("us-west4-a", "us-west4").replace("v5e-8", "v5e-9").replace("SCRIPT", "true");
     bench.write("job.toml", format!("{wrong}host_keys = 'publisht'\n"));
     let wrong = run(&dry);
     assert_eq!(wrong.code, Some(2));
-    for told in ["v5e-8", "write published", "docs/reference/job.md"] {
+    for told in ["write type = \"v5litepod-8\"", "write host_keys = \"published\"", "docs/reference/job.md"] {
         assert!(wrong.stderr.contains(told), "{told}: {}", wrong.stderr);
     }
 

@@ -22,9 +22,10 @@ fn what_cannot_run_is_refused_with_every_reason() {
     let mut job = plain("type = 'v5p-128'\ncount = 2");
     job.name = "x".repeat(60);
     refused(&job, &["too long", "46 letters"]);
-    job.kubernetes.image = None;
     job.kubernetes.service_account = Some("Me@project".into());
-    refused(&job, &["kubernetes.image", "kubernetes.service_account \"Me@project\""]);
+    refused(&job, &["too long", "kubernetes.service_account \"Me@project\""]);
+    job.kubernetes.image = None;
+    refused(&job, &["kubernetes.image"]);
 }
 
 #[test]
