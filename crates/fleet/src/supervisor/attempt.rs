@@ -13,7 +13,7 @@ use crate::restart::{RestartVerdict, RunEnd};
 /// A worker that does not answer for so long has failed.
 const DEAD_MS: u64 = 20_000;
 /// One whose machine answers that nobody listens, or whose fellows have failed, is not just cut off for a moment.
-const SURELY_DEAD_MS: u64 = 3_000;
+const SURELY_DEAD_MS: u64 = 2_000;
 /// Preparing workers and starting processes may take so long.
 const START_MS: u64 = 1_800_000;
 /// After a failure of the program the provider has so long to tell that it was its own.
@@ -129,7 +129,7 @@ pub(super) fn follow(job: &JobFile, state: &mut JobState, seen: &Seen, now_ms: u
             decision.says.push(format!("attempt {}: all {} processes run", attempt.number, attempt.places.len()));
         }
     }
-    decision.is_busy |= attempt.phase == AttemptPhase::Starting;
+    decision.is_busy |= attempt.phase == AttemptPhase::Starting || !attempt.unreachable.is_empty();
     dead_workers(state, seen, now_ms, decision);
     if is_looked_at {
         judge(job, state, seen, now_ms, decision);
