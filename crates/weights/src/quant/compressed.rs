@@ -8,7 +8,7 @@ use crate::quant::bits::{Packing, words};
 use crate::quant::format::{
     Failure, Format, Module, Parts, QuantizedWeight, Storage, WeightSpec, group_block, wrong_shape,
 };
-use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock, signed_type};
+use crate::quant::matrix::{PackedMatrix, PackedSpec, ScaleBlock, ScaleEncoding, signed_type};
 use crate::quant::microscaling::{nibbles, powers_of_two, sixes};
 use crate::quant::refusal::Refusal;
 use crate::quant::settings::{Settings, wrong};
@@ -378,10 +378,12 @@ impl Shape {
                 if !(global.is_finite() && global > 0.0) {
                     return Err(Refusal::damaged(format!("its `weight_global_scale` is {global}")).into());
                 }
+                matrix.scale_encoding = ScaleEncoding::Fp8Over(global);
                 scales.into_iter().map(|scale| scale / global).collect()
             }
             Layout::Mxfp4 | Layout::Mxfp6 | Layout::Mxfp8 => {
                 let types = [DType::U8, DType::F8E8M0FNU];
+                matrix.scale_encoding = ScaleEncoding::PowersOfTwo;
                 powers_of_two(parts.read("weight_scale", &types, &[row_blocks, groups])?.bytes())?
             }
         };

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use tensor::{DType, Literal, decode_float};
+use tensor::{DType, Literal, decode_float, encode_float};
 
 use crate::error::Error;
+use crate::quant::microscaling::power_of_two;
 use crate::quant::refusal::Refusal;
 
 /// What scales and minima stay below, so that no element is infinite.
@@ -17,6 +18,18 @@ pub struct ScaleBlock {
     pub out_features: usize,
     /// Columns of the matrix: inputs.
     pub in_features: usize,
+}
+
+/// What scales are in files, where they are narrower than floats of 16 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum ScaleEncoding {
+    /// Floats of the dense type.
+    #[default]
+    Floats,
+    /// Powers of two, an exponent of 8 bits each, as the mx formats have them.
+    PowersOfTwo,
+    /// `f8E4M3FN` divided by a scale of the whole matrix, as nvfp4 has them.
+    Fp8Over(f32),
 }
 
 /// How a matrix is quantized: what its form on a device depends on, without its values.
@@ -61,6 +74,7 @@ pub struct PackedMatrix {
     /// Number of the block of each input.
     pub(crate) input_groups: Option<Vec<u32>>,
     pub(crate) input_scale: Option<f32>,
+    pub(crate) scale_encoding: ScaleEncoding,
     pub(crate) dense: DType,
 }
 
@@ -102,6 +116,7 @@ impl PackedMatrix {
             minima: None,
             input_groups: None,
             input_scale: None,
+            scale_encoding: ScaleEncoding::Floats,
             dense: DType::F32,
         }
     }
@@ -134,6 +149,11 @@ impl PackedMatrix {
     /// With the scale of inputs that are quantized with it, whatever they are (static activations).
     pub fn with_input_scale(self, scale: f32) -> Result<PackedMatrix, Error> {
         PackedMatrix { input_scale: Some(scale), ..self }.checked().map_err(Refusal::of_matrix)
+    }
+
+    /// With scales that are numbers of an encoding.
+    pub fn with_scale_encoding(self, scale_encoding: ScaleEncoding) -> Result<PackedMatrix, Error> {
+        PackedMatrix { scale_encoding, ..self }.checked().map_err(Refusal::of_matrix)
     }
 
     /// With the float type that scales and dense weights have in files.
@@ -229,10 +249,16 @@ impl PackedMatrix {
         self.input_scale
     }
 
+    /// What its scales are in files.
+    pub fn scale_encoding(&self) -> ScaleEncoding {
+        self.scale_encoding
+    }
+
     /// Bytes of the codes, scales and zero points where codes take no more than their bits.
     pub fn packed_bytes(&self) -> u64 {
         let codes = (self.codes.len() as u64 * u64::from(self.bits)).div_ceil(8);
-        let each = 4 + u64::from(self.zero_points.is_some()) + 4 * u64::from(self.minima.is_some());
+        let scale = if self.scale_encoding == ScaleEncoding::Floats { 4 } else { 1 };
+        let each = scale + u64::from(self.zero_points.is_some()) + 4 * u64::from(self.minima.is_some());
         codes + self.scales.len() as u64 * each + 4 * self.input_groups.as_ref().map_or(0, |groups| groups.len() as u64)
     }
 
@@ -264,6 +290,7 @@ impl PackedMatrix {
             minima: self.minima.as_ref().map(|minima| minima[blocks].to_vec()),
             input_groups: self.input_groups.clone(),
             input_scale: self.input_scale,
+            scale_encoding: self.scale_encoding,
             dense: self.dense,
         })
     }
@@ -441,6 +468,10 @@ impl PackedMatrix {
         if let Some(index) = self.scales.iter().position(|scale| !is_small(*scale)) {
             return Err(Refusal::damaged(format!("its scale {} is {}", place(index), self.scales[index])));
         }
+        if let Some(index) = self.scales.iter().position(|scale| self.scale_encoding.encoded(*scale).is_none()) {
+            let (scale, encoding) = (self.scales[index], self.scale_encoding);
+            return wrong(format!("its scale {} is {scale}, which {encoding:?} does not have", place(index)));
+        }
         if let Some(zeros) = &self.zero_points {
             let (low, high) = (-(1i32 << (self.bits - 1)), (1i32 << (self.bits - 1)) - 1);
             if !self.dtype.is_signed_integer() || zeros.len() != self.scales.len() {
@@ -510,6 +541,24 @@ impl PackedMatrix {
             // Infinities and NaN.
             DType::F8E5M2 => code & 0x7c != 0x7c,
             _ => code & 0x7f != 0x7f,
+        }
+    }
+}
+
+impl ScaleEncoding {
+    /// The byte of a scale; 0 of floats, which have none; `None` where it is no number of the encoding.
+    pub(crate) fn encoded(self, scale: f32) -> Option<u8> {
+        match self {
+            ScaleEncoding::Floats => Some(0),
+            ScaleEncoding::PowersOfTwo => {
+                let exponent = (scale.to_bits() >> 23) as u8;
+                (scale > 0.0 && power_of_two(exponent) == scale).then_some(exponent)
+            }
+            ScaleEncoding::Fp8Over(global) => {
+                let code = encode_float(DType::F8E4M3FN, f64::from(scale * global))?;
+                let is_same = decode_float(DType::F8E4M3FN, code)? as f32 / global == scale;
+                u8::try_from(code).ok().filter(|_| is_same && global.is_finite() && global > 0.0)
+            }
         }
     }
 }

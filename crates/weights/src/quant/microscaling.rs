@@ -7,6 +7,11 @@ pub(crate) fn nibbles(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect()
 }
 
+/// Two codes of 4 bits in a byte, the first in its low bits.
+pub(crate) fn in_nibbles(codes: &[u8]) -> Vec<u8> {
+    codes.chunks(2).map(|pair| pair[0] & 15 | pair.get(1).map_or(0, |code| code << 4)).collect()
+}
+
 /// Codes of 6 bits, four in three bytes, the lowest bits first.
 pub(crate) fn sixes(bytes: &[u8]) -> Vec<u8> {
     let four = |bytes: &[u8; 3]| {
@@ -36,6 +41,7 @@ mod tests {
     #[test]
     fn codes_and_scales_are_as_the_formats_say() {
         assert_eq!(nibbles(&[0x21, 0xf0]), [1, 2, 0, 15]);
+        assert_eq!(in_nibbles(&[1, 2, 0, 15]), [0x21, 0xf0]);
         assert_eq!(sixes(&[0x01 | 0x80, 0x30, 0xfc | 0x02]), [1, 2, 0x23, 63]);
         assert_eq!(powers_of_two(&[127, 128, 0]).unwrap(), [1.0, 2.0, 2f32.powi(-127)]);
         assert!(powers_of_two(&[255]).is_err());

@@ -33,5 +33,5 @@ mod write;
 pub use codebook::{Codebook, CodebookMatrix};
 pub use folder::QuantizedFolder;
 pub use format::{QuantizedWeight, Storage, WeightSpec};
-pub use matrix::{PackedMatrix, PackedSpec, ScaleBlock};
+pub use matrix::{PackedMatrix, PackedSpec, ScaleBlock, ScaleEncoding};
 pub use write::{CompressedGroup, Inputs, ScaleStrategy, compressed_tensors_config};

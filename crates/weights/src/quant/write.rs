@@ -5,7 +5,8 @@ use tensor::{DType, Literal};
 
 use crate::error::Error;
 use crate::quant::bits::Packing;
-use crate::quant::matrix::PackedMatrix;
+use crate::quant::matrix::{PackedMatrix, ScaleEncoding};
+use crate::quant::microscaling::in_nibbles;
 use crate::quant::refusal::Refusal;
 
 /// What shares a scale.
@@ -39,7 +40,7 @@ pub struct CompressedGroup {
     pub targets: Vec<String>,
     /// Bits of a code.
     pub bits: u32,
-    /// Whether codes are floats (e4m3) and not integers.
+    /// Whether codes are floats and not integers: e4m3 of 8 bits, or e2m1 of 4 bits in groups of 16 (nvfp4) or 32 (mxfp4).
     pub is_float: bool,
     /// Whether there are no zero points.
     pub is_symmetric: bool,
@@ -53,10 +54,21 @@ impl CompressedGroup {
     /// The name of the layout in files.
     fn format(&self) -> &'static str {
         match (self.is_float, self.bits, self.inputs) {
+            (true, 4, _) if self.strategy == ScaleStrategy::Group(NVFP4_GROUP) => "nvfp4-pack-quantized",
+            (true, 4, _) => "mxfp4-pack-quantized",
             (true, ..) => "float-quantized",
             (false, 8, Inputs::Dynamic | Inputs::Static) => "int-quantized",
             (false, ..) => "pack-quantized",
         }
+    }
+
+    /// The type of its codes of floats.
+    fn float_type(&self) -> DType {
+        if self.bits == 4 { DType::F4E2M1FN } else { DType::F8E4M3FN }
+    }
+
+    fn is_fp4(&self) -> bool {
+        self.is_float && self.bits == 4
     }
 
     /// The tensors of one matrix, by name.
@@ -77,6 +89,9 @@ impl CompressedGroup {
             ScaleStrategy::Tensor => vec![1],
             _ => vec![row_blocks, groups],
         };
+        if self.is_fp4() {
+            return fp4_parts(matrix).ok_or_else(broken);
+        }
         let scales = Literal::from_slice(&matrix.scales, scale_dims).and_then(|scales| scales.cast(matrix.dense));
         let scales = scales.map_err(|error| Refusal::damaged(error.to_string()))?;
         let mut parts = vec![("weight_scale", scales)];
@@ -131,7 +146,7 @@ impl CompressedGroup {
     /// Whether a matrix is quantized as this says.
     fn check(&self, matrix: &PackedMatrix) -> Result<(), Refusal> {
         let spec = matrix.spec();
-        let has_type = if self.is_float { spec.dtype == DType::F8E4M3FN } else { spec.dtype.is_signed_integer() };
+        let has_type = if self.is_float { spec.dtype == self.float_type() } else { spec.dtype.is_signed_integer() };
         if !has_type || spec.bits != self.bits || spec.has_zero_points == self.is_symmetric {
             let message = format!(
                 "it has codes of {} with {} bits and zero points: {}",
@@ -142,6 +157,9 @@ impl CompressedGroup {
         if spec.has_minima || spec.has_levels || spec.has_input_groups {
             let message = "minima, levels and act-order have no place in compressed-tensors";
             return Err(Refusal::new(message, "quantize to integers with zero points, with inputs in order"));
+        }
+        if self.is_fp4() {
+            self.check_fp4(matrix)?;
         }
         let (rows, columns) = (matrix.out_features, matrix.in_features);
         let expected = match self.strategy {
@@ -163,12 +181,33 @@ impl CompressedGroup {
         Ok(())
     }
 
+    /// Whether floats of 4 bits have the groups, the scales and the inputs of a format.
+    fn check_fp4(&self, matrix: &PackedMatrix) -> Result<(), Refusal> {
+        let is_right = match (self.strategy, matrix.scale_encoding) {
+            (ScaleStrategy::Group(NVFP4_GROUP), ScaleEncoding::Fp8Over(_)) => true,
+            (ScaleStrategy::Group(MXFP4_GROUP), ScaleEncoding::PowersOfTwo) => true,
+            _ => false,
+        };
+        let has_even_rows = matrix.in_features.is_multiple_of(2);
+        if is_right && has_even_rows && self.inputs == Inputs::Float {
+            return Ok(());
+        }
+        let message = format!(
+            "floats of 4 bits by {:?} with scales {:?}, inputs {:?}, are no format of compressed-tensors",
+            self.strategy, matrix.scale_encoding, self.inputs
+        );
+        let help =
+            "use groups of 16 with fp8 scales (nvfp4), or of 32 with powers of two (mxfp4), and inputs of floats";
+        Err(Refusal::new(message, help))
+    }
+
     /// The entry of `config_groups`.
     fn config(&self) -> Value {
         let kind = if self.is_float { "float" } else { "int" };
         let (strategy, group_size, block) = match self.strategy {
             ScaleStrategy::Tensor => ("tensor", None, None),
             ScaleStrategy::Channel => ("channel", None, None),
+            ScaleStrategy::Group(NVFP4_GROUP) if self.is_fp4() => ("tensor_group", Some(NVFP4_GROUP), None),
             ScaleStrategy::Group(size) => ("group", Some(size), None),
             ScaleStrategy::ScaleBlock(rows, columns) => ("block", None, Some([rows, columns])),
         };
@@ -180,8 +219,15 @@ impl CompressedGroup {
             "group_size": group_size,
             "dynamic": false,
         });
-        if let (Some(block), Some(weights)) = (block, weights.as_object_mut()) {
-            weights.insert("block_structure".into(), json!(block));
+        if let Some(weights) = weights.as_object_mut() {
+            if let Some(block) = block {
+                weights.insert("block_structure".into(), json!(block));
+            }
+            if self.is_fp4() {
+                let is_nvfp4 = self.strategy == ScaleStrategy::Group(NVFP4_GROUP);
+                let scales = if is_nvfp4 { "torch.float8_e4m3fn" } else { "torch.uint8" };
+                weights.insert("scale_dtype".into(), json!(scales));
+            }
         }
         let inputs = match self.inputs {
             Inputs::Float => Value::Null,
@@ -200,6 +246,30 @@ impl CompressedGroup {
             "format": self.format(),
         })
     }
+}
+
+/// Inputs that share a scale in nvfp4.
+const NVFP4_GROUP: usize = 16;
+
+/// Inputs that share a scale in mxfp4.
+const MXFP4_GROUP: usize = 32;
+
+/// The tensors of a matrix of nvfp4 or mxfp4.
+fn fp4_parts(matrix: &PackedMatrix) -> Option<Vec<(&'static str, Literal)>> {
+    let (row_blocks, groups) = matrix.blocks();
+    let scales: Option<Vec<u8>> = matrix.scales.iter().map(|scale| matrix.scale_encoding.encoded(*scale)).collect();
+    let packed = in_nibbles(&matrix.codes);
+    let packed = Literal::new(DType::U8, [matrix.out_features, matrix.in_features / 2], packed)?;
+    let mut parts = vec![("weight_packed", packed)];
+    let dtype = match matrix.scale_encoding {
+        ScaleEncoding::Fp8Over(global) => {
+            parts.push(("weight_global_scale", Literal::from_slice(&[global], [1]).ok()?));
+            DType::F8E4M3FN
+        }
+        _ => DType::U8,
+    };
+    parts.push(("weight_scale", Literal::new(dtype, [row_blocks, groups], scales?)?));
+    Some(parts)
 }
 
 /// The `quantization_config` of a model whose matrices are quantized by groups; what is ignored stays dense.

@@ -9,7 +9,7 @@ use tensor::{DType, Literal};
 use testkit::{Needed, Random, repository, require};
 use weights::quant::gguf::{GgmlType, GgufFile};
 use weights::quant::{
-    CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, QuantizedWeight, ScaleBlock, ScaleStrategy,
+    CompressedGroup, Inputs, PackedMatrix, QuantizedFolder, QuantizedWeight, ScaleBlock, ScaleEncoding, ScaleStrategy,
     compressed_tensors_config,
 };
 use weights::{SafeTensors, write};
@@ -69,8 +69,27 @@ fn written() -> Vec<(String, CompressedGroup, PackedMatrix)> {
         whole.with_input_scale(0.25).unwrap(),
     );
     let blocks = matrix(DType::F8E4M3FN, 40, 64, ScaleBlock { out_features: 32, in_features: 32 }, random);
+    let fp4 = |targets: &[&str], size| CompressedGroup {
+        is_float: true,
+        ..group(targets, 4, ScaleStrategy::Group(size), Inputs::Float)
+    };
+    put("a.nvfp4", fp4(&["re:.*nvfp4"], 16), fp4_matrix(16, ScaleEncoding::Fp8Over(1344.0 / 0.7), random));
+    put("a.mxfp4", fp4(&["re:.*mxfp4"], 32), fp4_matrix(32, ScaleEncoding::PowersOfTwo, random));
     put("a.fp8_blocks", float(&["re:.*fp8_blocks"], ScaleStrategy::ScaleBlock(32, 32), Inputs::Dynamic), blocks);
     found
+}
+
+/// A matrix of floats of 4 bits, with scales of an encoding.
+fn fp4_matrix(size: usize, encoding: ScaleEncoding, random: &mut Random) -> PackedMatrix {
+    let codes = (0..40 * 64).map(|_| random.below(16) as u8).collect();
+    let scale = |n: usize| match encoding {
+        ScaleEncoding::Fp8Over(global) => (1.0 + (n % 8) as f32 / 8.0) * 2f32.powi((n % 12) as i32 - 4) / global,
+        _ => 2f32.powi((n % 20) as i32 - 14),
+    };
+    let scales = (0..40 * 64 / size).map(scale).collect();
+    let block = ScaleBlock { out_features: 1, in_features: size };
+    let matrix = PackedMatrix::new(40, 64, DType::F4E2M1FN, codes, block, scales).unwrap();
+    matrix.with_scale_encoding(encoding).unwrap()
 }
 
 /// A folder with a matrix of every way of writing.
@@ -228,6 +247,13 @@ fn what_does_not_fit_is_not_written() {
     check(group(&["Linear"], 8, ScaleStrategy::Group(32), Inputs::Float), &four, "codes of i4");
     check(group(&["Linear"], 4, ScaleStrategy::Channel, Inputs::Float), &four, "not by Channel");
     check(group(&["Linear"], 4, ScaleStrategy::Group(32), Inputs::Static), &four, "no scale of inputs");
+    let fp4 =
+        |size, inputs| CompressedGroup { is_float: true, ..group(&["Linear"], 4, ScaleStrategy::Group(size), inputs) };
+    let mxfp4 = fp4_matrix(32, ScaleEncoding::PowersOfTwo, random);
+    check(fp4(32, Inputs::Dynamic), &mxfp4, "no format of compressed-tensors");
+    check(fp4(16, Inputs::Float), &mxfp4, "no format of compressed-tensors");
+    check(fp4(32, Inputs::Float), &four, "codes of i4");
+    assert!(mxfp4.with_scale_encoding(ScaleEncoding::Fp8Over(0.0)).is_err(), "no scale is over zero");
     let with_minima = four.clone().with_minima(vec![0.5; 16]).unwrap();
     check(group(&["Linear"], 4, ScaleStrategy::Group(32), Inputs::Float), &with_minima, "minima");
     let in_order = four.with_input_groups((0..64).map(|input| input % 2).collect()).unwrap();
