@@ -14,7 +14,7 @@ mod source;
 
 pub use config::{Family, ModelConfig, read_config};
 pub use load::{load, load_layer, tensor_names};
-pub use packed::{LoadedModel, LoadedWeight, WeightChange, load_packed};
+pub use packed::{LoadedModel, LoadedWeight, PackedForms, WeightChange, load_packed, load_report};
 pub use peft::{AdapterTensors, is_target, load_adapter, merged_weight, save_adapter, target_modules};
 pub use save::save;
 pub use source::TensorSource;

@@ -1,6 +1,6 @@
 //! Quantized weights from files into the form that devices multiply with, never as a whole dense copy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tensor::{DType, Literal};
 use trace::{Tensor, Tree};
@@ -32,6 +32,44 @@ pub struct LoadedWeight {
     pub scheme: Option<QuantScheme>,
     /// Whether its values changed.
     pub change: WeightChange,
+    /// Bits of a code in the files, each width once: several where layers that are stacked here differ.
+    pub file_bits: Vec<u32>,
+}
+
+/// What became of quantized weights, in lines: how many have each form, what was lost, and where stacked layers of different
+/// widths take the bytes of the widest.
+pub fn load_report(weights: &[LoadedWeight]) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for weight in weights {
+        let form = match (&weight.scheme, weight.change) {
+            (Some(scheme), WeightChange::Exact | WeightChange::Dense) => format!("{scheme}, as in the files"),
+            (Some(scheme), WeightChange::Requantized(_)) => {
+                format!("{scheme}, codes of another type than in the files")
+            }
+            (None, _) => "no quantized form: dense".to_string(),
+        };
+        *counts.entry(form).or_default() += 1;
+    }
+    let mut lines: Vec<String> =
+        counts.into_iter().map(|(form, count)| format!("{count} weights have {form}")).collect();
+    let least = weights.iter().filter_map(|weight| match weight.change {
+        WeightChange::Requantized(decibels) => Some((decibels, &weight.path)),
+        _ => None,
+    });
+    if let Some((decibels, path)) = least.min_by(|one, other| one.0.total_cmp(&other.0)) {
+        lines.push(format!("`{path}` lost most: its signal is {decibels:.1} dB over the noise"));
+    }
+    for weight in weights.iter().filter(|weight| weight.file_bits.len() > 1) {
+        let (Some(scheme), Some(widest)) = (&weight.scheme, weight.file_bits.last()) else { continue };
+        let widths: Vec<String> = weight.file_bits.iter().map(u32::to_string).collect();
+        lines.push(format!(
+            "`{}`: stacked layers of {} bits all take {} (the widest has {widest}): the file's bytes are saved, not HBM",
+            weight.path,
+            widths.join(" and "),
+            scheme.values
+        ));
+    }
+    lines
 }
 
 /// What a weight lost on its way from a file to a device.
@@ -57,44 +95,70 @@ pub fn load_packed<P: Tree + MapWeights>(
     activations: ActivationQuant,
 ) -> Result<LoadedModel<P>, Error> {
     let naming = Naming::of(family, model);
-    let mut plans: BTreeMap<String, Plan> = BTreeMap::new();
-    let mut weights = Vec::new();
-    let mut failed = None;
-    let shapes = trace::shapes_of(model, |model| {
-        model.map_weights(|path, weight, input_axis| {
-            let dense = match weight {
-                Weight::Dense(dense) if failed.is_none() => dense,
-                _ => return weight.clone(),
-            };
-            match Plan::of(files, family, &naming, path, dense.dims(), input_axis, activations) {
-                Ok(Planned::Dense) => weight.clone(),
-                Ok(Planned::Dequantized) => {
-                    weights.push(LoadedWeight { path: path.to_string(), scheme: None, change: WeightChange::Dense });
-                    weight.clone()
-                }
-                Ok(Planned::Packed(plan)) => {
-                    let shape = plan.shape();
-                    plans.insert(path.to_string(), plan);
-                    Weight::Quantized(shape)
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    weight.clone()
-                }
-            }
-        })
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    let forms = PackedForms::of(files, family, model, activations)?;
+    let shapes = trace::shapes_of(model, |model| forms.shapes(model))?;
+    let PackedForms { plans, dense } = forms;
+    let of_dense =
+        |path: String| LoadedWeight { path, scheme: None, change: WeightChange::Dense, file_bits: Vec::new() };
+    let mut weights: Vec<LoadedWeight> = dense.into_iter().map(of_dense).collect();
     let mut parts: BTreeMap<String, Literal> = BTreeMap::new();
     for (path, plan) in &plans {
         let change = plan.read(files, path, &mut parts)?;
-        weights.push(LoadedWeight { path: path.clone(), scheme: Some(plan.form.scheme()), change });
+        let scheme = Some(plan.form.scheme());
+        weights.push(LoadedWeight { path: path.clone(), scheme, change, file_bits: plan.file_bits.clone() });
     }
     let used: Vec<String> = plans.values().flat_map(|plan| plan.names.iter().cloned()).collect();
     let params = load_with(files, family, &naming, &shapes, &used, &mut |path| parts.remove(path))?;
     Ok(LoadedModel { model: shapes, params, weights })
+}
+
+/// The forms that weights of files take on a device, by their paths in a model: what is known of them by headers alone.
+#[derive(Clone, Debug, Default)]
+pub struct PackedForms {
+    plans: BTreeMap<String, Plan>,
+    /// Weights that are quantized in the files in ways that no form has.
+    dense: Vec<String>,
+}
+
+impl PackedForms {
+    /// Those of the weights of a model, which is known by types and shapes and dense.
+    pub fn of<P: Tree + MapWeights>(
+        files: &QuantizedFolder,
+        family: Family,
+        model: &P,
+        activations: ActivationQuant,
+    ) -> Result<PackedForms, Error> {
+        let naming = Naming::of(family, model);
+        let (mut forms, mut failed) = (PackedForms::default(), None);
+        let _ = model.map_weights(|path, weight, input_axis| {
+            if let (Weight::Dense(dense), None) = (weight, &failed) {
+                match Plan::of(files, family, &naming, path, dense.dims(), input_axis, activations) {
+                    Ok(Planned::Dense) => {}
+                    Ok(Planned::Dequantized) => forms.dense.push(path.to_string()),
+                    Ok(Planned::Packed(plan)) => {
+                        forms.plans.insert(path.to_string(), plan);
+                    }
+                    Err(error) => failed = Some(error),
+                }
+            }
+            weight.clone()
+        });
+        failed.map_or(Ok(forms), Err)
+    }
+
+    /// Whether no weight is quantized.
+    pub fn is_empty(&self) -> bool {
+        self.plans.is_empty()
+    }
+
+    /// A model with zeros of these forms in place of its weights.
+    #[track_caller]
+    pub fn shapes<P: MapWeights>(&self, model: &P) -> P {
+        model.map_weights(|path, weight, _| match self.plans.get(path) {
+            Some(plan) => Weight::Quantized(plan.shape()),
+            None => weight.clone(),
+        })
+    }
 }
 
 /// How a weight is brought to a device.
@@ -107,6 +171,7 @@ enum Planned {
 }
 
 /// One of our weights that is quantized.
+#[derive(Clone, Debug)]
 struct Plan {
     /// Layers and experts, one after the other.
     names: Vec<String>,
@@ -114,6 +179,8 @@ struct Plan {
     dims: Vec<usize>,
     input_axis: InputAxis,
     form: DeviceForm,
+    /// Widths of codes in the files, the narrowest first.
+    file_bits: Vec<u32>,
 }
 
 /// What a device is given.
@@ -192,7 +259,7 @@ impl Plan {
         let names = origin.names(path, dims);
         let mut form: Option<DeviceForm> = None;
         let (mut is_dense, mut is_packed, mut has_form) = (false, false, true);
-        let mut own = Vec::with_capacity(names.len());
+        let (mut own, mut widths) = (Vec::with_capacity(names.len()), BTreeSet::new());
         for name in &names {
             let Some(name) = found(files, family, name) else { return Ok(Planned::Dense) };
             match files.spec(&name)? {
@@ -206,6 +273,7 @@ impl Plan {
                         return Ok(Planned::Dequantized);
                     };
                     is_packed = true;
+                    widths.insert(packed.bits);
                     let next = DeviceForm { activations, ..DeviceForm::of(&packed, *inputs) };
                     let together = form.map_or(Some(next), |form| form.with(next));
                     has_form &= together.is_some();
@@ -220,7 +288,8 @@ impl Plan {
         );
         Ok(match form {
             Some(form) if has_form && has_layout && !is_dense => {
-                Planned::Packed(Plan { names: own, dims: dims.to_vec(), input_axis, form })
+                let file_bits = widths.into_iter().collect();
+                Planned::Packed(Plan { names: own, dims: dims.to_vec(), input_axis, form, file_bits })
             }
             _ if is_packed => Planned::Dequantized,
             _ => Planned::Dense,

@@ -31,7 +31,17 @@ pub(crate) fn codes(wide: &Tensor, scales: &Tensor, dtype: DType) -> Tensor {
     let one = Tensor::ones(DType::F32, &[]);
     let is_zero = scales.equals(&none.broadcast_to(scales.dims()));
     let inverse = is_zero.select(&scales.zeros_like(), &(&one / &is_zero.select(&scales.full_like(1.0), scales)));
-    let scaled = wide * &inverse;
+    rounded(&(wide * &inverse), dtype)
+}
+
+/// Codes of values for a calibrated scale, which is above zero: no more than a division in the fusion that rounds.
+#[track_caller]
+pub(crate) fn codes_of_scale(wide: &Tensor, scale: &Tensor, dtype: DType) -> Tensor {
+    rounded(&(wide / scale), dtype)
+}
+
+#[track_caller]
+fn rounded(scaled: &Tensor, dtype: DType) -> Tensor {
     let most = largest_code(dtype);
     let clamped = scaled.clamp(&Tensor::scalar(DType::F32, -most), &Tensor::scalar(DType::F32, most));
     if dtype.is_float() { clamped.cast(dtype) } else { clamped.round().cast(dtype) }

@@ -7,17 +7,14 @@ use trace::{Contraction, Precision, Tensor, composite};
 
 use crate::quant::{ActivationQuant, QuantScheme};
 
-/// Whether the kernel takes weights of a scheme: codes that it can widen, in groups of whole tiles, on one device. Programs that
-/// the compiler splits over devices cannot split a kernel.
+/// Whether the kernel takes weights of a scheme: codes that it can widen, in groups of whole tiles.
 pub(crate) fn takes(scheme: &QuantScheme) -> bool {
     let tile = match scheme.values {
         DType::I4 => 64,
         DType::I8 | DType::F8E4M3FN | DType::F8E5M2 => 32,
         _ => return false,
     };
-    scheme.activations == ActivationQuant::None
-        && scheme.group.is_some_and(|group| group.is_multiple_of(tile))
-        && trace::current_rules().is_none()
+    scheme.activations == ActivationQuant::None && scheme.group.is_some_and(|group| group.is_multiple_of(tile))
 }
 
 /// `x [rows, in]` times codes `[in, out]`, each group by its scale of `[groups, out]`, in `f32`.

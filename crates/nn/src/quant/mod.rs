@@ -22,6 +22,7 @@ mod host;
 mod in_training;
 mod kernel;
 mod lora;
+mod on_mesh;
 pub(crate) mod qat;
 mod record;
 mod scaled_matmul;

@@ -53,6 +53,9 @@ const NAMES: [(&str, DType, ActivationQuant); 8] = [
     ("w4a16-fp4", DType::F4E2M1FN, ActivationQuant::None),
 ];
 
+/// Other words for schemes: formats of files.
+const FORMATS: [(&str, DType, usize); 2] = [("nvfp4", DType::F4E2M1FN, 16), ("mxfp4", DType::F4E2M1FN, 32)];
+
 impl QuantScheme {
     /// Symmetric values of a type, a scale for each output channel, activations as they are.
     pub const fn per_channel(values: DType) -> QuantScheme {
@@ -121,7 +124,8 @@ pub struct ParseQuantSchemeError {
 
 impl fmt::Display for ParseQuantSchemeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = NAMES.map(|(name, ..)| name).join(", ");
+        let known = NAMES.map(|(name, ..)| name).into_iter().chain(FORMATS.map(|(name, ..)| name));
+        let known = known.collect::<Vec<_>>().join(", ");
         write!(
             f,
             "`{}` is not a quantization scheme; schemes are {known}; groups are written as in w4a16-g128",
@@ -137,6 +141,9 @@ impl FromStr for QuantScheme {
 
     fn from_str(text: &str) -> Result<QuantScheme, ParseQuantSchemeError> {
         let wrong = || ParseQuantSchemeError { word: text.to_string() };
+        if let Some((_, values, group)) = FORMATS.into_iter().find(|(name, ..)| *name == text) {
+            return Ok(QuantScheme { group: Some(group), ..QuantScheme::per_channel(values) });
+        }
         let (mut rest, mut group, mut zero_points, mut is_static) = (text, None, ZeroPoints::None, false);
         loop {
             if let Some(before) = rest.strip_suffix("-zp") {
@@ -185,6 +192,8 @@ mod tests {
                 assert_eq!(text.parse::<QuantScheme>().unwrap().to_string(), text);
             }
         }
+        assert_eq!("nvfp4".parse::<QuantScheme>().unwrap().to_string(), "w4a16-fp4-g16");
+        assert_eq!("mxfp4".parse::<QuantScheme>().unwrap().to_string(), "w4a16-fp4-g32");
         assert_eq!("w8a8-g32-static".parse::<QuantScheme>().unwrap().to_string(), "w8a8-g32-static");
         for wrong in ["", "w3a16", "w4a16-g0", "w4a16-g", "w4a16-static", "int4"] {
             let refused = wrong.parse::<QuantScheme>().unwrap_err().to_string();

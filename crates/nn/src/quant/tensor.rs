@@ -1,10 +1,11 @@
 //! A quantized tensor: codes, scales, zero points, and its matmul with activations.
 
 use tensor::DType;
-use trace::{Contraction, Precision, Spec, Tensor, Tree};
+use trace::{Contraction, PartitionSpec, Precision, Spec, Tensor, Tree};
 
-use crate::quant::activations::codes;
+use crate::quant::activations::{codes, codes_of_scale};
 use crate::quant::kernel;
+use crate::quant::on_mesh::{MeshParts, WeightParts};
 use crate::quant::{ActivationQuant, MatmulForm, QuantScheme, QuantizedRows, ZeroPoints, quantized_rows};
 
 /// Which of the last two axes of a weight a matmul sums over.
@@ -35,6 +36,9 @@ pub struct QuantizedTensor {
     /// Which axis a matmul sums over.
     #[tree(skip)]
     pub input_axis: InputAxis,
+    /// How the codes lie on a mesh where a matmul reads them, if that is known.
+    #[tree(skip)]
+    pub sharding: Option<PartitionSpec>,
 }
 
 impl QuantizedTensor {
@@ -63,6 +67,7 @@ impl QuantizedTensor {
             input_scale: (scheme.activations == ActivationQuant::Static).then(|| Tensor::zeros(DType::F32, layers)),
             scheme: *scheme,
             input_axis,
+            sharding: None,
         }
     }
 
@@ -120,24 +125,44 @@ impl QuantizedTensor {
     }
 
     /// The matmul of `x [..., in]` with a weight of two axes, in a type: `[..., out]`. The form depends on the number of rows.
+    ///
+    /// On a mesh whose devices have other inputs, each multiplies few rows by itself and sums results in their own type: left to the
+    /// partitioner, wider sums would travel, and the largest activations of all devices before them.
     #[track_caller]
     pub fn matmul(&self, x: &Tensor, result: DType) -> Tensor {
-        let inputs = x.dim(-1);
         let ordered = match &self.input_order {
             Some(order) => x.take(-1, order),
             None => x.clone(),
         };
-        let rows = x.num_elements() / inputs.max(1);
-        match MatmulForm::of(&self.scheme, rows, self.groups()) {
-            MatmulForm::Dequantize => {
-                let plain = QuantizedTensor { input_order: None, ..self.clone() };
-                let weight = plain.dequantized(x.dtype());
-                contracted(&ordered, &weight, self.input_axis, result)
+        let plain = QuantizedTensor { input_order: None, ..self.clone() };
+        let sharding = self.sharding.as_ref().filter(|_| self.input_axis == InputAxis::First);
+        let parts = sharding.and_then(|sharding| MeshParts::of(x, &plain.parts(), sharding));
+        let rows = x.num_elements() / x.dim(-1).max(1);
+        match parts {
+            Some(parts) => {
+                let form = MatmulForm::of(&self.scheme, rows / parts.row_parts.max(1), self.groups());
+                let is_own = form == MatmulForm::Kernel || parts.is_summed() && rows <= MOST_ROWS_BY_DEVICE;
+                match is_own {
+                    true => parts.run(&ordered, plain.parts(), |x, own| plain.with_parts(own).of_device(x, result)),
+                    false => plain.of_device(&ordered, result),
+                }
             }
+            None => plain.of_device(&ordered, result),
+        }
+    }
+
+    /// The matmul as one program, of inputs in their order.
+    #[track_caller]
+    fn of_device(&self, x: &Tensor, result: DType) -> Tensor {
+        let rows = x.num_elements() / x.dim(-1).max(1);
+        match MatmulForm::of(&self.scheme, rows, self.groups()) {
+            MatmulForm::Dequantize => contracted(x, &self.dequantized(x.dtype()), self.input_axis, result),
             form => {
-                let operand = self.operand(&ordered);
+                let operand = self.operand(x);
+                // The compiler cannot split a kernel.
+                let has_kernel = self.input_axis == InputAxis::First && trace::current_rules().is_none();
                 let summed = match form {
-                    MatmulForm::Kernel if self.input_axis == InputAxis::First => self.in_kernel(&operand.values),
+                    MatmulForm::Kernel if has_kernel => self.in_kernel(&operand.values),
                     MatmulForm::PartialSums | MatmulForm::Kernel => self.partial_sums(&operand.values),
                     _ => self.scaled_dot(&operand.values),
                 };
@@ -174,7 +199,7 @@ impl QuantizedTensor {
         match (self.scheme.activations, &self.input_scale) {
             (ActivationQuant::None, _) => Operand { values: x.clone(), scales: None },
             (ActivationQuant::Static, Some(scale)) => {
-                let values = codes(&x.cast(DType::F32), &scale.broadcast_to(&[]), dtype);
+                let values = codes_of_scale(&x.cast(DType::F32), scale, dtype);
                 Operand { values, scales: Some(scale.clone()) }
             }
             _ => {
@@ -208,6 +233,23 @@ impl QuantizedTensor {
         centered * scales
     }
 
+    fn parts(&self) -> WeightParts {
+        (self.values.clone(), self.scales.clone(), self.zero_points.clone())
+    }
+
+    /// Parts of one device in place of the whole.
+    fn with_parts(&self, (values, scales, zero_points): &WeightParts) -> QuantizedTensor {
+        QuantizedTensor {
+            values: values.clone(),
+            scales: scales.clone(),
+            zero_points: zero_points.clone(),
+            sharding: None,
+            ..self.clone()
+        }
+    }
+
+    /// The matmul by the kernel, of one device.
+    #[track_caller]
     fn in_kernel(&self, x: &Tensor) -> Tensor {
         let inputs = x.dim(-1);
         let rows = x.reshape(&[x.num_elements() / inputs.max(1), inputs]);
@@ -254,6 +296,10 @@ impl QuantizedTensor {
         sum.reshape(&dims)
     }
 }
+
+/// Rows up to which devices with other inputs multiply by themselves; with more, the partitioner may cut matmuls and sums into parts
+/// that overlap.
+const MOST_ROWS_BY_DEVICE: usize = 96;
 
 /// Activations of a dot, and what its result is multiplied by.
 struct Operand {

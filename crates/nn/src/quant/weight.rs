@@ -92,6 +92,9 @@ impl Weight {
                     values: gathered(&quantized.values),
                     scales: gathered(&quantized.scales),
                     zero_points: quantized.zero_points.as_ref().map(gathered),
+                    sharding: trace::current_rules()
+                        .filter(|_| quantized.values.rank() == 2)
+                        .map(|rules| rules.sharding(logical_axes, quantized.values.dims())),
                     ..quantized.clone()
                 })
             }
@@ -198,6 +201,15 @@ pub trait MapWeights: Sized {
         self.map_weights(
             |path, weight, axis| if is_kept(path) { weight.clone() } else { weight.quantized(scheme, axis) },
         )
+    }
+
+    /// Known by shapes, with the LM head quantized; a head that is the embedding stays as it is.
+    #[track_caller]
+    fn quantized_lm_head(&self, scheme: &QuantScheme) -> Self {
+        self.map_weights(|path, weight, axis| match path.starts_with("lm_head") {
+            true => weight.quantized(scheme, axis),
+            false => weight.clone(),
+        })
     }
 
     /// The weights of matmuls rounded to the nearest codes, the others as they are.

@@ -11,6 +11,7 @@ mod low_precision;
 mod optimizers;
 mod peft;
 mod quant;
+mod quantized_files;
 mod remat;
 mod slices;
 mod statistics;
