@@ -63,7 +63,7 @@ pub fn explain(
             applied = try_advice(&mut driver, program, request, &mut fit)?;
         } else {
             fixes = fix::fixes(&mut driver, program, symbolic, request, &fit)?;
-            let first = fixes.iter().find(|fix| fix.fits);
+            let first = fixes.iter().find(|fix| fix.is_applicable());
             applied = first.and_then(|fix| Some((fix.title.clone(), fix.program.clone()?)));
         }
     }

@@ -43,7 +43,7 @@ pub use error::Error;
 pub use estimate::{Estimate, OpLine, Share, StepTime, TransferTime, Workload};
 pub use explain::{Explanation, Trials, explain};
 pub use fit::{Draw, Fit, FitRequest, Verdict, fit};
-pub use fix::{Fix, FixKind};
+pub use fix::{Fix, FixKind, INT4_COST, INT8_COST};
 pub use kernels::KernelWork;
 pub use machine::{Machine, Reach};
 pub use memory::{BufferClass, ClassBytes, Held, MemoryBreakdown, Peak, ProgramArgument, Vmem};

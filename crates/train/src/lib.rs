@@ -38,6 +38,7 @@ mod sharding;
 mod step;
 mod task;
 pub mod telemetry;
+mod trained;
 mod trained_model;
 pub mod trainer;
 mod training;
@@ -51,11 +52,12 @@ pub use imported::{ImportedModel, StateDict, state_dict};
 pub use language::{LanguageCarried, LanguageParams};
 pub use model::{TokenSizes, TrainModelConfig};
 pub use planned::{Planned, PlannedStep};
-pub use planned_quant::{PlannedCache, PlannedWeights, quality_cost};
+pub use planned_quant::{PlannedCache, PlannedWeights, quality_cost, training_cost};
 pub use sharding::{
     MeshChoice, ParameterShapes, StateSharding, WrappedModel, parameter_shapes, sharding_rules, step_leaves, wrap_model,
 };
 pub use step::{PlannedStepKind, StepShape, step_program};
 pub use task::ModelTask;
+pub use trained::{ExportedModel, export_model};
 pub use trained_model::TrainedModel;
 pub use training::{Finished, TaskVisitor, Training};

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nn::quant::QuantScheme;
 use nn::{DTypePolicy, RematPolicy, ShardingRules, Strategy, hf};
 use plan::search::{ModelChoice, ModelFigures, ModelSource, ModelStep, Plan, Quantization, Variant, choice_of};
 use trace::Mesh;
@@ -29,6 +30,8 @@ pub struct PlannedStep {
     pub precisions: Vec<DTypePolicy>,
     /// Weights of inference that may be chosen; dense ones where there are none.
     pub weights: Vec<PlannedWeights>,
+    /// The LM head beside quantized weights; dense if absent.
+    pub lm_head: Option<QuantScheme>,
     /// KV caches that may be chosen; that of the file where there are none.
     pub kv_caches: Vec<PlannedCache>,
 }
@@ -94,12 +97,12 @@ impl Planned {
             ))
             .hint("--weights chooses weights of few bits"));
         }
-        let is_asked = !asked.weights.is_empty() || !asked.kv_caches.is_empty();
+        let is_asked = !asked.weights.is_empty() || !asked.kv_caches.is_empty() || asked.lm_head.is_some();
         if step == PlannedStepKind::Training && is_asked {
-            return Err(Error::new("--weights and --kv-cache are for inference; this is a training step")
+            return Err(Error::new("--weights, --lm-head and --kv-cache are for inference; this is a training step")
                 .hint("add --step prefill or --step decode"));
         }
-        let quantizations = crate::planned_quant::all(&asked.weights, &asked.kv_caches);
+        let quantizations = crate::planned_quant::all(&asked.weights, asked.lm_head, &asked.kv_caches);
         Ok(Planned { config, model, file: path.to_path_buf(), sequence, step, precisions, quantizations })
     }
 
@@ -162,7 +165,7 @@ impl Planned {
     /// What a plan's bits cost in quality, and what others would save.
     pub fn notes(&self, best: Option<&Plan>) -> Vec<String> {
         if self.is_training() {
-            return Vec::new();
+            return crate::planned_quant::training_notes(best, &self.precisions);
         }
         crate::planned_quant::notes(best, &self.quantizations)
     }
@@ -197,8 +200,12 @@ impl Planned {
             Some(word) => word.parse::<PlannedWeights>()?.0,
             None => None,
         };
+        let lm_head = match &quantization.lm_head {
+            Some(word) => word.parse::<PlannedWeights>()?.0,
+            None => None,
+        };
         let (step, sequence) = (self.step, self.sequence);
-        StepShape { step, config: &config, sequence, rules: rules.as_ref(), weights }.of(&self.model)
+        StepShape { step, config: &config, sequence, rules: rules.as_ref(), weights, lm_head }.of(&self.model)
     }
 
     /// The mesh of a choice: experts take the place of `model` where there are any.

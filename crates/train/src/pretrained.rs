@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nn::hf;
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
-use nn::quant::{InputAxis, LoraConfig, QuantScheme, Weight, nearest_codes};
+use nn::quant::{ActivationQuant, InputAxis, LoraConfig, QuantScheme, Weight, nearest_codes};
 use serde_json::Value;
 use tensor::{DType, Literal};
 use trace::{Key, Tensor, Tree};
@@ -101,6 +101,7 @@ impl Pretrained {
     ) -> Given<LanguageParams<M>, LanguageCarried<M>> {
         let pretrained = self.clone();
         let adapter = lora.and_then(|lora| Some((lora.adapters(), beside.join(lora.from.as_ref()?))));
+        let is_as_stored = lora.is_some_and(|lora| lora.base.is_none());
         Box::new(move |params, carried| match (params, &carried.frozen) {
             (LanguageParams::Model(model), _) => {
                 Ok(GivenTensors { params: pretrained.weights(model)?, ..GivenTensors::default() })
@@ -112,13 +113,37 @@ impl Pretrained {
                     }
                     None => Vec::new(),
                 };
-                let carried = pretrained.frozen(frozen)?;
+                let carried = match is_as_stored {
+                    true => pretrained.as_stored(frozen)?,
+                    false => pretrained.frozen(frozen)?,
+                };
                 let carried =
                     carried.into_iter().map(|(path, literal)| (format!("{FROZEN}.{path}"), literal)).collect();
                 Ok(GivenTensors { params, carried })
             }
             (LanguageParams::Adapters(_), None) => Ok(GivenTensors::default()),
         })
+    }
+
+    /// The forms in which a device has the weights of the folder, where they are quantized.
+    pub(crate) fn forms<M: LanguageModel>(&self, model: &M) -> Result<hf::PackedForms, Error> {
+        let files = QuantizedFolder::open(&self.folder).map_err(nn::Error::from)?;
+        Ok(hf::PackedForms::of(&files, self.family, model, ActivationQuant::None)?)
+    }
+
+    /// The weights of a frozen model as the folder has them: codes and scales where they are quantized there.
+    fn as_stored<M: LanguageModel>(&self, frozen: &M) -> Result<Vec<(String, Literal)>, Error> {
+        let compute = frozen.options().precision.compute();
+        let dense = frozen.map_weights(|_, weight, _| match weight {
+            Weight::Quantized(quantized) => Weight::Dense(Tensor::of(quantized.spec(compute))),
+            other => other.clone(),
+        });
+        let files = QuantizedFolder::open(&self.folder).map_err(nn::Error::from)?;
+        let loaded = hf::load_packed(&files, self.family, &dense, ActivationQuant::None)?;
+        for line in hf::load_report(&loaded.weights) {
+            tracing::info!(folder = %self.folder.display(), "{line}");
+        }
+        Ok(loaded.model.paths().into_iter().zip(loaded.params).collect())
     }
 
     /// The weights of a frozen model, quantized where it is.
@@ -194,7 +219,14 @@ impl Pretrained {
         std::fs::create_dir_all(folder).map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
         hf::save(folder, self.family, model, &merged, MAX_SHARD_BYTES)?;
         // What belongs to the model beside its weights.
-        for name in ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"] {
+        let config = self.folder.join("config.json");
+        let wrong = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", config.display()));
+        let mut json: Value = serde_json::from_slice(&std::fs::read(&config).map_err(|error| wrong(&error))?)
+            .map_err(|error| wrong(&error))?;
+        // What is merged is dense.
+        json.as_object_mut().and_then(|object| object.remove("quantization_config"));
+        std::fs::write(folder.join("config.json"), json.to_string()).map_err(|error| wrong(&error))?;
+        for name in ["generation_config.json", "tokenizer.json", "tokenizer_config.json"] {
             let from = self.folder.join(name);
             if from.is_file() {
                 std::fs::copy(&from, folder.join(name))

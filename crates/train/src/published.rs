@@ -96,7 +96,7 @@ pub fn program_of(record: &RunRecord) -> Result<Program, String> {
         .transpose()
         .map_err(|error| error.to_string())?;
     let (step, sequence, rules) = (PlannedStepKind::Training, run.sequence, rules.as_ref());
-    let step = StepShape { step, config: &config, sequence, rules, weights: None }
+    let step = StepShape { step, config: &config, sequence, rules, weights: None, lm_head: None }
         .of(&model)
         .map_err(|error| error.to_string())?;
     Ok(Program::from_module(step.module))

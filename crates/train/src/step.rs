@@ -72,22 +72,26 @@ pub struct StepShape<'a> {
     pub rules: Option<&'a ShardingRules>,
     /// How the weights of a step of inference are quantized; `None`: dense.
     pub weights: Option<QuantScheme>,
+    /// How the LM head of a step of inference is quantized; `None`: dense.
+    pub lm_head: Option<QuantScheme>,
 }
 
 impl StepShape<'_> {
     /// The step of a model.
     pub fn of(&self, model: &hf::ModelConfig) -> Result<ModelStep, Error> {
         let (sizes, family) = (TokenSizes::of(model), model.family());
-        let (options, scheme) = (self.config.run.clone(), self.weights);
+        let (options, scheme, head) = (self.config.run.clone(), self.weights, self.lm_head);
         if let (Some(scheme), PlannedStepKind::Training) = (&scheme, self.step) {
             return Err(Error::new(format!("weights of {scheme} are for inference: nothing trains codes"))
                 .hint("choose --step prefill or decode, or train in another precision"));
         }
         match model.clone() {
-            hf::ModelConfig::Gpt2(model) => self
-                .written(&sizes, family, move |key| with_weights(Gpt2::init(key, &model, &options), scheme.as_ref())),
-            hf::ModelConfig::Llama(model) => self
-                .written(&sizes, family, move |key| with_weights(Llama::init(key, &model, &options), scheme.as_ref())),
+            hf::ModelConfig::Gpt2(model) => {
+                self.written(&sizes, family, move |key| with_weights(Gpt2::init(key, &model, &options), scheme, head))
+            }
+            hf::ModelConfig::Llama(model) => {
+                self.written(&sizes, family, move |key| with_weights(Llama::init(key, &model, &options), scheme, head))
+            }
         }
     }
 
@@ -167,10 +171,14 @@ impl StepShape<'_> {
     }
 }
 
-/// A model known by shapes, with weights as a scheme says.
-fn with_weights<M: MapWeights>(model: M, scheme: Option<&QuantScheme>) -> M {
-    match scheme {
-        Some(scheme) => model.quantized(scheme),
+/// A model known by shapes, with weights and LM head as schemes say.
+fn with_weights<M: MapWeights>(model: M, scheme: Option<QuantScheme>, head: Option<QuantScheme>) -> M {
+    let model = match scheme {
+        Some(scheme) => model.quantized(&scheme),
+        None => model,
+    };
+    match head {
+        Some(scheme) => model.quantized_lm_head(&scheme),
         None => model,
     }
 }

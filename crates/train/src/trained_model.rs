@@ -5,14 +5,13 @@ use std::path::Path;
 use nn::hf;
 use nn::models::RunOptions;
 use tensor::{DType, Literal};
-use weights::{CheckpointManager, IntegrityCheck, Protection, Saved};
+use weights::{Protection, Saved};
 
 use crate::config::DataConfig;
 use crate::data::Tokenizer;
 use crate::datasets::tokenizer;
 use crate::error::Error;
-use crate::model::TrainModelConfig;
-use crate::trainer::Resume;
+use crate::trained::{SavedLanguageModel, prefix_of};
 
 /// A language model of a checkpoint.
 #[derive(Debug)]
@@ -35,31 +34,7 @@ impl TrainedModel {
         tokenizer_name: Option<&str>,
         protection: Protection,
     ) -> Result<TrainedModel, Error> {
-        let location = format!("{}/checkpoints", folder.trim_end_matches('/'));
-        let manager = CheckpointManager::open(&location)?.protected(protection);
-        let saved = match step {
-            Some(step) => manager.load(step)?,
-            None => manager.latest_good(IntegrityCheck::Sizes)?.saved,
-        };
-        let wrong = |error: serde_json::Error| {
-            Error::new(format!("{}: {error}", saved.address())).hint("give the folder of a `tpu train` run")
-        };
-        let kept: Resume = serde_json::from_value(saved.metadata().clone()).map_err(wrong)?;
-        let field = |name: &str| kept.description.get(name).cloned().unwrap_or_default();
-        if field("model").get("program").is_some() {
-            return Err(Error::new("the model is an imported program").hint(
-                "text is written by models of our own; `tpu weights` gives the trained weights back to PyTorch",
-            ));
-        }
-        let TrainModelConfig::Language(model) = TrainModelConfig::read(&field("model"), Path::new(""))? else {
-            return Err(Error::new("the model takes images").hint("text needs a language model"));
-        };
-        let data: DataConfig = serde_json::from_value(field("data")).map_err(wrong)?;
-        if kept.description.get("lora").is_some() {
-            return Err(Error::new(format!("{} has adapters only", saved.address()))
-                .hint("set lora.merged in the training file: the finished training writes the model with them"));
-        }
-        let options: RunOptions = serde_json::from_value(field("run")).map_err(wrong)?;
+        let SavedLanguageModel { saved, model, data, options, .. } = SavedLanguageModel::open(folder, step, protection)?;
         let name = match (tokenizer_name, &data) {
             (Some(name), _) => name.to_string(),
             (None, DataConfig::Text { tokenizer, .. }) => tokenizer.clone().unwrap_or_else(|| "bytes".into()),
@@ -69,8 +44,8 @@ impl TrainedModel {
             }
         };
         let tokenizer = tokenizer(&name, Path::new(""))?;
-        let has_ema = saved.tensors().any(|tensor| tensor.name.starts_with("ema."));
-        Ok(TrainedModel { saved, model, options, tokenizer, prefix: if has_ema { "ema" } else { "params" } })
+        let prefix = prefix_of(&saved);
+        Ok(TrainedModel { saved, model, options, tokenizer, prefix })
     }
 
     /// The checkpoint.

@@ -256,6 +256,13 @@ impl Training {
                 format!("data.sequence_length is {sequence}, but the model has {} positions", sizes.positions);
             return Err(Error::new(message).hint("shorten the sequence, or give the model more positions"));
         }
+        let forms = match (&self.pretrained, &self.config.lora) {
+            (Some(from), Some(lora)) if lora.base.is_none() => {
+                from.forms(&trace::shapes_of(&(), |()| init(&Key::from_seed(&Tensor::scalar(DType::U32, 0.0))))?)?
+            }
+            _ => hf::PackedForms::default(),
+        };
+        let init = move |key: &Key| forms.shapes(&init(key));
         let task = ModelTask::language(&self.config, &sizes, family, sequence, init);
         let given = self.pretrained.as_ref().map(|from| from.given(self.config.lora.as_ref(), &self.beside));
         visitor.visit(ModelTask { given, ..task }, data)

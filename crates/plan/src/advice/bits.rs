@@ -2,6 +2,7 @@
 
 use super::{Advice, AdviceKind, Scene, places};
 use crate::estimate::OpLine;
+use crate::fix::{INT4_COST, INT8_COST};
 use crate::memory::{BufferClass, ProgramArgument};
 use crate::op_time::Bound;
 use crate::work::Work;
@@ -28,8 +29,9 @@ pub(super) fn few_bits(scene: &Scene<'_>, arguments: &[ProgramArgument]) -> Opti
     }
     let title =
         format!("{} matmuls of few rows wait for device memory; in 8 bits they would wait half as long", found.len());
-    let remedy = "serve the model with weights of 8 bits (perplexity +0.0 to 0.3 % by torchao's documents) or 4 bits (+2 to 4 % after \
-                  rotation and GPTQ by SpinQuant's README) and a KV cache of 8: `tpu plan MODEL --step decode --weights \
-                  dense,w8a16,w4a16 --kv-cache bf16,int8` compares them";
+    let remedy = format!(
+        "serve the model with weights of 8 bits ({INT8_COST}) or 4 bits ({INT4_COST}) and a KV cache of 8: `tpu plan MODEL --step decode \
+         --weights dense,w8a16,w4a16 --kv-cache bf16,int8` compares them"
+    );
     Some(Advice::new(AdviceKind::FewBits, title, remedy, gain).at(places(found)))
 }

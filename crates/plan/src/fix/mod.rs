@@ -6,6 +6,7 @@ mod effort;
 mod entry;
 mod larger_slice;
 mod offload;
+mod quantize;
 mod recompute;
 mod shard;
 mod shard_gspmd;
@@ -39,6 +40,8 @@ pub enum FixKind {
     Offload,
     /// State is kept in bf16.
     Bf16State,
+    /// Weights are codes of few bits with scales.
+    Quantization,
     /// A smaller batch.
     Batch,
     /// Several of the above together.
@@ -61,6 +64,8 @@ pub(crate) struct Proposal {
     pub(crate) request: CompileRequest,
     /// What to add to the command line.
     pub(crate) options: Vec<String>,
+    /// Whether the changed program only tells memory and time, and is none to run.
+    pub(crate) is_measurement: bool,
 }
 
 /// What proposals are made from.
@@ -87,6 +92,7 @@ impl<'a> Situation<'a> {
             program: None,
             request: self.request.clone(),
             options: Vec::new(),
+            is_measurement: false,
         }
     }
 }
@@ -95,7 +101,7 @@ impl<'a> Situation<'a> {
 type Propose = fn(&Situation<'_>) -> Result<Option<Proposal>, Error>;
 
 /// Least cost first: donation is free, effort and flags cost step time, recomputation too, sharding and offload cost
-/// transfers, bf16 costs precision.
+/// transfers, bf16 costs precision, and fewer bits quality.
 const PROPOSALS: &[Propose] = &[
     donation::propose,
     effort::memory_fitting,
@@ -107,7 +113,11 @@ const PROPOSALS: &[Propose] = &[
     offload::propose,
     bf16_state::optimizer,
     bf16_state::all_state,
+    quantize::int8,
+    quantize::int4,
 ];
+
+pub use quantize::{INT4_COST, INT8_COST};
 
 /// A fix as it was tried.
 #[derive(Clone, Debug, Serialize)]
@@ -132,9 +142,16 @@ pub struct Fix {
     pub options: Vec<String>,
     /// Whether the program changes.
     pub changes_program: bool,
-    /// The changed program.
+    /// The changed program; `None` where it was compiled only to know its memory and time.
     #[serde(skip)]
     pub program: Option<Program>,
+}
+
+impl Fix {
+    /// Whether it makes the program fit and can be applied: its program is one to run, or only options change.
+    pub fn is_applicable(&self) -> bool {
+        self.fits && (self.program.is_some() || !self.changes_program)
+    }
 }
 
 /// Fixes that make it fit, after which no more are tried.
@@ -219,6 +236,7 @@ fn combination(
                 program: next.program.or(before.program),
                 request: next.request,
                 options: [before.options, next.options].concat(),
+                is_measurement: before.is_measurement || next.is_measurement,
             },
         });
         let Some(proposal) = together.clone().filter(|proposal| proposal.kind == FixKind::Combination) else {
@@ -270,6 +288,6 @@ pub(crate) fn try_out(
         step_s,
         options: proposal.options,
         changes_program: proposal.program.is_some(),
-        program: proposal.program,
+        program: proposal.program.filter(|_| !proposal.is_measurement),
     }))
 }

@@ -132,6 +132,9 @@ pub struct Quantization {
     /// The scheme of the weights, as in `w4a16`; `None`: as the types say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<String>,
+    /// The scheme of the LM head, as in `w8a16`; `None`: as the types say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lm_head: Option<String>,
     /// The type of the KV cache, as in `int8`; `None`: that of activations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache: Option<String>,
@@ -142,6 +145,9 @@ impl std::fmt::Display for Variant {
         write!(f, "{}", self.types)?;
         if let Some(weights) = &self.quantization.weights {
             write!(f, " {weights}")?;
+        }
+        if let Some(lm_head) = &self.quantization.lm_head {
+            write!(f, " {lm_head} LM head")?;
         }
         if let Some(kv_cache) = &self.quantization.kv_cache {
             write!(f, " {kv_cache} cache")?;

@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use nn::hf;
-use nn::models::{Gpt2, Gpt2Config, RunOptions};
+use nn::models::{Gpt2, Gpt2Config, Llama, RunOptions};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, TreeArrays};
-use tensor::Literal;
+use tensor::{DType, Literal};
 use trace::{Key, Site};
 use train::trainer::{Ended, TrainEvent};
 use train::{Finished, MeshChoice, Training};
-use weights::CheckpointManager;
+use weights::quant::{CompressedGroup, Inputs, PackedMatrix, ScaleBlock, ScaleStrategy, compressed_tensors_config};
+use weights::{CheckpointManager, SafeTensors};
 
 const TRAINING: &str = r#"
 [model]
@@ -181,6 +182,76 @@ fn adapters_of_a_quantized_model_resume_to_the_bit() {
     write_model(&home.join("base"), 6);
     let refused = train(home, "qlora-parts", &[&lora[..], &["train.steps=7"]].concat(), None).unwrap_err();
     assert!(refused.to_string().contains("is of another training"), "{refused}");
+}
+
+/// A Llama of a seed as a folder of compressed-tensors: weights of linear layers in 4 bits, by groups.
+fn write_quantized(folder: &Path, seed: u64) {
+    const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 32, "hidden_size": 32, "intermediate_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16,
+        "rms_norm_eps": 1e-5, "tie_word_embeddings": false}"#;
+    let config = hf::ModelConfig::parse(CONFIG).unwrap();
+    let hf::ModelConfig::Llama(sizes) = config.clone() else { panic!("a Llama") };
+    let make = move |(): &()| Llama::init(&Key::from_seed(seed), &sizes, &RunOptions::default());
+    let model: Llama = backend(1).jit(make).call(()).unwrap();
+    let params: Vec<Literal> = model.to_literals().unwrap().into_iter().map(|(_, literal)| literal).collect();
+    let dense = tempfile::tempdir().unwrap();
+    hf::save(dense.path(), config.family(), &model, &params, u64::MAX).unwrap();
+    let group = CompressedGroup {
+        targets: vec!["Linear".into()],
+        bits: 4,
+        is_float: false,
+        is_symmetric: true,
+        strategy: ScaleStrategy::Group(16),
+        inputs: Inputs::Float,
+    };
+    let files = SafeTensors::open(&dense.path().join("model.safetensors")).unwrap();
+    let mut tensors = Vec::new();
+    for name in files.entries().keys() {
+        let literal = files.read(name).unwrap();
+        let Some(module) = name.strip_suffix("_proj.weight") else {
+            tensors.push((name.clone(), literal));
+            continue;
+        };
+        let [rows, columns] = *literal.dims() else { panic!("{name}") };
+        let values = literal.to_vec::<f32>().unwrap();
+        let scale = |values: &[f32]| values.iter().fold(1e-6f32, |most, value| most.max(value.abs())) / 7.0;
+        let scales: Vec<f32> = values.chunks(16).map(scale).collect();
+        let code = |(n, value): (usize, &f32)| (value / scales[n / 16]).round() as i8 as u8;
+        let codes = values.iter().enumerate().map(code).collect();
+        let block = ScaleBlock { out_features: 1, in_features: 16 };
+        let matrix = PackedMatrix::new(rows, columns, DType::I4, codes, block, scales.clone()).unwrap();
+        tensors.extend(group.tensors(&format!("{module}_proj"), &matrix).unwrap());
+    }
+    std::fs::create_dir_all(folder).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(CONFIG).unwrap();
+    json["quantization_config"] = compressed_tensors_config(&[group], &["lm_head".into()]);
+    std::fs::write(folder.join("config.json"), json.to_string()).unwrap();
+    let tensors = tensors.iter().map(|(name, literal)| (name.as_str(), literal));
+    weights::write(&folder.join("model.safetensors"), tensors, &Default::default()).unwrap();
+}
+
+#[test]
+fn adapters_beside_a_quantized_folder_leave_its_codes_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    write_quantized(&home.join("quantized"), 5);
+    let lora = ["model={from=\"quantized\"}", "lora={rank=4,alpha=8.0,merged=\"merged\"}"];
+    // Without `base` the frozen weights are what the folder has.
+    let (program, _) = read(home, &lora, None).unwrap().export(&Site::default()).unwrap();
+    let text = hlo::text::print(program.module());
+    assert!(text.contains("tensor<2x32x64xi4>") && !text.contains("tensor<2x32x64xf32>"), "{text}");
+    let state = resumes_to_the_bit(home, "stored", &lora);
+    assert!(state.iter().all(|(path, _)| !path.contains("frozen")));
+    // The first loss is that of the dequantized weights.
+    let first =
+        |name: &str, changes: &[&str]| train(home, name, &[changes, &["train.steps=1"]].concat(), None).unwrap().1[0];
+    let (stored, dense) = (first("first", &lora), first("dense", &["model={from=\"quantized\"}"]));
+    assert!((stored / dense - 1.0).abs() < 5e-3, "{stored} and {dense}");
+    // What is merged is a dense model, and says so.
+    let json = std::fs::read_to_string(home.join("merged/config.json")).unwrap();
+    assert!(!json.contains("quantization_config"), "{json}");
+    let merged = first("from-merged", &["model={from=\"merged\"}"]);
+    assert!(merged < dense, "{merged} and {dense}");
 }
 
 #[test]

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nn::{ShardingRules, Strategy};
+use nn::models::{LanguageModel, Llama, LlamaConfig, RunOptions};
+use nn::quant::{MapWeights, QuantScheme, QuantizedTensor, Weight, ZeroPoints};
+use nn::{ShardingRules, Strategy, hf};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, Jit, TreeArrays};
 use tensor::{DType, Literal, Spec};
-use trace::{Donate, Exchange, PartitionSpec, Reduction, Tensor, grad, shard_map, sync_gradients};
+use trace::{Donate, Exchange, Key, PartitionSpec, Reduction, Tensor, grad, shard_map, sync_gradients};
 use train::wrap_model;
 
 fn cpu(devices: usize) -> Config {
@@ -101,5 +103,53 @@ fn a_wrapped_model_takes_the_same_step() {
                 assert!((a - b).abs() < 1e-5, "{name}: {path} has {a}, not {b}");
             }
         }
+    }
+}
+
+/// Logits of a quantized Llama on one device, and on two that each have half of every matmul.
+#[test]
+fn quantized_matmuls_on_a_mesh_are_those_of_one_device() {
+    const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 32, "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16,
+        "rms_norm_eps": 1e-5, "tie_word_embeddings": false}"#;
+    let hf::ModelConfig::Llama(sizes) = hf::ModelConfig::parse(CONFIG).unwrap() else { panic!("a Llama") };
+    let (single, both) = (Backend::auto(&cpu(1)).unwrap(), Backend::auto(&cpu(2)).unwrap());
+    let tokens: Vec<i32> = (0..16).map(|n| n * 5 % 32).collect();
+    let batch = Arc::new(Literal::from_slice(&tokens, [2, 8]).unwrap());
+    let step = |(model, batch): &(Llama, Vec<Tensor>)| (model.clone(), model.logits(&batch[0]));
+    // Devices scale their own activations where these are codes too.
+    for (text, most) in [("w4a16", 1e-5), ("w8a16-g32", 1e-5), ("w4a16-g64-zp", 1e-5), ("w4a8", 0.03)] {
+        let (scheme, sizes): (QuantScheme, LlamaConfig) = (text.parse().unwrap(), sizes.clone());
+        let make = move |(): &()| {
+            let model = Llama::init(&Key::from_seed(3u64), &sizes, &RunOptions::default()).nearest(&scheme);
+            // Zero points of all groups, where the scheme has them.
+            model.map_weights(|_, weight, _| match weight {
+                Weight::Quantized(quantized) if scheme.zero_points != ZeroPoints::None => {
+                    let zero_points = quantized.scales.full_like(2.0).cast(DType::I8);
+                    Weight::Quantized(QuantizedTensor { zero_points: Some(zero_points), ..quantized.clone() })
+                }
+                other => other.clone(),
+            })
+        };
+        let model: Llama = single.jit(make).call(()).unwrap();
+        let host: BTreeMap<String, Arc<Literal>> =
+            model.to_literals().unwrap().into_iter().map(|(path, literal)| (path, Arc::new(literal))).collect();
+        let inputs = (model.clone(), vec![Tensor::on_host(batch.clone())]);
+        let (_, expected) = single.jit(step).call(inputs).unwrap();
+        let expected = read(&expected.to_literals().unwrap()[0].1);
+        let rules = ShardingRules::new(&"model=2".parse().unwrap(), Strategy::Hybrid).unwrap();
+        let wrapped = wrap_model(&both, &model, &rules, &mut |path, _| Ok(host[path].clone())).unwrap();
+        let sent = wrapped.sharding.send_batch(&both, std::slice::from_ref(&batch)).unwrap();
+        let inputs = (wrapped.parameters.clone(), sent.into_iter().map(Tensor::from).collect::<Vec<_>>());
+        let mut jit = Jit::new(&both, "quantized", Donate::Nothing, step).on(Some(wrapped.sharding.step()));
+        let program = hlo::text::print(jit.program(&inputs).unwrap().0.module());
+        // Two matmuls of a layer have parts of the inputs.
+        assert_eq!(program.matches("stablehlo.all_reduce").count(), 2, "{text}");
+        assert_eq!(program.contains("tpubridge.quantized_matmul"), text.contains("-g"), "{text}");
+        let (_, found) = jit.call(inputs).unwrap();
+        let found = read(&found.to_literals().unwrap()[0].1);
+        let largest = expected.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max) / largest;
+        assert!(off < most, "{text}: off by {off}");
     }
 }
