@@ -36,7 +36,7 @@ pub(crate) use monitor::{DashboardArgs, MonitorArgs, RuntimeMetricsArgs};
 pub(crate) use output::{LogFormat, OutputArgs};
 pub(crate) use profile::{CaptureArgs, ProfileArgs, ProfileCommand, ProfileReportArgs};
 pub(crate) use programs::{CheckArgs, CheckMode, HloArgs, WeightsArgs};
-pub(crate) use quantize::{EvalArgs, QuantizeArgs, TextArgs};
+pub(crate) use quantize::{EvalArgs, ExportArgs, QuantizeArgs, TextArgs};
 #[cfg(feature = "cloud")]
 pub(crate) use slices::{
     CpArgs, DownArgs, ExecArgs, LogsArgs, LsArgs, LsWhat, ProjectArgs, ShellArgs, SliceArgs, SshArgs, UpArgs,
@@ -119,6 +119,8 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Serve a model over HTTP with OpenAI's API.
     Serve(ServeArgs),
+    /// Write a trained model as a Hugging Face folder, which transformers, vLLM and `tpu quantize` read.
+    Export(ExportArgs),
     /// Write a model in fewer bits: rounding, GPTQ, rotations, AWQ, SmoothQuant, with the quality kept.
     Quantize(Box<QuantizeArgs>),
     /// Say how well a model predicts a text: perplexity and next-token accuracy.
@@ -386,6 +388,9 @@ pub(crate) struct PlanArgs {
     /// w8a8-fp8, w4a16-g128; default: dense.
     #[arg(long, value_delimiter = ',', value_name = "SCHEMES")]
     pub(crate) weights: Vec<train::PlannedWeights>,
+    /// Scheme of the LM head where --weights quantizes, as w8a16; it stays dense if not given.
+    #[arg(long, value_name = "SCHEME")]
+    pub(crate) lm_head: Option<nn::quant::QuantScheme>,
     /// KV caches that may be chosen for inference, with commas between them: bf16, int8, fp8, int4; default: the type of activations.
     #[arg(long, value_delimiter = ',', value_name = "TYPES")]
     pub(crate) kv_cache: Vec<train::PlannedCache>,

@@ -82,6 +82,7 @@ fn run(cli: Cli) -> Result<Answer, Failure> {
         Command::Logs(args) => commands::logs::run(&args, &output),
         Command::Generate(args) => commands::generate::run(&args, &output),
         Command::Serve(args) => commands::serve::run(&args, &output),
+        Command::Export(args) => commands::export::run(&args, &output),
         Command::Quantize(args) => commands::quantize::run(&args, &output),
         Command::Eval(args) => commands::eval::run(&args, &output),
         Command::Quickstart(args) => commands::quickstart::run(&args, &output),

@@ -1,4 +1,4 @@
-//! Arguments of `tpu quantize` and `tpu eval`.
+//! Arguments of `tpu quantize`, `tpu eval` and `tpu export`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use nn::DTypePolicy;
 use nn::quant::QuantScheme;
 use quantize::pipeline::MethodName;
 
-use super::ConfigFileArgs;
+use super::{CheckpointKeyArgs, ConfigFileArgs};
 
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
@@ -19,12 +19,15 @@ pub(crate) struct QuantizeArgs {
     /// Bits of a weight: 8, 4, 3 or 2, with a scale for each output channel.
     #[arg(long, default_value_t = 4, conflicts_with = "scheme")]
     pub(crate) bits: u32,
-    /// Scheme in vLLM's words: w8a16, w4a16, w4a16-g128, w8a8, w8a8-fp8, …, in place of --bits.
+    /// Scheme in vLLM's words: w8a16, w4a16, w4a16-g128, w8a8, w8a8-fp8, nvfp4, mxfp4, …, in place of --bits.
     #[arg(long, value_name = "SCHEME")]
     pub(crate) scheme: Option<QuantScheme>,
     /// Mixed precision: layers get 2, 3, 4 or 8 bits, those that lose most the most, and so many in the mean, as 4.5.
     #[arg(long, value_name = "BITS", conflicts_with = "bits")]
     pub(crate) average_bits: Option<f64>,
+    /// Scheme of the LM head, rounded to nearest, as w8a16; it stays dense if not given.
+    #[arg(long, value_name = "SCHEME")]
+    pub(crate) lm_head: Option<QuantScheme>,
     /// Method: rtn, gptq, rotate, rotate-gptq, awq, smoothquant or codebook; default: rtn for 8 bits, else the first that reaches the
     /// target, or rotate-gptq.
     #[arg(long, value_name = "METHOD")]
@@ -49,6 +52,23 @@ pub(crate) struct QuantizeArgs {
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Folder of a `tpu train` run, here or in a bucket.
+    pub(crate) folder: String,
+    /// Folder to write; it must not exist, or be empty.
+    #[arg(long, short)]
+    pub(crate) out: PathBuf,
+    /// Step of the checkpoint; default: the newest.
+    #[arg(long)]
+    pub(crate) step: Option<u64>,
+    /// Type of the weights: f32, bf16 or f16.
+    #[arg(long, default_value = "bf16")]
+    pub(crate) dtype: String,
+    #[command(flatten)]
+    pub(crate) keys: CheckpointKeyArgs,
 }
 
 #[derive(Debug, Args)]

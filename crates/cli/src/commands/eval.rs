@@ -46,7 +46,8 @@ pub(crate) fn run(args: &EvalArgs, output: &Output) -> Result<Answer, Failure> {
         evaluation,
     };
     output.record(&record, || {
-        format!(
+        let evaluation = &record.evaluation;
+        let mut text = format!(
             "perplexity {:.4}, next-token accuracy {:.2} %, {} tokens in windows of {}, {:.0} MB of parameters{}\n",
             evaluation.perplexity,
             100.0 * evaluation.accuracy,
@@ -54,7 +55,9 @@ pub(crate) fn run(args: &EvalArgs, output: &Output) -> Result<Answer, Failure> {
             options.sequence,
             evaluation.parameter_bytes as f64 / 1e6,
             record.format.as_ref().map_or(String::new(), |format| format!(" ({format})"))
-        )
+        );
+        evaluation.load.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+        text
     })?;
     Ok(Answer::Yes)
 }

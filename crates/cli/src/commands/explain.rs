@@ -64,7 +64,7 @@ fn apply(explanation: &Explanation, path: &Path) -> Result<(), Failure> {
         }
         eprintln!("applied: {title}; written to {}", path.display());
     }
-    let first = explanation.fixes.iter().find(|fix| fix.fits);
+    let first = explanation.fixes.iter().find(|fix| fix.is_applicable());
     match first {
         Some(fix) if !fix.options.is_empty() => eprintln!("compile it with: {}", fix.options.join(" ")),
         _ if explanation.applied.is_none() => return Err(plan::Error::NothingToApply.into()),

@@ -21,6 +21,7 @@ pub(crate) mod eval;
 #[cfg(feature = "cloud")]
 pub(crate) mod exec;
 pub(crate) mod explain;
+pub(crate) mod export;
 #[cfg(feature = "cloud")]
 mod fan_out;
 pub(crate) mod fit;

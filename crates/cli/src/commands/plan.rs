@@ -40,6 +40,7 @@ fn asked(args: &PlanArgs) -> PlannedStep {
         sequence_length: args.sequence_length,
         precisions: args.precision.clone(),
         weights: args.weights.clone(),
+        lm_head: args.lm_head,
         kv_caches: args.kv_cache.clone(),
     }
 }
@@ -128,6 +129,7 @@ fn only_for_models(args: &PlanArgs) -> Result<(), Failure> {
         ("--step", args.step.is_some()),
         ("--precision", !args.precision.is_empty()),
         ("--weights", !args.weights.is_empty()),
+        ("--lm-head", args.lm_head.is_some()),
         ("--kv-cache", !args.kv_cache.is_empty()),
         ("--job", args.job.is_some()),
     ];

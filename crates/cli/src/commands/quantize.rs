@@ -43,6 +43,9 @@ struct Record {
     /// What was tried, in order.
     trials: Vec<TrialRecord>,
     layers: Vec<quantize::pipeline::LayerReport>,
+    /// The LM head, where it is quantized too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lm_head: Option<quantize::pipeline::WeightReport>,
 }
 
 /// One way that was tried.
@@ -70,8 +73,9 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
             Failure::new(format!("--target {target} is no share of an accuracy")).hint("give 0.99, for example")
         );
     }
-    let folder = ModelFolder::open(&args.folder)?;
     let plans = plans(args)?;
+    plans.iter().try_for_each(QuantizePlan::check)?;
+    let folder = ModelFolder::open(&args.folder)?;
     let texts = Texts::read(args, &folder, &plans)?;
     let backend = Backend::auto(&device)?;
     let options = options_of(&args.text, &folder, texts.evaluation.len().max(2))?;
@@ -87,7 +91,7 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
             true => Some(evaluated(&backend, &ModelFolder::open(&out)?, &texts.evaluation, &options)?),
             false => None,
         };
-        if let (Some(before), Some(after)) = (before, after) {
+        if let (Some(before), Some(after)) = (&before, &after) {
             tried.push(TrialRecord {
                 scheme: described(&plan),
                 method: plan.method_name().to_string(),
@@ -95,8 +99,8 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
                 accuracy_kept: after.accuracy / before.accuracy,
             });
         }
-        let is_better = match (&best, after) {
-            (Some(best), Some(after)) => best.after.is_none_or(|best| after.perplexity < best.perplexity),
+        let is_better = match (&best, &after) {
+            (Some(best), Some(after)) => best.after.as_ref().is_none_or(|best| after.perplexity < best.perplexity),
             _ => true,
         };
         let trial = Trial { plan, quantized, after };
@@ -104,7 +108,7 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
         if let Some(worse) = worse {
             remove(&worse.quantized.folder)?;
         }
-        let kept = kept(before, best.as_ref().and_then(|best| best.after));
+        let kept = kept(before.as_ref(), best.as_ref().and_then(|best| best.after.as_ref()));
         if args.target.zip(kept).is_some_and(|(target, kept)| kept >= target) {
             break;
         }
@@ -114,7 +118,7 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
         std::fs::rename(&best.quantized.folder, &args.out)
             .map_err(|error| Failure::new(format!("{}: {error}", args.out.display())).hint("give another --out"))?;
     }
-    let kept = kept(before, best.after);
+    let kept = kept(before.as_ref(), best.after.as_ref());
     let is_target_met = args.target.is_none_or(|target| kept.is_some_and(|kept| kept >= target));
     let (dense, packed) = best.quantized.bytes;
     let record = Record {
@@ -132,6 +136,7 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
         is_target_met,
         trials: tried,
         layers: best.quantized.layers,
+        lm_head: best.quantized.lm_head,
     };
     output.record(&record, || text(&record))?;
     if !is_target_met {
@@ -141,7 +146,7 @@ pub(crate) fn run(args: &QuantizeArgs, output: &Output) -> Result<Answer, Failur
     Ok(Answer::Yes)
 }
 
-fn kept(before: Option<Evaluation>, after: Option<Evaluation>) -> Option<f64> {
+fn kept(before: Option<&Evaluation>, after: Option<&Evaluation>) -> Option<f64> {
     before.zip(after).map(|(before, after)| after.accuracy / before.accuracy)
 }
 
@@ -155,6 +160,7 @@ fn plans(args: &QuantizeArgs) -> Result<Vec<QuantizePlan>, Failure> {
         scheme,
         bits,
         average_bits: args.average_bits,
+        lm_head: args.lm_head,
         method: method.method,
         is_rotated: method.is_rotated,
         samples: args.samples,
@@ -165,10 +171,14 @@ fn plans(args: &QuantizeArgs) -> Result<Vec<QuantizePlan>, Failure> {
     Ok(match (args.method, scheme.bits(), args.target) {
         (Some(method), ..) => vec![one(method)],
         (None, 8.., _) if args.average_bits.is_none() => vec![named(Method::Nearest, false)],
-        (None, _, None) if args.calibration.is_some() => vec![named(Method::Gptq, true)],
+        // Small groups have no outliers that a rotation would take away.
+        (None, _, None) if args.calibration.is_some() => vec![named(Method::Gptq, !scheme.values.is_float())],
         (None, _, None) => vec![named(Method::Nearest, false)],
         (None, _, Some(_)) if args.calibration.is_none() => vec![named(Method::Nearest, false)],
         (None, _, Some(_)) if args.average_bits.is_some() => vec![named(Method::Gptq, true)],
+        (None, _, Some(_)) if scheme.values.is_float() => {
+            vec![named(Method::Nearest, false), named(Method::Gptq, false), named(Method::Gptq, true)]
+        }
         (None, _, Some(_)) => vec![
             named(Method::Nearest, false),
             named(Method::Gptq, false),
@@ -278,6 +288,10 @@ fn text(record: &Record) -> String {
             error,
         ]);
     }
+    if let Some(head) = &record.lm_head {
+        let (bits, decibels) = (format!("{:.2}", head.bits_per_weight), format!("{:.1}", head.sqnr_db));
+        table.row(vec!["LM head".to_string(), "1".to_string(), bits, decibels, "-".to_string()]);
+    }
     let mut text = table.render();
     text.push_str(&format!(
         "\n{}: {} by {}, {:.2} bits a weight, {:.2} times smaller than bf16\n",
@@ -287,7 +301,7 @@ fn text(record: &Record) -> String {
         record.bits_per_weight,
         record.compression
     ));
-    if let (Some(before), Some(after)) = (record.before, record.after) {
+    if let (Some(before), Some(after)) = (&record.before, &record.after) {
         text.push_str(&format!(
             "perplexity {:.4} → {:.4} ({:+.2} %), next-token accuracy {:.2} % → {:.2} % ({:.2} % kept), {} tokens\n",
             before.perplexity,

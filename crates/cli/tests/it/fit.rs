@@ -274,6 +274,31 @@ fn fixes_that_move_or_narrow_state_save_what_they_say() {
 }
 
 #[test]
+fn weights_of_few_bits_fit_and_say_what_they_cost() {
+    let Some(bench) = Bench::with_libtpu("weights_of_few_bits_fit_and_say_what_they_cost") else { return };
+    let (x, w, y) = ("tensor<8x8192xbf16>", "tensor<8192x16384xbf16>", "tensor<8x16384xbf16>");
+    let program = bench.write(
+        "decode.mlir",
+        format!(
+            "func.func @main(%x: {x}, %weight: {w}) -> {y} {{
+               %0 = stablehlo.dot_general %x, %weight, contracting_dims = [1] x [0] : ({x}, {w}) -> {y}
+               return %0 : {y}
+             }}"
+        ),
+    );
+    // 256 MiB of weights in bf16, 128 in int8.
+    let budget = ["--flag", "xla_tpu_max_hbm_size_mib=200"];
+    let explain = [&["explain", arg(&program), "--slice", "v5e-1"][..], &budget].concat();
+    let record = json_of(&bench, 1, &explain);
+    let fixes = record["fixes"].as_array().unwrap();
+    let narrow = fixes.iter().find(|fix| fix["kind"] == "quantization").unwrap_or_else(|| panic!("{fixes:#?}"));
+    assert_eq!((&narrow["fits"], &narrow["changes_program"]), (&Value::from(true), &Value::from(true)), "{narrow:#}");
+    let detail = narrow["detail"].as_str().unwrap();
+    assert!(detail.contains("perplexity +0.0 to 0.3 %") && detail.contains("tpu quantize FOLDER --bits 8"), "{detail}");
+    assert!(narrow["hbm_bytes"].as_u64().unwrap() < 140 << 20, "{narrow:#}");
+}
+
+#[test]
 fn a_program_that_leaves_its_batch_open_gets_a_smaller_one() {
     let test = "a_program_that_leaves_its_batch_open_gets_a_smaller_one";
     let Some(bench) = Bench::with_libtpu(test) else { return };

@@ -103,9 +103,19 @@ fn methods_keep_what_a_model_predicts() {
         ("w8a8-static", "rtn"),
         ("w8a16-g32", "gptq"),
         ("w8a16-fp8", "rtn"),
+        ("nvfp4", "rtn"),
+        ("mxfp4", "gptq"),
     ] {
-        let (found, _) = quantized(scheme, method);
-        let most = if scheme.ends_with("fp8") || scheme.starts_with("w8a8") { 0.05 } else { 0.01 };
+        let (found, record) = quantized(scheme, method);
+        let most = match scheme {
+            "nvfp4" | "mxfp4" => 0.2,
+            _ if scheme.ends_with("fp8") || scheme.starts_with("w8a8") => 0.05,
+            _ => 0.01,
+        };
+        // Scales of a byte for every 16 or 32 weights.
+        if let Some(bits) = [("nvfp4", 4.5), ("mxfp4", 4.25)].iter().find(|(name, _)| *name == scheme) {
+            assert_eq!(number(&record, "/bits_per_weight"), bits.1, "{scheme}");
+        }
         assert!((found / dense - 1.0).abs() < most, "{scheme} by {method}: {found}, dense {dense}");
     }
     let error = |record: &serde_json::Value| {
@@ -257,6 +267,13 @@ fn what_cannot_be_quantized_is_refused_with_a_remedy() {
     check(&["--method", "unheard"], &["is not a method of quantization"]);
     check(&["--scheme", "w5a5"], &["is not a quantization scheme"]);
     check(&["--scheme", "w4a16-g48", "--method", "rtn"], &["are not divided by its groups"]);
+    check(&["--scheme", "w4a16-fp4"], &["a scale for each channel", "--scheme nvfp4", "--scheme mxfp4"]);
+    check(&["--scheme", "w4a16-fp4-g64"], &["groups of 64", "--scheme nvfp4"]);
+    check(&["--scheme", "w8a16-fp8-zp"], &["floats have no zero points", "w8a16-g128-zp"]);
+    check(&["--scheme", "nvfp4", "--average-bits", "4.5"], &["mixed precision is of integer codes", "w4a16"]);
+    check(&["--scheme", "w4a16-g32", "--method", "codebook"], &["codebooks of w4a16-g32", "--bits 2, 4, 6 or 8"]);
+    check(&["--bits", "3", "--method", "codebook"], &["with 3 bits", "--bits 2, 4, 6 or 8"]);
+    check(&["--bits", "8", "--method", "smoothquant"], &["smoothquant", "--scheme w8a8", "--method awq"]);
     let out = bench.path("done");
     bench.expect(0, &["quantize", arg(&folder), "--out", arg(&out), "--bits", "8", "-d", "cpu"]);
     let again = bench.expect(2, &["quantize", arg(&out), "--out", "twice", "-d", "cpu"]);

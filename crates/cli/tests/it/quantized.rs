@@ -102,5 +102,5 @@ fn four_bits_decode_a_large_model_faster_and_on_half_the_chips() {
     // In bf16 it does not fit there.
     planned("v6e-4", "dense", 1);
     let refused = bench.expect(2, &["plan", "config.json", "--weights", "w4a16"]);
-    assert!(refused.stderr.contains("--weights and --kv-cache are for inference"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--weights, --lm-head and --kv-cache are for inference"), "{}", refused.stderr);
 }

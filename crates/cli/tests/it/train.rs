@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use testkit::repository;
+use testkit::{Needed, repository, require};
 
 use crate::harness::{Bench, arg, ran};
 
@@ -85,6 +85,23 @@ fn a_model_is_trained_resumed_and_writes_text() {
     assert!(drawn.stdout.starts_with("3 apples"), "{}", drawn.stdout);
     let long = bench.expect(2, &["generate", "run", "--prompt", "3 apples", "-n", "500", "-d", "cpu"]);
     assert!(long.stderr.contains("over the model's 32 positions"), "{}", long.stderr);
+
+    // The model as a folder: ours and transformers' losses of it are the same.
+    let exported = bench.json(&["export", "run", "--out", "hf", "--dtype", "f32"]);
+    assert_eq!((exported["step"].as_u64(), exported["has_tokenizer"].as_bool()), (Some(40), Some(false)));
+    let eval = "eval hf --data text.txt --tokenizer bytes --sequence 16 --windows 4 -d cpu";
+    let loss = bench.json(&eval.split(' ').collect::<Vec<_>>())["loss"].as_f64().unwrap();
+    let refused = bench.expect(2, &["export", "run", "--out", "hf"]);
+    assert!(refused.stderr.contains("is not empty"), "{}", refused.stderr);
+    bench.expect(2, &["export", "run", "--out", "other", "--dtype", "i8"]);
+    let Some(python) = require("a_model_is_trained_resumed_and_writes_text", Needed::TorchPython) else { return };
+    let script = repository().join("crates/testkit/python/exported_model.py");
+    let mut command = std::process::Command::new(python);
+    let output = command.arg(script).args([arg(&bench.path("hf")), arg(&bench.path("text.txt")), "16", "4"]).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let theirs: f64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+    assert!((loss - theirs).abs() < 1e-4, "{loss} here, {theirs} by transformers");
 }
 
 #[test]

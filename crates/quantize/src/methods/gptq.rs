@@ -4,7 +4,7 @@
 use weights::quant::PackedMatrix;
 
 use crate::error::Error;
-use crate::methods::grid::{Grid, GroupScale, ScaleSearch};
+use crate::methods::grid::{Grid, GroupScale};
 use crate::methods::linear_algebra::{Rows, add_product, cholesky, invert_lower};
 use crate::methods::matrix::Matrix;
 use crate::methods::packing::{code, pack};
@@ -56,7 +56,7 @@ pub fn quantize(
     statistics: &InputStatistics,
     options: &GptqOptions,
 ) -> Result<PackedMatrix, Error> {
-    let grid = rounding.grid()?;
+    let (grid, rounding) = (rounding.grid()?, &rounding.for_weight(weight));
     statistics.check_for(weight.name(), weight.in_features())?;
     let order = order(&statistics.mean_square(), options.act_order);
     let factor = inverse_factor(weight.name(), statistics, &order, options.damping)?;
@@ -154,7 +154,7 @@ impl Task<'_> {
     fn quantize_rows(&self, rows: Vec<&[f32]>) -> (Vec<u8>, Vec<GroupScale>) {
         let n = self.order.len();
         let groups_per_row = n.div_ceil(self.group);
-        let search = ScaleSearch { ratios: self.rounding.clip.ratios(), scale_type: self.rounding.scale_type };
+        let search = self.rounding.search();
         let mut groups = vec![GroupScale { scale: 1.0, zero_point: 0.0 }; rows.len() * groups_per_row];
         if self.act_order == ActOrder::Weight {
             for (row, groups) in rows.iter().zip(groups.chunks_exact_mut(groups_per_row)) {
@@ -243,7 +243,7 @@ mod tests {
         }
         let mut inverse = inverse_of(gram);
         let (grid, group_size) = (rounding.grid().unwrap(), rounding.group(n));
-        let search = ScaleSearch { ratios: rounding.clip.ratios(), scale_type: rounding.scale_type };
+        let search = rounding.search();
         let mut rows: Vec<Vec<f64>> = (0..weight.out_features())
             .map(|row| order.iter().map(|input| f64::from(weight.row(row)[*input])).collect())
             .collect();

@@ -31,6 +31,15 @@ pub(crate) struct ScaleSearch<R> {
     pub(crate) ratios: R,
     /// What scales are rounded to.
     pub(crate) scale_type: DType,
+    /// What scales of `f8E4M3FN` are divided by.
+    pub(crate) global: f32,
+}
+
+/// What a scale is rounded to.
+#[derive(Clone, Copy)]
+struct ScaleGrid {
+    dtype: DType,
+    global: f32,
 }
 
 impl Grid {
@@ -79,14 +88,15 @@ impl Grid {
         }
         let largest = most.max(-least);
         // A group of zeros: any scale gives zeros; 1 is one that every format takes.
-        let mut best = GroupScale { scale: 1.0, zero_point: 0.0 };
+        let scales = ScaleGrid { dtype: search.scale_type, global: search.global };
+        let mut best = GroupScale { scale: self.rounded_scale(1.0, scales), zero_point: 0.0 };
         if largest == 0.0 {
             return best;
         }
         let weight_of_largest = importance.map_or(1.0, |importance| importance[largest_at]);
         let mut least_error = f32::INFINITY;
         for ratio in search.ratios.clone() {
-            let group = self.scaled_to(least * ratio, most * ratio, search.scale_type);
+            let group = self.scaled_to(least * ratio, most * ratio, scales);
             // Clipping costs at least this; a smaller ratio costs more.
             let reach = self.reach(group);
             let clipped = (largest - reach).max(0.0);
@@ -110,25 +120,25 @@ impl Grid {
     }
 
     /// The scale and zero point that map a range to all codes.
-    fn scaled_to(&self, least: f32, most: f32, scale_type: DType) -> GroupScale {
+    fn scaled_to(&self, least: f32, most: f32, scales: ScaleGrid) -> GroupScale {
         match *self {
             Grid::Integer { low, high, has_zero_points: true } => {
-                let scale = self.rounded_scale((most - least) / (high - low), scale_type);
+                let scale = self.rounded_scale((most - least) / (high - low), scales);
                 let zero_point = nearest_integer(low - least * inverse(scale), low, high);
                 GroupScale { scale, zero_point }
             }
             _ => {
-                let scale = self.rounded_scale(most.max(-least) / self.largest(), scale_type);
+                let scale = self.rounded_scale(most.max(-least) / self.largest(), scales);
                 GroupScale { scale, zero_point: 0.0 }
             }
         }
     }
 
     /// A scale in its type, finite and above zero.
-    fn rounded_scale(&self, scale: f32, scale_type: DType) -> f32 {
+    fn rounded_scale(&self, scale: f32, scales: ScaleGrid) -> f32 {
         // Smaller ones have an inverse that is not finite.
         let scale = scale.clamp(f32::MIN_POSITIVE, f32::MAX);
-        let rounded = match scale_type {
+        let rounded = match scales.dtype {
             DType::F32 => scale,
             // As the microscaling formats do: the exponent of the largest value over that of the largest code.
             DType::F8E8M0FNU => {
@@ -136,6 +146,12 @@ impl Grid {
                 let largest = f64::from(self.largest());
                 2f64.powf(exponent(f64::from(scale) * largest) - exponent(largest))
                     .clamp(2f64.powi(-126), 2f64.powi(127)) as f32
+            }
+            // Zero is no scale, and what is too large is the largest.
+            DType::F8E4M3FN => {
+                let inside = (scale * scales.global).clamp(2f32.powi(-9), 448.0);
+                let bits = encode_float(DType::F8E4M3FN, f64::from(inside)).unwrap_or(1);
+                decode_float(DType::F8E4M3FN, bits).unwrap_or(1.0) as f32 / scales.global
             }
             other => {
                 let bits = encode_float(other, f64::from(scale)).unwrap_or(0);
@@ -270,13 +286,14 @@ mod tests {
         for has_zero_points in [false, true] {
             let grid = Grid::Integer { low: -8.0, high: 7.0, has_zero_points };
             let ratios = crate::methods::Clip::MSE.ratios();
-            let search = ScaleSearch { ratios: ratios.clone(), scale_type: DType::F32 };
+            let search = ScaleSearch { ratios: ratios.clone(), scale_type: DType::F32, global: 1.0 };
             let found = grid.error(&values, Some(&importance), grid.fit(&values, Some(&importance), &search));
             let (least, most) =
                 values.iter().fold((0.0f32, 0.0f32), |(least, most), value| (least.min(*value), most.max(*value)));
             let brute = ratios
                 .map(|ratio| {
-                    let group = grid.scaled_to(least * ratio, most * ratio, DType::F32);
+                    let group =
+                        grid.scaled_to(least * ratio, most * ratio, ScaleGrid { dtype: DType::F32, global: 1.0 });
                     grid.error(&values, Some(&importance), group)
                 })
                 .fold(f32::INFINITY, f32::min);

@@ -52,6 +52,11 @@ impl Matrix {
         &self.values
     }
 
+    /// The largest magnitude.
+    pub(crate) fn largest(&self) -> f32 {
+        self.values.iter().fold(0.0, |most, value| most.max(value.abs()))
+    }
+
     /// The elements, without the rest.
     pub fn into_values(self) -> Vec<f32> {
         self.values

@@ -3,7 +3,6 @@
 use weights::quant::PackedMatrix;
 
 use crate::error::Error;
-use crate::methods::grid::ScaleSearch;
 use crate::methods::matrix::Matrix;
 use crate::methods::packing::{code, pack};
 use crate::methods::rounding::Rounding;
@@ -20,13 +19,13 @@ pub fn quantize(
     rounding: &Rounding,
     statistics: Option<&InputStatistics>,
 ) -> Result<PackedMatrix, Error> {
-    let grid = rounding.grid()?;
+    let (grid, rounding) = (rounding.grid()?, &rounding.for_weight(weight));
     if let Some(statistics) = statistics {
         statistics.check_for(weight.name(), weight.in_features())?;
     }
     // Weights of no importance at all would make every clip equal.
     let importance = statistics.map(InputStatistics::mean_square).filter(|squares| squares.iter().any(|s| *s > 0.0));
-    let search = ScaleSearch { ratios: rounding.clip.ratios(), scale_type: rounding.scale_type };
+    let search = rounding.search();
     let group_size = rounding.group(weight.in_features());
     let done = threads::map_chunks(weight.out_features(), ROWS, |rows| {
         let mut codes = Vec::with_capacity(rows.len() * weight.in_features());
@@ -109,7 +108,7 @@ mod tests {
         for values in [vec![0.0; 4], vec![1e-45, 0.0, -1e-45, 0.0], vec![6e4, -6e4, 1.0, 0.0]] {
             let weight = Matrix::new("w", 1, 4, values.clone()).unwrap();
             for name in ["w4a16", "w8a16", "w2a16-g3", "w8a16-fp8", "w4a16-fp4", "w4a16-zp"] {
-                for scale_type in [DType::F32, DType::BF16, DType::F16, DType::F8E8M0FNU] {
+                for scale_type in [DType::F32, DType::BF16, DType::F16, DType::F8E8M0FNU, DType::F8E4M3FN] {
                     let rounding = Rounding::new(name.parse().unwrap()).scale_type(scale_type);
                     let packed = quantize(&weight, &rounding, None).unwrap();
                     assert!(packed.scales().iter().all(|scale| scale.is_normal()), "{name} {scale_type} {values:?}");

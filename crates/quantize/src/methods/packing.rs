@@ -1,7 +1,7 @@
 //! Rounded values and their scales as a packed matrix.
 
-use tensor::encode_float;
-use weights::quant::{PackedMatrix, ScaleBlock};
+use tensor::{DType, encode_float};
+use weights::quant::{PackedMatrix, ScaleBlock, ScaleEncoding};
 
 use crate::error::Error;
 use crate::methods::grid::{Grid, GroupScale};
@@ -35,6 +35,14 @@ pub(crate) fn pack(
     if rounding.scheme.zero_points == nn::quant::ZeroPoints::PerGroup {
         packed = packed.with_zero_points(groups.iter().map(|group| group.zero_point as i8).collect())?;
     }
+    packed = match (rounding.scale_type, rounding.global_scale) {
+        (DType::F8E8M0FNU, _) => packed.with_scale_encoding(ScaleEncoding::PowersOfTwo)?.with_dense(DType::BF16)?,
+        (DType::F8E4M3FN, global) => {
+            let encoding = ScaleEncoding::Fp8Over(global.unwrap_or(1.0));
+            packed.with_scale_encoding(encoding)?.with_dense(DType::BF16)?
+        }
+        _ => packed,
+    };
     match input_groups {
         Some(groups) => Ok(packed.with_input_groups(groups)?),
         None => Ok(packed),

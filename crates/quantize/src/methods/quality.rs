@@ -28,6 +28,7 @@ fn table() -> Vec<(Rounding, f64, f64)> {
         (exact(DType::I4, Some(128)), 18.6, 12.8),
         (clipped(DType::I4, Some(128)), 19.9, 14.0),
         (exact(DType::F4E2M1FN, Some(32)).scale_type(DType::F8E8M0FNU), 18.8, 17.4),
+        (exact(DType::F4E2M1FN, Some(16)).scale_type(DType::F8E4M3FN), 20.4, 20.5),
         (exact(DType::F4E2M1FN, Some(512)), 18.9, 12.8),
         (clipped(DType::I4, Some(128)).bits(3), 14.2, 9.4),
         (clipped(DType::I2, None), 8.2, 4.7),

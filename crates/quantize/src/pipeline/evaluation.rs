@@ -28,7 +28,7 @@ pub struct EvaluateOptions {
 }
 
 /// What an evaluation found.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
     /// Tokens predicted.
     pub tokens: u64,
@@ -42,6 +42,9 @@ pub struct Evaluation {
     pub parameter_bytes: u64,
     /// Seconds, compilation not counted.
     pub seconds: f64,
+    /// What became of quantized weights on their way to the device, in lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<String>,
 }
 
 /// Evaluates the model of a folder on tokens. `progress` is told windows done and all of them.
@@ -75,6 +78,7 @@ fn evaluate<M: LanguageModel + MapWeights + 'static>(
 ) -> Result<Evaluation, Error> {
     let windows = windows_of(tokens, options)?;
     let loaded = hf::load_packed(&folder.files, folder.family(), model, folder.activations())?;
+    let load = hf::load_report(&loaded.weights);
     let parameter_bytes = loaded.params.iter().map(packed_bytes).sum();
     let mut params = loaded.params.into_iter();
     let placed: M = backend.place(&loaded.model, &mut |path, _| {
@@ -124,6 +128,7 @@ fn evaluate<M: LanguageModel + MapWeights + 'static>(
         accuracy: hits / count,
         parameter_bytes,
         seconds,
+        load,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nn::quant::QuantScheme;
+use nn::quant::{ActivationQuant, QuantScheme, ZeroPoints};
 use tensor::DType;
 
 use crate::error::Error;
@@ -24,6 +24,15 @@ pub enum Method {
     Codebook,
 }
 
+/// Formats of floats of 4 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fp4Format {
+    /// Groups of 16 with scales of fp8, and a scale of the whole weight.
+    Nvfp4,
+    /// Groups of 32 with scales that are powers of two.
+    Mxfp4,
+}
+
 /// Everything that decides what a quantized model is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantizePlan {
@@ -33,6 +42,8 @@ pub struct QuantizePlan {
     pub bits: Option<u32>,
     /// Mixed precision: bits of a weight in the mean, scales among them. Layers that lose most get more than others.
     pub average_bits: Option<f64>,
+    /// The scheme of the LM head, rounded to nearest; it stays dense if absent.
+    pub lm_head: Option<QuantScheme>,
     /// How codes are found.
     pub method: Method,
     /// Whether the residual stream and heads are rotated first, so that no weight has outliers.
@@ -114,6 +125,71 @@ impl QuantizePlan {
         }
     }
 
+    /// The format that floats of 4 bits are written in.
+    pub(crate) fn fp4_format(&self) -> Option<Fp4Format> {
+        match (self.scheme.values, self.scheme.group) {
+            (DType::F4E2M1FN, Some(16)) => Some(Fp4Format::Nvfp4),
+            (DType::F4E2M1FN, Some(32)) => Some(Fp4Format::Mxfp4),
+            _ => None,
+        }
+    }
+
+    /// Refuses what no method makes, or no format keeps, with what would do.
+    pub fn check(&self) -> Result<(), Error> {
+        let (scheme, method) = (self.scheme, self.method_name());
+        let is_fp4 = scheme.values == DType::F4E2M1FN;
+        if self.method == Method::Codebook {
+            self.codebooks()?;
+        }
+        if scheme.values.is_float() && scheme.zero_points != ZeroPoints::None {
+            return Err(Error::setting(
+                format!("{scheme}: floats have no zero points"),
+                format!("leave -zp out, or take integers: --scheme w{}a16-g128-zp", scheme.bits()),
+            ));
+        }
+        if is_fp4 && self.fp4_format().is_none() {
+            let groups =
+                scheme.group.map_or("a scale for each channel".to_string(), |size| format!("groups of {size}"));
+            return Err(Error::setting(
+                format!("floats of 4 bits with {groups} have no format in files"),
+                "give --scheme nvfp4 (groups of 16, fp8 scales) or --scheme mxfp4 (groups of 32, powers of two)",
+            ));
+        }
+        if is_fp4 && scheme.activations != ActivationQuant::None {
+            return Err(Error::setting(
+                format!("{scheme}: activations stay floats beside weights of fp4"),
+                "give --scheme nvfp4 or --scheme mxfp4; with activations of 8 bits, --scheme w8a8-fp8 or w4a8",
+            ));
+        }
+        if self.average_bits.is_some() && (self.method == Method::Codebook || scheme.values.is_float()) {
+            return Err(Error::setting(
+                format!("mixed precision is of integer codes, not of {scheme} by {method}"),
+                "leave --average-bits out, or give --scheme w4a16 or w4a16-g128 with --method gptq or rotate-gptq",
+            ));
+        }
+        if self.method == Method::SmoothQuant && scheme.activations == ActivationQuant::None {
+            return Err(Error::setting(
+                format!("smoothquant moves outliers of activations, which {scheme} leaves as they are"),
+                "give --scheme w8a8 or w8a8-fp8 with it, or --method awq, which scales for weights alone",
+            ));
+        }
+        if let Some(head) = self.lm_head {
+            if self.method == Method::Codebook || head.activations == ActivationQuant::Static {
+                return Err(Error::setting(
+                    format!("an LM head of {head} is not made beside {scheme} by {method}"),
+                    "give --lm-head w8a16 or w4a16-g128 with a method of scalar codes, or leave it out",
+                ));
+            }
+            self.of_lm_head(head).check()?;
+        }
+        self.rounding().grid().map(|_| ())
+    }
+
+    /// What is done to the LM head.
+    pub(crate) fn of_lm_head(&self, scheme: QuantScheme) -> QuantizePlan {
+        QuantizePlan { scheme, bits: None, average_bits: None, lm_head: None, method: Method::Nearest, ..self.clone() }
+    }
+
     /// The same with codes of other bits.
     pub(crate) fn with_bits(&self, bits: u32) -> QuantizePlan {
         let Some((values, bits)) = QuantizePlan::code_type(bits) else { return self.clone() };
@@ -123,10 +199,11 @@ impl QuantizePlan {
     /// How codebooks are made: vectors of 4 with an index of 8 bits for every 2 bits of a weight.
     pub(crate) fn codebooks(&self) -> Result<CodebookOptions, Error> {
         let bits = self.code_bits();
-        if !matches!(bits, 2 | 4 | 6 | 8) || self.scheme.group.is_some() {
+        let scheme = QuantScheme::per_channel(self.scheme.values);
+        if !matches!(bits, 2 | 4 | 6 | 8) || self.scheme != scheme || scheme.values.is_float() {
             return Err(Error::setting(
-                format!("codebooks of {} are not made", self.scheme),
-                "give --bits 2 or --bits 4 with --method codebook",
+                format!("codebooks of {} with {bits} bits are not made", self.scheme),
+                "give --bits 2, 4, 6 or 8 with --method codebook, without groups, zero points or activations",
             ));
         }
         let stages = bits as usize / 2;

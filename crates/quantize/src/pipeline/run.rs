@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nn::hf::{self, TensorSource};
 use nn::models::{Llama, LlamaBlock, LlamaConfig, RunOptions};
-use nn::quant::{ActivationQuant, ZeroPoints, largest_code};
+use nn::quant::{ActivationQuant, QuantScheme, ZeroPoints, largest_code};
 use runtime::Backend;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::methods::{InputStatistics, Matrix, Rounding, gptq, metrics, nearest};
 use crate::pipeline::ModelFolder;
 use crate::pipeline::calibration::{LayerRunner, observed_as};
 use crate::pipeline::layers::{LayerPlan, Rotations, Tensors, floats, layers_of, matrix, put, put_vector};
-use crate::pipeline::plan::{Method, QuantizePlan};
+use crate::pipeline::plan::{Fp4Format, Method, QuantizePlan};
 use crate::pipeline::scales;
 
 /// The file that says how far a folder is; gone when it is finished.
@@ -62,6 +62,8 @@ pub struct QuantizedModel {
     pub folder: PathBuf,
     /// Layers in order.
     pub layers: Vec<LayerReport>,
+    /// The LM head, where it is quantized.
+    pub lm_head: Option<WeightReport>,
     /// Bytes of the weights that were quantized, before and after.
     pub bytes: (u64, u64),
 }
@@ -93,6 +95,7 @@ pub fn quantize_folder(
         let message = format!("{} is quantized already: {format}", folder.path.display());
         return Err(Error::setting(message, "give the folder of the dense model"));
     }
+    plan.check()?;
     let (config, model) = folder.llama(&RunOptions::default())?;
     let rotations = plan.is_rotated.then(|| Rotations::of(&config, plan.seed)).transpose()?;
     let layers = layers_of(folder, &config, &model);
@@ -143,9 +146,9 @@ pub fn quantize_folder(
         }
         progress(n + 1, layers.len(), done.layers.get(n));
     }
-    work.rest()?;
+    let lm_head = work.rest(&mut done.bytes)?;
     work.finish()?;
-    Ok(QuantizedModel { folder: out.to_path_buf(), layers: done.layers, bytes: done.bytes })
+    Ok(QuantizedModel { folder: out.to_path_buf(), layers: done.layers, lm_head, bytes: done.bytes })
 }
 
 impl QuantizePlan {
@@ -179,7 +182,11 @@ impl QuantizePlan {
     }
 
     pub(crate) fn rounding(&self) -> Rounding {
-        let rounding = Rounding::new(self.scheme);
+        let rounding = match self.fp4_format() {
+            Some(Fp4Format::Nvfp4) => Rounding::new(self.scheme).scale_type(DType::F8E4M3FN),
+            Some(Fp4Format::Mxfp4) => Rounding::new(self.scheme).scale_type(DType::F8E8M0FNU),
+            None => Rounding::new(self.scheme),
+        };
         self.bits.map_or(rounding, |bits| rounding.bits(bits))
     }
 }
@@ -392,11 +399,13 @@ impl Work<'_> {
         }
         let mut weights = Vec::new();
         let mut written: Vec<(String, Literal)> = Vec::new();
+        let largest = largest_of_fused(layer, tensors)?;
         for target in &layer.targets {
             for name in &target.names {
                 let weight = matrix(tensors, name)?;
                 let seen = statistics.get(&observed_as(&target.path));
-                let coded = coded(self.plan_of(n), &weight, seen)?;
+                let largest = largest.get(&fused_name(name)).copied().unwrap_or_default();
+                let coded = coded(self.plan_of(n), &weight, largest, seen)?;
                 let values = coded.dequantize();
                 let report = WeightReport {
                     name: name.clone(),
@@ -451,7 +460,7 @@ impl Work<'_> {
     }
 
     /// What is in no layer: embeddings, the last norm and the LM head.
-    fn rest(&mut self) -> Result<(), Error> {
+    fn rest(&mut self, bytes: &mut (u64, u64)) -> Result<Option<WeightReport>, Error> {
         let family = self.folder.family();
         let of = |path: &str| hf::tensor_names(family, self.model, path).first().cloned();
         let (table, norm, head) = (of("token_embedding.weight"), of("norm.weight"), of("lm_head.weight"));
@@ -461,7 +470,7 @@ impl Work<'_> {
         };
         match &self.rotations {
             None => {
-                for name in [Some(table), Some(norm), head].into_iter().flatten() {
+                for name in [Some(table), Some(norm), head.clone()].into_iter().flatten() {
                     written.push((name.clone(), TensorSource::read(&self.folder.files, &name, DType::F32)?));
                 }
             }
@@ -486,7 +495,44 @@ impl Work<'_> {
                 }
             }
         }
-        self.write_shard(self.shards - 1, &written)
+        let report = match self.plan.lm_head {
+            Some(scheme) => Some(self.quantize_lm_head(scheme, &mut written, bytes)?),
+            None => None,
+        };
+        self.write_shard(self.shards - 1, &written)?;
+        Ok(report)
+    }
+
+    /// Puts codes in place of the LM head among what is written.
+    fn quantize_lm_head(
+        &self,
+        scheme: QuantScheme,
+        written: &mut Vec<(String, Literal)>,
+        bytes: &mut (u64, u64),
+    ) -> Result<WeightReport, Error> {
+        let place = written.iter().position(|(name, _)| name.ends_with("lm_head.weight")).ok_or_else(|| {
+            Error::setting(
+                "the model has no LM head of its own: it is the embedding, which stays dense",
+                "leave --lm-head out, or give --method rotate-gptq, which makes one",
+            )
+        })?;
+        let (name, literal) = written.swap_remove(place);
+        let tensors = Tensors::from([(name.clone(), literal.cast(DType::F32)?)]);
+        let (weight, plan) = (matrix(&tensors, &name)?, self.plan.of_lm_head(scheme));
+        let Coded::Packed(packed) = coded(&plan, &weight, weight.largest(), None)? else {
+            return Err(Error::setting("the LM head has no codebooks", "leave --lm-head out"));
+        };
+        let values = packed.dequantize();
+        let module = name.strip_suffix(".weight").unwrap_or(&name);
+        written.extend(plan.group(Vec::new()).tensors(module, &packed)?);
+        bytes.0 += 2 * values.len() as u64;
+        bytes.1 += packed.packed_bytes();
+        Ok(WeightReport {
+            bits_per_weight: 8.0 * packed.packed_bytes() as f64 / values.len().max(1) as f64,
+            sqnr_db: metrics::sqnr_db(weight.values(), &values),
+            output_error: None,
+            name,
+        })
     }
 
     /// Ways of writing matrices, one for all layers or one for those of equal bits.
@@ -516,7 +562,13 @@ impl Work<'_> {
                         "linear_weights_not_to_quantize": ["lm_head.weight", "model.embed_tokens.weight"],
                     })
                 }
-                _ => compressed_tensors_config(&self.groups(layers), &["lm_head".to_string()]),
+                _ => {
+                    let mut groups = self.groups(layers);
+                    let head = self.plan.lm_head.map(|scheme| self.plan.of_lm_head(scheme));
+                    groups.extend(head.as_ref().map(|plan| plan.group(vec!["re:.*lm_head$".to_string()])));
+                    let ignored = if head.is_some() { Vec::new() } else { vec!["lm_head".to_string()] };
+                    compressed_tensors_config(&groups, &ignored)
+                }
             };
             object.insert("quantization_config".into(), config);
             if self.rotations.is_some() {
@@ -540,9 +592,38 @@ impl Work<'_> {
     }
 }
 
-/// A weight in codes, as a plan makes them.
-fn coded(plan: &QuantizePlan, weight: &Matrix, statistics: Option<&InputStatistics>) -> Result<Coded, Error> {
-    let rounding = plan.rounding();
+/// What servers multiply with as one matrix, and give one global scale: projections of the same inputs.
+fn fused_name(name: &str) -> String {
+    const FUSED: [&[&str]; 2] = [&["q_proj", "k_proj", "v_proj"], &["gate_proj", "up_proj", "w1", "w3"]];
+    let module = name.strip_suffix(".weight").unwrap_or(name);
+    let (parent, last) = module.rsplit_once('.').unwrap_or(("", module));
+    match FUSED.iter().find(|names| names.contains(&last)) {
+        Some(names) => format!("{parent}.{}", names[0]),
+        None => module.to_string(),
+    }
+}
+
+/// The largest magnitude among weights that are fused.
+fn largest_of_fused(layer: &LayerPlan, tensors: &Tensors) -> Result<BTreeMap<String, f32>, Error> {
+    let mut largest = BTreeMap::new();
+    for name in layer.targets.iter().flat_map(|target| &target.names) {
+        let most: &mut f32 = largest.entry(fused_name(name)).or_default();
+        *most = most.max(matrix(tensors, name)?.largest());
+    }
+    Ok(largest)
+}
+
+/// A weight in codes, as a plan makes them; `largest` is the largest magnitude of the weights that it is fused with.
+fn coded(
+    plan: &QuantizePlan,
+    weight: &Matrix,
+    largest: f32,
+    statistics: Option<&InputStatistics>,
+) -> Result<Coded, Error> {
+    let mut rounding = plan.rounding();
+    if plan.fp4_format() == Some(Fp4Format::Nvfp4) {
+        rounding = rounding.global_scale(rounding.global_scale_of(largest));
+    }
     let packed = match (plan.method, statistics) {
         (Method::Codebook, _) => {
             let codebooks = Codebooks::train(weight, statistics, &plan.codebooks()?)?;
