@@ -56,6 +56,8 @@ errors! {
     Weights(weights::Error) |error: &weights::Error| Some(error.remedy());
     /// The backend.
     Runtime(runtime::Error) |error: &runtime::Error| Some(error.remedy());
+    /// Text from a model.
+    Infer(infer::Error) |error: &infer::Error| error.remedy();
     /// A question about a slice.
     Plan(plan::Error) |error: &plan::Error| Some(error.remedy());
     /// A training.

@@ -42,6 +42,7 @@ pub use compile;
 pub use data;
 pub use fleet;
 pub use hlo;
+pub use infer;
 pub use kernel;
 pub use nn;
 pub use pjrt;

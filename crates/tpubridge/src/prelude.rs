@@ -35,10 +35,13 @@ pub use runtime::{
     ReadTensor, TreeArrays,
 };
 
+// Inference.
+pub use infer::{Engine, EngineOptions, ModelSource, OpenOptions, Request, SamplingOptions};
+
 // Training.
 pub use train::data::Dataset;
 pub use train::trainer::{Measures, Task, TrainEvent, TrainOptions, Trained, Trainer};
-pub use train::{Finished, Generator, MeshChoice, Sampling, Training};
+pub use train::{Finished, MeshChoice, Training};
 pub use weights::Checkpoint;
 
 pub use crate::error::{Error, Result};

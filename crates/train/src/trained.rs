@@ -128,7 +128,12 @@ pub fn export_model(
 }
 
 /// Writes the weights; how many there are, and their bytes.
-fn write_weights<M: Tree>(trained: &SavedLanguageModel, model: &M, out: &Path, dtype: DType) -> Result<(u64, u64), Error> {
+fn write_weights<M: Tree>(
+    trained: &SavedLanguageModel,
+    model: &M,
+    out: &Path,
+    dtype: DType,
+) -> Result<(u64, u64), Error> {
     let prefix = prefix_of(&trained.saved);
     let mut params: Vec<Literal> = Vec::new();
     for path in model.paths() {

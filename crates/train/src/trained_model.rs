@@ -34,7 +34,8 @@ impl TrainedModel {
         tokenizer_name: Option<&str>,
         protection: Protection,
     ) -> Result<TrainedModel, Error> {
-        let SavedLanguageModel { saved, model, data, options, .. } = SavedLanguageModel::open(folder, step, protection)?;
+        let SavedLanguageModel { saved, model, data, options, .. } =
+            SavedLanguageModel::open(folder, step, protection)?;
         let name = match (tokenizer_name, &data) {
             (Some(name), _) => name.to_string(),
             (None, DataConfig::Text { tokenizer, .. }) => tokenizer.clone().unwrap_or_else(|| "bytes".into()),

@@ -20,9 +20,9 @@ use crate::translate::mode::Context;
 use crate::translate::run::Translator;
 use crate::translate::types::Scalar;
 
-pub use ops::{op_names, op_table, refused_ops};
 pub use layers::{LayerLoop, StackedTensor};
 pub use mode::{ApplyOptions, ProgramMode};
+pub use ops::{op_names, op_table, refused_ops};
 
 /// Tensors that a program is given, by the user's names of arguments and the module's names of the rest.
 #[derive(Clone, Debug, Tree)]
