@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use chips::Generation;
 use hlo::passes::{DCE, Options, Partitioned};
-use hlo::{Attr, Attrs, Definition, Func, Location, NewOp, OpId, OpKind, OpName, Region, Type, Value, Verified};
+use hlo::{Attr, Attrs, Func, Location, NewOp, OpId, OpKind, OpName, Region, Type, Value, Verified};
 use tensor::Spec;
 
 use crate::call::{call, static_spec, tensor_type};
-use crate::composites::QUANTIZED_MATMUL;
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{self, Make, Program};
@@ -32,11 +31,6 @@ pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error>
     for func in &mut module.funcs {
         for id in func.walk() {
             let Some(name) = composite_name(func, id) else { continue };
-            if name == QUANTIZED_MATMUL && func.op(id).operands.get(1).is_some_and(|codes| is_slice(func, *codes)) {
-                let message = "codes are those of one of stacked layers: a call would copy them".to_owned();
-                kept.push((name, Error::Shape { kernel: "quantized matmul", message }));
-                continue;
-            }
             // The index keeps names of functions apart.
             let function = format!("{}.{}", name.replace('.', "_"), functions.len());
             match wanted(func, id, &name, &function, generation) {
@@ -64,38 +58,6 @@ pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error>
     let (module, _) = hlo::passes::apply(module, &[DCE], &options).map_err(Error::Rewrite)?;
     Ok(Lowered { module, called, kept })
 }
-
-/// Longest way from an operand to the slice it is.
-const MAX_MOVES: usize = 8;
-
-/// Whether a value is a slice that a loop takes out of a stack: fusions read it in place, and a call needs it in memory of its own.
-fn is_slice(func: &Func, mut value: Value) -> bool {
-    for _ in 0..MAX_MOVES {
-        let next = match func.value(value).definition {
-            Definition::Result(id, _) => {
-                let op = func.op(id);
-                let target = op.attr("call_target_name").and_then(Attr::as_str).unwrap_or_default();
-                match op.kind() {
-                    Some(OpKind::DynamicSlice) => return true,
-                    Some(OpKind::Reshape | OpKind::SdyShardingConstraint) => op.operands.first().copied(),
-                    Some(OpKind::CustomCall) if SHARDING_MARKS.contains(&target) => op.operands.first().copied(),
-                    _ => None,
-                }
-            }
-            Definition::Argument(region, n) => {
-                let is_manual =
-                    |op: &&hlo::Op| op.kind() == Some(OpKind::SdyManualComputation) && op.regions.contains(&region);
-                func.ops.iter().find(is_manual).and_then(|op| op.operands.get(n as usize).copied())
-            }
-        };
-        let Some(next) = next else { return false };
-        value = next;
-    }
-    false
-}
-
-/// Custom calls that only say how a value is sharded.
-const SHARDING_MARKS: [&str; 2] = ["Sharding", "SPMDFullToShardShape"];
 
 fn composite_name(func: &Func, id: OpId) -> Option<String> {
     let op = func.op(id);

@@ -88,7 +88,11 @@ pub fn quality_cost(scheme: &QuantScheme) -> &'static str {
             "less than fp8 weights and activations, perplexity +1.2 % (torchao's documents)"
         }
         (DType::F8E4M3FN, _, _) => "perplexity +1.2 % (fp8 by row: 7.42 on 7.33 of Llama 3.1 8B, torchao's documents)",
-        (DType::I4, _, None) => plan::INT4_COST,
+        (DType::I4, ActivationQuant::None, None) => plan::INT4_COST,
+        (DType::I4, _, None) => {
+            "that of int4 weights (perplexity +2 to 4 % after rotation and GPTQ, SpinQuant's README) and of int8 activations (+0.1 % \
+             measured here, up to 1.9 % by SmoothQuant's README): measure both with `tpu quantize --scheme w4a8`"
+        }
         (DType::I4, _, Some(_)) => {
             "perplexity +1 to 5 % trained in groups of 128 (5.53 on 5.47 of Llama 2 7B, 6.47 on 6.14 of Llama 3 8B, \
              EfficientQAT's README); rounded to the nearest more"
@@ -102,9 +106,7 @@ fn form(scheme: &QuantScheme, plan: &Plan) -> MatmulForm {
     let mesh = choice_of(&plan.candidate).mesh;
     let rows = plan.tokens_per_step / mesh.batch_parts().max(1) as f64;
     // The number of groups only tells whether there are several.
-    let form = MatmulForm::of(scheme, rows as usize, if scheme.group.is_some() { 2 } else { 1 });
-    // Layers are stacked: a call of a kernel would copy the weight of each.
-    if form == MatmulForm::Kernel { MatmulForm::PartialSums } else { form }
+    MatmulForm::of(scheme, rows as usize, if scheme.group.is_some() { 2 } else { 1 })
 }
 
 /// What the bits of the best plan cost, or what others would save where none were asked for.
@@ -114,7 +116,13 @@ pub(crate) fn notes(best: Option<&Plan>, asked: &[Quantization]) -> Vec<String> 
         if let Some(Ok(scheme)) = variant.quantization.weights.as_deref().map(str::parse::<QuantScheme>) {
             let form = form(&scheme, plan);
             notes.push(format!("weights of {scheme}: {}", quality_cost(&scheme)));
-            notes.push(format!("matmuls with weights of {scheme}: {}", form.name()));
+            let copies = match form {
+                MatmulForm::Kernel => {
+                    "; layers are stacked, so the codes of each are copied before its kernel reads them"
+                }
+                _ => "",
+            };
+            notes.push(format!("matmuls with weights of {scheme}: {}{copies}", form.name()));
         }
         if let Some(Ok(scheme)) = variant.quantization.lm_head.as_deref().map(str::parse::<QuantScheme>) {
             notes
@@ -208,6 +216,7 @@ mod tests {
                 && cost("w4a16").contains("2 to 4 %")
                 && cost("w8a8").contains("SmoothQuant")
         );
+        assert!(cost("w4a8").contains("int8 activations") && cost("w4a8-static").contains("w4a8"));
         assert!(cost("w4a16-g128").contains("groups of 128") && cost("w2a16").contains("measure"));
     }
 }

@@ -232,6 +232,12 @@ fn write_quantized(folder: &Path, seed: u64) {
 
 #[test]
 fn adapters_beside_a_quantized_folder_leave_its_codes_as_they_are() {
+    // Traced on a stack as a program's main thread has it: those of tests are a quarter of that.
+    let thread = std::thread::Builder::new().stack_size(8 << 20);
+    thread.spawn(adapters_beside_a_quantized_folder).unwrap().join().unwrap();
+}
+
+fn adapters_beside_a_quantized_folder() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     write_quantized(&home.join("quantized"), 5);

@@ -145,7 +145,8 @@ fn quantized_matmuls_on_a_mesh_are_those_of_one_device() {
         let program = hlo::text::print(jit.program(&inputs).unwrap().0.module());
         // Two matmuls of a layer have parts of the inputs.
         assert_eq!(program.matches("stablehlo.all_reduce").count(), 2, "{text}");
-        assert_eq!(program.contains("tpubridge.quantized_matmul"), text.contains("-g"), "{text}");
+        // Where a device has several groups, each runs the kernel.
+        assert_eq!(program.contains("tpubridge.quantized_matmul"), text == "w8a16-g32", "{text}");
         let (_, found) = jit.call(inputs).unwrap();
         let found = read(&found.to_literals().unwrap()[0].1);
         let largest = expected.iter().fold(0.0f32, |most, value| most.max(value.abs()));
