@@ -382,7 +382,7 @@ impl DeviceParts {
             Some((matrix, order)) => (matrix, order.clone()),
             None => (matrix, (0..form.inputs as u32).collect()),
         };
-        let (codes, factor) = match (matrix.levels(), matrix.spec().dtype) {
+        let (mut codes, factor) = match (matrix.levels(), matrix.spec().dtype) {
             (Some(levels), _) => {
                 let table = levels.map(|level| (level * LARGEST_LEVEL_CODE).round() as i8 as u8);
                 (through(matrix.codes(), &table), 1.0 / LARGEST_LEVEL_CODE)
@@ -401,9 +401,13 @@ impl DeviceParts {
                 let value = |list: &[f32]| list.get(at).copied().unwrap_or(0.0);
                 let minimum = matrix.minima().map_or(0.0, value);
                 let zero_point = matrix.zero_points().and_then(|list| list.get(at)).map_or(0.0, |z| f32::from(*z));
-                // A group without a scale is its minimum: its codes are 0, and so the scale is any.
+                // A group without a scale is its minimum, whatever its codes are: they become 0, and so the scale is any.
                 let scale = match value(matrix.scales()) * factor {
-                    0.0 if minimum != 0.0 => minimum.abs(),
+                    0.0 if minimum != 0.0 => {
+                        let first = output * inputs + group * form.group;
+                        codes.iter_mut().skip(first).take(form.group).for_each(|code| *code = 0);
+                        minimum.abs()
+                    }
                     scale => scale,
                 };
                 scales.push(scale);

@@ -2,9 +2,9 @@
 
 use super::{Advice, AdviceKind, Scene, places};
 use crate::estimate::OpLine;
-use crate::fix::{INT4_COST, INT8_COST};
 use crate::memory::{BufferClass, ProgramArgument};
 use crate::op_time::Bound;
+use crate::quality::{INT4_COST, INT8_COST};
 use crate::work::Work;
 
 /// Multiply-adds for each byte read below which an operand is most of what a matmul reads: as many rows.

@@ -117,8 +117,6 @@ const PROPOSALS: &[Propose] = &[
     quantize::int4,
 ];
 
-pub use quantize::{INT4_COST, INT8_COST};
-
 /// A fix as it was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fix {
