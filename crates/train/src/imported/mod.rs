@@ -164,14 +164,18 @@ impl ImportedModel {
         let tied = archive.tied();
         let single: BTreeSet<String> = tied.iter().flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
         let loops = if table.scan_layers { program.layer_loops(&single) } else { Vec::new() };
-        if mode_of(&archive) == ExportMode::Evaluation {
+        Ok(ImportedModel { archive: Arc::new(archive), path, table, tied, loops, result })
+    }
+
+    /// Says what training does not do with a model that was exported for evaluation.
+    fn warn_of_mode(&self) {
+        if mode_of(&self.archive) == ExportMode::Evaluation {
             tracing::warn!(
-                archive = %path.display(),
+                archive = %self.path.display(),
                 "exported after model.eval(): dropout is off, and batch norms keep their running statistics; \
                  export after model.train() to train with them"
             );
         }
-        Ok(ImportedModel { archive: Arc::new(archive), path, table, tied, loops, result })
     }
 
     /// Refuses what only models of ours have.

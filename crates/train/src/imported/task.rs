@@ -84,6 +84,7 @@ impl ImportedModel {
         };
         let empty = self.empty()?;
         loss.rehearse(&empty, &shapes(&data.datasets.training.specs()))?;
+        self.warn_of_mode();
         let (measured, model) = (loss.clone(), self.clone());
         let init = move |_: &Key| empty.map_leaves(|leaf| Tensor::zeros(leaf.dtype(), leaf.dims()));
         let task = ModelTask::new(

@@ -125,6 +125,15 @@ fn losses(folder: &Path, name: &str, changes: &[&str], mesh: Option<&str>, run: 
     losses
 }
 
+/// Ops of the training step.
+fn ops(folder: &Path, name: &str, changes: &[&str]) -> usize {
+    let changes: Vec<String> = changes.iter().map(|change| change.to_string()).collect();
+    let file = folder.join(format!("{name}.toml"));
+    let training = Training::read(&file, &changes, &MeshChoice::default()).unwrap();
+    let (program, _) = training.export(&trace::Site::default()).unwrap();
+    program.module().funcs.iter().map(|func| func.ops.len()).sum()
+}
+
 /// The largest difference of two curves, as a part of the loss.
 fn distance(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
@@ -187,6 +196,8 @@ fn trainings_lose_what_pytorch_loses() {
             assert!(far < tolerance, "{name} {what}: {far:.1e}\n{found:?}\n{wanted:?}");
         };
         close("as loops", &looped);
+        let (one, all) = (ops(folder, name, &[]), ops(folder, name, &["model.scan_layers=false"]));
+        assert!(one * 3 < all * 2, "{name}: {one} ops as loops, {all} unrolled");
         close("unrolled", &losses(folder, name, &["model.scan_layers=false"], None, None));
         close("recomputed", &losses(folder, name, &["run.remat=\"full\""], None, None));
         close("on a mesh", &losses(folder, name, &[], Some("data=4,model=2"), None));
