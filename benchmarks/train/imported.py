@@ -1,6 +1,6 @@
 """Losses and time of imported PyTorch programs in `tpu train` beside PyTorch's own training: same data, same optimizer.
 
-    TORCH_PYTHON benchmarks/train/imported.py --tpu target/release/tpu [--model gpt2-small] [--steps 50]
+    TORCH_PYTHON benchmarks/train/imported.py --tpu target/release/tpu [--model gpt2-small] [--steps 50] [--threads 2]
 
 Run it with a Python that has PyTorch and transformers. For each model it exports the archive, trains it with PyTorch, and trains the
 archive with `tpu train` on one device, on eight virtual ones (`--mesh data=4,model=2`), and with layers unrolled. Prints a table in
@@ -86,6 +86,7 @@ def main() -> int:
     parser.add_argument("--tpu", required=True)
     parser.add_argument("--model", action="append", choices=list(MODELS))
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--threads", type=int, default=2, help="of PyTorch")
     args = parser.parse_args()
     forms = {"loops": [], "mesh data=4,model=2": ["--mesh", "data=4,model=2"], "unrolled": ["--with", "model.scan_layers=false"]}
     print("| model | form | largest difference of a loss | step | start | PyTorch's step |\n|---|---|---|---|---|---|")
@@ -93,7 +94,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
             task = write_task(folder, name, args.steps)
-            train_torch.torch.set_num_threads(2)
+            train_torch.torch.set_num_threads(args.threads)
             torch_step = train_torch.export(folder, name, task)
             wanted = json.loads((folder / f"{name}.losses.json").read_text())
             for form, options in forms.items():

@@ -140,6 +140,8 @@ struct Finder<'p> {
     roots: HashMap<&'p str, &'p str>,
     /// Storages that a node may write to.
     writes: Vec<Vec<&'p str>>,
+    /// First nodes of numbered modules: by their scope, or because they read a parameter of the module.
+    starts: HashMap<String, usize>,
 }
 
 impl<'p> Finder<'p> {
@@ -175,7 +177,25 @@ impl<'p> Finder<'p> {
         for name in graph.outputs.iter().flat_map(names) {
             readers.entry(name).or_default().push(graph.nodes.len());
         }
-        Finder { program, graph, single, roles: named.collect(), readers, roots, writes }
+        let mut finder =
+            Finder { program, graph, single, roles: named.collect(), readers, roots, writes, starts: HashMap::new() };
+        for (n, node) in graph.nodes.iter().enumerate() {
+            let read = node.inputs.iter().flat_map(|(_, argument)| names(argument));
+            let read: Vec<&str> = read.filter_map(|name| finder.own_name(name)).collect();
+            for place in read.into_iter().chain([node.scope.as_str()]) {
+                let mut end = 0;
+                for word in place.split('.') {
+                    end += word.len();
+                    if layer_number(word).is_some()
+                        && let Some(layer) = place.get(..end).filter(|layer| !finder.starts.contains_key(*layer))
+                    {
+                        finder.starts.insert(layer.to_string(), n);
+                    }
+                    end += 1;
+                }
+            }
+        }
+        finder
     }
 
     fn root(&self, name: &'p str) -> &'p str {
@@ -197,9 +217,7 @@ impl<'p> Finder<'p> {
             let (InputRole::Parameter(name) | InputRole::Buffer(name)) = role else { continue };
             let words: Vec<&str> = name.split('.').collect();
             for (at, word) in words.iter().enumerate().skip(1) {
-                if let Ok(number) = word.parse::<usize>()
-                    && number.to_string() == *word
-                {
+                if let Some(number) = layer_number(word) {
                     lists.entry((at, words[..at].join("."))).or_default().insert(number);
                 }
             }
@@ -207,21 +225,13 @@ impl<'p> Finder<'p> {
         lists.into_iter().map(|((_, path), numbers)| (path, numbers.into_iter().collect())).collect()
     }
 
-    /// The first node of a layer: by its scope, or because it reads a parameter of the layer.
-    fn start(&self, layer: &str) -> Option<usize> {
-        let is_in = |name: &str| name.strip_prefix(layer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        self.graph.nodes.iter().position(|node| {
-            let mut read = node.inputs.iter().flat_map(|(_, argument)| names(argument));
-            is_in(&node.scope) || read.any(|name| self.own_name(name).is_some_and(is_in))
-        })
-    }
-
     /// Runs of equal layers in a list.
     fn runs(&self, path: &str, numbers: &[usize]) -> Vec<LayerLoop> {
         if numbers.len() < 2 || numbers.len() > MAX_LAYERS {
             return Vec::new();
         }
-        let starts: Option<Vec<usize>> = numbers.iter().map(|number| self.start(&format!("{path}.{number}"))).collect();
+        let starts: Option<Vec<usize>> =
+            numbers.iter().map(|number| self.starts.get(&format!("{path}.{number}")).copied()).collect();
         let Some(starts) = starts else { return Vec::new() };
         let mut found = Vec::new();
         let mut at = 0;
@@ -423,8 +433,14 @@ impl<'p> Finder<'p> {
     }
 }
 
-/// Most layers of a list that are looked at.
+/// Most layers of a list that are looked at, and the largest number of one.
 const MAX_LAYERS: usize = 4096;
+
+/// The number of a layer that a word of a path is.
+fn layer_number(word: &str) -> Option<usize> {
+    let number = word.parse::<usize>().ok().filter(|number| *number < MAX_LAYERS)?;
+    (number.to_string() == word).then_some(number)
+}
 
 /// Names that an argument reads, or a result gives.
 fn names(argument: &NodeArgument) -> Vec<&str> {
