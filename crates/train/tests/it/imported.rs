@@ -196,8 +196,9 @@ fn trainings_lose_what_pytorch_loses() {
             assert!(far < tolerance, "{name} {what}: {far:.1e}\n{found:?}\n{wanted:?}");
         };
         close("as loops", &looped);
+        // Loops of two or three blocks are no shorter than the blocks.
         let (one, all) = (ops(folder, name, &[]), ops(folder, name, &["model.scan_layers=false"]));
-        assert!(one * 3 < all * 2, "{name}: {one} ops as loops, {all} unrolled");
+        assert!(name != "gpt2" || one * 3 < all * 2, "{name}: {one} ops as loops, {all} unrolled");
         close("unrolled", &losses(folder, name, &["model.scan_layers=false"], None, None));
         close("recomputed", &losses(folder, name, &["run.remat=\"full\""], None, None));
         close("on a mesh", &losses(folder, name, &[], Some("data=4,model=2"), None));
