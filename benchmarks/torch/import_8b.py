@@ -11,10 +11,9 @@ import argparse
 import json
 import os
 import pathlib
-import resource
 import struct
 import subprocess
-import time
+import sys
 import warnings
 import zipfile
 
@@ -117,16 +116,24 @@ def append_holes(path, holes):
         file.write(struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0))
 
 
+# A process without torch, since a child's largest memory counts what it had of its parent.
+WATCH = """
+import json, os, subprocess, sys, time
+started = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+output = process.stdout.read()
+_, status, usage = os.wait4(process.pid, 0)
+print(json.dumps([time.perf_counter() - started, usage.ru_maxrss * 1024, status, output]))
+"""
+
+
 def run(command):
-    """Seconds and the largest resident memory of a command, in bytes."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
+    """Seconds, the largest resident memory in bytes, and the output of a command."""
+    watched = subprocess.run([sys.executable, "-c", WATCH, *command], stdout=subprocess.PIPE, text=True, check=True)
+    seconds, memory, status, output = json.loads(watched.stdout)
     if status != 0:
         raise SystemExit(f"{' '.join(command)}:\n{output[:2000]}")
-    return seconds, usage.ru_maxrss * 1024, output
+    return seconds, memory, output
 
 
 def main():
@@ -145,7 +152,6 @@ def main():
     if not path.exists():
         weights = write(exported(args.layers, args.tokens), path)
         print(f"archive: {path.stat().st_size / 1e9:.2f} GB, {weights / 1e9:.2f} GB of weights")
-    print(f"of Python itself: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB, not counted")
     for title, more in (("verified", []), ("written", ["--out", str(path.with_suffix(".mlirbc"))])):
         found = [run([args.tpu, "hlo", str(path), *more]) for _ in range(args.rounds)]
         seconds, memory, output = min(found)

@@ -309,8 +309,12 @@ impl<'g> Translator<'g> {
         read
     }
 
-    /// Whether an op gives tensors only, and none of them is read.
+    /// Whether an op gives tensors only, writes to none, and none of its results is read.
     fn is_unread(&self, node: &Node) -> bool {
+        let op = ops::Name::of(&node.target);
+        if op.library != "aten" || op.base.ends_with('_') || node.target.ends_with("out") {
+            return false;
+        }
         let mut own = Vec::new();
         node.outputs.iter().for_each(|output| names(output, &mut own));
         let is_tensors = |output| matches!(output, &NodeArgument::Tensor(_) | &NodeArgument::Tensors(_));

@@ -7,7 +7,7 @@ use trace::{Tensor, Update};
 use crate::error::Error;
 use crate::translate::call::{Call, Value};
 use crate::translate::run::Rules;
-use crate::translate::types::cast;
+use crate::translate::types::{cast, wide};
 
 type Answer = Result<Value, Error>;
 
@@ -150,6 +150,26 @@ fn embedding(call: &mut Call<'_, '_>) -> Answer {
     // The row of padding gets no gradient.
     let is_padding = indices.equals(&Tensor::scalar(indices.dtype(), padding as f64)).expand(-1);
     Ok(is_padding.select(&rows.stop_gradient(), &rows).into())
+}
+
+/// Rows that indices name, made shorter where they are longer than a norm.
+fn embedding_renorm(call: &mut Call<'_, '_>) -> Answer {
+    let (weight, indices) = (call.subject()?, call.tensor("indices")?);
+    let (most, p) = (call.float("max_norm", 1.0)?, call.float("norm_type", 2.0)?);
+    if weight.rank() != 2 {
+        return Err(Error::damaged("an embedding has two axes"));
+    }
+    let count = indices.num_elements();
+    let places = Places { indices: cast(&indices, DType::I64).reshape(&[count, 1]), axes: vec![0] };
+    let ones = Tensor::ones(DType::I32, &[count]);
+    let named = places.write(&Tensor::zeros(DType::I32, &[weight.dim(0)]), &ones, Update::Maximum);
+    let rows = cast(&weight, wide(weight.dtype()));
+    let norm = super::reduce::norm(&rows, &[1], p);
+    let is_long = norm.greater(&Tensor::scalar(norm.dtype(), most));
+    let is_shortened = is_long.and(&named.greater(&Tensor::scalar(DType::I32, 0.0)));
+    let scale = &norm.full_like(most) / &(&norm + 1e-7);
+    let scale = is_shortened.select(&scale, &scale.full_like(1.0)).expand(-1);
+    Ok(cast(&(rows * scale), weight.dtype()).into())
 }
 
 /// The gradient of an embedding by its rows.
@@ -486,6 +506,7 @@ pub(super) const RULES: Rules = &[
     ("_unsafe_index_put", index_put),
     ("_index_put_impl", index_put),
     ("embedding", embedding),
+    ("embedding_renorm", embedding_renorm),
     ("embedding_dense_backward", embedding_backward),
     ("_embedding_bag", embedding_bag),
     ("_embedding_bag_forward_only", embedding_bag),

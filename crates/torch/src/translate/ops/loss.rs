@@ -227,8 +227,9 @@ fn triplet_margin(call: &mut Call<'_, '_>) -> Answer {
 fn cosine_similarity(call: &mut Call<'_, '_>) -> Answer {
     let (a, b, dtype) = (given(call, "x1")?, given(call, "x2")?, call.result_type()?);
     let epsilon = call.float("eps", 1e-8)?;
-    let rank = a.rank().max(b.rank());
-    let axis = call.axis("dim", 1, rank)?;
+    let with_axis = |x: Tensor| if x.rank() == 0 { x.reshape(&[1]) } else { x };
+    let (a, b) = (with_axis(a), with_axis(b));
+    let axis = call.axis("dim", 1, a.rank().max(b.rank()))?;
     let product = &a * &b;
     let (a, b) = (a.broadcast_to(product.dims()), b.broadcast_to(product.dims()));
     let size = |x: &Tensor| at_least(&root(&x.square().sum(&[axis])), epsilon).expand(axis as isize);

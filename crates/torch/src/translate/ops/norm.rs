@@ -164,7 +164,11 @@ fn group_norm(call: &mut Call<'_, '_>, groups: &str) -> Answer {
         y = y + by_channel(&bias, rank, work);
     }
     let by_group = [x.dim(0), groups];
-    Ok(vec![cast(&y, dtype), mean.reshape(&by_group), scale.reshape(&by_group)].into())
+    let results = vec![cast(&y, dtype), mean.reshape(&by_group), scale.reshape(&by_group)];
+    if call.node.outputs.len() == 1 {
+        return Ok(results.into());
+    }
+    as_recorded(call, results)
 }
 
 fn instance_norm(call: &mut Call<'_, '_>) -> Answer {
@@ -273,7 +277,10 @@ fn first(results: Result<Vec<Tensor>, Error>) -> Answer {
 
 pub(super) const RULES: Rules = &[
     ("layer_norm", |c| first(layer_norm(c, 1e-5))),
-    ("native_layer_norm", |c| layer_norm(c, 1e-5).map(Value::from)),
+    ("native_layer_norm", |c| {
+        let results = layer_norm(c, 1e-5)?;
+        as_recorded(c, results)
+    }),
     ("native_layer_norm_backward", layer_norm_backward),
     ("native_group_norm_backward", group_norm_backward),
     ("rms_norm", rms_norm),

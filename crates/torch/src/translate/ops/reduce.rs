@@ -173,7 +173,7 @@ fn vector_norm(call: &mut Call<'_, '_>, order: &str) -> Answer {
 }
 
 /// The p-norm over axes; where it is 0, its gradient is 0.
-fn norm(x: &Tensor, axes: &[usize], p: f64) -> Tensor {
+pub(super) fn norm(x: &Tensor, axes: &[usize], p: f64) -> Tensor {
     let zero = Tensor::scalar(x.dtype(), 0.0);
     let size = x.equals(&zero).select(&x.zeros_like(), &x.abs());
     match p {

@@ -95,8 +95,10 @@ fn resampled(call: &mut Call<'_, '_>, filter: Filter, spatial: usize) -> Answer 
     if x.rank() != spatial + 2 || dims.len() != x.rank() {
         return Err(Error::damaged(format!("an image of {}", x.spec())));
     }
-    let (dtype, work) = (x.dtype(), wide(x.dtype()));
-    let mut y = cast(&x, work);
+    let dtype = x.dtype();
+    let work = if dtype.is_float() { wide(dtype) } else { tensor::DType::F32 };
+    let is_copied = matches!(filter, Filter::Nearest | Filter::NearestExact);
+    let mut y = if is_copied { x.clone() } else { cast(&x, work) };
     for n in 0..spatial {
         let (size, out) = (x.dims()[2 + n], dims[2 + n]);
         if size == 0 || out == 0 || size.saturating_mul(out) > 1 << 28 {
@@ -113,6 +115,10 @@ fn resampled(call: &mut Call<'_, '_>, filter: Filter, spatial: usize) -> Answer 
             _ => along(&y, 2 + n, &weights, size, out)?,
         };
     }
+    if !dtype.is_float() && !is_copied {
+        let (low, high) = (Tensor::scalar(work, 0.0), Tensor::scalar(work, 255.0));
+        y = y.round().maximum(&low).minimum(&high);
+    }
     Ok(cast(&y, dtype).into())
 }
 
@@ -125,26 +131,31 @@ enum Outside {
 }
 
 /// Places of a grid (-1 to 1) in pixels of an axis.
-fn in_pixels(x: &Tensor, size: usize, is_aligned: bool, outside: Outside) -> Tensor {
+fn in_pixels(x: &Tensor, size: usize, is_aligned: bool) -> Tensor {
     let size = size as f64;
-    let number = |value: f64| Tensor::scalar(x.dtype(), value);
-    let at = match is_aligned {
+    match is_aligned {
         true => &(x + 1.0) * ((size - 1.0) / 2.0),
         false => &(&(x + 1.0) * size - 1.0) * 0.5,
-    };
+    }
+}
+
+/// Places outside of an axis moved inside, as the padding says.
+fn inside(at: &Tensor, size: usize, is_aligned: bool, outside: Outside) -> Tensor {
+    let size = size as f64;
+    let number = |value: f64| Tensor::scalar(at.dtype(), value);
     let held = |at: &Tensor| {
         let at = at.less_equal(&number(0.0)).select(&number(0.0), at);
         at.greater_equal(&number(size - 1.0)).select(&number(size - 1.0), &at)
     };
     match outside {
-        Outside::Zeros => at,
-        Outside::Border => held(&at),
+        Outside::Zeros => at.clone(),
+        Outside::Border => held(at),
         Outside::Reflection => {
             let (low, span) = if is_aligned { (0.0, size - 1.0) } else { (-0.5, size) };
             if span <= 0.0 {
                 return at.zeros_like();
             }
-            let away = (&at - low).abs();
+            let away = (at - low).abs();
             let flips = (&away / span).floor();
             let rest = &away - &(&flips * span);
             let is_odd = (&flips / 2.0 - (&flips / 2.0).floor()).greater(&number(0.25));
@@ -152,6 +163,14 @@ fn in_pixels(x: &Tensor, size: usize, is_aligned: bool, outside: Outside) -> Ten
             held(&back)
         }
     }
+}
+
+/// Weights of four neighbours, from a place's distance to the second.
+fn cubic_weights(part: &Tensor) -> [Tensor; 4] {
+    let a = -0.75;
+    let near = |x: &Tensor| &(&(&(x * (a + 2.0)) - (a + 3.0)) * &(x * x)) + 1.0;
+    let far = |x: &Tensor| &(&(&(&(x * a) - 5.0 * a) * x) + 8.0 * a) * x - 4.0 * a;
+    [far(&(part + 1.0)), near(part), near(&(1.0 - part)), far(&(2.0 - part))]
 }
 
 /// Reads an image `[batch, channels, height, width]` at a grid `[batch, rows, columns, 2]`.
@@ -164,32 +183,51 @@ fn grid_sampler(call: &mut Call<'_, '_>) -> Answer {
         _ => Outside::Reflection,
     };
     let is_aligned = call.bool("align_corners", false)?;
-    if x.rank() != 4 || grid.rank() != 4 || mode > 1 || grid.dim(-1) != 2 || x.dim(0) != grid.dim(0) {
-        return Err(call.unsupported("a grid of three axes, or cubic interpolation on a grid"));
+    if x.rank() != 4 || grid.rank() != 4 || grid.dim(-1) != 2 || x.dim(0) != grid.dim(0) {
+        return Err(call.unsupported("a grid of three axes"));
     }
     let (dtype, work) = (x.dtype(), wide(x.dtype()));
     let (x, grid) = (cast(&x, work), cast(&grid, work));
     let [batch, channels, height, width] = [x.dim(0), x.dim(1), x.dim(2), x.dim(3)];
     let (rows, columns) = (grid.dim(1), grid.dim(2));
-    let places =
-        |n: usize, size: usize| in_pixels(&grid.at(-1, n), size, is_aligned, outside).reshape(&[batch, rows * columns]);
+    let places = |n: usize, size: usize| in_pixels(&grid.at(-1, n), size, is_aligned).reshape(&[batch, rows * columns]);
+    let moved = |at: &Tensor, size: usize| inside(at, size, is_aligned, outside);
     let (across, down) = (places(0, width), places(1, height));
+    // Of cubic interpolation each neighbour is moved inside by itself.
+    let (across, down) = match mode {
+        2 => (across, down),
+        _ => (moved(&across, width), moved(&down, height)),
+    };
     let flat = x.reshape(&[batch, channels, height * width]);
     let number = |value: usize| Tensor::scalar(work, value as f64);
     // Pixels at whole places; those outside are 0.
     let read = |down: &Tensor, across: &Tensor| {
         let zero = number(0);
-        let inside = (down.greater_equal(&zero).and(&down.less(&number(height))))
+        let is_inside = (down.greater_equal(&zero).and(&down.less(&number(height))))
             .and(&across.greater_equal(&zero).and(&across.less(&number(width))));
         let at = |x: &Tensor, size: usize| x.maximum(&zero).minimum(&number(size - 1)).cast(tensor::DType::I64);
         let place = &(&at(down, height) * width as f64) + &at(across, width);
         let wide = [batch, channels, rows * columns];
         let place = place.stop_gradient().expand(1).broadcast_to(&wide);
         let value = flat.take_along(2, &place);
-        inside.expand(1).broadcast_to(&wide).select(&value, &value.zeros_like())
+        is_inside.expand(1).broadcast_to(&wide).select(&value, &value.zeros_like())
     };
     let y = match mode {
         1 => read(&down.round(), &across.round()),
+        2 => {
+            let (top, left) = (down.floor().stop_gradient(), across.floor().stop_gradient());
+            let (of_rows, of_columns) = (cubic_weights(&(&down - &top)), cubic_weights(&(&across - &left)));
+            let mut sum: Option<Tensor> = None;
+            for (i, row) in of_rows.iter().enumerate() {
+                for (j, column) in of_columns.iter().enumerate() {
+                    let place =
+                        |at: &Tensor, n: usize, size: usize| moved(&(at + (n as f64 - 1.0)), size).stop_gradient();
+                    let value = read(&place(&top, i, height), &place(&left, j, width)) * (row * column).expand(1);
+                    sum = Some(sum.map_or(value.clone(), |sum| sum + value));
+                }
+            }
+            sum.unwrap_or_else(|| Tensor::zeros(work, &[batch, channels, rows * columns]))
+        }
         _ => {
             let (top, left) = (down.floor().stop_gradient(), across.floor().stop_gradient());
             let (bottom, right) = (&top + 1.0, &left + 1.0);

@@ -52,7 +52,9 @@ pub(crate) const VIEWS: &[&str] = &[
     "lift",
     "lift_fresh",
     "linalg_diagonal",
+    "mH",
     "mT",
+    "matrix_H",
     "moveaxis",
     "movedim",
     "narrow",
@@ -154,13 +156,13 @@ pub(crate) fn views(call: &mut Call<'_, '_>, name: &Name, base: &Tensor) -> Resu
             }
             one(View::Transpose(order))
         }
-        "t" | "numpy_T" | "mT" | "t_" | "adjoint" => {
-            if name.base == "adjoint" && base.dtype().is_complex() {
-                return Ok(None);
+        "t" | "numpy_T" | "mT" | "t_" | "adjoint" | "mH" | "matrix_H" => {
+            if base.dtype().is_complex() && matches!(name.base.as_str(), "adjoint" | "mH" | "matrix_H") {
+                return Err(call.unsupported("the conjugate transpose of complex numbers"));
             }
             let mut order: Vec<usize> = (0..rank).collect();
             match name.base.as_str() {
-                "mT" | "adjoint" if rank >= 2 => order.swap(rank - 1, rank - 2),
+                "mT" | "adjoint" | "mH" if rank >= 2 => order.swap(rank - 1, rank - 2),
                 _ => order.reverse(),
             }
             one(View::Transpose(order))
