@@ -144,7 +144,7 @@ fn bits(x: &Tensor, dtype: DType) -> Result<Tensor, Error> {
     }
     let last = x.dims().last().copied().unwrap_or(1);
     let (large, small) = (from.max(to), from.min(to));
-    let by = if small == 0 { 0 } else { large / small };
+    let by = large.checked_div(small).unwrap_or(0);
     if by == 0 || large % small != 0 || (to > from && last % by != 0) || (from != to && x.rank() == 0) {
         return Err(Error::damaged(format!("the bits of {} as {dtype}", x.spec())));
     }

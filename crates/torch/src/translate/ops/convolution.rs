@@ -48,7 +48,7 @@ impl How {
             None => call.spatial("padding", spatial, 0)?.into_iter().map(|pad| (pad, pad)).collect(),
         };
         let inputs = if is_transposed { weight.dim(0) } else { weight.dim(1).saturating_mul(groups) };
-        if inputs % groups != 0 || x.dim(1) != inputs || (!is_transposed && weight.dim(0) % groups != 0) {
+        if inputs % groups != 0 || x.dim(1) != inputs || (!is_transposed && !weight.dim(0).is_multiple_of(groups)) {
             let (x, weight) = (x.spec(), weight.spec());
             return Err(Error::damaged(format!("a convolution of {x} with {weight} in {groups} groups")));
         }
