@@ -39,9 +39,11 @@ fn a_model_of_onnx_is_a_program_like_others() {
     let (Some(root), Some(bench)) = (require(test, Needed::Onnx), Bench::with_libtpu(test)) else { return };
     let nodes =
         ["test_basic_conv_with_padding", "test_lstm_defaults", "test_reshape_reordered_all_dims", "test_qlinearconv"];
-    let paths: Vec<String> = nodes.iter().map(|name| root.join("node").join(name).display().to_string()).collect();
+    let mut paths: Vec<String> = nodes.iter().map(|name| root.join("node").join(name).display().to_string()).collect();
+    // Models that PyTorch exported, with its answers.
+    paths.push(root.join("models").display().to_string());
     let checked = bench.json(&[&["check"], paths.iter().map(String::as_str).collect::<Vec<_>>().as_slice()].concat());
-    assert_eq!((&checked["passed"], &checked["skipped"]), (&4.into(), &0.into()), "{checked}");
+    assert_eq!((&checked["passed"], &checked["skipped"]), (&10.into(), &0.into()), "{checked}");
     let model = root.join("light/light_squeezenet.onnx");
     let out = bench.path("squeezenet.mlir");
     assert_eq!(bench.json(&["hlo", arg(&model), "--out", arg(&out)])["verified"], true);
