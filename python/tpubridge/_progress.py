@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import time
+import warnings
 from types import TracebackType
 from typing import Any
 
@@ -66,7 +67,10 @@ class Progress:
         if self._bar is not None and of is None:
             return self._bar
         try:
-            tqdm = importlib.import_module("tqdm.auto").tqdm
+            with warnings.catch_warnings():
+                # Without widgets it writes text, which is fine.
+                warnings.simplefilter("ignore")
+                tqdm = importlib.import_module("tqdm.auto").tqdm
         except ImportError:
             return None
         if self._bar is not None:

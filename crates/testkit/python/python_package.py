@@ -6,6 +6,7 @@ runs the examples of documents and notebooks.
 
 import doctest
 import importlib
+import io
 import os
 import pathlib
 import subprocess
@@ -77,6 +78,18 @@ def commands():
     for same in (lowered.as_text(), jax.export.export(jax.jit(step), platforms=["tpu"])(params, x)):
         assert tb.fit(same, slice="v5e-1", **cache).devices == 1
     assert tb.fit(jax.jit(step), (params, x), slice="v5e-1", **cache).estimate.flops > 0
+
+    # Progress is for people: a terminal sees it, others do not.
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    kept, sys.stderr = sys.stderr, Terminal()
+    try:
+        tb.fit(lowered, slice="v5e-1", no_cache=True)
+        assert "fit:" in sys.stderr.getvalue(), sys.stderr.getvalue()
+    finally:
+        sys.stderr = kept
 
     explained = tb.explain(lowered, slice="v5e-1", trials=False, **cache)
     whole(explained)
