@@ -10,6 +10,7 @@ mod quantize;
 mod recurrent;
 mod reduce;
 mod resize;
+mod sample;
 mod shape;
 
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ pub(crate) type Rule = fn(&Call<'_>) -> Answer;
 
 type Rules = &'static [(&'static str, Rule)];
 
-const ALL: [Rules; 11] = [
+const ALL: [Rules; 12] = [
     attention::RULES,
     convolution::RULES,
     elementwise::RULES,
@@ -40,6 +41,7 @@ const ALL: [Rules; 11] = [
     recurrent::RULES,
     reduce::RULES,
     resize::RULES,
+    sample::RULES,
     shape::RULES,
 ];
 
