@@ -77,7 +77,10 @@ fn workers_are_prepared_started_stopped_fenced_and_lost() {
     std::fs::write(folder.path().join("train.sh"), script).unwrap();
     std::fs::write(folder.path().join("data.txt"), "it's data\n").unwrap();
     // What `tpu setup libtpu --version 0.0.51 --json` does.
-    let setup = "#!/bin/sh\nmkdir -p \"$TPUBRIDGE_HOME\" && touch \"$TPUBRIDGE_HOME/libtpu.so\" && echo \"{\\\"version\\\":1,\\\"call\\\":\\\"$*\\\",\\\"path\\\":\\\"$TPUBRIDGE_HOME/libtpu.so\\\"}\"\n";
+    let setup = r#"#!/bin/sh
+mkdir -p "$TPUBRIDGE_HOME" && touch "$TPUBRIDGE_HOME/libtpu.so"
+echo "{\"version\":1,\"call\":\"$*\",\"path\":\"$TPUBRIDGE_HOME/libtpu.so\"}"
+"#;
     std::fs::write(folder.path().join("tpu"), setup).unwrap();
     std::fs::set_permissions(folder.path().join("tpu"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let text = "name = 'a'\nfolder = 'run'\n[run]\ncommand = ['sh', 'train.sh']\ncode = ['train.sh']\ndata = ['data.txt']\nsetup = 'touch is-set-up'\nplugin = 'libtpu==0.0.51'\n\

@@ -157,10 +157,20 @@ struct Drive {
     job: &'static JobFile,
     seats: Vec<Seat>,
     is_pausing: bool,
+    /// Who asked workers under which epoch.
+    epochs: BTreeMap<u64, usize>,
     problem: Option<String>,
 }
 
 impl Drive {
+    /// Workers tell supervisors apart by their epochs: two of one epoch could both start something.
+    fn speaks(&mut self, id: usize, epoch: u64) {
+        let first = *self.epochs.entry(epoch).or_insert(id);
+        if first != id {
+            self.problem.get_or_insert(format!("supervisors {first} and {id} have the same epoch {epoch}"));
+        }
+    }
+
     /// Whether the supervisor that calls dies here.
     fn kills(&mut self) -> bool {
         let has_had_enough = self.seats.len() > MAX_KILLS;
@@ -262,7 +272,10 @@ impl JobWorkers for Door {
         if !self.enter() {
             return Vec::new();
         }
-        with(|drive| drive.world.look(epoch, attempt))
+        with(|drive| {
+            drive.speaks(self.id, epoch);
+            drive.world.look(epoch, attempt)
+        })
     }
 
     fn start(&self, epoch: u64, attempt: &JobAttempt) {
@@ -405,7 +418,15 @@ pub(super) fn run(schedule: &Schedule) -> Result<Outcome, String> {
     world.without_stock = schedule.without_stock.iter().map(|(zone, until)| ((*zone).to_string(), *until)).collect();
     world.faults = schedule.faults.clone();
     world.steps = STEPS.into();
-    let drive = Drive { world, schedule: schedule.clone(), job, seats: Vec::new(), is_pausing: false, problem: None };
+    let drive = Drive {
+        world,
+        schedule: schedule.clone(),
+        job,
+        seats: Vec::new(),
+        is_pausing: false,
+        epochs: BTreeMap::new(),
+        problem: None,
+    };
     DRIVE.with(|slot| *slot.borrow_mut() = Some(drive));
     begin(0);
     if schedule.has_two {
