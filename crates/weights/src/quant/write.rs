@@ -183,11 +183,11 @@ impl CompressedGroup {
 
     /// Whether floats of 4 bits have the groups, the scales and the inputs of a format.
     fn check_fp4(&self, matrix: &PackedMatrix) -> Result<(), Refusal> {
-        let is_right = match (self.strategy, matrix.scale_encoding) {
-            (ScaleStrategy::Group(NVFP4_GROUP), ScaleEncoding::Fp8Over(_)) => true,
-            (ScaleStrategy::Group(MXFP4_GROUP), ScaleEncoding::PowersOfTwo) => true,
-            _ => false,
-        };
+        let is_right = matches!(
+            (self.strategy, matrix.scale_encoding),
+            (ScaleStrategy::Group(NVFP4_GROUP), ScaleEncoding::Fp8Over(_))
+                | (ScaleStrategy::Group(MXFP4_GROUP), ScaleEncoding::PowersOfTwo)
+        );
         let has_even_rows = matrix.in_features.is_multiple_of(2);
         if is_right && has_even_rows && self.inputs == Inputs::Float {
             return Ok(());

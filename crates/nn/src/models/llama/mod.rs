@@ -22,6 +22,7 @@ use crate::stacked::{init_stacked, run_on_all, run_repeating_pattern, scan_repea
 
 /// What a layer does with each position.
 #[derive(Clone, Debug, Tree)]
+#[allow(clippy::large_enum_variant, reason = "a model has one of these for all of its layers")]
 pub enum PositionWise {
     /// One feed-forward.
     Dense(#[tree(rename = "dense")] GatedFeedForward),
