@@ -170,6 +170,15 @@ fn size(x: &Tensor) -> Tensor {
     }
 }
 
+/// -1, 0 or 1; what has no sign is 0 or 1.
+pub(super) fn sign(x: &Tensor) -> Tensor {
+    match x.dtype() {
+        DType::Bool => x.clone(),
+        dtype if dtype.is_float() || dtype.is_signed_integer() || dtype.is_complex() => x.sign(),
+        dtype => x.differs(&number(x, 0.0)).cast(dtype),
+    }
+}
+
 /// What is not positive, 0 elsewhere.
 fn below_zero(x: &Tensor) -> Tensor {
     x.greater(&number(x, 0.0)).select(&number(x, 0.0), x)
@@ -397,7 +406,7 @@ pub(super) const RULES: Rules = &[
         Ok(cast(&size(&x), dtype).into())
     }),
     ("neg", |c| unary(c, Tensor::negate)),
-    ("sign", |c| unary(c, Tensor::sign)),
+    ("sign", |c| unary(c, sign)),
     ("relu", |c| unary(c, relu)),
     ("relu6", |c| unary(c, |x| between(x, 0.0, 6.0))),
     ("square", |c| unary(c, square)),

@@ -7,7 +7,7 @@ use trace::{Tensor, Update};
 use crate::error::Error;
 use crate::translate::call::{Call, Value};
 use crate::translate::run::Rules;
-use crate::translate::types::{cast, wide};
+use crate::translate::types::{Scalar, cast, wide};
 
 type Answer = Result<Value, Error>;
 
@@ -255,6 +255,9 @@ fn masked_scatter(call: &mut Call<'_, '_>) -> Answer {
 /// Elements counted row by row.
 fn take(call: &mut Call<'_, '_>) -> Answer {
     let (x, index) = (call.subject()?, call.tensor("index")?);
+    if index.num_elements() == 0 {
+        return Ok(Tensor::zeros(x.dtype(), index.dims()).into());
+    }
     let flat = x.reshape(&[x.num_elements()]);
     Ok(flat.take(0, &wrapped(&index, x.num_elements())).into())
 }
@@ -300,15 +303,16 @@ fn masked_index(call: &mut Call<'_, '_>) -> Answer {
 
 /// The identity of a reduction, which counts as no value.
 fn neutral(update: Update, dtype: DType) -> Tensor {
-    Tensor::scalar(
-        dtype,
-        match update {
-            Update::Multiply => 1.0,
-            Update::Maximum => f64::NEG_INFINITY,
-            Update::Minimum => f64::INFINITY,
-            Update::Add | Update::Set => 0.0,
-        },
-    )
+    let is_bool = dtype == DType::Bool;
+    match (update, dtype) {
+        // Infinity is beyond what a float of 64 bits has in common with these.
+        (Update::Maximum, DType::I64) => Scalar::Int(i64::MIN).tensor(dtype),
+        (Update::Minimum, DType::I64) => Scalar::Int(i64::MAX).tensor(dtype),
+        (Update::Multiply, _) => Tensor::scalar(dtype, 1.0),
+        (Update::Maximum, _) => Tensor::scalar(dtype, if is_bool { 0.0 } else { f64::NEG_INFINITY }),
+        (Update::Minimum, _) => Tensor::scalar(dtype, if is_bool { 1.0 } else { f64::INFINITY }),
+        (Update::Add | Update::Set, _) => Tensor::scalar(dtype, 0.0),
+    }
 }
 
 /// Scatters that reduce: with the tensor's own elements or without them, and means.

@@ -7,7 +7,7 @@ use trace::Tensor;
 
 use crate::error::Error;
 use crate::translate::call::{Call, Value};
-use crate::translate::ops::elementwise::{binary, number, operands, smooth, unary};
+use crate::translate::ops::elementwise::{binary, number, operands, sign, smooth, unary};
 use crate::translate::ops::loss::x_log_y;
 use crate::translate::run::Rules;
 use crate::translate::types::{cast, promoted, wide};
@@ -135,7 +135,7 @@ fn nothing_infinite(call: &mut Call<'_, '_>, value: f64) -> Answer {
 }
 
 pub(super) const RULES: Rules = &[
-    ("sgn", |c| unary(c, Tensor::sign)),
+    ("sgn", |c| unary(c, sign)),
     ("signbit", |c| Ok(is_negative(&c.subject()?).into())),
     ("copysign", |c| binary(c, copysign)),
     ("heaviside", heaviside),
