@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(paid(&[operation("nodes/a-b", "delete", 5, None), operation("nodes/a", "stop", 5, Some(6))]), None);
         // A node by itself, and a deletion that was asked for twice.
         let made = operation("nodes/a", "create", 10, Some(40));
-        assert_eq!(paid(&[made.clone()]), Some(PaidTime { from: at(40), until: None }));
+        assert_eq!(paid(std::slice::from_ref(&made)), Some(PaidTime { from: at(40), until: None }));
         let deleted = [made, operation("nodes/a", "delete", 90, None), operation("nodes/a", "delete", 80, Some(99))];
         assert_eq!(paid(&deleted), Some(PaidTime { from: at(40), until: at(80) }));
         // A request of the queue is accepted long before it is filled; a deletion that failed is none.
