@@ -100,7 +100,7 @@ impl From<infer::Error> for Failure {
     fn from(error: infer::Error) -> Self {
         match error {
             infer::Error::Runtime(error) => error.into(),
-            infer::Error::Training(error) => error.into(),
+            infer::Error::Training(error) => (*error).into(),
             error => {
                 let hint = error.remedy();
                 Failure { error: error.into(), hint }

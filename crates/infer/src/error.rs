@@ -22,9 +22,9 @@ pub enum Error {
     /// A text or a tokenizer cannot be read.
     Data(data::DataError),
     /// The folder of a model cannot be used.
-    Folder(quantize::Error),
+    Folder(Box<quantize::Error>),
     /// The folder of a training cannot be used.
-    Training(train::Error),
+    Training(Box<train::Error>),
     /// A model cannot be built or loaded.
     Model(nn::Error),
     // ---- the device ----
@@ -88,13 +88,13 @@ impl From<data::DataError> for Error {
 
 impl From<quantize::Error> for Error {
     fn from(error: quantize::Error) -> Error {
-        Error::Folder(error)
+        Error::Folder(Box::new(error))
     }
 }
 
 impl From<train::Error> for Error {
     fn from(error: train::Error) -> Error {
-        Error::Training(error)
+        Error::Training(Box::new(error))
     }
 }
 
