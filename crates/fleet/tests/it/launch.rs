@@ -188,9 +188,17 @@ fn a_request_to_stop_reaches_all_and_75_means_saved() {
     let ran = run(&plan(&script, 3));
     assert_eq!((ran.end.exit_code(), ran.end.culprit), (75, None), "{:?}", ran.end);
     // A second Ctrl-C does not wait.
+    std::fs::read_dir(folder.path()).unwrap().for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
     let (requests, asked) = mpsc::channel();
-    let _ = [StopOrder::Interrupt, StopOrder::Interrupt].map(|order| requests.send(order).unwrap());
-    let ran = launched(&plan("trap '' INT TERM; while true; do sleep 0.01; done", 2), asked);
+    let place = folder.path().to_path_buf();
+    std::thread::spawn(move || {
+        until("all ignore signals", || count(&place, "on") == 2);
+        let _ = [StopOrder::Interrupt, StopOrder::Interrupt].map(|order| requests.send(order).unwrap());
+        std::thread::park();
+    });
+    let place = folder.path().display();
+    let script = format!("trap '' INT TERM; echo >{place}/$TPUBRIDGE_PROCESS_ID.on; while true; do sleep 0.01; done");
+    let ran = launched(&plan(&script, 2), asked);
     assert!(ran.end.processes.iter().all(|end| end.signal == Some(9)), "{:?}", ran.end);
 }
 
