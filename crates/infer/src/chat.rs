@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::source::{read_json, read_settings};
+use crate::settings::{read_json, read_settings};
 
 /// Instructions that a template may execute: one that loops for ever ends.
 const FUEL: u64 = 2_000_000;

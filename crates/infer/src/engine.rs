@@ -11,15 +11,15 @@ use tensor::DType;
 use trace::{Key, Tensor};
 
 use crate::error::Error;
-use crate::request::{Event, FinishReason, Request, RequestId};
+use crate::request::{FinishReason, Request, RequestId, TokenEvent};
 use crate::slots::Slots;
-use crate::source::ModelSource;
+use crate::source::OpenedModel;
 use crate::steps::{ModelSteps, Picked, Prefill, RowChoice, StepSizes, Steps, cache_bytes};
 use crate::text::AnswerText;
 
 /// Sizes of an engine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EngineOptions {
+pub struct InferenceOptions {
     /// Sequences that are decoded at once: rows of the KV cache.
     pub rows: usize,
     /// Tokens of the longest sequence, prompt and answer; at most as many as the model has positions.
@@ -45,7 +45,7 @@ pub struct Engine {
     /// The request of each row.
     running: Vec<Option<Running>>,
     next: u64,
-    ended: Vec<Event>,
+    ended: Vec<TokenEvent>,
 }
 
 /// A request on its way.
@@ -64,7 +64,7 @@ impl Running {
 
 impl Engine {
     /// Loads a model onto the device of a backend.
-    pub fn load(backend: &Backend, source: &ModelSource, options: &EngineOptions) -> Result<Engine, Error> {
+    pub fn load(backend: &Backend, source: &OpenedModel, options: &InferenceOptions) -> Result<Engine, Error> {
         let most = source.max_positions();
         if options.rows == 0 || options.max_length < 2 || options.prefill_chunk == 0 {
             return Err(Error::setting(
@@ -190,7 +190,7 @@ impl Engine {
     }
 
     /// One step: requests get rows, one chunk of a prompt is read, every other row decodes a token.
-    pub fn step(&mut self) -> Result<Vec<Event>, Error> {
+    pub fn step(&mut self) -> Result<Vec<TokenEvent>, Error> {
         let mut events = std::mem::take(&mut self.ended);
         self.admit()?;
         // Rows whose prompts are read: the next token needs all of it.
@@ -231,7 +231,7 @@ impl Engine {
     }
 
     /// Runs until there is nothing to do.
-    pub fn run(&mut self, on: &mut dyn FnMut(Event)) -> Result<(), Error> {
+    pub fn run(&mut self, on: &mut dyn FnMut(TokenEvent)) -> Result<(), Error> {
         while !self.is_idle() {
             self.step()?.into_iter().for_each(&mut *on);
         }
@@ -251,7 +251,7 @@ impl Engine {
     }
 
     /// Reads the next chunk of a row's prompt; the last one gives the first token.
-    fn read_chunk(&mut self, row: usize) -> Result<Option<Event>, Error> {
+    fn read_chunk(&mut self, row: usize) -> Result<Option<TokenEvent>, Error> {
         let Some(running) = self.running.get(row).and_then(Option::as_ref) else { return Ok(None) };
         let prompt = &running.request.prompt;
         let filled = self.slots.filled(row);
@@ -263,7 +263,7 @@ impl Engine {
     }
 
     /// One more token of a row.
-    fn take(&mut self, row: usize, picked: Picked) -> Result<Event, Error> {
+    fn take(&mut self, row: usize, picked: Picked) -> Result<TokenEvent, Error> {
         let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) else {
             return Err(Error::setting(format!("row {row} has no request"), "report this"));
         };
@@ -288,7 +288,7 @@ impl Engine {
         if let (Some(_), Some(tokenizer)) = (finish, &self.tokenizer) {
             text.push_str(&running.text.finish(tokenizer)?);
         }
-        let event = Event { id: running.id, token: Some(token), likeliest, text, finish };
+        let event = TokenEvent { id: running.id, token: Some(token), likeliest, text, finish };
         if finish.is_some() {
             self.running[row] = None;
             self.slots.release(row);
@@ -297,28 +297,28 @@ impl Engine {
     }
 }
 
-fn ended(id: RequestId, finish: FinishReason) -> Event {
-    Event { id, token: None, likeliest: Vec::new(), text: String::new(), finish: Some(finish) }
+fn ended(id: RequestId, finish: FinishReason) -> TokenEvent {
+    TokenEvent { id, token: None, likeliest: Vec::new(), text: String::new(), finish: Some(finish) }
 }
 
 /// A model's programs, with its parameters on the device, and the bytes of its KV cache.
 fn loaded<M: LanguageModel + 'static>(
     backend: &Backend,
-    source: &ModelSource,
+    source: &OpenedModel,
     model: &M,
     vocabulary: usize,
     sizes: StepSizes,
 ) -> Result<(Box<dyn Steps>, u64), Error> {
     let cache = trace::shapes_of(model, |model: &M| model.cache(sizes.rows, sizes.positions()))?;
     let model = match source {
-        ModelSource::Folder { folder, .. } => {
+        OpenedModel::Folder { folder, .. } => {
             let loaded = hf::load_packed(&folder.files, folder.family(), model, folder.activations())?;
             let mut params = loaded.params.into_iter();
             backend.place(&loaded.model, &mut |path, _| {
                 params.next().map(Arc::new).ok_or_else(|| runtime::ValidationError::Other(path.into()).into())
             })?
         }
-        ModelSource::Run { run, .. } => {
+        OpenedModel::Run { run, .. } => {
             backend.place(model, &mut |path, spec| Ok(Arc::new(run.read(path, spec.dtype)?)))?
         }
     };

@@ -1,14 +1,14 @@
 //! Inference of language models: from a folder of weights to text, many requests at once.
 //!
 //! ```no_run
-//! use infer::{Engine, EngineOptions, ModelSource, OpenOptions, Request, SamplingOptions};
+//! use infer::{Engine, InferenceOptions, OpenedModel, OpenOptions, Request, SamplingOptions};
 //! use nn::models::RunOptions;
 //! use runtime::Backend;
 //! use runtime::config::{Config, Mode};
 //!
-//! let source = ModelSource::open("llama".as_ref(), OpenOptions::default())?;
+//! let source = OpenedModel::open("llama".as_ref(), OpenOptions::default())?;
 //! let backend = Backend::auto(&Config::new(Mode::Inference))?;
-//! let options = EngineOptions { rows: 8, max_length: 1024, prefill_chunk: 512, run: RunOptions::default() };
+//! let options = InferenceOptions { rows: 8, max_length: 1024, prefill_chunk: 512, run: RunOptions::default() };
 //! let mut engine = Engine::load(&backend, &source, &options)?;
 //! engine.add(Request { prompt: source.encode("Once upon a time")?, sampling: SamplingOptions::default() })?;
 //! engine.run(&mut |event| print!("{}", event.text))?;
@@ -21,13 +21,16 @@ mod engine;
 mod error;
 mod request;
 pub mod server;
+mod settings;
 mod slots;
 mod source;
 mod steps;
 mod text;
 
 pub use chat::{ChatTemplate, Message};
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, InferenceOptions};
 pub use error::Error;
-pub use request::{Event, FinishReason, MAX_LOG_PROBABILITIES, Request, RequestId, SamplingOptions, TokenProbability};
-pub use source::{ModelSource, OpenOptions, TextParts};
+pub use request::{
+    FinishReason, MAX_LOG_PROBABILITIES, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
+};
+pub use source::{OpenOptions, OpenedModel, TextParts};

@@ -128,7 +128,7 @@ pub struct TokenProbability {
 
 /// One more token of an answer, or its end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct TokenEvent {
     /// Whose.
     pub id: RequestId,
     /// The token; `None` where a cancelled request ends.

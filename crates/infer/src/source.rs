@@ -1,6 +1,5 @@
 //! Where a model comes from: a Hugging Face folder, a GGUF file, or the folder of a `tpu train` run.
 
-use std::io::Read;
 use std::path::Path;
 
 use data::{Tokenizer, check_vocab_size};
@@ -13,9 +12,7 @@ use weights::Protection;
 
 use crate::chat::ChatTemplate;
 use crate::error::Error;
-
-/// Longest file of settings that is read.
-const MAX_SETTINGS_BYTES: u64 = 4 << 20;
+use crate::settings::read_json;
 
 /// What to open.
 #[derive(Debug, Default)]
@@ -31,7 +28,7 @@ pub struct OpenOptions<'a> {
 /// A model, its tokenizer, and how its texts end.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a program has one or two of these")]
-pub enum ModelSource {
+pub enum OpenedModel {
     /// Weights as others publish them.
     Folder {
         /// Its files.
@@ -56,15 +53,15 @@ pub struct TextParts {
     chat: Option<ChatTemplate>,
 }
 
-impl ModelSource {
+impl OpenedModel {
     /// Opens a folder or a file.
-    pub fn open(path: &Path, options: OpenOptions<'_>) -> Result<ModelSource, Error> {
+    pub fn open(path: &Path, options: OpenOptions<'_>) -> Result<OpenedModel, Error> {
         let is_run = path.join("checkpoints").exists() || path.to_string_lossy().contains("://");
         let is_model = path.join("config.json").is_file() || path.is_file();
         if is_run || !is_model && path.is_dir() {
             let run = TrainedModel::open(&path.to_string_lossy(), options.step, options.tokenizer, options.protection)?;
             let text = TextParts { tokenizer: Some(run.tokenizer().clone()), ..TextParts::default() };
-            return Ok(ModelSource::Run { run, text });
+            return Ok(OpenedModel::Run { run, text });
         }
         let folder = ModelFolder::open(path)?;
         let tokenizer = tokenizer_of(&folder, options.tokenizer)?;
@@ -81,20 +78,20 @@ impl ModelSource {
             end_tokens = tokens_of(folder.json.get("eos_token_id"));
         }
         let chat = ChatTemplate::open(path)?;
-        Ok(ModelSource::Folder { folder, text: TextParts { tokenizer, end_tokens, chat } })
+        Ok(OpenedModel::Folder { folder, text: TextParts { tokenizer, end_tokens, chat } })
     }
 
     fn text(&self) -> &TextParts {
         match self {
-            ModelSource::Folder { text, .. } | ModelSource::Run { text, .. } => text,
+            OpenedModel::Folder { text, .. } | OpenedModel::Run { text, .. } => text,
         }
     }
 
     /// Its sizes.
     pub fn config(&self) -> &ModelConfig {
         match self {
-            ModelSource::Folder { folder, .. } => &folder.config,
-            ModelSource::Run { run, .. } => run.config(),
+            OpenedModel::Folder { folder, .. } => &folder.config,
+            OpenedModel::Run { run, .. } => run.config(),
         }
     }
 
@@ -117,8 +114,8 @@ impl ModelSource {
     /// The checkpoint of a run.
     pub fn run(&self) -> Option<&TrainedModel> {
         match self {
-            ModelSource::Folder { .. } => None,
-            ModelSource::Run { run, .. } => Some(run),
+            OpenedModel::Folder { .. } => None,
+            OpenedModel::Run { run, .. } => Some(run),
         }
     }
 
@@ -140,8 +137,8 @@ impl ModelSource {
     /// How the model is run: as it was trained, or as asked.
     pub(crate) fn run_options(&self, asked: &RunOptions) -> RunOptions {
         match self {
-            ModelSource::Folder { .. } => asked.clone(),
-            ModelSource::Run { run, .. } => RunOptions { kv_cache: asked.kv_cache, ..run.options().clone() },
+            OpenedModel::Folder { .. } => asked.clone(),
+            OpenedModel::Run { run, .. } => RunOptions { kv_cache: asked.kv_cache, ..run.options().clone() },
         }
     }
 
@@ -177,29 +174,4 @@ fn tokens_of(value: Option<&Value>) -> Vec<u32> {
         Some(one) => token(one).into_iter().collect(),
         None => Vec::new(),
     }
-}
-
-/// A file of settings; `None` where there is none.
-pub(crate) fn read_settings(path: &Path) -> Result<Option<String>, Error> {
-    let failed = |why: String| Error::setting(format!("{}: {why}", path.display()), "get the folder again");
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error.to_string())),
-    };
-    let mut text = String::new();
-    file.take(MAX_SETTINGS_BYTES + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-    if text.len() as u64 > MAX_SETTINGS_BYTES {
-        return Err(failed(format!("it is longer than {MAX_SETTINGS_BYTES} bytes")));
-    }
-    Ok(Some(text))
-}
-
-/// A file of settings in JSON; `None` where there is none.
-pub(crate) fn read_json(path: &Path) -> Result<Option<Value>, Error> {
-    let failed = |why: String| Error::setting(format!("{}: {why}", path.display()), "get the folder again");
-    let Some(text) = read_settings(path)? else { return Ok(None) };
-    serde_json::from_str(&text).map(Some).map_err(|error| failed(error.to_string()))
 }

@@ -36,7 +36,7 @@ pub use runtime::{
 };
 
 // Inference.
-pub use infer::{Engine, EngineOptions, ModelSource, OpenOptions, Request, SamplingOptions};
+pub use infer::{Engine, InferenceOptions, OpenOptions, OpenedModel, Request, SamplingOptions};
 
 // Training.
 pub use train::data::Dataset;

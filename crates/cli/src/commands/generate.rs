@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use infer::{
-    ChatTemplate, Engine, EngineOptions, Event, FinishReason, Message, ModelSource, OpenOptions, Request, RequestId,
-    SamplingOptions, TokenProbability,
+    ChatTemplate, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel, Request, RequestId,
+    SamplingOptions, TokenEvent, TokenProbability,
 };
 use nn::layers::KvCacheDType;
 use nn::models::RunOptions;
@@ -155,9 +155,9 @@ pub(super) fn open(
     tokenizer: Option<&str>,
     step: Option<u64>,
     keys: &CheckpointKeyArgs,
-) -> Result<ModelSource, Failure> {
+) -> Result<OpenedModel, Failure> {
     let protection = key::protection(keys)?;
-    Ok(ModelSource::open(Path::new(folder), OpenOptions { tokenizer, step, protection })?)
+    Ok(OpenedModel::open(Path::new(folder), OpenOptions { tokenizer, step, protection })?)
 }
 
 /// How a model is run.
@@ -173,7 +173,7 @@ pub(super) fn run_options(precision: DTypePolicy, kv_cache: Option<&str>) -> Res
 /// An engine with room for the longest sequence.
 fn load(
     args: &GenerateArgs,
-    source: &ModelSource,
+    source: &OpenedModel,
     backend: &Backend,
     prompts: usize,
     longest: usize,
@@ -185,7 +185,7 @@ fn load(
         ))
         .hint("shorten the prompt, or lower --max-tokens"));
     }
-    let options = EngineOptions {
+    let options = InferenceOptions {
         rows: args.batch.clamp(1, prompts.max(1)),
         max_length: args.max_length.unwrap_or(longest).max(2),
         prefill_chunk: PREFILL_CHUNK.min(longest.max(1)),
@@ -213,7 +213,7 @@ fn sampling(args: &SamplingArgs) -> SamplingOptions {
     }
 }
 
-fn template(source: &ModelSource) -> Result<&ChatTemplate, Failure> {
+fn template(source: &OpenedModel) -> Result<&ChatTemplate, Failure> {
     source.chat().ok_or_else(|| {
         Failure::new("the folder has no chat template")
             .hint("leave out --chat and give prompts as the model was trained on")
@@ -230,7 +230,7 @@ fn opening(args: &GenerateArgs) -> Vec<Message> {
 
 impl Asked {
     fn new(
-        source: &ModelSource,
+        source: &OpenedModel,
         prompt: String,
         messages: Option<&[Message]>,
         sampling: SamplingOptions,
@@ -255,7 +255,7 @@ impl Asked {
         })
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: TokenEvent) {
         self.text.push_str(&event.text);
         self.tokens.extend(event.token);
         if !event.likeliest.is_empty() {
@@ -264,7 +264,7 @@ impl Asked {
         self.finish = self.finish.or(event.finish);
     }
 
-    fn record(&self, args: &GenerateArgs, source: &ModelSource) -> Record<'_> {
+    fn record(&self, args: &GenerateArgs, source: &OpenedModel) -> Record<'_> {
         let checkpoint = source.run().map(|run| run.checkpoint());
         Record {
             version: 1,
@@ -289,7 +289,7 @@ fn line_of(record: &Record<'_>) -> Result<String, Failure> {
 }
 
 /// All prompts, checked before any is answered.
-fn prompts(args: &GenerateArgs, source: &ModelSource) -> Result<Vec<Asked>, Failure> {
+fn prompts(args: &GenerateArgs, source: &OpenedModel) -> Result<Vec<Asked>, Failure> {
     let Some(path) = &args.prompts else {
         let Some(prompt) = args.prompt.clone() else {
             return Err(Failure::new("there is no prompt").hint("give --prompt TEXT, --prompts FILE.jsonl, or --chat"));
@@ -407,7 +407,7 @@ impl Answers {
 }
 
 /// A conversation: lines of standard input, answers on standard output.
-fn talk(args: &GenerateArgs, source: &ModelSource, backend: &Backend, output: &Output) -> Result<Answer, Failure> {
+fn talk(args: &GenerateArgs, source: &OpenedModel, backend: &Backend, output: &Output) -> Result<Answer, Failure> {
     template(source)?;
     let length = args.max_length.unwrap_or_else(|| source.max_positions().min(4096));
     let mut engine = load(args, source, backend, 1, length)?;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use infer::EngineOptions;
-use infer::server::{Server, ServerOptions};
+use infer::InferenceOptions;
+use infer::server::{InferenceServer, ServerOptions};
 use runtime::Backend;
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> 
     let folder = Path::new(&args.folder);
     let named = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let model = args.name.clone().or(named).unwrap_or_else(|| "model".into());
-    let engine = EngineOptions {
+    let engine = InferenceOptions {
         rows: args.batch,
         max_length,
         prefill_chunk: PREFILL_CHUNK.min(max_length),
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> 
     let backend = Backend::auto(&device)?;
     let progress = Progress::start();
     let address = SocketAddr::new(args.host, args.port);
-    let server = Server::start(&backend, source, options, address, &mut |step| progress.step(step))?;
+    let server = InferenceServer::start(&backend, source, options, address, &mut |step| progress.step(step))?;
     drop(progress);
     let stop = stop::on_signal();
     let address = format!("http://{}", server.address()?);

@@ -4,7 +4,7 @@ use data::Tokenizer;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::request::{Event, FinishReason, TokenProbability};
+use crate::request::{FinishReason, TokenEvent, TokenProbability};
 
 /// Which API an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) struct OpenAnswer {
 }
 
 impl OpenAnswer {
-    pub(crate) fn take(&mut self, event: Event) {
+    pub(crate) fn take(&mut self, event: TokenEvent) {
         self.text.push_str(&event.text);
         self.tokens.extend(event.token.map(|token| (token, event.likeliest)));
         self.finish = event.finish;

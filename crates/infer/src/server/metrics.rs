@@ -5,7 +5,7 @@ use std::time::Duration;
 use telemetry::{Counter, Gauge, Histogram, Registry};
 
 use crate::engine::Engine;
-use crate::request::Event;
+use crate::request::TokenEvent;
 
 const SECONDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
@@ -56,7 +56,7 @@ impl ServerMetrics {
         self.compiled.set(engine.num_compiled() as f64);
     }
 
-    pub(crate) fn token(&self, event: &Event) {
+    pub(crate) fn token(&self, event: &TokenEvent) {
         if event.token.is_some() {
             self.generated.increment();
         }

@@ -14,12 +14,12 @@ use std::time::Duration;
 use runtime::Backend;
 use telemetry::Registry;
 
-use crate::engine::EngineOptions;
+use crate::engine::InferenceOptions;
 use crate::error::Error;
 use crate::server::metrics::ServerMetrics;
 use crate::server::routes::{Shared, routes};
 use crate::server::worker::Worker;
-use crate::source::ModelSource;
+use crate::source::OpenedModel;
 
 /// How often a server looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Sizes of the engine.
-    pub engine: EngineOptions,
+    pub engine: InferenceOptions,
     /// The name of the model in answers.
     pub model: String,
     /// Keys of which a request must have one; none: everybody may ask.
@@ -42,21 +42,21 @@ pub struct ServerOptions {
 }
 
 /// A server that is ready: its model is loaded and its address is bound.
-pub struct Server {
+pub struct InferenceServer {
     listener: TcpListener,
     shared: Arc<Shared>,
     worker: Worker,
 }
 
-impl Server {
+impl InferenceServer {
     /// Loads a model and binds an address. `progress` is told what is being done.
     pub fn start(
         backend: &Backend,
-        source: ModelSource,
+        source: OpenedModel,
         options: ServerOptions,
         address: SocketAddr,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Server, Error> {
+    ) -> Result<InferenceServer, Error> {
         // Before the model is loaded: an address that is taken is known at once.
         let listener = TcpListener::bind(address).map_err(|error| {
             Error::setting(format!("{address}: {error}"), "give another --port, or end what listens there")
@@ -66,7 +66,7 @@ impl Server {
         let source = Arc::new(source);
         let worker = Worker::start(backend, &source, &options, metrics.clone(), progress)?;
         let shared = Shared::new(source, options, worker.orders(), metrics, registry);
-        Ok(Server { listener, shared: Arc::new(shared), worker })
+        Ok(InferenceServer { listener, shared: Arc::new(shared), worker })
     }
 
     /// Where it listens.

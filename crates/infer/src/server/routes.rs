@@ -23,20 +23,20 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::error::Error;
-use crate::request::{Event, Request, SamplingOptions};
+use crate::request::{Request, SamplingOptions, TokenEvent};
 use crate::server::ServerOptions;
 use crate::server::answers::{Api, Heading, OpenAnswer, Usage, log_probabilities};
 use crate::server::asked::{ChatAsked, CompletionAsked, Prompts, Settings};
 use crate::server::metrics::ServerMetrics;
 use crate::server::worker::Order;
-use crate::source::ModelSource;
+use crate::source::OpenedModel;
 
 /// Tokens of a completion that does not say how many.
 const DEFAULT_TOKENS: usize = 16;
 
 /// What all connections share.
 pub(crate) struct Shared {
-    source: Arc<ModelSource>,
+    source: Arc<OpenedModel>,
     options: ServerOptions,
     /// `None` once nothing more is taken.
     orders: Mutex<Option<Sender<Order>>>,
@@ -103,14 +103,14 @@ impl Drop for Open {
 
 /// A request that the engine took.
 struct Taken {
-    events: UnboundedReceiver<Event>,
+    events: UnboundedReceiver<TokenEvent>,
     begun: Instant,
     _open: Open,
 }
 
 impl Shared {
     pub(crate) fn new(
-        source: Arc<ModelSource>,
+        source: Arc<OpenedModel>,
         options: ServerOptions,
         orders: Sender<Order>,
         metrics: ServerMetrics,

@@ -11,16 +11,16 @@ use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::request::{Event, Request, RequestId};
+use crate::request::{Request, RequestId, TokenEvent};
 use crate::server::ServerOptions;
 use crate::server::metrics::ServerMetrics;
-use crate::source::ModelSource;
+use crate::source::OpenedModel;
 
 /// What the engine's thread is told.
 pub(crate) struct Order {
     pub(crate) request: Request,
     /// Takes the tokens; closed by whoever no longer wants them.
-    pub(crate) to: UnboundedSender<Event>,
+    pub(crate) to: UnboundedSender<TokenEvent>,
     /// Why the request is refused, if it is.
     pub(crate) refused: oneshot::Sender<Result<(), Error>>,
 }
@@ -42,7 +42,7 @@ impl Worker {
     /// Starts the thread; returns when the model is ready.
     pub(crate) fn start(
         backend: &Backend,
-        source: &Arc<ModelSource>,
+        source: &Arc<OpenedModel>,
         options: &ServerOptions,
         metrics: ServerMetrics,
         progress: &mut dyn FnMut(&str),
@@ -87,7 +87,7 @@ impl Worker {
 /// An engine that has its model and, where asked for, its programs.
 fn ready(
     backend: &Backend,
-    source: &ModelSource,
+    source: &OpenedModel,
     options: &ServerOptions,
     told: &Sender<Told>,
 ) -> Result<Engine, Error> {
@@ -102,7 +102,7 @@ fn ready(
 }
 
 fn serve(mut engine: Engine, orders: &Receiver<Order>, metrics: &ServerMetrics) -> Result<(), Error> {
-    let mut asking: HashMap<RequestId, UnboundedSender<Event>> = HashMap::new();
+    let mut asking: HashMap<RequestId, UnboundedSender<TokenEvent>> = HashMap::new();
     loop {
         // Without anything to do, the thread sleeps until it is told something.
         let mut next = match engine.is_idle() {

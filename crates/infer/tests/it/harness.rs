@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use infer::{Engine, EngineOptions, Event, FinishReason, ModelSource, OpenOptions, RequestId, TokenProbability};
+use infer::{
+    Engine, FinishReason, InferenceOptions, OpenOptions, OpenedModel, RequestId, TokenEvent, TokenProbability,
+};
 use nn::models::RunOptions;
 use runtime::Backend;
 use runtime::config::{Config, Mode, Target};
@@ -26,8 +28,8 @@ pub(crate) fn cpu() -> Backend {
 
 pub(crate) fn engine(backend: &Backend, folder: &Path, rows: usize, max_length: usize) -> Engine {
     let options = OpenOptions { tokenizer: Some("bytes"), ..OpenOptions::default() };
-    let source = ModelSource::open(folder, options).unwrap();
-    let options = EngineOptions { rows, max_length, prefill_chunk: 16, run: RunOptions::default() };
+    let source = OpenedModel::open(folder, options).unwrap();
+    let options = InferenceOptions { rows, max_length, prefill_chunk: 16, run: RunOptions::default() };
     Engine::load(backend, &source, &options).unwrap()
 }
 
@@ -40,7 +42,7 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    pub(crate) fn take(&mut self, event: Event) {
+    pub(crate) fn take(&mut self, event: TokenEvent) {
         assert_eq!(self.finish, None, "an answer that ended goes on");
         self.tokens.extend(event.token);
         self.text.push_str(&event.text);

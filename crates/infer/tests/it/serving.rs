@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use infer::server::{Server, ServerOptions};
-use infer::{EngineOptions, ModelSource, OpenOptions};
+use infer::server::{InferenceServer, ServerOptions};
+use infer::{InferenceOptions, OpenOptions, OpenedModel};
 use nn::hf::{self, Family, ModelConfig};
 use nn::models::{Llama, RunOptions};
 use runtime::TreeArrays;
@@ -36,18 +36,18 @@ fn folder(into: &Path) {
     hf::save(into, Family::Llama, &model, &params, u64::MAX).unwrap();
 }
 
-fn serve(folder: &Path, api_keys: &[&str], max_waiting: usize) -> (Server, Arc<AtomicBool>) {
+fn serve(folder: &Path, api_keys: &[&str], max_waiting: usize) -> (InferenceServer, Arc<AtomicBool>) {
     let options = OpenOptions { tokenizer: Some("bytes"), ..OpenOptions::default() };
-    let source = ModelSource::open(folder, options).unwrap();
+    let source = OpenedModel::open(folder, options).unwrap();
     let options = ServerOptions {
-        engine: EngineOptions { rows: 8, max_length: 512, prefill_chunk: 128, run: RunOptions::default() },
+        engine: InferenceOptions { rows: 8, max_length: 512, prefill_chunk: 128, run: RunOptions::default() },
         model: "small".into(),
         api_keys: api_keys.iter().map(|key| key.to_string()).collect(),
         max_waiting,
         max_body_bytes: 64 << 10,
         is_warmed_up: false,
     };
-    let server = Server::start(&cpu(), source, options, "127.0.0.1:0".parse().unwrap(), &mut |_| {}).unwrap();
+    let server = InferenceServer::start(&cpu(), source, options, "127.0.0.1:0".parse().unwrap(), &mut |_| {}).unwrap();
     (server, Arc::new(AtomicBool::new(false)))
 }
 
