@@ -24,7 +24,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use accuracy::{AccuracyArgs, FrontEnd};
 pub(crate) use cost::CostArgs;
-pub(crate) use generate::{GenerateArgs, SamplingArgs, ServeArgs};
+pub(crate) use generate::{GenerateArgs, ModelArgs, SamplingArgs, ServeArgs};
 pub(crate) use health::{DiagnoseArgs, HangArgs};
 #[cfg(feature = "cloud")]
 pub(crate) use job::{JobArgs, JobCommand};

@@ -5,7 +5,7 @@ use std::path::Path;
 use data::{Tokenizer, check_vocab_size};
 use nn::hf::ModelConfig;
 use nn::models::RunOptions;
-use quantize::pipeline::ModelFolder;
+use quantize::pipeline::{ModelFolder, tokenizer_of};
 use serde_json::Value;
 use train::TrainedModel;
 use weights::Protection;
@@ -153,17 +153,6 @@ impl OpenedModel {
             Error::setting("the folder has no tokenizer.json", "give --tokenizer FILE, or --tokenizer bytes")
         })
     }
-}
-
-fn tokenizer_of(folder: &ModelFolder, name: Option<&str>) -> Result<Option<Tokenizer>, Error> {
-    let own = folder.path.join("tokenizer.json");
-    Ok(match name {
-        Some("bytes") => Some(Tokenizer::bytes()),
-        Some(path) => Some(Tokenizer::open(Path::new(path))?),
-        None if own.is_file() => Some(Tokenizer::open(&own)?),
-        None if folder.vocab_size() == Tokenizer::bytes().vocab_size() as usize => Some(Tokenizer::bytes()),
-        None => None,
-    })
 }
 
 /// A token or a list of them.

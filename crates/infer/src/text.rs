@@ -1,4 +1,4 @@
-//! Text of tokens as they come: letters of several tokens are held back until they are whole, and so is what may become a stop text.
+//! Text of tokens as they come: letters of several tokens wait until they are whole, and so does what may become a stop text.
 
 use data::{DataError, Tokenizer};
 

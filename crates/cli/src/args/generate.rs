@@ -37,6 +37,13 @@ pub(crate) struct GenerateArgs {
     /// Tokens of the longest sequence; default: as many as the prompts need.
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_length: Option<usize>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// How a model is read and where it runs.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
     /// Element type of the KV cache: bf16, f32, int8, int4 or fp8; default: that of activations.
     #[arg(long, value_name = "TYPE")]
     pub(crate) kv_cache: Option<String>,
@@ -130,23 +137,6 @@ pub(crate) struct ServeArgs {
     /// Starts without compiling programs beforehand: the first requests wait for them.
     #[arg(long)]
     pub(crate) no_warm_up: bool,
-    /// Element type of the KV cache: bf16, f32, int8, int4 or fp8; default: that of activations.
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) kv_cache: Option<String>,
-    /// Precision of a folder's parameters and activations: f32, or bf16.
-    #[arg(long, default_value = "f32")]
-    pub(crate) precision: DTypePolicy,
-    /// Tokenizer: a tokenizer.json, or the word bytes; default: the folder's, or that of the training.
-    #[arg(long, value_name = "FILE|bytes")]
-    pub(crate) tokenizer: Option<String>,
-    /// Step of a run's checkpoint; default: the newest.
-    #[arg(long)]
-    pub(crate) step: Option<u64>,
     #[command(flatten)]
-    pub(crate) keys: CheckpointKeyArgs,
-    /// Device: auto, cpu, cuda, tpu, or a plugin's path.
-    #[arg(long, short, value_name = "DEVICE")]
-    pub(crate) device: Option<String>,
-    #[command(flatten)]
-    pub(crate) config: ConfigFileArgs,
+    pub(crate) model: ModelArgs,
 }

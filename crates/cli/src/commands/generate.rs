@@ -14,9 +14,8 @@ use nn::models::RunOptions;
 use runtime::Backend;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trace::DTypePolicy;
 
-use crate::args::{CheckpointKeyArgs, GenerateArgs, SamplingArgs};
+use crate::args::{GenerateArgs, ModelArgs, SamplingArgs};
 use crate::commands;
 use crate::commands::key;
 use crate::commands::run::{isolate_again, must_isolate};
@@ -87,11 +86,11 @@ struct Asked {
 }
 
 pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failure> {
-    let device = commands::config::as_written(&args.config, args.device.as_deref())?;
+    let device = commands::config::as_written(&args.model.config, args.model.device.as_deref())?;
     if must_isolate(&device.device)? {
         return isolate_again();
     }
-    let source = open(&args.folder, args.tokenizer.as_deref(), args.step, &args.keys)?;
+    let source = open(&args.folder, &args.model)?;
     if args.chat && args.prompt.is_none() && args.prompts.is_none() {
         return talk(args, &source, &Backend::auto(&device)?, output);
     }
@@ -150,24 +149,20 @@ pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failur
 }
 
 /// The model of a folder or a file.
-pub(super) fn open(
-    folder: &str,
-    tokenizer: Option<&str>,
-    step: Option<u64>,
-    keys: &CheckpointKeyArgs,
-) -> Result<OpenedModel, Failure> {
-    let protection = key::protection(keys)?;
-    Ok(OpenedModel::open(Path::new(folder), OpenOptions { tokenizer, step, protection })?)
+pub(super) fn open(folder: &str, args: &ModelArgs) -> Result<OpenedModel, Failure> {
+    let protection = key::protection(&args.keys)?;
+    let options = OpenOptions { tokenizer: args.tokenizer.as_deref(), step: args.step, protection };
+    Ok(OpenedModel::open(Path::new(folder), options)?)
 }
 
 /// How a model is run.
-pub(super) fn run_options(precision: DTypePolicy, kv_cache: Option<&str>) -> Result<RunOptions, Failure> {
-    let kv_cache = kv_cache.map(|name| {
+pub(super) fn run_options(args: &ModelArgs) -> Result<RunOptions, Failure> {
+    let kv_cache = args.kv_cache.as_deref().map(|name| {
         serde_json::from_value::<KvCacheDType>(Value::String(name.into())).map_err(|_| {
             Failure::new(format!("--kv-cache {name} is not a type")).hint("give bf16, f32, int8, int4 or fp8")
         })
     });
-    Ok(RunOptions { precision, kv_cache: kv_cache.transpose()?, ..RunOptions::default() })
+    Ok(RunOptions { precision: args.precision, kv_cache: kv_cache.transpose()?, ..RunOptions::default() })
 }
 
 /// An engine with room for the longest sequence.
@@ -189,7 +184,7 @@ fn load(
         rows: args.batch.clamp(1, prompts.max(1)),
         max_length: args.max_length.unwrap_or(longest).max(2),
         prefill_chunk: PREFILL_CHUNK.min(longest.max(1)),
-        run: run_options(args.precision, args.kv_cache.as_deref())?,
+        run: run_options(&args.model)?,
     };
     let progress = Progress::start();
     progress.step(&format!("loading {}", args.folder));

@@ -38,7 +38,7 @@ struct Record {
 }
 
 pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> {
-    let device = commands::config::as_written(&args.config, args.device.as_deref())?;
+    let device = commands::config::as_written(&args.model.config, args.model.device.as_deref())?;
     if must_isolate(&device.device)? {
         return isolate_again();
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> 
     if api_keys.is_empty() && !args.host.is_loopback() {
         eprintln!("warning: everybody who reaches {} may ask; give --api-keys FILE or ${KEY_VARIABLE}", args.host);
     }
-    let source = generate::open(&args.folder, args.tokenizer.as_deref(), args.step, &args.keys)?;
+    let source = generate::open(&args.folder, &args.model)?;
     let max_length = args.max_length.unwrap_or(DEFAULT_LENGTH.min(source.max_positions()));
     let folder = Path::new(&args.folder);
     let named = folder.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> 
         rows: args.batch,
         max_length,
         prefill_chunk: PREFILL_CHUNK.min(max_length),
-        run: generate::run_options(args.precision, args.kv_cache.as_deref())?,
+        run: generate::run_options(&args.model)?,
     };
     let options = ServerOptions {
         engine,

@@ -290,7 +290,7 @@ fn range(call: &Call<'_>) -> Answer {
     let dtype = call.input(0)?.dtype();
     let number = |at: usize| -> Result<f64, Error> {
         let values = call.numbers(at)?.unwrap_or_default();
-        values.first().copied().ok_or_else(|| Error::damaged(format!("input {at} is no number")))
+        values.first().copied().ok_or_else(|| Error::damaged(format!("input {at} is not a number")))
     };
     let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
     let count = ((limit - start) / delta).ceil();

@@ -14,4 +14,4 @@ pub use evaluation::{EvaluateOptions, Evaluation, evaluate_folder};
 pub use folder::ModelFolder;
 pub use plan::{Method, MethodName, ParseMethodError, QuantizePlan};
 pub use run::{LayerReport, QuantizedModel, WeightReport, quantize_folder};
-pub use text::read_tokens;
+pub use text::{read_tokens, tokenizer_of};

@@ -546,7 +546,7 @@ impl PackedMatrix {
 }
 
 impl ScaleEncoding {
-    /// The byte of a scale; 0 of floats, which have none; `None` where it is no number of the encoding.
+    /// The byte of a scale; 0 of floats, which have none; `None` where the encoding has no such number.
     pub(crate) fn encoded(self, scale: f32) -> Option<u8> {
         match self {
             ScaleEncoding::Floats => Some(0),
