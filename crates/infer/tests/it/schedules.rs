@@ -43,7 +43,6 @@ fn request(numbers: &mut Numbers) -> Request {
 pub(crate) fn any_schedule_gives_each_request_what_it_gets_alone(backend: &Backend, folder: &Path) {
     let mut alone = engine(backend, folder, 1, 100);
     let mut shared = engine(backend, folder, 5, 100);
-    let mut compiled = 0;
     for seed in 0..6 {
         let mut numbers = Numbers(seed);
         let requests: Vec<Request> = (0..14).map(|_| request(&mut numbers)).collect();
@@ -75,7 +74,5 @@ pub(crate) fn any_schedule_gives_each_request_what_it_gets_alone(backend: &Backe
                 assert_eq!(answer.finish, expected.finish);
             }
         }
-        compiled = shared.num_compiled();
     }
-    assert!(compiled > 0);
 }
