@@ -136,7 +136,7 @@ pub struct SliceCompiler {
 /// not take is compiled as it is, with a warning.
 pub fn with_kernels(
     program: &Program,
-    generation: chips::Generation,
+    target: impl Into<kernel::KernelTarget>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Program>, CompileError> {
     let ops = program.module().funcs.iter().flat_map(|func| &func.ops);
@@ -150,7 +150,7 @@ pub fn with_kernels(
     if !ops.into_iter().any(is_ours) {
         return Ok(None);
     }
-    let lowered = kernel::lower(program.verified().clone(), generation)
+    let lowered = kernel::lower(program.verified().clone(), target)
         .map_err(|error| CompileError::Protocol(format!("kernels cannot be put into the program: {error}")))?;
     // What was wanted only where it is faster is as its owner wants it.
     let unwanted = |why: &kernel::Error| matches!(why, kernel::Error::Slower { .. });
@@ -159,7 +159,7 @@ pub fn with_kernels(
     kept.sort();
     kept.dedup();
     warnings.extend(kept);
-    Ok((!lowered.called.is_empty()).then(|| Program::from_module(lowered.module)))
+    Ok((!lowered.replaced.is_empty()).then(|| Program::from_module(lowered.module)))
 }
 
 impl SliceCompiler {

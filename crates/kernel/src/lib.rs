@@ -48,5 +48,5 @@ pub use ir::{MatMulForm, MatmulPrecision};
 pub use kernel::{
     AxisId, BlockSpec, Buffers, CostEstimate, GridAxis, Kernel, KernelMemory, Reference, ReferenceRole, Semantics,
 };
-pub use lower::{Lowered, lower};
+pub use lower::{KernelTarget, Lowered, lower};
 pub use writer::{Val, Writer};

@@ -1,4 +1,4 @@
-//! Puts kernels into a program for a TPU: composites that name one of ours become calls of it.
+//! Puts kernels into a program for a device: composites that name one of ours become calls of it.
 
 use std::sync::Arc;
 
@@ -12,28 +12,50 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::kernels::{self, Make, Program};
 
+/// The device kernels are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelTarget {
+    /// Mosaic kernels of this crate.
+    Tpu(Generation),
+    /// Calls of cuDNN, and forms of plain ops that XLA's GPU compiler runs fast.
+    Cuda,
+}
+
+impl From<Generation> for KernelTarget {
+    fn from(generation: Generation) -> Self {
+        KernelTarget::Tpu(generation)
+    }
+}
+
 /// A program with kernels in it.
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// The program.
     pub module: Verified,
-    /// Kernels that were put in, with their composites' names, in program order.
+    /// Kernels of this crate that were put in, with their composites' names, in program order.
     pub called: Vec<(String, Kernel)>,
+    /// Names of the composites that are something else now.
+    pub replaced: Vec<String>,
     /// Composites of our names that stay as they are, and why.
     pub kept: Vec<(String, Error)>,
 }
 
-/// Replaces composites that name a kernel of [`kernels`] by calls of it, for a generation. Composites of other names stay, and so
+/// Replaces composites that name a kernel of [`kernels`] by calls of it, for a device. Composites of other names stay, and so
 /// do those whose sizes the kernel does not take: their decomposition is compiled.
-pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error> {
+pub fn lower(module: Verified, target: impl Into<KernelTarget>) -> Result<Lowered, Error> {
+    let target = target.into();
     let mut module = module.into_inner();
-    let (mut called, mut kept, mut functions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut called, mut replaced, mut kept, mut functions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for func in &mut module.funcs {
         for id in func.walk() {
             let Some(name) = composite_name(func, id) else { continue };
             // The index keeps names of functions apart.
             let function = format!("{}.{}", name.replace('.', "_"), functions.len());
-            match wanted(func, id, &name, &function, generation) {
+            let wanted = wanted(func, id, &name, &function, target);
+            if let Some(Ok(_)) = &wanted {
+                replaced.push(name.clone());
+            }
+            match wanted {
                 Some(Ok(Wanted::Kernel { kernel, tables })) => {
                     replace(func, id, &kernel, &tables);
                     called.push((name, kernel));
@@ -56,7 +78,7 @@ pub fn lower(module: Verified, generation: Generation) -> Result<Lowered, Error>
     // Decompositions that nothing calls any more.
     let options = Options { partitioned: Partitioned::Yes, ..Options::default() };
     let (module, _) = hlo::passes::apply(module, &[DCE], &options).map_err(Error::Rewrite)?;
-    Ok(Lowered { module, called, kept })
+    Ok(Lowered { module, called, replaced, kept })
 }
 
 fn composite_name(func: &Func, id: OpId) -> Option<String> {
@@ -79,9 +101,16 @@ enum Wanted {
 }
 
 /// What a composite asks for; `None` where the name is not known.
-fn wanted(func: &Func, id: OpId, name: &str, function: &str, generation: Generation) -> Option<Result<Wanted, Error>> {
+fn wanted(func: &Func, id: OpId, name: &str, function: &str, target: KernelTarget) -> Option<Result<Wanted, Error>> {
     let op = func.op(id);
-    let entry = kernels::by_name(name)?;
+    let (make, tables, generation) = match target {
+        KernelTarget::Tpu(generation) => {
+            let entry = kernels::by_name(name)?;
+            (entry.make, entry.tables, generation)
+        }
+        // The generation decides blocks of our kernels only.
+        KernelTarget::Cuda => (Make::Function(kernels::cuda::by_name(name)?), None, Generation::V6e),
+    };
     let none = Attrs::new();
     let attributes = match op.attr("composite_attributes") {
         Some(Attr::Dict(dict)) => dict,
@@ -98,16 +127,20 @@ fn wanted(func: &Func, id: OpId, name: &str, function: &str, generation: Generat
         let message = format!("operands or results are not those of {name}");
         if fits { Ok(wanted) } else { Err(Error::Shape { kernel: "composite", message }) }
     };
-    let made = match entry.make {
-        Make::Program(make) => make(&request, function).and_then(|program| {
-            let types = operands.iter().map(tensor_type);
-            let fits = program.function.inputs.iter().cloned().eq(types) && program.function.outputs == results;
-            checked(fits, Wanted::Program(program))
-        }),
+    let checked_program = |program: Program| {
+        let types = operands.iter().map(tensor_type);
+        let fits = program.function.inputs.iter().cloned().eq(types) && program.function.outputs == results;
+        checked(fits, Wanted::Program(program))
+    };
+    let made = match make {
+        Make::Program(make) => make(&request, function).and_then(checked_program),
+        Make::Function(make) => {
+            make(&request, function).and_then(|function| checked_program(Program { function, kernels: Vec::new() }))
+        }
         Make::Kernel(make) => (|| {
             let kernel = make(&request)?;
             let mut given = operands.clone();
-            let tables = match entry.tables {
+            let tables = match tables {
                 None => None,
                 Some(tables) => {
                     let function = (tables.function)(&request, function)?;

@@ -93,13 +93,14 @@ impl<I: Tree, O: Tree> Jit<I, O> {
     pub fn program(&self, inputs: &I) -> Result<(Arc<Program>, O), Error> {
         let _span = tracing::debug_span!("trace", function = self.name).entered();
         let f = |inputs: &I| (self.f)(inputs);
-        let (function, results) = match &self.on {
-            None => trace::trace(&self.name, inputs, self.donate, f)?,
+        let traced = trace::for_target(self.backend.compile_target(), || match &self.on {
+            None => trace::trace(&self.name, inputs, self.donate, f),
             Some(on) => {
                 let placed = trace::LeafShardings { rules: &on.rules, of: &*on.of };
-                trace::trace_on(&placed, &self.name, inputs, self.donate, f)?
+                trace::trace_on(&placed, &self.name, inputs, self.donate, f)
             }
-        };
+        });
+        let (function, results) = traced?;
         Ok((Arc::new(Program::from_module(function.module)), results))
     }
 

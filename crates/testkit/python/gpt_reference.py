@@ -24,15 +24,24 @@ def linear(p, x):
     return x @ p["weight"].astype(x.dtype) + p["bias"].astype(x.dtype)
 
 
-def block(p, x, heads, epsilon):
+def attention(q, k, v):
+    batch, length, heads, size = q.shape
+    # In the narrow type and widened then: with preferred_element_type JAX multiplies wide in the backward pass, slowly.
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32) / np.sqrt(size)
+    mask = jnp.tril(jnp.ones((length, length), bool))
+    weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1).astype(q.dtype)
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def block(p, x, heads, epsilon, cudnn=False):
     batch, length, width = x.shape
     h = norm(p["attention_norm"], x, epsilon)
     q, k, v = (linear(p["attention"][n], h).reshape(batch, length, heads, -1) for n in ("query", "key", "value"))
-    # In the narrow type and widened then: with preferred_element_type JAX multiplies wide in the backward pass, slowly.
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32) / np.sqrt(width // heads)
-    mask = jnp.tril(jnp.ones((length, length), bool))
-    weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1).astype(x.dtype)
-    mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, width)
+    if cudnn:
+        mixed = jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn")
+    else:
+        mixed = attention(q, k, v)
+    mixed = mixed.reshape(batch, length, width)
     x = x + linear(p["attention"]["output"], mixed)
     h = linear(p["feed_forward"]["up"], norm(p["feed_forward_norm"], x, epsilon))
     return x + linear(p["feed_forward"]["down"], jax.nn.gelu(h, approximate=True))
@@ -42,7 +51,7 @@ def loss(p, tokens, targets, settings, compute):
     embedding = p["token_embedding"]["weight"]
     x = embedding[tokens].astype(compute)
     x = x + p["position_embedding"]["weight"][: tokens.shape[1]].astype(compute)
-    x, _ = jax.lax.scan(lambda x, layer: (block(layer, x, settings["heads"], 1e-5), None), x, p["layers"])
+    x, _ = jax.lax.scan(lambda x, layer: (block(layer, x, settings["heads"], 1e-5, settings.get("cudnn")), None), x, p["layers"])
     x = norm(p["norm"], x, 1e-5)
     logits = jnp.einsum("btw,vw->btv", x, embedding.astype(compute)).astype(jnp.float32)
     logs = jax.nn.log_softmax(logits, axis=-1)

@@ -27,13 +27,15 @@ pub mod random;
 mod region;
 mod sharding;
 mod stack;
+mod target;
 mod tensor;
 mod transform;
 mod tree;
 
 pub use ::tensor::Spec;
 pub use control::{
-    Branch, checkpoint, composite, cond, custom_call, custom_vjp, scan, scan_reversed, shard_map, switch, while_loop,
+    Branch, checkpoint, composite, cond, custom_call, custom_vjp, optimization_barrier, scan, scan_reversed, shard_map,
+    switch, while_loop,
 };
 pub use dtype_policy::{DTypePolicy, ParseDTypePolicyError};
 pub use error::{At, Error, refuse};
@@ -49,6 +51,7 @@ pub use ops::window::Window;
 pub use random::{Key, Rows};
 pub use sharding::{Axis, Dialect, LogicalAxisRules, Mesh, Network, PartitionSpec, Site, Torus, current_rules};
 pub use stack::scope;
+pub use target::{CompileTarget, current_target, for_target};
 pub use tensor::Tensor;
 pub use trace_derive::Tree;
 pub use transform::{grad, jvp, value_and_grad, value_and_grad_with, vjp, vmap, vmap_along, vmap_axes};

@@ -1,6 +1,7 @@
 //! Kernels of this crate, found by the names of composites; each has a plain decomposition, which is what it means.
 
 pub mod cross_entropy;
+pub(crate) mod cuda;
 pub mod flash;
 pub mod grouped;
 pub mod quantized;
@@ -48,6 +49,8 @@ pub(crate) enum Make {
     Kernel(MakeKernel),
     /// A call of a function of that name, which calls kernels.
     Program(fn(&Request<'_>, &str) -> Result<Program, Error>),
+    /// A call of a function of that name without kernels of this crate.
+    Function(cuda::MakeFunction),
 }
 
 /// A composite that becomes a kernel.

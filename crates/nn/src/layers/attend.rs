@@ -125,7 +125,8 @@ pub fn attend_with(
 ) -> Tensor {
     let implementation = match implementation {
         AttentionImpl::Auto
-            if !options.has_dropout() && flash::is_better(query.dim(1), key.dim(1), key.dim(2), positions) =>
+            if !options.has_dropout()
+                && flash::is_better(query.dim(1), key.dim(1), key.dim(2), query.dtype(), positions) =>
         {
             AttentionImpl::Flash
         }

@@ -3,7 +3,7 @@
 use hlo::Attrs;
 use kernel::composites::{FLASH, FLASH_BACKWARD, FlashAttributes};
 use tensor::DType;
-use trace::{PartitionSpec, Tensor, Tree, composite, custom_vjp, shard_map};
+use trace::{CompileTarget, PartitionSpec, Tensor, Tree, composite, custom_vjp, shard_map};
 
 use super::attend::{AttentionMask, Positions, Saved, online_softmax, online_softmax_backward};
 
@@ -17,8 +17,11 @@ pub(super) const BLOCK: usize = 512;
 /// From so many keys on, `auto` chooses flash or chunked attention.
 const LONG: usize = 1024;
 
+/// From so many keys on, `auto` chooses flash attention on GPUs, which have it from cuDNN.
+const LONG_ON_CUDA: usize = 128;
+
 /// Whether flash attention is the better implementation for so many keys of so many KV heads.
-pub(super) fn is_better(queries: usize, keys: usize, key_heads: usize, positions: &Positions) -> bool {
+pub(super) fn is_better(queries: usize, keys: usize, key_heads: usize, dtype: DType, positions: &Positions) -> bool {
     // A kernel needs whole sequences: with sequence parallelism there must be heads for the all-to-all (Ulysses).
     let has_whole_sequences = || {
         let Some(rules) = trace::current_rules() else { return true };
@@ -26,7 +29,11 @@ pub(super) fn is_better(queries: usize, keys: usize, key_heads: usize, positions
         let sequence = rules.axes.get("sequence").map_or(&[][..], Vec::as_slice);
         sequence.iter().all(|axis| rules.mesh.size_of(axis) == Some(1) || heads.axes().any(|used| used == axis))
     };
-    keys >= LONG && is_possible(queries, keys, positions) && has_whole_sequences()
+    let long = match trace::current_target() {
+        CompileTarget::Cuda if dtype != DType::F32 => LONG_ON_CUDA,
+        CompileTarget::Any | CompileTarget::Cuda => LONG,
+    };
+    keys >= long && is_possible(queries, keys, positions) && has_whole_sequences()
 }
 
 /// Logical axis rules of Ulysses sequence parallelism: devices that share sequences have whole ones, of fewer heads each. The
@@ -76,7 +83,10 @@ pub(super) fn flash(
             let (query, key, value, segments) = inputs.clone();
             let all = (query, key, value, (out.clone(), total.clone(), ct.clone()), segments);
             let (query, key, value) = backward_on_each_device(&all, |all| {
-                let chunk = chunk_of(all.0.dims()[2], all.0.dims()[3]);
+                let chunk = match trace::current_target() {
+                    CompileTarget::Any => chunk_of(all.0.dims()[2], all.0.dims()[3]),
+                    CompileTarget::Cuda => all.0.dims()[2],
+                };
                 backward_in_chunks(all, mask, scale, chunk)
             });
             (query, key, value, inputs.3.as_ref().map(|pair| pair.map_leaves(Tensor::zeros_like)))
@@ -262,8 +272,11 @@ mod tests {
     fn flash_attention_is_for_self_attention() {
         trace::shapes_of(&(), |()| {
             let positions = Positions::sequence(2048);
-            assert!(is_better(2048, 2048, 4, &positions) && !is_better(128, 128, 4, &Positions::sequence(128)));
-            assert!(!is_better(1, 2048, 4, &positions) && !is_long(1, 2048) && is_long(2048, 2048));
+            assert!(
+                is_better(2048, 2048, 4, DType::F32, &positions)
+                    && !is_better(128, 128, 4, DType::F32, &Positions::sequence(128))
+            );
+            assert!(!is_better(1, 2048, 4, DType::F32, &positions) && !is_long(1, 2048) && is_long(2048, 2048));
             let given = Positions { is_sequence: false, ..positions };
             assert!(!is_possible(2048, 2048, &given));
         })

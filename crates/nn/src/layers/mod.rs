@@ -12,6 +12,7 @@ mod linear;
 mod mla;
 mod moe;
 mod norm;
+mod norm_with_statistics;
 mod recurrent;
 mod rope;
 

@@ -1,9 +1,9 @@
 //! Normalisation by layer, root mean square, group and batch; all computed in `f32`.
 
 use tensor::DType;
-use trace::{Tensor, Tree};
+use trace::{CompileTarget, Tensor, Tree};
 
-use super::fused_norm;
+use super::{fused_norm, norm_with_statistics};
 use crate::fused::Fused;
 
 /// Mean 0 and deviation 1 over the last axis, then scaled and shifted.
@@ -29,6 +29,10 @@ impl LayerNorm {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("layer_norm", || {
+            if trace::current_target() == CompileTarget::Cuda {
+                let (weight, bias) = (self.weight.cast(DType::F32), self.bias.cast(DType::F32));
+                return norm_with_statistics::norm(x, &weight, Some(&bias), self.epsilon);
+            }
             let wide = x.cast(DType::F32);
             let last = x.rank().saturating_sub(1);
             let centred = &wide - &wide.mean(&[last]).expand(-1);
@@ -85,6 +89,9 @@ impl RmsNorm {
     #[track_caller]
     pub fn apply(&self, x: &Tensor) -> Tensor {
         trace::scope("rms_norm", || match self.fused {
+            _ if trace::current_target() == CompileTarget::Cuda => {
+                norm_with_statistics::norm(x, &self.scale(), None, self.epsilon)
+            }
             Fused::On if x.rank() == 3 => fused_norm::fused(x, &self.scale(), self.epsilon),
             // Compilers fuse a norm with the ops around it, which no kernel does.
             _ => fused_norm::plain(x, &self.scale(), self.epsilon),

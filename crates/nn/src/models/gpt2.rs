@@ -11,7 +11,7 @@ use crate::layers::{
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::quant::map_weights;
-use crate::stacked::{init_stacked, run_stacked};
+use crate::stacked::{init_stacked, run_in_order, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,7 +237,7 @@ impl LanguageModel for Gpt2 {
             };
             let x = carried(&self.embedded(tokens, &positions.queries));
             let layers = (self.layers.clone(), KvCache::numbers(0..self.config.n_layer));
-            let ((x, cache), ()) = trace::scan(&(x, cache.clone()), &layers, None, |(x, cache), (block, layer)| {
+            let ((x, cache), ()) = run_in_order(&(x, cache.clone()), &layers, |(x, cache), (block, layer)| {
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
                     let (added, cache) =

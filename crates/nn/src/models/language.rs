@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tensor::DType;
-use trace::{Key, RematPolicy, Spec, Tensor, Tree};
+use trace::{CompileTarget, Key, RematPolicy, Spec, Tensor, Tree};
 
 use crate::DTypePolicy;
 use crate::fused::{Fused, Kernels};
@@ -163,6 +163,10 @@ pub trait LanguageModel: Tree + Clone + MapWeights {
             (Fused::On, _) => self.lm_head_weight(),
             // Logits of shorter chunks take less memory than the LM head and its gradient, which a kernel holds as a whole.
             (Fused::Auto, Some(chunk_size)) => self.lm_head_weight().filter(|lm_head| chunk_size >= lm_head.dim(1)),
+            // The form for GPUs keeps logits in the 16 bits of activations.
+            (Fused::Auto, None) if trace::current_target() == CompileTarget::Cuda => {
+                self.lm_head_weight().filter(|lm_head| lm_head.dtype() != DType::F32)
+            }
             (Fused::Off, _) | (Fused::Auto, None) => None,
         };
         let lm_head = lm_head.filter(|lm_head| loss.is_fusable(lm_head.dim(0)));

@@ -2,7 +2,7 @@
 
 mod pipeline;
 
-use trace::{Key, RematPolicy, Tensor, Tree, checkpoint, scan};
+use trace::{CompileTarget, Key, RematPolicy, Tensor, Tree, checkpoint, current_target, custom_vjp, scan};
 
 use self::pipeline::run_in_stages;
 pub(crate) use self::pipeline::{STAGES, Stages, rows_of};
@@ -62,7 +62,7 @@ pub fn run_stacked<C: Tree, L: Tree, Y: Tree>(
     remat: &RematPolicy,
     carried: &C,
     layers: &L,
-    layer: impl FnOnce(&C, &L) -> (C, Y),
+    layer: impl Fn(&C, &L) -> (C, Y),
 ) -> (C, Y) {
     match Stages::here() {
         Some(stages) => run_in_stages(&stages, remat, carried, layers, layer),
@@ -77,10 +77,10 @@ pub(crate) fn run_on_all<C: Tree, L: Tree, Y: Tree>(
     remat: &RematPolicy,
     carried: &C,
     layers: &L,
-    layer: impl FnOnce(&C, &L) -> (C, Y),
+    layer: impl Fn(&C, &L) -> (C, Y),
 ) -> (C, Y) {
     match *remat {
-        RematPolicy::None => scan(carried, layers, None, layer),
+        RematPolicy::None => run_in_order(carried, layers, layer),
         RematPolicy::EveryLayers(count) if count > 1 => {
             let split = layers.map_leaves(|leaf| apart(leaf, count));
             let (carried, results) = scan(carried, &split, None, |carried, group| {
@@ -89,7 +89,7 @@ pub(crate) fn run_on_all<C: Tree, L: Tree, Y: Tree>(
                     &Pair(carried.map_leaves(Tensor::clone), group.map_leaves(Tensor::clone)),
                     |Pair(carried, group)| {
                         let (carried, results) =
-                            scan(carried, group, None, |carried, slice| checked(remat, carried, slice, layer));
+                            scan(carried, group, None, |carried, slice| checked(remat, carried, slice, &layer));
                         Pair(carried, results)
                     },
                 )
@@ -97,8 +97,50 @@ pub(crate) fn run_on_all<C: Tree, L: Tree, Y: Tree>(
             });
             (carried, results.map_leaves(together))
         }
-        _ => scan(carried, layers, None, |carried, slice| checked(remat, carried, slice, layer)),
+        _ => run_in_order(carried, layers, |carried, slice| checked(remat, carried, slice, &layer)),
     }
+}
+
+/// More layers than this are a loop on every device: compiling them one by one takes too long.
+const MOST_UNROLLED: usize = 48;
+
+/// Runs layers one after the other: a scan, or on GPUs one by one, where a loop would copy what the backward pass needs into stacks
+/// and out of them.
+#[track_caller]
+pub(crate) fn run_in_order<C: Tree, L: Tree, Y: Tree>(
+    carried: &C,
+    layers: &L,
+    layer: impl Fn(&C, &L) -> (C, Y),
+) -> (C, Y) {
+    let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
+    if current_target() != CompileTarget::Cuda || count == 0 || count > MOST_UNROLLED {
+        return scan(carried, layers, None, layer);
+    }
+    let slices = unstacked(&layers.leaves(), count);
+    let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
+    for n in 0..count {
+        let mut leaves = slices.iter();
+        let of_layer = layers.map_leaves(|leaf| match leaves.next().and_then(|slices| slices.get(n)) {
+            Some(slice) => slice.clone(),
+            None => leaf.at(0, n),
+        });
+        let (next, result) = layer(&x, &of_layer);
+        x = next;
+        results.push(result);
+    }
+    (x, merged(&results, |parts| Tensor::stack(parts, 0)))
+}
+
+/// Every leaf's slices along its first axis. Gradients are stacked again, each written once.
+#[track_caller]
+fn unstacked(leaves: &Vec<Tensor>, count: usize) -> Vec<Vec<Tensor>> {
+    custom_vjp(
+        leaves,
+        |leaves| leaves.iter().map(|leaf| (0..count).map(|n| leaf.at(0, n)).collect()).collect(),
+        |_: &Vec<Tensor>, _: &Vec<Vec<Tensor>>, cts: &Vec<Vec<Tensor>>| {
+            cts.iter().map(|of_leaf| Tensor::stack(of_leaf, 0)).collect()
+        },
+    )
 }
 
 /// Runs stacked layers in an interleaved (repeating) pattern of `pattern` different layers, each told its place in the pattern:
@@ -143,9 +185,9 @@ pub fn scan_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
     layer: impl Fn(&C, &L, usize) -> (C, Y),
 ) -> (C, Y) {
     if pattern <= 1 {
-        return scan(carried, layers, None, |carried, slice| layer(carried, slice, 0));
+        return run_in_order(carried, layers, |carried, slice| layer(carried, slice, 0));
     }
-    in_pattern(carried, layers, pattern, layer, |carried, patterns, whole| scan(carried, patterns, None, whole))
+    in_pattern(carried, layers, pattern, layer, |carried, patterns, whole| run_in_order(carried, patterns, whole))
 }
 
 /// Runs whole patterns by `across`, which is given the layers of one pattern at a time, and then the layers left over.
@@ -232,7 +274,7 @@ fn checked<C: Tree, L: Tree, Y: Tree>(
     policy: &RematPolicy,
     carried: &C,
     slice: &L,
-    layer: impl FnOnce(&C, &L) -> (C, Y),
+    layer: impl Fn(&C, &L) -> (C, Y),
 ) -> (C, Y) {
     let inputs = Pair(carried.map_leaves(Tensor::clone), slice.map_leaves(Tensor::clone));
     checkpoint(policy, &inputs, |Pair(carried, slice)| {

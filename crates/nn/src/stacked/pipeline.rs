@@ -139,7 +139,7 @@ pub(crate) fn run_in_stages<C: Tree, L: Tree, Y: Tree>(
     remat: &RematPolicy,
     carried: &C,
     layers: &L,
-    layer: impl FnOnce(&C, &L) -> (C, Y),
+    layer: impl Fn(&C, &L) -> (C, Y),
 ) -> (C, Y) {
     let count = stages.count;
     let of_stage = layers_of_stage(stages, remat, layers);

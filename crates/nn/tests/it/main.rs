@@ -2,6 +2,7 @@
 
 mod attention;
 mod composites;
+mod cuda_forms;
 mod harness;
 mod hugging_face;
 mod jax_reference;

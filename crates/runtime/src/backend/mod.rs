@@ -180,6 +180,14 @@ impl Backend {
         &self.shared.platform
     }
 
+    /// What functions for its devices are traced for.
+    pub fn compile_target(&self) -> trace::CompileTarget {
+        match self.platform() {
+            Platform::Cuda => trace::CompileTarget::Cuda,
+            Platform::Tpu | Platform::Cpu | Platform::Other(_) => trace::CompileTarget::Any,
+        }
+    }
+
     /// Which device was chosen, and why.
     pub fn choice(&self) -> &Choice {
         &self.shared.choice

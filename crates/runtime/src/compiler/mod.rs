@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use compile::{CacheUse, CompileError, Program, Recent, refusal, with_kernels};
-use pjrt::{Client, CompileOptions, DeviceAssignment};
+use kernel::KernelTarget;
+use pjrt::{Client, CompileOptions, DeviceAssignment, OptionOverride};
 use tensor::Spec;
 
 use self::cached::Key;
@@ -25,6 +26,11 @@ use crate::error::{Error, ValidationError};
 use crate::log;
 use crate::signature::Signature;
 
+/// What XLA's GPU compiler is asked for. cuBLASLt runs our matmuls faster than generated code, and matmuls of one operand are not
+/// joined: the results would have to be cut apart for cuDNN.
+const CUDA_OPTIONS: &[(&str, &str)] =
+    &[("xla_gpu_enable_triton_gemm", "False"), ("xla_gpu_dot_merger_threshold_mb", "0")];
+
 /// Compiles programs for the devices of a client. Clones share what was compiled.
 #[derive(Clone, Debug)]
 pub struct Compiler {
@@ -34,8 +40,8 @@ pub struct Compiler {
 #[derive(Debug)]
 struct Shared {
     client: Client,
-    /// The TPU it compiles for, whose kernels are known.
-    generation: Option<chips::Generation>,
+    /// The device whose kernels are known.
+    target: Option<KernelTarget>,
     options: CompileOptions,
     timeout: Duration,
     /// Whether compilations are told to whoever listens.
@@ -52,7 +58,7 @@ impl Compiler {
         Ok(Compiler {
             shared: Arc::new(Shared {
                 client: client.clone(),
-                generation: generation(client)?,
+                target: kernel_target(client)?,
                 options: options(client, config)?,
                 log: config.log_compiles,
                 timeout: config.compilation_timeout_seconds.get(),
@@ -149,12 +155,18 @@ impl Compiler {
         self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program as a TPU gets it; for other devices the program itself.
+    /// The program as a device with kernels gets it; for others the program itself.
     fn with_kernels(&self, program: &Arc<Program>) -> Result<Arc<Program>, Error> {
-        let Some(generation) = self.shared.generation else { return Ok(Arc::clone(program)) };
+        let Some(target) = self.shared.target else { return Ok(Arc::clone(program)) };
         let mut warnings = Vec::new();
-        let lowered = with_kernels(program, generation, &mut warnings)?;
-        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        let lowered = with_kernels(program, target, &mut warnings)?;
+        for warning in warnings {
+            match target {
+                KernelTarget::Tpu(_) => tracing::warn!("{warning}"),
+                // What cuDNN does not take, XLA compiles well.
+                KernelTarget::Cuda => tracing::debug!("{warning}"),
+            }
+        }
         Ok(lowered.map_or_else(|| Arc::clone(program), Arc::new))
     }
 
@@ -213,6 +225,16 @@ fn check_samples(signature: &Signature, samples: &[Spec]) -> Result<(), Validati
     Ok(())
 }
 
+/// The device whose kernels a client's programs get.
+fn kernel_target(client: &Client) -> Result<Option<KernelTarget>, Error> {
+    let asking = "asking for devices";
+    let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
+    match platform {
+        Platform::Cuda => Ok(Some(KernelTarget::Cuda)),
+        _ => Ok(generation(client)?.map(KernelTarget::Tpu)),
+    }
+}
+
 /// The generation of a client's TPUs; `None` for other devices.
 fn generation(client: &Client) -> Result<Option<chips::Generation>, Error> {
     let asking = "asking for devices";
@@ -242,5 +264,13 @@ fn options(client: &Client, config: &Config) -> Result<CompileOptions, Error> {
         }
         tracing::warn!("{message}");
     }
-    Ok(config.any_compile_options())
+    let mut options = config.any_compile_options();
+    if platform == Platform::Cuda {
+        // The user's own come first.
+        let given = std::env::var("XLA_FLAGS").unwrap_or_default();
+        for (name, value) in CUDA_OPTIONS.iter().filter(|(name, _)| !given.contains(name)) {
+            options.overrides.insert((*name).to_owned(), OptionOverride::String((*value).to_owned()));
+        }
+    }
+    Ok(options)
 }

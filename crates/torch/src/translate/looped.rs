@@ -1,5 +1,7 @@
 //! Equal layers as one loop: their parameters are stacked, and what goes from layer to layer is carried.
 
+use std::cell::RefCell;
+
 use nn::run_stacked;
 use trace::{Key, Tensor};
 
@@ -31,18 +33,18 @@ impl<'g> Translator<'g> {
             ProgramMode::Training(key) => Some(key.stacked(layers.len())),
             _ => None,
         };
-        let mut failed = None;
+        let failed = RefCell::new(None);
         let (remat, this) = (self.context.remat.clone(), &*self);
         let (last, kept) = run_stacked(&remat, &carried, &(stacked, keys), |carried, (stacked, key)| {
             match this.one_layer(layers, carried, stacked, key.as_ref()) {
                 Ok(results) => results,
                 Err(error) => {
-                    failed.get_or_insert(error);
+                    failed.borrow_mut().get_or_insert(error);
                     (carried.clone(), Vec::new())
                 }
             }
         });
-        if let Some(error) = failed {
+        if let Some(error) = failed.into_inner() {
             return Err(error.at(format!("layers {}", layers.path)));
         }
         for (value, tensor) in layers.carried.iter().zip(last) {

@@ -12,8 +12,10 @@ mod while_;
 
 use std::panic::Location;
 
+use hlo::{Attrs, OpKind};
+
 use crate::graph::Prim;
-use crate::ops::only;
+use crate::ops::{only, write};
 use crate::stack;
 use crate::tensor::Tensor;
 use crate::tree::Tree;
@@ -28,6 +30,14 @@ pub use remat::checkpoint;
 pub(crate) use scan::{directed as scan_directed, push as push_scan};
 pub use scan::{scan, scan_reversed};
 pub use while_::while_loop;
+
+/// The same values, which a compiler computes before what uses them and does not compute again.
+#[track_caller]
+pub fn optimization_barrier<T: Tree>(values: &T) -> T {
+    let leaves = values.leaves();
+    let behind = write((OpKind::OptimizationBarrier, Attrs::new(), None), &leaves.iter().collect::<Vec<_>>(), None);
+    values.with_leaves(behind)
+}
 
 impl Tensor {
     /// The value under a name that [`RematPolicy::SaveOnlyTheseNames`](crate::RematPolicy::SaveOnlyTheseNames) and

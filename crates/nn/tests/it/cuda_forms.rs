@@ -1,0 +1,96 @@
+//! Forms that models have on NVIDIA GPUs against those they have elsewhere, on the CPU device; what is put in the place of composites.
+
+use hlo::{Attr, OpKind};
+use kernel::KernelTarget;
+use nn::layers::Dispatch;
+use nn::models::{Gpt2, Llama, RunOptions};
+use nn::{DTypePolicy, StepOptions};
+use trace::{CompileTarget, Function, RematPolicy, for_target};
+
+use crate::harness::off_by;
+use crate::training::{four, gemma, gpt2, language, llama, losses, tokens};
+
+type Step = (Function, Function);
+
+/// Traces the step of a model that is run as the options say.
+type Make = Box<dyn Fn(&RunOptions) -> Step>;
+
+/// A model's step for a device, with what takes the place of its composites there.
+fn step(target: CompileTarget, precision: DTypePolicy, make: impl Fn(&RunOptions) -> Step) -> Step {
+    let options = RunOptions { precision, ..RunOptions::default() };
+    let (start, step) = for_target(target, || make(&options));
+    match target {
+        CompileTarget::Any => (start, step),
+        CompileTarget::Cuda => {
+            let lowered = kernel::lower(step.module.clone(), KernelTarget::Cuda).unwrap();
+            (start, Function { module: lowered.module, ..step })
+        }
+    }
+}
+
+fn count(function: &Function, kind: OpKind) -> usize {
+    let funcs = &function.module.funcs;
+    funcs
+        .iter()
+        .flat_map(|func| func.walk().into_iter().map(|id| func.op(id).kind()))
+        .filter(|k| *k == Some(kind))
+        .count()
+}
+
+#[test]
+fn models_have_the_losses_they_have_elsewhere() {
+    let plain = StepOptions { max_grad_norm: Some(1.0), ..StepOptions::default() };
+    let batch = (4, 16);
+    let models: [(&str, Make); 5] = [
+        ("gpt2", Box::new(move |run| language(|key| Gpt2::init(key, &gpt2(), run), batch, &plain))),
+        ("llama", Box::new(move |run| language(|key| Llama::init(key, &llama(None), run), batch, &plain))),
+        ("gemma", Box::new(move |run| language(|key| Llama::init(key, &gemma(), run), batch, &plain))),
+        (
+            "experts",
+            Box::new(move |run| {
+                language(|key| Llama::init(key, &llama(Some(four(Dispatch::Dense))), run), batch, &plain)
+            }),
+        ),
+        (
+            "remat",
+            Box::new(move |run| {
+                let run = RunOptions { remat: RematPolicy::Full, ..run.clone() };
+                language(|key| Gpt2::init(key, &gpt2(), &run), batch, &plain)
+            }),
+        ),
+    ];
+    for (name, make) in &models {
+        for (precision, most) in [(DTypePolicy::F32, 1e-4), (DTypePolicy::Mixed, 2e-2)] {
+            let [expected, actual] = [CompileTarget::Any, CompileTarget::Cuda].map(|target| {
+                let step = step(target, precision, make);
+                let is_loop = count(&step.1, OpKind::While) > 0;
+                assert_eq!(is_loop, target == CompileTarget::Any, "{name}: layers are a loop, but not on GPUs");
+                losses(&step, &tokens(4, 16), 4)
+            });
+            let off = off_by(&actual, &expected);
+            assert!(off < most, "{name} in {precision}: {actual:?} and {expected:?}");
+        }
+    }
+}
+
+/// cuDNN runs both passes of attention in 16 bits; in `f32` the decomposition stays.
+#[test]
+fn attention_calls_cudnn() {
+    for (precision, calls) in [
+        (DTypePolicy::Mixed, ["__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"].as_slice()),
+        (DTypePolicy::F32, &[]),
+    ] {
+        let config =
+            nn::models::Gpt2Config { n_positions: 128, n_layer: 1, n_embd: 64, n_head: 4, attn_pdrop: 0.0, ..gpt2() };
+        let (_, step) = step(CompileTarget::Cuda, precision, |run| {
+            language(|key| Gpt2::init(key, &config, run), (2, 128), &StepOptions::default())
+        });
+        let mut names: Vec<String> = Vec::new();
+        for func in &step.module.funcs {
+            let ops = func.walk().into_iter().map(|id| func.op(id)).filter(|op| op.kind() == Some(OpKind::CustomCall));
+            names.extend(ops.filter_map(|op| op.attr("call_target_name").and_then(Attr::as_str).map(str::to_owned)));
+        }
+        names.sort();
+        assert_eq!(names, calls, "{precision}");
+    }
+}
