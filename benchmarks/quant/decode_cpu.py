@@ -1,6 +1,6 @@
 """Decode of a 1B-class Llama in 8 and 4 bits: the tpubridge CPU device against llama.cpp, in turns, on the same cores.
 
-usage: python benchmarks/quant/llama_cpp.py [--plugin PATH] [--threads N] [--layers N] [--rounds N] [--formats Q8_0,Q4_0,Q4_K_M]
+usage: python benchmarks/quant/decode_cpu.py [--plugin PATH] [--threads N] [--layers N] [--rounds N] [--formats Q8_0,Q4_0,Q4_K_M]
                                             [--folder DIR] [--json]
 
 Both have the sizes of Llama 3.2 1B and random weights; a token takes the same time whatever the weights are. llama.cpp reads
