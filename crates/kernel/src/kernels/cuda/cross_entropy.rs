@@ -52,8 +52,8 @@ impl Loss {
         tensor(dtype, [self.rows, self.padded])
     }
 
-    /// The padded weight (`%wide_w`), logits in `f32` that are minus infinity where the vocabulary is padded (`%scores`), and where
-    /// labels are (`%is_label`).
+    /// The padded weight (`%wide_w`), logits (`%logits`), the same in `f32` and minus infinity where the vocabulary is padded
+    /// (`%scores`), numbers of tokens (`%word`) and labels (`%label1`).
     fn logits(&self) -> String {
         let Loss { rows, depth, vocab_size, padded, dtype } = self;
         let (narrow, wide) = (self.wide(*dtype), self.wide(DType::F32));
@@ -70,8 +70,6 @@ impl Loss {
   %never = stablehlo.constant dense<0xFF800000> : {wide}
   %scores = stablehlo.select %is_word, %long, %never : {truths}, {wide}
   %label1 = stablehlo.reshape %labels : (tensor<1x{rows}xi32>) -> tensor<{rows}xi32>
-  %label = stablehlo.broadcast_in_dim %label1, dims = [0] : (tensor<{rows}xi32>) -> {ints}
-  %is_label = stablehlo.compare EQ, %word, %label, SIGNED : ({ints}, {ints}) -> {truths}
   %zero = stablehlo.constant dense<0.0> : tensor<f32>",
             more = padded - vocab_size,
             weight = self.weight(),
@@ -84,8 +82,9 @@ impl Loss {
 /// [`CROSS_ENTROPY`](crate::composites::CROSS_ENTROPY).
 pub(super) fn forward(request: &Request<'_>, name: &str) -> Result<Func, Error> {
     let loss = Loss::read(request)?;
-    let (wide, truths) = (loss.wide(DType::F32), loss.wide(DType::Bool));
-    let (flat, row) = (loss.flat(), loss.row());
+    let (wide, narrow) = (loss.wide(DType::F32), loss.wide(loss.dtype));
+    let (flat, row, picked) = (loss.flat(), loss.row(), tensor(loss.dtype, [loss.rows]));
+    // One gather: a sum over all tokens would be fused into the backward pass, which writes as much as it reads without it.
     function(format!(
         "func.func private @{name}(%x: {x}, %w: {weight}, %labels: tensor<1x{rows}xi32>) -> ({row}, {row}) {{
 {logits}
@@ -97,9 +96,11 @@ pub(super) fn forward(request: &Request<'_>, name: &str) -> Result<Func, Error> 
   %sum = stablehlo.reduce(%exponentials init: %zero) applies stablehlo.add across dimensions = [1] : ({wide}, tensor<f32>) -> {flat}
   %log = stablehlo.log %sum : {flat}
   %total = stablehlo.add %most, %log : {flat}
-  %zeros = stablehlo.constant dense<0.0> : {wide}
-  %taken = stablehlo.select %is_label, %scores, %zeros : {truths}, {wide}
-  %of_label = stablehlo.reduce(%taken init: %zero) applies stablehlo.add across dimensions = [1] : ({wide}, tensor<f32>) -> {flat}
+  %place = stablehlo.iota dim = 0 : tensor<{rows}x1xi32>
+  %label2 = stablehlo.reshape %label1 : (tensor<{rows}xi32>) -> tensor<{rows}x1xi32>
+  %places = stablehlo.concatenate %place, %label2, dim = 1 : (tensor<{rows}x1xi32>, tensor<{rows}x1xi32>) -> tensor<{rows}x2xi32>
+  %picked = \"stablehlo.gather\"(%logits, %places) <{{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}}> : ({narrow}, tensor<{rows}x2xi32>) -> {picked}
+  %of_label = stablehlo.convert %picked : ({picked}) -> {flat}
   %loss = stablehlo.subtract %total, %of_label : {flat}
   %losses = stablehlo.reshape %loss : ({flat}) -> {row}
   %totals = stablehlo.reshape %total : ({flat}) -> {row}
@@ -115,7 +116,8 @@ pub(super) fn forward(request: &Request<'_>, name: &str) -> Result<Func, Error> 
 /// [`CROSS_ENTROPY_BACKWARD`](crate::composites::CROSS_ENTROPY_BACKWARD).
 pub(super) fn backward(request: &Request<'_>, name: &str) -> Result<Func, Error> {
     let loss = Loss::read(request)?;
-    let (wide, narrow, truths) = (loss.wide(DType::F32), loss.wide(loss.dtype), loss.wide(DType::Bool));
+    let (wide, narrow) = (loss.wide(DType::F32), loss.wide(loss.dtype));
+    let (ints, truths) = (loss.wide(DType::I32), loss.wide(DType::Bool));
     let (flat, row, x, weight) = (loss.flat(), loss.row(), loss.x(), loss.weight());
     let wide_weight = tensor(loss.dtype, [loss.padded, loss.depth]);
     let spread = |name: &str| {
@@ -134,6 +136,8 @@ pub(super) fn backward(request: &Request<'_>, name: &str) -> Result<Func, Error>
   %probabilities = stablehlo.exponential %shifted : {wide}
   %weighed = stablehlo.multiply %probabilities, %shares : {wide}
   %zeros = stablehlo.constant dense<0.0> : {wide}
+  %label = stablehlo.broadcast_in_dim %label1, dims = [0] : (tensor<{rows}xi32>) -> {ints}
+  %is_label = stablehlo.compare EQ, %word, %label, SIGNED : ({ints}, {ints}) -> {truths}
   %of_label = stablehlo.select %is_label, %takens, %zeros : {truths}, {wide}
   %gradient = stablehlo.subtract %weighed, %of_label : {wide}
   %of_logits = stablehlo.convert %gradient : ({wide}) -> {narrow}
