@@ -19,6 +19,8 @@ pub enum KernelTarget {
     Tpu(Generation),
     /// Calls of cuDNN, and forms of plain ops that XLA's GPU compiler runs fast.
     Cuda,
+    /// Forms of plain ops that the CPU device runs as one step.
+    Cpu,
 }
 
 impl From<Generation> for KernelTarget {
@@ -90,6 +92,10 @@ fn composite_name(func: &Func, id: OpId) -> Option<String> {
     name.strip_prefix(crate::composites::NAMESPACE).map(|_| name.to_owned())
 }
 
+fn is_used(func: &Func, value: Value) -> bool {
+    func.ops.iter().any(|op| op.operands.contains(&value))
+}
+
 /// What takes the place of a composite.
 enum Wanted {
     Kernel {
@@ -110,6 +116,8 @@ fn wanted(func: &Func, id: OpId, name: &str, function: &str, target: KernelTarge
         }
         // The generation decides blocks of our kernels only.
         KernelTarget::Cuda => (Make::Function(kernels::cuda::by_name(name)?), None, Generation::V6e),
+        KernelTarget::Cpu if op.results().skip(1).any(|result| is_used(func, result)) => return None,
+        KernelTarget::Cpu => (Make::Function(kernels::cpu::by_name(name)?), None, Generation::V6e),
     };
     let none = Attrs::new();
     let attributes = match op.attr("composite_attributes") {

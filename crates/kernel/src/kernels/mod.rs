@@ -1,5 +1,6 @@
 //! Kernels of this crate, found by the names of composites; each has a plain decomposition, which is what it means.
 
+pub(crate) mod cpu;
 pub mod cross_entropy;
 pub(crate) mod cuda;
 pub mod flash;
@@ -38,7 +39,8 @@ pub(crate) struct Program {
     pub(crate) kernels: Vec<Kernel>,
 }
 
-type Decompose = fn(&Request<'_>, &str) -> Result<Func, Error>;
+/// Makes a function of that name that means what a composite does.
+pub(crate) type MakeFunction = fn(&Request<'_>, &str) -> Result<Func, Error>;
 
 type MakeKernel = fn(&Request<'_>) -> Result<Kernel, Error>;
 
@@ -50,7 +52,7 @@ pub(crate) enum Make {
     /// A call of a function of that name, which calls kernels.
     Program(fn(&Request<'_>, &str) -> Result<Program, Error>),
     /// A call of a function of that name without kernels of this crate.
-    Function(cuda::MakeFunction),
+    Function(MakeFunction),
 }
 
 /// A composite that becomes a kernel.
@@ -59,7 +61,7 @@ pub(crate) struct Entry {
     name: &'static str,
     pub(crate) make: Make,
     /// What the composite means, as a function of that name.
-    decompose: Decompose,
+    decompose: MakeFunction,
     /// What is computed from one of the operands, in its place and before all others: tables to prefetch, activations rearranged.
     pub(crate) tables: Option<Tables>,
 }
@@ -71,7 +73,7 @@ pub(crate) struct Tables {
     pub(crate) function: fn(&Request<'_>, &str) -> Result<Func, Error>,
 }
 
-const fn entry(name: &'static str, make: Make, decompose: Decompose) -> Entry {
+const fn entry(name: &'static str, make: Make, decompose: MakeFunction) -> Entry {
     Entry { name, make, decompose, tables: None }
 }
 

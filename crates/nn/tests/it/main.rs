@@ -2,7 +2,7 @@
 
 mod attention;
 mod composites;
-mod cuda_forms;
+mod device_forms;
 mod harness;
 mod hugging_face;
 mod jax_reference;

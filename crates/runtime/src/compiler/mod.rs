@@ -163,8 +163,8 @@ impl Compiler {
         for warning in warnings {
             match target {
                 KernelTarget::Tpu(_) => tracing::warn!("{warning}"),
-                // What cuDNN does not take, XLA compiles well.
-                KernelTarget::Cuda => tracing::debug!("{warning}"),
+                // What these do not take is compiled well as it is.
+                KernelTarget::Cuda | KernelTarget::Cpu => tracing::debug!("{warning}"),
             }
         }
         Ok(lowered.map_or_else(|| Arc::clone(program), Arc::new))
@@ -231,6 +231,7 @@ fn kernel_target(client: &Client) -> Result<Option<KernelTarget>, Error> {
     let platform = Platform::from_name(&client.platform_name().map_err(Error::device(asking))?);
     match platform {
         Platform::Cuda => Ok(Some(KernelTarget::Cuda)),
+        Platform::Cpu => Ok(Some(KernelTarget::Cpu)),
         _ => Ok(generation(client)?.map(KernelTarget::Tpu)),
     }
 }

@@ -3,14 +3,8 @@
 mod attention;
 mod cross_entropy;
 
-use hlo::Func;
-
 use crate::composites;
-use crate::error::Error;
-use crate::kernels::Request;
-
-/// A function of that name in place of a composite.
-pub(crate) type MakeFunction = fn(&Request<'_>, &str) -> Result<Func, Error>;
+use crate::kernels::MakeFunction;
 
 /// What takes the place of a composite; `None` where its decomposition is what should be compiled.
 pub(crate) fn by_name(name: &str) -> Option<MakeFunction> {

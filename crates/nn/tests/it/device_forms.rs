@@ -1,13 +1,14 @@
-//! Forms that models have on NVIDIA GPUs against those they have elsewhere, on the CPU device; what is put in the place of composites.
+//! Forms that models have on NVIDIA GPUs and on the CPU device against those they have elsewhere; what is put in the place of composites.
 
 use hlo::{Attr, OpKind};
 use kernel::KernelTarget;
-use nn::layers::Dispatch;
+use nn::layers::{AttentionImpl, AttentionMask, Dispatch, Positions, attend};
 use nn::models::{Gpt2, Llama, RunOptions};
 use nn::{DTypePolicy, StepOptions};
-use trace::{CompileTarget, Function, RematPolicy, for_target};
+use tensor::DType;
+use trace::{CompileTarget, Donate, Function, RematPolicy, Spec, Tensor, for_target, grad};
 
-use crate::harness::off_by;
+use crate::harness::{floats, of_floats, off_by, run};
 use crate::training::{four, gemma, gpt2, language, llama, losses, tokens};
 
 type Step = (Function, Function);
@@ -92,5 +93,35 @@ fn attention_calls_cudnn() {
         }
         names.sort();
         assert_eq!(names, calls, "{precision}");
+    }
+}
+
+/// Flash attention is plain attention on the CPU device, which runs it as one step, but not where the backward pass needs more of it.
+#[test]
+fn the_cpu_device_has_plain_attention() {
+    let spec = |heads: usize| Spec::new(DType::F32, [2, 128, heads, 16]);
+    let inputs = (Tensor::of(spec(4)), Tensor::of(spec(2)), Tensor::of(spec(2)));
+    let number = |n: usize| ((n * 7919) % 1009) as f32 / 500.0 - 1.0;
+    let values = [4, 2, 2]
+        .map(|heads| of_floats(&[2, 128, heads, 16], &(0..2 * 128 * heads * 16).map(number).collect::<Vec<_>>()));
+    for mask in [AttentionMask::Full, AttentionMask::Causal, AttentionMask::SlidingWindow(40)] {
+        let with = |implementation: AttentionImpl| {
+            let apply = |(query, key, value): &(Tensor, Tensor, Tensor)| {
+                attend(query, key, value, &Positions::sequence(128), mask, implementation)
+            };
+            let forward = trace::trace("attend", &inputs, Donate::Nothing, apply).unwrap().0;
+            let backward = trace::trace("gradient", &inputs, Donate::Nothing, |inputs| {
+                grad(|inputs| apply(inputs).square().sum_all(), inputs)
+            });
+            [forward, backward.unwrap().0]
+        };
+        let ([forward, backward], [expected, _]) = (with(AttentionImpl::Flash), with(AttentionImpl::Plain));
+        let lowered = kernel::lower(forward.module.clone(), KernelTarget::Cpu).unwrap();
+        assert_eq!((lowered.replaced.len(), lowered.kept.len()), (1, 0));
+        assert!(kernel::lower(backward.module, KernelTarget::Cpu).unwrap().replaced.is_empty());
+        let lowered = Function { module: lowered.module, ..forward };
+        assert_eq!(count(&lowered, OpKind::While), 0);
+        let [actual, expected] = [lowered, expected].map(|function| floats(&run(&function, &values)[0]));
+        assert!(off_by(&actual, &expected) < 1e-5, "{mask:?}");
     }
 }
