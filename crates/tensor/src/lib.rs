@@ -18,10 +18,12 @@ mod literal;
 mod nd;
 mod scalar;
 mod spec;
+mod transpose;
 mod values;
 
 pub use dtype::DType;
 pub use literal::Literal;
 pub use scalar::{decode_float, encode_float};
 pub use spec::Spec;
+pub use transpose::transpose_matrices;
 pub use values::{Element, ValueError};

@@ -1,0 +1,89 @@
+//! Matrices with their axes exchanged, block by block so that both sides stay in the cache, by all cores where they are large.
+
+/// Rows and columns of a block.
+const BLOCK: usize = 32;
+/// Bytes below which one thread does it all.
+const LARGE: usize = 1 << 20;
+/// The most threads: memory is what limits them.
+const THREADS: usize = 16;
+
+/// Matrices `[rows, columns]` of elements of so many bytes, one after the other, with the axes of each exchanged. What is left after
+/// the last whole matrix is left out.
+pub fn transpose_matrices(bytes: &[u8], rows: usize, columns: usize, width: usize) -> Vec<u8> {
+    let matrix = rows.saturating_mul(columns).saturating_mul(width);
+    if matrix == 0 || matrix > bytes.len() {
+        return Vec::new();
+    }
+    let whole = bytes.len() / matrix * matrix;
+    let mut out = vec![0; whole];
+    for (from, to) in bytes.chunks_exact(matrix).zip(out.chunks_exact_mut(matrix)) {
+        // The rows of the result are shared out.
+        let threads =
+            if matrix < LARGE { 1 } else { std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) };
+        let share = columns.div_ceil(threads).next_multiple_of(BLOCK);
+        let mut parts = to.chunks_mut(share * rows * width).enumerate();
+        let run = |n: usize, part: &mut [u8]| match width {
+            1 => columns_as_rows::<1>(from, rows, columns, n * share, part),
+            2 => columns_as_rows::<2>(from, rows, columns, n * share, part),
+            4 => columns_as_rows::<4>(from, rows, columns, n * share, part),
+            8 => columns_as_rows::<8>(from, rows, columns, n * share, part),
+            _ => one_by_one(from, rows, columns, width, n * share, part),
+        };
+        std::thread::scope(|scope| {
+            let first = parts.next();
+            for (n, part) in parts {
+                let run = &run;
+                scope.spawn(move || run(n, part));
+            }
+            if let Some((n, part)) = first {
+                run(n, part);
+            }
+        });
+    }
+    out
+}
+
+/// Columns from `first` on, as rows of `out`.
+fn columns_as_rows<const W: usize>(from: &[u8], rows: usize, columns: usize, first: usize, out: &mut [u8]) {
+    let (from, out) = (from.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
+    let count = out.len() / rows;
+    for column_block in (0..count).step_by(BLOCK) {
+        for row_block in (0..rows).step_by(BLOCK) {
+            for column in column_block..(column_block + BLOCK).min(count) {
+                let last = (row_block + BLOCK).min(rows);
+                for (row, to) in (row_block..last).zip(&mut out[column * rows + row_block..column * rows + last]) {
+                    *to = from[row * columns + first + column];
+                }
+            }
+        }
+    }
+}
+
+fn one_by_one(from: &[u8], rows: usize, columns: usize, width: usize, first: usize, out: &mut [u8]) {
+    for (n, to) in out.chunks_exact_mut(width).enumerate() {
+        let at = (n % rows * columns + first + n / rows) * width;
+        to.copy_from_slice(&from[at..at + width]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_exchanged() {
+        for width in [1, 2, 3, 4, 8] {
+            for (rows, columns) in [(1, 1), (1, 7), (5, 3), (33, 70), (600, 700)] {
+                let bytes: Vec<u8> = (0..2 * rows * columns * width).map(|n| (n * 31 % 251) as u8).collect();
+                let turned = transpose_matrices(&bytes, rows, columns, width);
+                assert_eq!(turned.len(), bytes.len());
+                let (r, c) = (rows / 2, columns - 1);
+                let matrix = rows * columns * width;
+                let (at, to) = ((r * columns + c) * width, (c * rows + r) * width);
+                assert_eq!(bytes[matrix + at..][..width], turned[matrix + to..][..width]);
+                assert_eq!(transpose_matrices(&turned, columns, rows, width), bytes);
+            }
+        }
+        assert!(transpose_matrices(&[1, 2, 3], 2, 2, 1).is_empty() && transpose_matrices(&[1], 0, 3, 1).is_empty());
+    }
+}
