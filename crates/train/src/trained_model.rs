@@ -5,7 +5,7 @@ use std::path::Path;
 use nn::hf;
 use nn::models::RunOptions;
 use tensor::{DType, Literal};
-use weights::{Protection, Saved};
+use weights::{Protection, Saved, TensorRegion};
 
 use crate::config::DataConfig;
 use crate::data::Tokenizer;
@@ -72,5 +72,12 @@ impl TrainedModel {
     /// A parameter by its path.
     pub fn read(&self, path: &str, dtype: DType) -> Result<Literal, weights::Error> {
         self.saved.read_as(&format!("{}.{path}", self.prefix), dtype)
+    }
+
+    /// The part of a parameter that lies in a region.
+    pub fn read_region(&self, path: &str, region: &TensorRegion, dtype: DType) -> Result<Literal, weights::Error> {
+        let name = format!("{}.{path}", self.prefix);
+        let mut parts = self.saved.read_regions_as(&name, std::slice::from_ref(region), dtype)?;
+        parts.pop().ok_or_else(|| weights::Error::OutOfRange { name, message: format!("{region:?} was not read") })
     }
 }

@@ -1,9 +1,10 @@
 //! Parameters from safetensors under Hugging Face names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tensor::Literal;
+use tensor::{DType, Literal};
 use trace::{Spec, Tree};
+use weights::TensorRegion;
 
 use crate::error::Error;
 use crate::hf::layout::{columns_of, converted, transposed};
@@ -24,7 +25,12 @@ struct Findings {
 /// Layers are stacked, matrices turned, and fused projections split as the family needs it. Errors list every tensor that
 /// is missing, unexpected or of another shape.
 pub fn load<P: Tree>(files: &dyn TensorSource, family: Family, model: &P) -> Result<Vec<Literal>, Error> {
-    load_with(files, family, &Naming::of(family, model), model, &[], &mut |_| None)
+    let plans = plan_leaves(files, family, model, BTreeSet::new(), &|_| false)?;
+    let read = |path: String| match plans.get(&path) {
+        Some(plan) => plan.read(files, &path, &plan.whole()),
+        None => Err(Error::config(format!("`{path}` was not planned"))),
+    };
+    model.paths().into_iter().map(read).collect()
 }
 
 /// The parameters of one of the stacked layers below a path such as `layers` or `first.layers`, in the order of their leaves and
@@ -47,7 +53,7 @@ pub fn load_layer<P: Tree>(
         let one = Spec::new(spec.dtype, [&[1], spec.dims.get(1..).unwrap_or_default()].concat());
         let pieces = planned(files, family, &path, &one, &origin, &mut findings, &mut BTreeSet::new())?;
         if findings.missing.is_empty() && findings.mismatched.is_empty() {
-            let literal = assembled(files, &path, &one, &pieces)?;
+            let literal = assembled(files, &path, &one, &pieces, &TensorRegion::whole(&one.dims))?;
             let dims = one.dims.get(1..).unwrap_or_default().to_vec();
             params.extend(Literal::new(spec.dtype, dims, literal.into_bytes()));
         }
@@ -73,27 +79,25 @@ pub fn tensor_names<P: Tree>(family: Family, model: &P, path: &str) -> Vec<Strin
     names.unwrap_or_default()
 }
 
-/// [`load`] of a model some of whose leaves the caller has, from tensors that are `used` by them.
-pub(super) fn load_with<P: Tree>(
+/// The tensors that make up each leaf of a model, but for leaves that come from elsewhere, from tensors that are `used` by them.
+/// Nothing is read: the error lists every tensor that is missing, unexpected or of another shape.
+pub(super) fn plan_leaves<P: Tree>(
     files: &dyn TensorSource,
     family: Family,
-    naming: &Naming,
     model: &P,
-    used: &[String],
-    given: &mut dyn FnMut(&str) -> Option<Literal>,
-) -> Result<Vec<Literal>, Error> {
+    mut used: BTreeSet<String>,
+    comes_from_elsewhere: &dyn Fn(&str) -> bool,
+) -> Result<BTreeMap<String, LeafPlan>, Error> {
+    let naming = Naming::of(family, model);
     let mut findings = Findings::default();
-    let mut used: BTreeSet<String> = used.iter().cloned().collect();
-    let leaves: Vec<(String, Spec)> = model.paths().into_iter().zip(model.specs()).collect();
-    let mut plans = Vec::new();
-    for (path, spec) in &leaves {
-        if let Some(literal) = given(path) {
-            plans.push(Plan::Given(literal));
-            continue;
-        }
-        let origin =
-            naming.origin(path).ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
-        plans.push(Plan::Read(planned(files, family, path, spec, &origin, &mut findings, &mut used)?));
+    let mut plans = BTreeMap::new();
+    let leaves = model.paths().into_iter().zip(model.specs());
+    for (path, spec) in leaves.filter(|(path, _)| !comes_from_elsewhere(path)) {
+        let origin = naming
+            .origin(&path)
+            .ok_or_else(|| Error::config(format!("`{path}` has no name in files of {family:?}")))?;
+        let pieces = planned(files, family, &path, &spec, &origin, &mut findings, &mut used)?;
+        plans.insert(path, LeafPlan { spec, pieces });
     }
     let unexpected: Vec<String> =
         files.names().into_iter().filter(|name| !used.contains(name) && !is_needless(family, name)).collect();
@@ -101,20 +105,31 @@ pub(super) fn load_with<P: Tree>(
     if !(missing.is_empty() && mismatched.is_empty() && unexpected.is_empty()) {
         return Err(Error::Tensors { missing, unexpected, mismatched });
     }
-    let read = leaves.iter().zip(plans).map(|((path, spec), plan)| match plan {
-        Plan::Given(literal) => Ok(literal),
-        Plan::Read(pieces) => assembled(files, path, spec, &pieces),
-    });
-    read.collect()
+    Ok(plans)
 }
 
 /// Where a leaf comes from.
-enum Plan {
-    Given(Literal),
-    Read(Vec<Piece>),
+#[derive(Debug)]
+pub(super) struct LeafPlan {
+    spec: Spec,
+    /// One for each of the leading axes, layers first and experts inside.
+    pieces: Vec<Piece>,
+}
+
+impl LeafPlan {
+    /// All of the leaf.
+    pub(super) fn whole(&self) -> TensorRegion {
+        TensorRegion::whole(&self.spec.dims)
+    }
+
+    /// A part of the leaf: of the files no more is read than it needs, where tensors are as in the model or turned.
+    pub(super) fn read(&self, files: &dyn TensorSource, path: &str, part: &TensorRegion) -> Result<Literal, Error> {
+        assembled(files, path, &self.spec, &self.pieces, part)
+    }
 }
 
 /// One of their tensors on its way into ours.
+#[derive(Debug)]
 struct Piece {
     name: String,
     layout: Layout,
@@ -176,20 +191,65 @@ pub(super) fn found(files: &dyn TensorSource, family: Family, name: &str) -> Opt
     std::iter::once(name.to_string()).chain(other_names(family, name)).find(|name| files.contains(name))
 }
 
-fn assembled(files: &dyn TensorSource, path: &str, spec: &Spec, pieces: &[Piece]) -> Result<Literal, Error> {
+/// The part of a leaf that lies in a region, from its pieces.
+fn assembled(
+    files: &dyn TensorSource,
+    path: &str,
+    spec: &Spec,
+    pieces: &[Piece],
+    part: &TensorRegion,
+) -> Result<Literal, Error> {
     let broken = |what: &str| Error::config(format!("`{path}` ({spec}): {what}"));
-    let mut bytes = Vec::with_capacity(usize::try_from(spec.bytes()).unwrap_or(0));
-    for piece in pieces {
-        let own = files.read(&piece.name, spec.dtype)?;
-        let dtype = own.dtype();
-        let own = own.into_bytes();
-        let own = match (piece.layout, piece.dims.as_slice()) {
-            (Layout::Transposed, [rows, columns]) => transposed(&own, *columns, *rows, dtype.size_bytes()),
-            (Layout::Third(n), [.., last]) => columns_of(&own, 3 * last, n * last, *last, dtype.size_bytes()),
-            _ => own,
-        };
+    let bytes = spec.dtype.size_bytes();
+    let mut out = Vec::with_capacity(part.size_bytes(bytes).ok_or_else(|| broken("its size is no number"))?);
+    let leading = spec.dims.len().saturating_sub(pieces.first().map_or(0, |piece| piece.dims.len()));
+    let (Some(start), Some(size)) = (part.start.get(leading..), part.size.get(leading..)) else {
+        return Err(broken("a part of it has other axes"));
+    };
+    let inner = TensorRegion { start: start.to_vec(), size: size.to_vec() };
+    for at in places(&spec.dims[..leading], part) {
+        let piece = pieces.get(at).ok_or_else(|| broken("a tensor of it is missing"))?;
+        let (dtype, own) = piece.read(files, spec.dtype, &inner)?;
         let own = converted(own, dtype, spec.dtype);
-        bytes.extend(own.ok_or_else(|| broken(&format!("{dtype} in the file cannot become {}", spec.dtype)))?);
+        out.extend(own.ok_or_else(|| broken(&format!("{dtype} in the file cannot become {}", spec.dtype)))?);
     }
-    Literal::new(spec.dtype, spec.dims.clone(), bytes).ok_or_else(|| broken("its parts have another size in all"))
+    Literal::new(spec.dtype, part.size.clone(), out).ok_or_else(|| broken("its parts have another size in all"))
+}
+
+/// Numbers, in row-major order, of the elements of these axes that a region reaches.
+fn places(dims: &[usize], part: &TensorRegion) -> Vec<usize> {
+    let mut all = vec![0];
+    for ((dim, start), size) in dims.iter().zip(&part.start).zip(&part.size) {
+        all = all.into_iter().flat_map(|at| (*start..start + size).map(move |next| at * dim + next)).collect();
+    }
+    all
+}
+
+impl Piece {
+    /// The part of the tensor that lies in a region of ours, in our order and the type of the file.
+    fn read(&self, files: &dyn TensorSource, dtype: DType, inner: &TensorRegion) -> Result<(DType, Vec<u8>), Error> {
+        let turned = |region: &TensorRegion| TensorRegion {
+            start: region.start.iter().rev().copied().collect(),
+            size: region.size.iter().rev().copied().collect(),
+        };
+        match (self.layout, inner.size.as_slice(), self.dims.as_slice()) {
+            (Layout::Transposed, [rows, columns], [_, _]) => {
+                let own = files.read_region(&self.name, &turned(inner), dtype)?;
+                let dtype = own.dtype();
+                Ok((dtype, transposed(own.bytes(), *columns, *rows, dtype.size_bytes())))
+            }
+            (Layout::Third(n), _, [.., last]) => {
+                let own = files.read(&self.name, dtype)?;
+                let dtype = own.dtype();
+                let bytes = columns_of(own.bytes(), 3 * last, n * last, *last, dtype.size_bytes());
+                let third = Literal::new(dtype, self.dims.clone(), bytes).and_then(|third| inner.cut(&third));
+                let third = third.ok_or_else(|| Error::config(format!("`{}` has no thirds", self.name)))?;
+                Ok((dtype, third.into_bytes()))
+            }
+            _ => {
+                let own = files.read_region(&self.name, inner, dtype)?;
+                Ok((own.dtype(), own.into_bytes()))
+            }
+        }
+    }
 }

@@ -8,13 +8,15 @@ mod load;
 mod names;
 mod packed;
 mod peft;
+mod reader;
 mod rope;
 mod save;
 mod source;
 
 pub use config::{Family, ModelConfig, read_config};
 pub use load::{load, load_layer, tensor_names};
-pub use packed::{LoadedModel, LoadedWeight, PackedForms, WeightChange, load_packed, load_report};
+pub use packed::{LoadedWeight, PackedForms, WeightChange, load_report};
 pub use peft::{AdapterTensors, is_target, load_adapter, merged_weight, save_adapter, target_modules};
+pub use reader::{LoadedModel, ParameterReader, load_packed};
 pub use save::save;
 pub use source::TensorSource;

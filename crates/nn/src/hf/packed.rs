@@ -8,20 +8,9 @@ use weights::quant::{PackedMatrix, PackedSpec, QuantizedFolder, QuantizedWeight,
 
 use crate::error::Error;
 use crate::hf::Family;
-use crate::hf::load::{found, load_with};
+use crate::hf::load::found;
 use crate::hf::names::{Layout, Naming};
 use crate::quant::{ActivationQuant, InputAxis, MapWeights, QuantScheme, QuantizedTensor, Weight, ZeroPoints};
-
-/// A model as its files have it.
-#[derive(Clone, Debug)]
-pub struct LoadedModel<P> {
-    /// Known by types and shapes; weights that are quantized in the files are quantized here.
-    pub model: P,
-    /// Its parameters, in the order of its leaves.
-    pub params: Vec<Literal>,
-    /// What became of the weights that are quantized in the files.
-    pub weights: Vec<LoadedWeight>,
-}
 
 /// What became of a quantized weight.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,41 +72,12 @@ pub enum WeightChange {
     Dense,
 }
 
-/// The parameters of a model whose quantized weights stay quantized. `model` is known by types and shapes, with dense weights;
-/// `activations` is what the files say of them.
-///
-/// Layers that are stacked have one form: the widest type and the smallest group of any of them, so that nothing is lost. Tables
-/// of levels (nf4) become `i8` with the same groups, and `f4E2M1FN` becomes `i8` exactly: no TPU multiplies them faster.
-pub fn load_packed<P: Tree + MapWeights>(
-    files: &QuantizedFolder,
-    family: Family,
-    model: &P,
-    activations: ActivationQuant,
-) -> Result<LoadedModel<P>, Error> {
-    let naming = Naming::of(family, model);
-    let forms = PackedForms::of(files, family, model, activations)?;
-    let shapes = trace::shapes_of(model, |model| forms.shapes(model))?;
-    let PackedForms { plans, dense } = forms;
-    let of_dense =
-        |path: String| LoadedWeight { path, scheme: None, change: WeightChange::Dense, file_bits: Vec::new() };
-    let mut weights: Vec<LoadedWeight> = dense.into_iter().map(of_dense).collect();
-    let mut parts: BTreeMap<String, Literal> = BTreeMap::new();
-    for (path, plan) in &plans {
-        let change = plan.read(files, path, &mut parts)?;
-        let scheme = Some(plan.form.scheme());
-        weights.push(LoadedWeight { path: path.clone(), scheme, change, file_bits: plan.file_bits.clone() });
-    }
-    let used: Vec<String> = plans.values().flat_map(|plan| plan.names.iter().cloned()).collect();
-    let params = load_with(files, family, &naming, &shapes, &used, &mut |path| parts.remove(path))?;
-    Ok(LoadedModel { model: shapes, params, weights })
-}
-
 /// The forms that weights of files take on a device, by their paths in a model: what is known of them by headers alone.
 #[derive(Clone, Debug, Default)]
 pub struct PackedForms {
-    plans: BTreeMap<String, Plan>,
+    pub(super) plans: BTreeMap<String, PackedPlan>,
     /// Weights that are quantized in the files in ways that no form has.
-    dense: Vec<String>,
+    pub(super) dense: Vec<String>,
 }
 
 impl PackedForms {
@@ -132,7 +92,7 @@ impl PackedForms {
         let (mut forms, mut failed) = (PackedForms::default(), None);
         let _ = model.map_weights(|path, weight, input_axis| {
             if let (Weight::Dense(dense), None) = (weight, &failed) {
-                match Plan::of(files, family, &naming, path, dense.dims(), input_axis, activations) {
+                match PackedPlan::of(files, family, &naming, path, dense.dims(), input_axis, activations) {
                     Ok(Planned::Dense) => {}
                     Ok(Planned::Dequantized) => forms.dense.push(path.to_string()),
                     Ok(Planned::Packed(plan)) => {
@@ -167,14 +127,14 @@ enum Planned {
     Dense,
     /// It is quantized in the files in ways that no form has.
     Dequantized,
-    Packed(Plan),
+    Packed(PackedPlan),
 }
 
 /// One of our weights that is quantized.
 #[derive(Clone, Debug)]
-struct Plan {
+pub(super) struct PackedPlan {
     /// Layers and experts, one after the other.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// Axes of ours.
     dims: Vec<usize>,
     input_axis: InputAxis,
@@ -245,7 +205,7 @@ impl DeviceForm {
     }
 }
 
-impl Plan {
+impl PackedPlan {
     fn of(
         files: &QuantizedFolder,
         family: Family,
@@ -289,7 +249,7 @@ impl Plan {
         Ok(match form {
             Some(form) if has_form && has_layout && !is_dense => {
                 let file_bits = widths.into_iter().collect();
-                Planned::Packed(Plan { names: own, dims: dims.to_vec(), input_axis, form, file_bits })
+                Planned::Packed(PackedPlan { names: own, dims: dims.to_vec(), input_axis, form, file_bits })
             }
             _ if is_packed => Planned::Dequantized,
             _ => Planned::Dense,
@@ -305,13 +265,13 @@ impl Plan {
         QuantizedTensor { zero_points, input_order, ..shape }
     }
 
-    /// Reads the parts, under their paths.
-    fn read(
+    /// Reads the parts, under their paths, and says what became of the weight.
+    pub(super) fn read(
         &self,
         files: &QuantizedFolder,
         path: &str,
         parts: &mut BTreeMap<String, Literal>,
-    ) -> Result<WeightChange, Error> {
+    ) -> Result<LoadedWeight, Error> {
         let mut all = DeviceParts::default();
         let (mut signal, mut noise) = (0.0, 0.0);
         for name in &self.names {
@@ -354,7 +314,12 @@ impl Plan {
         if let Some(order) = &shape.input_order {
             put("input_order", order, all.order.iter().flat_map(|input| (*input as i32).to_le_bytes()).collect())?;
         }
-        Ok(if noise == 0.0 { WeightChange::Exact } else { WeightChange::Requantized(10.0 * (signal / noise).log10()) })
+        let change = match noise {
+            0.0 => WeightChange::Exact,
+            _ => WeightChange::Requantized(10.0 * (signal / noise).log10()),
+        };
+        let (scheme, file_bits) = (Some(self.form.scheme()), self.file_bits.clone());
+        Ok(LoadedWeight { path: path.to_string(), scheme, change, file_bits })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tensor::{DType, Literal};
+use weights::TensorRegion;
 use weights::quant::QuantizedFolder;
 
 use crate::error::Error;
@@ -20,6 +21,18 @@ pub trait TensorSource {
 
     /// A tensor; one that is quantized comes in the type asked for, others in their own.
     fn read(&self, name: &str, dtype: DType) -> Result<Literal, Error>;
+
+    /// The part of a tensor that lies in a region, in the type that [`read`](Self::read) gives.
+    fn read_region(&self, name: &str, region: &TensorRegion, dtype: DType) -> Result<Literal, Error> {
+        cut(name, self.read(name, dtype)?, region)
+    }
+}
+
+fn cut(name: &str, whole: Literal, region: &TensorRegion) -> Result<Literal, Error> {
+    if whole.dims() == region.size {
+        return Ok(whole);
+    }
+    region.cut(&whole).ok_or_else(|| Error::config(format!("`{name}` has no part {region:?}")))
 }
 
 impl TensorSource for QuantizedFolder {
@@ -37,6 +50,13 @@ impl TensorSource for QuantizedFolder {
 
     fn read(&self, name: &str, dtype: DType) -> Result<Literal, Error> {
         Ok(QuantizedFolder::read(self, name)?.into_literal(dtype)?)
+    }
+
+    fn read_region(&self, name: &str, region: &TensorRegion, dtype: DType) -> Result<Literal, Error> {
+        match self.read_dense_region(name, region)? {
+            Some(part) => Ok(part),
+            None => cut(name, TensorSource::read(self, name, dtype)?, region),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use tensor::Literal;
 
 use crate::error::Error;
 use crate::folder::SafeTensorsFolder;
@@ -19,6 +20,7 @@ use crate::quant::gptq::Gptq;
 use crate::quant::refusal::Refusal;
 use crate::quant::settings::Settings;
 use crate::quant::vptq::Vptq;
+use crate::region::TensorRegion;
 
 /// Longest configuration that is read.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
@@ -128,6 +130,17 @@ impl QuantizedFolder {
         match &self.model {
             Model::SafeTensors(model) => model.read(name),
             Model::Gguf(model) => model.read(name),
+        }
+    }
+
+    /// The part of a parameter that lies in a region, and no more from the file than that; `None` where the parameter is not dense
+    /// in safetensors.
+    pub fn read_dense_region(&self, name: &str, region: &TensorRegion) -> Result<Option<Literal>, Error> {
+        match &self.model {
+            Model::SafeTensors(model) if matches!(model.source(name)?, Source::Dense) => {
+                model.files.read_region(name, region).map(Some)
+            }
+            Model::SafeTensors(_) | Model::Gguf(_) => Ok(None),
         }
     }
 }

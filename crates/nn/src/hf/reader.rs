@@ -1,0 +1,134 @@
+//! Parameters read one by one, each whole or only the part that a device has: no more of a model is in memory at a time.
+
+use std::collections::BTreeMap;
+
+use tensor::Literal;
+use trace::Tree;
+use weights::TensorRegion;
+use weights::quant::QuantizedFolder;
+
+use crate::error::Error;
+use crate::hf::Family;
+use crate::hf::load::{LeafPlan, plan_leaves};
+use crate::hf::packed::{LoadedWeight, PackedForms, PackedPlan, WeightChange};
+use crate::quant::{ActivationQuant, MapWeights};
+
+/// A model as its files have it.
+#[derive(Clone, Debug)]
+pub struct LoadedModel<P> {
+    /// Known by types and shapes; weights that are quantized in the files are quantized here.
+    pub model: P,
+    /// Its parameters, in the order of its leaves.
+    pub params: Vec<Literal>,
+    /// What became of the weights that are quantized in the files.
+    pub weights: Vec<LoadedWeight>,
+}
+
+/// The parameters of a model whose quantized weights stay quantized. `model` is known by types and shapes, with dense weights;
+/// `activations` is what the files say of them.
+///
+/// Layers that are stacked have one form: the widest type and the smallest group of any of them, so that nothing is lost. Tables
+/// of levels (nf4) become `i8` with the same groups, and `f4E2M1FN` becomes `i8` exactly: no TPU multiplies them faster.
+pub fn load_packed<P: Tree + MapWeights>(
+    files: &QuantizedFolder,
+    family: Family,
+    model: &P,
+    activations: ActivationQuant,
+) -> Result<LoadedModel<P>, Error> {
+    let mut reader = ParameterReader::open(files, family, model, activations)?;
+    let params = reader.model().paths().iter().map(|path| reader.read(path)).collect::<Result<Vec<_>, Error>>()?;
+    let (model, weights) = reader.finish();
+    Ok(LoadedModel { model, params, weights })
+}
+
+/// The files of a model, checked against it by their headers: every parameter is there, none is read yet.
+#[derive(Debug)]
+pub struct ParameterReader<'a, P> {
+    files: &'a QuantizedFolder,
+    model: P,
+    dense: BTreeMap<String, LeafPlan>,
+    /// Quantized weights by their paths; their parts are leaves below.
+    packed: BTreeMap<String, PackedPlan>,
+    /// What was read of the last quantized weight and not yet given.
+    parts: BTreeMap<String, Literal>,
+    weights: BTreeMap<String, LoadedWeight>,
+}
+
+impl<'a, P: Tree + MapWeights> ParameterReader<'a, P> {
+    /// Checks the files of a model, which is known by types and shapes and dense; weights that are quantized in the files stay so.
+    /// `activations` is what the files say of them.
+    pub fn open(
+        files: &'a QuantizedFolder,
+        family: Family,
+        model: &P,
+        activations: ActivationQuant,
+    ) -> Result<ParameterReader<'a, P>, Error> {
+        let forms = PackedForms::of(files, family, model, activations)?;
+        let shapes = trace::shapes_of(model, |model| forms.shapes(model))?;
+        let PackedForms { plans: packed, dense } = forms;
+        let of_dense = |path: String| {
+            let weight =
+                LoadedWeight { path: path.clone(), scheme: None, change: WeightChange::Dense, file_bits: Vec::new() };
+            (path, weight)
+        };
+        let weights = dense.into_iter().map(of_dense).collect();
+        let used = packed.values().flat_map(|plan| plan.names.iter().cloned()).collect();
+        let dense = plan_leaves(files, family, &shapes, used, &|path| weight_of(&packed, path).is_some())?;
+        Ok(ParameterReader { files, model: shapes, dense, packed, parts: BTreeMap::new(), weights })
+    }
+
+    /// The model, known by types and shapes, with weights as the files have them.
+    pub fn model(&self) -> &P {
+        &self.model
+    }
+
+    /// A parameter.
+    pub fn read(&mut self, path: &str) -> Result<Literal, Error> {
+        match self.dense.get(path) {
+            Some(plan) => plan.read(self.files, path, &plan.whole()),
+            None => {
+                self.read_packed(path)?;
+                self.parts.remove(path).ok_or_else(|| unknown(path))
+            }
+        }
+    }
+
+    /// The part of a parameter that lies in a region. Of dense ones no more is read from the files.
+    pub fn read_region(&mut self, path: &str, region: &TensorRegion) -> Result<Literal, Error> {
+        match self.dense.get(path) {
+            Some(plan) => plan.read(self.files, path, region),
+            None => {
+                self.read_packed(path)?;
+                let whole = self.parts.get(path).ok_or_else(|| unknown(path))?;
+                region.cut(whole).ok_or_else(|| Error::config(format!("`{path}` has no part {region:?}")))
+            }
+        }
+    }
+
+    /// Reads the quantized weight that has this part, unless it was the last to be read.
+    fn read_packed(&mut self, path: &str) -> Result<(), Error> {
+        if self.parts.contains_key(path) {
+            return Ok(());
+        }
+        let (weight, plan) = weight_of(&self.packed, path).ok_or_else(|| unknown(path))?;
+        self.parts.clear();
+        let loaded = plan.read(self.files, weight, &mut self.parts)?;
+        self.weights.insert(weight.to_string(), loaded);
+        Ok(())
+    }
+
+    /// The model, and what became of the weights that are quantized in the files and were read.
+    pub fn finish(self) -> (P, Vec<LoadedWeight>) {
+        (self.model, self.weights.into_values().collect())
+    }
+}
+
+/// The quantized weight that a leaf is a part of.
+fn weight_of<'a>(packed: &'a BTreeMap<String, PackedPlan>, path: &str) -> Option<(&'a str, &'a PackedPlan)> {
+    let (weight, _) = path.rsplit_once('.')?;
+    packed.get_key_value(weight).map(|(path, plan)| (path.as_str(), plan))
+}
+
+fn unknown(path: &str) -> Error {
+    Error::config(format!("the model has no parameter `{path}`"))
+}
