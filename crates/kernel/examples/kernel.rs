@@ -2,7 +2,8 @@
 //!
 //! `flash-fwd`, `flash-bwd` of a length, with blocks of queries, keys in VMEM and keys; `norm-fwd`, `norm-bwd` of rows and a size,
 //! with a block of rows; `quantized-i4`, `quantized-i8`, `quantized-f8E4M3FN` of rows, input and output features and a group, with
-//! blocks of input and output features; `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary.
+//! blocks of input and output features; `paged` of sequences, KV heads, group, tokens, table and page size, with a block of queries;
+//! `loss-fwd`, `loss-bwd` of rows, depth and vocabulary size, with blocks of rows and vocabulary.
 
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ use kernel::Kernel;
 use kernel::kernels::PassDirection;
 use kernel::kernels::cross_entropy::{self, FusedCrossEntropy};
 use kernel::kernels::flash::{self, Causality, FlashAttention, FlashBlockSizes, Segments};
+use kernel::kernels::paged::{self, PagedAttention};
 use kernel::kernels::quantized::{self, QuantizedMatmul, QuantizedTiles};
 use kernel::kernels::rms_norm::{self, FusedRmsNorm};
 use tensor::{DType, Spec};
@@ -58,6 +60,26 @@ fn printed(args: &[String]) -> Result<String, String> {
         }
         ("loss-bwd", &[rows, depth, vocab_size]) => {
             loss_kernel([rows, depth, vocab_size], &blocks, PassDirection::Backward, generation)
+        }
+        ("paged", &[sequences, kv_heads, group, tokens, table, page_size]) => {
+            let attention = PagedAttention {
+                sequences,
+                kv_heads,
+                group,
+                queries: (tokens * group).next_multiple_of(16),
+                depth: 128,
+                layers: 1,
+                pages: sequences * table,
+                page_size,
+                table,
+                dtype: DType::BF16,
+                scale: 0.088,
+                window: None,
+                soft_cap: None,
+            };
+            let block = blocks.first().copied().or_else(|| attention.preferred_block(generation));
+            let block = block.ok_or("no blocks divide these queries")?;
+            paged::attention(&attention, block, generation).map_err(|error| error.to_string())
         }
         (kind, &[rows, inner, columns, group]) if kind.starts_with("quantized-") => {
             let codes = DType::from_name(kind.trim_start_matches("quantized-")).ok_or("no such type of codes")?;

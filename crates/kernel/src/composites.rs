@@ -17,6 +17,12 @@ pub const FLASH: &str = "tpubridge.flash_attention";
 /// sequences are packed. Results: gradients of queries, keys and values. Attributes: [`FlashAttributes`].
 pub const FLASH_BACKWARD: &str = "tpubridge.flash_attention_backward";
 
+/// Attention to a paged KV cache. Operands: the layer `i32 [1]`, the pages of each sequence `i32 [sequences * table]`, positions
+/// filled before its queries and tokens that have queries `i32 [sequences]`, queries `[sequences, kv_heads, queries, head]` (of each KV
+/// head those of its group, token by token), keys and values `[layers, pages, kv_heads, page_size, head]`. Result: like the queries.
+/// Attributes: [`PagedAttributes`].
+pub const PAGED_ATTENTION: &str = "tpubridge.paged_attention";
+
 /// RMS norm. Operands: rows `[rows, size]`, weight `[1, size]`. Result: rows. Attributes: [`RmsNormAttributes`].
 pub const RMS_NORM: &str = "tpubridge.rms_norm";
 
@@ -73,6 +79,45 @@ impl FlashAttributes {
     pub fn of(attrs: &Attrs) -> FlashAttributes {
         let causal = is_set(attrs, "causal");
         FlashAttributes { causal, window: size(attrs, "window"), scale: float_of(attrs, "scale").unwrap_or(1.0) }
+    }
+}
+
+/// Attributes of [`PAGED_ATTENTION`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PagedAttributes {
+    /// Heads of queries for each KV head.
+    pub group: usize,
+    /// Factor of the scores before the softmax.
+    pub scale: f32,
+    /// Sliding window: how many keys a query attends to.
+    pub window: Option<usize>,
+    /// Scores become `cap * tanh(scores / cap)`.
+    pub soft_cap: Option<f32>,
+}
+
+impl PagedAttributes {
+    /// As a composite has them.
+    pub fn to_attrs(&self) -> Attrs {
+        let mut attrs = Attrs::new();
+        attrs.set("group", Attr::i64(self.group as i64));
+        attrs.set("scale", float(self.scale));
+        if let Some(window) = self.window {
+            attrs.set("window", Attr::i64(window as i64));
+        }
+        if let Some(cap) = self.soft_cap {
+            attrs.set("soft_cap", float(cap));
+        }
+        attrs
+    }
+
+    /// Those a composite has; what is not written is one head, not scaled, without window and cap.
+    pub fn of(attrs: &Attrs) -> PagedAttributes {
+        PagedAttributes {
+            group: size(attrs, "group").unwrap_or(1).max(1),
+            scale: float_of(attrs, "scale").unwrap_or(1.0),
+            window: size(attrs, "window"),
+            soft_cap: float_of(attrs, "soft_cap"),
+        }
     }
 }
 
@@ -191,6 +236,10 @@ mod tests {
         let full = FlashAttributes { causal: false, window: None, scale: 1.0 };
         assert_eq!(FlashAttributes::of(&Attrs::new()), full);
         assert_eq!(FlashAttributes::of(&full.to_attrs()), full);
+        for (window, soft_cap) in [(None, None), (Some(9), Some(30.0))] {
+            let paged = PagedAttributes { group: 4, scale: 0.25, window, soft_cap };
+            assert_eq!(PagedAttributes::of(&paged.to_attrs()), paged);
+        }
         let norm = RmsNormAttributes { epsilon: 1e-5 };
         assert_eq!(RmsNormAttributes::of(&norm.to_attrs()), norm);
         for use_kernel in [UseKernel::Always, UseKernel::WhereFaster] {

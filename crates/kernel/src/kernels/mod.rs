@@ -5,6 +5,7 @@ pub mod cross_entropy;
 pub(crate) mod cuda;
 pub mod flash;
 pub mod grouped;
+pub mod paged;
 pub mod quantized;
 pub mod rms_norm;
 
@@ -80,6 +81,7 @@ const fn entry(name: &'static str, make: Make, decompose: MakeFunction) -> Entry
 const KERNELS: &[Entry] = &[
     entry(composites::FLASH, Make::Kernel(flash::forward_for), flash::forward_plain),
     entry(composites::FLASH_BACKWARD, Make::Kernel(flash::backward_for), flash::backward_plain),
+    entry(composites::PAGED_ATTENTION, Make::Kernel(paged::attention_for), paged::attention_plain),
     entry(composites::RMS_NORM, Make::Kernel(rms_norm::forward_for), rms_norm::forward_plain),
     entry(composites::RMS_NORM_BACKWARD, Make::Kernel(rms_norm::backward_for), rms_norm::backward_plain),
     entry(composites::CROSS_ENTROPY, Make::Program(cross_entropy::forward_for), cross_entropy::forward_plain),

@@ -6,6 +6,7 @@ mod grouped;
 mod loss;
 mod lower;
 mod norm;
+mod paged;
 mod quantized;
 mod refused;
 mod text;

@@ -6,7 +6,7 @@ use trace::{Key, Tensor, Tree, custom_vjp, scan};
 use super::{dropout, flash};
 
 /// The score of masked keys; finite, so that a query without any key gives no NaN.
-const MASK_VALUE: f64 = -1e30;
+pub(super) const MASK_VALUE: f64 = -1e30;
 
 /// The attention mask: which keys a query attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,6 +2,7 @@
 
 use trace::{Key, Tensor, Tree};
 
+use super::paged::attend_paged;
 use crate::init::Init;
 use crate::layers::{
     AttentionImpl, AttentionMask, AttentionOptions, Bias, CachePosition, KvCache, Linear, Positions, RmsNorm, Rope,
@@ -145,7 +146,10 @@ impl MultiHeadAttention {
             let scales = cached.scales.as_ref();
             let options = AttentionOptions { scale: self.scale, kv_scales: scales, ..AttentionOptions::default() };
             let Context { positions, mask, implementation, .. } = *context;
-            let out = attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options);
+            let scale = self.scale.unwrap_or((self.heads.head_dim as f64).sqrt().recip());
+            let out = attend_paged(&query, &cache, at.layer, at.start, mask, scale).unwrap_or_else(|| {
+                attend_with(&query, &cached.keys, &cached.values, positions, mask, implementation, options)
+            });
             (self.finished(&out), cache)
         })
     }

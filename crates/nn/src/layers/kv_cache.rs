@@ -80,6 +80,15 @@ pub enum CacheStart {
         /// Positions that are read, from the first on; at least as many as the sequence then has.
         context: usize,
     },
+    /// Sequences whose positions lie in pages of the cache, wherever these are: a row of the cache is a page.
+    Pages {
+        /// Positions filled of each sequence, `i32 [batch]`.
+        filled: Tensor,
+        /// New tokens of each sequence, `i32 [batch]`; what is beyond them is not written.
+        tokens: Tensor,
+        /// The pages of each sequence in their order, `i32 [batch, pages]`; those that have no position are any.
+        table: Tensor,
+    },
 }
 
 impl CacheStart {
@@ -91,6 +100,7 @@ impl CacheStart {
             CacheStart::After(filled) => (filled.clone(), room),
             CacheStart::Rows { filled, context } => (filled.expand(1), *context),
             CacheStart::Row { filled, context, .. } => (filled.clone(), *context),
+            CacheStart::Pages { filled, table, .. } => (filled.expand(1), table.dim(1) * room),
         };
         // A position not written yet is after every query, so a causal mask hides it.
         Positions {
@@ -112,7 +122,20 @@ impl CacheStart {
             CacheStart::First => (zero.clone(), zero.clone()),
             CacheStart::After(filled) => (zero.clone(), filled.clone()),
             CacheStart::Row { row, filled, .. } => (row.clone(), filled.clone()),
-            CacheStart::Rows { filled, .. } => return written_by_row(room, new, layer, filled),
+            CacheStart::Rows { filled, .. } => {
+                let position = positions_of(new, filled);
+                let row = Tensor::iota(DType::I32, position.dims(), 0);
+                return written_at(room, new, layer, &row, &position);
+            }
+            CacheStart::Pages { filled, tokens, table } => {
+                let position = positions_of(new, filled);
+                let size = Tensor::scalar(DType::I32, room.dim(3) as f64);
+                let page = table.take_along(1, &(&position / &size));
+                // A page beyond the last is not written.
+                let is_new = Tensor::iota(DType::I32, position.dims(), 1).less(&tokens.expand(1));
+                let page = is_new.select(&page, &page.full_like(room.dim(1) as f64));
+                return written_at(room, new, layer, &page, &position.remainder(&size));
+            }
         };
         let at = [layer.clone(), row, zero.clone(), filled, zero];
         room.dynamic_update(&new.swap_axes(1, 2).expand(0), at.get(..room.rank()).unwrap_or(&at))
@@ -133,17 +156,29 @@ impl CacheStart {
                 (sizes[0], sizes[1], sizes[3]) = (1, 1, *context);
                 room.dynamic_slice(at.get(..room.rank()).unwrap_or(&at), &sizes).squeeze(0)
             }
+            CacheStart::Pages { table, .. } => {
+                // [batch, pages, kv heads, positions, ...]
+                let pages = room.dynamic_slice_in(0, layer, 1).squeeze(0).take(0, table).swap_axes(1, 2);
+                let mut dims = pages.dims().to_vec();
+                let count = dims.remove(2);
+                dims[2] *= count;
+                pages.reshape(&dims)
+            }
         }
     }
 }
 
-/// The room with `[batch, positions, kv heads, ...]` in a layer, where each row begins at a position of its own.
+/// Positions `[batch, tokens]` of new tokens of sequences that begin at positions of their own.
 #[track_caller]
-fn written_by_row(room: &Tensor, new: &Tensor, layer: &Tensor, filled: &Tensor) -> Tensor {
-    let places = [new.dim(0), new.dim(1), 1];
-    let position = Tensor::iota(DType::I32, &places, 1) + filled.expand(-1).expand(-1);
-    let row = Tensor::iota(DType::I32, &places, 0);
-    let layer = layer.broadcast_to(&places);
+fn positions_of(new: &Tensor, filled: &Tensor) -> Tensor {
+    Tensor::iota(DType::I32, &[new.dim(0), new.dim(1)], 1) + filled.expand(1)
+}
+
+/// The room with `[batch, tokens, kv heads, ...]` in a layer, each token in a row and at a position `[batch, tokens]`.
+#[track_caller]
+fn written_at(room: &Tensor, new: &Tensor, layer: &Tensor, row: &Tensor, position: &Tensor) -> Tensor {
+    let (row, position) = (row.expand(-1), position.expand(-1));
+    let layer = layer.broadcast_to(row.dims());
     let dims = ScatterDims {
         update_window_dims: (2..new.rank()).map(|axis| axis as i64).collect(),
         inserted_window_dims: vec![0, 1, 3],
@@ -167,6 +202,16 @@ impl KvCache {
     /// How many positions the cache can hold.
     pub fn capacity(&self) -> usize {
         self.keys.dims().get(3).copied().unwrap_or(0)
+    }
+
+    /// The cache with what is in a row, up to so many positions, copied into another; rows are `i32` scalars.
+    #[track_caller]
+    #[must_use]
+    pub fn with_copied_row(&self, from: &Tensor, to: &Tensor, positions: usize) -> KvCache {
+        self.map_leaves(|room| {
+            let part = room.slice(3, 0..positions).dynamic_slice_in(1, from, 1);
+            room.dynamic_update_in(1, to, &part)
+        })
     }
 
     /// The cache with keys and values `[batch, positions, kv heads, head]` of more positions, and all keys and values of the layer,
@@ -198,7 +243,7 @@ impl KvCache {
         // Of an empty cache the new positions are all there are.
         let layer_keys_values = match start {
             CacheStart::First => LayerKeysValues { keys: key, values: value, scales: None },
-            CacheStart::After(_) | CacheStart::Rows { .. } | CacheStart::Row { .. } => {
+            CacheStart::After(_) | CacheStart::Rows { .. } | CacheStart::Row { .. } | CacheStart::Pages { .. } => {
                 let rows = key.dim(0);
                 let of_layer = |room: &Tensor| start.read(room, layer, rows).swap_axes(1, 2);
                 LayerKeysValues {

@@ -13,6 +13,7 @@ mod mla;
 mod moe;
 mod norm;
 mod norm_with_statistics;
+mod paged;
 mod recurrent;
 mod rope;
 

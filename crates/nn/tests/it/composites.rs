@@ -8,14 +8,14 @@ use compile::Program;
 use compile::optimize::ComputePrecision;
 use hlo::{Attr, Attrs, Func, Module, OpKind, Verified, Visibility};
 use kernel::{composites, kernels};
-use nn::layers::{AttentionImpl, Dispatch};
-use nn::models::{Llama, LlamaConfig, RunOptions};
+use nn::layers::{AttentionImpl, CacheStart, Dispatch};
+use nn::models::{LanguageModel, Llama, LlamaConfig, RunOptions};
 use nn::quant::{InputAxis, QuantizedTensor};
 use nn::{Fused, Kernels, StepOptions};
 use runtime::config::{Config, Mode, Target};
 use runtime::{Backend, Parameters};
 use tensor::{DType, Literal, Spec};
-use trace::{Donate, Function, Tensor};
+use trace::{Donate, Function, Key, Tensor};
 
 use crate::harness::{floats, of_floats, of_ints, off_by};
 use crate::training::{four, language, llama};
@@ -47,6 +47,33 @@ fn quantized_matmul() -> Function {
     let inputs = (Tensor::of(Spec::new(DType::F32, [8, 128])), Tensor::of(Spec::new(DType::F32, [128, 128])));
     let traced = trace::trace("main", &inputs, Donate::Nothing, |(x, weight)| {
         QuantizedTensor::nearest(weight, &scheme, InputAxis::First).matmul(x, DType::F32)
+    });
+    traced.unwrap().0
+}
+
+/// A decode step of a paged KV cache.
+fn paged_attention() -> Function {
+    let config = LlamaConfig {
+        hidden_size: 128,
+        intermediate_size: 128,
+        head_dim: 128,
+        num_hidden_layers: 1,
+        num_attention_heads: 4,
+        num_key_value_heads: 2,
+        ..llama(None)
+    };
+    let key = || Key::from_seed(&Tensor::scalar(DType::U32, 0.0));
+    let (model, cache) = trace::shapes_of(&(), |()| {
+        let model = Llama::init(&key(), &config, &RunOptions::default());
+        let cache = model.cache(6, 128);
+        (model, cache)
+    })
+    .unwrap();
+    let of = |dims: &[usize]| Tensor::of(Spec::new(DType::I32, dims));
+    let inputs = (model, cache, of(&[3, 1]), (of(&[3]), of(&[3]), of(&[3, 2])));
+    let traced = trace::trace("main", &inputs, Donate::Nothing, |(model, cache, token, pages)| {
+        let (filled, tokens, table) = pages.clone();
+        model.extend(token, &CacheStart::Pages { filled, tokens, table }, cache)
     });
     traced.unwrap().0
 }
@@ -88,7 +115,7 @@ fn written(module: &Module) -> Vec<Written> {
 #[test]
 fn every_composite_becomes_a_kernel() {
     let mut called = BTreeSet::new();
-    for function in [step(), quantized_matmul()] {
+    for function in [step(), quantized_matmul(), paged_attention()] {
         let lowered = kernel::lower(function.module, Generation::V6e).unwrap();
         assert!(lowered.kept.is_empty(), "{:?}", lowered.kept);
         called.extend(lowered.called.into_iter().map(|(name, _)| name));
@@ -99,7 +126,7 @@ fn every_composite_becomes_a_kernel() {
 #[test]
 fn decompositions_of_models_are_those_of_kernels() {
     let mut compared = BTreeSet::new();
-    let modules = [step(), quantized_matmul()].map(|function| function.module.into_inner());
+    let modules = [step(), quantized_matmul(), paged_attention()].map(|function| function.module.into_inner());
     for (module, written) in modules.iter().flat_map(|module| written(module).into_iter().map(move |w| (module, w))) {
         let Written { name, attributes, operands, decomposition } = &written;
         let of_kernel = kernels::decomposition(name, operands, attributes, "main").unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! Quantized weights against their dequantized ones, in every form of the matmul; quantized KV caches against whole ones.
 
 use nn::Init;
-use nn::layers::{Activation, Dispatch, ExpertSizes, KvCacheDType, MixtureOfExperts};
+use nn::layers::{Activation, CacheStart, Dispatch, ExpertSizes, KvCacheDType, MixtureOfExperts};
 use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
 use nn::quant::{InputAxis, MapWeights, MatmulForm, QuantScheme, QuantizedTensor};
 use tensor::DType;
@@ -105,6 +105,25 @@ fn decoded<M: LanguageModel>(model: &M) -> (Tensor, Tensor) {
     (model.logits(&tokens).at(1, 8), logits.unwrap())
 }
 
+/// The same, with the positions of two sequences in pages that lie anywhere: they are read in chunks of their own lengths.
+fn decoded_in_pages<M: LanguageModel>(model: &M) -> (Tensor, Tensor) {
+    let tokens = Tensor::iota(DType::I32, &[2, 9], 1);
+    let table = Tensor::from([[5, 0, 3], [2, 6, 1]]);
+    let mut cache = model.cache(7, 4);
+    let mut last = Vec::new();
+    // Of each sequence the positions filled, and how many more are read; some of the second's tokens are read twice, but not kept.
+    for (filled, count) in [([0, 0], [5, 3]), ([5, 3], [2, 0]), ([7, 3], [2, 6])] {
+        let width = count[0].max(count[1]);
+        let part = |n: usize| tokens.at(0, n).pad(0, 0, 9).slice(0, filled[n]..filled[n] + width);
+        let ints = |numbers: [usize; 2]| Tensor::from(numbers.map(|number| number as i32));
+        let start = CacheStart::Pages { filled: ints(filled), tokens: ints(count), table: table.clone() };
+        let (hidden, after) = model.extend(&Tensor::stack(&[part(0), part(1)], 0), &start, &cache);
+        cache = after;
+        last = [0, 1].map(|n| hidden.at(0, n).at(0, count[n].max(1) - 1)).to_vec();
+    }
+    (model.logits(&tokens).at(1, 8), model.lm_head(&Tensor::stack(&last, 0)))
+}
+
 #[test]
 fn quantized_models_decode_as_they_read() {
     let of = |kv_cache: Option<KvCacheDType>| RunOptions { kv_cache, ..RunOptions::default() };
@@ -121,6 +140,15 @@ fn quantized_models_decode_as_they_read() {
         check(text, 0.03, model(&of(Some(KvCacheDType::Int8))));
         check(text, 0.1, model(&of(Some(KvCacheDType::Fp8))));
         check(text, 0.5, model(&of(Some(KvCacheDType::Int4))));
+    }
+    let windows = nn::models::LlamaConfig { sliding_window: Some(4), ..llama(None) };
+    let narrow = of(Some(KvCacheDType::Int8));
+    for (name, most, config, options) in [
+        ("pages", 1e-4, llama(None), of(None)),
+        ("pages and a window", 1e-4, windows, of(None)),
+        ("pages in few bits", 0.03, llama(None), narrow),
+    ] {
+        check(name, most, with_key(5, |key| decoded_in_pages(&Llama::init(key, &config, &options))));
     }
     let experts = llama(Some(four(Dispatch::Grouped)));
     check(
