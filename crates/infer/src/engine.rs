@@ -1,34 +1,26 @@
 //! The engine: requests enter and leave between steps, prompts are read in chunks beside the decoding of others.
+//!
+//! A step is started before the tokens of the one before are read: the last token of each row stays on the device as the next
+//! step's input, and what the host does with tokens (text, stop texts, the next requests) is done beside the device's work.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use data::Tokenizer;
-use nn::hf::{self, ModelConfig};
-use nn::models::{Gpt2, LanguageModel, Llama, RunOptions};
-use runtime::Backend;
-use tensor::DType;
-use trace::{Key, Tensor};
+use runtime::{Backend, Platform};
 
 use crate::error::Error;
+use crate::launched::{Launched, Picked};
+use crate::load::load;
+use crate::options::InferenceOptions;
 use crate::request::{FinishReason, Request, RequestId, TokenEvent};
+use crate::sizes::StepSizes;
 use crate::slots::Slots;
 use crate::source::OpenedModel;
-use crate::steps::{ModelSteps, Picked, Prefill, RowChoice, StepSizes, Steps, cache_bytes};
+use crate::steps::{Prefill, RowChoice, Steps};
 use crate::text::AnswerText;
 
-/// Sizes of an engine.
-#[derive(Clone, Debug, PartialEq)]
-pub struct InferenceOptions {
-    /// Sequences that are decoded at once: rows of the KV cache.
-    pub rows: usize,
-    /// Tokens of the longest sequence, prompt and answer; at most as many as the model has positions.
-    pub max_length: usize,
-    /// Tokens of a prompt that are read before others are decoded again.
-    pub prefill_chunk: usize,
-    /// How the model is run.
-    pub run: RunOptions,
-}
+/// Most steps that are started ahead.
+const MAX_LOOKAHEAD: usize = 4;
 
 /// A model that answers requests.
 ///
@@ -44,8 +36,26 @@ pub struct Engine {
     waiting: VecDeque<Running>,
     /// The request of each row.
     running: Vec<Option<Running>>,
+    /// Steps whose tokens are not read yet, in the order in which they were started.
+    launched: VecDeque<LaunchedStep>,
+    lookahead: usize,
     next: u64,
     ended: Vec<TokenEvent>,
+    drafts: DraftCounts,
+}
+
+/// A step whose tokens are not read yet.
+struct LaunchedStep {
+    tokens: Launched,
+    /// The rows that it chooses for: the row of the KV cache, whose it was then, and its place in the step.
+    rows: Vec<(usize, RequestId, usize)>,
+}
+
+/// Steps with drafts so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct DraftCounts {
+    steps: u64,
+    tokens: u64,
 }
 
 /// A request on its way.
@@ -53,6 +63,8 @@ struct Running {
     id: RequestId,
     request: Request,
     generated: Vec<u32>,
+    /// Tokens that are being chosen and were not read yet.
+    unread: usize,
     text: AnswerText,
 }
 
@@ -60,10 +72,20 @@ impl Running {
     fn choice(&self) -> RowChoice<'_> {
         RowChoice { sampling: &self.request.sampling, prompt: &self.request.prompt, generated: &self.generated }
     }
+
+    /// Tokens generated, those that were not read yet among them.
+    fn num_started(&self) -> usize {
+        self.generated.len() + self.unread
+    }
+
+    /// Tokens that it may have in all.
+    fn most_tokens(&self, max_length: usize) -> usize {
+        self.request.sampling.max_tokens.min(max_length.saturating_sub(self.request.prompt.len()))
+    }
 }
 
 impl Engine {
-    /// Loads a model onto the device of a backend.
+    /// Loads a model onto the devices of a backend. What does not fit is refused before any of it is loaded.
     pub fn load(backend: &Backend, source: &OpenedModel, options: &InferenceOptions) -> Result<Engine, Error> {
         let most = source.max_positions();
         if options.rows == 0 || options.max_length < 2 || options.prefill_chunk == 0 {
@@ -80,17 +102,10 @@ impl Engine {
         }
         let chunk = options.prefill_chunk.next_power_of_two().max(16);
         let sizes = StepSizes { rows: options.rows, max_length: options.max_length, chunk };
-        let run = source.run_options(&options.run);
-        let key = || Key::from_seed(&Tensor::scalar(DType::U32, 0.0));
-        let (steps, cache_bytes) = match source.config() {
-            ModelConfig::Gpt2(config) => {
-                let model = trace::shapes_of(&(), |()| Gpt2::init(&key(), config, &run))?;
-                loaded(backend, source, &model, config.vocab_size, sizes)?
-            }
-            ModelConfig::Llama(config) => {
-                let model = trace::shapes_of(&(), |()| Llama::init(&key(), config, &run))?;
-                loaded(backend, source, &model, config.vocab_size, sizes)?
-            }
+        let (steps, cache_bytes) = load(backend, source, options, sizes)?;
+        let lookahead = match (steps.has_drafts(), backend.platform()) {
+            (true, _) => 0,
+            (false, platform) => options.lookahead.unwrap_or(usize::from(*platform != Platform::Cpu)),
         };
         Ok(Engine {
             steps,
@@ -102,8 +117,11 @@ impl Engine {
             slots: Slots::new(sizes.rows),
             waiting: VecDeque::new(),
             running: (0..sizes.rows).map(|_| None).collect(),
+            launched: VecDeque::new(),
+            lookahead: lookahead.min(MAX_LOOKAHEAD),
             next: 0,
             ended: Vec::new(),
+            drafts: DraftCounts::default(),
         })
     }
 
@@ -117,7 +135,13 @@ impl Engine {
         self.steps.num_compiled()
     }
 
-    /// Bytes of the KV cache on the device.
+    /// Tokens that a row gets in a step with drafts, on average; `None` where there was none.
+    pub fn tokens_per_draft(&self) -> Option<f64> {
+        let DraftCounts { steps, tokens } = self.drafts;
+        (steps > 0).then(|| tokens as f64 / steps as f64)
+    }
+
+    /// Bytes of the KV cache on each device.
     pub fn cache_bytes(&self) -> u64 {
         self.cache_bytes
     }
@@ -139,7 +163,7 @@ impl Engine {
 
     /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.num_running() == 0 && self.ended.is_empty()
+        self.waiting.is_empty() && self.num_running() == 0 && self.ended.is_empty() && self.launched.is_empty()
     }
 
     /// Takes a request; it begins when a row is free.
@@ -171,7 +195,7 @@ impl Engine {
             return Ok(id);
         }
         let text = AnswerText::new(request.sampling.stop.clone());
-        self.waiting.push_back(Running { id, request, generated: Vec::new(), text });
+        self.waiting.push_back(Running { id, request, generated: Vec::new(), unread: 0, text });
         Ok(id)
     }
 
@@ -189,45 +213,96 @@ impl Engine {
         }
     }
 
-    /// One step: requests get rows, one chunk of a prompt is read, every other row decodes a token.
+    /// One step: requests get rows, one chunk of a prompt is read, every other row decodes a token. The tokens are those of the
+    /// steps before where there is lookahead.
     pub fn step(&mut self) -> Result<Vec<TokenEvent>, Error> {
         let mut events = std::mem::take(&mut self.ended);
         self.admit()?;
         // Rows whose prompts are read: the next token needs all of it.
-        let is_reading =
-            |row: usize, running: &Running, slots: &Slots| slots.filled(row) < running.request.prompt.len();
         let reading = self.running.iter().enumerate().filter_map(|(row, running)| {
-            let running = running.as_ref().filter(|running| is_reading(row, running, &self.slots))?;
+            let running = running.as_ref().filter(|running| self.is_reading(row, running))?;
             Some((running.id, row))
         });
         if let Some((_, row)) = reading.min() {
-            events.extend(self.read_chunk(row)?);
+            self.read_chunk(row)?;
         }
-        let decoding = |row: usize, running: &Option<Running>, slots: &Slots| {
-            running.as_ref().is_some_and(|running| !is_reading(row, running, slots) && !running.generated.is_empty())
+        // Texts that end with the tokens on their way need no step more; some choices depend on all tokens before.
+        let needs_text = |running: &Running| running.unread > 0 && running.request.sampling.depends_on_text();
+        if self.lookahead == 0 || self.running.iter().flatten().any(needs_text) {
+            self.settle(0, &mut events)?;
+        }
+        let has_started = self.decode()?;
+        self.settle(if has_started { self.lookahead } else { 0 }, &mut events)?;
+        Ok(events)
+    }
+
+    fn is_reading(&self, row: usize, running: &Running) -> bool {
+        self.slots.filled(row) < running.request.prompt.len()
+    }
+
+    /// Starts a step of all rows that have their prompt and are to have more tokens; says whether there were any.
+    fn decode(&mut self) -> Result<bool, Error> {
+        let is_active = |(row, running): &(usize, &Option<Running>)| {
+            running.as_ref().is_some_and(|running| {
+                let started = running.num_started();
+                !self.is_reading(*row, running) && started > 0 && started < running.most_tokens(self.sizes.max_length)
+            })
         };
-        let rows = self.running.iter().enumerate();
-        let active: Vec<usize> = rows.filter(|(row, r)| decoding(*row, r, &self.slots)).map(|(row, _)| row).collect();
+        let active: Vec<usize> = self.running.iter().enumerate().filter(is_active).map(|(row, _)| row).collect();
         if active.is_empty() {
-            return Ok(events);
+            return Ok(false);
         }
-        let longest = active.iter().map(|&row| self.slots.filled(row)).max().unwrap_or(0);
+        let of = |row: &usize| self.running.get(*row).and_then(Option::as_ref);
+        // All tokens but the last are in the cache, or are written by steps that were started.
+        let filled = |running: &Running| running.request.prompt.len() + running.num_started() - 1;
+        let longest = active.iter().filter_map(of).map(filled).max().unwrap_or(0);
+        let rows = active.iter().filter_map(|row| of(row).map(|running| (*row, running.id, *row))).collect();
         let choices: Vec<Option<RowChoice<'_>>> = self
             .running
             .iter()
             .enumerate()
             .map(|(row, running)| running.as_ref().filter(|_| active.contains(&row)).map(Running::choice))
             .collect();
-        let picked = self.steps.decode(&choices, longest)?;
+        let tokens = self.steps.decode(&choices, longest)?;
+        self.launched.push_back(LaunchedStep { tokens, rows });
         for row in active {
-            let Some(running) = self.running.get(row).and_then(Option::as_ref) else { continue };
-            // The token before is in the cache now.
-            self.slots.written(row, running.generated.last().map_or(&[], std::slice::from_ref));
-            if let Some(picked) = picked.get(row) {
-                events.push(self.take(row, picked.clone())?);
+            if let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) {
+                running.unread += 1;
             }
         }
-        Ok(events)
+        Ok(true)
+    }
+
+    /// Reads the tokens of steps that were started, in their order, until so many are left.
+    fn settle(&mut self, left: usize, events: &mut Vec<TokenEvent>) -> Result<(), Error> {
+        while self.launched.len() > left {
+            let Some(LaunchedStep { tokens, rows }) = self.launched.pop_front() else { return Ok(()) };
+            let has_drafts = tokens.has_drafts();
+            let mut tokens = tokens.read()?;
+            for (row, id, place) in rows {
+                let picked = tokens.get_mut(place).map(std::mem::take).unwrap_or_default();
+                if has_drafts {
+                    self.drafts.steps += 1;
+                    self.drafts.tokens += picked.len() as u64;
+                }
+                for (n, picked) in picked.into_iter().enumerate() {
+                    // Whose row it is now: a request that ended gets nothing of the steps that were started before.
+                    let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) else { break };
+                    if running.id != id {
+                        break;
+                    }
+                    if n == 0 {
+                        running.unread = running.unread.saturating_sub(1);
+                    }
+                    // The token before is in the cache now.
+                    if let Some(before) = running.generated.last() {
+                        self.slots.written(row, std::slice::from_ref(before));
+                    }
+                    events.push(self.take(row, picked)?);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Runs until there is nothing to do.
@@ -250,16 +325,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads the next chunk of a row's prompt; the last one gives the first token.
-    fn read_chunk(&mut self, row: usize) -> Result<Option<TokenEvent>, Error> {
-        let Some(running) = self.running.get(row).and_then(Option::as_ref) else { return Ok(None) };
+    /// Reads the next chunk of a row's prompt; the last one chooses the first token.
+    fn read_chunk(&mut self, row: usize) -> Result<(), Error> {
+        let Some(running) = self.running.get_mut(row).and_then(Option::as_mut) else { return Ok(()) };
         let prompt = &running.request.prompt;
         let filled = self.slots.filled(row);
         let end = (filled + self.sizes.chunk).min(prompt.len());
-        let tokens = &prompt[filled..end];
-        let picked = self.steps.prefill(&Prefill { row, filled, tokens, choice: running.choice() })?;
+        let (tokens, is_last) = (&prompt[filled..end], end == prompt.len());
+        let launched = self.steps.prefill(&Prefill { row, filled, tokens, choice: running.choice() })?;
         self.slots.written(row, tokens);
-        if end < prompt.len() { Ok(None) } else { self.take(row, picked).map(Some) }
+        if is_last {
+            self.launched.push_back(LaunchedStep { tokens: launched, rows: vec![(row, running.id, 0)] });
+            running.unread += 1;
+        }
+        Ok(())
     }
 
     /// One more token of a row.
@@ -272,8 +351,7 @@ impl Engine {
         let sampling = &running.request.sampling;
         likeliest.truncate(sampling.log_probabilities);
         let is_end = !sampling.ignore_eos && self.end_tokens.contains(&token.token);
-        let length = running.request.prompt.len() + running.generated.len();
-        let is_full = running.generated.len() >= sampling.max_tokens || length >= self.sizes.max_length;
+        let is_full = running.generated.len() >= running.most_tokens(self.sizes.max_length);
         let mut text = String::new();
         let mut finish = is_full.then_some(FinishReason::Length);
         if is_end {
@@ -299,28 +377,4 @@ impl Engine {
 
 fn ended(id: RequestId, finish: FinishReason) -> TokenEvent {
     TokenEvent { id, token: None, likeliest: Vec::new(), text: String::new(), finish: Some(finish) }
-}
-
-/// A model's programs, with its parameters on the device, and the bytes of its KV cache.
-fn loaded<M: LanguageModel + 'static>(
-    backend: &Backend,
-    source: &OpenedModel,
-    model: &M,
-    vocabulary: usize,
-    sizes: StepSizes,
-) -> Result<(Box<dyn Steps>, u64), Error> {
-    let cache = trace::shapes_of(model, |model: &M| model.cache(sizes.rows, sizes.positions()))?;
-    let model = match source {
-        OpenedModel::Folder { folder, .. } => {
-            let loaded = hf::load_packed(&folder.files, folder.family(), model, folder.activations())?;
-            let mut params = loaded.params.into_iter();
-            backend.place(&loaded.model, &mut |path, _| {
-                params.next().map(Arc::new).ok_or_else(|| runtime::ValidationError::Other(path.into()).into())
-            })?
-        }
-        OpenedModel::Run { run, .. } => {
-            backend.place(model, &mut |path, spec| Ok(Arc::new(run.read(path, spec.dtype)?)))?
-        }
-    };
-    Ok((Box::new(ModelSteps::new(backend, model, vocabulary, sizes)?), cache_bytes(&cache)))
 }

@@ -2,13 +2,12 @@
 //!
 //! ```no_run
 //! use infer::{Engine, InferenceOptions, OpenedModel, OpenOptions, Request, SamplingOptions};
-//! use nn::models::RunOptions;
 //! use runtime::Backend;
 //! use runtime::config::{Config, Mode};
 //!
 //! let source = OpenedModel::open("llama".as_ref(), OpenOptions::default())?;
 //! let backend = Backend::auto(&Config::new(Mode::Inference))?;
-//! let options = InferenceOptions { rows: 8, max_length: 1024, prefill_chunk: 512, run: RunOptions::default() };
+//! let options = InferenceOptions { rows: 8, max_length: 1024, ..InferenceOptions::default() };
 //! let mut engine = Engine::load(&backend, &source, &options)?;
 //! engine.add(Request { prompt: source.encode("Once upon a time")?, sampling: SamplingOptions::default() })?;
 //! engine.run(&mut |event| print!("{}", event.text))?;
@@ -17,19 +16,27 @@
 
 mod chat;
 mod choose;
+mod draft;
 mod engine;
 mod error;
+mod fit;
+mod launched;
+mod load;
+mod options;
 mod request;
 pub mod server;
 mod settings;
+mod sharding;
+mod sizes;
 mod slots;
 mod source;
 mod steps;
 mod text;
 
 pub use chat::{ChatTemplate, Message};
-pub use engine::{Engine, InferenceOptions};
+pub use engine::Engine;
 pub use error::Error;
+pub use options::{DraftOptions, InferenceOptions};
 pub use request::{
     FinishReason, MAX_LOG_PROBABILITIES, Request, RequestId, SamplingOptions, TokenEvent, TokenProbability,
 };

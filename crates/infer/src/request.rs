@@ -86,6 +86,11 @@ impl SamplingOptions {
         self.repetition_penalty != 1.0 || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
     }
 
+    /// Whether the choice of a token needs those before it on the host.
+    pub(crate) fn depends_on_text(&self) -> bool {
+        self.has_penalties()
+    }
+
     /// Whether some tokens are left out.
     pub(crate) fn has_filters(&self) -> bool {
         self.top_k.is_some_and(|k| k > 0) || self.top_p < 1.0 || self.min_p > 0.0

@@ -1,4 +1,5 @@
-//! Programs of a model: prefill of one row, decode of many, and a copy of a row, each compiled for a few sizes.
+//! Programs of a model: prefill of one row, decode of many, verification of drafts, and a copy of a row, each compiled for a few
+//! sizes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,64 +7,20 @@ use std::sync::atomic::AtomicBool;
 
 use nn::layers::{CacheStart, KvCache};
 use nn::models::LanguageModel;
-use runtime::{Backend, Jit, ReadTensor};
+use runtime::{Backend, Jit, JitSharding, LoadedProgram};
 use tensor::{DType, Element, Literal, Spec};
-use trace::{Donate, Tensor, Tree};
+use trace::{Donate, PartitionSpec, Tensor, Tree};
 
 use crate::choose::{Choice, ChoiceRows, Chosen, PenaltyRows, choose};
+use crate::draft::{DraftRows, Drafter};
 use crate::error::Error;
-use crate::request::{SamplingOptions, TokenProbability};
+use crate::launched::Launched;
+use crate::request::SamplingOptions;
+use crate::sharding::EngineSharding;
+use crate::sizes::{ChoiceShape, LEAST_CONTEXT, LEAST_PREFILL, StepSizes};
 
-/// Positions of a KV cache are multiples of this.
-const POSITIONS: usize = 128;
-/// Smallest number of tokens that a prefill computes.
-const LEAST_PREFILL: usize = 16;
-/// Fewest positions that attention reads.
-const LEAST_CONTEXT: usize = 256;
 /// A token of no vocabulary.
 const NO_TOKEN: i32 = -1;
-
-/// Sizes of an engine's programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StepSizes {
-    /// Rows of the KV cache.
-    pub(crate) rows: usize,
-    /// Tokens of the longest sequence.
-    pub(crate) max_length: usize,
-    /// Most tokens of one prefill.
-    pub(crate) chunk: usize,
-}
-
-impl StepSizes {
-    /// Positions of a row: a prefill is filled up beyond its last token, and the last position takes what nobody reads.
-    pub(crate) fn positions(&self) -> usize {
-        (self.max_length + self.chunk + 1).next_multiple_of(POSITIONS)
-    }
-
-    /// The sizes of prefills: powers of two.
-    pub(crate) fn prefill(&self, tokens: usize) -> usize {
-        tokens.next_power_of_two().max(LEAST_PREFILL).min(self.chunk)
-    }
-
-    /// Positions that attention reads, where the longest sequence has so many.
-    pub(crate) fn context(&self, positions: usize) -> usize {
-        positions.next_power_of_two().max(LEAST_CONTEXT).min(self.positions())
-    }
-
-    /// Rows that a decode step computes, where the last that is needed has this number.
-    pub(crate) fn decode_rows(&self, last: usize) -> usize {
-        (last + 1).next_power_of_two().min(self.rows)
-    }
-}
-
-/// How the tokens of some rows are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ChoiceShape {
-    choice: Choice,
-    /// Tokens that penalties look at; 0 without.
-    history: usize,
-    likeliest: usize,
-}
 
 /// A row that runs: how its tokens are chosen, and those so far where they matter.
 pub(crate) struct RowChoice<'a> {
@@ -84,23 +41,20 @@ pub(crate) struct Prefill<'a> {
     pub(crate) choice: RowChoice<'a>,
 }
 
-/// The next token of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Picked {
-    pub(crate) token: TokenProbability,
-    pub(crate) likeliest: Vec<TokenProbability>,
-}
-
-/// A model's programs on a device, whatever the model.
+/// A model's programs on a device, whatever the model. Programs are started; what they choose is read later.
 pub(crate) trait Steps {
-    /// Reads tokens into a row; gives the token after them.
-    fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Picked, Error>;
+    /// Reads tokens into a row; chooses the token after them.
+    fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Launched, Error>;
 
-    /// One more token of the rows that have a choice; `longest` is the most positions that one of them has filled.
-    fn decode(&mut self, rows: &[Option<RowChoice<'_>>], longest: usize) -> Result<Vec<Picked>, Error>;
+    /// One more token of the rows that have a choice, or several where there are drafts; `longest` is the most positions that one
+    /// of them has filled.
+    fn decode(&mut self, rows: &[Option<RowChoice<'_>>], longest: usize) -> Result<Launched, Error>;
 
     /// Copies what is in a row, up to so many positions, into another.
     fn copy_row(&mut self, from: usize, to: usize, positions: usize) -> Result<(), Error>;
+
+    /// Whether steps may give several tokens of a row.
+    fn has_drafts(&self) -> bool;
 
     /// Programs compiled so far.
     fn num_compiled(&self) -> usize;
@@ -139,43 +93,119 @@ struct DecodeInput {
     choice: ChoiceRows,
 }
 
+/// One step that verifies drafts.
+#[derive(Clone, Tree)]
+struct VerifyInput {
+    rows: DecodeInput,
+    /// `i32 [rows, tokens]`.
+    drafts: Tensor,
+}
+
+/// What a step with drafts chooses.
+#[derive(Clone, Tree)]
+struct Verified {
+    /// Of each row and place, one after the other.
+    chosen: Chosen,
+    /// `i32 [rows]`: so many of the tokens of a row hold.
+    count: Tensor,
+}
+
 type PrefillJit<M> = Jit<(Rows, M, PrefillInput), (Rows, Chosen)>;
 type DecodeJit<M> = Jit<(Rows, M, DecodeInput), (Rows, Chosen)>;
+type VerifyJit<M> = Jit<(Rows, M, VerifyInput), (Rows, Verified)>;
+
+/// Sizes of a decode program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct DecodeShape {
+    rows: usize,
+    context: usize,
+    choice: ChoiceShape,
+    /// Tokens drafted for each row.
+    drafts: usize,
+}
 
 /// The programs of one model.
 pub(crate) struct ModelSteps<M: LanguageModel + 'static> {
     backend: Backend,
+    on: Option<EngineSharding>,
     sizes: StepSizes,
     vocabulary: usize,
     model: M,
     /// Absent while a program has it.
     rows: Option<Rows>,
+    drafter: Option<Box<dyn Drafter>>,
     prefill: HashMap<(usize, ChoiceShape), PrefillJit<M>>,
-    decode: HashMap<(usize, usize, ChoiceShape), DecodeJit<M>>,
+    decode: HashMap<DecodeShape, DecodeJit<M>>,
+    verify: HashMap<DecodeShape, VerifyJit<M>>,
     copy: HashMap<usize, Jit<(Rows, Tensor, Tensor), Rows>>,
     /// What the last decode step was given, so that it is sent again only when it changes.
     sent: Option<(Vec<Option<SamplingOptions>>, DecodeInput)>,
 }
 
+/// Rows with nothing in them.
+fn empty_rows<M: LanguageModel>(model: &M, sizes: StepSizes) -> Rows {
+    let zeros = Tensor::zeros(DType::I32, &[sizes.rows]);
+    Rows { cache: model.cache(sizes.rows, sizes.positions()), token: zeros.clone(), filled: zeros }
+}
+
 impl<M: LanguageModel + 'static> ModelSteps<M> {
-    /// A model whose parameters are on the device.
-    pub(crate) fn new(backend: &Backend, model: M, vocabulary: usize, sizes: StepSizes) -> Result<Self, Error> {
-        let mut empty = backend.jit(move |model: &M| {
-            let zeros = Tensor::zeros(DType::I32, &[sizes.rows]);
-            Rows { cache: model.cache(sizes.rows, sizes.positions()), token: zeros.clone(), filled: zeros }
-        });
-        let rows = Some(empty.call(&model)?);
+    /// A model known by types and shapes: its programs can be compiled, but not run.
+    pub(crate) fn of_shapes(
+        backend: &Backend,
+        on: Option<EngineSharding>,
+        model: M,
+        vocabulary: usize,
+        sizes: StepSizes,
+    ) -> Result<Self, Error> {
+        let rows = trace::shapes_of(&model, |model: &M| empty_rows(model, sizes))?;
         Ok(ModelSteps {
             backend: backend.clone(),
+            on,
             sizes,
             vocabulary,
             model,
-            rows,
+            rows: Some(rows),
+            drafter: None,
             prefill: HashMap::new(),
             decode: HashMap::new(),
+            verify: HashMap::new(),
             copy: HashMap::new(),
             sent: None,
         })
+    }
+
+    /// The same model with its parameters on the devices, an empty KV cache, and drafts of another model if there is one.
+    pub(crate) fn start(&mut self, model: M, drafter: Option<Box<dyn Drafter>>) -> Result<(), Error> {
+        let (shapes, sizes) = (self.model.clone(), self.sizes);
+        let mut empty =
+            Jit::new(&self.backend, "empty_cache", Donate::Nothing, move |(): &()| empty_rows(&shapes, sizes))
+                .on(self.jit_sharding());
+        self.rows = Some(empty.call(())?);
+        (self.model, self.drafter) = (model, drafter);
+        Ok(())
+    }
+
+    /// Bytes that the largest programs need on a device between arguments and results.
+    pub(crate) fn temporary_bytes(&mut self) -> Result<u64, Error> {
+        let go_on = AtomicBool::new(false);
+        let sampling = SamplingOptions::default();
+        let row = || RowChoice { sampling: &sampling, prompt: &[], generated: &[] };
+        let choice = ChoiceShape { choice: Choice::Filtered, history: 0, likeliest: 0 };
+        let (context, rows) = (self.sizes.context(self.sizes.max_length), self.rows()?);
+        let tokens = vec![0; self.sizes.chunk];
+        let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, choice: row() };
+        let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill, choice)?);
+        let of_prefill = temporary(self.prefill_program(context, choice).prepare(&input, &go_on)?);
+        let all: Vec<_> = (0..self.sizes.rows).map(|_| Some(row())).collect();
+        let input = (rows.clone(), self.model.clone(), self.decode_input(&all, choice)?);
+        let shape = DecodeShape { rows: self.sizes.rows, context, choice, drafts: 0 };
+        let of_decode = temporary(self.decode_program(shape).prepare(&input, &go_on)?);
+        self.rows = Some(rows);
+        Ok(of_prefill.max(of_decode))
+    }
+
+    fn jit_sharding(&self) -> Option<JitSharding> {
+        self.on.as_ref().map(EngineSharding::programs)
     }
 
     fn rows(&mut self) -> Result<Rows, Error> {
@@ -186,8 +216,11 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
 
     /// A tensor on the device.
     fn send<T: Element>(&self, values: &[T], dims: &[usize]) -> Result<Tensor, Error> {
-        let literal = Literal::from_slice(values, dims.to_vec()).map_err(runtime::Error::from)?;
-        Ok(Tensor::from(self.backend.send(&Arc::new(literal))?))
+        let literal = Arc::new(Literal::from_slice(values, dims.to_vec()).map_err(runtime::Error::from)?);
+        Ok(Tensor::from(match &self.on {
+            None => self.backend.send(&literal)?,
+            Some(on) => self.backend.send_on(on.mesh(), &PartitionSpec::replicated(dims.len()), &literal)?,
+        }))
     }
 
     /// How these rows choose.
@@ -246,64 +279,82 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
         }
     }
 
-    fn picked(&self, chosen: &Chosen, shape: ChoiceShape) -> Result<Vec<Picked>, Error> {
-        let tokens = chosen.token.to_vec::<i32>()?;
-        let numbers = chosen.log_probability.to_vec::<f32>()?;
-        let (others, their) = match &chosen.likeliest {
-            Some((tokens, numbers)) => (tokens.to_vec::<i32>()?, numbers.to_vec::<f32>()?),
-            None => (Vec::new(), Vec::new()),
-        };
-        let probability =
-            |(&token, &log_probability): (&i32, &f32)| TokenProbability { token: token as u32, log_probability };
-        let width = shape.likeliest.min(self.vocabulary);
-        Ok(tokens
-            .iter()
-            .zip(&numbers)
-            .map(probability)
-            .enumerate()
-            .map(|(row, token)| {
-                let of_row = row * width..(row + 1) * width;
-                let likeliest = others.get(of_row.clone()).unwrap_or(&[]).iter().zip(their.get(of_row).unwrap_or(&[]));
-                Picked { token, likeliest: likeliest.map(probability).collect() }
-            })
-            .collect())
-    }
-
     fn prefill_program(&mut self, context: usize, shape: ChoiceShape) -> &mut PrefillJit<M> {
-        let backend = &self.backend;
+        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
         self.prefill.entry((context, shape)).or_insert_with(|| {
-            Jit::new(backend, "prefill", Donate::First, move |(rows, model, input): &(Rows, M, PrefillInput)| {
-                let PrefillInput { tokens, row, filled, last, choice } = input;
-                let start = CacheStart::Row { row: row.clone(), filled: filled.clone(), context };
-                let (hidden, cache) = model.extend(tokens, &start, &rows.cache);
-                let logits = model.lm_head(&hidden.dynamic_slice_in(1, last, 1).squeeze(1));
-                let now_filled = (filled + last + Tensor::scalar(DType::I32, 1.0)).expand(0);
-                let chosen = choose(&logits, choice, &now_filled, shape.choice, shape.likeliest);
-                let at = std::slice::from_ref(row);
-                let token = rows.token.dynamic_update(&chosen.token, at);
-                (Rows { cache, token, filled: rows.filled.dynamic_update(&now_filled, at) }, chosen)
-            })
+            let program =
+                Jit::new(backend, "prefill", Donate::First, move |(rows, model, input): &(Rows, M, PrefillInput)| {
+                    let PrefillInput { tokens, row, filled, last, choice } = input;
+                    let start = CacheStart::Row { row: row.clone(), filled: filled.clone(), context };
+                    let (hidden, cache) = model.extend(tokens, &start, &rows.cache);
+                    let logits = model.lm_head(&hidden.dynamic_slice_in(1, last, 1).squeeze(1));
+                    let now_filled = (filled + last + Tensor::scalar(DType::I32, 1.0)).expand(0);
+                    let chosen = choose(&logits, choice, &now_filled, shape.choice, shape.likeliest);
+                    let at = std::slice::from_ref(row);
+                    let token = rows.token.dynamic_update(&chosen.token, at);
+                    (Rows { cache, token, filled: rows.filled.dynamic_update(&now_filled, at) }, chosen)
+                });
+            program.on(on)
         })
     }
 
-    fn decode_program(&mut self, count: usize, context: usize, shape: ChoiceShape) -> &mut DecodeJit<M> {
-        let (backend, scratch) = (&self.backend, self.sizes.positions() - 1);
-        self.decode.entry((count, context, shape)).or_insert_with(|| {
-            Jit::new(backend, "decode", Donate::First, move |(rows, model, input): &(Rows, M, DecodeInput)| {
-                let DecodeInput { is_active, choice } = input;
-                let (token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
-                let place = is_active.select(&filled, &filled.full_like(scratch as f64));
-                let start = CacheStart::Rows { filled: place, context };
-                let (hidden, cache) = model.extend(&token.expand(1), &start, &rows.cache);
-                let now_filled = &filled + &is_active.cast(DType::I32);
-                let logits = model.lm_head(&hidden.squeeze(1));
-                let chosen = choose(&logits, choice, &now_filled, shape.choice, shape.likeliest);
-                let next = is_active.select(&chosen.token, &token);
-                let first = [Tensor::zeros(DType::I32, &[])];
-                let (token, filled) =
-                    (rows.token.dynamic_update(&next, &first), rows.filled.dynamic_update(&now_filled, &first));
-                (Rows { cache, token, filled }, chosen)
-            })
+    fn decode_program(&mut self, shape: DecodeShape) -> &mut DecodeJit<M> {
+        let (backend, on, unread) =
+            (&self.backend, self.on.as_ref().map(EngineSharding::programs), self.sizes.unread(1));
+        self.decode.entry(shape).or_insert_with(|| {
+            let DecodeShape { rows: count, context, choice: shape, .. } = shape;
+            let program =
+                Jit::new(backend, "decode", Donate::First, move |(rows, model, input): &(Rows, M, DecodeInput)| {
+                    let DecodeInput { is_active, choice } = input;
+                    let (token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
+                    let place = is_active.select(&filled, &filled.full_like(unread as f64));
+                    let start = CacheStart::Rows { filled: place, context };
+                    let (hidden, cache) = model.extend(&token.expand(1), &start, &rows.cache);
+                    let now_filled = &filled + &is_active.cast(DType::I32);
+                    let logits = model.lm_head(&hidden.squeeze(1));
+                    let chosen = choose(&logits, choice, &now_filled, shape.choice, shape.likeliest);
+                    let next = is_active.select(&chosen.token, &token);
+                    (rows.after(cache, &next, &now_filled), chosen)
+                });
+            program.on(on)
+        })
+    }
+
+    /// The model reads the last token and the drafts at once, and chooses at every place as it would without them. Drafts hold up to
+    /// the first that is not what it chooses.
+    fn verify_program(&mut self, shape: DecodeShape) -> &mut VerifyJit<M> {
+        let width = shape.drafts + 1;
+        let unread = self.sizes.unread(width);
+        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
+        self.verify.entry(shape).or_insert_with(|| {
+            let DecodeShape { rows: count, context, choice: shape, drafts: drafted } = shape;
+            let program =
+                Jit::new(backend, "verify", Donate::First, move |(rows, model, input): &(Rows, M, VerifyInput)| {
+                    let VerifyInput { rows: DecodeInput { is_active, choice }, drafts } = input;
+                    let (token, filled) = (rows.token.slice(0, 0..count), rows.filled.slice(0, 0..count));
+                    let place = is_active.select(&filled, &filled.full_like(unread as f64));
+                    let start = CacheStart::Rows { filled: place, context };
+                    let tokens = Tensor::concat(&[token.expand(1), drafts.clone()], 1);
+                    let (hidden, cache) = model.extend(&tokens, &start, &rows.cache);
+                    let hidden = hidden.reshape(&[count * width, hidden.dim(2)]);
+                    let position = filled.expand(1) + Tensor::iota(DType::I32, &[count, width], 1);
+                    let position = (position + Tensor::scalar(DType::I32, 1.0)).reshape(&[count * width]);
+                    let choice = choice.map_leaves(|leaf| repeated(leaf, width));
+                    let chosen = choose(&model.lm_head(&hidden), &choice, &position, shape.choice, shape.likeliest);
+                    let own = chosen.token.reshape(&[count, width]);
+                    let mut holds = Tensor::full(DType::I32, &[count], 1.0);
+                    let mut held = Tensor::zeros(DType::I32, &[count]);
+                    for n in 0..drafted {
+                        holds = holds * own.at(1, n).equals(&drafts.at(1, n)).cast(DType::I32);
+                        held = held + holds.clone();
+                    }
+                    let next = own.take_along(-1, &held.expand(-1)).squeeze(-1);
+                    let next = is_active.select(&next, &token);
+                    let count = held + Tensor::scalar(DType::I32, 1.0);
+                    let now_filled = &filled + &(&count * &is_active.cast(DType::I32));
+                    (rows.after(cache, &next, &now_filled), Verified { chosen, count })
+                });
+            program.on(on)
         })
     }
 
@@ -328,59 +379,123 @@ impl<M: LanguageModel + 'static> ModelSteps<M> {
     }
 }
 
+impl Rows {
+    /// The rows after a step of the first of them.
+    #[track_caller]
+    fn after(&self, cache: KvCache, token: &Tensor, filled: &Tensor) -> Rows {
+        let first = [Tensor::zeros(DType::I32, &[])];
+        Rows {
+            cache,
+            token: self.token.dynamic_update(token, &first),
+            filled: self.filled.dynamic_update(filled, &first),
+        }
+    }
+}
+
+/// `[rows, ...]` as `[rows * times, ...]`, each row so many times.
+#[track_caller]
+fn repeated(leaf: &Tensor, times: usize) -> Tensor {
+    let (mut apart, mut joined) = (leaf.dims().to_vec(), leaf.dims().to_vec());
+    apart.insert(1, times);
+    joined[0] *= times;
+    leaf.expand(1).broadcast_to(&apart).reshape(&joined)
+}
+
+/// Bytes that a program needs on a device between arguments and results; 0 where the plugin does not say.
+fn temporary(program: Option<&LoadedProgram>) -> u64 {
+    let Some(program) = program else { return 0 };
+    let executable = program.executable().loaded().executable().ok();
+    let stats = executable.and_then(|executable| executable.memory_stats().ok());
+    stats.map_or(0, |stats| u64::try_from(stats.temp_bytes).unwrap_or(0))
+}
+
 impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
-    fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Picked, Error> {
+    fn prefill(&mut self, prefill: &Prefill<'_>) -> Result<Launched, Error> {
         let RowChoice { sampling, prompt, generated } = prefill.choice;
         let shape = self.shape_of(&[Some(RowChoice { sampling, prompt, generated })]);
         let input = self.prefill_input(prefill, shape)?;
         let context = self.sizes.context(prefill.filled + prefill.tokens.len());
+        if let Some(drafter) = &mut self.drafter {
+            drafter.prefill(&input.tokens, &input.row, &input.filled, context)?;
+        }
         let (rows, model) = (self.rows()?, self.model.clone());
         let (rows, chosen) = self.prefill_program(context, shape).call((rows, model, input))?;
         self.rows = Some(rows);
-        let picked = self.picked(&chosen, shape)?;
-        picked.into_iter().next().ok_or_else(|| Error::setting("a prefill gave no token", "report this"))
+        Ok(Launched::one_each(chosen, shape.likeliest.min(self.vocabulary)))
     }
 
-    fn decode(&mut self, rows: &[Option<RowChoice<'_>>], longest: usize) -> Result<Vec<Picked>, Error> {
+    fn decode(&mut self, rows: &[Option<RowChoice<'_>>], longest: usize) -> Result<Launched, Error> {
         let count = self.sizes.decode_rows(rows.iter().rposition(Option::is_some).unwrap_or(0));
         let mut rows: Vec<Option<RowChoice<'_>>> =
             rows.iter().take(count).map(|row| row.as_ref().map(|row| RowChoice { ..*row })).collect();
         rows.resize_with(count, || None);
-        let shape = self.shape_of(&rows);
+        let choice = self.shape_of(&rows);
         let asked: Vec<Option<SamplingOptions>> =
             rows.iter().map(|row| row.as_ref().map(|row| row.sampling.clone())).collect();
         let input = match self.sent.take() {
-            Some((before, input)) if shape.history == 0 && before == asked => input,
-            _ => self.decode_input(&rows, shape)?,
+            Some((before, input)) if choice.history == 0 && before == asked => input,
+            _ => self.decode_input(&rows, choice)?,
         };
-        let context = self.sizes.context(longest + 1);
+        // What a choice depends on must be known before the step: drafts are not.
+        let depends_on_text = rows.iter().flatten().any(|row| row.sampling.depends_on_text());
+        let drafts = self.drafter.as_ref().filter(|_| !depends_on_text).map_or(0, |drafter| drafter.tokens());
+        let shape = DecodeShape { rows: count, context: self.sizes.context(longest + 1 + drafts), choice, drafts };
+        let drafted = match (&mut self.drafter, &self.rows) {
+            (Some(drafter), Some(state)) => {
+                let (token, filled) = (state.token.clone(), state.filled.clone());
+                let DecodeInput { is_active, choice } = input.clone();
+                let rows = DraftRows { token, filled, is_active, choice };
+                drafter.draft(rows, shape.rows, shape.context, shape.choice, drafts)?
+            }
+            _ => None,
+        };
         let (state, model) = (self.rows()?, self.model.clone());
-        let (state, chosen) = self.decode_program(count, context, shape).call((state, model, input.clone()))?;
-        self.rows = Some(state);
+        let likeliest = choice.likeliest.min(self.vocabulary);
+        let launched = match drafted {
+            None => {
+                let (state, chosen) = self.decode_program(shape).call((state, model, input.clone()))?;
+                self.rows = Some(state);
+                Launched::one_each(chosen, likeliest)
+            }
+            Some(drafts) => {
+                let input = VerifyInput { rows: input.clone(), drafts };
+                let (state, Verified { chosen, count }) = self.verify_program(shape).call((state, model, input))?;
+                self.rows = Some(state);
+                Launched::several_each(chosen, count, shape.drafts + 1, likeliest)
+            }
+        };
         self.sent = Some((asked, input));
-        self.picked(&chosen, shape)
+        Ok(launched)
     }
 
     fn copy_row(&mut self, from: usize, to: usize, positions: usize) -> Result<(), Error> {
         let context = self.sizes.context(positions);
         let (from, to) = (self.send(&[from as i32], &[])?, self.send(&[to as i32], &[])?);
+        if let Some(drafter) = &mut self.drafter {
+            drafter.copy_row(&from, &to, context)?;
+        }
         let rows = self.rows()?;
-        let backend = &self.backend;
+        let (backend, on) = (&self.backend, self.on.as_ref().map(EngineSharding::programs));
         let program = self.copy.entry(context).or_insert_with(|| {
-            Jit::new(backend, "copy_row", Donate::First, move |(rows, from, to): &(Rows, Tensor, Tensor)| {
-                let cache = rows.cache.map_leaves(|room| {
-                    let part = room.slice(3, 0..context).dynamic_slice_in(1, from, 1);
-                    room.dynamic_update_in(1, to, &part)
+            let copy =
+                Jit::new(backend, "copy_row", Donate::First, move |(rows, from, to): &(Rows, Tensor, Tensor)| Rows {
+                    cache: rows.cache.with_copied_row(from, to, context),
+                    ..rows.clone()
                 });
-                Rows { cache, ..rows.clone() }
-            })
+            copy.on(on)
         });
         self.rows = Some(program.call((rows, from, to))?);
         Ok(())
     }
 
+    fn has_drafts(&self) -> bool {
+        self.drafter.is_some()
+    }
+
     fn num_compiled(&self) -> usize {
-        self.prefill.values().map(Jit::num_compiled).sum::<usize>()
+        self.drafter.as_ref().map_or(0, |drafter| drafter.num_compiled())
+            + self.verify.values().map(Jit::num_compiled).sum::<usize>()
+            + self.prefill.values().map(Jit::num_compiled).sum::<usize>()
             + self.decode.values().map(Jit::num_compiled).sum::<usize>()
             + self.copy.values().map(Jit::num_compiled).sum::<usize>()
     }
@@ -392,7 +507,8 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
                 std::iter::successors(Some(first.min(last)), move |&size| (size < last).then(|| (size * 2).min(last)));
             all.collect::<Vec<usize>>()
         };
-        let contexts = doubled(LEAST_CONTEXT, self.sizes.context(self.sizes.max_length));
+        let drafts = self.drafter.as_ref().map_or(0, |drafter| drafter.tokens());
+        let contexts = doubled(LEAST_CONTEXT, self.sizes.context(self.sizes.max_length + drafts));
         let lengths = doubled(LEAST_PREFILL, self.sizes.chunk);
         let batches = doubled(1, self.sizes.rows);
         let shapes = [Choice::Greedy, Choice::Drawn, Choice::Filtered].map(|choice| ChoiceShape {
@@ -411,14 +527,33 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
                     let tokens = vec![0; length];
                     let prefill = Prefill { row: 0, filled: 0, tokens: &tokens, choice: row() };
                     let input = (rows.clone(), self.model.clone(), self.prefill_input(&prefill, shape)?);
+                    if let Some(drafter) = &mut self.drafter {
+                        drafter.warm_up_prefill(&input.2.tokens, &input.2.row, context)?;
+                    }
                     self.prefill_program(context, shape).prepare(&input, &go_on)?;
                     done += 1;
                     progress(done, all);
                 }
                 for &count in &batches {
                     let of: Vec<_> = (0..count).map(|_| Some(row())).collect();
-                    let input = (rows.clone(), self.model.clone(), self.decode_input(&of, shape)?);
-                    self.decode_program(count, context, shape).prepare(&input, &go_on)?;
+                    let input = self.decode_input(&of, shape)?;
+                    let decode = DecodeShape { rows: count, context, choice: shape, drafts };
+                    match &mut self.drafter {
+                        None => {
+                            let input = (rows.clone(), self.model.clone(), input);
+                            self.decode_program(decode).prepare(&input, &go_on)?;
+                        }
+                        Some(drafter) => {
+                            let DecodeInput { is_active, choice } = input.clone();
+                            let (token, filled) = (rows.token.clone(), rows.filled.clone());
+                            let of_draft = DraftRows { token, filled, is_active, choice };
+                            drafter.warm_up_draft(of_draft, count, context, shape, drafts)?;
+                            let drafted = Tensor::of(Spec::new(DType::I32, [count, drafts]));
+                            let input = VerifyInput { rows: input, drafts: drafted };
+                            let input = (rows.clone(), self.model.clone(), input);
+                            self.verify_program(decode).prepare(&input, &go_on)?;
+                        }
+                    }
                     done += 1;
                     progress(done, all);
                 }
@@ -428,14 +563,4 @@ impl<M: LanguageModel + 'static> Steps for ModelSteps<M> {
         progress(all, all);
         Ok(())
     }
-}
-
-/// Bytes of a KV cache of these sizes, by its leaves' types and shapes.
-pub(crate) fn cache_bytes(cache: &KvCache) -> u64 {
-    cache.specs().iter().map(bytes_of).sum()
-}
-
-fn bytes_of(spec: &Spec) -> u64 {
-    let elements: u64 = spec.dims.iter().map(|&dim| dim as u64).product();
-    (elements * u64::from(spec.dtype.bits())).div_ceil(8)
 }

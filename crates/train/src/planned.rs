@@ -265,6 +265,31 @@ impl Planned {
         Ok(command)
     }
 
+    /// The command that serves a model by a plan of its decode step; `None` for other steps.
+    pub fn serving(&self, plan: &Plan) -> Result<Option<String>, Error> {
+        if self.step != PlannedStepKind::Decode {
+            return Ok(None);
+        }
+        let choice = choice_of(&plan.candidate);
+        let beside = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = beside.unwrap_or(Path::new(".")).display();
+        let mut command = format!("tpu serve {folder} --batch {} --max-length {}", plan.batch, self.sequence);
+        if let Some(mesh) = self.mesh(&choice)? {
+            command.push_str(&format!(" --mesh {mesh}"));
+        }
+        command.push_str(&format!(" --precision {}", choice.variant.types));
+        let quantization = &choice.variant.quantization;
+        let cache = quantization.kv_cache.as_deref().map(str::parse::<PlannedCache>).transpose()?;
+        if let (Some(PlannedCache(Some(_))), Some(word)) = (cache, &quantization.kv_cache) {
+            command.push_str(&format!(" --kv-cache {word}"));
+        }
+        let weights = quantization.weights.as_deref().map(str::parse::<PlannedWeights>).transpose()?;
+        if matches!(weights, Some(PlannedWeights(Some(_)))) {
+            command.push_str("   (after `tpu quantize`, which writes such weights)");
+        }
+        Ok(Some(command))
+    }
+
     /// The training of a plan as a file.
     pub fn training(&self, plan: &Plan) -> Result<String, Error> {
         let choice = choice_of(&plan.candidate);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use trace::DTypePolicy;
+use trace::{DTypePolicy, Mesh};
 
 use super::ConfigFileArgs;
 use super::keys::CheckpointKeyArgs;
@@ -50,6 +50,18 @@ pub(crate) struct ModelArgs {
     /// Precision of a folder's parameters and activations: f32, or bf16.
     #[arg(long, default_value = "f32")]
     pub(crate) precision: DTypePolicy,
+    /// Devices, as in model=4 or expert=8: heads and feed-forwards are split along model, experts along expert; default: one device.
+    #[arg(long, value_name = "AXES")]
+    pub(crate) mesh: Option<Mesh>,
+    /// Folder of a smaller model with the same tokenizer, which drafts tokens: speculative decoding.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) draft: Option<PathBuf>,
+    /// Tokens that it drafts for each step.
+    #[arg(long, value_name = "COUNT", default_value_t = 4, requires = "draft")]
+    pub(crate) draft_tokens: usize,
+    /// Layers are not a loop in programs: slower to compile, and faster to decode on GPUs.
+    #[arg(long)]
+    pub(crate) unroll_layers: bool,
     /// Tokenizer: a tokenizer.json, or the word bytes; default: the folder's, or that of the training.
     #[arg(long, value_name = "FILE|bytes")]
     pub(crate) tokenizer: Option<String>,

@@ -6,12 +6,14 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use infer::{
-    ChatTemplate, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel, Request, RequestId,
-    SamplingOptions, TokenEvent, TokenProbability,
+    ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel, Request,
+    RequestId, SamplingOptions, TokenEvent, TokenProbability,
 };
+use nn::LayerLoop;
 use nn::layers::KvCacheDType;
 use nn::models::RunOptions;
 use runtime::Backend;
+use runtime::config::Config;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -86,7 +88,7 @@ struct Asked {
 }
 
 pub(crate) fn run(args: &GenerateArgs, output: &Output) -> Result<Answer, Failure> {
-    let device = commands::config::as_written(&args.model.config, args.model.device.as_deref())?;
+    let device = device_config(&args.model)?;
     if must_isolate(&device.device)? {
         return isolate_again();
     }
@@ -155,6 +157,22 @@ pub(super) fn open(folder: &str, args: &ModelArgs) -> Result<OpenedModel, Failur
     Ok(OpenedModel::open(Path::new(folder), options)?)
 }
 
+/// The devices of a model.
+pub(super) fn device_config(args: &ModelArgs) -> Result<Config, Failure> {
+    let device = commands::config::as_written(&args.config, args.device.as_deref())?;
+    Ok(match &args.mesh {
+        // The CPU pretends to be as many devices as the mesh has.
+        Some(mesh) => device.cpu_devices(mesh.num_devices()),
+        None => device,
+    })
+}
+
+/// How a model is served, but for sizes.
+pub(super) fn engine_options(args: &ModelArgs) -> Result<InferenceOptions, Failure> {
+    let draft = args.draft.clone().map(|folder| DraftOptions { folder, tokens: args.draft_tokens });
+    Ok(InferenceOptions { run: run_options(args)?, mesh: args.mesh.clone(), draft, ..InferenceOptions::default() })
+}
+
 /// How a model is run.
 pub(super) fn run_options(args: &ModelArgs) -> Result<RunOptions, Failure> {
     let kv_cache = args.kv_cache.as_deref().map(|name| {
@@ -162,7 +180,8 @@ pub(super) fn run_options(args: &ModelArgs) -> Result<RunOptions, Failure> {
             Failure::new(format!("--kv-cache {name} is not a type")).hint("give bf16, f32, int8, int4 or fp8")
         })
     });
-    Ok(RunOptions { precision: args.precision, kv_cache: kv_cache.transpose()?, ..RunOptions::default() })
+    let layers = if args.unroll_layers { LayerLoop::Unrolled } else { LayerLoop::Scan };
+    Ok(RunOptions { precision: args.precision, kv_cache: kv_cache.transpose()?, layers, ..RunOptions::default() })
 }
 
 /// An engine with room for the longest sequence.
@@ -184,7 +203,7 @@ fn load(
         rows: args.batch.clamp(1, prompts.max(1)),
         max_length: args.max_length.unwrap_or(longest).max(2),
         prefill_chunk: PREFILL_CHUNK.min(longest.max(1)),
-        run: run_options(&args.model)?,
+        ..engine_options(&args.model)?
     };
     let progress = Progress::start();
     progress.step(&format!("loading {}", args.folder));

@@ -99,6 +99,9 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<Answer, Failure> {
             let written = args.out.as_deref().filter(|path| is_toml(path));
             Some(planned.command(plan, written)?)
         }
+        (Some(planned), Some(plan)) if args.out.is_none() => {
+            Some(planned.serving(plan)?.unwrap_or_else(|| next(args, plan)))
+        }
         _ => best.map(|plan| next(args, plan)),
     };
     let record = Record {

@@ -10,7 +10,6 @@ use runtime::Backend;
 use serde::Serialize;
 
 use crate::args::ServeArgs;
-use crate::commands;
 use crate::commands::generate;
 use crate::commands::run::{isolate_again, must_isolate};
 use crate::failure::{Answer, Failure};
@@ -38,7 +37,7 @@ struct Record {
 }
 
 pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> {
-    let device = commands::config::as_written(&args.model.config, args.model.device.as_deref())?;
+    let device = generate::device_config(&args.model)?;
     if must_isolate(&device.device)? {
         return isolate_again();
     }
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &ServeArgs, output: &Output) -> Result<Answer, Failure> 
         rows: args.batch,
         max_length,
         prefill_chunk: PREFILL_CHUNK.min(max_length),
-        run: generate::run_options(&args.model)?,
+        ..generate::engine_options(&args.model)?
     };
     let options = ServerOptions {
         engine,

@@ -14,8 +14,8 @@ use std::time::Duration;
 use runtime::Backend;
 use telemetry::Registry;
 
-use crate::engine::InferenceOptions;
 use crate::error::Error;
+use crate::options::InferenceOptions;
 use crate::server::metrics::ServerMetrics;
 use crate::server::routes::{Shared, routes};
 use crate::server::worker::Worker;

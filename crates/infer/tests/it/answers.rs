@@ -1,9 +1,11 @@
 //! Greedy tokens and their log probabilities are those of transformers, in batches of different lengths.
 
-use infer::{FinishReason, Request, SamplingOptions};
+use infer::{FinishReason, InferenceOptions, Request, SamplingOptions};
+use nn::LayerLoop;
+use nn::models::RunOptions;
 use serde::Deserialize;
 
-use crate::harness::{cpu, engine, peer, run};
+use crate::harness::{cpu, cpus, engine, peer, run, sized};
 use crate::schedules::any_schedule_gives_each_request_what_it_gets_alone;
 
 #[derive(Deserialize)]
@@ -24,29 +26,52 @@ fn answers_are_those_of_transformers() {
     assert_eq!(folders.len(), 16);
     let backend = cpu();
     for folder in &folders {
-        let lines: Vec<Line> =
-            serde_json::from_str(&std::fs::read_to_string(folder.join("answers.json")).unwrap()).unwrap();
         // Fewer rows than requests: some wait for others to end, and find what these left.
-        let mut engine = engine(&backend, folder, 3, 32);
-        let add = |line: &Line| Request { prompt: line.prompt.clone(), sampling: greedy(line.tokens.len()) };
-        let ids: Vec<_> = lines.iter().map(|line| engine.add(add(line)).unwrap()).collect();
-        for (line, answer) in lines.iter().zip(run(&mut engine, &ids)) {
-            let name = folder.file_name().unwrap().to_string_lossy();
-            assert_eq!(answer.numbers(), line.tokens, "{name} after {:?}", line.prompt);
-            assert_eq!(answer.finish, Some(FinishReason::Length));
-            for (token, expected) in answer.tokens.iter().zip(&line.log_probabilities) {
-                let off = (token.log_probability - expected).abs();
-                assert!(off < 2e-3, "{name}: a log probability is off by {off}");
-            }
-        }
+        answers_hold(&backend, folder, &sized(3, 32));
     }
-    let llama = folders.iter().find(|folder| folder.ends_with("llama")).unwrap();
-    any_schedule_gives_each_request_what_it_gets_alone(&backend, llama);
+    let of = |name: &str| folders.iter().find(|folder| folder.ends_with(name)).unwrap();
+    // Heads, feed-forwards and experts on several devices: each has its parts of the weights, and its KV heads.
+    let devices = cpus(8);
+    for (name, mesh) in [
+        ("llama", "data=4,model=2"),
+        ("gpt2-small", "model=2,data=4"),
+        ("gemma3", "model=2,fsdp=4"),
+        ("mixtral", "expert=4,model=2"),
+        ("deepseek-v3", "expert=8"),
+    ] {
+        let options = InferenceOptions { mesh: Some(mesh.parse().unwrap()), ..sized(4, 32) };
+        answers_hold(&devices, of(name), &options);
+    }
+    let unrolled = RunOptions { layers: LayerLoop::Unrolled, ..RunOptions::default() };
+    answers_hold(&backend, of("gemma3"), &InferenceOptions { run: unrolled, ..sized(3, 32) });
+    let llama = of("llama");
+    for (lookahead, seeds) in [(0, 0..2), (1, 2..5), (3, 5..7)] {
+        let options = InferenceOptions { lookahead: Some(lookahead), ..sized(5, 100) };
+        any_schedule_gives_each_request_what_it_gets_alone(&backend, llama, &options, seeds);
+    }
     what_cannot_be_answered_is_refused(&backend, llama);
 }
 
+/// An engine with these options gives the answers of transformers that are kept beside a model.
+fn answers_hold(backend: &runtime::Backend, folder: &std::path::Path, options: &InferenceOptions) {
+    let lines: Vec<Line> =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("answers.json")).unwrap()).unwrap();
+    let mut engine = engine(backend, folder, options);
+    let add = |line: &Line| Request { prompt: line.prompt.clone(), sampling: greedy(line.tokens.len()) };
+    let ids: Vec<_> = lines.iter().map(|line| engine.add(add(line)).unwrap()).collect();
+    for (line, answer) in lines.iter().zip(run(&mut engine, &ids)) {
+        let name = folder.file_name().unwrap().to_string_lossy();
+        assert_eq!(answer.numbers(), line.tokens, "{name} after {:?}", line.prompt);
+        assert_eq!(answer.finish, Some(FinishReason::Length));
+        for (token, expected) in answer.tokens.iter().zip(&line.log_probabilities) {
+            let off = (token.log_probability - expected).abs();
+            assert!(off < 2e-3, "{name}: a log probability is off by {off}");
+        }
+    }
+}
+
 fn what_cannot_be_answered_is_refused(backend: &runtime::Backend, folder: &std::path::Path) {
-    let mut engine = engine(backend, folder, 2, 32);
+    let mut engine = engine(backend, folder, &sized(2, 32));
     let refused = |engine: &mut infer::Engine, prompt: Vec<u32>, sampling: SamplingOptions| {
         engine.add(Request { prompt, sampling }).unwrap_err().to_string()
     };

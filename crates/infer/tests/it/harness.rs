@@ -6,10 +6,12 @@ use std::process::Command;
 use infer::{
     Engine, FinishReason, InferenceOptions, OpenOptions, OpenedModel, RequestId, TokenEvent, TokenProbability,
 };
-use nn::models::RunOptions;
-use runtime::Backend;
+use nn::hf::{self, Family, ModelConfig};
+use nn::models::{Llama, RunOptions};
 use runtime::config::{Config, Mode, Target};
+use runtime::{Backend, TreeArrays};
 use testkit::{Needed, repository, require};
+use trace::{Key, Tensor, Tree};
 
 /// Small models with transformers' answers, one folder each; `None` where there is no PyTorch.
 pub(crate) fn peer(test: &str, folder: &Path) -> Option<Vec<PathBuf>> {
@@ -26,11 +28,37 @@ pub(crate) fn cpu() -> Backend {
     Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu)).unwrap()
 }
 
-pub(crate) fn engine(backend: &Backend, folder: &Path, rows: usize, max_length: usize) -> Engine {
-    let options = OpenOptions { tokenizer: Some("bytes"), ..OpenOptions::default() };
-    let source = OpenedModel::open(folder, options).unwrap();
-    let options = InferenceOptions { rows, max_length, prefill_chunk: 16, run: RunOptions::default() };
-    Engine::load(backend, &source, &options).unwrap()
+/// A CPU that pretends to be so many devices.
+pub(crate) fn cpus(devices: usize) -> Backend {
+    Backend::auto(&Config::new(Mode::Inference).device(Target::Cpu).cpu_devices(devices)).unwrap()
+}
+
+pub(crate) fn opened(folder: &Path) -> OpenedModel {
+    OpenedModel::open(folder, OpenOptions { tokenizer: Some("bytes"), ..OpenOptions::default() }).unwrap()
+}
+
+/// Sizes for tests.
+pub(crate) fn sized(rows: usize, max_length: usize) -> InferenceOptions {
+    InferenceOptions { rows, max_length, prefill_chunk: 16, ..InferenceOptions::default() }
+}
+
+pub(crate) fn engine(backend: &Backend, folder: &Path, options: &InferenceOptions) -> Engine {
+    Engine::load(backend, &opened(folder), options).unwrap()
+}
+
+/// Writes a folder with a small Llama: random weights, of which a share is random anew.
+pub(crate) fn write_llama(into: &Path, config: &str, noise: f32) {
+    std::fs::write(into.join("config.json"), config).unwrap();
+    let ModelConfig::Llama(config) = ModelConfig::parse(config).unwrap() else { panic!("a Llama") };
+    let mut init = cpu().jit(move |(key, other): &(Key, Key)| {
+        let draw = |key: &Key| Llama::init(key, &config, &RunOptions::default());
+        let (model, mut other) = (draw(key), draw(other).leaves().into_iter());
+        model.map_leaves(|leaf| other.next().map_or(leaf.clone(), |other| leaf + &(&other * f64::from(noise))))
+    });
+    let key = |seed: u32| Key::from_data(&Tensor::from([seed, 9]));
+    let model = init.call((key(7), key(8))).unwrap();
+    let params: Vec<_> = model.to_literals().unwrap().into_iter().map(|(_, literal)| literal).collect();
+    hf::save(into, Family::Llama, &model, &params, u64::MAX).unwrap();
 }
 
 /// What came of a request.

@@ -1,6 +1,8 @@
 //! The engine against transformers, and against itself: a request gets the tokens that it gets alone.
 
 mod answers;
+mod drafts;
+mod fits;
 mod harness;
 mod schedules;
 mod serving;

@@ -8,15 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use infer::InferenceOptions;
 use infer::server::{InferenceServer, ServerOptions};
-use infer::{InferenceOptions, OpenOptions, OpenedModel};
-use nn::hf::{self, Family, ModelConfig};
-use nn::models::{Llama, RunOptions};
-use runtime::TreeArrays;
 use testkit::{Needed, repository, require};
-use trace::Key;
 
-use crate::harness::cpu;
+use crate::harness::{cpu, opened, write_llama};
 
 const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024, "initializer_range": 0.5,
@@ -27,20 +23,14 @@ const TEMPLATE: &str = "{% if tools %}tools: {{ tools | tojson }}\n{% endif %}{%
 
 /// A folder with a small model of random weights.
 fn folder(into: &Path) {
-    std::fs::write(into.join("config.json"), CONFIG).unwrap();
     std::fs::write(into.join("chat_template.jinja"), TEMPLATE).unwrap();
-    let ModelConfig::Llama(config) = ModelConfig::parse(CONFIG).unwrap() else { panic!("a Llama") };
-    let mut init = cpu().jit(move |key: &Key| Llama::init(key, &config, &RunOptions::default()));
-    let model = init.call(Key::from_data(&trace::Tensor::from([7u32, 9]))).unwrap();
-    let params: Vec<_> = model.to_literals().unwrap().into_iter().map(|(_, literal)| literal).collect();
-    hf::save(into, Family::Llama, &model, &params, u64::MAX).unwrap();
+    write_llama(into, CONFIG, 0.0);
 }
 
 fn serve(folder: &Path, api_keys: &[&str], max_waiting: usize) -> (InferenceServer, Arc<AtomicBool>) {
-    let options = OpenOptions { tokenizer: Some("bytes"), ..OpenOptions::default() };
-    let source = OpenedModel::open(folder, options).unwrap();
+    let source = opened(folder);
     let options = ServerOptions {
-        engine: InferenceOptions { rows: 8, max_length: 512, prefill_chunk: 128, run: RunOptions::default() },
+        engine: InferenceOptions { rows: 8, max_length: 512, prefill_chunk: 128, ..InferenceOptions::default() },
         model: "small".into(),
         api_keys: api_keys.iter().map(|key| key.to_string()).collect(),
         max_waiting,

@@ -11,7 +11,7 @@ use crate::layers::{
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::quant::map_weights;
-use crate::stacked::{init_stacked, run_in_order, run_stacked};
+use crate::stacked::{infer_repeating_pattern, init_stacked, run_stacked};
 
 /// Sizes, under the names of a Hugging Face `config.json`; the 124M model by default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,14 +237,16 @@ impl LanguageModel for Gpt2 {
             };
             let x = carried(&self.embedded(tokens, &positions.queries));
             let layers = (self.layers.clone(), KvCache::numbers(0..self.config.n_layer));
-            let ((x, cache), ()) = run_in_order(&(x, cache.clone()), &layers, |(x, cache), (block, layer)| {
+            let one = |(x, cache): &(Tensor, KvCache), (block, layer): &(Gpt2Block, Tensor), _: usize| {
                 trace::scope("block", || {
                     let normed = block.attention_norm.apply(x);
                     let (added, cache) =
                         block.attention.extend(&normed, &context, cache, &CachePosition { layer, start });
                     ((block.finish(&(x + &added), 0.0, None), cache), ())
                 })
-            });
+            };
+            let before = (x, cache.clone());
+            let ((x, cache), ()) = infer_repeating_pattern(self.options.layers, &before, &layers, 1, one);
             (self.norm.apply(&x), cache)
         })
     }

@@ -2,10 +2,29 @@
 
 mod pipeline;
 
+use serde::{Deserialize, Serialize};
 use trace::{CompileTarget, Key, RematPolicy, Tensor, Tree, checkpoint, current_target, custom_vjp, scan};
 
 use self::pipeline::run_in_stages;
 pub(crate) use self::pipeline::{STAGES, Stages, rows_of};
+
+/// How the layers of a step of inference follow each other in its program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayerLoop {
+    /// One layer in a loop: programs are small and compiled fast.
+    #[default]
+    Scan,
+    /// One after the other: compilers of GPUs then read weights in place, which makes decoding faster.
+    Unrolled,
+}
+
+impl LayerLoop {
+    /// Whether it is the usual one.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == LayerLoop::default()
+    }
+}
 
 /// The field under which models keep stacked layers: a parameter below it has an axis of layers first.
 const STACKED: &str = "layers";
@@ -188,6 +207,30 @@ pub fn scan_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
         return run_in_order(carried, layers, |carried, slice| layer(carried, slice, 0));
     }
     in_pattern(carried, layers, pattern, layer, |carried, patterns, whole| run_in_order(carried, patterns, whole))
+}
+
+/// [`scan_repeating_pattern`], or the same layers unrolled.
+#[track_caller]
+pub fn infer_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
+    layer_loop: LayerLoop,
+    carried: &C,
+    layers: &L,
+    pattern: usize,
+    layer: impl Fn(&C, &L, usize) -> (C, Y),
+) -> (C, Y) {
+    match layer_loop {
+        LayerLoop::Scan => scan_repeating_pattern(carried, layers, pattern, layer),
+        LayerLoop::Unrolled => {
+            let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
+            let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
+            for number in 0..count {
+                let (next, result) = layer(&x, &layers.map_leaves(|leaf| leaf.at(0, number)), number % pattern.max(1));
+                x = next;
+                results.push(result);
+            }
+            (x, merged(&results, |parts| Tensor::stack(parts, 0)))
+        }
+    }
 }
 
 /// Runs whole patterns by `across`, which is given the layers of one pattern at a time, and then the layers left over.

@@ -18,7 +18,7 @@ use crate::layers::{
 };
 use crate::models::language::{Hidden, LanguageModel, RunOptions, carried, constrained_logits};
 use crate::quant::{InputAxis, MapWeights, Weight, map_weights};
-use crate::stacked::{init_stacked, run_on_all, run_repeating_pattern, scan_repeating_pattern};
+use crate::stacked::{infer_repeating_pattern, init_stacked, run_on_all, run_repeating_pattern};
 
 /// What a layer does with each position.
 #[derive(Clone, Debug, Tree)]
@@ -394,7 +394,8 @@ impl LanguageModel for Llama {
                 })
             };
             let run = |before: (Tensor, KvCache), layers: &LlamaBlock, numbers: Range<usize>| {
-                scan_repeating_pattern(&before, &(layers.clone(), KvCache::numbers(numbers)), contexts.len(), layer).0
+                let layers = (layers.clone(), KvCache::numbers(numbers));
+                infer_repeating_pattern(self.options.layers, &before, &layers, contexts.len(), layer).0
             };
             let (dense, all) = (self.config.num_dense_layers(), self.config.num_hidden_layers);
             let before = (carried(&self.embedded(tokens)), cache.clone());

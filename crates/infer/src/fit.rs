@@ -1,0 +1,243 @@
+//! Whether a model fits its devices, before any of it is loaded; if not, by how much, and what would.
+
+use nn::layers::{Heads, KvCache};
+use nn::models::LanguageModel;
+use nn::quant::QuantScheme;
+use runtime::{Backend, DeviceInfo};
+use tensor::DType;
+use trace::{Mesh, PartitionSpec, Site, Spec, Tree};
+
+use crate::error::Error;
+use crate::sharding::MeshRules;
+use crate::sizes::StepSizes;
+
+/// Weights and cache that leave at least half of a device free leave room for any program.
+const SURELY_FITS: u64 = 2;
+/// Numbers of devices that are tried for a mesh.
+const MESH_SIZES: [usize; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
+/// Options of `tpu quantize` that are tried for the weights, and their schemes.
+const SCHEMES: [(&str, &str); 2] = [("--bits 8", "w8a16"), ("--bits 4", "w4a16-g128")];
+
+/// Bytes that a model takes of each device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ModelBytes {
+    pub(crate) weights: u64,
+    pub(crate) cache: u64,
+}
+
+impl ModelBytes {
+    /// A model known by types and shapes, with a KV cache of these sizes.
+    pub(crate) fn of<M: LanguageModel>(
+        model: &M,
+        sizes: StepSizes,
+        rules: Option<&MeshRules>,
+    ) -> Result<ModelBytes, Error> {
+        let cache = trace::shapes_of(model, |model: &M| model.cache(sizes.rows, sizes.positions()))?;
+        ModelBytes::with_cache(model, &cache, rules)
+    }
+
+    fn with_cache<M: Tree>(model: &M, cache: &KvCache, rules: Option<&MeshRules>) -> Result<ModelBytes, Error> {
+        let mut weights = 0;
+        for (path, spec) in model.paths().into_iter().zip(model.specs()) {
+            let sharding = rules.map(|rules| rules.parameter(&path, &spec.dims)).transpose()?;
+            weights += part_bytes(&spec, rules.zip(sharding.as_ref()))?;
+        }
+        let mut of_cache = 0;
+        for spec in cache.specs() {
+            let sharding = rules.map(|rules| rules.cache(&spec.dims));
+            of_cache += part_bytes(&spec, rules.zip(sharding.as_ref()))?;
+        }
+        Ok(ModelBytes { weights, cache: of_cache })
+    }
+
+    fn sum(&self) -> u64 {
+        self.weights.saturating_add(self.cache)
+    }
+}
+
+/// Bytes of what a device has of an array.
+fn part_bytes(spec: &Spec, on: Option<(&MeshRules, &PartitionSpec)>) -> Result<u64, Error> {
+    let dims = match on {
+        Some((rules, sharding)) => sharding.part_dims(rules.mesh(), &spec.dims)?,
+        None => spec.dims.clone(),
+    };
+    let elements = dims.iter().fold(1u64, |elements, &dim| elements.saturating_mul(dim as u64));
+    Ok(elements.saturating_mul(u64::from(spec.dtype.bits())).div_ceil(8))
+}
+
+/// Memory of each device of a backend.
+pub(crate) struct EngineMemory<'a> {
+    device: &'a DeviceInfo,
+    limit: u64,
+    /// Of arrays that others have there.
+    used: u64,
+}
+
+impl<'a> EngineMemory<'a> {
+    /// What a backend knows of its devices' memory; `None` where nobody does.
+    pub(crate) fn of(backend: &'a Backend) -> Option<EngineMemory<'a>> {
+        let books = backend.memory().in_use();
+        Some(EngineMemory { device: backend.device(), limit: books.limit_bytes?, used: books.used_bytes })
+    }
+
+    /// Refuses a model that does not fit, with what would: `bytes` of it and those `beside` it are needed besides `temporaries`,
+    /// which are asked for where they matter.
+    pub(crate) fn check<M: LanguageModel>(
+        &self,
+        model: &M,
+        sizes: StepSizes,
+        bytes: &ModelBytes,
+        beside: &ModelBytes,
+        temporaries: &mut dyn FnMut() -> Result<u64, Error>,
+    ) -> Result<(), Error> {
+        let before = self.used.saturating_add(beside.sum());
+        let arrays = before.saturating_add(bytes.sum());
+        if arrays.saturating_mul(SURELY_FITS) <= self.limit {
+            return Ok(());
+        }
+        let temporaries = match temporaries() {
+            Ok(bytes) => bytes,
+            // Some compilers refuse programs whose arguments are too large.
+            Err(_) if arrays > self.limit => 0,
+            Err(error) => return Err(error),
+        };
+        let needed = arrays.saturating_add(temporaries);
+        if needed <= self.limit {
+            return Ok(());
+        }
+        let cache = trace::shapes_of(model, |model: &M| model.cache(sizes.rows, sizes.positions()))?;
+        let cache_type = cache.keys.dtype();
+        let mut parts = vec![
+            format!("{} of weights{}", gib(bytes.weights), types_of(model)),
+            format!("{} of KV cache in {cache_type}", gib(bytes.cache)),
+        ];
+        for (count, what) in [
+            (beside.sum(), "the draft model"),
+            (temporaries, "temporaries of programs"),
+            (self.used, "what is there already"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{} of {what}", gib(count)));
+            }
+        }
+        let message = format!(
+            "the model does not fit: {} are {}, and a device ({}) has {}: {} too much",
+            parts.join(", "),
+            gib(needed),
+            self.device.kind,
+            gib(self.limit),
+            gib(needed - self.limit)
+        );
+        let room = self.limit.saturating_sub(before.saturating_add(temporaries));
+        Err(Error::setting(message, self.remedies(model, sizes, &cache, bytes, room)?))
+    }
+
+    /// What would fit into so many bytes of a device.
+    fn remedies<M: LanguageModel>(
+        &self,
+        model: &M,
+        sizes: StepSizes,
+        cache: &KvCache,
+        bytes: &ModelBytes,
+        room: u64,
+    ) -> Result<String, Error> {
+        let mut all = Vec::new();
+        let row = bytes.cache.div_ceil(sizes.rows.max(1) as u64);
+        let rows = room.saturating_sub(bytes.weights).checked_div(row).unwrap_or(0);
+        if rows > 0 {
+            all.push(format!("--batch {rows}, or a shorter --max-length"));
+        }
+        let narrow = narrow_cache(cache)?;
+        // Of each device as much less as of all of them.
+        let whole = ModelBytes::with_cache(model, cache, None)?;
+        let with_narrow = share(bytes.cache, ModelBytes::with_cache(model, &narrow, None)?.cache, whole.cache);
+        let is_wide = cache.scales.is_none();
+        let fits_narrow = is_wide && bytes.weights.saturating_add(with_narrow) <= room;
+        if fits_narrow {
+            all.push("--kv-cache int8".into());
+        }
+        for (option, scheme) in SCHEMES {
+            let Ok(scheme) = scheme.parse::<QuantScheme>() else { continue };
+            // Groups do not divide every size.
+            let Ok(quantized) = trace::shapes_of(model, |model: &M| model.quantized(&scheme)) else { continue };
+            let smaller = ModelBytes::with_cache(&quantized, cache, None)?.weights;
+            let smaller = share(bytes.weights, smaller, whole.weights);
+            if smaller.saturating_add(bytes.cache) <= room {
+                all.push(format!("weights of `tpu quantize {option}`"));
+                break;
+            }
+            if is_wide && !fits_narrow && smaller.saturating_add(with_narrow) <= room {
+                all.push(format!("weights of `tpu quantize {option}` with --kv-cache int8"));
+                break;
+            }
+        }
+        all.extend(self.mesh_that_fits(model, cache, room)?);
+        if all.is_empty() {
+            return Ok(format!(
+                "take devices with more memory: {} each would do",
+                gib(bytes.sum() + self.limit - room)
+            ));
+        }
+        Ok(format!("these would fit: {}", all.join("; ")))
+    }
+
+    /// The smallest mesh on whose devices the model has so many bytes at most, and the slice that has them.
+    fn mesh_that_fits<M: LanguageModel>(&self, model: &M, cache: &KvCache, room: u64) -> Result<Option<String>, Error> {
+        let has_experts = model.paths().iter().any(|path| path.contains("experts."));
+        let axes: &[&str] = if has_experts { &["expert", "model"] } else { &["model"] };
+        for count in MESH_SIZES {
+            for axis in axes {
+                let Ok(mesh) = Mesh::new([(*axis, count)]) else { continue };
+                let Ok(rules) = MeshRules::new(&mesh, model, &Site::default()) else { continue };
+                if ModelBytes::with_cache(model, cache, Some(&rules))?.sum() <= room {
+                    let slice = self.device.generation.and_then(|generation| slice_of(generation, count));
+                    let on = slice.map_or(format!("{count} such devices"), |slice| slice.to_string());
+                    return Ok(Some(format!("--mesh {mesh} on {on}")));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Bytes where `of` became `part`.
+fn share(bytes: u64, part: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * u128::from(part) / u128::from(of.max(1))).unwrap_or(u64::MAX)
+}
+
+/// The slice of a generation that has so many devices.
+fn slice_of(generation: chips::Generation, devices: usize) -> Option<chips::Slice> {
+    let all = chips::Slice::defaults(generation).into_iter();
+    all.filter(|slice| slice.devices() as usize == devices).min_by_key(chips::Slice::chips)
+}
+
+/// The same cache in `i8`, with a scale for each head and position.
+fn narrow_cache(cache: &KvCache) -> Result<KvCache, Error> {
+    let dims = cache.keys.dims().to_vec();
+    let [layers, batch, num_kv_heads, positions, head_dim] = dims[..] else { return Ok(cache.clone()) };
+    let heads = Heads { num_heads: num_kv_heads, num_kv_heads, head_dim };
+    Ok(trace::shapes_of(&(), |()| KvCache::zeros(DType::I8, layers, batch, positions, heads))?)
+}
+
+/// The types of a model's weights, those with most bytes first.
+fn types_of<M: Tree>(model: &M) -> String {
+    let mut all: Vec<(DType, u64)> = Vec::new();
+    for spec in model.specs() {
+        let bytes = part_bytes(&spec, None).unwrap_or(0);
+        match all.iter_mut().find(|(dtype, _)| *dtype == spec.dtype) {
+            Some((_, sum)) => *sum += bytes,
+            None => all.push((spec.dtype, bytes)),
+        }
+    }
+    all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let names: Vec<String> = all.iter().map(|(dtype, _)| dtype.to_string()).collect();
+    format!(" in {}", names.join(" and "))
+}
+
+/// Bytes for people: small sizes in MiB.
+fn gib(bytes: u64) -> String {
+    match bytes {
+        0..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}

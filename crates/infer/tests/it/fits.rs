@@ -1,0 +1,55 @@
+//! Models that do not fit are refused before they are loaded, with what would.
+
+use infer::{Engine, InferenceOptions};
+use nn::layers::KvCacheDType;
+use nn::models::RunOptions;
+use runtime::config::{Config, Mode, Target};
+use runtime::{Backend, Surroundings};
+
+use crate::harness::{opened, sized, write_llama};
+
+const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 256, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+    "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 4096, "tie_word_embeddings": false}"#;
+
+/// Devices with so many bytes each.
+fn devices(count: usize, bytes: i64) -> Backend {
+    let around = Surroundings::host();
+    let around = Surroundings { client: around.client.clone().option("memory_limit_bytes", bytes), ..around };
+    let config = Config::new(Mode::Inference).device(Target::Cpu).cpu_devices(count);
+    Backend::within(&around, &config).unwrap()
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_what_would() {
+    let folder = tempfile::tempdir().unwrap();
+    write_llama(folder.path(), CONFIG, 0.0);
+    let source = opened(folder.path());
+    let load = |backend: &Backend, options: &InferenceOptions| Engine::load(backend, &source, options).map(|_| ());
+    // 0.8 MB of weights; a row of 1,024 positions takes 2 MB of KV cache.
+    let options = sized(16, 1007);
+    let small = devices(1, 24 << 20);
+    let error = load(&small, &options).unwrap_err();
+    let (message, remedy) = (error.to_string(), error.remedy().unwrap());
+    assert!(
+        message.starts_with("the model does not fit: 0.8 MiB of weights in f32, 32.0 MiB of KV cache in f32, "),
+        "{message}"
+    );
+    assert!(message.ends_with("too much"), "{message}");
+    for would in ["--batch ", "--kv-cache int8", "--mesh model=4 on 4 such devices"] {
+        assert!(remedy.contains(would), "{remedy}");
+    }
+    assert_eq!(small.memory().used_bytes(), 0);
+    // What it says does fit.
+    let cache = RunOptions { kv_cache: Some(KvCacheDType::Int8), ..RunOptions::default() };
+    load(&small, &InferenceOptions { run: cache, ..options.clone() }).unwrap();
+    let rows = remedy.split("--batch ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().parse().unwrap();
+    load(&small, &InferenceOptions { rows, ..options.clone() }).unwrap();
+    load(&devices(4, 24 << 20), &InferenceOptions { mesh: Some("model=4".parse().unwrap()), ..options.clone() })
+        .unwrap();
+    // Weights and cache alone fit, but not what programs need besides.
+    let error = load(&devices(1, 37 << 20), &options).unwrap_err().to_string();
+    assert!(error.contains("of temporaries of programs"), "{error}");
+    // Not even the weights.
+    let error = load(&devices(1, 1 << 19), &options).unwrap_err();
+    assert!(error.remedy().unwrap().contains("would do"), "{:?}", error.remedy());
+}
