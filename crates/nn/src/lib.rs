@@ -40,8 +40,8 @@ pub use init::Init;
 pub use losses::{CrossEntropy, binary_cross_entropy, mean_squared_error};
 pub use slice_gradients::{SliceGradientDType, SliceGradients};
 pub use stacked::{
-    CHECKPOINT_NAMES, LayerLoop, infer_repeating_pattern, init_stacked, is_stacked, run_repeating_pattern, run_stacked,
-    scan_repeating_pattern,
+    CHECKPOINT_NAMES, LayerIteration, infer_repeating_pattern, init_stacked, is_stacked, run_repeating_pattern,
+    run_stacked, scan_repeating_pattern,
 };
 pub use strategy::{ShardingRules, Strategy};
 pub use trace::{DTypePolicy, RematPolicy};

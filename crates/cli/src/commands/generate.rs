@@ -9,7 +9,7 @@ use infer::{
     ChatTemplate, DraftOptions, Engine, FinishReason, InferenceOptions, Message, OpenOptions, OpenedModel, Request,
     RequestId, SamplingOptions, TokenEvent, TokenProbability,
 };
-use nn::LayerLoop;
+use nn::LayerIteration;
 use nn::layers::KvCacheDType;
 use nn::models::RunOptions;
 use runtime::Backend;
@@ -180,7 +180,7 @@ pub(super) fn run_options(args: &ModelArgs) -> Result<RunOptions, Failure> {
             Failure::new(format!("--kv-cache {name} is not a type")).hint("give bf16, f32, int8, int4 or fp8")
         })
     });
-    let layers = if args.unroll_layers { LayerLoop::Unrolled } else { LayerLoop::Scan };
+    let layers = if args.unroll_layers { LayerIteration::Unrolled } else { LayerIteration::Scan };
     Ok(RunOptions { precision: args.precision, kv_cache: kv_cache.transpose()?, layers, ..RunOptions::default() })
 }
 

@@ -1,7 +1,7 @@
 //! Greedy tokens and their log probabilities are those of transformers, in batches of different lengths.
 
 use infer::{FinishReason, InferenceOptions, Request, SamplingOptions};
-use nn::LayerLoop;
+use nn::LayerIteration;
 use nn::models::RunOptions;
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ fn answers_are_those_of_transformers() {
         let options = InferenceOptions { mesh: Some(mesh.parse().unwrap()), ..sized(4, 32) };
         answers_hold(&devices, of(name), &options);
     }
-    let unrolled = RunOptions { layers: LayerLoop::Unrolled, ..RunOptions::default() };
+    let unrolled = RunOptions { layers: LayerIteration::Unrolled, ..RunOptions::default() };
     answers_hold(&backend, of("gemma3"), &InferenceOptions { run: unrolled, ..sized(3, 32) });
     let llama = of("llama");
     for (lookahead, seeds) in [(0, 0..2), (1, 2..5), (3, 5..7)] {

@@ -9,7 +9,7 @@ use crate::fused::{Fused, Kernels};
 use crate::layers::{AttentionImpl, CacheStart, Dispatch, KvCache, KvCacheDType};
 use crate::losses::CrossEntropy;
 use crate::quant::{self, MapWeights, MatmulOptions, QuantScheme, TrainingParts, in_training};
-use crate::stacked::LayerLoop;
+use crate::stacked::LayerIteration;
 
 /// How a model is run; its parameters do not depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ pub struct RunOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache: Option<KvCacheDType>,
     /// How the layers of a step of inference follow each other.
-    #[serde(skip_serializing_if = "LayerLoop::is_default")]
-    pub layers: LayerLoop,
+    #[serde(skip_serializing_if = "LayerIteration::is_default")]
+    pub layers: LayerIteration,
     /// How matmuls in few bits are scaled, where the precision asks for them.
     #[serde(skip_serializing_if = "MatmulOptions::is_default")]
     pub matmul: MatmulOptions,
@@ -78,7 +78,7 @@ impl Default for RunOptions {
             experts: None,
             kernels: Kernels::default(),
             kv_cache: None,
-            layers: LayerLoop::Scan,
+            layers: LayerIteration::Scan,
             matmul: MatmulOptions::default(),
             qat: None,
         }

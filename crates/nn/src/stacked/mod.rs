@@ -11,7 +11,7 @@ pub(crate) use self::pipeline::{STAGES, Stages, rows_of};
 /// How the layers of a step of inference follow each other in its program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum LayerLoop {
+pub enum LayerIteration {
     /// One layer in a loop: programs are small and compiled fast.
     #[default]
     Scan,
@@ -19,10 +19,10 @@ pub enum LayerLoop {
     Unrolled,
 }
 
-impl LayerLoop {
+impl LayerIteration {
     /// Whether it is the usual one.
     pub(crate) fn is_default(&self) -> bool {
-        *self == LayerLoop::default()
+        *self == LayerIteration::default()
     }
 }
 
@@ -212,15 +212,15 @@ pub fn scan_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
 /// [`scan_repeating_pattern`], or the same layers unrolled.
 #[track_caller]
 pub fn infer_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
-    layer_loop: LayerLoop,
+    layer_iteration: LayerIteration,
     carried: &C,
     layers: &L,
     pattern: usize,
     layer: impl Fn(&C, &L, usize) -> (C, Y),
 ) -> (C, Y) {
-    match layer_loop {
-        LayerLoop::Scan => scan_repeating_pattern(carried, layers, pattern, layer),
-        LayerLoop::Unrolled => {
+    match layer_iteration {
+        LayerIteration::Scan => scan_repeating_pattern(carried, layers, pattern, layer),
+        LayerIteration::Unrolled => {
             let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
             let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
             for number in 0..count {

@@ -55,7 +55,9 @@ pub fn attention(attention: &PagedAttention, block: usize, generation: Generatio
     kernel.cost(CostEstimate {
         flops: pairs.saturating_mul(4 * depth as u64),
         transcendentals: pairs,
-        bytes_accessed: 2 * a.q_spec().bytes() + 2 * (a.sequences * a.table) as u64 * page_bytes(a),
+        // Each block of queries reads the pages.
+        bytes_accessed: 2 * a.q_spec().bytes()
+            + 2 * (a.sequences * (a.queries / block) * a.table) as u64 * page_bytes(a),
     });
     // Powers of two: the logarithm's base costs nothing together with the scale. A cap needs the scores themselves.
     let factor = std::f32::consts::LOG2_E * if a.soft_cap.is_some() { 1.0 } else { a.scale };
