@@ -59,7 +59,7 @@ pub(crate) struct ModelArgs {
     /// Tokens that it drafts for each step.
     #[arg(long, value_name = "COUNT", default_value_t = 4, requires = "draft")]
     pub(crate) draft_tokens: usize,
-    /// Layers are not a loop in programs: slower to compile, and faster to decode on GPUs.
+    /// Layers are not a loop in programs, as they never are on GPUs.
     #[arg(long)]
     pub(crate) unroll_layers: bool,
     /// Tokenizer: a tokenizer.json, or the word bytes; default: the folder's, or that of the training.

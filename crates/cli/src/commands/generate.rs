@@ -180,7 +180,7 @@ pub(super) fn run_options(args: &ModelArgs) -> Result<RunOptions, Failure> {
             Failure::new(format!("--kv-cache {name} is not a type")).hint("give bf16, f32, int8, int4 or fp8")
         })
     });
-    let layers = if args.unroll_layers { LayerIteration::Unrolled } else { LayerIteration::Scan };
+    let layers = if args.unroll_layers { LayerIteration::Unrolled } else { LayerIteration::Auto };
     Ok(RunOptions { precision: args.precision, kv_cache: kv_cache.transpose()?, layers, ..RunOptions::default() })
 }
 

@@ -78,7 +78,7 @@ impl Default for RunOptions {
             experts: None,
             kernels: Kernels::default(),
             kv_cache: None,
-            layers: LayerIteration::Scan,
+            layers: LayerIteration::Auto,
             matmul: MatmulOptions::default(),
             qat: None,
         }

@@ -12,10 +12,10 @@ pub(crate) use self::pipeline::{STAGES, Stages, rows_of};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LayerIteration {
-    /// One layer in a loop: programs are small and compiled fast.
+    /// One layer in a loop, so that programs are small and compiled fast; on GPUs one after the other.
     #[default]
-    Scan,
-    /// One after the other: compilers of GPUs then read weights in place, which makes decoding faster.
+    Auto,
+    /// One after the other.
     Unrolled,
 }
 
@@ -219,7 +219,7 @@ pub fn infer_repeating_pattern<C: Tree, L: Tree, Y: Tree>(
     layer: impl Fn(&C, &L, usize) -> (C, Y),
 ) -> (C, Y) {
     match layer_iteration {
-        LayerIteration::Scan => scan_repeating_pattern(carried, layers, pattern, layer),
+        LayerIteration::Auto => scan_repeating_pattern(carried, layers, pattern, layer),
         LayerIteration::Unrolled => {
             let count = layers.specs().first().and_then(|spec| spec.dims.first()).map_or(0, |count| *count);
             let (mut x, mut results) = (carried.map_leaves(Tensor::clone), Vec::new());
